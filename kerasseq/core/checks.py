@@ -1,0 +1,85 @@
+"""Checks of arguments: each names the argument, what it was, and what would be right."""
+
+import difflib
+import numbers
+
+
+def nearest(value: object, choices) -> str:
+    """End a message about a wrong name with the right one, if one is near.
+
+    Examples:
+        >>> nearest("lsmt", ["lstm", "gru"])
+        ' Did you mean "lstm"?'
+        >>> nearest("zebra", ["lstm", "gru"])
+        ''
+    """
+    found = difflib.get_close_matches(str(value), [str(c) for c in choices], 1)
+    return f' Did you mean "{found[0]}"?' if found else ""
+
+
+def one_of(name: str, value, choices):
+    """Return `value` if it is one of `choices`.
+
+    Examples:
+        >>> one_of("peephole", "ful", [None, "diagonal", "full"])
+        Traceback (most recent call last):
+        ...
+        ValueError: peephole="ful" is not one of None, "diagonal", "full". Did you \
+mean "full"?
+    """
+    if any(value is c or (isinstance(value, str) and value == c) for c in choices):
+        return value
+    listed = ", ".join(f'"{c}"' if isinstance(c, str) else str(c) for c in choices)
+    shown = f'"{value}"' if isinstance(value, str) else repr(value)
+    raise ValueError(
+        f"{name}={shown} is not one of {listed}.{nearest(value, choices)}"
+    )
+
+
+def positive_integer(name: str, value, at_least: int = 1) -> int:
+    """Return `value` as an `int` of at least `at_least`.
+
+    Examples:
+        >>> positive_integer("units", 3)
+        3
+        >>> positive_integer("units", 2.5)
+        Traceback (most recent call last):
+        ...
+        TypeError: units must be a whole number, got 2.5
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < at_least:
+        raise ValueError(f"{name} must be at least {at_least}, got {value}")
+    return int(value)
+
+
+def fraction(name: str, value) -> float:
+    """Return `value` as a `float` between 0 and 1, both included.
+
+    Examples:
+        >>> fraction("dropout", 20)
+        Traceback (most recent call last):
+        ...
+        ValueError: dropout must lie between 0 and 1, got 20
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number between 0 and 1, got {value!r}")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must lie between 0 and 1, got {value}")
+    return float(value)
+
+
+def rate(name: str, value) -> float:
+    """Return `value` as a `float` from 0 up to, not including, 1.
+
+    Examples:
+        >>> rate("dropout", 1)
+        Traceback (most recent call last):
+        ...
+        ValueError: dropout=1 would drop everything: it must be below 1
+    """
+    value = fraction(name, value)
+    if value == 1:
+        raise ValueError(f"{name}=1 would drop everything: it must be below 1")
+    return value

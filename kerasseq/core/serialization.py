@@ -1,0 +1,29 @@
+"""What every layer and model needs to be saved, and to be built with a float type."""
+
+from kerasseq.core import backend
+
+backend.require()  # a clear message, before Keras fails deep inside
+
+import keras  # noqa: E402
+
+register = keras.saving.register_keras_serializable(package="kerasseq")
+
+
+def check_float64(layer) -> None:
+    """Refuse `float64` where the backend would compute in `float32` and not say so.
+
+    JAX has 64-bit numbers only when the user switches them on.
+
+    Raises:
+        ValueError: If `layer` asks for `float64` and gets something else.
+    """
+    policy = layer.dtype_policy
+    if "float64" not in (policy.variable_dtype, policy.compute_dtype):
+        return
+    actual = keras.backend.standardize_dtype(keras.ops.zeros((), "float64").dtype)
+    if actual != "float64":
+        raise ValueError(
+            f'{type(layer).__name__} was given dtype="float64", but JAX would compute '
+            f"in {actual}. Set JAX_ENABLE_X64=1 in the environment, or call "
+            'jax.config.update("jax_enable_x64", True) before any layer is built.'
+        )

@@ -1,0 +1,29 @@
+"""What compiling means on each backend."""
+
+import keras
+
+
+def default_jit_compile() -> bool:
+    """Whether models compile with XLA when the user says nothing.
+
+    On TensorFlow Keras' own "auto" leaves XLA off on a CPU, where it is faster. On
+    PyTorch the word means inductor, which needs a C++ compiler and most of a minute.
+    """
+    return keras.backend.backend() != "torch"
+
+
+def is_concrete(value) -> bool:
+    """Whether `value` holds numbers now, and is not a stand-in while code is compiled."""
+    if isinstance(value, keras.KerasTensor):
+        return False
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return not isinstance(value, jax.core.Tracer)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return not tf.is_tensor(value) or hasattr(value, "numpy")
+    import torch
+
+    return not torch.compiler.is_compiling()

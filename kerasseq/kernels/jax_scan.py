@@ -1,0 +1,5 @@
+"""The loop over time on JAX."""
+
+import jax
+
+scan = jax.lax.scan

@@ -1,0 +1,1 @@
+"""Recurrent networks: one equation per file; `loop` drives them all through time."""

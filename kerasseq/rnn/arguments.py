@@ -1,0 +1,59 @@
+"""Hyper-parameters as attributes and as plain JSON, told apart by the ends of names."""
+
+import inspect
+
+import keras
+
+_KINDS = {
+    "activation": keras.activations,
+    "initializer": keras.initializers,
+    "regularizer": keras.regularizers,
+    "constraint": keras.constraints,
+}
+
+
+def own(local_names: dict) -> dict:
+    """The arguments of an `__init__`, from its `locals()`, without `**kwargs`."""
+    return {
+        name: value
+        for name, value in local_names.items()
+        if name not in ("self", "__class__", "kwargs")
+    }
+
+
+def names(cls) -> list[str]:
+    """The named arguments of `cls`, in order.
+
+    Examples:
+        >>> class Cell:
+        ...     def __init__(self, units, *, activation="tanh", **kwargs): ...
+        >>> names(Cell)
+        ['units', 'activation']
+    """
+    parameters = inspect.signature(cls).parameters.values()
+    variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return [p.name for p in parameters if p.kind not in variable]
+
+
+def revive(name: str, value):
+    """The object that `value` stands for: "tanh" becomes the function.
+
+    Examples:
+        >>> revive("activation", "tanh") is keras.activations.tanh
+        True
+        >>> revive("units", 3)
+        3
+    """
+    kind = _KINDS.get(name.rsplit("_", 1)[-1])
+    return kind.get(value) if kind else value
+
+
+def as_config(name: str, value):
+    """The plain JSON from which `revive` makes `value` again.
+
+    Examples:
+        >>> as_config("activation", keras.activations.tanh)
+        'tanh'
+    """
+    kind = _KINDS.get(name.rsplit("_", 1)[-1])
+    return kind.serialize(value) if kind else value

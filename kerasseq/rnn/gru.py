@@ -1,0 +1,215 @@
+r"""The gated recurrent unit (GRU), in every convention in use.
+
+Cho et al. 2014; course slides A, C and D. Books differ on two points: whether $z = 1$
+keeps or replaces the state, and whether the reset gate acts before or after the product.
+"""
+
+from keras import ops
+
+from kerasseq.core import checks
+from kerasseq.core.serialization import register
+from kerasseq.rnn.cell import RecurrentCell
+from kerasseq.rnn.layer import RecurrentLayer
+from kerasseq.tracing import record
+
+
+@register
+class GRUCell(RecurrentCell):
+    r"""One time step of a GRU.
+
+    $$
+    \begin{aligned}
+    z_t &= \sigma(x_t W_z + h_{t-1} U_z + b_z) \\
+    r_t &= \sigma(x_t W_r + h_{t-1} U_r + b_r) \\
+    \hat h_t &= \tanh(x_t W_h + r_t \odot (h_{t-1} U_h + b'_h) + b_h) \\
+    h_t &= z_t \odot h_{t-1} + (1 - z_t) \odot \hat h_t
+    \end{aligned}
+    $$
+
+    Weights stand in the order $z$, $r$, $h$; the bias has two rows, $b$ and $b'$, with
+    `reset_after`, and one without. They load from `keras.layers.GRUCell`.
+
+    Args:
+        units: Size of the state.
+        activation: What stands for $\tanh$.
+        recurrent_activation: What stands for $\sigma$.
+        use_bias: Whether there is a $b$.
+        kernel_initializer: Initializer of $W$.
+        recurrent_initializer: Initializer of $U$.
+        bias_initializer: Initializer of $b$.
+        kernel_regularizer: Regularizer of $W$.
+        recurrent_regularizer: Regularizer of $U$.
+        bias_regularizer: Regularizer of $b$.
+        kernel_constraint: Constraint on $W$.
+        recurrent_constraint: Constraint on $U$.
+        bias_constraint: Constraint on $b$.
+        dropout: Fraction of the inputs that is dropped in training, from 0 to below 1.
+        recurrent_dropout: Fraction of the state that is dropped in training.
+        reset_after: Whether $r$ acts after the product with $U_h$, as above, or before
+            it, on $h_{t-1}$, as in the paper.
+        seed: Seed of the dropout.
+        update: What $z = 1$ means: "keep" the old state, as above, in Keras and slides C,
+            or "replace" it, $h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \hat h_t$.
+        **kwargs: For `keras.layers.Layer`.
+
+    Examples:
+        >>> cell = GRUCell(3)
+        >>> h, states = cell(np.ones((2, 5)), cell.get_initial_state(2))
+        >>> keras.ops.shape(h)
+        (2, 3)
+
+    References:
+        Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder for
+        Statistical Machine Translation", EMNLP 2014. Slides A, C, D.
+    """
+
+    gates = 3
+
+    def __init__(
+        self,
+        units,
+        activation="tanh",
+        recurrent_activation="sigmoid",
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        recurrent_initializer="orthogonal",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        recurrent_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        recurrent_constraint=None,
+        bias_constraint=None,
+        dropout=0.0,
+        recurrent_dropout=0.0,
+        reset_after=True,
+        seed=None,
+        *,
+        update="keep",
+        **kwargs,
+    ):
+        checks.one_of("update", update, ["keep", "replace"])
+        super().__init__(locals())
+
+    def bias_shape(self):
+        size = self.gates * self.units
+        return (2, size) if self.reset_after else (size,)
+
+    def input_bias(self):
+        return self.bias[0] if self.reset_after else ops.convert_to_tensor(self.bias)
+
+    def step(self, projected, states, training=False):
+        (h,) = states
+        sigma, phi = self.recurrent_activation, self.activation
+        x_z, x_r, x_h = ops.split(projected, 3, axis=-1)  # each (B, H)
+
+        if self.reset_after:
+            products = self.recurrent_product(h, training)
+            if self.bias is not None:
+                products = products + self.bias[1]
+            u_z, u_r, u_h = ops.split(products, 3, axis=-1)
+        else:
+            u_z, u_r = ops.split(self.recurrent_product(h, training, last=2), 2, axis=-1)
+
+        z = record(self, "update_gate", sigma(x_z + u_z))
+        r = record(self, "reset_gate", sigma(x_r + u_r))
+        if self.reset_after:
+            u_h = r * u_h
+        else:
+            u_h = self.recurrent_product(r * h, training, first=2)
+        h_hat = record(self, "candidate", phi(x_h + u_h))
+
+        kept = z if self.update == "keep" else 1 - z
+        h = record(self, "hidden_state", kept * h + (1 - kept) * h_hat)
+        return h, [h]
+
+
+@register
+class GRU(RecurrentLayer):
+    r"""A GRU over a sequence.
+
+    $$
+    \begin{aligned}
+    z_t &= \sigma(x_t W_z + h_{t-1} U_z + b_z) \\
+    r_t &= \sigma(x_t W_r + h_{t-1} U_r + b_r) \\
+    \hat h_t &= \tanh(x_t W_h + r_t \odot (h_{t-1} U_h + b'_h) + b_h) \\
+    h_t &= z_t \odot h_{t-1} + (1 - z_t) \odot \hat h_t
+    \end{aligned}
+    $$
+
+    Takes the arguments of `keras.layers.GRU` in the same order, and its weights.
+    `GRUCell` explains those of the cell, `RNN` the others.
+
+    Args:
+        units: Size of the state.
+        activation: What stands for $\tanh$.
+        recurrent_activation: What stands for $\sigma$.
+        use_bias: Whether there is a $b$.
+        kernel_initializer: Initializer of $W$.
+        recurrent_initializer: Initializer of $U$.
+        bias_initializer: Initializer of $b$.
+        kernel_regularizer: Regularizer of $W$.
+        recurrent_regularizer: Regularizer of $U$.
+        bias_regularizer: Regularizer of $b$.
+        activity_regularizer: Regularizer of the outputs.
+        kernel_constraint: Constraint on $W$.
+        recurrent_constraint: Constraint on $U$.
+        bias_constraint: Constraint on $b$.
+        dropout: Fraction of the inputs that is dropped in training.
+        recurrent_dropout: Fraction of the state that is dropped in training.
+        seed: Seed of the dropout.
+        return_sequences: Whether to return all outputs, not only the last.
+        return_state: Whether to return the last state, too.
+        go_backwards: Whether to process the last step first.
+        stateful: Whether a batch starts from the last state of the one before.
+        unroll: Whether to write the steps out instead of looping.
+        reset_after: Whether $r$ acts after the product with $U_h$, as above, or before
+            it, on $h_{t-1}$, as in the paper.
+        use_cudnn: "auto" or False; there is no cuDNN kernel yet.
+        update: What $z = 1$ means: "keep" the old state, as above, in Keras and slides C,
+            or "replace" it, $h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \hat h_t$.
+        **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …
+
+    Examples:
+        >>> layer = GRU(3, return_sequences=True)
+        >>> keras.ops.shape(layer(np.ones((2, 7, 5))))
+        (2, 7, 3)
+
+    References:
+        Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder for
+        Statistical Machine Translation", EMNLP 2014. Slides A, C, D.
+    """
+
+    Cell = GRUCell
+
+    def __init__(
+        self,
+        units,
+        activation="tanh",
+        recurrent_activation="sigmoid",
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        recurrent_initializer="orthogonal",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        recurrent_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        recurrent_constraint=None,
+        bias_constraint=None,
+        dropout=0.0,
+        recurrent_dropout=0.0,
+        seed=None,
+        return_sequences=False,
+        return_state=False,
+        go_backwards=False,
+        stateful=False,
+        unroll=False,
+        reset_after=True,
+        use_cudnn="auto",
+        *,
+        update="keep",
+        **kwargs,
+    ):
+        super().__init__(locals())

@@ -1,0 +1,150 @@
+"""The one loop that drives every cell through time.
+
+A cell of ours has its inputs projected for all steps in one product, and only what
+depends on the state is left to the loop. A foreign cell runs step by step. The rules for
+masks stand here once: a masked step leaves the state as it was.
+"""
+
+from keras import ops, tree
+
+from kerasseq import kernels, tracing
+
+
+def run_through_time(
+    layer,
+    sequences,
+    initial_state,
+    *,
+    mask=None,
+    training=False,
+    return_sequences=True,
+):
+    """Run `layer.cell` over a batch of sequences.
+
+    Args:
+        layer: A recurrent layer. Its `cell`, `go_backwards`, `unroll` and
+            `zero_output_for_mask` count, and tracing files values under its path.
+        sequences: Tensor of shape `(batch, time, ...)`.
+        initial_state: List of states, each `(batch, units)`.
+        mask: Boolean tensor `(batch, time)`, True where a step is real.
+        training: Passed to the cell.
+        return_sequences: Whether all outputs are wanted, not only the last.
+
+    Returns:
+        The output at the last real step `(batch, units)`, all outputs
+        `(batch, time, units)` in order of processing (or that last one alone,
+        `(batch, 1, units)`), and the list of states after the last real step.
+    """
+    cell = layer.cell
+    x = time_first(sequences, layer.go_backwards)  # (T, B, ...)
+    inputs = {"x": cell.project(x, training) if hasattr(cell, "project") else x}
+    if mask is not None:
+        inputs["mask"] = time_first(mask, layer.go_backwards)  # (T, B)
+    listener = tracing.listener()
+    if hasattr(listener, "probes"):
+        inputs["probes"] = {
+            name: time_first(probe, layer.go_backwards)
+            for name, probe in listener.probes(layer).items()
+        }
+    step = masked_step(cell, training, layer.zero_output_for_mask)
+    carry = (first_output(cell, initial_state), list(initial_state))
+
+    def emit(carry, now):
+        carry, output = step(carry, now)
+        return carry, output if return_sequences else ()
+
+    with tracing.muted():
+        (last, states), outputs = kernels.scan(
+            emit, carry, inputs, unroll=layer.unroll
+        )
+    if isinstance(listener, tracing.Trace):
+        # A second run, so that recording cannot change a bit of the result.
+        record_steps(layer, step, carry, inputs)
+    outputs = ops.swapaxes(outputs, 0, 1) if return_sequences else last[:, None]
+    return last, outputs, states
+
+
+def masked_step(cell, training, zero_output_for_mask):
+    """The step for `kernels.scan`: the cell's, undone where the mask is False."""
+
+    def advance(now, states):
+        if hasattr(cell, "project"):
+            return cell.step(now["x"], states, training)
+        output, states = call_foreign(cell, now["x"], states, training)
+        return output, states
+
+    def step(carry, now):
+        output, states = carry
+        if "probes" in now:
+            with tracing.injecting(cell, now["probes"]):
+                new_output, new_states = advance(now, states)
+        else:
+            new_output, new_states = advance(now, states)
+        if "mask" not in now:
+            return (new_output, new_states), new_output
+        real = now["mask"]
+        held = ops.zeros_like(output) if zero_output_for_mask else output
+        emitted = where_real(real, new_output, held)
+        new_output = where_real(real, new_output, output)
+        return (new_output, where_real(real, new_states, states)), emitted
+
+    return step
+
+
+def record_steps(layer, step, carry, inputs):
+    """Run through time once more, with all that the cell records as outputs."""
+
+    def recording(carry, now):
+        with tracing.collecting(layer.cell) as values:
+            carry, _ = step(carry, now)
+        if "mask" in now:
+            values = {
+                name: where_real(now["mask"], v, ops.zeros_like(v))
+                for name, v in values.items()
+            }
+        return carry, {**values, **named_states(layer.cell, carry[1])}
+
+    _, values = kernels.scan(recording, carry, inputs, unroll=layer.unroll)
+    for name, value in values.items():
+        value = ops.swapaxes(value, 0, 1)  # (B, T, H)
+        if layer.go_backwards:
+            value = ops.flip(value, axis=1)
+        tracing.record(layer, name, value)
+
+
+def named_states(cell, states):
+    """The states by name; those of a foreign cell are numbered."""
+    flat = tree.flatten(states)
+    names = getattr(cell, "state_names", [f"state_{n}" for n in range(len(flat))])
+    return dict(zip(names, flat, strict=True))
+
+
+def call_foreign(cell, x, states, training):
+    """Call any Keras cell: some take no `training`, some give a bare state."""
+    takes_training = getattr(cell, "_call_has_training_arg", False)
+    options = {"training": training} if takes_training else {}
+    output, states = cell(x, states, **options)
+    return output, list(states) if tree.is_nested(states) else [states]
+
+
+def time_first(x, backwards):
+    """`(batch, time, ...)` to `(time, batch, ...)`, the last step first if backwards."""
+    x = ops.swapaxes(x, 0, 1)
+    return ops.flip(x, axis=0) if backwards else x
+
+
+def where_real(real, new, old):
+    """`new` in the rows where `real`, else `old`, through any structure of tensors."""
+
+    def choose(new, old):
+        column = ops.reshape(real, (-1,) + (1,) * (len(new.shape) - 1))
+        return ops.where(column, new, old)
+
+    return tree.map_structure(choose, new, old)
+
+
+def first_output(cell, initial_state):
+    """Zeros, the output before the first real step."""
+    like = tree.flatten(initial_state)[0]
+    size = getattr(cell, "output_size", None) or like.shape[-1]
+    return ops.zeros((ops.shape(like)[0], size), dtype=like.dtype)

@@ -1,0 +1,19 @@
+"""Look inside a model: what its layers compute, and how gradients flow through time.
+
+`trace` records, `gradient_flow` differentiates, `plots` draws. Layers call `record`.
+"""
+
+from kerasseq.tracing.gradient_flow import gradient_flow
+from kerasseq.tracing.recorder import collecting, injecting, listener, muted, record
+from kerasseq.tracing.trace import Trace, trace
+
+__all__ = [
+    "Trace",
+    "collecting",
+    "gradient_flow",
+    "injecting",
+    "listener",
+    "muted",
+    "record",
+    "trace",
+]
