@@ -1,0 +1,247 @@
+"""The parenthesis task: is every parenthesis closed, in the right order and colour?
+
+Course C sets it twice. Plain: 1 opens and -1 closes. Coloured, with c colours: 0 to
+c - 1 open, and i is closed by 2c - 1 - i, so that a pair sums to 2c - 1.
+
+Skeletons are uniform among all balanced ones of their length, by the cycle lemma
+(Dvoretzky and Motzkin, 1947): of the 2n + 1 rotations of n + 1 openers and n closers,
+exactly one stays above zero all the way; without its first opener it is balanced.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kerasseq.datasets.checks import one_of, whole_number
+
+SLIDE_ROWS = (  # sequence, colours, label: the twelve examples of course C
+    ((1, 1, -1, -1, 1, -1), 1, 1),
+    ((1, -1, 1, -1), 1, 1),
+    ((1, -1, 1, 1, -1, 1, -1, -1), 1, 1),
+    ((1, 1, -1, -1, -1, 1, -1, 1), 1, 0),
+    ((1, -1, -1, 1, 1, -1), 1, 0),
+    ((1, -1, -1, 1), 1, 0),
+    ((2, 0, 9, 7, 0, 9), 5, 1),
+    ((1, 8, 3, 6), 5, 1),
+    ((0, 9, 2, 4, 5, 2, 7, 7), 5, 1),
+    ((0, 2, 7, 9, 7, 2, 7, 3), 5, 0),
+    ((1, 8, 9, 0, 1, 9), 5, 0),
+    ((1, 8, 7, 1), 5, 0),
+)
+LENGTHS = {"training": (4, 20), "balanced": (4, 20), "hard": (22, 40)}
+
+
+class Parentheses(NamedTuple):
+    """Labelled sequences, ready for an embedding layer.
+
+    Attributes:
+        ids: int32 of shape `(size, time)`. 0 is padding, on the right; symbols are 1 to
+            2c. `time` is the longest allowed length, rounded up to a multiple of 8, so
+            that batches come in few shapes and models recompile rarely.
+        labels: int32 of shape `(size,)`: 1 balanced, 0 not.
+        sequences: The same as lists, in the notation of the course.
+    """
+
+    ids: np.ndarray
+    labels: np.ndarray
+    sequences: list[list[int]]
+
+
+def parentheses(
+    size: int,
+    *,
+    colours: int = 5,
+    lengths: tuple[int, int] | None = None,
+    kind: str = "training",
+    seed=None,
+) -> Parentheses:
+    """Draw balanced and unbalanced strings of parentheses.
+
+    | kind | lengths | balanced | unbalanced ones are |
+    |---|---|---|---|
+    | `"training"` | 4–20 | half | a third each: one symbol replaced, two different
+    symbols swapped, all shuffled |
+    | `"balanced"` | 4–20 | all | |
+    | `"hard"` | 22–40 | half | one symbol replaced |
+
+    Every kind draws even lengths only, uniformly, so that the length tells nothing.
+    Swaps and shuffles that leave a string balanced are drawn again.
+
+    Args:
+        size: How many strings; of an odd number, one more is balanced.
+        colours: Number of colours; 1 is the plain task, written 1 and -1.
+        lengths: Shortest and longest length, to replace those of `kind`.
+        kind: `"training"`, `"balanced"` or `"hard"`.
+        seed: Seed of all random choices.
+
+    Returns:
+        The strings, as a `Parentheses`.
+
+    Raises:
+        TypeError: If a size is not a whole number.
+        ValueError: If a size is too small, no even length is allowed, or `kind` is
+            unknown.
+
+    Examples:
+        >>> data = parentheses(6, colours=1, lengths=(2, 2), seed=0)
+        >>> data.ids.shape
+        (6, 8)
+        >>> sorted(data.sequences)
+        [[-1, -1], [-1, 1], [-1, 1], [1, -1], [1, -1], [1, -1]]
+    """
+    size = whole_number("size", size, at_least=0)
+    colours = whole_number("colours", colours, at_least=1)
+    one_of("kind", kind, LENGTHS)
+    even = _even_lengths(LENGTHS[kind] if lengths is None else lengths)
+    rng = np.random.default_rng(seed)
+
+    rows = _balanced_rows(rng, rng.choice(even, size), colours)
+    labels = np.ones(size, "int32")
+    if kind != "balanced":
+        wrong = rng.permutation(size)[: size // 2]
+        labels[wrong] = 0
+        ways = (_replace,) if kind == "hard" else (_replace, _swap, _shuffle)
+        for count, i in enumerate(wrong):
+            rows[i] = _unbalance(rng, rows[i], colours, ways[count % len(ways)])
+
+    ids = np.zeros((size, -(-even[-1] // 8) * 8), "int32")
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row + 1
+    return Parentheses(ids, labels, [_notation(row, colours) for row in rows])
+
+
+def is_balanced(sequence, colours: int = 5) -> bool:
+    """Check a string of parentheses with a stack.
+
+    Args:
+        sequence: Symbols in the notation of the course, not padded ids.
+        colours: Number of colours; 1 is the plain notation, 1 and -1.
+
+    Returns:
+        Whether every parenthesis is closed, in order, by its own colour.
+
+    Raises:
+        ValueError: If a symbol is not of the notation.
+
+    Examples:
+        >>> is_balanced([2, 0, 9, 7, 0, 9])
+        True
+        >>> is_balanced([1, -1, -1, 1], colours=1)
+        False
+    """
+    colours = whole_number("colours", colours, at_least=1)
+    closer = (
+        {1: -1} if colours == 1 else {i: 2 * colours - 1 - i for i in range(colours)}
+    )
+    symbols = {*closer, *closer.values()}
+    expected = []
+    for position, symbol in enumerate(sequence):
+        if symbol not in symbols:
+            right = "1 and -1" if colours == 1 else f"0 to {2 * colours - 1}"
+            raise ValueError(
+                f"`sequence` holds {symbol!r} at position {position}; with "
+                f"colours={colours} the symbols are {right}."
+            )
+        if symbol in closer:
+            expected.append(closer[symbol])
+        elif not expected or expected.pop() != symbol:
+            return False
+    return not expected
+
+
+def _even_lengths(lengths) -> np.ndarray:
+    try:
+        low, high = lengths
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`lengths` must be a pair (shortest, longest), got {lengths!r}."
+        ) from None
+    low = whole_number("lengths[0]", low, at_least=1)
+    high = whole_number("lengths[1]", high, at_least=1)
+    even = np.arange(low + low % 2, high + 1, 2)
+    if not len(even):
+        raise ValueError(
+            f"`lengths` is ({low}, {high}), with no even number from the one to the "
+            "other. Balanced strings have even lengths: try (4, 20)."
+        )
+    return even
+
+
+# Inside this module a symbol is 0 … 2c - 1, opener i closed by 2c - 1 - i, also for the
+# plain task (0 opens, 1 closes). An id is the symbol plus one.
+
+
+def _notation(row: np.ndarray, colours: int) -> list[int]:
+    return (1 - 2 * row if colours == 1 else row).tolist()
+
+
+def _balanced_rows(rng, lengths: np.ndarray, colours: int) -> list[np.ndarray]:
+    """Return one balanced row per length, in that order."""
+    rows = [np.zeros(0, int)] * len(lengths)
+    for length in np.unique(lengths):
+        here = np.flatnonzero(lengths == length)
+        ups = _skeletons(rng, len(here), length // 2)
+        for i, row in zip(here, _coloured(rng, ups, colours), strict=True):
+            rows[i] = row
+    return rows
+
+
+def _skeletons(rng, size: int, n: int) -> np.ndarray:
+    """Return uniform balanced skeletons, (size, 2n), True where a parenthesis opens."""
+    length = 2 * n + 1
+    start = np.tile(np.arange(length) <= n, (size, 1))  # n + 1 openers, n closers
+    ups = rng.permuted(start, axis=1)
+    height = np.cumsum(2 * ups - 1, axis=1)
+    # The good rotation begins after the last of the lowest points; its first opener,
+    # which makes the cycle lemma unique, is then skipped.
+    lowest = length - 1 - height[:, ::-1].argmin(axis=1)
+    columns = (lowest[:, None] + 2 + np.arange(2 * n)) % length
+    return np.take_along_axis(ups, columns, axis=1)
+
+
+def _coloured(rng, ups: np.ndarray, colours: int) -> np.ndarray:
+    """Colour each pair of parentheses, uniformly and on its own."""
+    size, length = ups.shape
+    drawn = rng.integers(0, colours, (size, length))
+    stack = np.zeros((size, length), int)
+    symbols = np.zeros((size, length), int)
+    rows, depth = np.arange(size), np.zeros(size, int)
+    for t in range(length):
+        up = ups[:, t]
+        depth -= ~up
+        symbols[:, t] = np.where(up, drawn[:, t], 2 * colours - 1 - stack[rows, depth])
+        stack[rows[up], depth[up]] = drawn[up, t]
+        depth += up
+    return symbols
+
+
+def _unbalance(rng, row: np.ndarray, colours: int, change) -> np.ndarray:
+    """Change a balanced row until it is no longer balanced."""
+    while True:
+        changed = change(rng, row, colours)
+        if not is_balanced(_notation(changed, colours), colours):
+            return changed
+
+
+def _replace(rng, row: np.ndarray, colours: int) -> np.ndarray:
+    """Put another symbol in one place, which always unbalances."""
+    changed = row.copy()
+    place = rng.integers(len(row))
+    changed[place] = (row[place] + rng.integers(1, 2 * colours)) % (2 * colours)
+    return changed
+
+
+def _swap(rng, row: np.ndarray, colours: int) -> np.ndarray:
+    """Swap two places that hold different symbols."""
+    del colours
+    changed = row.copy()
+    first = rng.integers(len(row))
+    second = rng.choice(np.flatnonzero(row != row[first]))
+    changed[[first, second]] = row[[second, first]]
+    return changed
+
+
+def _shuffle(rng, row: np.ndarray, colours: int) -> np.ndarray:
+    """Put all symbols in a random order."""
+    del colours
+    return rng.permutation(row)

@@ -1,0 +1,237 @@
+"""Time series, real and generated, and the windows a forecaster learns from.
+
+The real ones come with statsmodels (`pip install "kerasseq[data]"`), not from the
+network. The rows of course B are [day, month, year, value]; `calendar_features` gives
+the first three. Scaling the values is left to the model or to the reader.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from kerasseq.datasets.checks import one_of, whole_number
+
+
+class Series(NamedTuple):
+    """One value per time step.
+
+    Attributes:
+        values: float32 of shape `(time,)`.
+        dates: `datetime64[D]` of shape `(time,)`, or None for generated series.
+        name: What was asked for.
+        source: Where the numbers come from.
+    """
+
+    values: np.ndarray
+    dates: np.ndarray | None
+    name: str
+    source: str
+
+
+def series(
+    name: str = "ar",
+    *,
+    length: int | None = None,
+    coefficients=(0.6, -0.3),
+    noise: float = 1.0,
+    seed=None,
+) -> Series:
+    r"""Return a time series by name.
+
+    - `"ar"`: generated, autoregressive: $x_t = \sum_i a_i x_{t-i} + e_t$, with normal
+      noise $e_t$. It starts long before the first value returned, in its steady state.
+    - `"sunspots"`: yearly number of sunspots, 1700–2008, dated 1 January.
+    - `"co2"`: weekly CO2 in the air of Mauna Loa, 1958–2001, in parts per million. Its
+      59 missing weeks are filled in on a straight line between their neighbours.
+
+    Args:
+        name: `"ar"`, `"sunspots"` or `"co2"`.
+        length: How many values, from the first on. The default is all of a real series,
+            and 1000 of a generated one.
+        coefficients: For `"ar"`: $a_1, a_2, \ldots$
+        noise: For `"ar"`: standard deviation of $e_t$.
+        seed: For `"ar"`: seed of the noise.
+
+    Returns:
+        The series, as a `Series`.
+
+    Raises:
+        ImportError: If a real series is asked for without statsmodels.
+        ValueError: If the name is unknown, `length` is longer than the series, or
+            the coefficients make a series that grows without end.
+
+    Examples:
+        >>> series("ar", length=5, coefficients=[0.9], seed=0).values.shape
+        (5,)
+    """
+    one_of("name", name, ["ar", "sunspots", "co2"])
+    if length is not None:
+        length = whole_number("length", length, at_least=1)
+    if name == "ar":
+        values = _autoregressive(length or 1000, coefficients, noise, seed)
+        source = f"generated: AR({len(coefficients)}), coefficients {coefficients}"
+        return Series(values.astype("float32"), None, name, source)
+    values, dates, source = (_sunspots if name == "sunspots" else _co2)()
+    if length is not None and length > len(values):
+        raise ValueError(
+            f"`length` is {length}, but {name!r} has {len(values)} values only."
+        )
+    return Series(values[:length].astype("float32"), dates[:length], name, source)
+
+
+def _autoregressive(length: int, coefficients, noise: float, seed) -> np.ndarray:
+    a = np.asarray(coefficients, "float64")
+    if a.ndim != 1 or not len(a) or not np.isfinite(a).all():
+        raise ValueError(
+            f"`coefficients` must be a row of numbers such as (0.6, -0.3), got "
+            f"{coefficients!r}."
+        )
+    if not (noise >= 0 and math.isfinite(noise)):
+        raise ValueError(f"`noise` must be zero or a positive number, got {noise}.")
+    sizes = np.abs(np.roots(np.concatenate([[1.0], -a])))
+    largest = sizes.max(initial=0.0)
+    if largest >= 1:
+        found = ", ".join(f"{size:.3f}" for size in sizes)
+        raise ValueError(
+            f"`coefficients` {tuple(a.tolist())} make a series that does not settle: "
+            f"the roots of its polynomial have sizes {found}, and all must be below 1."
+        )
+    # Until the zeros at the start are forgotten to one part in a million.
+    burn_in = 100 + math.ceil(math.log(1e-6) / math.log(max(largest, 0.5)))
+    burn_in = min(burn_in, 100_000)
+    shocks = np.random.default_rng(seed).normal(0.0, noise, burn_in + length).tolist()
+    weights = a[::-1].tolist()
+    x = [0.0] * len(a)
+    for shock in shocks:
+        past = x[-len(a) :]
+        x.append(sum(w * p for w, p in zip(weights, past, strict=True)) + shock)
+    return np.array(x[-length:])
+
+
+def _sunspots():
+    data = _statsmodels("sunspots")
+    years = data["YEAR"].to_numpy().astype(int)
+    dates = (years - 1970).astype("datetime64[Y]").astype("datetime64[D]")
+    source = "NOAA National Geophysical Data Center, by statsmodels; public domain"
+    return data["SUNACTIVITY"].to_numpy(), dates, source
+
+
+def _co2():
+    data = _statsmodels("co2")
+    values = data["co2"].to_numpy().copy()
+    dates = data.index.to_numpy().astype("datetime64[D]")
+    missing, days = np.isnan(values), dates.astype(int)
+    values[missing] = np.interp(days[missing], days[~missing], values[~missing])
+    source = "Keeling and Whorf, 2004, CDIAC, by statsmodels; public domain"
+    return values, dates, source
+
+
+def _statsmodels(name: str):
+    try:
+        import statsmodels.datasets
+    except ImportError as error:
+        raise ImportError(
+            f"The series {name!r} comes with statsmodels, which is not installed: "
+            'pip install "kerasseq[data]"'
+        ) from error
+    return getattr(statsmodels.datasets, name).load_pandas().data
+
+
+def windows(
+    values, length: int, horizon: int = 1, *, stride: int = 1, target: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut a series into what a forecaster sees and what it has to say.
+
+    Window number i holds the steps from `i * stride` on; its answer is the `horizon`
+    values of the target that come right after it.
+
+    Args:
+        values: The series, `(time,)` or `(time, features)`.
+        length: Steps in a window.
+        horizon: Steps to forecast.
+        stride: Steps from one window to the next.
+        target: Which feature is forecast: the first by default. For the rows of course
+            B, [day, month, year, value], pass -1.
+
+    Returns:
+        `x` of shape `(windows, length, features)` and `y` of shape
+        `(windows, horizon)`, both float32.
+
+    Raises:
+        TypeError: If a size is not a whole number.
+        ValueError: If the series is too short, has missing values or a wrong shape.
+
+    Examples:
+        >>> x, y = windows([1, 2, 3, 4, 5], length=3)
+        >>> x[..., 0]
+        array([[1., 2., 3.],
+               [2., 3., 4.]], dtype=float32)
+        >>> y
+        array([[4.],
+               [5.]], dtype=float32)
+    """
+    length = whole_number("length", length, at_least=1)
+    horizon = whole_number("horizon", horizon, at_least=1)
+    stride = whole_number("stride", stride, at_least=1)
+    table = _table(values)
+    time, features = table.shape
+    if not -features <= target < features:
+        raise ValueError(f"`target` is {target}, but there are {features} features.")
+    if time < length + horizon:
+        raise ValueError(
+            f"`values` has {time} steps, fewer than length + horizon = "
+            f"{length + horizon}. Use shorter windows or a longer series."
+        )
+    starts = np.arange(0, time - length - horizon + 1, stride)[:, None]
+    x = table[starts + np.arange(length)]  # (windows, length, features)
+    y = table[starts + length + np.arange(horizon), target]  # (windows, horizon)
+    return x, y
+
+
+def _table(values) -> np.ndarray:
+    """Return the series as float32 `(time, features)`, with nothing missing."""
+    table = np.asarray(values, "float32")
+    if table.ndim not in (1, 2) or 0 in table.shape[1:]:
+        raise ValueError(
+            "`values` must have the shape (time,) or (time, features), got "
+            f"{table.shape}."
+        )
+    table = table.reshape(len(table), -1) if len(table) else table.reshape(0, 1)
+    if not np.isfinite(table).all():
+        step = int((~np.isfinite(table)).any(axis=1).argmax())
+        raise ValueError(
+            f"`values` is missing or infinite at step {step}: fill it in first, for "
+            "example with np.interp."
+        )
+    return table
+
+
+def calendar_features(dates) -> np.ndarray:
+    """Turn dates into the columns [day, month, year], scaled to be near 0 … 1.
+
+    Day 1 … 31 and month 1 … 12 become 0 … 1; the year becomes centuries since 2000. The
+    scale depends on no data, so a forecast for a new date uses the same one.
+
+    Args:
+        dates: An array of `datetime64`, or ISO dates such as `"2015-10-02"`.
+
+    Returns:
+        A float32 array of shape `(time, 3)`.
+
+    Raises:
+        ValueError: If the dates cannot be read, or one is missing.
+
+    Examples:
+        >>> calendar_features(["2015-10-02"]).round(2)
+        array([[0.03, 0.82, 0.15]], dtype=float32)
+    """
+    days = np.asarray(dates, "datetime64[D]")
+    if days.ndim != 1 or np.isnat(days).any():
+        raise ValueError("`dates` must be one row of dates, with none missing.")
+    months = days.astype("datetime64[M]")
+    day = (days - months).astype(int)  # 0 … 30
+    month = months.astype(int) % 12  # 0 … 11
+    year = days.astype("datetime64[Y]").astype(int) + 1970
+    columns = [day / 30, month / 11, (year - 2000) / 100]
+    return np.stack(columns, axis=-1).astype("float32")

@@ -1,0 +1,68 @@
+"""Vocabularies on disk: JSON that says what it is, and writes that cannot do harm.
+
+A file carries the name of its format and a version, so that a foreign or newer file is
+refused in words instead of being misread.
+"""
+
+import json
+import os
+import pathlib
+import uuid
+
+VERSION = 1
+
+
+def write_vocabulary(path, kind: str, config: dict) -> None:
+    """Write `config` to `path` as JSON, whole or not at all.
+
+    The text goes to a temporary file in the same folder, which then takes the place of
+    the old one in one step. If anything fails, the old file is as it was.
+
+    Args:
+        path: Where to write.
+        kind: Name of the format, for example `"kerasseq.CharacterTokenizer"`.
+        config: Plain JSON data.
+    """
+    path = pathlib.Path(path)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    content = json.dumps({"format": kind, "version": VERSION, **config}, indent=1)
+    try:
+        temporary.write_text(content, encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_vocabulary(path, kind: str) -> dict:
+    """Read what `write_vocabulary` wrote.
+
+    Args:
+        path: The file.
+        kind: The format's name it must carry.
+
+    Returns:
+        The config, without the format's name and version.
+
+    Raises:
+        ValueError: If the file is damaged, of another format, or of a newer version.
+    """
+    try:
+        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is damaged or no {kind} file: it is not JSON ({error})."
+        ) from error
+    except RecursionError as error:
+        raise ValueError(
+            f"{path} is damaged or no {kind} file: nested too deep."
+        ) from error
+    found = content.pop("format", None) if isinstance(content, dict) else None
+    if found != kind:
+        raise ValueError(f"{path} is no {kind} file: its format is {found!r}.")
+    version = content.pop("version", None)
+    if version != VERSION:
+        raise ValueError(
+            f"{path} has version {version!r} of {kind}; this kerasseq reads version "
+            f"{VERSION}. Write it again with the same version of kerasseq."
+        )
+    return content
