@@ -1,0 +1,51 @@
+"""What every test run shares: a right backend, names for doctests, hypothesis."""
+
+import os
+import pathlib
+
+import hypothesis
+import numpy as np
+import pytest
+
+from kerasseq.core import backend
+
+HERE = pathlib.Path(__file__).parent
+
+hypothesis.settings.register_profile(
+    "kerasseq", deadline=None, max_examples=20, derandomize=True, database=None
+)
+hypothesis.settings.load_profile("kerasseq")
+
+
+def pytest_configure(config):
+    """A run on a backend that is not there fails: it must not look like a success."""
+    try:
+        backend.require()
+    except backend.BackendError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_ignore_collect(collection_path):
+    """Leave out the doctests of the kernels written for the other backends."""
+    if collection_path.parent == HERE / "kerasseq" / "kernels":
+        others = set(backend.BACKENDS) - {backend.chosen()}
+        if collection_path.name.startswith(tuple(f"{name}_" for name in others)):
+            return True
+    return None
+
+
+@pytest.fixture(autouse=True)
+def _names_for_doctests(request, doctest_namespace):
+    doctest_namespace["np"] = np
+    if os.path.relpath(request.path, HERE).startswith(LOADS_NO_KERAS):
+        return
+    import keras
+
+    doctest_namespace["keras"] = keras
+
+
+LOADS_NO_KERAS = tuple(
+    os.path.join(folder, part)
+    for folder in ("kerasseq", "tests")
+    for part in ("text", "datasets")
+)

@@ -1,0 +1,1 @@
+"""What everything else stands on. Loading it loads no Keras."""

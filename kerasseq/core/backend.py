@@ -1,0 +1,111 @@
+"""Which backend Keras will run on, settled before Keras loads. Imports no Keras.
+
+Keras reads `KERAS_BACKEND` and keras.json once, when it is imported, and falls back on
+TensorFlow; where TensorFlow is not installed it then fails deep inside. So `choose`,
+called by `import kerasseq`, picks an installed backend when nothing names one, and
+`require`, called by whatever is about to load Keras, explains what is missing.
+
+A note on PyTorch and TensorFlow in one process: PyTorch has to be imported first, or
+the process can crash. Nothing here needs to see to that. With the torch backend Keras
+imports PyTorch at once, and TensorFlow only later (in `model.save`); with TensorFlow
+nothing in kerasseq imports PyTorch.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+
+from kerasseq.core import checks
+
+BACKENDS = ("tensorflow", "jax", "torch")  # in order of preference
+
+_KERAS_ONLY = ("numpy", "openvino")  # Keras runs on these, but cannot train on them
+
+_NONE_INSTALLED = """\
+no backend is installed: Keras needs one of TensorFlow, JAX and PyTorch to compute.
+Install one with  pip install "kerasseq[tensorflow]"  or  "kerasseq[jax]"  or  \
+"kerasseq[torch]".
+For PyTorch without a graphics card, choose "CPU" on PyTorch's "Get Started" page and
+run the command it shows first: the usual Linux build brings several GB for NVIDIA."""
+
+
+class BackendError(ImportError):
+    """Keras cannot load, because the backend it is to run on is wrong or missing."""
+
+
+def installed() -> tuple[str, ...]:
+    """Name the installed backends, without loading them."""
+    return tuple(name for name in BACKENDS if importlib.util.find_spec(name))
+
+
+def choose() -> None:
+    """See to it that Keras, not loaded yet, will find a backend that is installed.
+
+    Changes nothing if the user has chosen one, rightly or wrongly: see `require`.
+    """
+    if "keras" in sys.modules or os.environ.get("KERAS_BACKEND"):
+        return
+    found = installed()
+    if not found or _named_in_keras_json() in found:
+        return
+    if _named_in_keras_json() is None and found[0] == "tensorflow":
+        return  # what Keras takes by itself
+    os.environ["KERAS_BACKEND"] = found[0]
+    print(
+        f"kerasseq: Keras runs on {found[0]} here; set KERAS_BACKEND to choose another",
+        file=sys.stderr,
+    )
+
+
+def chosen() -> str:
+    """Name the backend that Keras runs on, or will run on."""
+    if keras := sys.modules.get("keras"):
+        return keras.config.backend()
+    return os.environ.get("KERAS_BACKEND") or _named_in_keras_json() or BACKENDS[0]
+
+
+def require() -> None:
+    """Make sure that Keras can load, and on a backend that kerasseq runs on.
+
+    Raises:
+        BackendError: If not, saying what to install or what to set.
+    """
+    name = chosen()
+    if name in _KERAS_ONLY:
+        raise BackendError(
+            f"the {name} backend of Keras cannot train models: set KERAS_BACKEND to "
+            f"one of {', '.join(BACKENDS)}"
+        )
+    if name not in BACKENDS:
+        raise BackendError(
+            f'KERAS_BACKEND="{name}" is not one of {", ".join(BACKENDS)}.'
+            f"{checks.nearest(name, BACKENDS)}"
+        )
+    found = installed()
+    if not found:
+        raise BackendError(_NONE_INSTALLED)
+    if name not in found:
+        raise BackendError(
+            f"KERAS_BACKEND={name}, but {name} is not installed. Install it with  "
+            f'pip install "kerasseq[{name}]"  or set KERAS_BACKEND={found[0]}'
+        )
+
+
+def _named_in_keras_json() -> str | None:
+    """Read the backend from Keras' settings file, None if it names none."""
+    try:
+        settings = json.loads((_keras_folder() / "keras.json").read_text())
+    except (OSError, ValueError):
+        return None
+    name = settings.get("backend") if isinstance(settings, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _keras_folder() -> pathlib.Path:
+    """Find the folder where Keras keeps its settings, by the rule that Keras has."""
+    if "KERAS_HOME" in os.environ:
+        return pathlib.Path(os.environ["KERAS_HOME"]).expanduser()
+    home = os.path.expanduser("~")
+    return pathlib.Path(home if os.access(home, os.W_OK) else "/tmp", ".keras")
