@@ -124,7 +124,7 @@ def sample(name: str, count: int = 5, seed=0) -> list[str]:
         ValueError: If the name is unknown; the message has the nearest right one.
 
     Examples:
-        >>> print(sample("parentheses-plain", count=1, seed=5)[0])
+        >>> print(sample("parentheses-plain", count=1, seed=14)[0])
         [1, 1, -1, -1, 1, -1] balanced
     """
     one_of("name", name, [entry.name for entry in catalogue()])

@@ -57,12 +57,10 @@ def parentheses(
 ) -> Parentheses:
     """Draw balanced and unbalanced strings of parentheses.
 
-    | kind | lengths | balanced | unbalanced ones are |
-    |---|---|---|---|
-    | `"training"` | 4–20 | half | a third each: one symbol replaced, two different
-    symbols swapped, all shuffled |
-    | `"balanced"` | 4–20 | all | |
-    | `"hard"` | 22–40 | half | one symbol replaced |
+    - `"training"`: lengths 4–20, half of them balanced. Of the others a third each has
+      one symbol replaced, two different symbols swapped, or all symbols shuffled.
+    - `"balanced"`: lengths 4–20, all balanced.
+    - `"hard"`: lengths 22–40, half balanced, the others wrong in one symbol only.
 
     Every kind draws even lengths only, uniformly, so that the length tells nothing.
     Swaps and shuffles that leave a string balanced are drawn again.
@@ -130,14 +128,13 @@ def is_balanced(sequence, colours: int = 5) -> bool:
         False
     """
     colours = whole_number("colours", colours, at_least=1)
-    closer = (
-        {1: -1} if colours == 1 else {i: 2 * colours - 1 - i for i in range(colours)}
-    )
+    last = 2 * colours - 1
+    closer = {1: -1} if colours == 1 else {i: last - i for i in range(colours)}
     symbols = {*closer, *closer.values()}
     expected = []
     for position, symbol in enumerate(sequence):
         if symbol not in symbols:
-            right = "1 and -1" if colours == 1 else f"0 to {2 * colours - 1}"
+            right = "1 and -1" if colours == 1 else f"0 to {last}"
             raise ValueError(
                 f"`sequence` holds {symbol!r} at position {position}; with "
                 f"colours={colours} the symbols are {right}."

@@ -5,12 +5,11 @@ about half a megabyte on every machine, with no network. Nothing here downloads.
 """
 
 import codecs
+import difflib
 import encodings.aliases
 import os
 import pathlib
 import re
-
-from kerasseq.datasets.checks import one_of
 
 # Underlines of titles and the rules of tables: lines of nothing but these signs.
 _RULE = re.compile(r"^[ |+=*~^-]*[|+=*~^-]{3}[ |+=*~^-]*\n", re.MULTILINE)
@@ -67,7 +66,7 @@ def text_file(path, encoding: str = "utf-8") -> str:
         ValueError: If the file is empty, blank, binary, or in another encoding.
 
     Examples:
-        >>> text_file("hamlet.txt")
+        >>> text_file("hamlet.txt")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         FileNotFoundError: There is no file hamlet.txt in ...
     """
@@ -104,11 +103,19 @@ def _decode(path: pathlib.Path, data: bytes, encoding: str) -> str:
         if isinstance(error, UnicodeDecodeError):
             raise _not_text(path, data, encoding, error.start) from error
     # Any other failure is about the name: no such codec, or one that is not for text.
-    names = {n.replace("_", "-") for n in encodings.aliases.aliases.values()}
-    binary = {"base64-codec", "bz2-codec", "hex-codec", "quopri-codec", "rot-13"}
-    names -= {*binary, "uu-codec", "zlib-codec"}
-    one_of("encoding", encoding, sorted(names))
-    raise ValueError(f"`encoding` {encoding!r} cannot read {path}.")
+    names = {*encodings.aliases.aliases, *encodings.aliases.aliases.values()}
+    names = [name.replace("_", "-") for name in sorted(names) if _is_for_text(name)]
+    near = difflib.get_close_matches(encoding.lower(), names, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else "Most files are 'utf-8'."
+    raise ValueError(f"`encoding` {encoding!r} is no text encoding. {hint}")
+
+
+def _is_for_text(encoding: str) -> bool:
+    try:
+        " ".encode(encoding)
+    except (LookupError, ValueError):
+        return False
+    return True
 
 
 def _not_text(path, data: bytes, encoding: str, position: int | None = None):

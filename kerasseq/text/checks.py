@@ -60,8 +60,8 @@ def id_array(ids, size: int, *, name: str = "ids") -> np.ndarray:
     array = np.asarray(ids)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise TypeError(
-            f"`{name}` must be whole numbers, got dtype {array.dtype}. Text becomes ids "
-            "by a tokenizer's `encode`."
+            f"`{name}` must be whole numbers, got dtype {array.dtype}. A "
+            "tokenizer's `encode` turns text into ids."
         )
     if array.ndim != 1:
         raise ValueError(

@@ -1,0 +1,78 @@
+import subprocess
+import sys
+
+import pytest
+
+from kerasseq import datasets
+from kerasseq.datasets import catalogue, python_reference, sample
+
+NAMES = [
+    "parentheses",
+    "parentheses-plain",
+    "python-reference",
+    "ar",
+    "sunspots",
+    "co2",
+]
+
+
+def test_entries_are_complete():
+    entries = {entry.name: entry for entry in catalogue()}
+    assert list(entries) == NAMES
+    for entry in entries.values():
+        assert all(entry[:-1]), f"{entry.name} leaves something empty"
+    assert f"{len(python_reference()):,}" in entries["python-reference"].size
+
+
+def test_sizes_are_true():
+    pytest.importorskip("statsmodels")
+    size = {entry.name: entry.size for entry in catalogue()}
+    for name in ("sunspots", "co2"):
+        data = datasets.series(name)
+        first, last = (str(data.dates[i])[:4] for i in (0, -1))
+        assert size[name].startswith(f"{len(data.values):,} ")
+        assert f"{first}–{last}" in size[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_calls_run_and_samples_show_something(name):
+    entry = next(e for e in catalogue() if e.name == name)
+    if entry.extra:
+        pytest.importorskip("statsmodels")
+    eval(entry.call, {**vars(datasets), "size": 3})
+    lines = sample(name, count=3, seed=1)
+    assert len(lines) == 3
+    assert all(isinstance(line, str) and line.strip() for line in lines)
+    assert lines == sample(name, count=3, seed=1) != sample(name, count=3, seed=2)
+
+
+def test_samples_of_parentheses_are_labelled():
+    for line in sample("parentheses", count=19):
+        sequence, word = line.split("] ")
+        row = [int(s) for s in sequence.strip("[").split(", ")]
+        right = "balanced" if datasets.is_balanced(row) else "not balanced"
+        assert word == right
+
+
+def test_unknown_name():
+    with pytest.raises(ValueError, match="Did you mean 'sunspots'"):
+        sample("sunspts")
+    with pytest.raises(ValueError, match="Choices: 'parentheses'"):
+        sample("zzz")
+    with pytest.raises(ValueError, match="`count`"):
+        sample("ar", count=0)
+
+
+def test_functions_are_not_hidden_by_modules_of_the_same_name():
+    for name in ("parentheses", "series", "catalogue"):
+        assert callable(getattr(datasets, name))
+
+
+def test_no_keras_and_no_statsmodels_until_needed():
+    code = (
+        "import sys, kerasseq.text, kerasseq.datasets as d; d.sample('ar'); "
+        "heavy = {'keras', 'tensorflow', 'jax', 'torch', 'statsmodels', 'pandas'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout.strip() == "[]", ran.stderr
