@@ -3,6 +3,7 @@
 Importing it is cheap: Keras loads with the first name that needs it.
 """
 
+import contextlib
 import importlib
 import sys
 from typing import TYPE_CHECKING
@@ -32,14 +33,18 @@ __all__ = [
     "tracing",
     "training",
 ]
+_NEED_NO_KERAS = ("datasets", "text")
 
 
 def __getattr__(name: str):
+    if name not in __all__:
+        raise AttributeError(f"module 'kerasseq' has no attribute '{name}'")
+    if name not in _NEED_NO_KERAS:
+        _backend.require()
     if name == "load_model":
+        importlib.import_module("kerasseq.layers")  # registers every class
         return importlib.import_module("kerasseq.core.loading").load_model
-    if name in __all__:
-        return importlib.import_module(f"kerasseq.{name}")
-    raise AttributeError(f"module 'kerasseq' has no attribute '{name}'")
+    return importlib.import_module(f"kerasseq.{name}")
 
 
 def __dir__() -> list[str]:
@@ -47,5 +52,8 @@ def __dir__() -> list[str]:
 
 
 _backend.choose()
-if "keras" in sys.modules:  # then keras.saving.load_model must find every class of ours
-    importlib.import_module("kerasseq.layers")
+if "keras" in sys.modules:
+    # Then keras.saving.load_model must find every class of ours. On a backend that has
+    # no training only kerasseq.text and the like work, and kerasseq.layers says so.
+    with contextlib.suppress(_backend.BackendError):
+        importlib.import_module("kerasseq.layers")

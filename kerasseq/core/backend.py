@@ -37,7 +37,7 @@ class BackendError(ImportError):
 
 def installed() -> tuple[str, ...]:
     """Name the installed backends, without loading them."""
-    return tuple(name for name in BACKENDS if importlib.util.find_spec(name))
+    return tuple(name for name in BACKENDS if _is_installed(name))
 
 
 def choose() -> None:
@@ -48,10 +48,9 @@ def choose() -> None:
     if "keras" in sys.modules or os.environ.get("KERAS_BACKEND"):
         return
     found = installed()
-    if not found or _named_in_keras_json() in found:
+    named = _named_in_keras_json() or BACKENDS[0]  # what Keras would take by itself
+    if not found or named in found:
         return
-    if _named_in_keras_json() is None and found[0] == "tensorflow":
-        return  # what Keras takes by itself
     os.environ["KERAS_BACKEND"] = found[0]
     print(
         f"kerasseq: Keras runs on {found[0]} here; set KERAS_BACKEND to choose another",
@@ -72,6 +71,9 @@ def require() -> None:
     Raises:
         BackendError: If not, saying what to install or what to set.
     """
+    found = installed()
+    if not found:
+        raise BackendError(_NONE_INSTALLED)
     name = chosen()
     if name in _KERAS_ONLY:
         raise BackendError(
@@ -83,14 +85,17 @@ def require() -> None:
             f'KERAS_BACKEND="{name}" is not one of {", ".join(BACKENDS)}.'
             f"{checks.nearest(name, BACKENDS)}"
         )
-    found = installed()
-    if not found:
-        raise BackendError(_NONE_INSTALLED)
     if name not in found:
         raise BackendError(
             f"KERAS_BACKEND={name}, but {name} is not installed. Install it with  "
             f'pip install "kerasseq[{name}]"  or set KERAS_BACKEND={found[0]}'
         )
+
+
+def _is_installed(name: str) -> bool:
+    """Tell a package from a folder of that name, which has no file of its own."""
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin is not None
 
 
 def _named_in_keras_json() -> str | None:

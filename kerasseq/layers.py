@@ -1,0 +1,24 @@
+"""Every public layer, in the order of the course."""
+
+import kerasseq.core.serialization  # first: it checks the backend
+import kerasseq.models  # noqa: F401  # whoever loads a layer can load every model
+from kerasseq.rnn.elman import ElmanCell, ElmanRNN
+from kerasseq.rnn.gated import GatedCell, GatedRNN
+from kerasseq.rnn.gru import GRU, GRUCell
+from kerasseq.rnn.layer import RNN
+from kerasseq.rnn.lstm import LSTM, LSTMCell, PeepholeLSTM
+from kerasseq.rnn.stacked import StackedRNN
+
+__all__ = [
+    "ElmanCell",
+    "ElmanRNN",
+    "GatedCell",
+    "GatedRNN",
+    "LSTM",
+    "LSTMCell",
+    "PeepholeLSTM",
+    "GRU",
+    "GRUCell",
+    "RNN",
+    "StackedRNN",
+]

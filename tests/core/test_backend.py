@@ -1,0 +1,152 @@
+"""Which backend Keras gets, in processes where chosen backends seem to be missing."""
+
+import json
+
+import keras
+import pytest
+
+from tests.processes import run_python
+
+SHOW = """
+import os
+import kerasseq
+print(os.environ.get("KERAS_BACKEND"))
+"""
+REQUIRE = """
+from kerasseq.core import backend
+try:
+    backend.require()
+except ImportError as error:
+    print(error)
+"""
+
+
+def choice(only, keras_json=None, home=None, **environment):
+    """The KERAS_BACKEND after `import kerasseq`, and what was said on the way."""
+    environment.setdefault("KERAS_BACKEND", None)
+    if keras_json is not None:
+        (home / "keras.json").write_text(keras_json)
+        environment["KERAS_HOME"] = str(home)
+    done = run_python(SHOW, only=only, **environment)
+    return done.stdout.strip(), done.stderr
+
+
+def complaint(only, name=None):
+    return run_python(REQUIRE, only=only, KERAS_BACKEND=name).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "only", [["tensorflow"], ["tensorflow", "jax", "torch"], ["tensorflow", "torch"]]
+)
+def test_with_tensorflow_keras_keeps_its_default(only):
+    assert choice(only) == ("None", "")
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [(["torch"], "torch"), (["jax"], "jax"), (["torch", "jax"], "jax")],
+)
+def test_without_tensorflow_an_installed_one_is_picked(only, expected):
+    picked, said = choice(only)
+    assert picked == expected
+    assert len(said.splitlines()) == 1
+    assert expected in said
+    assert "KERAS_BACKEND" in said
+
+
+def test_an_empty_name_counts_as_none():
+    assert choice(["jax"], KERAS_BACKEND="")[0] == "jax"
+
+
+def test_what_keras_json_names_is_kept_if_installed(tmp_path):
+    named = json.dumps({"backend": "torch"})
+    assert choice(["jax", "torch"], named, tmp_path) == ("None", "")
+
+
+def test_what_keras_json_names_is_replaced_if_missing(tmp_path):
+    # Keras itself writes this file when it is first imported, on any backend.
+    named = json.dumps({"backend": "tensorflow"})
+    picked, said = choice(["torch"], named, tmp_path)
+    assert picked == "torch"
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[1]", '{"backend": 3}', "{}"])
+def test_a_damaged_keras_json_is_as_good_as_none(tmp_path, damaged):
+    assert choice(["tensorflow"], damaged, tmp_path) == ("None", "")
+    assert choice(["torch"], damaged, tmp_path)[0] == "torch"
+
+
+def test_the_folder_of_keras_json_is_found_without_keras_home(tmp_path):
+    (tmp_path / ".keras").mkdir()
+    (tmp_path / ".keras" / "keras.json").write_text('{"backend": "torch"}')
+    home = {"KERAS_HOME": None, "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+    assert choice(["jax", "torch"], **home) == ("None", "")
+
+
+@pytest.mark.parametrize("wrong", ["tensrflow", "numpy", "jax"])
+def test_an_explicit_wrong_choice_is_left_alone_until_keras_is_needed(wrong):
+    assert choice(["torch"], KERAS_BACKEND=wrong) == (wrong, "")
+
+
+def test_unknown_name():
+    said = complaint(["torch"], "tensrflow")
+    assert '"tensrflow"' in said
+    assert 'Did you mean "tensorflow"?' in said
+
+
+def test_known_but_not_installed():
+    assert 'pip install "kerasseq[jax]"' in complaint(["torch"], "jax")
+
+
+@pytest.mark.parametrize("name", ["numpy", "openvino"])
+def test_a_backend_that_cannot_train(name):
+    assert "tensorflow, jax, torch" in complaint(["torch"], name)
+
+
+@pytest.mark.parametrize("name", [None, "torch"])
+def test_no_backend_at_all(name):
+    said = complaint([], name)
+    assert 'pip install "kerasseq[tensorflow]"' in said
+    assert "CPU" in said
+    assert len(said.splitlines()) <= 4
+
+
+def test_a_right_choice_needs_no_words():
+    assert complaint(["torch"], "torch") == ""
+
+
+def test_what_needs_keras_says_what_is_wrong_and_the_rest_works():
+    run_python(
+        """
+import kerasseq, kerasseq.text, kerasseq.datasets
+for name in {*kerasseq.__all__} - {"text", "datasets"}:
+    try:
+        getattr(kerasseq, name)
+    except ImportError as error:
+        assert "no backend is installed" in str(error), error
+    else:
+        raise AssertionError(name)
+try:
+    from kerasseq.models import LanguageModel
+except ImportError as error:
+    assert "no backend is installed" in str(error), error
+""",
+        only=[],
+        KERAS_BACKEND=None,
+    )
+
+
+def test_keras_loaded_before_is_never_touched():
+    done = run_python(
+        """
+import keras, os
+from kerasseq.core import backend
+del os.environ["KERAS_BACKEND"]
+backend.installed = lambda: ("another",)
+backend.choose()
+print(os.environ.get("KERAS_BACKEND"), backend.chosen())
+""",
+        KERAS_BACKEND=keras.backend.backend(),
+    )
+    assert done.stdout.split() == ["None", keras.backend.backend()]
