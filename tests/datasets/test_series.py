@@ -76,6 +76,8 @@ def test_wrong_series():
         series("sunspot")
     with pytest.raises(ValueError, match="sizes 1.100, .*below 1"):
         series("ar", coefficients=[1.1])
+    with pytest.raises(ValueError, match="sizes 1.049, 1.049"):  # √1.1, complex roots
+        series("ar", coefficients=[1.5, -1.1])
     with pytest.raises(ValueError, match="1.000"):
         series("ar", coefficients=[1.0])
     for bad in ([], 0.5, [np.nan], [[0.5]]):

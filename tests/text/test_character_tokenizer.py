@@ -3,7 +3,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kerasseq.text import CharacterTokenizer
@@ -26,6 +26,7 @@ def test_ids_of_the_course():
 
 @settings(deadline=None, max_examples=50, derandomize=True)
 @given(ANY_TEXT)
+@example("\ud83d\ude00 \U0001f600 \0")
 def test_round_trip_of_any_text(text):
     for unknown in (None, "\ufffd", "<unk>"):
         tokenizer = CharacterTokenizer(unknown=unknown).fit(text)
