@@ -1,0 +1,288 @@
+"""A language model over any recurrent architecture: what comes next, and then what."""
+
+import math
+
+import keras
+import numpy as np
+
+from kerasseq import text as text_tools
+from kerasseq.core import checks
+from kerasseq.core.serialization import register
+from kerasseq.decoding import sample
+from kerasseq.decoding.sampling import check_sampling
+from kerasseq.language.corpus import as_ids, scoring_rows
+from kerasseq.rnn.arguments import own
+from kerasseq.rnn.layer import RNN
+from kerasseq.tasks.architectures import build_layers, first_output
+from kerasseq.tasks.base import TaskModel
+from kerasseq.training import BitsPerCharacter, TextBatches
+
+
+@register
+class LanguageModel(TaskModel):
+    r"""Predict each token of a text from those before it.
+
+    $$p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(W h_t + b)$$
+
+    Args:
+        architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
+            "coupled_lstm", "gru", or a layer of your own, which gives
+            `(batch, time, units)` and sees no future.
+        tokenizer: A fitted tokenizer of `kerasseq.text`. It is saved with the model.
+        vocabulary_size: Number of ids, for a model without a tokenizer.
+        units: Width of the layers, for an architecture by name.
+        num_layers: Number of layers, for an architecture by name.
+        embedding_dim: Width of the vector of a token. `units` if None.
+        dropout: Fraction dropped before each layer in training.
+        **kwargs: `name` and `trainable`.
+
+    Raises:
+        ValueError: If a name or number is wrong, if neither or both of `tokenizer` and
+            `vocabulary_size` are given, or if the layer sees the future.
+
+    Examples:
+        >>> import kerasseq
+        >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("hello world")
+        >>> model = LanguageModel("lstm", tokenizer, units=5)
+        >>> len(model.generate("he", length=7, seed=0))
+        9
+
+    References:
+        Slides A, B, C, D, E: causal language models.
+    """
+
+    def __init__(
+        self,
+        architecture,
+        tokenizer=None,
+        *,
+        vocabulary_size=None,
+        units=128,
+        num_layers=1,
+        embedding_dim=None,
+        dropout=0.0,
+        **kwargs,
+    ):
+        arguments = own(locals())
+        if (tokenizer is None) == (vocabulary_size is None):
+            raise ValueError(
+                "give a fitted tokenizer for text, or vocabulary_size for ids; got "
+                f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}"
+            )
+        size = tokenizer.vocabulary_size if tokenizer else vocabulary_size
+        checks.positive_integer("vocabulary_size", size)
+        inputs = keras.Input((None,), dtype="int32", name="ids")
+        embedding = keras.layers.Embedding(size, embedding_dim or units, name="embedding")
+        x = embedding(inputs)
+        layers = build_layers(
+            architecture, units=units, num_layers=num_layers, dropout=dropout
+        )
+        for layer in layers:
+            x = first_output(layer(x))
+        if len(x.shape) != 3:
+            raise ValueError(
+                f"a language model needs an output at every step, but {layers[-1].name} "
+                f"gives {x.shape}: build it with return_sequences=True"
+            )
+        logits = keras.layers.Dense(size, dtype="float32", name="logits")(x)
+        super().__init__(inputs, logits, arguments, **kwargs)
+        self.tokenizer = tokenizer
+        self.vocabulary_size = size
+        self._sequence_layers = layers
+        if not all(isinstance(layer, RNN) for layer in layers):
+            self._check_causal()
+
+    def _check_causal(self):
+        """Refuse a layer that changes its first outputs when the last input changes."""
+        if self.vocabulary_size < 2:
+            return
+        ids = np.zeros((1, 7), "int32")
+        other = ids.copy()
+        other[0, -1] = 1
+        before, after = (keras.ops.convert_to_numpy(self(i))[0, :-1] for i in (ids, other))
+        if not np.array_equal(before, after):
+            raise ValueError(
+                f"{self._sequence_layers[0].name} sees the future: its outputs at early "
+                "steps depend on later tokens, which a language model must predict. A "
+                "bidirectional layer cannot be used here"
+            )
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        return [BitsPerCharacter(name="bits")]
+
+    def compile(self, optimizer=None, **kwargs):
+        """Configure training, as `TaskModel.compile`, but with Adam at 3e-3."""
+        if optimizer is None:
+            optimizer = keras.optimizers.Adam(3e-3, global_clipnorm=1.0)
+        super().compile(optimizer, **kwargs)
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        *,
+        sequence_length=64,
+        batch_size=32,
+        epochs=1,
+        initial_epoch=0,
+        steps_per_epoch=None,
+        validation_data=None,
+        seed=0,
+        **kwargs,
+    ):
+        """Train on a text.
+
+        Args:
+            x: The text as a string; a file, as `pathlib.Path` or open; or ids, an integer
+                array `(tokens,)`. Anything else, such as arrays with `y`, goes to
+                `keras.Model.fit` as it is.
+            y: Targets, if `x` are rows of ids.
+            sequence_length: Tokens in a block, through which gradients flow.
+            batch_size: Blocks in a batch.
+            epochs: Last epoch; an epoch is a pass over the text, or `steps_per_epoch`.
+            initial_epoch: Epochs done already: their batches are not seen again.
+            steps_per_epoch: Batches in an epoch. A whole pass if None.
+            validation_data: Another text, in any of the forms of `x`.
+            seed: Seed of the order of the blocks.
+            **kwargs: As for `keras.Model.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            ValueError: If the text is empty or too short, or has ids that the model does
+                not know.
+        """
+        shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        ids = self.ids(x) if y is None else None
+        if ids is None:
+            return super().fit(
+                x,
+                y,
+                batch_size=batch_size if hasattr(x, "shape") else None,
+                steps_per_epoch=steps_per_epoch,
+                validation_data=validation_data,
+                **shared,
+            )
+        batches = TextBatches(ids, sequence_length, batch_size, seed)
+        steps = steps_per_epoch or batches.steps_per_pass
+        if validation_data is not None and not isinstance(validation_data, tuple):
+            held_out = TextBatches(self.ids(validation_data), sequence_length, 1)
+            validation_data = held_out.take(
+                np.arange(0, len(held_out.ids) - sequence_length, sequence_length)
+            )
+        return super().fit(
+            batches.stream(start=initial_epoch * steps),
+            steps_per_epoch=steps,
+            validation_data=validation_data,
+            validation_batch_size=batch_size,
+            shuffle=False,  # the stream comes shuffled
+            **shared,
+        )
+
+    def ids(self, source):
+        """The ids of a text, file or array `(tokens,)`; None for anything else."""
+        return as_ids(source, self.tokenizer, self.vocabulary_size)
+
+    def cross_entropy(self, source, *, batch_size=32, sequence_length=256):
+        r"""The mean of $-\ln p$ over all tokens of a text but the first.
+
+        Args:
+            source: A text, file or ids, as for `fit`.
+            batch_size: Rows that run at once.
+            sequence_length: The text is scored in rows of this length, each after as many
+                tokens of what stands before it, up to a quarter of this.
+
+        Returns:
+            Mean in nats per token.
+        """
+        ids = self.ids(source)
+        total = count = 0
+        for x, y, counted in scoring_rows(ids, sequence_length, batch_size):
+            logits = np.asarray(self.predict_on_batch(x), "float64")
+            logits -= logits.max(axis=-1, keepdims=True)
+            log_p = np.take_along_axis(logits, y[..., None], axis=-1)[..., 0]
+            log_p -= np.log(np.exp(logits).sum(axis=-1))
+            total -= log_p[counted].sum()
+            count += counted.sum()
+        return float(total / count)
+
+    def bits_per_token(self, source, **kwargs):
+        """`cross_entropy` in bits: for characters, bits per character."""
+        return self.cross_entropy(source, **kwargs) / math.log(2)
+
+    def generate(
+        self, prompt, length, *, temperature=1.0, top_k=None, top_p=None, seed=None
+    ):
+        """Write on from a prompt.
+
+        Recurrent layers carry their state from token to token, so that each costs the
+        same, however long the text. Other layers read the whole text again.
+
+        Args:
+            prompt: Text, or ids `(tokens,)` for a model without a tokenizer.
+            length: How many tokens to write.
+            temperature: Below 1 more sure, above 1 more daring; 0 takes the best token.
+            top_k: Only the k best tokens may be drawn.
+            top_p: Only the best tokens that hold this much probability may be drawn.
+            seed: Seed of the draw; with it the text repeats exactly.
+
+        Returns:
+            The prompt and what was written: text, or an array of ids.
+
+        Raises:
+            ValueError: If the prompt is empty, or an option out of range.
+        """
+        checks.positive_integer("length", length)
+        check_sampling(temperature, top_k, top_p)
+        ids = self.ids(prompt)
+        if ids is None or not len(ids):
+            raise ValueError("prompt must have at least one token to write on from")
+        rng = np.random.default_rng(seed)
+        written, states, new = list(ids), None, ids
+        for _ in range(length):
+            logits, states = self._advance(new, states, written)
+            token = sample(
+                logits, rng, temperature=temperature, top_k=top_k, top_p=top_p
+            )
+            written.append(int(token[0]))
+            new = token
+        if self.tokenizer is None:
+            return np.array(written, "int32")
+        return self.tokenizer.decode(written)
+
+    def _advance(self, new, states, written):
+        """Logits `(1, vocabulary)` after the `new` ids, and the states to go on from."""
+        if not all(isinstance(layer, RNN) for layer in self._sequence_layers):
+            return self.predict_on_batch(np.array([written], "int32"))[:, -1], None
+        x = self.get_layer("embedding")(np.array(new, "int32")[None])  # (1, T, D)
+        states = states or [None] * len(self._sequence_layers)
+        after = []
+        for layer, state in zip(self._sequence_layers, states, strict=True):
+            x, state = layer.advance(x, state)
+            after.append(state)
+        logits = self.get_layer("logits")(x[:, -1])
+        return keras.ops.convert_to_numpy(logits), after
+
+    def get_config(self):
+        config = super().get_config()
+        if self.tokenizer is not None:
+            config["tokenizer"] = {
+                "class_name": type(self.tokenizer).__name__,
+                "config": self.tokenizer.get_config(),
+            }
+        return config
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        saved = config.get("tokenizer")
+        if saved is not None:
+            tokenizer_class = getattr(text_tools, saved["class_name"])
+            config["tokenizer"] = tokenizer_class.from_config(saved["config"])
+        return super().from_config(config, custom_objects)
+
+

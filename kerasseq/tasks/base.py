@@ -1,0 +1,99 @@
+"""What the models of all tasks share: inputs, saving, and how they compile."""
+
+import keras
+
+from kerasseq import kernels
+from kerasseq.core import checks
+from kerasseq.tasks import architectures
+
+
+def sequence_input(vocabulary_size, features, embedding_dim, mask_value=None):
+    """The input of a model, and its vectors.
+
+    Args:
+        vocabulary_size: Number of ids, if the inputs are ids; 0 stands for padding.
+        features: Number of features, if the inputs are vectors.
+        embedding_dim: Width of the vector of an id.
+        mask_value: A step whose features all have this value is padding.
+
+    Returns:
+        The `keras.Input`, and the vectors `(batch, time, width)` with their mask.
+
+    Raises:
+        ValueError: If not exactly one of `vocabulary_size` and `features` is given.
+    """
+    if (vocabulary_size is None) == (features is None):
+        raise ValueError(
+            "give vocabulary_size for inputs that are ids, or features for inputs that "
+            f"are vectors; got vocabulary_size={vocabulary_size}, features={features}"
+        )
+    if vocabulary_size is not None:
+        size = checks.positive_integer("vocabulary_size", vocabulary_size)
+        inputs = keras.Input((None,), dtype="int32", name="ids")
+        return inputs, keras.layers.Embedding(
+            size, embedding_dim, mask_zero=True, name="embedding"
+        )(inputs)
+    width = checks.positive_integer("features", features)
+    inputs = keras.Input((None, width), name="sequence")
+    if mask_value is None:
+        return inputs, inputs
+    return inputs, keras.layers.Masking(mask_value, name="masking")(inputs)
+
+
+class TaskModel(keras.Model):
+    """A functional model that is saved as the arguments it was made from.
+
+    A subclass builds its graph in `__init__`, hands inputs, outputs and its arguments
+    over, and sets `default_loss` and `default_metrics`.
+    """
+
+    def __init__(self, inputs, outputs, arguments: dict, **kwargs):
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        self._arguments = arguments
+        self.compile()
+
+    def compile(self, optimizer=None, loss=None, metrics=None, **kwargs):
+        """Configure training; every argument has a default that fits the task.
+
+        Args:
+            optimizer: Adam at 1e-3, with gradients clipped to a global norm of 1.
+            loss: The loss of the task.
+            metrics: The metrics of the task.
+            **kwargs: As for `keras.Model.compile`. `jit_compile` is True on TensorFlow
+                and JAX, also on a CPU.
+        """
+        if optimizer is None:
+            optimizer = keras.optimizers.Adam(1e-3, global_clipnorm=1.0)
+        kwargs.setdefault("jit_compile", kernels.default_jit_compile())
+        super().compile(
+            optimizer=optimizer,
+            loss=self.default_loss() if loss is None else loss,
+            metrics=self.default_metrics() if metrics is None else metrics,
+            **kwargs,
+        )
+
+    def compile_from_config(self, config):
+        """Compile a loaded model as it was; Keras leaves that to an own `compile`."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def default_loss(self):
+        raise NotImplementedError(f"{type(self).__name__} must define default_loss")
+
+    def default_metrics(self):
+        return []
+
+    def get_config(self):
+        config = dict(self._arguments)
+        config["architecture"] = architectures.architecture_config(
+            config["architecture"]
+        )
+        return {"name": self.name, "trainable": self.trainable, **config}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        config["architecture"] = architectures.architecture_from_config(
+            config["architecture"]
+        )
+        return cls(**config)

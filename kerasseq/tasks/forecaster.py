@@ -1,0 +1,173 @@
+"""The next values of a series, and forecasts that are fed back to reach further."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from kerasseq.core import checks
+from kerasseq.core.serialization import register
+from kerasseq.rnn.arguments import own
+from kerasseq.tasks.architectures import LastStep, build_layers, first_output
+from kerasseq.tasks.base import TaskModel, sequence_input
+
+
+@register
+class Standardize(keras.layers.Layer):
+    r"""$(x - \mu)/\sigma$, or back again, with numbers that training does not change.
+
+    Args:
+        width: Number of features.
+        invert: Whether to go back, $\mu + \sigma x$.
+        **kwargs: For `keras.layers.Layer`.
+
+    Examples:
+        >>> layer = Standardize(1)
+        >>> layer.set(np.array([[3.0], [7.0]]))
+        >>> keras.ops.convert_to_numpy(layer(np.array([[7.0]]))).tolist()
+        [[1.0]]
+    """
+
+    def __init__(self, width, *, invert=False, **kwargs):
+        super().__init__(**kwargs)
+        self.width, self.invert = width, invert
+        self.build((None, width))
+
+    def build(self, input_shape):
+        if self.built:
+            return
+        options = {"shape": (self.width,), "trainable": False}
+        self.mean = self.add_weight(name="mean", initializer="zeros", **options)
+        self.scale = self.add_weight(name="scale", initializer="ones", **options)
+        self.built = True
+
+    def set(self, values):
+        """Take mean and spread from `values` of shape `(..., width)`."""
+        values = np.asarray(values, "float64").reshape(-1, self.width)
+        self.mean.assign(values.mean(axis=0))
+        spread = values.std(axis=0)
+        self.scale.assign(np.where(spread > 0, spread, 1.0))
+
+    def call(self, x):
+        if self.invert:
+            return self.mean + self.scale * x
+        return (x - self.mean) / self.scale
+
+    def get_config(self):
+        own = {"width": self.width, "invert": self.invert}
+        return {**super().get_config(), **own}
+
+
+@register
+class Forecaster(TaskModel):
+    r"""Predict the next values of a series from the values so far.
+
+    $$\hat y_{T+1}, \dots, \hat y_{T+k} = W h_T + b$$
+
+    The series is brought to mean 0 and spread 1 inside the model, with the numbers of the
+    first data it is fitted to; inputs and forecasts keep the units of the series.
+
+    Args:
+        architecture: A name, as for `SequenceClassifier`, or a layer of your own.
+        features: Number of features of a step. The first one is forecast.
+        horizon: How many steps ahead the model sees at once, $k$.
+        units: Width of the layers, for an architecture by name.
+        num_layers: Number of layers, for an architecture by name.
+        dropout: Fraction dropped before each layer in training.
+        **kwargs: `name` and `trainable`.
+
+    Raises:
+        ValueError: If a name or number is wrong.
+
+    Examples:
+        >>> model = Forecaster("gru", horizon=2, units=3)
+        >>> model.predict(np.ones((1, 7, 1)), verbose=0).shape
+        (1, 2)
+
+    References:
+        Slides B: series of [day, month, year, value], forecasts fed back.
+    """
+
+    def __init__(
+        self,
+        architecture,
+        *,
+        features=1,
+        horizon=1,
+        units=64,
+        num_layers=1,
+        dropout=0.0,
+        **kwargs,
+    ):
+        arguments = own(locals())
+        checks.positive_integer("horizon", horizon)
+        inputs, x = sequence_input(None, features, None)
+        standardize = Standardize(features, name="standardize")
+        restore = Standardize(1, invert=True, name="restore", dtype="float32")
+        x = standardize(x)
+        for layer in build_layers(
+            architecture,
+            units=units,
+            num_layers=num_layers,
+            dropout=dropout,
+            return_sequences=False,
+        ):
+            x = first_output(layer(x))
+        if len(x.shape) == 3:
+            x = LastStep(name="last_step")(x)
+        outputs = restore(keras.layers.Dense(horizon, dtype="float32", name="output")(x))
+        super().__init__(inputs, outputs, arguments, **kwargs)
+
+    def default_loss(self):
+        return "mse"
+
+    def default_metrics(self):
+        return ["mae"]
+
+    def compile(self, optimizer=None, **kwargs):
+        super().compile(optimizer, **kwargs)
+
+    def fit(self, x=None, y=None, **kwargs):
+        """Train, as `keras.Model.fit` does; the first arrays set mean and spread."""
+        fresh = not np.any(ops.convert_to_numpy(self.get_layer("restore").mean))
+        if fresh and hasattr(x, "shape") and y is not None:
+            self.get_layer("standardize").set(x)
+            self.get_layer("restore").set(ops.convert_to_numpy(x)[..., :1])
+        return super().fit(x, y, **kwargs)
+
+    def forecast(self, history, steps):
+        """Forecast further than the horizon, by feeding forecasts back as values.
+
+        Each error is fed back too, so that errors add up with the distance.
+
+        Args:
+            history: Values so far, `(time,)` or `(batch, time, 1)`.
+            steps: How many steps to forecast.
+
+        Returns:
+            NumPy array `(steps,)` or `(batch, steps)`.
+
+        Raises:
+            ValueError: If a step has several features: the others are not forecast, so
+                that there would be nothing to feed back for them.
+
+        Examples:
+            >>> Forecaster("gru", units=3).forecast(np.ones(7), steps=5).shape
+            (5,)
+        """
+        checks.positive_integer("steps", steps)
+        if self._arguments["features"] != 1:
+            raise ValueError(
+                "forecast feeds values back and needs features=1; this model has "
+                f"features={self._arguments['features']}. Use predict, one window at a time"
+            )
+        history = np.asarray(history, "float32")
+        single = history.ndim == 1
+        window = history.reshape(1, -1, 1) if single else history
+        length, found = window.shape[1], []
+        for _ in range(-(-steps // self._arguments["horizon"])):
+            # The window keeps its length, so that the model is compiled once.
+            ahead = np.asarray(self.predict_on_batch(window))
+            found.append(ahead)
+            window = np.concatenate([window, ahead[..., None]], axis=1)[:, -length:]
+        forecasts = np.concatenate(found, axis=1)[:, :steps]
+        return forecasts[0] if single else forecasts

@@ -1,0 +1,130 @@
+"""Checkpoints from which a run goes on as if it had never stopped.
+
+One file holds the weights, the state of the optimizer and of the seed generators, the
+number of epochs done, and the history. It is written to another name and moved, so that a
+kill at any moment leaves the last whole one. The position in the data is the number of
+epochs done: see `training.batches`.
+"""
+
+import json
+import os
+import pathlib
+import zipfile
+
+import keras
+import numpy as np
+
+FILE = "checkpoint.npz"
+
+
+class Checkpoint(keras.callbacks.Callback):
+    """Save all that a run needs to go on, after each epoch.
+
+    Args:
+        folder: Folder for the file, made if it is not there.
+
+    Examples:
+        >>> import tempfile
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("adam", "mse")
+        >>> x = np.ones((4, 2))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = model.fit(x, x[:, :1], verbose=0, callbacks=[Checkpoint(folder)])
+        ...     restore(model, folder)
+        1
+    """
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = pathlib.Path(folder)
+        self.history = []
+
+    def on_train_begin(self, logs=None):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / FILE
+        self.history = read(file)[1]["history"] if file.exists() else []
+
+    def on_epoch_end(self, epoch, logs=None):
+        numbers = {name: float(value) for name, value in (logs or {}).items()}
+        self.history = [*self.history[:epoch], numbers]
+        state = {"epochs": epoch + 1, "history": self.history}
+        arrays = {
+            f"v{n}": keras.ops.convert_to_numpy(keras.ops.cast(v, _plain(v.dtype)))
+            for n, v in enumerate(_variables(self.model))
+        }
+        state["paths"] = [v.path for v in _variables(self.model)]
+        write(self.folder / FILE, arrays, state)
+
+
+def restore(model, folder) -> int:
+    """Bring `model` to where a `Checkpoint` left it.
+
+    Args:
+        model: The model, built and compiled as it was.
+        folder: Folder given to `Checkpoint`.
+
+    Returns:
+        How many epochs are done: the `initial_epoch` to go on from. 0 if there is no
+        checkpoint yet.
+
+    Raises:
+        ValueError: If the file is damaged, or of another model.
+    """
+    file = pathlib.Path(folder) / FILE
+    if not file.exists():
+        return 0
+    arrays, state = read(file)
+    variables = _variables(model)
+    shapes = [tuple(v.shape) for v in variables]
+    saved = [arrays[f"v{n}"].shape for n in range(len(arrays))]
+    if shapes != saved:
+        raise ValueError(
+            f"{file} is of another model or optimizer: it has {len(saved)} variables, "
+            f"this model has {len(shapes)}, and not all shapes agree"
+        )
+    for n, variable in enumerate(variables):
+        variable.assign(keras.ops.cast(arrays[f"v{n}"], variable.dtype))
+    return state["epochs"]
+
+
+def write(file, arrays, state):
+    """Write arrays and plain data to one file, whole or not at all."""
+    part = file.with_name(file.name + ".part")
+    try:
+        with open(part, "wb") as out:
+            np.savez(out, state=np.array(json.dumps(state)), **arrays)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(part, file)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def read(file):
+    """The arrays and the plain data that `write` wrote.
+
+    Raises:
+        ValueError: If the file is damaged or something else.
+    """
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        return arrays, json.loads(str(arrays.pop("state")))
+    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{file} is damaged or no checkpoint of kerasseq ({error}). Delete it to "
+            "start anew"
+        ) from error
+
+
+def _variables(model):
+    """All that training changes, in a fixed order."""
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _plain(dtype):
+    """NumPy's files know no bfloat16."""
+    return "float32" if dtype == "bfloat16" else dtype

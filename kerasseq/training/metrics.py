@@ -1,0 +1,80 @@
+"""Metrics of language models: perplexity, and bits per character."""
+
+import math
+
+import keras
+from keras import ops
+
+from kerasseq.core.serialization import register
+
+
+class _MeanCrossEntropy(keras.metrics.Metric):
+    """Mean of −ln p over all tokens that are not masked; subclasses change the unit."""
+
+    def __init__(self, name=None, dtype=None, *, from_logits=True):
+        super().__init__(name=name, dtype=dtype)
+        self.from_logits = from_logits
+        self.total = self.add_weight(name="total", initializer="zeros")
+        self.count = self.add_weight(name="count", initializer="zeros")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        nats = ops.sparse_categorical_crossentropy(
+            y_true, ops.cast(y_pred, self.dtype), from_logits=self.from_logits
+        )
+        mask = getattr(y_pred, "_keras_mask", None)
+        weight = ops.ones_like(nats) if mask is None else ops.cast(mask, nats.dtype)
+        if sample_weight is not None:
+            given = ops.cast(sample_weight, nats.dtype)
+            missing = (1,) * (len(nats.shape) - len(given.shape))
+            weight = weight * ops.reshape(given, (*ops.shape(given), *missing))
+        self.total.assign_add(ops.sum(nats * weight))
+        self.count.assign_add(ops.sum(weight))
+
+    def mean(self):
+        return ops.divide_no_nan(self.total, self.count)
+
+    def get_config(self):
+        return {**super().get_config(), "from_logits": self.from_logits}
+
+
+@register
+class Perplexity(_MeanCrossEntropy):
+    r"""$\exp$ of the mean of $-\ln p$: as unsure as between this many equal choices.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type it computes in.
+        from_logits: Whether predictions are logits; otherwise they are probabilities.
+
+    Examples:
+        >>> metric = Perplexity(from_logits=False)
+        >>> metric.update_state(np.array([0, 1]), np.array([[0.5, 0.5], [0.5, 0.5]]))
+        >>> round(float(metric.result()), 4)
+        2.0
+
+    References:
+        Slides C, D.
+    """
+
+    def result(self):
+        return ops.exp(self.mean())
+
+
+@register
+class BitsPerCharacter(_MeanCrossEntropy):
+    r"""The mean of $-\log_2 p$, in bits per token: per character for characters.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type it computes in.
+        from_logits: Whether predictions are logits; otherwise they are probabilities.
+
+    Examples:
+        >>> metric = BitsPerCharacter(from_logits=False)
+        >>> metric.update_state(np.array([0]), np.array([[0.25, 0.75]]))
+        >>> round(float(metric.result()), 4)
+        2.0
+    """
+
+    def result(self):
+        return self.mean() / math.log(2)
