@@ -1,4 +1,4 @@
-"""Checks of arguments: each names the argument, what it was, and what would be right."""
+"""Checks of arguments: each says which one, what it was, what would be right."""
 
 import difflib
 import numbers
@@ -31,9 +31,7 @@ mean "full"?
         return value
     listed = ", ".join(f'"{c}"' if isinstance(c, str) else str(c) for c in choices)
     shown = f'"{value}"' if isinstance(value, str) else repr(value)
-    raise ValueError(
-        f"{name}={shown} is not one of {listed}.{nearest(value, choices)}"
-    )
+    raise ValueError(f"{name}={shown} is not one of {listed}.{nearest(value, choices)}")
 
 
 def positive_integer(name: str, value, at_least: int = 1) -> int:

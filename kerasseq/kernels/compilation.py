@@ -13,7 +13,7 @@ def default_jit_compile() -> bool:
 
 
 def is_concrete(value) -> bool:
-    """Whether `value` holds numbers now, and is not a stand-in while code is compiled."""
+    """Whether `value` holds numbers now: it is no stand-in of a compiler."""
     if isinstance(value, keras.KerasTensor):
         return False
     if keras.backend.backend() == "jax":

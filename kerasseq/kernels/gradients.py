@@ -55,7 +55,10 @@ def _torch(function, arguments):
     flat = [x.detach().clone().requires_grad_() for x in tree.flatten(arguments)]
     result = function(tree.pack_sequence_as(arguments, flat))
     found = torch.autograd.grad(result, flat, allow_unused=True)
-    found = [torch.zeros_like(x) if g is None else g for x, g in zip(flat, found)]
+    found = [
+        torch.zeros_like(x) if g is None else g
+        for x, g in zip(flat, found, strict=True)
+    ]
     return tree.pack_sequence_as(arguments, found)
 
 

@@ -53,4 +53,6 @@ def scan(step, carry, inputs):
 def keep_shapes(carry, like):
     """The tensors of `carry`, told the shapes that are known of those in `like`."""
     flat = tree.flatten(carry)
-    return [tf.ensure_shape(new, old.shape) for new, old in zip(flat, like, strict=True)]
+    return [
+        tf.ensure_shape(new, old.shape) for new, old in zip(flat, like, strict=True)
+    ]

@@ -13,7 +13,7 @@ def as_ids(source, tokenizer, vocabulary_size):
     """The ids of a text.
 
     Args:
-        source: A string, a `pathlib.Path`, an open file, or an integer array `(tokens,)`.
+        source: A string, a `pathlib.Path`, an open file, or integers `(tokens,)`.
         tokenizer: What turns strings into ids, or None.
         vocabulary_size: One more than the largest id allowed.
 
@@ -21,8 +21,8 @@ def as_ids(source, tokenizer, vocabulary_size):
         Array `(tokens,)` of int32; None if `source` is none of these.
 
     Raises:
-        ValueError: If the text is empty, an id is out of range, or there is no tokenizer
-            for a text.
+        ValueError: If the text is empty, an id out of range, or there is a text and
+            no tokenizer.
 
     Examples:
         >>> as_ids(np.array([2, 0, 1]), None, 3).tolist()
@@ -41,10 +41,11 @@ def as_ids(source, tokenizer, vocabulary_size):
     ids = np.asarray(source)
     if not np.issubdtype(ids.dtype, np.integer):
         raise ValueError(f"ids must be whole numbers, got an array of {ids.dtype}")
-    if len(ids) and not (0 <= ids.min() and ids.max() < vocabulary_size):
+    if len(ids) and (ids.min() < 0 or ids.max() >= vocabulary_size):
         wrong = ids.min() if ids.min() < 0 else ids.max()
         raise ValueError(
-            f"id {wrong} is outside the vocabulary: ids go from 0 to {vocabulary_size - 1}"
+            f"id {wrong} is outside the vocabulary: ids go from 0 to "
+            f"{vocabulary_size - 1}"
         )
     return ids.astype("int32")
 
@@ -52,13 +53,14 @@ def as_ids(source, tokenizer, vocabulary_size):
 def _encode(text, tokenizer):
     if tokenizer is None:
         raise ValueError(
-            "the model has no tokenizer to read text with: build it with one, or give ids"
+            "the model has no tokenizer to read text with: build it with one, or give "
+            "ids"
         )
     if not text:
         raise ValueError("the text is empty")
     if len(text) < 256 and "\n" not in text and os.path.isfile(text):
         raise ValueError(
-            f'"{text}" is the name of a file. To read the file, give pathlib.Path("{text}")'
+            f'"{text}" is the name of a file. To read it, give pathlib.Path("{text}")'
         )
     return tokenizer.encode(text)
 
@@ -84,7 +86,9 @@ def scoring_rows(ids, sequence_length, batch_size):
         [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]
     """
     if len(ids) < 2:
-        raise ValueError(f"a text of {len(ids)} tokens has none that could be predicted")
+        raise ValueError(
+            f"a text of {len(ids)} tokens has none that could be predicted"
+        )
     warm_up = sequence_length // 4
     fresh = sequence_length - warm_up
     starts = range(1, len(ids), fresh)

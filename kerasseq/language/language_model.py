@@ -72,7 +72,9 @@ class LanguageModel(TaskModel):
         size = tokenizer.vocabulary_size if tokenizer else vocabulary_size
         checks.positive_integer("vocabulary_size", size)
         inputs = keras.Input((None,), dtype="int32", name="ids")
-        embedding = keras.layers.Embedding(size, embedding_dim or units, name="embedding")
+        embedding = keras.layers.Embedding(
+            size, embedding_dim or units, name="embedding"
+        )
         x = embedding(inputs)
         layers = build_layers(
             architecture, units=units, num_layers=num_layers, dropout=dropout
@@ -81,8 +83,8 @@ class LanguageModel(TaskModel):
             x = first_output(layer(x))
         if len(x.shape) != 3:
             raise ValueError(
-                f"a language model needs an output at every step, but {layers[-1].name} "
-                f"gives {x.shape}: build it with return_sequences=True"
+                f"a language model needs an output at every step, but "
+                f"{layers[-1].name} gives {x.shape}: build it with return_sequences"
             )
         logits = keras.layers.Dense(size, dtype="float32", name="logits")(x)
         super().__init__(inputs, logits, arguments, **kwargs)
@@ -99,12 +101,14 @@ class LanguageModel(TaskModel):
         ids = np.zeros((1, 7), "int32")
         other = ids.copy()
         other[0, -1] = 1
-        before, after = (keras.ops.convert_to_numpy(self(i))[0, :-1] for i in (ids, other))
+        before, after = (
+            keras.ops.convert_to_numpy(self(i))[0, :-1] for i in (ids, other)
+        )
         if not np.array_equal(before, after):
             raise ValueError(
-                f"{self._sequence_layers[0].name} sees the future: its outputs at early "
-                "steps depend on later tokens, which a language model must predict. A "
-                "bidirectional layer cannot be used here"
+                f"{self._sequence_layers[0].name} sees the future: its outputs at "
+                "early steps depend on later tokens, which it must predict. "
+                "A bidirectional layer cannot be used here"
             )
 
     def default_loss(self):
@@ -136,8 +140,8 @@ class LanguageModel(TaskModel):
         """Train on a text.
 
         Args:
-            x: The text as a string; a file, as `pathlib.Path` or open; or ids, an integer
-                array `(tokens,)`. Anything else, such as arrays with `y`, goes to
+            x: The text as a string; a file, as `pathlib.Path` or open; or ids,
+                integers `(tokens,)`. Anything else, such as arrays with `y`, goes to
                 `keras.Model.fit` as it is.
             y: Targets, if `x` are rows of ids.
             sequence_length: Tokens in a block, through which gradients flow.
@@ -153,8 +157,8 @@ class LanguageModel(TaskModel):
             The `keras.callbacks.History`.
 
         Raises:
-            ValueError: If the text is empty or too short, or has ids that the model does
-                not know.
+            ValueError: If the text is empty or too short, or has ids that the model
+                does not know.
         """
         shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         ids = self.ids(x) if y is None else None
@@ -193,8 +197,8 @@ class LanguageModel(TaskModel):
         Args:
             source: A text, file or ids, as for `fit`.
             batch_size: Rows that run at once.
-            sequence_length: The text is scored in rows of this length, each after as many
-                tokens of what stands before it, up to a quarter of this.
+            sequence_length: The text is scored in rows of this length. A quarter of
+                each is what stands before, for the model to read first.
 
         Returns:
             Mean in nats per token.
@@ -255,7 +259,7 @@ class LanguageModel(TaskModel):
         return self.tokenizer.decode(written)
 
     def _advance(self, new, states, written):
-        """Logits `(1, vocabulary)` after the `new` ids, and the states to go on from."""
+        """Logits `(1, vocabulary)` after the `new` ids, and the states to go on."""
         if not all(isinstance(layer, RNN) for layer in self._sequence_layers):
             return self.predict_on_batch(np.array([written], "int32"))[:, -1], None
         x = self.get_layer("embedding")(np.array(new, "int32")[None])  # (1, T, D)
@@ -284,5 +288,3 @@ class LanguageModel(TaskModel):
             tokenizer_class = getattr(text_tools, saved["class_name"])
             config["tokenizer"] = tokenizer_class.from_config(saved["config"])
         return super().from_config(config, custom_objects)
-
-

@@ -17,9 +17,9 @@ from kerasseq.rnn import arguments
 class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
     r"""One step of a recurrent network, in two halves.
 
-    `project` computes $x_t W + b$ and can do so for all steps in one product; `step` adds
-    what depends on the state. `call` is one after the other, so that a cell also works in
-    `keras.layers.RNN`.
+    `project` computes $x_t W + b$, for all steps in one product if they are there;
+    `step` adds what depends on the state. `call` is one after the other, so that a cell
+    also works in `keras.layers.RNN`.
 
     A subclass lists its arguments in `__init__` and hands over `locals()`; it sets
     `gates`, the number of blocks of `units` columns in each kernel, and writes `step`.

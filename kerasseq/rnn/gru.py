@@ -1,7 +1,8 @@
 r"""The gated recurrent unit (GRU), in every convention in use.
 
 Cho et al. 2014; course slides A, C and D. Books differ on two points: whether $z = 1$
-keeps or replaces the state, and whether the reset gate acts before or after the product.
+keeps or replaces the state, and whether the reset gate acts before or after
+the product.
 """
 
 from keras import ops
@@ -48,8 +49,8 @@ class GRUCell(RecurrentCell):
         reset_after: Whether $r$ acts after the product with $U_h$, as above, or before
             it, on $h_{t-1}$, as in the paper.
         seed: Seed of the dropout.
-        update: What $z = 1$ means: "keep" the old state, as above, in Keras and slides C,
-            or "replace" it, $h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \hat h_t$.
+        update: What $z = 1$ means: "keep" the old state, as above and in Keras, or
+            "replace" it, $h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \hat h_t$.
         **kwargs: For `keras.layers.Layer`.
 
     Examples:
@@ -109,7 +110,9 @@ class GRUCell(RecurrentCell):
                 products = products + self.bias[1]
             u_z, u_r, u_h = ops.split(products, 3, axis=-1)
         else:
-            u_z, u_r = ops.split(self.recurrent_product(h, training, last=2), 2, axis=-1)
+            u_z, u_r = ops.split(
+                self.recurrent_product(h, training, last=2), 2, axis=-1
+            )
 
         z = record(self, "update_gate", sigma(x_z + u_z))
         r = record(self, "reset_gate", sigma(x_r + u_r))
@@ -166,8 +169,8 @@ class GRU(RecurrentLayer):
         reset_after: Whether $r$ acts after the product with $U_h$, as above, or before
             it, on $h_{t-1}$, as in the paper.
         use_cudnn: "auto" or False; there is no cuDNN kernel yet.
-        update: What $z = 1$ means: "keep" the old state, as above, in Keras and slides C,
-            or "replace" it, $h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \hat h_t$.
+        update: What $z = 1$ means: "keep" the old state, as above and in Keras, or
+            "replace" it, $h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \hat h_t$.
         **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …
 
     Examples:

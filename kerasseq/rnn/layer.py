@@ -15,8 +15,8 @@ from kerasseq.rnn.loop import run_through_time
 class RNN(keras.layers.RNN):
     """Run any Keras cell through time, in a way that can be looked into.
 
-    The same as `keras.layers.RNN`, argument by argument, except that masks mean the same
-    on every backend: a masked step leaves the state as it was, the last output is that
+    The same as `keras.layers.RNN`, argument by argument, but masks mean the same on
+    every backend: a masked step leaves the state as it was, the last output is that
     of the last real step, and outputs before the first real step are zeros.
 
     Args:
@@ -125,7 +125,7 @@ class RecurrentLayer(RNN):
     Cell = None
 
     def __init_subclass__(cls, **kwargs):
-        """Give the layer the attributes of its cell: `layer.units`, `layer.dropout` …"""
+        """Give the layer its cell's attributes: `layer.units`, `layer.dropout`."""
         super().__init_subclass__(**kwargs)
         for name in arguments.names(cls.Cell):
             setattr(cls, name, property(operator.attrgetter(f"cell.{name}")))
@@ -135,8 +135,8 @@ class RecurrentLayer(RNN):
         use_cudnn = given.pop("use_cudnn", "auto")
         if use_cudnn is True:
             raise ValueError(
-                'use_cudnn=True cannot be met: kerasseq has no cuDNN kernel. "auto" and '
-                "False run anywhere"
+                'use_cudnn=True cannot be met: kerasseq has no cuDNN kernel. "auto" '
+                "and False run anywhere"
             )
         cell_arguments = {name: given.pop(name) for name in arguments.names(self.Cell)}
         shared = {key: kwargs[key] for key in ("dtype", "trainable") if key in kwargs}

@@ -1,8 +1,8 @@
 """The one loop that drives every cell through time.
 
 A cell of ours has its inputs projected for all steps in one product, and only what
-depends on the state is left to the loop. A foreign cell runs step by step. The rules for
-masks stand here once: a masked step leaves the state as it was.
+depends on the state is left to the loop. A foreign cell runs step by step. The rules
+for masks stand here once: a masked step leaves the state as it was.
 """
 
 from keras import ops, tree
@@ -54,9 +54,7 @@ def run_through_time(
         return carry, output if return_sequences else ()
 
     with tracing.muted():
-        (last, states), outputs = kernels.scan(
-            emit, carry, inputs, unroll=layer.unroll
-        )
+        (last, states), outputs = kernels.scan(emit, carry, inputs, unroll=layer.unroll)
     if isinstance(listener, tracing.Trace):
         # A second run, so that recording cannot change a bit of the result.
         record_steps(layer, step, carry, inputs)
@@ -128,7 +126,7 @@ def call_foreign(cell, x, states, training):
 
 
 def time_first(x, backwards):
-    """`(batch, time, ...)` to `(time, batch, ...)`, the last step first if backwards."""
+    """`(batch, time, ...)` to `(time, batch, ...)`; backwards, the last step first."""
     x = ops.swapaxes(x, 0, 1)
     return ops.flip(x, axis=0) if backwards else x
 

@@ -264,7 +264,7 @@ class LSTM(RecurrentLayer):
 
 @register
 class PeepholeLSTM(LSTM):
-    r"""An LSTM whose gates see the memory they guard: `LSTM` with `peephole="diagonal"`.
+    r"""An LSTM whose gates see the memory: `LSTM` with `peephole="diagonal"`.
 
     Args:
         units: Size of the state and of the memory.

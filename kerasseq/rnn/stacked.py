@@ -82,7 +82,7 @@ class StackedRNN(keras.layers.Layer):
             the widths must agree.
         return_sequences: Whether to return all outputs, not only the last.
         return_state: Whether to return the last states of all layers, too.
-        steps: For one to many: how many steps to make from an input `(batch, features)`.
+        steps: For one to many: how many steps to make from one `(batch, features)`.
         feed_back: With `steps`: the input is given at the first step only, and each
             output is the next input. Otherwise the input is repeated at each step.
         **kwargs: For `keras.layers.Layer`.
@@ -124,7 +124,9 @@ class StackedRNN(keras.layers.Layer):
         super().__init__(**kwargs)
         self.cells = list(cells) if isinstance(cells, (list, tuple)) else [cells]
         if not self.cells:
-            raise ValueError("cells is empty: give at least one cell, as [LSTMCell(32)]")
+            raise ValueError(
+                "cells is empty: give at least one cell, as [LSTMCell(32)]"
+            )
         self.bidirectional, self.residual = bidirectional, residual
         self.return_sequences, self.return_state = return_sequences, return_state
         self.steps = steps if steps is None else checks.positive_integer("steps", steps)
@@ -160,10 +162,12 @@ class StackedRNN(keras.layers.Layer):
             last = self.cells[-1].output_size
             if last != width:
                 raise ValueError(
-                    f"feed_back=True makes each output the next input: the last cell has "
-                    f"{last} units, but the input has {width} features"
+                    f"feed_back=True makes each output the next input: the last cell "
+                    f"has {last} units, but the input has {width} features"
                 )
-            cell = FedBackCell(self.cells, width, residual=self.residual, name="fed_back")
+            cell = FedBackCell(
+                self.cells, width, residual=self.residual, name="fed_back"
+            )
             self.fed_back = RNN(
                 cell,
                 return_sequences=self.return_sequences,
@@ -178,8 +182,8 @@ class StackedRNN(keras.layers.Layer):
             after = self._width(n)
             if self.residual and n and after != width:
                 raise ValueError(
-                    f"residual=True adds what goes into layer {n + 1}, {width} wide, to "
-                    f"what comes out, {after} wide: give all cells the same units"
+                    f"residual=True adds what goes into layer {n + 1}, {width} wide, "
+                    f"to what comes out, {after} wide: give all cells the same units"
                 )
             width = after
 
@@ -204,7 +208,7 @@ class StackedRNN(keras.layers.Layer):
         return (x, *states) if self.return_state else x
 
     def _fed_back(self, x, initial_state, training):
-        # The loop needs the masks of dropout before it begins, as in `keras.layers.RNN`.
+        # The loop needs the dropout masks before it begins, as `keras.layers.RNN` does.
         cells = [c for c in self.cells if isinstance(c, DropoutRNNCell)]
         width = x.shape[-1]
         for cell in cells if training else []:

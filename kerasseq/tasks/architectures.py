@@ -1,4 +1,4 @@
-"""From the name of an architecture to its layers, so that a race is a loop over names."""
+"""From the name of an architecture to its layers: a race is a loop over names."""
 
 import keras
 from keras import ops, tree
@@ -41,7 +41,7 @@ def build_layers(
         return_sequences: Whether the last layer returns all outputs.
 
     Returns:
-        A list of layers, named after the architecture and numbered if there are several.
+        A list of layers, named after the architecture, numbered if several.
 
     Raises:
         ValueError: If the name is unknown, or a number out of range.
@@ -57,9 +57,9 @@ def build_layers(
         raise TypeError(
             f"architecture must be a name or a keras.Layer, got {architecture!r}"
         )
-    cls, options = ARCHITECTURES[checks.one_of(
-        "architecture", architecture, ARCHITECTURES
-    )]
+    cls, options = ARCHITECTURES[
+        checks.one_of("architecture", architecture, ARCHITECTURES)
+    ]
     checks.positive_integer("units", units)
     count = checks.positive_integer("num_layers", num_layers)
     layers = []

@@ -17,12 +17,13 @@ class SequenceClassifier(TaskModel):
 
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
-            "coupled_lstm", "gru", or a layer of your own, which gives `(batch, units)` or
-            `(batch, time, units)`.
+            "coupled_lstm", "gru", or a layer of your own, which gives `(batch, units)`
+            or `(batch, time, units)`.
         num_classes: Number of classes.
         vocabulary_size: Number of ids, if the inputs are ids `(batch, time)`. Id 0 is
             padding.
-        features: Number of features, if the inputs are vectors `(batch, time, features)`.
+        features: Number of features, if the inputs are vectors
+            `(batch, time, features)`.
         units: Width of the layers, for an architecture by name.
         num_layers: Number of layers, for an architecture by name.
         bidirectional: Whether they read in both directions.
@@ -33,8 +34,8 @@ class SequenceClassifier(TaskModel):
         **kwargs: `name` and `trainable`.
 
     Raises:
-        ValueError: If a name or number is wrong, or both or neither of `vocabulary_size`
-            and `features` are given.
+        ValueError: If a name or number is wrong, or both or neither of
+            `vocabulary_size` and `features` are given.
 
     Examples:
         >>> model = SequenceClassifier("gru", 2, vocabulary_size=11, units=3)

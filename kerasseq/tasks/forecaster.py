@@ -63,12 +63,12 @@ class Forecaster(TaskModel):
 
     $$\hat y_{T+1}, \dots, \hat y_{T+k} = W h_T + b$$
 
-    The series is brought to mean 0 and spread 1 inside the model, with the numbers of the
-    first data it is fitted to; inputs and forecasts keep the units of the series.
+    The series is brought to mean 0 and spread 1 inside the model, with the numbers of
+    the first data it is fitted to; inputs and forecasts keep the units of the series.
 
     Args:
         architecture: A name, as for `SequenceClassifier`, or a layer of your own.
-        features: Number of features of a step. The first one is forecast.
+        features: Number of features of a step.
         horizon: How many steps ahead the model sees at once, $k$.
         units: Width of the layers, for an architecture by name.
         num_layers: Number of layers, for an architecture by name.
@@ -114,7 +114,9 @@ class Forecaster(TaskModel):
             x = first_output(layer(x))
         if len(x.shape) == 3:
             x = LastStep(name="last_step")(x)
-        outputs = restore(keras.layers.Dense(horizon, dtype="float32", name="output")(x))
+        outputs = restore(
+            keras.layers.Dense(horizon, dtype="float32", name="output")(x)
+        )
         super().__init__(inputs, outputs, arguments, **kwargs)
 
     def default_loss(self):
@@ -123,15 +125,15 @@ class Forecaster(TaskModel):
     def default_metrics(self):
         return ["mae"]
 
-    def compile(self, optimizer=None, **kwargs):
-        super().compile(optimizer, **kwargs)
-
     def fit(self, x=None, y=None, **kwargs):
-        """Train, as `keras.Model.fit` does; the first arrays set mean and spread."""
+        """Train, as `keras.Model.fit` does.
+
+        The first arrays set mean and spread: those of the features, and of the values.
+        """
         fresh = not np.any(ops.convert_to_numpy(self.get_layer("restore").mean))
         if fresh and hasattr(x, "shape") and y is not None:
-            self.get_layer("standardize").set(x)
-            self.get_layer("restore").set(ops.convert_to_numpy(x)[..., :1])
+            self.get_layer("standardize").set(ops.convert_to_numpy(x))
+            self.get_layer("restore").set(ops.convert_to_numpy(y)[..., None])
         return super().fit(x, y, **kwargs)
 
     def forecast(self, history, steps):
@@ -158,7 +160,7 @@ class Forecaster(TaskModel):
         if self._arguments["features"] != 1:
             raise ValueError(
                 "forecast feeds values back and needs features=1; this model has "
-                f"features={self._arguments['features']}. Use predict, one window at a time"
+                f"features={self._arguments['features']}. Use predict, window by window"
             )
         history = np.asarray(history, "float32")
         single = history.ndim == 1

@@ -21,7 +21,8 @@ class SequenceTagger(TaskModel):
         num_classes: Number of labels.
         vocabulary_size: Number of ids, if the inputs are ids `(batch, time)`. Id 0 is
             padding.
-        features: Number of features, if the inputs are vectors `(batch, time, features)`.
+        features: Number of features, if the inputs are vectors
+            `(batch, time, features)`.
         units: Width of the layers, for an architecture by name.
         num_layers: Number of layers, for an architecture by name.
         bidirectional: Whether they read in both directions.

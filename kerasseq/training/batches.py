@@ -1,7 +1,7 @@
 """Batches in an order that depends on the seed and the number of the batch alone.
 
-So a run that was killed goes on with the very batch that it would have seen next, without
-reading the ones before it again.
+So a run that was killed goes on with the very batch that it would have seen next,
+without reading the ones before it again.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from kerasseq.core import checks
 
 
 class _Batches:
-    """Passes over rows that are shuffled anew in each; the last rows may wait a pass."""
+    """Passes over rows, shuffled anew in each; the last rows may wait a pass."""
 
     def __init__(self, rows, batch_size, seed):
         checks.positive_integer("batch_size", batch_size)
@@ -56,8 +56,8 @@ class ArrayBatches(_Batches):
     def __init__(self, x, y, batch_size=32, seed=0):
         if len(x) != len(y) or not len(x):
             raise ValueError(
-                f"x has {len(x)} rows and y has {len(y)}: there must be as many, and one "
-                "at least"
+                f"x has {len(x)} rows and y has {len(y)}: there must be as many, and "
+                "one at least"
             )
         super().__init__(len(x), batch_size, seed)
         self.x, self.y = x, y
@@ -84,7 +84,7 @@ class TextBatches(_Batches):
         ValueError: If the text is shorter than one block and its next token.
 
     Examples:
-        >>> batches = TextBatches(np.arange(20), sequence_length=3, batch_size=2, seed=0)
+        >>> batches = TextBatches(np.arange(20), sequence_length=3, batch_size=2)
         >>> x, y = batches.batch(0)
         >>> x.shape, bool(np.all(y == x + 1))
         ((2, 3), True)
@@ -97,8 +97,9 @@ class TextBatches(_Batches):
         if len(self.ids) < sequence_length + 1:
             raise ValueError(
                 f"the text has {len(self.ids)} tokens, too few for one block of "
-                f"sequence_length={sequence_length} and the token after it. Give a longer "
-                f"text, or a sequence_length of at most {max(len(self.ids) - 1, 1)}"
+                f"sequence_length={sequence_length} and the token after it. Give a "
+                f"longer text, or a sequence_length of "
+                f"at most {max(len(self.ids) - 1, 1)}"
             )
         spare = len(self.ids) - 1 - sequence_length
         # Room for any offset below the block length, so that each pass has equal steps.

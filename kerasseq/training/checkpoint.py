@@ -1,9 +1,9 @@
 """Checkpoints from which a run goes on as if it had never stopped.
 
 One file holds the weights, the state of the optimizer and of the seed generators, the
-number of epochs done, and the history. It is written to another name and moved, so that a
-kill at any moment leaves the last whole one. The position in the data is the number of
-epochs done: see `training.batches`.
+number of epochs done, and the history. It is written to another name and moved, so that
+a kill at any moment leaves the last whole one. The position in the data is the number
+of epochs done: see `training.batches`.
 """
 
 import json
