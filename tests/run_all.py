@@ -1,0 +1,123 @@
+"""Run the whole suite from nothing: on three backends, and with PyTorch alone.
+
+Makes two environments, .venv-all and .venv-torch, and goes on with what is there when
+it is run again. Two things run at a time, one core each: a fresh process spends most of
+its time on one. Arguments go to pytest:
+
+    python3 tests/run_all.py -k peephole
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOGETHER = 2
+EXTRAS = {
+    "all": "tensorflow,jax,torch,text,data,viz,dev",
+    "torch": "torch,text,data,viz,dev",
+}
+
+
+def main():
+    if sys.version_info < (3, 11):  # noqa: UP036  # a system's python3 may be older
+        sys.exit("kerasseq needs Python 3.11 or later, this is " + sys.version)
+    start, results = time.monotonic(), []
+    with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
+        everything = pool.submit(install, "all")
+        alone = pool.submit(torch_alone)
+        results.append(everything.result())
+        if results[0].ok:
+            # JAX compiles most and takes longest, so it goes first.
+            names = ("jax", "tensorflow", "torch")
+            runs = [pool.submit(test, "all", name) for name in names]
+            results += [run.result() for run in runs]
+        results += alone.result()
+    print("\nSummary")
+    for step in results:
+        print(
+            f"  {'ok' if step.ok else 'FAILED':6}  {step.seconds:5.0f} s  {step.name}"
+        )
+    print(f"  in all  {time.monotonic() - start:5.0f} s")
+    sys.exit(0 if all(step.ok for step in results) else 1)
+
+
+def torch_alone():
+    """PyTorch with no other backend, and nothing that says so."""
+    installed = install("torch")
+    return [installed, test("torch", None)] if installed.ok else [installed]
+
+
+def install(name):
+    folder = ROOT / f".venv-{name}"
+    if not python_of(folder).exists():
+        venv.create(folder, with_pip=True)
+    return Step(
+        f"install .venv-{name}",
+        [python_of(folder), "-m", "pip", "install", "--quiet"]
+        + ["--disable-pip-version-check", "-c", "tests/constraints.txt"]
+        + ["-e", f".[{EXTRAS[name]}]"],
+        clean_environment(),
+    )
+
+
+def test(name, backend):
+    python = python_of(ROOT / f".venv-{name}")
+    threads = str(max(1, (os.cpu_count() or 1) // TOGETHER))
+    settings = {
+        "OMP_NUM_THREADS": threads,
+        "TF_NUM_INTRAOP_THREADS": threads,
+        "TF_NUM_INTEROP_THREADS": threads,
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "MPLBACKEND": "Agg",
+    }
+    if backend:
+        settings["KERAS_BACKEND"] = backend
+    with tempfile.TemporaryDirectory() as empty:
+        return Step(
+            f"tests on {backend}" if backend else "tests with torch alone",
+            [python, "-m", "pytest", "-q", "--durations=10", *sys.argv[1:]],
+            clean_environment() | settings | {"KERAS_HOME": empty},
+        )
+
+
+class Step:
+    """One command: run at once, its output printed when it is done."""
+
+    def __init__(self, name, command, environment):
+        self.name = name
+        print(f"{name}: started", flush=True)
+        start = time.monotonic()
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self.ok = done.returncode == 0
+        self.seconds = time.monotonic() - start
+        end = "ok" if self.ok else f"exit code {done.returncode}"
+        print(f"\n{name}: {end} in {self.seconds:.0f} s\n{done.stdout}", flush=True)
+
+
+def clean_environment():
+    """The user's environment without what would change the tests."""
+    private = ("KERAS", "PYTHON", "VIRTUAL_ENV")
+    return {k: v for k, v in os.environ.items() if not k.startswith(private)}
+
+
+def python_of(folder):
+    windows = os.name == "nt"
+    return folder / ("Scripts/python.exe" if windows else "bin/python")
+
+
+if __name__ == "__main__":
+    main()
