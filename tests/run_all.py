@@ -87,7 +87,10 @@ def test(name, backend):
 
 
 class Step:
-    """One command: run at once, its output printed when it is done."""
+    """One command: run at once, what it said printed when it is done.
+
+    An installation that worked is not worth the reading.
+    """
 
     def __init__(self, name, command, environment):
         self.name = name
@@ -105,7 +108,8 @@ class Step:
         self.ok = done.returncode == 0
         self.seconds = time.monotonic() - start
         end = "ok" if self.ok else f"exit code {done.returncode}"
-        print(f"\n{name}: {end} in {self.seconds:.0f} s\n{done.stdout}", flush=True)
+        said = "" if self.ok and "pip" in command else f"\n{done.stdout}"
+        print(f"\n{name}: {end} in {self.seconds:.0f} s{said}", flush=True)
 
 
 def clean_environment():

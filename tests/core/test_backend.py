@@ -5,7 +5,7 @@ import json
 import keras
 import pytest
 
-from tests.processes import run_python
+from tests.processes import ROOT, run_python
 
 SHOW = """
 import os
@@ -150,3 +150,37 @@ print(os.environ.get("KERAS_BACKEND"), backend.chosen())
         KERAS_BACKEND=keras.backend.backend(),
     )
     assert done.stdout.split() == ["None", keras.backend.backend()]
+
+
+def test_the_backend_of_this_run_is_enough_by_itself(tmp_path):
+    done = run_python(
+        """
+import sys
+import kerasseq, numpy as np
+layer = kerasseq.layers.PeepholeLSTM(3)
+import keras
+model = keras.Sequential([keras.Input((7, 5)), layer])
+before = model.predict(np.ones((2, 7, 5)), verbose=0)
+model.compile("adam", "mse")
+model.fit(np.ones((2, 7, 5)), np.ones((2, 3)), verbose=0)
+model.save(sys.argv[1])
+after = kerasseq.load_model(sys.argv[1]).predict(np.ones((2, 7, 5)), verbose=0)
+assert after.shape == before.shape
+print(keras.backend.backend())
+""",
+        tmp_path / "model.keras",
+        only=[keras.backend.backend()],
+        KERAS_BACKEND=None,
+    )
+    assert done.stdout.split() == [keras.backend.backend()]
+
+
+def test_a_test_run_on_a_missing_backend_fails():
+    done = run_python(
+        "import pytest, sys; sys.exit(pytest.main(['--collect-only', 'tests/core']))",
+        check=False,
+        cwd=ROOT,
+        KERAS_BACKEND="tensrflow",
+    )
+    assert done.returncode != 0
+    assert 'Did you mean "tensorflow"?' in done.stderr
