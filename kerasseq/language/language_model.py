@@ -7,6 +7,7 @@ import numpy as np
 
 from kerasseq import text as text_tools
 from kerasseq.core import checks
+from kerasseq.core.padding import pad_rows
 from kerasseq.core.serialization import register
 from kerasseq.decoding import sample
 from kerasseq.decoding.sampling import check_sampling
@@ -261,7 +262,9 @@ class LanguageModel(TaskModel):
     def _advance(self, new, states, written):
         """Logits `(1, vocabulary)` after the `new` ids, and the states to go on."""
         if not all(isinstance(layer, RNN) for layer in self._sequence_layers):
-            return self.predict_on_batch(np.array([written], "int32"))[:, -1], None
+            # What stands behind does not change what a causal layer gives before it.
+            rows = pad_rows([written])
+            return self.predict_on_batch(rows)[:, len(written) - 1], None
         x = self.get_layer("embedding")(np.array(new, "int32")[None])  # (1, T, D)
         states = states or [None] * len(self._sequence_layers)
         after = []

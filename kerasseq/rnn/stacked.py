@@ -231,9 +231,8 @@ class StackedRNN(keras.layers.Layer):
         """Cut the flat list of all states into one list for each layer."""
         if states is None:
             return [None] * len(self.cells)
-        counts = [len(tree.flatten(c.state_size)) for c in self.cells]
-        if self.bidirectional:
-            counts = [2 * n for n in counts]
+        directions = 2 if self.bidirectional else 1
+        counts = [directions * len(tree.flatten(c.state_size)) for c in self.cells]
         if len(states) != sum(counts):
             raise ValueError(
                 f"initial_state has {len(states)} tensors, but the layers keep "
@@ -244,7 +243,9 @@ class StackedRNN(keras.layers.Layer):
 
     def compute_mask(self, inputs, mask=None):
         mask = mask if self.return_sequences and self.steps is None else None
-        return [mask, *self._state_shapes(None, None)] if self.return_state else mask
+        return (
+            [mask, *(None for _ in self._state_sizes())] if self.return_state else mask
+        )
 
     def compute_output_shape(self, sequences_shape, initial_state_shape=None):
         batch = sequences_shape[0]
@@ -253,14 +254,12 @@ class StackedRNN(keras.layers.Layer):
         output = (batch, time, width) if self.return_sequences else (batch, width)
         if not self.return_state:
             return output
-        return output, *self._state_shapes(batch, lambda size: (batch, size))
+        return output, *((batch, size) for size in self._state_sizes())
 
-    def _state_shapes(self, batch, shape):
-        sizes = [s for c in self.cells for s in tree.flatten(c.state_size)]
-        if self.bidirectional:
-            per_cell = [tree.flatten(c.state_size) for c in self.cells]
-            sizes = [s for sizes in per_cell for s in sizes * 2]
-        return [shape(size) if shape else None for size in sizes]
+    def _state_sizes(self):
+        directions = 2 if self.bidirectional else 1
+        per_cell = [tree.flatten(c.state_size) * directions for c in self.cells]
+        return [size for sizes in per_cell for size in sizes]
 
     def get_config(self):
         own = {

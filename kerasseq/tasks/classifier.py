@@ -1,16 +1,12 @@
 """One label for a whole sequence: many to one."""
 
-import keras
-
-from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.rnn.arguments import own
-from kerasseq.tasks.architectures import LastStep, build_layers, first_output
-from kerasseq.tasks.base import TaskModel, sequence_input
+from kerasseq.tasks.labeller import SequenceLabeller
 
 
 @register
-class SequenceClassifier(TaskModel):
+class SequenceClassifier(SequenceLabeller):
     r"""Say to which class a sequence belongs, from the output at its last real step.
 
     $$y = W h_T + b$$
@@ -62,33 +58,4 @@ class SequenceClassifier(TaskModel):
         activation=None,
         **kwargs,
     ):
-        arguments = own(locals())
-        checks.positive_integer("num_classes", num_classes, at_least=2)
-        checks.one_of("activation", activation, [None, "softmax"])
-        inputs, x = sequence_input(
-            vocabulary_size, features, embedding_dim or units, mask_value
-        )
-        for layer in build_layers(
-            architecture,
-            units=units,
-            num_layers=num_layers,
-            bidirectional=bidirectional,
-            dropout=dropout,
-            return_sequences=False,
-        ):
-            x = first_output(layer(x))
-        if len(x.shape) == 3:
-            x = LastStep(name="last_step")(x)
-        # Probabilities and losses stay in float32, whatever the layers compute in.
-        outputs = keras.layers.Dense(
-            num_classes, activation=activation, dtype="float32", name="output"
-        )(x)
-        super().__init__(inputs, outputs, arguments, **kwargs)
-
-    def default_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(
-            from_logits=self._arguments["activation"] is None
-        )
-
-    def default_metrics(self):
-        return ["accuracy"]
+        super().__init__(own(locals()), **kwargs)

@@ -1,16 +1,12 @@
 """One label for each step of a sequence: many to many."""
 
-import keras
-
-from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.rnn.arguments import own
-from kerasseq.tasks.architectures import build_layers, first_output
-from kerasseq.tasks.base import TaskModel, sequence_input
+from kerasseq.tasks.labeller import SequenceLabeller
 
 
 @register
-class SequenceTagger(TaskModel):
+class SequenceTagger(SequenceLabeller):
     r"""Give every step of a sequence a label of its own. Padding counts nowhere.
 
     $$y_t = W h_t + b$$
@@ -44,6 +40,8 @@ class SequenceTagger(TaskModel):
         Slides B, C: many to many.
     """
 
+    per_step = True
+
     def __init__(
         self,
         architecture,
@@ -60,34 +58,4 @@ class SequenceTagger(TaskModel):
         activation=None,
         **kwargs,
     ):
-        arguments = own(locals())
-        checks.positive_integer("num_classes", num_classes, at_least=2)
-        checks.one_of("activation", activation, [None, "softmax"])
-        inputs, x = sequence_input(
-            vocabulary_size, features, embedding_dim or units, mask_value
-        )
-        for layer in build_layers(
-            architecture,
-            units=units,
-            num_layers=num_layers,
-            bidirectional=bidirectional,
-            dropout=dropout,
-        ):
-            x = first_output(layer(x))
-        if len(x.shape) != 3:
-            raise ValueError(
-                f"a tagger needs an output at every step, but {layer.name} gives "
-                f"{x.shape}: build it with return_sequences=True"
-            )
-        outputs = keras.layers.Dense(
-            num_classes, activation=activation, dtype="float32", name="output"
-        )(x)
-        super().__init__(inputs, outputs, arguments, **kwargs)
-
-    def default_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(
-            from_logits=self._arguments["activation"] is None
-        )
-
-    def default_metrics(self):
-        return ["accuracy"]
+        super().__init__(own(locals()), **kwargs)

@@ -1,0 +1,39 @@
+"""Rows of unequal length as one array, in few lengths, as each new one is compiled."""
+
+import numpy as np
+
+
+def bucket(length: int) -> int:
+    """Round a length up to one of a few: multiples of 8, then four to each doubling.
+
+    Examples:
+        >>> [bucket(n) for n in (1, 8, 9, 24, 65, 100, 1000)]
+        [8, 8, 16, 24, 80, 112, 1024]
+    """
+    step = max(8, 1 << max((length - 1).bit_length() - 3, 0))
+    return -(-length // step) * step
+
+
+def pad_rows(rows, value=0) -> np.ndarray:
+    """Fill rows of ids on the right with `value`, up to a `bucket`.
+
+    Args:
+        rows: Array `(rows, time)`, or a list of sequences of unequal length.
+        value: The id of padding.
+
+    Returns:
+        Array of int32, `(rows, bucket)`.
+
+    Examples:
+        >>> pad_rows([[3, 1], [2]])[:, :3].tolist()
+        [[3, 1, 0], [2, 0, 0]]
+    """
+    if isinstance(rows, np.ndarray):
+        padded = np.full((len(rows), bucket(rows.shape[1])), value, "int32")
+        padded[:, : rows.shape[1]] = rows
+        return padded
+    longest = max((len(row) for row in rows), default=1)
+    padded = np.full((len(rows), bucket(max(longest, 1))), value, "int32")
+    for row, ids in enumerate(rows):
+        padded[row, : len(ids)] = ids
+    return padded
