@@ -3,6 +3,8 @@
 `trace` records, `gradient_flow` differentiates, `plots` draws. Layers call `record`.
 """
 
+import importlib
+
 from kerasseq.tracing.gradient_flow import gradient_flow
 from kerasseq.tracing.recorder import collecting, injecting, listener, muted, record
 from kerasseq.tracing.trace import Trace, trace
@@ -14,6 +16,13 @@ __all__ = [
     "injecting",
     "listener",
     "muted",
+    "plots",
     "record",
     "trace",
 ]
+
+
+def __getattr__(name):
+    if name == "plots":  # loaded on first use
+        return importlib.import_module("kerasseq.tracing.plots")
+    raise AttributeError(f"module 'kerasseq.tracing' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""How much each step of a sequence still matters to the loss: gradients through time."""
+"""How much each step of a sequence still matters to the loss."""
 
 import numpy as np
 from keras import ops
@@ -13,8 +13,8 @@ STATES = ("hidden_state", "cell_state")
 class _Probes:
     """Listens during a differentiated call, and hands each time loop its probes.
 
-    A probe is an array of zeros that the loop adds to a state at every step: the gradient
-    with respect to the probe is the gradient with respect to the state.
+    A probe is an array of zeros that the loop adds to a state at every step: the
+    gradient with respect to the probe is the gradient with respect to the state.
     """
 
     def __init__(self, layer_paths, probes):
@@ -40,10 +40,11 @@ class _Probes:
 def gradient_flow(model, x, y) -> dict[str, np.ndarray]:
     r"""Measure the gradient of the loss with respect to the states, step by step.
 
-    For each recurrent layer and time step this is $\lVert\partial L/\partial h_t\rVert$,
-    and $\lVert\partial L/\partial c_t\rVert$ where there is a memory cell: the norm over
-    batch and units of everything through which the state acts on the loss $L$, now and
-    later. Where it falls to zero, the network cannot learn from what it saw there.
+    For each recurrent layer and time step this is
+    $\lVert\partial L/\partial h_t\rVert$, and $\lVert\partial L/\partial c_t\rVert$
+    where there is a memory cell: the norm over batch and units of everything through
+    which the state acts on the loss $L$, now and later. Where it falls to zero, the
+    network cannot learn from what it saw there.
 
     Args:
         model: A compiled Keras model with recurrent layers of kerasseq.
@@ -103,6 +104,7 @@ def _zeros_like_states(model, layer_paths, x):
     if not zeros:
         raise ValueError(
             "no layer of the model recorded a state over time. gradient_flow sees the "
-            "recurrent layers of kerasseq.layers; replace keras.layers.LSTM and the like"
+            "recurrent layers of kerasseq.layers; use them for keras.layers.LSTM and "
+            "the like"
         )
     return zeros

@@ -1,8 +1,8 @@
 """`record`: the one line with which a layer shows a value to whoever is listening.
 
 Listeners form a stack. The outermost is a `trace` or a `gradient_flow`; inside a time
-loop there is one more, which catches what a single step records, since a value may leave
-a compiled loop only as an output of the loop.
+loop there is one more, which catches what a single step records, since a value may
+leave a compiled loop only as an output of the loop.
 """
 
 import contextlib
@@ -112,7 +112,7 @@ def collecting(cell):
 
 
 def injecting(cell, probes: dict):
-    """Add `probes[name]` to each value of that name which one step of `cell` records."""
+    """Add `probes[name]` to the value of that name, in one step of `cell`."""
     return listening(_Injector(cell, probes))
 
 

@@ -84,8 +84,8 @@ def trace(model):
         A `Trace`, filled by each eager call of the model inside the block.
 
     Raises:
-        RuntimeError: If `fit`, `predict` or another compiled call runs inside the block:
-            it would record nothing.
+        RuntimeError: If `fit`, `predict` or another compiled call runs inside the
+            block: it would record nothing.
 
     Examples:
         >>> import kerasseq
@@ -106,7 +106,9 @@ def _compiled_calls_forbidden(model):
 
     def forbid(name):
         def forbidden(*args, **kwargs):
-            raise RuntimeError(f"{name} runs compiled code, which no trace sees. {_ADVICE}")
+            raise RuntimeError(
+                f"{name} runs compiled code, which no trace sees. {_ADVICE}"
+            )
 
         return forbidden
 

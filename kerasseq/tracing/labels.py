@@ -1,0 +1,127 @@
+"""Tokens as labels of a figure: what cannot be seen or drawn is made visible.
+
+Loads matplotlib only when labels are drawn.
+"""
+
+import functools
+import unicodedata
+
+VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "\\r", "\0": "\\0", "": "∅"}
+LONGEST = 14  # characters of a label
+
+
+def visible(token) -> str:
+    r"""Show a token so that spaces, line ends and combining marks can be seen.
+
+    Examples:
+        >>> [visible(token) for token in ["a", " ", "\n", "\x1b", "two words", 7]]
+        ['a', '␣', '⏎', 'U+001B', 'two␣words', '7']
+    """
+    token = str(token)
+    if token in VISIBLE:
+        return VISIBLE[token]
+    shown = "".join(_visible_character(c) for c in token)
+    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
+
+
+def _visible_character(c):
+    category = unicodedata.category(c)
+    if c in VISIBLE:
+        return VISIBLE[c]
+    if category[0] in "CZ":  # controls, invisible marks, half pairs, odd spaces
+        return code_point(c)
+    return f"◌{c}" if category == "Mn" and c.isprintable() else c
+
+
+def code_point(c: str) -> str:
+    """Name a character that cannot be drawn.
+
+    Examples:
+        >>> code_point("你")
+        'U+4F60'
+    """
+    return f"U+{ord(c):04X}"
+
+
+def drawable(label: str):
+    """The label with code points where no font has the character, and its fonts.
+
+    Args:
+        label: What `visible` gave.
+
+    Returns:
+        The text, and the list of font families that draw it together.
+    """
+    fonts = [_main_font()]
+    shown = ""
+    for c in label:
+        font = next((f for f in fonts if ord(c) in _characters(f)), None) or _find(c)
+        if font is not None and font not in fonts:
+            fonts.append(font)
+        shown += c if font is not None else code_point(c)
+    return shown, fonts
+
+
+def _main_font():
+    from matplotlib import font_manager
+
+    path = font_manager.findfont(font_manager.FontProperties())
+    return font_manager.get_font(path).family_name
+
+
+@functools.cache
+def _characters(family):
+    """The code points that a family has."""
+    from matplotlib import font_manager
+
+    path = font_manager.findfont(font_manager.FontProperties(family=[family]))
+    return frozenset(font_manager.get_font(path).get_charmap())
+
+
+@functools.cache
+def _find(c):
+    """An installed family that has the character; None if there is none."""
+    from matplotlib import font_manager
+
+    # Left out: boxes for any character, and TeX fonts with an order of their own.
+    families = dict.fromkeys(f.name for f in font_manager.fontManager.ttflist)
+    for family in families:
+        if family.startswith(("Last Resort", "cm", "STIXSize", "STIXNon")):
+            continue
+        if ord(c) in _characters(family):
+            return family
+    return None
+
+
+def label_time(axis, tokens, length, inches):
+    """Label the time axis with tokens, or with the numbers of the steps.
+
+    Args:
+        axis: A matplotlib `Axes`, with step t at t.
+        tokens: A string, a list of tokens, or None.
+        length: Number of steps.
+        inches: Width of the axis, which says how many labels it has room for.
+    """
+    if tokens is None:
+        every = max(1, -(-length // 20))
+        axis.set_xticks(range(0, length, every))
+        axis.set_xlabel("time step")
+        return
+    labels = [drawable(visible(token)) for token in tokens]
+    upright = max(len(text) for text, _ in labels) <= 2
+    size = 10 if inches / length > 0.15 else 7
+    every = max(1, round(length * size / 72 / inches))
+    axis.set_xticks(range(0, length, every))
+    axis.set_xticklabels([text for text, _ in labels[::every]], parse_math=False)
+    for tick, (_, fonts) in zip(axis.get_xticklabels(), labels[::every], strict=True):
+        tick.set(rotation=0 if upright else 90, fontsize=size, fontfamily=fonts)
+    axis.set_xlabel("input, in reading order")
+
+
+def check_tokens(tokens, length):
+    """Raise a `ValueError` unless there is a token for each step."""
+    if tokens is not None and len(tokens) != length:
+        raise ValueError(
+            f"tokens has {len(tokens)} entries, but {length} steps were recorded: give "
+            "one for each step, padding included"
+        )

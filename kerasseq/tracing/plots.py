@@ -1,0 +1,254 @@
+"""Figures of what happens inside a network, and of how training went.
+
+Each function returns a `matplotlib.figure.Figure`: show it in a notebook as the last
+line of a cell, or call `figure.savefig("gates.png")`. Nothing is kept elsewhere.
+"""
+
+import numpy as np
+
+from kerasseq.tracing import drawing
+from kerasseq.tracing.drawing import COLOURS, words
+from kerasseq.tracing.labels import check_tokens, label_time
+
+
+def plot_gates(
+    trace,
+    layer=None,
+    tokens=None,
+    gates=None,
+    units=None,
+    title=None,
+    *,
+    example=0,
+):
+    """Draw the gates and states of one layer over time, as heat maps.
+
+    Gates share one scale from 0, closed, to 1, open. States and candidates have scales
+    of their own that are symmetric around 0.
+
+    Args:
+        trace: What `tracing.trace` recorded, or a mapping from paths to arrays
+            `(batch, time, units)`. Of a layer called more than once, the first call.
+        layer: Path of the layer, or how it begins. The first layer if None.
+        tokens: What the model read: a string, or a list with an entry per step.
+        gates: Names to draw, as `["forget_gate", "cell_state"]`. All if None.
+        units: Indices of the units to draw, or how many of the first. All if None.
+        title: Title of the figure. The path of the layer if None.
+        example: Which sequence of the batch.
+
+    Returns:
+        A matplotlib `Figure`.
+
+    Raises:
+        ValueError: If a name is unknown, or there is not one token per step.
+        ImportError: If matplotlib is not installed.
+
+    Examples:
+        >>> figure = plot_gates({"lstm/forget_gate": np.ones((1, 3, 2))}, tokens="abc")
+        >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]
+        ['a', 'b', 'c']
+    """
+    path, values = drawing.layer_values(trace, layer)
+    wanted = gates or drawing.in_order(values)
+    names = [drawing.known("gates", name, values) for name in wanted]
+    shown = {name: drawing.units_of(values[name], example, units) for name in names}
+    length = len(shown[names[0]])
+    check_tokens(tokens, length)
+
+    width = drawing.width_for(length, tokens)
+    height = min(0.55 + 0.06 * shown[names[0]].shape[1], 1.6)
+    figure = drawing.figure(width + 1.6, height * len(names) + 1.3)
+    axes = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    gate_axes = []
+    for axis, name in zip(axes, names, strict=True):
+        is_gate = name.endswith("_gate")
+        limit = float(np.nanmax(np.abs(shown[name]), initial=0)) or 1.0
+        low, high, colours = (0, 1, "viridis") if is_gate else (-limit, limit, "RdBu_r")
+        image = axis.imshow(
+            shown[name].T,
+            aspect="auto",
+            interpolation="nearest",
+            vmin=low,
+            vmax=high,
+            cmap=colours,
+        )
+        axis.set_ylabel(words(name).replace(" ", "\n", 1) + "\n(unit)")
+        axis.yaxis.set_major_locator(drawing.whole_numbers(4))
+        axis.tick_params(axis="x", length=0)
+        if is_gate:
+            gate_axes.append(axis)
+            gate_image = image
+        else:
+            figure.colorbar(image, ax=axis, aspect=8, pad=0.01)
+    if gate_axes:
+        tall = 8 * len(gate_axes)
+        bar = figure.colorbar(gate_image, ax=gate_axes, aspect=tall, pad=0.01)
+        bar.set_ticks([0, 0.5, 1], labels=["0 closed", "0.5", "1 open"])
+    label_time(axes[-1], tokens, length, width)
+    figure.suptitle(path if title is None else title, parse_math=title is not None)
+    return figure
+
+
+def plot_gradient_flow(flow, tokens=None, title=None):
+    """Draw how strongly each step acts on the loss, on a logarithmic scale.
+
+    Steps without any gradient, such as masked ones, leave a gap in the line and stand
+    as open circles on the lower edge.
+
+    Args:
+        flow: What `tracing.gradient_flow` gave: arrays `(time,)` by path.
+        tokens: What the model read: a string, or a list with an entry per step.
+        title: Title of the figure.
+
+    Returns:
+        A matplotlib `Figure`.
+
+    Raises:
+        ValueError: If `flow` is empty, or there is not one token per step.
+        ImportError: If matplotlib is not installed.
+
+    Examples:
+        >>> figure = plot_gradient_flow({"lstm/hidden_state": np.array([0.1, 1.0])})
+        >>> figure.axes[0].get_yscale()
+        'log'
+    """
+    if not flow:
+        raise ValueError("flow is empty: give what tracing.gradient_flow returned")
+    length = max(len(values) for values in flow.values())
+    check_tokens(tokens, length)
+    width = max(drawing.width_for(length, tokens), 6)
+    figure = drawing.figure(width + 1, 4.2)
+    axis = figure.subplots()
+    layers = list(dict.fromkeys(drawing.split(key)[0] for key in flow))
+    all_zero = not any(np.any(values) for values in flow.values())
+    for key, values in flow.items():
+        path, name = drawing.split(key)
+        values = np.asarray(values, "float64")
+        is_cell = name.startswith("cell_state")
+        style = {"color": COLOURS[layers.index(path) % len(COLOURS)]}
+        style["linestyle"] = "--" if is_cell else "-"
+        marker = "s" if is_cell else "o"
+        label = f"{path}: {words(name)}" if path else words(name)
+        positive = np.where(values > 0, values, np.nan)
+        axis.plot(positive, marker=marker, markersize=4, label=label, **style)
+        zero = np.flatnonzero(values == 0)
+        edge = axis.get_xaxis_transform()  # y = 0 is the lower edge
+        axis.plot(
+            zero,
+            np.full(len(zero), 0.02),
+            "o",
+            transform=edge,
+            fillstyle="none",
+            color=style["color"],
+            label="no gradient" if len(zero) else None,
+        )
+    if not all_zero:
+        axis.set_yscale("log")
+    axis.set_ylabel("‖∂loss / ∂state at this step‖")
+    axis.set_xlim(-0.5, length - 0.5)
+    axis.grid(axis="y", alpha=0.3)
+    label_time(axis, tokens, length, width)
+    drawing.legend(figure, axis)
+    axis.set_title("What each step still adds to learning" if title is None else title)
+    return figure
+
+
+def plot_history(history, baselines=None, metric="bits", title=None):
+    """Draw a metric over the epochs of a training, beside what simple models reach.
+
+    Args:
+        history: A dictionary per epoch in a list, one dictionary of lists, or what
+            `model.fit` returned.
+        baselines: Values to beat by name, drawn as horizontal lines, such as
+            `{"bigrams": 3.5}`.
+        metric: Name of the metric; its values on held-out data are those of
+            `"val_" + metric`.
+        title: Title of the figure.
+
+    Returns:
+        A matplotlib `Figure`.
+
+    Raises:
+        ValueError: If the metric is not in the history.
+        ImportError: If matplotlib is not installed.
+
+    Examples:
+        >>> figure = plot_history([{"bits": 4.0}, {"bits": 3.0}], {"bigrams": 3.5})
+        >>> figure.axes[0].get_ylabel()
+        'bits per character'
+    """
+    columns = drawing.columns(getattr(history, "history", history))
+    known = dict.fromkeys(name.removeprefix("val_") for name in columns)
+    metric = drawing.known("metric", metric, known)
+    figure = drawing.figure(7, 4.2)
+    axis = figure.subplots()
+    curves = {"training": metric, "held-out data": f"val_{metric}"}
+    for n, (label, name) in enumerate(curves.items()):
+        if name not in columns:
+            continue
+        values = np.asarray(columns[name], "float64")
+        epochs = np.arange(1, len(values) + 1)
+        axis.plot(epochs, values, "os"[n] + "-", color=COLOURS[n], label=label)
+    for n, (label, value) in enumerate((baselines or {}).items()):
+        colour = COLOURS[(n + 2) % len(COLOURS)]
+        axis.axhline(value, linestyle="--", color=colour, label=f"{label}: {value:.3g}")
+    axis.set_xlabel("epoch")
+    axis.xaxis.set_major_locator(drawing.whole_numbers(10))
+    axis.set_ylabel("bits per character" if metric == "bits" else words(metric))
+    axis.grid(alpha=0.3)
+    drawing.legend(figure, axis)
+    axis.set_title("How training went" if title is None else title)
+    return figure
+
+
+def plot_race(results, title=None, *, chance=0.5):
+    """Draw the accuracy of several models on several test sets.
+
+    A bar is the mean over the seeds, and each point a seed.
+
+    Args:
+        results: Accuracies `results[model][test_set]`, a list with a value per seed.
+        title: Title of the figure.
+        chance: Accuracy of guessing, drawn as a line; None for no line.
+
+    Returns:
+        A matplotlib `Figure`.
+
+    Raises:
+        ValueError: If there is no result.
+        ImportError: If matplotlib is not installed.
+
+    Examples:
+        >>> figure = plot_race({"elman": {"hard": [0.5, 0.7]}, "lstm": {"hard": [0.9]}})
+        >>> [round(float(bar.get_height()), 3) for bar in figure.axes[0].patches]
+        [0.6, 0.9]
+    """
+    tests = list(dict.fromkeys(test for scores in results.values() for test in scores))
+    if not tests:
+        raise ValueError("results is empty: give results[model][test_set] = [accuracy]")
+    bar = 0.8 / len(results)
+    figure = drawing.figure(max(5, 1.6 + 0.6 * len(results) * len(tests)), 4.4)
+    axis = figure.subplots()
+    for n, (model, scores) in enumerate(results.items()):
+        middle = (n - (len(results) - 1) / 2) * bar
+        colour = COLOURS[n % len(COLOURS)]
+        for place, test in enumerate(tests):
+            seeds = np.atleast_1d(np.asarray(scores.get(test, []), "float64"))
+            if not len(seeds):
+                continue
+            x, mean = place + middle, float(seeds.mean())
+            label = None if model in axis.get_legend_handles_labels()[1] else model
+            axis.bar(x, mean, bar * 0.92, color=colour, alpha=0.75, label=label)
+            across = x + bar * 0.2 * np.linspace(-1, 1, len(seeds) + 2)[1:-1]
+            axis.plot(across, seeds, "o", color="white", markeredgecolor="k", ms=4)
+            top = max(mean, seeds.max())
+            axis.text(x, top + 0.025, f"{mean:.2f}", ha="center", fontsize=8)
+    if chance is not None:
+        axis.axhline(chance, color="k", linestyle=":", label=f"chance: {chance:.3g}")
+    axis.set_xticks(range(len(tests)), [words(test) for test in tests])
+    axis.set(ylim=(0, 1.1), yticks=np.linspace(0, 1, 6), ylabel="accuracy, 0 to 1")
+    axis.set_axisbelow(True)
+    axis.grid(axis="y", alpha=0.3)
+    drawing.legend(figure, axis)
+    axis.set_title("Mean accuracy; each point is a seed" if title is None else title)
+    return figure
