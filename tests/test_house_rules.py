@@ -153,11 +153,21 @@ def _is_public(name):
     """True unless a part of the name is a module of ours that is not listed."""
     parts = name.split(".")
     for end in range(1, len(parts) + 1):
-        path = ROOT.joinpath(*parts[:end])
+        path, module = ROOT.joinpath(*parts[:end]), ".".join(parts[:end])
         is_module = path.is_dir() or path.with_suffix(".py").exists()
-        if is_module and ".".join(parts[:end]) not in PUBLIC_MODULES:
-            return False
+        if is_module and module not in PUBLIC_MODULES:
+            # A function may share its name with the module that it is in.
+            return end == len(parts) and parts[-1] in _exported(path.parent)
     return True
+
+
+def _exported(package):
+    """What the `__all__` of a package lists."""
+    tree = ast.parse((package / "__init__.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return ast.literal_eval(node.value)
+    return []
 
 
 def files(folder):
@@ -248,6 +258,7 @@ def test_pages_use_public_names(path):
         ("examples", "from kerasseq.text.ngram import NGramModel"),
         ("examples", "from kerasseq.text import ngram"),
         ("examples", "import kerasseq\nkerasseq.rnn.lstm.LSTM(3)"),
+        ("examples", "from kerasseq.tracing.trace import Trace"),
         ("examples", "import kerasseq as ks\nks.core.backend.choose()"),
     ],
 )  # fmt: skip
@@ -273,6 +284,7 @@ def test_a_planted_fault_is_found(home, source):
         ("examples", "import kerasseq\nkerasseq.layers.LSTM\nkerasseq.load_model('x')"),
         ("examples", "from kerasseq.layers import LSTM\nfrom kerasseq import tracing"),
         ("examples", "from kerasseq.tracing import plots\nplots.plot_gates"),
+        ("examples", "import kerasseq\nwith kerasseq.tracing.trace(m) as t: pass"),
         ("benchmarks", "import torch"),
     ],
 )  # fmt: skip
