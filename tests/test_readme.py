@@ -57,6 +57,7 @@ def test_python_blocks_run(tmp_path):
     [code for marker, language, code in BLOCKS if (marker, language) == (None, "bash")],
 )
 def test_bash_blocks_run(tmp_path, code):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     scripts = pathlib.Path(sys.executable).parent
     environment = clean_environment({"KERAS_HOME": str(tmp_path)})
     environment["PATH"] = f"{scripts}:{environment['PATH']}"
