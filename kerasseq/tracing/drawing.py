@@ -39,24 +39,32 @@ def width_for(length, tokens):
     return min(max(5.0, length * per_step), WIDEST)
 
 
-def whole_numbers(at_most):
-    """Ticks at whole numbers, for epochs and units."""
-    from matplotlib.ticker import MaxNLocator
+def number_ticks(axis, numbers, at_most):
+    """Ticks at 0, 1, 2 … with these numbers beside them, or as many as find room."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    return MaxNLocator(nbins=at_most, integer=True, min_n_ticks=1)
+    def number(place, _):
+        known = place == int(place) and 0 <= place < len(numbers)
+        return str(numbers[int(place)]) if known else ""
+
+    axis.set_major_locator(MaxNLocator(nbins=at_most, integer=True, min_n_ticks=1))
+    axis.set_major_formatter(FuncFormatter(number))
 
 
 def legend(made, axis):
     """A legend under the axes, where it hides nothing."""
     handles, labels = axis.get_legend_handles_labels()
     first = dict(reversed(list(zip(labels, handles, strict=True))))
-    names = [label for label in dict.fromkeys(labels)]
-    columns = max(1, min(len(names), int(made.get_figwidth() / 2)))
+    # Bars first, as read from left to right, then the lines.
+    names = sorted(
+        dict.fromkeys(labels), key=lambda label: hasattr(first[label], "get_ls")
+    )
+    room = made.get_figwidth() / (0.5 + 0.1 * max(map(len, names)))  # in columns
     made.legend(
         [first[name] for name in names],
         names,
         loc="outside lower center",
-        ncols=columns,
+        ncols=max(1, min(len(names), int(room))),
         frameon=False,
     )
 
@@ -131,21 +139,19 @@ def in_order(names):
     return sorted(names, key=rank)
 
 
-def units_of(value, example, units):
-    """One sequence, `(time, units)`, with the units that were asked for."""
+def one_sequence(value, example, units):
+    """One sequence, `(time, units)`, and the indices of its units."""
     if not -len(value) <= example < len(value):
         raise ValueError(
             f"example={example} is not in the batch, which has {len(value)} sequences"
         )
     count = value.shape[-1]
     if units is None:
-        return value[example]
-    if isinstance(units, numbers.Integral):
-        units = range(units)
-    units = list(units)
+        units = count
+    units = list(range(units) if isinstance(units, numbers.Integral) else units)
     if not units or not all(0 <= unit < count for unit in units):
         raise ValueError(f"units must be some of 0 to {count - 1}, got {units}")
-    return value[example][:, units]
+    return value[example][:, units], units
 
 
 def columns(history):

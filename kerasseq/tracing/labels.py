@@ -21,16 +21,16 @@ def visible(token) -> str:
     if token in VISIBLE:
         return VISIBLE[token]
     shown = "".join(_visible_character(c) for c in token)
+    if unicodedata.category(token[0]) == "Mn":
+        shown = "◌" + shown  # a mark alone, such as an accent, needs something under it
     return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
 
 
 def _visible_character(c):
-    category = unicodedata.category(c)
     if c in VISIBLE:
         return VISIBLE[c]
-    if category[0] in "CZ":  # controls, invisible marks, half pairs, odd spaces
-        return code_point(c)
-    return f"◌{c}" if category == "Mn" and c.isprintable() else c
+    # Controls, invisible marks, half pairs, odd spaces.
+    return code_point(c) if unicodedata.category(c)[0] in "CZ" else c
 
 
 def code_point(c: str) -> str:
@@ -83,13 +83,12 @@ def _find(c):
     """An installed family that has the character; None if there is none."""
     from matplotlib import font_manager
 
-    # Left out: boxes for any character, and TeX fonts with an order of their own.
-    families = dict.fromkeys(f.name for f in font_manager.fontManager.ttflist)
-    for family in families:
-        if family.startswith(("Last Resort", "cm", "STIXSize", "STIXNon")):
-            continue
-        if ord(c) in _characters(family):
-            return family
+    for font in font_manager.fontManager.ttflist:
+        plain = font.weight == 400 and font.style == font.stretch == "normal"
+        # Left out: boxes for any character, and TeX fonts with an order of their own.
+        odd = font.name.startswith(("Last Resort", "cm", "STIXSize", "STIXNon"))
+        if plain and not odd and ord(c) in _characters(font.name):
+            return font.name
     return None
 
 
@@ -100,7 +99,8 @@ def label_time(axis, tokens, length, inches):
         axis: A matplotlib `Axes`, with step t at t.
         tokens: A string, a list of tokens, or None.
         length: Number of steps.
-        inches: Width of the axis, which says how many labels it has room for.
+        inches: Width of the axis. Where tokens find no room, every second is labelled,
+            or every third, and so on.
     """
     if tokens is None:
         every = max(1, -(-length // 20))
@@ -108,13 +108,14 @@ def label_time(axis, tokens, length, inches):
         axis.set_xlabel("time step")
         return
     labels = [drawable(visible(token)) for token in tokens]
-    upright = max(len(text) for text, _ in labels) <= 2
-    size = 10 if inches / length > 0.15 else 7
+    size = 10 if inches / length > 0.15 else 6
     every = max(1, round(length * size / 72 / inches))
     axis.set_xticks(range(0, length, every))
     axis.set_xticklabels([text for text, _ in labels[::every]], parse_math=False)
-    for tick, (_, fonts) in zip(axis.get_xticklabels(), labels[::every], strict=True):
-        tick.set(rotation=0 if upright else 90, fontsize=size, fontfamily=fonts)
+    drawn = zip(axis.get_xticklabels(), labels[::every], strict=True)
+    for tick, (text, fonts) in drawn:
+        rotation = 0 if len(text) <= 2 else 90
+        tick.set(rotation=rotation, fontsize=size, fontfamily=fonts)
     axis.set_xlabel("input, in reading order")
 
 

@@ -51,12 +51,14 @@ def plot_gates(
     path, values = drawing.layer_values(trace, layer)
     wanted = gates or drawing.in_order(values)
     names = [drawing.known("gates", name, values) for name in wanted]
-    shown = {name: drawing.units_of(values[name], example, units) for name in names}
+    shown = {}
+    for name in names:
+        shown[name], numbers = drawing.one_sequence(values[name], example, units)
     length = len(shown[names[0]])
     check_tokens(tokens, length)
 
     width = drawing.width_for(length, tokens)
-    height = min(0.55 + 0.06 * shown[names[0]].shape[1], 1.6)
+    height = min(0.55 + 0.08 * len(numbers), 1.6)
     figure = drawing.figure(width + 1.6, height * len(names) + 1.3)
     axes = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     gate_axes = []
@@ -73,7 +75,7 @@ def plot_gates(
             cmap=colours,
         )
         axis.set_ylabel(words(name).replace(" ", "\n", 1) + "\n(unit)")
-        axis.yaxis.set_major_locator(drawing.whole_numbers(4))
+        drawing.number_ticks(axis.yaxis, numbers, at_most=5)
         axis.tick_params(axis="x", length=0)
         if is_gate:
             gate_axes.append(axis)
@@ -142,7 +144,9 @@ def plot_gradient_flow(flow, tokens=None, title=None):
             color=style["color"],
             label="no gradient" if len(zero) else None,
         )
-    if not all_zero:
+    if all_zero:
+        axis.set(ylim=(0, 1), yticks=[])
+    else:
         axis.set_yscale("log")
     axis.set_ylabel("‖∂loss / ∂state at this step‖")
     axis.set_xlim(-0.5, length - 0.5)
@@ -193,7 +197,7 @@ def plot_history(history, baselines=None, metric="bits", title=None):
         colour = COLOURS[(n + 2) % len(COLOURS)]
         axis.axhline(value, linestyle="--", color=colour, label=f"{label}: {value:.3g}")
     axis.set_xlabel("epoch")
-    axis.xaxis.set_major_locator(drawing.whole_numbers(10))
+    drawing.number_ticks(axis.xaxis, range(len(epochs) + 1), at_most=10)
     axis.set_ylabel("bits per character" if metric == "bits" else words(metric))
     axis.grid(alpha=0.3)
     drawing.legend(figure, axis)
@@ -226,7 +230,7 @@ def plot_race(results, title=None, *, chance=0.5):
     tests = list(dict.fromkeys(test for scores in results.values() for test in scores))
     if not tests:
         raise ValueError("results is empty: give results[model][test_set] = [accuracy]")
-    bar = 0.8 / len(results)
+    bar = 0.8 / max(len(results), 2)
     figure = drawing.figure(max(5, 1.6 + 0.6 * len(results) * len(tests)), 4.4)
     axis = figure.subplots()
     for n, (model, scores) in enumerate(results.items()):
@@ -246,6 +250,7 @@ def plot_race(results, title=None, *, chance=0.5):
     if chance is not None:
         axis.axhline(chance, color="k", linestyle=":", label=f"chance: {chance:.3g}")
     axis.set_xticks(range(len(tests)), [words(test) for test in tests])
+    axis.set_xlim(-0.55, len(tests) - 0.45)
     axis.set(ylim=(0, 1.1), yticks=np.linspace(0, 1, 6), ylabel="accuracy, 0 to 1")
     axis.set_axisbelow(True)
     axis.grid(axis="y", alpha=0.3)

@@ -1,0 +1,59 @@
+"""Train a tiny LSTM to count open parentheses, then look at how it counts.
+
+    python examples/look_inside.py gates.png
+
+Takes some ten seconds on a laptop. Source: course slides C, the parenthesis task.
+"""
+
+import argparse
+
+import keras
+import numpy as np
+
+import kerasseq
+from kerasseq.tracing import plots
+
+SHOWN = "(()(()))((()())(()))()((()))"
+
+
+def main(arguments=None):
+    """Train, look inside, and find the unit that counts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", nargs="?", default="gates.png", help="figure to write")
+    parser.add_argument("--epochs", type=int, default=15)
+    options = parser.parse_args(arguments)
+
+    # +1 opens, -1 closes; their running sum is how many are open.
+    length = len(SHOWN)
+    data = kerasseq.datasets.parentheses(
+        1000, colours=1, lengths=(length, length), kind="balanced", seed=0
+    )
+    symbols = np.array(data.sequences, "float32")[..., None]  # (B, T, 1)
+    depth = np.cumsum(symbols, axis=1)
+
+    keras.utils.set_random_seed(1)
+    lstm = kerasseq.layers.LSTM(4, return_sequences=True, name="lstm")
+    model = keras.Sequential([keras.Input((None, 1)), lstm, keras.layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(0.03), "mse")
+    model.fit(symbols, depth, batch_size=64, epochs=options.epochs, verbose=0)
+
+    x = np.array([1.0 if symbol == "(" else -1.0 for symbol in SHOWN], "float32")
+    with kerasseq.tracing.trace(model) as inside:
+        y = keras.ops.convert_to_numpy(model(x[None, :, None]))[0, :, 0]
+    print(f"counts wrong by at most {np.max(np.abs(y - np.cumsum(x))):.2f}")
+
+    memory = inside["lstm/cell_state"][0]  # (T, H)
+    alike = [np.corrcoef(unit, np.cumsum(x))[0, 1] for unit in memory.T]
+    best = int(np.argmax(np.abs(alike)))
+    print(f"unit {best} counts: its memory correlates {alike[best]:.2f} with the depth")
+    figure = plots.plot_gates(
+        inside,
+        tokens=SHOWN,
+        title=f"An LSTM counts open parentheses: look at the cell state of unit {best}",
+    )
+    figure.savefig(options.file, dpi=110)
+    print(f"wrote {options.file}")
+
+
+if __name__ == "__main__":
+    main()
