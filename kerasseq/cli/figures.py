@@ -1,0 +1,88 @@
+"""Figures of a run, drawn by `tracing.plots` and saved whole or not at all."""
+
+import importlib.util
+
+import keras
+import numpy as np
+
+from kerasseq import tracing
+from kerasseq.cli import runs
+
+MISSING = 'matplotlib is not installed; pip install "kerasseq[viz]" brings it'
+
+
+def possible() -> bool:
+    """Whether matplotlib is there."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def require():
+    """Raise an `ImportError` that says what to install, if matplotlib is not there."""
+    if not possible():
+        raise ImportError(f"figures cannot be drawn: {MISSING}")
+
+
+def save(figure, file):
+    """Write a figure as PNG."""
+    with runs.replacing(file) as part:
+        figure.savefig(part, dpi=120, bbox_inches="tight")
+    return file
+
+
+def loss(folder, history, baselines, title):
+    """Draw the loss of a language model over the run, in bits per character."""
+    from kerasseq.tracing import plots
+
+    baselines = {f"counting {name}": bits for name, bits in baselines.items()}
+    return save(
+        plots.plot_history(history, baselines, "bits", title), folder / "loss.png"
+    )
+
+
+def gates(folder, model, x, tokens, layer=None):
+    """Draw the gates over one example; None if the model has no recurrent layer."""
+    from kerasseq.tracing import plots
+
+    inside = traced(model, x)
+    if not inside:
+        return None
+    layer = layer or last_layer(inside)
+    return save(plots.plot_gates(inside, layer, tokens), folder / "gates.png")
+
+
+def flow(folder, found, tokens):
+    """Draw how far the gradient reaches back."""
+    from kerasseq.tracing import plots
+
+    title = "How strongly each step acts on the last prediction"
+    figure = plots.plot_gradient_flow(found, tokens, title)
+    return save(figure, folder / "gradient_flow.png")
+
+
+def traced(model, x):
+    """What the layers record while the model reads `x`."""
+    with tracing.trace(model) as inside:
+        model(x)
+    return inside
+
+
+def last_layer(inside):
+    """The path of the last layer that recorded states."""
+    layers = [k.rpartition("/")[0] for k in inside if k.endswith("/hidden_state")]
+    return layers[-1]
+
+
+def reach(model, ids):
+    """The gradients of the loss of the last prediction alone, back through time.
+
+    Args:
+        model: A `LanguageModel`.
+        ids: Array `(tokens,)`: the last one is what is predicted.
+
+    Returns:
+        What `tracing.gradient_flow` gives.
+    """
+    last = keras.Model(model.input, model.outputs[0][:, -1])
+    last.compile(loss=model.default_loss())
+    ids = np.asarray(ids)
+    return tracing.gradient_flow(last, ids[None, :-1], ids[-1:])

@@ -1,0 +1,173 @@
+"""`kerasseq train language-model`: characters of a text, beside models that count."""
+
+import os
+
+import keras
+import numpy as np
+
+from kerasseq import models, training
+from kerasseq.cli import figures, fitting, runs
+from kerasseq.cli.console import note, table
+from kerasseq.cli.train import sha256, steps_of
+from kerasseq.datasets import python_reference, text_file
+from kerasseq.text import CharacterTokenizer, NGramModel
+
+COUNTED = {1: "single characters", 2: "pairs of characters", 3: "triples of characters"}
+SHOWN = 64  # characters in the figures
+
+
+def train(job) -> dict:
+    """Train, compare, draw.
+
+    Args:
+        job: The `Job`.
+
+    Returns:
+        The results, as plain data.
+    """
+    settings = job.settings
+    text, data = read_text(settings)
+    job.check_data(data)
+    tokenizer, ids, held_out = split(text)
+    batches = training.TextBatches(
+        ids, settings.sequence_length, settings.batch_size, settings.seed
+    )
+    steps = steps_of(settings, batches.steps_per_pass)
+    model = build(settings, tokenizer)
+    job.begin(data)
+    say = job.console.say
+    say(
+        f"{data['source']}: {len(text):,} characters, {tokenizer.vocabulary_size - 1} "
+        f"different ones; the last {len(held_out):,} are held out."
+    )
+    say(
+        f"{settings.model}: {model.count_params():,} weights, on "
+        f"{keras.backend.backend()}; the run is kept in {job.folder}"
+    )
+    try:
+        history = fitting.fit(
+            model,
+            batches.stream,
+            folder=job.folder,
+            steps=steps,
+            interval=settings.checkpoint_every,
+            console=job.console,
+            label=settings.model,
+            metric="bits",
+        )
+    except KeyboardInterrupt:
+        runs.save_model(model, job.folder)
+        raise
+    runs.save_model(model, job.folder)
+    results = compare(model, tokenizer, ids, held_out)
+    results |= {
+        "task": job.task,
+        "model": settings.model,
+        "weights": model.count_params(),
+        "steps": steps,
+        "loss": history[-1]["loss"],
+        "run": str(job.folder),
+    }
+    show(job.console, results)
+    draw(job, model, tokenizer.decode(held_out[:SHOWN]), history, results)
+    job.finish(results)
+    return results
+
+
+def read_text(settings):
+    """The text, and where it is from."""
+    if settings.text is not None:
+        text = text_file(settings.text, settings.encoding)
+        settings.text = os.path.abspath(settings.text)  # to resume from anywhere
+        source = os.path.basename(settings.text)
+    else:
+        settings.data = source = settings.data or "python-reference"
+        text = python_reference()
+    found = {"source": source, "characters": len(text), "sha256": sha256(text)}
+    return text, found
+
+
+def split(text):
+    """Nine tenths to learn from and the last tenth to be tested on, as ids.
+
+    Raises:
+        ValueError: If the text is too short to be split.
+    """
+    cut = len(text) - len(text) // 10
+    if len(text) - cut < 2:
+        raise ValueError(
+            f"the text has {len(text)} characters, too few to hold out a tenth: "
+            "give a longer one"
+        )
+    tokenizer = CharacterTokenizer().fit(text[:cut])
+    return tokenizer, tokenizer.encode(text[:cut]), tokenizer.encode(text[cut:])
+
+
+def build(settings, tokenizer):
+    """The model, compiled."""
+    keras.utils.set_random_seed(settings.seed)
+    model = models.LanguageModel(
+        settings.model,
+        tokenizer,
+        units=settings.units,
+        num_layers=settings.layers,
+        dropout=settings.dropout,
+    )
+    model.compile(keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0))
+    return model
+
+
+def compare(model, tokenizer, ids, held_out) -> dict:
+    """Bits per character on the held-out text, for the model and for those that count.
+
+    All are scored on the same characters, those after the first, and learned from the
+    same text.
+    """
+    counted = {}
+    for n, name in COUNTED.items():
+        ngram = NGramModel(n, k=smoothing(n)).fit(ids, tokenizer.vocabulary_size)
+        log_p = ngram.log_probabilities(held_out)[1:]
+        counted[name] = float(-log_p.mean() / np.log(2))
+    return {
+        "bits_per_character": model.bits_per_token(held_out),
+        "bits_per_character_of_counting": counted,
+        "held_out_characters": len(held_out) - 1,
+    }
+
+
+def smoothing(n):
+    """What is added to each count: the longer the context, the less it was seen."""
+    return {1: 1.0, 2: 0.1}.get(n, 0.01)
+
+
+def show(console, results):
+    """Print the table."""
+    rows = [
+        (f"counting {name}", f"{bits:.3f}", f"{2**bits:.2f}")
+        for name, bits in results["bits_per_character_of_counting"].items()
+    ]
+    bits = results["bits_per_character"]
+    rows.append((f"{results['model']}", f"{bits:.3f}", f"{2**bits:.2f}"))
+    title = f"On the held-out text ({results['held_out_characters']:,} characters)"
+    columns = ("model", ">bits per character", ">perplexity")
+    console.print()
+    console.print(table(title, columns, rows))
+
+
+def draw(job, model, text, history, results):
+    """Draw the figures, or say what is missing for them."""
+    if not figures.possible():
+        note(f"no figures: {figures.MISSING}")
+        return
+    tokens, ids = list(text), model.tokenizer.encode(text)
+    files = [
+        figures.loss(
+            job.folder,
+            history,
+            results["bits_per_character_of_counting"],
+            f"{job.settings.model} on {job.record['data']['source']}",
+        ),
+        figures.gates(job.folder, model, ids[None], tokens),
+        figures.flow(job.folder, figures.reach(model, ids), tokens[:-1]),
+    ]
+    job.console.say(f"Figures: {', '.join(str(file) for file in files if file)}")

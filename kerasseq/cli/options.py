@@ -1,0 +1,322 @@
+"""The options of each command, and their defaults. Loads no Keras.
+
+Options of training have the default None, so that a resumed run can tell what was
+typed; `DEFAULTS` has what stands for it.
+"""
+
+import argparse
+
+from kerasseq.cli import names
+
+DEFAULTS = {
+    "language-model": {
+        "model": "peephole_lstm",
+        "text": None,
+        "data": None,
+        "encoding": "utf-8",
+        "units": 128,
+        "layers": 1,
+        "dropout": 0.0,
+        "sequence_length": 96,
+        "batch_size": 64,
+        "learning_rate": 3e-3,
+        "epochs": None,
+        "steps": None,
+        "checkpoint_every": 100,
+        "seed": 0,
+    },
+    "parentheses": {
+        "model": ["elman", "gated", "lstm", "peephole_lstm", "gru"],
+        "plain": False,
+        "units": 50,
+        "layers": 1,
+        "batch_size": 64,
+        "learning_rate": 1e-3,
+        "steps": 10_000,
+        "checkpoint_every": 500,
+        "examples": 100_000,
+        "test_examples": 2000,
+        "seeds": [0],
+    },
+    "forecast": {
+        "model": "lstm",
+        "data": "sunspots",
+        "units": 32,
+        "layers": 1,
+        "sequence_length": 24,
+        "batch_size": 32,
+        "learning_rate": 3e-3,
+        "steps": 1000,
+        "checkpoint_every": 100,
+        "ahead": 12,
+        "seed": 0,
+    },
+}
+EPOCHS = 10  # of a language model, if neither --epochs nor --steps is given
+
+
+def quickstart(parser):
+    """Add the options of `kerasseq quickstart`."""
+    run_folder(parser, "runs/quickstart")
+    parser.add_argument(
+        "--steps",
+        type=names.whole(),
+        default=400,
+        metavar="N",
+        help="training steps (default: 400)",
+    )
+    seed(parser, 0)
+    backend(parser)
+
+
+def language_model(parser):
+    """Add the options of `kerasseq train language-model`."""
+    resume(parser)
+    source = parser.add_argument_group("what to learn from")
+    source.add_argument("--text", metavar="FILE", help="a text file of yours")
+    source.add_argument(
+        "--data",
+        type=names.one_of("text", names.TEXTS),
+        metavar="NAME",
+        help="a text of kerasseq: python-reference (taken if there is no --text)",
+    )
+    source.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="encoding of the file, such as cp1252 (default: utf-8)",
+    )
+    task = "language-model"
+    _model(parser, task)
+    group = _training(parser, task)
+    _add(group, task, "--sequence-length", names.whole(), "characters in a block")
+    group.add_argument(
+        "--epochs",
+        type=names.positive,
+        metavar="X",
+        help=f"passes over the text, such as 2.5 (default: {EPOCHS})",
+    )
+    _steps(group, "N", "training steps, instead of --epochs")
+    _add(group, task, "--seed", names.whole(0), "seed of all that is random")
+    _where(parser, "runs/language-model-MODEL-N")
+
+
+def parentheses(parser):
+    """Add the options of `kerasseq train parentheses`."""
+    resume(parser)
+    task = "parentheses"
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        default=None,
+        help="parentheses of one colour instead of five",
+    )
+    _model(parser, task, names.architectures, "A,B,…")
+    group = _training(parser, task)
+    _steps(group, "N", "training steps of each model (default: 10000)")
+    _add(group, task, "--examples", names.whole(), "training strings")
+    _add(group, task, "--test-examples", names.whole(), "strings of each test set")
+    group.add_argument(
+        "--seeds",
+        type=names.seeds,
+        metavar="0,1,…",
+        help="each model is trained once with each seed (default: 0)",
+    )
+    _where(parser, "runs/parentheses-race-N")
+
+
+def forecast(parser):
+    """Add the options of `kerasseq train forecast`."""
+    resume(parser)
+    task = "forecast"
+    parser.add_argument(
+        "--data",
+        type=names.one_of("series", names.SERIES),
+        metavar="NAME",
+        help="ar, sunspots or co2 (default: sunspots)",
+    )
+    _add(parser, task, "--ahead", names.whole(), "how many steps ahead to forecast")
+    _model(parser, task)
+    group = _training(parser, task)
+    _add(group, task, "--sequence-length", names.whole(), "values in a window")
+    _steps(group, "N", "training steps (default: 1000)")
+    _add(group, task, "--seed", names.whole(0), "seed of all that is random")
+    _where(parser, "runs/forecast-MODEL-N")
+
+
+def generate(parser):
+    """Add the options of `kerasseq generate`."""
+    run_argument(parser)
+    parser.add_argument(
+        "--prompt",
+        metavar="TEXT",
+        help="what to write on from (default: the start of a line)",
+    )
+    parser.add_argument(
+        "--length",
+        type=names.whole(),
+        default=300,
+        metavar="N",
+        help="characters to write (default: 300)",
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="below 1 surer, above 1 more daring, 0 always the best (default: 1)",
+    )
+    parser.add_argument(
+        "--top-k", type=names.whole(), metavar="K", help="draw from the K best only"
+    )
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="draw from the best that hold probability P together",
+    )
+    seed(parser, None)
+    backend(parser)
+
+
+def inspect(parser):
+    """Add the options of `kerasseq inspect`."""
+    run_argument(parser)
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--text",
+        metavar="TEXT",
+        help="what the model reads (default: some of its data)",
+    )
+    source.add_argument("--file", metavar="FILE", help="a text file for it to read")
+    parser.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help="encoding of the file"
+    )
+    parser.add_argument(
+        "--layer", metavar="NAME", help="the layer to draw (default: the last one)"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", help="folder for the figures (default: that of the run)"
+    )
+    backend(parser)
+
+
+def data(parser):
+    """Add the options of `kerasseq data`."""
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="show samples of this data set"
+    )
+    parser.add_argument(
+        "--count",
+        type=names.whole(),
+        default=5,
+        metavar="N",
+        help="how many samples (default: 5)",
+    )
+    seed(parser, 0)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def info(parser):
+    """Add the options of `kerasseq info`."""
+    backend(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def resume(parser):
+    """Add what `kerasseq train` and each of its tasks have in common."""
+    parser.add_argument(
+        "--resume",
+        metavar="DIR",
+        default=_unless_given(parser),
+        help="go on with the run in this folder; it remembers all other options",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=_unless_given(parser),
+        help="print the results as one JSON object, and progress on stderr",
+    )
+
+
+def _unless_given(parser):
+    """A task must not overwrite with its default what stood before its name."""
+    return argparse.SUPPRESS if len(parser.prog.split()) > 2 else None
+
+
+def run_argument(parser):
+    """Add the run to work on."""
+    parser.add_argument(
+        "folder", metavar="RUN", help="folder of a run, such as runs/quickstart"
+    )
+
+
+def run_folder(parser, default):
+    """Add the folder of a new run."""
+    parser.add_argument(
+        "--run",
+        metavar="DIR",
+        help=f"new folder for all that belongs to the run (default: {default})",
+    )
+
+
+def backend(parser):
+    """Add the backend."""
+    parser.add_argument(
+        "--backend",
+        type=names.backend_name,
+        metavar="B",
+        help="tensorflow, jax or torch (default: that of KERAS_BACKEND or keras.json)",
+    )
+
+
+def seed(parser, default):
+    """Add a seed."""
+    shown = "another each time" if default is None else default
+    parser.add_argument(
+        "--seed",
+        type=names.whole(0),
+        default=default,
+        metavar="N",
+        help=f"seed of all that is random (default: {shown})",
+    )
+
+
+def _where(parser, default):
+    group = parser.add_argument_group("where")
+    run_folder(group, default)
+    backend(group)
+
+
+def _model(parser, task, kind=names.architecture, metavar="NAME"):
+    group = parser.add_argument_group("the model")
+    default = DEFAULTS[task]["model"]
+    shown = default if isinstance(default, str) else ",".join(default)
+    group.add_argument(
+        "--model",
+        type=kind,
+        metavar=metavar,
+        help=f"{', '.join(names.ARCHITECTURES)} (default: {shown})",
+    )
+    _add(group, task, "--units", names.whole(), "width of each layer")
+    _add(group, task, "--layers", names.whole(), "layers on top of each other")
+    if "dropout" in DEFAULTS[task]:
+        _add(group, task, "--dropout", float, "fraction dropped before each layer", "X")
+
+
+def _training(parser, task):
+    group = parser.add_argument_group("the training")
+    _add(group, task, "--batch-size", names.whole(), "examples in a step")
+    _add(group, task, "--learning-rate", names.positive, "of Adam", "X")
+    _add(group, task, "--checkpoint-every", names.whole(), "steps between checkpoints")
+    return group
+
+
+def _steps(group, metavar, text):
+    group.add_argument("--steps", type=names.whole(), metavar=metavar, help=text)
+
+
+def _add(group, task, option, kind, text, metavar="N"):
+    default = DEFAULTS[task][option[2:].replace("-", "_")]
+    group.add_argument(
+        option, type=kind, metavar=metavar, help=f"{text} (default: {default})"
+    )

@@ -1,0 +1,258 @@
+"""What can be typed: commands, their options, and help that teaches. Loads no Keras."""
+
+import argparse
+import re
+
+import kerasseq
+from kerasseq.cli import names, options
+from kerasseq.cli.errors import UsageError
+from kerasseq.core import checks
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises, so that `main` alone decides how an error looks."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(
+            *args,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            **kwargs,
+        )
+
+    def error(self, message):
+        raise UsageError(f"{message}. See  {self.prog} --help")
+
+
+def parse(argv) -> argparse.Namespace:
+    """Read a command line.
+
+    Args:
+        argv: The words after `kerasseq`.
+
+    Returns:
+        The arguments. `module` names the module of `kerasseq.cli` that runs them.
+
+    Raises:
+        UsageError: If it is wrong, with the nearest right word.
+        SystemExit: After `--help` and `--version`.
+    """
+    parser, parsers = build()
+    _check_names(argv, parser)
+    if not argv:
+        parser.print_help()
+        raise SystemExit(0)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        used = parsers[args.command, getattr(args, "task", None)]
+        known = re.findall(r"--[a-z][a-z-]*", used.format_help())
+        raise UsageError(
+            f"{used.prog} does not know {unknown[0]}."
+            f"{checks.nearest(unknown[0].partition('=')[0], known)} "
+            f"See  {used.prog} --help"
+        )
+    return args
+
+
+def _check_names(argv, parser):
+    """Look at the command and the task before argparse, which knows no nearest name."""
+    wanted = [("command", names.COMMANDS)]
+    if argv[:1] == ["train"]:
+        wanted.append(("task", names.TASKS))
+    for word, (what, choices) in zip(argv, wanted, strict=False):
+        if not word.startswith("-") and word not in choices:
+            try:
+                names.one_of(what, choices)(word)
+            except argparse.ArgumentTypeError as error:
+                parser.error(str(error))
+
+
+def build():
+    """Build the parser of the command, and by name those of its parts."""
+    parser = Parser(
+        prog="kerasseq",
+        description="Train sequence models on text and series, and look inside them.",
+        epilog="""\
+the first steps:
+  kerasseq quickstart                 train a small language model, in two minutes
+  kerasseq train language-model --text my.txt --run runs/mine
+  kerasseq generate runs/mine --prompt "Once "
+  kerasseq inspect runs/mine --text "Once upon a time"
+
+Each command explains itself:  kerasseq train --help
+With KERASSEQ_DEBUG=1 in the environment an error shows where it comes from.""",
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"kerasseq {kerasseq.__version__}"
+    )
+    commands = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND"
+    )
+    parsers = {}
+
+    def add(name, module, summary, description, epilog, to=commands, task=None):
+        made = to.add_parser(
+            task or name, help=summary, description=description, epilog=epilog
+        )
+        made.set_defaults(module=module)
+        parsers[name, task] = made
+        return made
+
+    _quickstart(add)
+    _train(add)
+    _generate(add)
+    _inspect(add)
+    _data(add)
+    _info(add)
+    return parser, parsers
+
+
+def _quickstart(add):
+    made = add(
+        "quickstart",
+        "quickstart",
+        "train a first model in about two minutes",
+        """\
+Train a peephole LSTM, character by character, on the reference of the Python language,
+which every Python brings along. Then compare it with a model that counts pairs of
+characters, let it write, and draw its gates. Nothing is downloaded.""",
+        """\
+examples:
+  kerasseq quickstart
+  kerasseq quickstart --backend jax --run runs/jax""",
+    )
+    options.quickstart(made)
+
+
+def _train(add):
+    made = add(
+        "train",
+        "train",
+        "train a model, or go on with a run that was stopped",
+        """\
+Train a model on a task. All that belongs to the run is kept in a folder: arguments,
+checkpoints, model, history and figures. A run that was stopped, even by kill -9, goes
+on from its last checkpoint and ends as if it had not been stopped.""",
+        """\
+examples:
+  kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
+  kerasseq train parentheses --model elman,lstm --seeds 0,1
+  kerasseq train forecast --data sunspots
+  kerasseq train --resume runs/mine
+
+Each task has its own options:  kerasseq train language-model --help""",
+    )
+    options.resume(made)
+    tasks = made.add_subparsers(title="tasks", dest="task", metavar="TASK")
+    language = add(
+        "train",
+        "train",
+        "predict the next character of a text",
+        """\
+Train a language model on a text, character by character. The last tenth is held out: at
+the end the model is compared there with models that count one, two and three
+characters, in bits per character (lower is better).""",
+        """\
+examples:
+  kerasseq train language-model --text shakespeare.txt --model peephole_lstm
+  kerasseq train language-model --data python-reference --units 256 --layers 2
+  kerasseq train language-model --text old.txt --encoding cp1252 --steps 500""",
+        tasks,
+        "language-model",
+    )
+    options.language_model(language)
+    race = add(
+        "train",
+        "train",
+        "a race: is a string of parentheses balanced?",
+        """\
+Train several architectures on strings of parentheses in five colours, 4 to 20 symbols
+long, and test them on balanced strings, on strings like those of the training, and on
+hard ones: 22 to 40 symbols, wrong in one place only.""",
+        """\
+examples:
+  kerasseq train parentheses
+  kerasseq train parentheses --model elman,lstm --seeds 0,1,2 --steps 3000
+  kerasseq train parentheses --plain --model gru""",
+        tasks,
+        "parentheses",
+    )
+    options.parentheses(race)
+    forecast = add(
+        "train",
+        "train",
+        "predict the next values of a series",
+        """\
+Train a model to predict the next value of a series, and let it forecast further by
+feeding its forecasts back. The last fifth is held out: the errors there, by distance,
+are printed beside those of a forecast that repeats the last value.""",
+        """\
+examples:
+  kerasseq train forecast --data ar
+  kerasseq train forecast --data sunspots --model lstm --units 32""",
+        tasks,
+        "forecast",
+    )
+    options.forecast(forecast)
+
+
+def _generate(add):
+    made = add(
+        "generate",
+        "generate",
+        "let a trained language model write",
+        """\
+Write on from a prompt, one character at a time, each drawn from what the model expects.
+A low temperature takes the most probable ones, a high one dares more.""",
+        """\
+examples:
+  kerasseq generate runs/quickstart
+  kerasseq generate runs/quickstart --prompt "The class " --length 500
+  kerasseq generate runs/quickstart --temperature 0.5 --top-k 10 --seed 1""",
+    )
+    options.generate(made)
+
+
+def _inspect(add):
+    made = add(
+        "inspect",
+        "inspect",
+        "look inside a trained model",
+        """\
+Print the structure of a model; then let it read a text, and draw what its gates do and
+how far back the gradient of its last prediction reaches.""",
+        """\
+examples:
+  kerasseq inspect runs/quickstart
+  kerasseq inspect runs/quickstart --text "for x in range(3):"
+  kerasseq inspect runs/parentheses-race-1/lstm-seed0 --text "2 0 9 7 0 9" """,
+    )
+    options.inspect(made)
+
+
+def _data(add):
+    made = add(
+        "data",
+        "data",
+        "list the data sets, or show samples of one",
+        "List the data sets with size, source and licence, or show samples of one.",
+        """\
+examples:
+  kerasseq data
+  kerasseq data parentheses --count 3 --seed 1""",
+    )
+    options.data(made)
+
+
+def _info(add):
+    made = add(
+        "info",
+        "info",
+        "versions, backends and devices",
+        "Show versions, the backends that are installed, and the devices in use.",
+        """\
+examples:
+  kerasseq info
+  kerasseq info --backend torch --json""",
+    )
+    options.info(made)
