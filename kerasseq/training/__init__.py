@@ -1,8 +1,12 @@
 """Metrics, the order of the data, and checkpoints that a killed run goes on from."""
 
-from kerasseq.training.batches import ArrayBatches, TextBatches
-from kerasseq.training.checkpoint import Checkpoint, restore
-from kerasseq.training.metrics import BitsPerCharacter, Perplexity
+from kerasseq.core import backend
+
+backend.require()
+
+from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
+from kerasseq.training.checkpoint import Checkpoint, restore  # noqa: E402
+from kerasseq.training.metrics import BitsPerCharacter, Perplexity  # noqa: E402
 
 __all__ = [
     "ArrayBatches",
