@@ -1,7 +1,11 @@
-"""Checks of arguments: each says which one, what it was, what would be right."""
+"""Checks of arguments: each says which one, what it was, what would be right.
+
+Loads no Keras: the text tools and the data sets stand on it, too.
+"""
 
 import difflib
 import numbers
+import operator
 
 
 def nearest(value: object, choices) -> str:
@@ -34,22 +38,26 @@ mean "full"?
     raise ValueError(f"{name}={shown} is not one of {listed}.{nearest(value, choices)}")
 
 
-def positive_integer(name: str, value, at_least: int = 1) -> int:
-    """Return `value` as an `int` of at least `at_least`.
+def whole_number(name: str, value, at_least: int = 1) -> int:
+    """Return `value` as a plain `int` of at least `at_least`.
 
     Examples:
-        >>> positive_integer("units", 3)
+        >>> whole_number("units", 3)
         3
-        >>> positive_integer("units", 2.5)
+        >>> whole_number("units", 2.5)
         Traceback (most recent call last):
         ...
         TypeError: units must be a whole number, got 2.5
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
         raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if value < at_least:
-        raise ValueError(f"{name} must be at least {at_least}, got {value}")
-    return int(value)
+    if number < at_least:
+        raise ValueError(f"{name} must be at least {at_least}, got {number}")
+    return number
 
 
 def fraction(name: str, value) -> float:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.datasets.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, whole_number
 from kerasseq.datasets.parentheses import parentheses
 from kerasseq.datasets.series import series
 from kerasseq.datasets.text import python_reference

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.datasets.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, whole_number
 
 SLIDE_ROWS = (  # sequence, colours, label: the twelve examples of course C
     ((1, 1, -1, -1, 1, -1), 1, 1),

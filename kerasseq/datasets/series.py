@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.datasets.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, whole_number
 
 
 class Series(NamedTuple):

@@ -52,6 +52,6 @@ def check_sampling(temperature, top_k, top_p):
     if not temperature >= 0:
         raise ValueError(f"temperature must be 0 or more, got {temperature}")
     if top_k is not None:
-        checks.positive_integer("top_k", top_k)
+        checks.whole_number("top_k", top_k)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p must be above 0 and at most 1, got {top_p}")

@@ -7,6 +7,7 @@ import pathlib
 import numpy as np
 
 from kerasseq.datasets import text_file
+from kerasseq.text.ids import id_array
 
 
 def as_ids(source, tokenizer, vocabulary_size):
@@ -21,6 +22,7 @@ def as_ids(source, tokenizer, vocabulary_size):
         Array `(tokens,)` of int32; None if `source` is none of these.
 
     Raises:
+        TypeError: If an id is no whole number.
         ValueError: If the text is empty, an id out of range, or there is a text and
             no tokenizer.
 
@@ -38,16 +40,7 @@ def as_ids(source, tokenizer, vocabulary_size):
         source = np.array(source)
     if not hasattr(source, "shape") or len(source.shape) != 1:
         return None
-    ids = np.asarray(source)
-    if not np.issubdtype(ids.dtype, np.integer):
-        raise ValueError(f"ids must be whole numbers, got an array of {ids.dtype}")
-    if len(ids) and (ids.min() < 0 or ids.max() >= vocabulary_size):
-        wrong = ids.min() if ids.min() < 0 else ids.max()
-        raise ValueError(
-            f"id {wrong} is outside the vocabulary: ids go from 0 to "
-            f"{vocabulary_size - 1}"
-        )
-    return ids.astype("int32")
+    return id_array(source, vocabulary_size).astype("int32")
 
 
 def _encode(text, tokenizer):

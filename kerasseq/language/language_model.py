@@ -71,7 +71,7 @@ class LanguageModel(TaskModel):
                 f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}"
             )
         size = tokenizer.vocabulary_size if tokenizer else vocabulary_size
-        checks.positive_integer("vocabulary_size", size)
+        checks.whole_number("vocabulary_size", size)
         inputs = keras.Input((None,), dtype="int32", name="ids")
         embedding = keras.layers.Embedding(
             size, embedding_dim or units, name="embedding"
@@ -241,7 +241,7 @@ class LanguageModel(TaskModel):
         Raises:
             ValueError: If the prompt is empty, or an option out of range.
         """
-        checks.positive_integer("length", length)
+        checks.whole_number("length", length)
         check_sampling(temperature, top_k, top_p)
         ids = self.ids(prompt)
         if ids is None or not len(ids):

@@ -32,7 +32,7 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         super().__init__(**local_names["kwargs"])
         for name, value in arguments.own(local_names).items():
             setattr(self, name, arguments.revive(name, value))
-        self.units = checks.positive_integer("units", self.units)
+        self.units = checks.whole_number("units", self.units)
         self.dropout = checks.rate("dropout", self.dropout)
         self.recurrent_dropout = checks.rate(
             "recurrent_dropout", self.recurrent_dropout

@@ -129,7 +129,7 @@ class StackedRNN(keras.layers.Layer):
             )
         self.bidirectional, self.residual = bidirectional, residual
         self.return_sequences, self.return_state = return_sequences, return_state
-        self.steps = steps if steps is None else checks.positive_integer("steps", steps)
+        self.steps = steps if steps is None else checks.whole_number("steps", steps)
         self.feed_back = feed_back
         if feed_back and (steps is None or bidirectional):
             raise ValueError(

@@ -60,8 +60,8 @@ def build_layers(
     cls, options = ARCHITECTURES[
         checks.one_of("architecture", architecture, ARCHITECTURES)
     ]
-    checks.positive_integer("units", units)
-    count = checks.positive_integer("num_layers", num_layers)
+    checks.whole_number("units", units)
+    count = checks.whole_number("num_layers", num_layers)
     layers = []
     for n in range(1, count + 1):
         name = architecture if count == 1 else f"{architecture}_{n}"

@@ -28,12 +28,12 @@ def sequence_input(vocabulary_size, features, embedding_dim, mask_value=None):
             f"are vectors; got vocabulary_size={vocabulary_size}, features={features}"
         )
     if vocabulary_size is not None:
-        size = checks.positive_integer("vocabulary_size", vocabulary_size)
+        size = checks.whole_number("vocabulary_size", vocabulary_size)
         inputs = keras.Input((None,), dtype="int32", name="ids")
         return inputs, keras.layers.Embedding(
             size, embedding_dim, mask_zero=True, name="embedding"
         )(inputs)
-    width = checks.positive_integer("features", features)
+    width = checks.whole_number("features", features)
     inputs = keras.Input((None, width), name="sequence")
     if mask_value is None:
         return inputs, inputs

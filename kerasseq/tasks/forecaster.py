@@ -99,7 +99,7 @@ class Forecaster(TaskModel):
         **kwargs,
     ):
         arguments = own(locals())
-        checks.positive_integer("horizon", horizon)
+        checks.whole_number("horizon", horizon)
         inputs, x = sequence_input(None, features, None)
         standardize = Standardize(features, name="standardize")
         restore = Standardize(1, invert=True, name="restore", dtype="float32")
@@ -156,7 +156,7 @@ class Forecaster(TaskModel):
             >>> Forecaster("gru", units=3).forecast(np.ones(7), steps=5).shape
             (5,)
         """
-        checks.positive_integer("steps", steps)
+        checks.whole_number("steps", steps)
         if self._arguments["features"] != 1:
             raise ValueError(
                 "forecast feeds values back and needs features=1; this model has "

@@ -18,7 +18,7 @@ class SequenceLabeller(TaskModel):
     per_step = False
 
     def __init__(self, arguments: dict, **kwargs):
-        classes = checks.positive_integer("num_classes", arguments["num_classes"], 2)
+        classes = checks.whole_number("num_classes", arguments["num_classes"], 2)
         checks.one_of("activation", arguments["activation"], [None, "softmax"])
         inputs, x = sequence_input(
             arguments["vocabulary_size"],

@@ -7,7 +7,7 @@ no start or end mark: the models add what they need.
 
 import numpy as np
 
-from kerasseq.text.checks import id_array
+from kerasseq.text.ids import id_array
 from kerasseq.text.vocabulary_file import read_vocabulary, write_vocabulary
 
 FORMAT = "kerasseq.CharacterTokenizer"

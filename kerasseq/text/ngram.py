@@ -17,7 +17,8 @@ import math
 
 import numpy as np
 
-from kerasseq.text.checks import id_array, whole_number
+from kerasseq.core.checks import whole_number
+from kerasseq.text.ids import id_array
 
 
 class NGramModel:

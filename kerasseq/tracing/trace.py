@@ -113,6 +113,7 @@ def _compiled_calls_forbidden(model):
         return forbidden
 
     names = [name for name in _COMPILED if hasattr(model, name)]
+    before = {name: vars(model)[name] for name in names if name in vars(model)}
     # object's own __setattr__: Keras would track the functions as part of the model.
     for name in names:
         object.__setattr__(model, name, forbid(name))
@@ -120,4 +121,7 @@ def _compiled_calls_forbidden(model):
         yield
     finally:
         for name in names:
-            object.__delattr__(model, name)
+            if name in before:  # a trace around this one
+                object.__setattr__(model, name, before[name])
+            else:
+                object.__delattr__(model, name)

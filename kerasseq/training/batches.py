@@ -13,7 +13,7 @@ class _Batches:
     """Passes over rows, shuffled anew in each; the last rows may wait a pass."""
 
     def __init__(self, rows, batch_size, seed):
-        checks.positive_integer("batch_size", batch_size)
+        checks.whole_number("batch_size", batch_size)
         self.rows = rows
         self.batch_size = min(batch_size, rows)
         self.seed = seed
@@ -91,7 +91,7 @@ class TextBatches(_Batches):
     """
 
     def __init__(self, ids, sequence_length=64, batch_size=32, seed=0):
-        checks.positive_integer("sequence_length", sequence_length)
+        checks.whole_number("sequence_length", sequence_length)
         self.ids = np.asarray(ids)
         self.sequence_length = sequence_length
         if len(self.ids) < sequence_length + 1:

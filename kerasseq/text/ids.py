@@ -1,41 +1,6 @@
-"""Argument checks shared by the text tools: each one names what is wrong.
-
-They stand alone, so that `kerasseq.text` needs nothing but NumPy.
-"""
-
-import operator
+"""Ids as the text tools take them, or a message that says what is wrong with them."""
 
 import numpy as np
-
-
-def whole_number(name: str, value, *, at_least: int) -> int:
-    """Return `value` as an int, or say why it is not one that will do.
-
-    Args:
-        name: The argument's name, for the message.
-        value: What the caller passed.
-        at_least: The smallest value allowed.
-
-    Returns:
-        The value as a plain `int`.
-
-    Raises:
-        TypeError: If `value` is not a whole number.
-        ValueError: If it is below `at_least`.
-
-    Examples:
-        >>> whole_number("n", 3, at_least=1)
-        3
-    """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool):
-        raise TypeError(f"`{name}` must be a whole number, got {value!r}.")
-    if number < at_least:
-        raise ValueError(f"`{name}` must be at least {at_least}, got {number}.")
-    return number
 
 
 def id_array(ids, size: int, *, name: str = "ids") -> np.ndarray:
