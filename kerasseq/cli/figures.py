@@ -29,14 +29,12 @@ def save(figure, file):
     return file
 
 
-def loss(folder, history, baselines, title):
-    """Draw the loss of a language model over the run, in bits per character."""
+def history(folder, intervals, metric, title, baselines=None):
+    """Draw a metric over the run, beside what simple models reach."""
     from kerasseq.tracing import plots
 
-    baselines = {f"counting {name}": bits for name, bits in baselines.items()}
-    return save(
-        plots.plot_history(history, baselines, "bits", title), folder / "loss.png"
-    )
+    figure = plots.plot_history(intervals, baselines, metric, title)
+    return save(figure, folder / "loss.png")
 
 
 def gates(folder, model, x, tokens, layer=None):
@@ -86,3 +84,11 @@ def reach(model, ids):
     last.compile(loss=model.default_loss())
     ids = np.asarray(ids)
     return tracing.gradient_flow(last, ids[None, :-1], ids[-1:])
+
+
+def race(folder, accuracies):
+    """Draw the accuracies of several models."""
+    from kerasseq.tracing import plots
+
+    title = "Balanced or not? Accuracy on strings of parentheses"
+    return save(plots.plot_race(accuracies, title), folder / "race.png")

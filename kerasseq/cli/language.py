@@ -160,12 +160,14 @@ def draw(job, model, text, history, results):
         note(f"no figures: {figures.MISSING}")
         return
     tokens, ids = list(text), model.tokenizer.encode(text)
+    counted = results["bits_per_character_of_counting"]
     files = [
-        figures.loss(
+        figures.history(
             job.folder,
             history,
-            results["bits_per_character_of_counting"],
+            "bits",
             f"{job.settings.model} on {job.record['data']['source']}",
+            {f"counting {name}": bits for name, bits in counted.items()},
         ),
         figures.gates(job.folder, model, ids[None], tokens),
         figures.flow(job.folder, figures.reach(model, ids), tokens[:-1]),

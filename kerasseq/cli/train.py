@@ -9,8 +9,9 @@ import pathlib
 import sys
 from types import SimpleNamespace
 
-from kerasseq.cli import names, options, runs
+from kerasseq.cli import names, runs
 from kerasseq.cli.console import Console, note
+from kerasseq.cli.defaults import DEFAULTS, EPOCHS
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.quiet import load_keras
 from kerasseq.core import backend
@@ -110,7 +111,7 @@ def given(args):
         return {}
     return {
         name: value
-        for name in options.DEFAULTS[task]
+        for name in DEFAULTS[task]
         if (value := getattr(args, name)) is not None
     }
 
@@ -132,7 +133,7 @@ def new(task, typed, folder, console, backend_name=None):
         raise UsageError("give --text or --data, not both")
     if typed.get("epochs") and typed.get("steps"):
         raise UsageError("give --epochs or --steps, not both")
-    settings = options.DEFAULTS[task] | typed
+    settings = DEFAULTS[task] | typed
     if task == "parentheses":
         default = "runs/parentheses-race-"
     else:
@@ -152,7 +153,7 @@ def resumed(args, console):
     folder = pathlib.Path(args.resume)
     record = runs.read(folder)
     task, known = record["task"], record["arguments"]
-    defaults = options.DEFAULTS.get(task, {})
+    defaults = DEFAULTS.get(task, {})
     if not defaults or not isinstance(known, dict) or set(known) != set(defaults):
         raise ValueError(
             f"{folder / runs.RUN} is damaged, or of another version of kerasseq: task "
@@ -208,5 +209,5 @@ def steps_of(settings, steps_per_pass):
     """How many steps `--epochs` or `--steps` mean."""
     if settings.steps:
         return settings.steps
-    epochs = settings.epochs or options.EPOCHS
+    epochs = settings.epochs or EPOCHS
     return max(1, math.ceil(epochs * steps_per_pass))

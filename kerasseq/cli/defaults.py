@@ -1,0 +1,47 @@
+"""What a training does if nothing else is typed. Loads no Keras."""
+
+DEFAULTS = {
+    "language-model": {
+        "model": "peephole_lstm",
+        "text": None,
+        "data": None,
+        "encoding": "utf-8",
+        "units": 128,
+        "layers": 1,
+        "dropout": 0.0,
+        "sequence_length": 96,
+        "batch_size": 64,
+        "learning_rate": 3e-3,
+        "epochs": None,
+        "steps": None,
+        "checkpoint_every": 100,
+        "seed": 0,
+    },
+    "parentheses": {
+        "model": ["elman", "gated", "lstm", "peephole_lstm", "gru"],
+        "plain": False,
+        "units": 50,
+        "layers": 1,
+        "batch_size": 64,
+        "learning_rate": 1e-3,
+        "steps": 10_000,
+        "checkpoint_every": 500,
+        "examples": 100_000,
+        "test_examples": 2000,
+        "seeds": [0],
+    },
+    "forecast": {
+        "model": "lstm",
+        "data": "sunspots",
+        "units": 32,
+        "layers": 1,
+        "sequence_length": 24,
+        "batch_size": 32,
+        "learning_rate": 3e-3,
+        "steps": 1000,
+        "checkpoint_every": 100,
+        "ahead": 12,
+        "seed": 0,
+    },
+}
+EPOCHS = 10  # of a language model, if neither --epochs nor --steps is given
