@@ -1,0 +1,253 @@
+"""What every layer must do. Each check is one function; `check_layer` runs them all."""
+
+import inspect
+import json
+import tempfile
+
+import keras
+import numpy as np
+import pytest
+
+TOLERANCE = {"mixed_bfloat16": 0.06, "mixed_float16": 0.01}
+
+
+def check_layer(layer, inputs, output_shape, *, masked=True, seeded=None, still=None):
+    """Run every check on `layer` called on the NumPy array `inputs`.
+
+    Args:
+        layer: A layer with one output.
+        inputs: `(batch, time, ...)`, or `(batch, features)`.
+        output_shape: What the shape of the output must be.
+        masked: Whether the layer takes a mask; then padding must change nothing.
+        seeded: Function of a seed that gives such a layer with its random part on. Only
+            needed if the layer itself takes no `dropout` and `seed`.
+        still: Weights that must get no gradient, by the end of their path, with the
+            reason.
+    """
+    outputs = layer(inputs)
+    assert keras.ops.shape(outputs) == output_shape
+    check_symbolic_shape(layer, inputs, output_shape)
+    check_computed_shapes(layer, inputs)
+    check_config_names_every_argument(layer)
+    check_copy_gives_same_outputs(layer, inputs)
+    check_saves_and_loads(layer, inputs)
+    check_compiles_and_every_weight_learns(layer, inputs, still or {})
+    check_mixed_precision(layer, inputs)
+    check_float64(layer, inputs)
+    check_seed_repeats(layer, inputs, seeded)
+    if masked:
+        check_padding_changes_nothing(layer, inputs)
+
+
+def check_symbolic_shape(layer, inputs, output_shape):
+    """Shapes known only in part still give the right output shape."""
+    shape = (None, *inputs.shape[1:])
+    symbolic = keras.Input(batch_shape=shape)
+    assert fresh(layer)(symbolic).shape == (None, *output_shape[1:])
+
+
+def check_computed_shapes(layer, inputs):
+    """`compute_output_shape` agrees with the eager shapes, whatever is returned."""
+    names = inspect.signature(type(layer)).parameters
+    options = [n for n in ("return_sequences", "return_state") if n in names]
+    variants = [{}]
+    for name in options:
+        variants = [{**v, name: on} for v in variants for on in (False, True)]
+    inputs = shortest(inputs)
+    for changes in variants:
+        variant = type(layer).from_config({**layer.get_config(), **changes})
+        computed = variant.compute_output_shape(inputs.shape)
+        eager = [keras.ops.shape(y) for y in as_list(variant(inputs, training=True))]
+        assert as_list(computed, of=tuple) == eager, changes
+        assert keras.ops.shape(as_list(variant(inputs, training=False))[0]) == eager[0]
+        unknown = variant.compute_output_shape((None, *inputs.shape[1:]))
+        for shape, known in zip(as_list(unknown, of=tuple), eager, strict=True):
+            assert tuple(shape) == (None, *known[1:]), changes
+
+
+def check_config_names_every_argument(layer):
+    """`get_config` lists each argument of `__init__`, and is plain JSON."""
+    config = layer.get_config()
+    json.dumps(config)
+    variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    arguments = inspect.signature(type(layer)).parameters.values()
+    named = {a.name for a in arguments if a.kind not in variable}
+    assert named <= config.keys(), f"missing: {named - config.keys()}"
+
+
+def check_copy_gives_same_outputs(layer, inputs):
+    """Config and weights together are the whole layer."""
+    assert_close(copy(layer, inputs)(inputs), layer(inputs))
+    assert fresh(layer).get_config() == layer.get_config()
+
+
+def check_saves_and_loads(layer, inputs):
+    """A saved model answers the same when loaded, with no custom objects passed."""
+    model = keras.Sequential([copy(layer, inputs)])
+    before = model(inputs)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(f"{folder}/layer.keras")
+        after = keras.saving.load_model(f"{folder}/layer.keras")(inputs)
+    assert_close(after, before)
+
+
+def check_compiles_and_every_weight_learns(layer, inputs, still, at_least=1e-6):
+    """One compiled step of descent moves every weight; lengths and batches may vary."""
+    layer = copy(layer, inputs)
+    model = keras.Sequential([keras.Input(unknown_sizes(inputs)[1:]), layer])
+    before = [keras.ops.convert_to_numpy(w).copy() for w in layer.trainable_weights]
+    target = np.random.default_rng(1).normal(size=keras.ops.shape(layer(inputs)))
+    model.compile("sgd", "mse", jit_compile=keras.backend.backend() != "torch")
+    model.fit(inputs, target, verbose=0)
+    for weight, old in zip(layer.trainable_weights, before, strict=True):
+        moved = np.max(np.abs(keras.ops.convert_to_numpy(weight) - old))
+        if any(weight.path.endswith(end) for end in still):
+            assert moved == 0, f"{weight.path} moved by {moved}, but is said to stand"
+        else:
+            assert moved > at_least, f"{weight.path} never moved"
+    for batch in (inputs, resized(inputs)):
+        assert_close(model.predict(batch, verbose=0), layer(batch), atol=1e-5)
+
+
+def check_mixed_precision(layer, inputs):
+    """Both mixed policies compute in their type and come close to float32."""
+    expected = layer(inputs)
+    for policy, atol in TOLERANCE.items():
+        small = with_policy(layer, policy, inputs)
+        outputs = small(inputs)
+        compute = keras.DTypePolicy(policy).compute_dtype
+        assert keras.backend.standardize_dtype(outputs.dtype) == compute
+        assert {w.dtype for w in small.trainable_weights} <= {"float32"}
+        assert_close(keras.ops.cast(outputs, "float32"), expected, atol=atol)
+
+
+def check_float64(layer, inputs):
+    """float64 is float64. On JAX without x64 it is an error that says what to do."""
+    if not float64_is_there():
+        with pytest.raises(ValueError, match="JAX_ENABLE_X64=1"):
+            with_policy(layer, "float64", inputs)
+        return
+    wide = with_policy(layer, "float64", inputs)
+    outputs = keras.ops.convert_to_numpy(wide(inputs.astype("float64")))
+    assert outputs.dtype == "float64"
+    assert {w.dtype for w in wide.trainable_weights} <= {"float64"}
+    assert np.any(outputs != outputs.astype("float32")), "computed in less than float64"
+    assert_close(outputs, layer(inputs))
+
+
+def check_seed_repeats(layer, inputs, seeded=None):
+    """The same seed gives the same numbers; the next call and another seed do not."""
+    names = inspect.signature(type(layer)).parameters
+    if seeded is None and not {"dropout", "seed"} <= names.keys():
+        return
+
+    def default(seed):
+        changes = {"dropout": 0.5, "seed": seed}
+        return type(layer).from_config({**layer.get_config(), **changes})
+
+    inputs = np.repeat(shortest(inputs), 5, axis=0)
+    weights = layer.get_weights()
+
+    def two_calls(seed):
+        random = (seeded or default)(seed)
+        random.build(inputs.shape)
+        for weight, value in zip(random.trainable_weights, weights, strict=True):
+            weight.assign(value)
+        return [
+            keras.ops.convert_to_numpy(random(inputs, training=True)) for _ in range(2)
+        ]
+
+    first, again, other = two_calls(7), two_calls(7), two_calls(11)
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first[0] != first[1]), "each call must draw anew"
+    assert np.any(first[0] != other[0])
+
+
+def check_padding_changes_nothing(layer, inputs, pads=2):
+    """What stands in padded places, before or behind, reaches no real position."""
+    batch, time = inputs.shape[:2]
+    garbage = 10 * np.random.default_rng(2).normal(size=(batch, pads, *inputs.shape[2:]))
+    garbage = garbage.astype(inputs.dtype)
+    real, padding = np.ones((batch, time), bool), np.zeros((batch, pads), bool)
+    expected = keras.ops.convert_to_numpy(layer(inputs))
+    for parts, masks in (
+        ([inputs, garbage], [real, padding]),
+        ([garbage, inputs], [padding, real]),
+    ):
+        padded, mask = np.concatenate(parts, 1), np.concatenate(masks, 1)
+        outputs = keras.ops.convert_to_numpy(layer(padded, mask=mask))
+        if expected.ndim > 2:  # a position for each step
+            outputs = outputs[:, mask[0]]
+        assert_close(outputs, expected)
+
+
+def fresh(layer):
+    """A layer of the same config, without weights."""
+    return type(layer).from_config(layer.get_config())
+
+
+def copy(layer, inputs):
+    """A layer of the same config and weights."""
+    return _filled(fresh(layer), layer, inputs)
+
+
+def with_policy(layer, policy, inputs):
+    """A copy of `layer`, and of all layers in it, that computes by `policy`."""
+
+    def change(config):
+        if isinstance(config, dict) and config.get("class_name") == "DTypePolicy":
+            return {**config, "config": {"name": policy}}
+        if isinstance(config, dict):
+            return {key: change(value) for key, value in config.items()}
+        if isinstance(config, (list, tuple)):
+            return type(config)(map(change, config))
+        return config
+
+    changed = type(layer).from_config(change(layer.get_config()))
+    return _filled(changed, layer, inputs)
+
+
+def _filled(empty, layer, inputs):
+    empty.build(inputs.shape)
+    empty.set_weights(layer.get_weights())
+    return empty
+
+
+def float64_is_there():
+    """Whether asking for float64 gives it."""
+    dtype = keras.ops.zeros((), "float64").dtype
+    return keras.backend.standardize_dtype(dtype) == "float64"
+
+
+def shortest(inputs):
+    """One step: recurrent layers then have no loop to compile."""
+    return inputs[:, :1] if inputs.ndim > 2 else inputs
+
+
+def unknown_sizes(inputs):
+    """The shape with batch and time unknown."""
+    known = 2 if inputs.ndim > 2 else 1
+    return (None,) * known + inputs.shape[known:]
+
+
+def resized(inputs):
+    """More rows, and more steps if there are any."""
+    more = np.concatenate([inputs, 0.5 * inputs[:1]])
+    return np.concatenate([more, -more], axis=1) if inputs.ndim > 2 else more
+
+
+def as_list(value, of=None):
+    """One or several outputs, or (`of=tuple`) shapes, as a list."""
+    if of is tuple:
+        several = isinstance(value, list) or isinstance(value[0], (tuple, list))
+        return [tuple(v) for v in value] if several else [tuple(value)]
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def assert_close(actual, expected, atol=1e-5):
+    np.testing.assert_allclose(
+        keras.ops.convert_to_numpy(actual),
+        keras.ops.convert_to_numpy(expected),
+        atol=atol,
+        rtol=1e-5,
+    )

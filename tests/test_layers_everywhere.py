@@ -1,0 +1,131 @@
+"""Every public layer, by name: all that `layer_checks` asks, and a life after saving."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from kerasseq import layers
+from tests.layer_checks import check_config_names_every_argument, check_layer
+from tests.processes import run_python
+
+SEQUENCE = np.random.default_rng(0).normal(size=(2, 7, 5)).astype("float32")
+
+
+def in_keras(cell, **options):
+    """A cell, in the layer of Keras that runs any cell."""
+    return lambda **kw: keras.layers.RNN(getattr(layers, cell)(3, **options, **kw))
+
+
+def sequence(name, **options):
+    return lambda **kw: getattr(layers, name)(
+        3, return_sequences=True, **options, **kw
+    )
+
+
+def last(name, **options):
+    return lambda **kw: getattr(layers, name)(3, **options, **kw)
+
+
+PEEPING = {"peephole_initializer": "uniform"}
+
+# For each public name: builders that take `dropout` and `seed`.
+BUILDERS = {
+    "ElmanCell": [in_keras("ElmanCell", activation="tanh")],
+    "ElmanRNN": [sequence("ElmanRNN")],
+    "GatedCell": [in_keras("GatedCell", activation="tanh")],
+    "GatedRNN": [sequence("GatedRNN")],
+    "LSTM": [last("LSTM"), sequence("LSTM", peephole="full", coupled=True, **PEEPING)],
+    "LSTMCell": [in_keras("LSTMCell", peephole="full", **PEEPING)],
+    "PeepholeLSTM": [last("PeepholeLSTM", **PEEPING)],
+    "GRU": [last("GRU"), sequence("GRU", reset_after=False, update="replace")],
+    "GRUCell": [in_keras("GRUCell")],
+    "RNN": [lambda **kw: layers.RNN(keras.layers.GRUCell(3, **kw))],
+    "StackedRNN": [
+        lambda **kw: layers.StackedRNN(
+            [layers.LSTMCell(3, **kw), layers.GatedCell(3, activation="tanh")],
+            bidirectional=True,
+            residual=True,
+        )
+    ],
+}
+CASES = [
+    pytest.param(builder, id=f"{name}-{n}")
+    for name, builders in BUILDERS.items()
+    for n, builder in enumerate(builders)
+]
+
+
+def build_all():
+    """All layers, built with the same weights in every process."""
+    keras.utils.set_random_seed(3)
+    built = [build() for builders in BUILDERS.values() for build in builders]
+    for layer in built:
+        layer.build(SEQUENCE.shape)
+    return built
+
+
+def test_every_public_layer_is_here():
+    assert set(BUILDERS) == set(layers.__all__)
+    for name in layers.__all__:
+        built = BUILDERS[name][0]()
+        wanted = getattr(layers, name)
+        assert wanted in (type(built), type(getattr(built, "cell", None)))
+
+
+@pytest.mark.parametrize("build", CASES)
+def test_layer(build):
+    keras.utils.set_random_seed(3)
+    layer = build()
+    width = 6 if isinstance(layer, layers.StackedRNN) else 3
+    whole = getattr(layer, "return_sequences", False)
+    check_layer(
+        layer,
+        SEQUENCE,
+        (2, 7, width) if whole else (2, width),
+        seeded=lambda seed: build(dropout=0.5, seed=seed),
+    )
+    if "RNN" == type(layer).__name__:
+        check_config_names_every_argument(layer.cell)
+
+
+def test_all_load_in_a_fresh_process_without_custom_objects(tmp_path):
+    for n, layer in enumerate(build_all()):
+        model = keras.Sequential([keras.Input((None, 5)), layer])
+        model.save(tmp_path / f"{n}.keras")
+        np.save(tmp_path / f"{n}.npy", model.predict(SEQUENCE, verbose=0))
+    np.save(tmp_path / "inputs.npy", SEQUENCE)
+    (tmp_path / "count.json").write_text(json.dumps(n + 1))
+    run_python(LOAD, tmp_path)
+
+
+LOAD = """
+import json, pathlib, sys
+import numpy as np
+import keras
+import kerasseq
+
+folder = pathlib.Path(sys.argv[1])
+inputs = np.load(folder / "inputs.npy")
+for n in range(json.loads((folder / "count.json").read_text())):
+    model = keras.saving.load_model(folder / f"{n}.keras")
+    outputs = keras.ops.convert_to_numpy(model(inputs))
+    np.testing.assert_allclose(outputs, np.load(folder / f"{n}.npy"), atol=1e-5)
+"""
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "jax",
+    reason="only JAX needs another process: the others have float64, and test_layer "
+    "tries it",
+)
+def test_all_compute_in_float64_where_jax_has_it():
+    run_python(
+        "from tests.layer_checks import check_float64, float64_is_there\n"
+        "from tests.test_layers_everywhere import SEQUENCE, build_all\n"
+        "assert float64_is_there()\n"
+        "for layer in build_all():\n"
+        "    check_float64(layer, SEQUENCE)\n",
+        JAX_ENABLE_X64="1",
+    )
