@@ -1,0 +1,106 @@
+"""The slides' equations in NumPy, in float64, letter by letter: no code of ours."""
+
+import numpy as np
+
+
+def sigmoid(a):
+    return 1 / (1 + np.exp(-a))
+
+
+def elman(x_t, h, W, U, b):
+    h = np.maximum(x_t @ W + h @ U + b, 0)
+    return h, {"hidden_state": h}
+
+
+def gated(x_t, h, W, U, b):
+    z, h_bar = np.split(x_t @ W + h @ U + b, 2, axis=-1)
+    z, h_bar = sigmoid(z), np.maximum(h_bar, 0)
+    h = z * h + (1 - z) * h_bar
+    return h, {"forget_gate": z, "candidate": h_bar, "hidden_state": h}
+
+
+def gru(x_t, h, W, U, b):
+    x_z, x_r, x_h = np.split(x_t @ W + b[0], 3, axis=-1)
+    u_z, u_r, u_h = np.split(h @ U + b[1], 3, axis=-1)
+    z, r = sigmoid(x_z + u_z), sigmoid(x_r + u_r)
+    h_hat = np.tanh(x_h + r * u_h)
+    h = z * h + (1 - z) * h_hat
+    return h, {
+        "update_gate": z,
+        "reset_gate": r,
+        "candidate": h_hat,
+        "hidden_state": h,
+    }
+
+
+def gru_reset_before(x_t, h, W, U, b):
+    x_z, x_r, x_h = np.split(x_t @ W + b, 3, axis=-1)
+    U_z, U_r, U_h = np.split(U, 3, axis=-1)
+    z, r = sigmoid(x_z + h @ U_z), sigmoid(x_r + h @ U_r)
+    h_hat = np.tanh(x_h + (r * h) @ U_h)
+    h = (1 - z) * h + z * h_hat  # z says how much is replaced
+    return h, {
+        "update_gate": z,
+        "reset_gate": r,
+        "candidate": h_hat,
+        "hidden_state": h,
+    }
+
+
+def lstm(x_t, states, W, U, b, p=None, kind=None):
+    h, c = states
+    i, f, g, o = np.split(x_t @ W + h @ U + b, 4, axis=-1)
+    if kind == "diagonal":
+        i, f = i + p[0] * c, f + p[1] * c
+    if kind == "full":
+        p_i, p_f, p_o = np.split(p, 3, axis=-1)
+        i, f, o = i + c @ p_i, f + c @ p_f, o + c @ p_o
+    i, f, g = sigmoid(i), sigmoid(f), np.tanh(g)
+    return _remember(i, f, g, o, c, p[2] if kind == "diagonal" else 0)
+
+
+def coupled_lstm(x_t, states, W, U, b):
+    h, c = states
+    f, g, o = np.split(x_t @ W + h @ U + b, 3, axis=-1)
+    f, g = sigmoid(f), np.tanh(g)
+    return _remember(1 - f, f, g, o, c, 0)
+
+
+def _remember(i, f, g, o, c, p_o):
+    c = f * c + i * g
+    o = sigmoid(o + p_o * c)
+    h = o * np.tanh(c)
+    return (h, c), {
+        "forget_gate": f,
+        "input_gate": i,
+        "candidate": g,
+        "output_gate": o,
+        "cell_state": c,
+        "hidden_state": h,
+    }
+
+
+def over_time(step, x, units, weights, mask=None, backwards=False, **options):
+    """What a trace must hold: each value `(batch, time, units)`, in order of the input.
+
+    At masked steps the states are held, and all else is zero.
+    """
+    x, weights = np.asarray(x, "float64"), [np.asarray(w, "float64") for w in weights]
+    zero = np.zeros((len(x), units))
+    states = (zero, zero) if "lstm" in step.__name__ else zero
+    steps = range(x.shape[1])
+    found = {}
+    for t in reversed(steps) if backwards else steps:
+        new, values = step(x[:, t], states, *weights, **options)
+        real = np.ones((len(x), 1), bool) if mask is None else mask[:, t, None]
+        old = states
+        if isinstance(new, tuple):
+            states = tuple(np.where(real, n, s) for n, s in zip(new, old, strict=True))
+            kept = dict(zip(("hidden_state", "cell_state"), states, strict=True))
+        else:
+            states = np.where(real, new, old)
+            kept = {"hidden_state": states}
+        for name, value in values.items():
+            shown = kept.get(name, np.where(real, value, 0))
+            found.setdefault(name, np.zeros((*x.shape[:2], units)))[:, t] = shown
+    return found

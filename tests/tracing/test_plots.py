@@ -1,0 +1,233 @@
+"""Figures: what stands on the axes, and that nothing warns, whatever the tokens."""
+
+import io
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+from kerasseq import tracing
+from kerasseq.tracing import plots
+from tests.processes import run_python
+
+try:
+    import matplotlib.figure
+except ImportError:
+    pytest.skip("needs matplotlib", allow_module_level=True)
+
+B, T, H = 2, 7, 5
+rng = np.random.default_rng(0)
+gates = {
+    "one/forget_gate": rng.uniform(size=(B, T, H)),
+    "one/hidden_state": rng.normal(size=(B, T, H)),
+    "both/forward_gru/update_gate": rng.uniform(size=(B, T, 3)),
+    "both/forward_gru/candidate": rng.normal(size=(B, T, 3)),
+    "dense/output": rng.normal(size=(B, H)),
+}
+
+
+def draw(figure):
+    """Draw it, with warnings as errors, and give what stands on it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure.savefig(io.BytesIO(), format="png")
+    assert isinstance(figure, matplotlib.figure.Figure)
+    return figure
+
+
+def labels(axis):
+    return [text.get_text() for text in axis.get_xticklabels()]
+
+
+def panels(figure):
+    return [axis for axis in figure.axes if axis.images]
+
+
+def test_gates_and_states_have_their_scales():
+    figure = draw(plots.plot_gates(gates, tokens="a b\nc\td", example=1))
+    gate, state = panels(figure)
+    assert gate.images[0].get_clim() == (0, 1)
+    low, high = state.images[0].get_clim()
+    assert low == -high
+    assert high == pytest.approx(np.abs(gates["one/hidden_state"][1]).max())
+    shown = np.asarray(gate.images[0].get_array())
+    np.testing.assert_allclose(shown, gates["one/forget_gate"][1].T, rtol=1e-6)
+    assert labels(state) == ["a", "␣", "b", "⏎", "c", "⇥", "d"]
+    assert figure.get_suptitle() == "one"
+    assert "forget" in gate.get_ylabel()
+
+
+def test_a_layer_is_found_by_how_its_path_begins():
+    figure = draw(plots.plot_gates(gates, layer="both", units=[0, 2], title="t $x$"))
+    gate, _ = panels(figure)
+    np.testing.assert_allclose(
+        gate.images[0].get_array(),
+        gates["both/forward_gru/update_gate"][0, :, [0, 2]],
+        rtol=1e-6,
+    )
+    assert figure.get_suptitle() == "t $x$"
+    written = [t.get_text() for t in gate.get_yticklabels() if t.get_text()]
+    assert written == ["0", "2"]  # the numbers of the units, not of the rows
+    assert len(panels(plots.plot_gates(gates, gates=["hidden_state"], units=2))) == 1
+
+
+def test_what_a_trace_recorded_can_be_drawn():
+    import keras
+
+    import kerasseq
+
+    shared = kerasseq.layers.LSTM(3, return_sequences=True, name="shared")
+    inputs = keras.Input((T, 3))
+    model = keras.Model(inputs, shared(shared(inputs)))
+    with tracing.trace(model) as inside:
+        model(rng.normal(size=(B, T, 3)))
+    figure = draw(tracing.plots.plot_gates(inside))
+    order = [axis.get_ylabel().replace("\n", " ")[:-7] for axis in panels(figure)]
+    assert sorted(order[:3]) == ["forget gate", "input gate", "output gate"]
+    assert order[3:] == ["candidate", "cell state", "hidden state"]
+    first = inside["shared/forget_gate"][0]
+    drawn = panels(figure)[order.index("forget gate")].images[0].get_array()
+    np.testing.assert_allclose(drawn, first[0].T)
+
+
+WORDS = [
+    "你好",
+    "قلم",
+    "$x$",
+    "$",
+    "e\u0301",
+    "\u0301",
+    "\x1b",
+    "\ud800",
+    "😀",
+    "",
+    "w" * 99,
+]
+
+
+@pytest.mark.parametrize("tokens", [WORDS, "".join(WORDS)])
+def test_any_token_can_be_drawn(tokens):
+    values = {"h": rng.normal(size=(1, len(tokens), 2))}
+    (panel,) = panels(draw(plots.plot_gates(values, tokens=tokens)))
+    shown = labels(panel)
+    assert "U+001B" in shown
+    assert "U+D800" in shown
+    assert max(map(len, shown)) <= 14
+    if tokens is WORDS:
+        assert shown[1:6] == ["قلم", "$x$", "$", "e\u0301", "◌\u0301"]
+        assert shown[9:] == ["∅", "w" * 13 + "…"]
+
+
+def test_a_long_text_labels_some_of_its_steps():
+    values = {"h": np.zeros((1, 1000, 2))}
+    figure = draw(plots.plot_gates(values, tokens="abcd" * 250))
+    assert figure.get_figwidth() < 25
+    assert 100 < len(labels(panels(figure)[0])) < 500
+    assert len(labels(panels(draw(plots.plot_gates(values)))[0])) <= 21
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"layer": "oen"}, 'layer="oen" is not in the trace. Did you mean "one"'),
+        ({"layer": "dense"}, "There is: one, both/forward_gru"),
+        ({"gates": ["forgetgate"]}, 'Did you mean "forget_gate"'),
+        ({"tokens": "abc"}, "tokens has 3 entries, but 7 steps"),
+        ({"units": [5]}, "units must be some of 0 to 4"),
+        ({"units": 0}, "units must be some of 0 to 4"),
+        ({"example": 2}, "example=2 is not in the batch, which has 2"),
+    ],
+)
+def test_messages(arguments, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        plots.plot_gates(gates, **arguments)
+
+
+def test_messages_of_nothing_to_draw():
+    with pytest.raises(ValueError, match="nothing over time"):
+        plots.plot_gates({"dense/output": np.zeros((2, 3))})
+    with pytest.raises(ValueError, match="flow is empty"):
+        plots.plot_gradient_flow({})
+    with pytest.raises(ValueError, match="results is empty"):
+        plots.plot_race({})
+    with pytest.raises(ValueError, match='Did you mean "bits"'):
+        plots.plot_history([{"bits": 2.0}], metric="bit")
+
+
+def test_gradient_flow():
+    flow = {
+        "elman/hidden_state": np.array([0, 0, 1e-30, 1e-3, 1.0]),
+        "lstm/cell_state": np.array([0.5, 0.6, 0.7, 0.8, 0.9]),
+        "lstm/hidden_state#1": np.ones(5, "float32"),
+    }
+    figure = draw(
+        plots.plot_gradient_flow(flow, tokens=["the", "cat", " ", "sat", "."])
+    )
+    (axis,) = figure.axes
+    assert axis.get_yscale() == "log"
+    assert labels(axis) == ["the", "cat", "␣", "sat", "."]
+    lines = {line.get_label(): line for line in axis.lines}
+    np.testing.assert_array_equal(
+        lines["elman: hidden state"].get_ydata(), [np.nan, np.nan, 1e-30, 1e-3, 1.0]
+    )
+    np.testing.assert_array_equal(lines["no gradient"].get_xdata(), [0, 1])
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert set(names) == {"elman: hidden state", "no gradient"} | {
+        "lstm: cell state",
+        "lstm: hidden state#1",
+    }
+    draw(plots.plot_gradient_flow({"hidden_state": np.zeros(3)}))
+
+
+@pytest.mark.parametrize("form", ["epochs", "columns", "History"])
+def test_history(form):
+    history = [{"bits": 4.0}, {"bits": 3.0, "val_bits": 3.5}]
+    if form != "epochs":
+        history = {"bits": [4.0, 3.0], "val_bits": [np.nan, 3.5]}
+    if form == "History":
+        history = type("History", (), {"history": history})
+    figure = draw(plots.plot_history(history, {"bigrams": 3.25}, title="A run"))
+    (axis,) = figure.axes
+    training, held_out, baseline = axis.lines
+    np.testing.assert_array_equal(training.get_xdata(), [1, 2])
+    np.testing.assert_array_equal(held_out.get_ydata(), [np.nan, 3.5])
+    assert set(baseline.get_ydata()) == {3.25}
+    assert baseline.get_label() == "bigrams: 3.25"
+    assert (axis.get_title(), axis.get_xlabel()) == ("A run", "epoch")
+    draw(plots.plot_history({"accuracy": [0.5]}, metric="accuracy"))
+
+
+def test_race():
+    results = {
+        "elman": {"training_like": [0.7, 0.8, 0.9], "hard": [0.5]},
+        "lstm": {"hard": 0.75},
+    }
+    figure = draw(plots.plot_race(results))
+    (axis,) = figure.axes
+    assert [bar.get_height() for bar in axis.patches] == pytest.approx([0.8, 0.5, 0.75])
+    points = [list(line.get_ydata()) for line in axis.lines]
+    assert points == [[0.7, 0.8, 0.9], [0.5], [0.75], [0.5, 0.5]]
+    assert labels(axis) == ["training like", "hard"]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["elman", "lstm", "chance: 0.5"]
+    assert len(draw(plots.plot_race(results, chance=None)).axes[0].lines) == 3
+
+
+def test_a_figure_shows_itself_in_a_notebook_and_can_be_pickled():
+    figure = plots.plot_race({"lstm": {"hard": [0.9]}})
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert pickle.loads(pickle.dumps(figure)).axes[0].get_title()
+
+
+def test_tracing_needs_no_matplotlib_until_it_draws():
+    done = run_python(
+        "import sys\n"
+        "sys.modules['matplotlib'] = None\n"
+        "import kerasseq\n"
+        "try:\n"
+        "    kerasseq.tracing.plots.plot_race({'lstm': {'hard': [0.9]}})\n"
+        "except ImportError as error:\n"
+        "    print(error)"
+    )
+    assert 'pip install "kerasseq[viz]"' in done.stdout
