@@ -33,31 +33,29 @@ class Console(rich.console.Console):
         """Print text as it is; the terminal alone breaks the lines."""
         self.print(text, style=style, soft_wrap=True)
 
+    def table(self, title, columns, rows):
+        """Print a table.
+
+        Args:
+            title: What it shows.
+            columns: Headings. Those that begin with `>` stand over numbers.
+            rows: What stands in each row.
+        """
+        made = rich.table.Table(box=rich.box.SIMPLE_HEAD)
+        for heading in columns:
+            number = heading.startswith(">")
+            made.add_column(
+                heading.removeprefix(">"),
+                justify="right" if number else "left",
+                no_wrap=number,
+                overflow="fold",
+            )
+        for row in rows:
+            made.add_row(*map(str, row))
+        self.say(f"\n{title}", style="bold")
+        self.print(made)
+
 
 def note(text):
     """Tell on stderr what stdout is not for."""
     print(f"kerasseq: {text}", file=sys.stderr)
-
-
-def table(title, columns, rows):
-    """Build a table.
-
-    Args:
-        title: What it shows.
-        columns: Headings. Those that begin with `>` stand over numbers.
-        rows: Strings.
-    """
-    made = rich.table.Table(
-        title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, title_style="bold"
-    )
-    for heading in columns:
-        number = heading.startswith(">")
-        made.add_column(
-            heading.removeprefix(">"),
-            justify="right" if number else "left",
-            no_wrap=number,
-            overflow="fold",
-        )
-    for row in rows:
-        made.add_row(*map(str, row))
-    return made

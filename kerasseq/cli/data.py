@@ -4,7 +4,7 @@ import json
 import sys
 
 from kerasseq import datasets
-from kerasseq.cli.console import Console, table
+from kerasseq.cli.console import Console
 
 
 def run(args):
@@ -25,7 +25,7 @@ def run(args):
         print()
         return
     rows = [(e.name, e.size, e.source, e.licence) for e in entries]
-    console.print(table("Data sets", ("name", "size", "source", "licence"), rows))
+    console.table("Data sets", ("name", "size", "source", "licence"), rows)
     for entry in entries:
         console.say(f"  {entry.name}: {entry.description}")
         if entry.extra:

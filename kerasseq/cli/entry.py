@@ -1,6 +1,7 @@
 """Where the command starts, and where whatever goes wrong becomes one clear line."""
 
 import importlib
+import logging
 import os
 import sys
 
@@ -17,6 +18,7 @@ def main(argv=None) -> int:
         The exit code: 0, 2 for whatever the user can put right, 130 after Ctrl-C.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's start-up talk
+    logging.getLogger("tensorflow").setLevel("ERROR")  # nor its advice on compiling
     try:
         args = parser.parse(sys.argv[1:] if argv is None else list(argv))
         command = importlib.import_module(f"kerasseq.cli.{args.module}")

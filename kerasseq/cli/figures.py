@@ -34,6 +34,10 @@ def history(folder, intervals, metric, title, baselines=None):
     from kerasseq.tracing import plots
 
     figure = plots.plot_history(intervals, baselines, metric, title)
+    axes, last = figure.axes[0], intervals[-1]["step"]
+    each = intervals[0]["step"]  # an interval is what Keras calls an epoch
+    axes.xaxis.set_major_formatter(lambda x, _: f"{min(x * each, last):,g}")
+    axes.set_xlabel("training steps")
     return save(figure, folder / "loss.png")
 
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from kerasseq import models, tracing, training
 from kerasseq.cli import figures, fitting, runs
-from kerasseq.cli.console import note, table
+from kerasseq.cli.console import note
 from kerasseq.cli.train import sha256
 from kerasseq.datasets import series, windows
 
@@ -106,8 +106,7 @@ def show(console, results):
     ]
     columns = (">steps ahead", f">{results['model']}", ">last value repeated")
     title = "Error on held-out values (root mean square), forecasts fed back"
-    console.print()
-    console.print(table(title, columns, rows))
+    console.table(title, columns, rows)
 
 
 def draw(job, model, values, history):

@@ -5,7 +5,7 @@ import platform
 import sys
 
 from kerasseq.cli import runs
-from kerasseq.cli.console import Console, table
+from kerasseq.cli.console import Console
 from kerasseq.cli.errors import line
 from kerasseq.cli.train import choose_backend
 from kerasseq.core import backend
@@ -46,7 +46,7 @@ def show(found):
     """Print what was found."""
     console = Console()
     rows = [(name, version or "—") for name, version in found["versions"].items()]
-    console.print(table("Versions", ("package", "version"), rows))
+    console.table("Versions", ("package", "version"), rows)
     console.say(f"platform: {found['platform']}")
     console.say(f"backends installed: {', '.join(found['backends']) or 'none'}")
     console.say(f"backend in use: {found['backend'] or 'none'}")

@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 from kerasseq.cli import figures
-from kerasseq.cli.console import Console, table
+from kerasseq.cli.console import Console
 from kerasseq.cli.examples import example
 from kerasseq.cli.loading import load
 from kerasseq.core.checks import one_of
@@ -57,12 +57,12 @@ def structure(console, model):
         rows.append((layer.name, type(layer).__name__, f"({sizes})", f"{count:,}"))
     columns = ("layer", "class", "output shape", ">weights")
     title = f"{type(model).__name__}, {model.count_params():,} weights"
-    console.print(table(title, columns, rows))
+    console.table(title, columns, rows)
     rows = [
         (w.path, f"({', '.join(map(str, w.shape))})", f"{int(np.prod(w.shape)):,}")
         for w in model.weights
     ]
-    console.print(table("Weights", ("name", "shape", ">count"), rows))
+    console.table("Weights", ("name", "shape", ">count"), rows)
 
 
 def gates(console, inside):
@@ -75,7 +75,7 @@ def gates(console, inside):
             rows.append((key, f"{np.mean(value):.3f}", *shares))
     if rows:
         columns = ("gate", ">mean", ">closed (< 0.1)", ">open (> 0.9)")
-        console.print(table("Gates, over all units and steps", columns, rows))
+        console.table("Gates, over all units and steps", columns, rows)
 
 
 def memory(console, flow):
@@ -83,7 +83,7 @@ def memory(console, flow):
     rows = [(key, f"{norms[-1]:.2e}", words(norms)) for key, norms in flow.items()]
     columns = ("state", ">at the end", f"falls below {THRESHOLD:.0%} of that")
     title = "Gradient of the loss of the last prediction, back through time"
-    console.print(table(title, columns, rows))
+    console.table(title, columns, rows)
 
 
 def words(norms) -> str:

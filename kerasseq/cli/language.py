@@ -7,7 +7,7 @@ import numpy as np
 
 from kerasseq import models, training
 from kerasseq.cli import figures, fitting, runs
-from kerasseq.cli.console import note, table
+from kerasseq.cli.console import note
 from kerasseq.cli.train import sha256, steps_of
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
@@ -150,8 +150,7 @@ def show(console, results):
     rows.append((f"{results['model']}", f"{bits:.3f}", f"{2**bits:.2f}"))
     title = f"On the held-out text ({results['held_out_characters']:,} characters)"
     columns = ("model", ">bits per character", ">perplexity")
-    console.print()
-    console.print(table(title, columns, rows))
+    console.table(title, columns, rows)
 
 
 def draw(job, model, text, history, results):

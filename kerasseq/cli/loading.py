@@ -13,8 +13,7 @@ def find(folder):
         folder: Folder of a run, or a `.keras` file.
 
     Returns:
-        The path of the file, and what `run.json` says: None for a file, or a folder that
-        has none.
+        The path of the file, and what `run.json` says: None where there is none.
 
     Raises:
         FileNotFoundError: If there is none.

@@ -16,9 +16,9 @@ def quickstart(parser):
     parser.add_argument(
         "--steps",
         type=names.whole(),
-        default=400,
+        default=600,
         metavar="N",
-        help="training steps (default: 400)",
+        help="training steps (default: 600)",
     )
     seed(parser, 0)
     backend(parser)

@@ -11,7 +11,7 @@ PROMPT = "The "
 def run(args):
     """Run `kerasseq quickstart`."""
     console = Console()
-    typed = {"steps": args.steps, "seed": args.seed, "data": "python-reference"}
+    typed = {"steps": args.steps, "seed": args.seed, "checkpoint_every": 20}
     wanted = args.run or runs.free_folder(None, "runs/quickstart")
     job = new("language-model", typed, wanted, console, args.backend)
     console.say("A peephole LSTM learns to write, from the reference of Python itself.")

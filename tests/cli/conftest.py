@@ -1,0 +1,67 @@
+import json
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from kerasseq.cli import main
+
+TINY = ["--units", "5", "--sequence-length", "7", "--batch-size", "3"]
+RUN = [*TINY, "--steps", "25", "--checkpoint-every", "10", "--seed", "3"]
+
+
+@pytest.fixture(scope="session")
+def text_path(tmp_path_factory):
+    """Some kB of text in which each letter tells something about the next."""
+    rng = random.Random(0)
+    words = ["seq", "model", "gate", "state", "[bold]", "time", "loss", "é"]
+    lines = (" ".join(rng.choices(words, k=7)) for _ in range(80))
+    path = tmp_path_factory.mktemp("text") / "words.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def command(capsys, monkeypatch, tmp_path):
+    """Runs the command in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, code=0):
+        found = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert found == code, (found, out, err)
+        return SimpleNamespace(out=out, err=err)
+
+    return run
+
+
+@pytest.fixture
+def refused(command):
+    """Runs the command, and expects exit code 2 and one line that says why."""
+
+    def run(*words):
+        done = command(*words, code=2)
+        lines = done.err.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("kerasseq: error: "), done.err
+        assert "Traceback" not in done.err
+        return lines[0]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(text_path, tmp_path_factory):
+    """A finished run, and its results: for tests that change nothing in it."""
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    words = ["train", "language-model", "--text", text_path, "--run", folder, *RUN]
+    assert main([str(word) for word in words]) == 0
+    return folder, json.loads((folder / "results.json").read_text())
+
+
+def snapshot(folder):
+    """Every file below a folder, with its content."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

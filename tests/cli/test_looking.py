@@ -1,0 +1,157 @@
+"""generate, inspect, data and info."""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from kerasseq.cli import figures, insides, main
+from tests.cli.conftest import snapshot
+from tests.processes import run_python
+
+
+def test_generate_repeats_with_a_seed(command, trained):
+    words = ["generate", trained[0], "--prompt", "gate ", "--length", 50, "--seed"]
+    texts = [command(*words, seed).out for seed in (0, 0, 1)]
+    assert texts[0] == texts[1] != texts[2]
+    assert texts[0].startswith("gate ") and len(texts[0]) == len("gate ") + 50 + 1
+
+
+def test_generate_500_characters_without_a_prompt(command, trained):
+    done = command("generate", trained[0], "--length", 500, "--temperature", 0,
+                   "--top-k", 3, "--top-p", 0.9)  # fmt: skip
+    assert len(done.out) == 501 and done.err == ""
+
+
+def test_unknown_characters_are_counted(command, trained):
+    done = command("generate", trained[0], "--prompt", "Gate Ω", "--length", 3)
+    assert done.out.startswith("Gate Ω")
+    assert "2 of the 6 characters of the prompt" in done.err
+    assert "'G' ×1" in done.err and "'Ω' ×1" in done.err
+
+
+def test_generate_from_a_file(command, refused, trained, tmp_path):
+    assert len(command("generate", trained[0] / "model.keras", "--length", 3).out) == 5
+    (tmp_path / "a.txt").write_text("x")
+    assert "is not a .keras file" in refused("generate", "a.txt")
+
+
+def test_inspect(command, trained, tmp_path):
+    done = command("inspect", trained[0], "--text", "gate [bold] é", "--out", "o")
+    out = done.out
+    for words in ("peephole_lstm/cell/peephole_kernel", "(3, 5)", "(any, any, 5)",
+                  "peephole_lstm/forget_gate", "peephole_lstm/cell_state"):  # fmt: skip
+        assert words in out
+    found = snapshot(tmp_path / "o")
+    assert set(found) == {"gates.png", "gradient_flow.png"}
+    assert all(content.startswith(b"\x89PNG") for content in found.values())
+
+
+def test_inspect_a_file(command, trained, text_path):
+    done = command("inspect", trained[0], "--file", text_path, "--out", "o")
+    assert "the first 200 are shown" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--text", ""], "is empty"),
+        (["--text", "a"], "two characters"),
+        (["--file", "no.txt"], "There is no file"),
+        (["--text", "gate", "--layer", "peephole_lsm"], 'Did you mean "peephole_lstm"'),
+        (["--text", "gate", "--file", "a"], "not allowed with"),
+    ],
+)
+def test_inspect_refuses(refused, trained, words, said, tmp_path):
+    assert said in refused("inspect", trained[0], *words, "--out", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_inspect_without_matplotlib_prints_what_it_can(command, trained, monkeypatch):
+    monkeypatch.setattr(figures, "possible", lambda: False)
+    done = command("inspect", trained[0], "--out", "o", code=2)
+    assert "forget_gate" in done.out
+    assert 'pip install "kerasseq[viz]"' in done.err
+
+
+@pytest.mark.parametrize(
+    ("norms", "words"),
+    [
+        ([1e-4, 1e-3, 0.2, 1.0], "2 steps before the end"),
+        ([1e-4, 1.0], "1 step before the end"),
+        ([0.5, 0.7, 1.0], "nowhere in 3 steps"),
+    ],
+)
+def test_where_the_gradient_is_lost(norms, words):
+    assert insides.words(np.array(norms)) == words
+
+
+def test_the_reach_is_that_of_the_last_prediction(trained):
+    import kerasseq
+
+    model = kerasseq.load_model(trained[0] / "model.keras")
+    ids = model.tokenizer.encode("gate state")
+    flow = figures.reach(model, ids)
+    # The gradient at the last step: of the softmax, through the output weights alone.
+    p = np.asarray(model(ids[None, :-1]))[0, -1]
+    p = np.exp(p - p.max()) / np.exp(p - p.max()).sum()
+    p[ids[-1]] -= 1
+    weights = np.asarray(model.get_layer("logits").kernel)
+    expected = np.linalg.norm(weights @ p)
+    assert flow["peephole_lstm/hidden_state"][-1] == pytest.approx(expected, rel=1e-4)
+
+
+def test_data(command):
+    out = command("data").out
+    for words in ("python-reference", "424", "NOAA", "PSF", "public domain", "size"):
+        assert words in out or words == "424"
+    listed = json.loads(command("data", "--json").out)
+    assert {"name", "size", "source", "licence"} <= set(listed[0])
+    words = ["data", "parentheses", "--count", 3, "--seed"]
+    samples = [command(*words, seed).out for seed in (1, 1, 2)]
+    assert samples[0] == samples[1] != samples[2]
+    assert len(samples[0].splitlines()) == 3
+    assert len(json.loads(command("data", "ar", "--json").out)) == 5
+
+
+def test_info(command):
+    import keras
+
+    found = json.loads(command("info", "--json").out)
+    assert found["backend"] == keras.backend.backend() in found["backends"]
+    assert found["devices"] and found["versions"]["keras"] == keras.__version__
+    assert "devices: " + found["devices"][0] in command("info").out
+
+
+def test_info_without_a_backend():
+    code = "from kerasseq.cli import main\nassert main(['info']) == 0"
+    out = run_python(code, only=[], KERAS_BACKEND=None).stdout
+    assert "backends installed: none" in out and "kerasseq[torch]" in out
+
+
+def test_a_backend_by_option_and_what_keras_says_of_it():
+    """The option wins over the environment, and stderr has no talk of the backend."""
+    chosen = os.environ.get("KERAS_BACKEND", "tensorflow")
+    code = "import sys\nfrom kerasseq.cli import main\nsys.exit(main(sys.argv[1:]))"
+    done = run_python(
+        code, "info", "--json", "--backend", chosen, KERAS_BACKEND="numpy"
+    )
+    assert json.loads(done.stdout)["backend"] == chosen
+    assert done.stderr == ""
+
+
+def test_python_m_kerasseq(tmp_path):
+    code = "import runpy, sys\nsys.argv[1:] = ['--version']\n"
+    code += "runpy.run_module('kerasseq', run_name='__main__')"
+    assert run_python(code).stdout.startswith("kerasseq 0.")
+
+
+def test_the_console_script():
+    import tomllib
+
+    root = pathlib.Path(__file__).parents[2]
+    settings = tomllib.loads((root / "pyproject.toml").read_text())
+    assert settings["project"]["scripts"]["kerasseq"] == "kerasseq.cli:main"
+    assert callable(main)

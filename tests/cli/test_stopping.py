@@ -1,0 +1,193 @@
+"""Runs that are killed, interrupted and resumed."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from kerasseq.cli import runs
+from tests.cli.conftest import RUN, snapshot
+from tests.processes import run_python
+
+# The command, in a process that sends itself a signal in the middle of an interval.
+STOPPED = """
+import os, signal, sys
+from kerasseq.cli import main, train
+
+def load_keras():
+    import kerasseq.cli.progress as progress
+    before = progress.Progress.on_train_batch_end
+    def after(self, batch, logs=None):
+        before(self, batch, logs)
+        if self.done == int(sys.argv[2]):
+            os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    progress.Progress.on_train_batch_end = after
+
+train.load_keras = load_keras
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+def stopped(how, step, *words):
+    return run_python(STOPPED, how, step, *words, check=False)
+
+
+def same(results, expected):
+    for key in ("loss", "bits_per_character"):
+        assert results[key] == pytest.approx(expected[key], abs=1e-4)
+
+
+def test_kill_9_and_resume_ends_like_a_run_that_was_not_stopped(
+    command, text_path, trained, tmp_path
+):
+    folder = tmp_path / "killed"
+    done = stopped("SIGKILL", 17, "train", "language-model", "--text", text_path,
+                   "--run", folder, *RUN)  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert len(json.loads((folder / "history.json").read_text())) == 1
+    assert not (folder / "results.json").exists()
+    results = json.loads(command("train", "--resume", folder, "--json").out)
+    same(results, trained[1])
+    kept = [json.loads((f / "history.json").read_text()) for f in (folder, trained[0])]
+    for own, expected in zip(*kept, strict=True):
+        assert own == pytest.approx(expected, abs=1e-4)
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(command, text_path, trained, tmp_path):
+    folder = tmp_path / "stopped"
+    done = stopped("SIGINT", 13, "train", "language-model", "--text", text_path,
+                   "--run", folder, *RUN)  # fmt: skip
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    assert f"kerasseq train --resume {folder}" in done.stderr
+    assert {p.name for p in folder.iterdir()} == {
+        "run.json", "checkpoint.npz", "history.json", "model.keras"
+    }  # fmt: skip
+    assert (
+        "model" in command("generate", folder, "--length", 5, "--prompt", "model").out
+    )
+    results = json.loads(command("train", "--resume", folder, "--json").out)
+    same(results, trained[1])
+
+
+def test_ctrl_c_before_the_first_checkpoint(command, text_path, tmp_path, monkeypatch):
+    from kerasseq.cli import progress
+
+    def stop(self, batch, logs=None):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(progress.Progress, "on_train_batch_end", stop)
+        done = command("train", "language-model", "--text", text_path, "--run", "r",
+                       *RUN, code=130)  # fmt: skip
+    assert "kerasseq train --resume r" in done.err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert "step 25/25" in command("train", "--resume", "r").out
+
+
+def test_resuming_a_finished_run_changes_nothing(command, trained):
+    folder, results = trained
+    before = snapshot(folder)
+    done = command("train", "--resume", folder)
+    assert "is finished" in done.out
+    done = command("train", "language-model", "--resume", folder, "--json")
+    assert json.loads(done.out) == results and "is finished" in done.err
+    assert snapshot(folder) == before
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """A run that may be damaged: stopped just before its end."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for name, content in snapshot(trained[0]).items():
+        if name != "results.json":
+            (folder / name).write_bytes(content)
+    return folder
+
+
+def test_a_run_killed_after_its_last_step_is_only_finished(command, copied, trained):
+    same(json.loads(command("train", "--resume", copied, "--json").out), trained[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "language-model", "--units", "6"], "begun with --units 5"),
+        (["train", "forecast"], "is of the task language-model"),
+        (["train", "language-model", "--seed", "4"], "begun with --seed 3"),
+    ],
+)
+def test_a_resumed_run_stays_what_it_was(refused, copied, words, said):
+    before = snapshot(copied)
+    assert said in refused(*words, "--resume", copied)
+    assert snapshot(copied) == before
+
+
+def test_a_resumed_run_stays_on_its_backend(refused, copied):
+    used = runs.read(copied)["backend"]
+    other = next(name for name in ("jax", "torch") if name != used)
+    line = refused("train", "language-model", "--resume", copied, "--backend", other)
+    assert f"begun with --backend {used}" in line
+
+
+def test_the_text_must_be_the_same(refused, copied, tmp_path, text_path):
+    other = tmp_path / "other.txt"
+    other.write_text("something else " * 99)
+    record = json.loads((copied / "run.json").read_text())
+    record["arguments"]["text"] = str(other)
+    (copied / "run.json").write_text(json.dumps(record))
+    before = snapshot(copied)
+    assert "has changed since" in refused("train", "--resume", copied)
+    other.unlink()
+    assert "other.txt" in refused("train", "--resume", copied)
+    assert snapshot(copied) == before
+
+
+def damage_cut(file):
+    file.write_bytes(file.read_bytes()[:-40])
+
+
+def damage_garbage(file):
+    file.write_bytes(b"\xff\x00garbage")
+
+
+def damage_list(file):
+    file.write_text("[]")
+
+
+def damage_empty(file):
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [damage_cut, damage_garbage, damage_empty])
+@pytest.mark.parametrize("name", ["run.json", "checkpoint.npz"])
+def test_a_damaged_run_is_refused(refused, copied, name, damage):
+    damage(copied / name)
+    before = snapshot(copied)
+    line = refused("train", "--resume", copied)
+    assert name in line and "damaged" in line
+    assert snapshot(copied) == before
+
+
+def test_a_damaged_record_or_model_is_refused(refused, copied):
+    damage_cut(copied / "model.keras")
+    assert "damaged" in refused("generate", copied)
+    assert "damaged" in refused("inspect", copied)
+    damage_list(copied / "run.json")
+    assert "damaged" in refused("train", "--resume", copied)
+    (copied / "run.json").write_text(
+        '{"task": "x", "arguments": {}, "backend": "jax", "data": {}}'
+    )
+    assert "damaged" in refused("train", "--resume", copied)
+
+
+def test_no_run_there(refused, copied, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for words in (["train", "--resume"], ["generate"], ["inspect"]):
+        line = refused(*words, tmp_path / "nowhere")
+        assert "there is no folder" in line and str(copied) in line
+        assert "no run" in refused(*words, tmp_path / "empty")
+    (copied / "model.keras").unlink()
+    assert "has no model.keras yet" in refused("generate", copied)

@@ -1,0 +1,142 @@
+"""What can go wrong outside: files, disks, packages, backends. One line for each."""
+
+import errno
+import os
+import sys
+
+import pytest
+
+from tests.cli.conftest import TINY, snapshot
+from tests.processes import run_python
+
+MAIN = "import sys\nfrom kerasseq.cli import main\nsys.exit(main(sys.argv[1:]))"
+TRAIN = ["train", "language-model", *TINY, "--steps", "3", "--checkpoint-every", "1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b" \n\n", "nothing but blanks"),
+        (b"\x7fELF\x00\x01\x02\x00", "looks like a binary file"),
+        ("été ".encode("cp1252") * 99, "Try --encoding cp1252"),
+        ("été ".encode("utf-16") * 9, "Try --encoding utf-16"),
+        (b"short", "too few"),
+        (b"abc def gh \n", "too few"),
+    ],
+)
+def test_a_text_that_cannot_be_used(refused, tmp_path, content, said):
+    (tmp_path / "a.txt").write_bytes(content)
+    assert said in refused(*TRAIN, "--text", "a.txt", "--run", "r")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_text_that_is_not_there_or_is_a_folder(refused, tmp_path):
+    assert "There is no file no.txt" in refused(*TRAIN, "--text", "no.txt")
+    assert "is a folder" in refused(*TRAIN, "--text", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_encodings(command, refused, tmp_path):
+    (tmp_path / "a.txt").write_bytes("l'été est là \n".encode("cp1252") * 40)
+    words = [*TRAIN, "--text", "a.txt", "--encoding"]
+    assert "cp1252" in refused(*words, "cp125")
+    command(*words, "cp1252", "--run", "r")
+    assert "là" in command("generate", "r", "--prompt", "là", "--length", 1).out
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+@pytest.mark.parametrize("name", ["run.json", "checkpoint.npz", "model.keras"])
+def test_a_disk_that_cannot_be_written(
+    refused, text_path, tmp_path, monkeypatch, name, number
+):
+    replace = os.replace
+
+    def fails(source, target):
+        if os.path.basename(target) == name:
+            raise OSError(number, os.strerror(number), str(target))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fails)
+    line = refused(*TRAIN, "--text", text_path, "--run", "r")
+    assert os.strerror(number).lower() in line.lower() and name in line
+    assert "part" not in " ".join(snapshot(tmp_path))
+
+
+def test_a_folder_that_cannot_be_made(refused, text_path, monkeypatch):
+    def fails(self, *args, **kwargs):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self))
+
+    monkeypatch.setattr("pathlib.Path.mkdir", fails)
+    assert "read-only file system: r" in refused(
+        *TRAIN, "--text", text_path, "--run", "r"
+    )
+
+
+def test_a_disk_that_fills_up_in_the_middle(command, text_path, tmp_path):
+    """The system itself refuses to write more than so much to a file."""
+    code = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
+    done = run_python(code + MAIN, *TRAIN, "--text", text_path, "--run", "r",
+                      check=False, cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1] == "kerasseq: error: file too large"
+    assert set(snapshot(tmp_path)) == {"r/run.json"}
+    assert "step 3/3" in command("train", "--resume", "r").out
+
+
+def test_full_stdout(tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+    code = "import sys\nsys.stdout = open('/dev/full', 'w')\n" + MAIN
+    code = code.replace("sys.exit(main(sys.argv[1:]))", "c = main(['data', 'ar'])\n")
+    code += "sys.stdout = None\nsys.exit(c)"
+    done = run_python(code, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("kerasseq: error: no space left on device")
+
+
+def test_a_closed_pipe_is_no_error():
+    code = """
+import os, sys
+read, write = os.pipe()
+os.close(read)
+os.dup2(write, 1)
+from kerasseq.cli import main
+sys.exit(main(["data"]))
+"""
+    done = run_python(code, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("environment", "only", "words", "said"),
+    [
+        ({"KERAS_BACKEND": "tensorflwo"}, None, [], 'Did you mean "tensorflow"?'),
+        ({"KERAS_BACKEND": "jax"}, ["torch"], [], "jax is not installed"),
+        ({"KERAS_BACKEND": "torch"}, ["torch"], ["--backend", "jax"],
+         "jax is not installed"),
+        ({"KERAS_BACKEND": None}, [], [], 'pip install "kerasseq[tensorflow]"'),
+    ],
+)  # fmt: skip
+def test_a_wrong_backend(tmp_path, environment, only, words, said):
+    done = run_python(MAIN, "train", "forecast", "--data", "ar", *words, only=only,
+                      check=False, cwd=tmp_path, **environment)  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1 and said in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_backend_cannot_change_within_a_process(refused):
+    import keras
+
+    other = next(b for b in ("jax", "torch") if b != keras.backend.backend())
+    line = refused("info", "--backend", other)
+    assert "cannot change" in line or "is not installed" in line
+
+
+@pytest.mark.parametrize("words", [["data", "co2"], ["train", "forecast"]])
+def test_without_statsmodels(refused, monkeypatch, tmp_path, words):
+    monkeypatch.setitem(sys.modules, "statsmodels", None)
+    monkeypatch.setitem(sys.modules, "statsmodels.datasets", None)
+    assert 'pip install "kerasseq[data]"' in refused(*words)
+    assert not list(tmp_path.iterdir())
