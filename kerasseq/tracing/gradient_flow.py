@@ -1,5 +1,6 @@
 """How much each step of a sequence still matters to the loss."""
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -72,6 +73,8 @@ def gradient_flow(model, x, y) -> dict[str, np.ndarray]:
         raise ValueError(
             "gradient_flow needs a loss: call model.compile(loss=...) before it"
         )
+    if not model.built:
+        model(x, training=False)
     layer_paths = paths(model)
     zeros = _zeros_like_states(model, layer_paths, x)
 
@@ -92,7 +95,7 @@ def gradient_flow(model, x, y) -> dict[str, np.ndarray]:
 def _zeros_like_states(model, layer_paths, x):
     """A probe for each state that the recurrent layers of the model keep."""
     recorded = Trace(model)
-    with listening(recorded):
+    with listening(recorded), keras.StatelessScope():  # leaves states and seeds alone
         model(x, training=False)
     zeros = {}
     for path in dict.fromkeys(layer_paths.values()):

@@ -30,10 +30,13 @@ class Trace(Mapping):
     """
 
     def __init__(self, model):
+        self._model = model
         self._paths = paths(model)
         self._values = {}
 
     def receive(self, layer, name, value):
+        if not self._model.built:  # Keras tries the layers out before the first call
+            return value
         path = self._paths.get(id(layer))
         if path is None or not hasattr(value, "shape"):
             return value

@@ -47,7 +47,7 @@ def gru_reset_before(x_t, h, W, U, b):
     }
 
 
-def lstm(x_t, states, W, U, b, p=None, kind=None):
+def lstm(x_t, states, W, U, b, p=None, kind=None, nudge=0):
     h, c = states
     i, f, g, o = np.split(x_t @ W + h @ U + b, 4, axis=-1)
     if kind == "diagonal":
@@ -56,7 +56,7 @@ def lstm(x_t, states, W, U, b, p=None, kind=None):
         p_i, p_f, p_o = np.split(p, 3, axis=-1)
         i, f, o = i + c @ p_i, f + c @ p_f, o + c @ p_o
     i, f, g = sigmoid(i), sigmoid(f), np.tanh(g)
-    return _remember(i, f, g, o, c, p[2] if kind == "diagonal" else 0)
+    return _remember(i, f, g, o, c, p[2] if kind == "diagonal" else 0, nudge)
 
 
 def coupled_lstm(x_t, states, W, U, b):
@@ -66,8 +66,8 @@ def coupled_lstm(x_t, states, W, U, b):
     return _remember(1 - f, f, g, o, c, 0)
 
 
-def _remember(i, f, g, o, c, p_o):
-    c = f * c + i * g
+def _remember(i, f, g, o, c, p_o, nudge=0):
+    c = f * c + i * g + nudge
     o = sigmoid(o + p_o * c)
     h = o * np.tanh(c)
     return (h, c), {
