@@ -19,9 +19,7 @@ def in_keras(cell, **options):
 
 
 def sequence(name, **options):
-    return lambda **kw: getattr(layers, name)(
-        3, return_sequences=True, **options, **kw
-    )
+    return lambda **kw: getattr(layers, name)(3, return_sequences=True, **options, **kw)
 
 
 def last(name, **options):
@@ -41,7 +39,7 @@ BUILDERS = {
     "PeepholeLSTM": [last("PeepholeLSTM", **PEEPING)],
     "GRU": [last("GRU"), sequence("GRU", reset_after=False, update="replace")],
     "GRUCell": [in_keras("GRUCell")],
-    "RNN": [lambda **kw: layers.RNN(keras.layers.GRUCell(3, **kw))],
+    "RNN": [lambda **kw: layers.RNN(layers.GatedCell(3, **kw), go_backwards=True)],
     "StackedRNN": [
         lambda **kw: layers.StackedRNN(
             [layers.LSTMCell(3, **kw), layers.GatedCell(3, activation="tanh")],

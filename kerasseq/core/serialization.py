@@ -1,5 +1,7 @@
 """What every layer and model needs to be saved, and to be built with a float type."""
 
+import warnings
+
 from kerasseq.core import backend
 
 backend.require()  # a clear message, before Keras fails deep inside
@@ -20,7 +22,9 @@ def check_float64(layer) -> None:
     policy = layer.dtype_policy
     if "float64" not in (policy.variable_dtype, policy.compute_dtype):
         return
-    actual = keras.backend.standardize_dtype(keras.ops.zeros((), "float64").dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX warns; the error below says more
+        actual = keras.backend.standardize_dtype(keras.ops.zeros((), "float64").dtype)
     if actual != "float64":
         raise ValueError(
             f'{type(layer).__name__} was given dtype="float64", but JAX would compute '

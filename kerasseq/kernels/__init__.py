@@ -9,6 +9,14 @@ backend.require()
 
 from kerasseq.kernels.compilation import default_jit_compile, is_concrete  # noqa: E402
 from kerasseq.kernels.gradients import gradients  # noqa: E402
+from kerasseq.kernels.precision import matmul, precise  # noqa: E402
 from kerasseq.kernels.scan import scan  # noqa: E402
 
-__all__ = ["default_jit_compile", "gradients", "is_concrete", "scan"]
+__all__ = [
+    "default_jit_compile",
+    "gradients",
+    "is_concrete",
+    "matmul",
+    "precise",
+    "scan",
+]

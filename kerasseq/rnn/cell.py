@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.serialization import check_float64
 from kerasseq.rnn import arguments
@@ -141,8 +142,8 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
 def _products(x, kernel, masks, gates):
     """`x @ kernel`; with a list of dropout masks, each gate sees its own `x`."""
     if masks is None:
-        return ops.matmul(x, kernel)
+        return kernels.matmul(x, kernel)
     if not isinstance(masks, list):
-        return ops.matmul(x * masks, kernel)
+        return kernels.matmul(x * masks, kernel)
     per_gate = zip(masks, ops.split(kernel, gates, axis=-1), strict=True)
-    return ops.concatenate([ops.matmul(x * m, w) for m, w in per_gate], axis=-1)
+    return ops.concatenate([kernels.matmul(x * m, w) for m, w in per_gate], axis=-1)

@@ -6,6 +6,7 @@ Course slides C, on the way from the Elman network to GRU and LSTM.
 from keras import ops
 
 from kerasseq.core.serialization import register
+from kerasseq.kernels import precise
 from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.tracing import record
@@ -81,10 +82,11 @@ class GatedCell(RecurrentCell):
 
     def step(self, projected, states, training=False):
         (h,) = states
+        sigma, phi = precise(self.recurrent_activation), precise(self.activation)
         both = projected + self.recurrent_product(h, training)
         z, h_bar = ops.split(both, 2, axis=-1)  # each (B, H)
-        z = record(self, "forget_gate", self.recurrent_activation(z))
-        h_bar = record(self, "candidate", self.activation(h_bar))
+        z = record(self, "forget_gate", sigma(z))
+        h_bar = record(self, "candidate", phi(h_bar))
         h = record(self, "hidden_state", z * h + (1 - z) * h_bar)
         return h, [h]
 

@@ -8,6 +8,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.kernels import matmul, precise
 from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.tracing import record
@@ -130,7 +131,7 @@ class LSTMCell(RecurrentCell):
 
     def step(self, projected, states, training=False):
         h, c = states
-        sigma, phi = self.recurrent_activation, self.activation
+        sigma, phi = precise(self.recurrent_activation), precise(self.activation)
         sums = projected + self.recurrent_product(h, training)
         if self.peephole == "full":
             sums = sums + self.all_peepholes(c)
@@ -152,7 +153,7 @@ class LSTMCell(RecurrentCell):
 
     def all_peepholes(self, c):
         """$c P$ for every gate, with zeros for the candidate, which sees no memory."""
-        seen = ops.matmul(c, self.peephole_kernel)
+        seen = matmul(c, self.peephole_kernel)
         candidate = (self.gates - 2) * self.units
         nothing = ops.zeros_like(seen[:, : self.units])
         return ops.concatenate(

@@ -1,0 +1,42 @@
+"""float64 that is float64: two operations in which Keras falls back to float32.
+
+`keras.ops.matmul` on PyTorch and `keras.ops.tanh` on JAX compute float64 in float32,
+since Keras takes 64 bits to be switched off there.
+"""
+
+import keras
+from keras import ops
+
+
+def matmul(x, y):
+    """`keras.ops.matmul`, in the type of the arguments.
+
+    Examples:
+        >>> product = matmul(np.ones((2, 5), "float32"), np.ones((5, 3), "float32"))
+        >>> keras.ops.shape(product)
+        (2, 3)
+    """
+    if is_float64(x):
+        return x @ ops.convert_to_tensor(y)
+    return ops.matmul(x, y)
+
+
+def precise(activation):
+    """The activation, in the type of its argument.
+
+    Examples:
+        >>> precise(keras.activations.relu) is keras.activations.relu
+        True
+        >>> float(precise(keras.activations.tanh)(np.float32(0)))
+        0.0
+    """
+    return tanh if activation is keras.activations.tanh else activation
+
+
+def tanh(x):
+    """`keras.ops.tanh`, by way of the sigmoid in float64."""
+    return 2 * ops.sigmoid(2 * x) - 1 if is_float64(x) else ops.tanh(x)
+
+
+def is_float64(x):
+    return keras.backend.standardize_dtype(x.dtype) == "float64"
