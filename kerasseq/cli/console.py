@@ -29,6 +29,10 @@ class Console(rich.console.Console):
             emoji=False,
         )
 
+    def on_broken_pipe(self):
+        """Let `main` decide, as for whatever else is printed."""
+        raise
+
     def say(self, text="", style=None):
         """Print text as it is; the terminal alone breaks the lines."""
         self.print(text, style=style, soft_wrap=True)

@@ -14,10 +14,12 @@ _TALK = re.compile(rb"(WARNING: All log messages before absl|[IWE]\d{4} \d\d:\d\
 
 
 def load_keras():
-    """Import Keras and its backend."""
+    """Import Keras and its backend, which looks for its devices at the first tensor."""
     if "keras" not in sys.modules:
         with quiet():
-            import keras  # noqa: F401
+            import keras
+
+            keras.ops.zeros(())
 
 
 @contextlib.contextmanager

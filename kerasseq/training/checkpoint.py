@@ -108,7 +108,7 @@ def read(file):
         ValueError: If the file is damaged or something else.
     """
     try:
-        with np.load(file, allow_pickle=False) as stored:
+        with open(file, "rb") as opened, np.load(opened, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         return arrays, json.loads(str(arrays.pop("state")))
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:

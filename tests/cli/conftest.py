@@ -21,6 +21,18 @@ def text_path(tmp_path_factory):
     return path
 
 
+@pytest.fixture(autouse=True)
+def _no_figures(request, monkeypatch):
+    """Draw nothing, which takes seconds, unless a test asks for it."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr("kerasseq.cli.figures.possible", lambda: False)
+
+
+@pytest.fixture
+def drawn():
+    """Draw figures in this test."""
+
+
 @pytest.fixture
 def command(capsys, monkeypatch, tmp_path):
     """Runs the command in this process, in an empty folder."""
@@ -54,6 +66,7 @@ def trained(text_path, tmp_path_factory):
     """A finished run, and its results: for tests that change nothing in it."""
     folder = tmp_path_factory.mktemp("runs") / "finished"
     words = ["train", "language-model", "--text", text_path, "--run", folder, *RUN]
+    # With figures: fixtures of the session come before those of a test.
     assert main([str(word) for word in words]) == 0
     return folder, json.loads((folder / "results.json").read_text())
 

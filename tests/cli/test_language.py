@@ -1,10 +1,14 @@
 import json
 import pathlib
+from types import SimpleNamespace
 
 import pytest
 
-from kerasseq.cli import figures, main
-from tests.cli.conftest import RUN, TINY, snapshot
+from kerasseq.cli import main, runs
+from kerasseq.cli.console import Console
+from kerasseq.cli.progress import Progress
+from kerasseq.cli.train import steps_of
+from tests.cli.conftest import RUN, snapshot
 
 FILES = {
     "run.json",
@@ -51,35 +55,39 @@ def test_the_counting_models_are_scored_on_the_same_characters(trained, text_pat
     assert counted == pytest.approx(-log_p.mean() / 0.6931471805599453)
 
 
-def test_json_alone_on_stdout_and_the_same_results_again(command, text_path, trained):
+def test_json_alone_on_stdout_and_no_figures_and_the_same_results_again(
+    command, text_path, trained
+):
     words = ["train", "language-model", "--text", text_path, *RUN, "--json"]
     done = command(*words)
     results = json.loads(done.out)
     assert "step 25/25" in done.err and "pairs of characters" in done.err
-    assert results.pop("run") == str(
-        pathlib.Path("runs/language-model-peephole_lstm-1")
+    folder = pathlib.Path("runs/language-model-peephole_lstm-1")
+    assert results.pop("run") == str(folder)
+    assert 'no figures: matplotlib is not installed; pip install "kerasseq[viz]"' in (
+        done.err
     )
+    assert {path.name for path in folder.iterdir()} == {
+        name for name in FILES if not name.endswith(".png")
+    }
     expected = {k: v for k, v in trained[1].items() if k != "run"}
     for key, value in expected.items():
         assert results[key] == pytest.approx(value, abs=1e-5), key
 
 
-def test_plain_lines_where_there_is_no_terminal(command, text_path):
-    done = command(
-        "train", "language-model", "--text", text_path, *TINY, "--steps", 2
-    )  # fmt: skip
-    assert "\x1b" not in done.out and "\r" not in done.out
-    assert "step 2/2" in done.out
-    assert "pairs of characters" in done.out
-
-
-def test_a_bar_on_a_terminal(command, text_path, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    done = command(
-        "train", "language-model", "--text", text_path, *TINY, "--steps", 2
-    )  # fmt: skip
-    assert "\x1b[" in done.out and "2/2" in done.out
+def test_a_bar_on_a_terminal_and_plain_lines_elsewhere(monkeypatch, capsys):
+    for terminal in (False, True):
+        monkeypatch.setattr("sys.stdout.isatty", lambda t=terminal: t, raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+        with Progress(Console(), "[bold]lstm", total=40, done=20, metric="bits") as bar:
+            for step in range(20):
+                bar.on_train_batch_end(step, {"loss": 2.0})
+            bar.on_epoch_end(1, {"loss": 2.0, "bits": 3.5})
+        out = capsys.readouterr().out
+        assert "[bold]lstm" in out and "40/40" in out and "steps/s" in out
+        assert ("\x1b" in out) == terminal
+        if not terminal:
+            assert "step 40/40  loss 2.000  bits 3.500" in out
 
 
 def test_nothing_is_overwritten(refused, trained, text_path, tmp_path):
@@ -97,36 +105,24 @@ def test_nothing_is_overwritten(refused, trained, text_path, tmp_path):
     assert snapshot(tmp_path) == {"mine/thesis.tex": b"x"}
 
 
-def test_new_runs_are_numbered(command, text_path, tmp_path):
-    for _ in range(2):
-        command("train", "language-model", "--text", text_path, *TINY, "--steps", 1,
-                "--model", "elman")  # fmt: skip
-    made = sorted(path.name for path in (tmp_path / "runs").iterdir())
-    assert made == ["language-model-elman-1", "language-model-elman-2"]
+def test_new_runs_are_numbered(tmp_path):
+    for default, expected in [("a-", ["a-1", "a-2"]), ("b", ["b", "b-2", "b-3"])]:
+        for name in expected:
+            folder = runs.free_folder(None, str(tmp_path / default))
+            assert folder == tmp_path / name
+            folder.mkdir()
 
 
-def test_without_matplotlib_there_are_no_figures(command, text_path, monkeypatch):
-    monkeypatch.setattr(figures, "possible", lambda: False)
-    done = command("train", "language-model", "--text", text_path, *TINY, "--steps", 1,
-                   "--run", "r")  # fmt: skip
-    assert 'no figures: matplotlib is not installed; pip install "kerasseq[viz]"' in (
-        done.err
-    )
-    assert {p.name for p in pathlib.Path("r").iterdir()} == {
-        name for name in FILES if not name.endswith(".png")
-    }
+@pytest.mark.parametrize(
+    ("steps", "epochs", "expected"),
+    [(None, None, 70), (None, 0.5, 4), (None, 2.0, 14), (None, 0.01, 1), (5, None, 5)],
+)
+def test_epochs_are_passes_over_the_text(steps, epochs, expected):
+    settings = SimpleNamespace(steps=steps, epochs=epochs)
+    assert steps_of(settings, steps_per_pass=7) == expected
 
 
-def test_layers_and_epochs(command, text_path):
-    done = command("train", "language-model", "--text", text_path, *TINY, "--epochs",
-                   "0.1", "--layers", 2, "--dropout", "0.1", "--json")  # fmt: skip
-    text = text_path.read_text(encoding="utf-8")
-    blocks = (len(text) - len(text) // 10 - 7) // 7
-    steps = blocks // 3 / 10
-    assert json.loads(done.out)["steps"] in (int(steps), int(steps) + 1)
-
-
-def test_quickstart(capsys, monkeypatch, tmp_path):
+def test_quickstart(capsys, monkeypatch, tmp_path, drawn):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         "kerasseq.cli.language.python_reference", lambda: "ab cd\n" * 99
@@ -143,5 +139,3 @@ def test_quickstart(capsys, monkeypatch, tmp_path):
     assert {p.name for p in pathlib.Path("runs/quickstart").iterdir()} == {
         *FILES, "sample.txt"
     }  # fmt: skip
-    assert main(["quickstart", "--steps", "1"]) == 0
-    assert pathlib.Path("runs/quickstart-2/model.keras").exists()

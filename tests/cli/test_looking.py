@@ -33,12 +33,12 @@ def test_unknown_characters_are_counted(command, trained):
 
 
 def test_generate_from_a_file(command, refused, trained, tmp_path):
-    assert len(command("generate", trained[0] / "model.keras", "--length", 3).out) == 5
+    assert len(command("generate", trained[0] / "model.keras", "--length", 3).out) == 4
     (tmp_path / "a.txt").write_text("x")
     assert "is not a .keras file" in refused("generate", "a.txt")
 
 
-def test_inspect(command, trained, tmp_path):
+def test_inspect(command, trained, tmp_path, drawn):
     done = command("inspect", trained[0], "--text", "gate [bold] é", "--out", "o")
     out = done.out
     for words in ("peephole_lstm/cell/peephole_kernel", "(3, 5)", "(any, any, 5)",
@@ -49,7 +49,7 @@ def test_inspect(command, trained, tmp_path):
     assert all(content.startswith(b"\x89PNG") for content in found.values())
 
 
-def test_inspect_a_file(command, trained, text_path):
+def test_inspect_a_file(command, trained, text_path, drawn):
     done = command("inspect", trained[0], "--file", text_path, "--out", "o")
     assert "the first 200 are shown" in done.err
 
@@ -64,13 +64,12 @@ def test_inspect_a_file(command, trained, text_path):
         (["--text", "gate", "--file", "a"], "not allowed with"),
     ],
 )
-def test_inspect_refuses(refused, trained, words, said, tmp_path):
+def test_inspect_refuses(refused, trained, words, said, tmp_path, drawn):
     assert said in refused("inspect", trained[0], *words, "--out", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_inspect_without_matplotlib_prints_what_it_can(command, trained, monkeypatch):
-    monkeypatch.setattr(figures, "possible", lambda: False)
+def test_inspect_without_matplotlib_prints_what_it_can(command, trained):
     done = command("inspect", trained[0], "--out", "o", code=2)
     assert "forget_gate" in done.out
     assert 'pip install "kerasseq[viz]"' in done.err

@@ -1,6 +1,7 @@
 """What can go wrong outside: files, disks, packages, backends. One line for each."""
 
 import errno
+import json
 import os
 import sys
 
@@ -10,7 +11,8 @@ from tests.cli.conftest import TINY, snapshot
 from tests.processes import run_python
 
 MAIN = "import sys\nfrom kerasseq.cli import main\nsys.exit(main(sys.argv[1:]))"
-TRAIN = ["train", "language-model", *TINY, "--steps", "3", "--checkpoint-every", "1"]
+TRAIN = ["train", "language-model", *TINY, "--steps", "2", "--checkpoint-every", "1"]
+TRAIN += ["--model", "elman"]
 
 
 @pytest.mark.parametrize(
@@ -40,13 +42,18 @@ def test_a_text_that_is_not_there_or_is_a_folder(refused, tmp_path):
 def test_encodings(command, refused, tmp_path):
     (tmp_path / "a.txt").write_bytes("l'été est là \n".encode("cp1252") * 40)
     words = [*TRAIN, "--text", "a.txt", "--encoding"]
-    assert "cp1252" in refused(*words, "cp125")
-    command(*words, "cp1252", "--run", "r")
-    assert "là" in command("generate", "r", "--prompt", "là", "--length", 1).out
+    assert "Did you mean 'cp1258'?" in refused(*words, "cp12588")
+    done = command(*words, "cp1252", "--run", "r", "--json")
+    assert json.loads(done.out)["held_out_characters"] == 14 * 4 - 1
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
-@pytest.mark.parametrize("name", ["run.json", "checkpoint.npz", "model.keras"])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("run.json", errno.EROFS),
+        ("checkpoint.npz", errno.ENOSPC),
+    ],
+)
 def test_a_disk_that_cannot_be_written(
     refused, text_path, tmp_path, monkeypatch, name, number
 ):
@@ -73,15 +80,15 @@ def test_a_folder_that_cannot_be_made(refused, text_path, monkeypatch):
     )
 
 
-def test_a_disk_that_fills_up_in_the_middle(command, text_path, tmp_path):
+def test_a_disk_that_fills_up_in_the_middle(text_path, tmp_path):
     """The system itself refuses to write more than so much to a file."""
-    code = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
+    code = "import resource, sys\nsys.dont_write_bytecode = True\n"
+    code += "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
     done = run_python(code + MAIN, *TRAIN, "--text", text_path, "--run", "r",
                       check=False, cwd=tmp_path)  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1] == "kerasseq: error: file too large"
     assert set(snapshot(tmp_path)) == {"r/run.json"}
-    assert "step 3/3" in command("train", "--resume", "r").out
 
 
 def test_full_stdout(tmp_path):
