@@ -64,13 +64,20 @@ class TaskModel(keras.Model):
         """
         if optimizer is None:
             optimizer = keras.optimizers.Adam(1e-3, global_clipnorm=1.0)
-        kwargs.setdefault("jit_compile", kernels.default_jit_compile())
+        eager = kwargs.get("run_eagerly", False)
+        kwargs.setdefault("jit_compile", kernels.default_jit_compile() and not eager)
         super().compile(
             optimizer=optimizer,
             loss=self.default_loss() if loss is None else loss,
             metrics=self.default_metrics() if metrics is None else metrics,
             **kwargs,
         )
+
+    def get_compile_config(self):
+        """Settings to save. The optimizer gets its variables, which loading expects."""
+        if not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        return super().get_compile_config()
 
     def compile_from_config(self, config):
         """Compile a loaded model as it was; Keras leaves that to an own `compile`."""

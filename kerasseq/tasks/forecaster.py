@@ -40,6 +40,12 @@ class Standardize(keras.layers.Layer):
         self.scale = self.add_weight(name="scale", initializer="ones", **options)
         self.built = True
 
+    @property
+    def fresh(self):
+        """Whether mean and spread are still those of the beginning, 0 and 1."""
+        mean, scale = map(ops.convert_to_numpy, (self.mean, self.scale))
+        return bool(np.all(mean == 0) and np.all(scale == 1))
+
     def set(self, values):
         """Take mean and spread from `values` of shape `(..., width)`."""
         values = np.asarray(values, "float64").reshape(-1, self.width)
@@ -130,10 +136,10 @@ class Forecaster(TaskModel):
 
         The first arrays set mean and spread: those of the features, and of the values.
         """
-        fresh = not np.any(ops.convert_to_numpy(self.get_layer("restore").mean))
-        if fresh and hasattr(x, "shape") and y is not None:
-            self.get_layer("standardize").set(ops.convert_to_numpy(x))
-            self.get_layer("restore").set(ops.convert_to_numpy(y)[..., None])
+        of_x, of_y = self.get_layer("standardize"), self.get_layer("restore")
+        if of_x.fresh and of_y.fresh and hasattr(x, "shape") and y is not None:
+            of_x.set(ops.convert_to_numpy(x))
+            of_y.set(ops.convert_to_numpy(y)[..., None])
         return super().fit(x, y, **kwargs)
 
     def forecast(self, history, steps):
