@@ -16,9 +16,9 @@ def quickstart(parser):
     parser.add_argument(
         "--steps",
         type=names.whole(),
-        default=600,
+        default=800,
         metavar="N",
-        help="training steps (default: 600)",
+        help="training steps (default: 800)",
     )
     seed(parser, 0)
     backend(parser)

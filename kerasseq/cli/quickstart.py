@@ -1,4 +1,4 @@
-"""`kerasseq quickstart`: from nothing to a trained model, in two minutes."""
+"""`kerasseq quickstart`: from nothing to a trained model, in about a minute."""
 
 from kerasseq.cli import runs
 from kerasseq.cli.console import Console

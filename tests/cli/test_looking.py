@@ -88,24 +88,26 @@ def test_where_the_gradient_is_lost(norms, words):
 
 
 def test_the_reach_is_that_of_the_last_prediction(trained):
+    import keras
+
     import kerasseq
 
     model = kerasseq.load_model(trained[0] / "model.keras")
     ids = model.tokenizer.encode("gate state")
     flow = figures.reach(model, ids)
     # The gradient at the last step: of the softmax, through the output weights alone.
-    p = np.asarray(model(ids[None, :-1]))[0, -1]
+    p = keras.ops.convert_to_numpy(model(ids[None, :-1]))[0, -1]
     p = np.exp(p - p.max()) / np.exp(p - p.max()).sum()
     p[ids[-1]] -= 1
-    weights = np.asarray(model.get_layer("logits").kernel)
+    weights = keras.ops.convert_to_numpy(model.get_layer("logits").kernel)
     expected = np.linalg.norm(weights @ p)
     assert flow["peephole_lstm/hidden_state"][-1] == pytest.approx(expected, rel=1e-4)
 
 
 def test_data(command):
     out = command("data").out
-    for words in ("python-reference", "424", "NOAA", "PSF", "public domain", "size"):
-        assert words in out or words == "424"
+    for words in ("python-reference", "NOAA", "PSF", "public domain", "size"):
+        assert words in out
     listed = json.loads(command("data", "--json").out)
     assert {"name", "size", "source", "licence"} <= set(listed[0])
     words = ["data", "parentheses", "--count", 3, "--seed"]
