@@ -1,4 +1,4 @@
-"""Every public layer, by name: all that `layer_checks` asks, and a life after saving."""
+"""Every public layer, by name: what `layer_checks` asks, and a life after saving."""
 
 import json
 
@@ -84,7 +84,7 @@ def test_layer(build):
         (2, 7, width) if whole else (2, width),
         seeded=lambda seed: build(dropout=0.5, seed=seed),
     )
-    if "RNN" == type(layer).__name__:
+    if type(layer).__name__ == "RNN":
         check_config_names_every_argument(layer.cell)
 
 
@@ -124,6 +124,6 @@ def test_all_compute_in_float64_where_jax_has_it():
         "from tests.test_layers_everywhere import SEQUENCE, build_all\n"
         "assert float64_is_there()\n"
         "for layer in build_all():\n"
-        "    check_float64(layer, SEQUENCE)\n",
+        "    check_float64(layer, SEQUENCE, layer(SEQUENCE))\n",
         JAX_ENABLE_X64="1",
     )

@@ -39,4 +39,5 @@ def tanh(x):
 
 
 def is_float64(x):
+    """Whether `x` has 64 bits to lose."""
     return keras.backend.standardize_dtype(x.dtype) == "float64"

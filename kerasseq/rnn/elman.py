@@ -100,12 +100,12 @@ class ElmanRNN(RecurrentLayer):
         bias_constraint: Constraint on $b$.
         dropout: Fraction of the inputs that is dropped in training.
         recurrent_dropout: Fraction of the state that is dropped in training.
-        seed: Seed of the dropout.
         return_sequences: Whether to return all outputs, not only the last.
         return_state: Whether to return the last state, too.
         go_backwards: Whether to process the last step first.
         stateful: Whether a batch starts from the last state of the one before.
         unroll: Whether to write the steps out instead of looping.
+        seed: Seed of the dropout.
         **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …
 
     Examples:
@@ -136,12 +136,12 @@ class ElmanRNN(RecurrentLayer):
         bias_constraint=None,
         dropout=0.0,
         recurrent_dropout=0.0,
-        seed=None,
         return_sequences=False,
         return_state=False,
         go_backwards=False,
         stateful=False,
         unroll=False,
+        seed=None,
         **kwargs,
     ):
         super().__init__(locals())

@@ -60,7 +60,7 @@ def masks(draw, chosen, time=4):
 
 
 def check_equal(ours, theirs, chosen, call, time=4):
-    """The same results and gradients, twice, so that what is kept between calls counts."""
+    """The same results and gradients; if stateful, also in the calls after."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(BATCH, time, FEATURES)).astype("float32")
     ours, theirs = ours(UNITS, **chosen), theirs(UNITS, **chosen)

@@ -1,0 +1,130 @@
+"""`kernels.scan` is its definition, `step_by_step`, on every backend and compiled."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keras import ops, tree
+
+from kerasseq import kernels
+from kerasseq.kernels.scan import step_by_step
+from tests.layer_checks import assert_close
+
+W = np.random.default_rng(0).normal(size=(3, 3)).astype("float32")
+X = np.random.default_rng(1).normal(size=(5, 2, 3)).astype("float32")
+H = np.ones((2, 3), "float32")
+
+
+def step(carry, now):
+    """Outputs of another structure, size and type than the carry."""
+    h = ops.tanh(ops.matmul(carry["h"], W) + now["x"] * now["scale"])
+    carry = {"h": h, "count": carry["count"] + 1}
+    return carry, (ops.sum(h, axis=-1), [ops.concatenate([h, h], axis=-1), h > 0])
+
+
+def arguments(length):
+    carry = {"h": H, "count": np.array(0, "int32")}
+    return carry, {"x": X[:length], "scale": np.arange(1, length + 1, dtype="float32")}
+
+
+def assert_same(actual, expected):
+    tree.assert_same_structure(actual, expected)
+    for a, b in zip(tree.flatten(actual), tree.flatten(expected), strict=True):
+        assert a.dtype == b.dtype
+        assert_close(a, b)
+
+
+@given(length=st.integers(1, 5), unroll=st.booleans())
+@settings(max_examples=6)
+def test_is_its_definition(length, unroll):
+    carry, inputs = arguments(length)
+    expected = step_by_step(
+        step,
+        tree.map_structure(ops.convert_to_tensor, carry),
+        tree.map_structure(ops.convert_to_tensor, inputs),
+    )
+    actual = kernels.scan(step, carry, inputs, unroll=unroll)
+    assert_same(actual, expected)
+    carry, (sums, [doubled, positive]) = actual
+    assert int(carry["count"]) == length
+    assert sums.shape == (length, 2) and doubled.shape == (length, 2, 6)
+    assert positive.shape == (length, 2, 3)
+
+
+def test_follows_a_loop_in_numpy():
+    h, sums = H, []
+    for t in range(5):
+        h = np.tanh(h @ W + X[t] * (t + 1))
+        sums.append(h.sum(axis=-1))
+    carry, (actual, _) = kernels.scan(step, *arguments(5))
+    assert_close(carry["h"], h)
+    assert_close(actual, np.stack(sums))
+
+
+def test_no_outputs_at_all():
+    carry, outputs = kernels.scan(lambda c, x: (c + x, ()), H, X)
+    assert_close(carry, H + X.sum(axis=0))
+    assert outputs == ()
+
+
+def loss(x, scan=kernels.scan):
+    def step(h, x):
+        return ops.tanh(ops.matmul(h, W) + x), ops.sum(h)
+
+    h, sums = scan(step, ops.convert_to_tensor(H), x)
+    return ops.sum(h * h) + ops.sum(ops.sin(sums))
+
+
+def reference_gradient(x):
+    return kernels.gradients(lambda x: loss(x, step_by_step), x)
+
+
+def test_gradient():
+    assert_close(kernels.gradients(loss, X), reference_gradient(X))
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "torch",
+    reason="compiling on torch is inductor: 50 s a layer and a C++ compiler",
+)
+def test_gradient_when_compiled():
+    gradient = lambda x: kernels.gradients(loss, x)  # noqa: E731
+    if keras.backend.backend() == "jax":
+        import jax
+
+        compiled = jax.jit(gradient)
+    else:
+        import tensorflow as tf
+
+        compiled = tf.function(gradient, jit_compile=True)
+    assert_close(compiled(ops.convert_to_tensor(X)), reference_gradient(X))
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="only TensorFlow runs code with a length that is not known",
+)
+def test_unknown_length():
+    import tensorflow as tf
+
+    signature = [tf.TensorSpec([None, 2, 3])]
+    compiled = tf.function(
+        lambda x: (loss(x), kernels.gradients(loss, x)), input_signature=signature
+    )
+    for length in (1, 2, 5):
+        value, gradient = compiled(tf.constant(X[:length]))
+        assert_close(value, loss(X[:length]))
+        assert_close(gradient, reference_gradient(X[:length]))
+
+    @tf.function(input_signature=signature)
+    def unrolled(x):
+        return kernels.scan(lambda h, x: (h + x, ()), H, x, unroll=True)[0]
+
+    with pytest.raises(ValueError, match="unroll=True needs a number of steps"):
+        unrolled(tf.constant(X))
+
+
+def test_length_zero():
+    with pytest.raises(ValueError, match="length 0: there must be at least one step"):
+        kernels.scan(step, *arguments(0))

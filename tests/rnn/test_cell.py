@@ -1,0 +1,170 @@
+"""What all cells share: dropout, seeds, initializers and the like, wrong arguments."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from kerasseq.layers import (
+    GRU,
+    LSTM,
+    ElmanCell,
+    ElmanRNN,
+    GatedCell,
+    GatedRNN,
+    GRUCell,
+    LSTMCell,
+    PeepholeLSTM,
+)
+from tests.layer_checks import as_list, assert_close
+from tests.rnn import references
+
+CELLS = [ElmanCell, GatedCell, LSTMCell, GRUCell]
+LAYERS = [ElmanRNN, GatedRNN, LSTM, PeepholeLSTM, GRU]
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("cls", CELLS + LAYERS)
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"units": 0}, ValueError, "units must be at least 1, got 0"),
+        ({"units": 2.5}, TypeError, "units must be a whole number, got 2.5"),
+        ({"dropout": 1.5}, ValueError, "dropout must lie between 0 and 1, got 1.5"),
+        ({"dropout": 1}, ValueError, "dropout=1 would drop everything"),
+        ({"recurrent_dropout": -0.1}, ValueError, "recurrent_dropout must lie"),
+    ],
+)
+def test_wrong_arguments(cls, arguments, error, message):
+    with pytest.raises(error, match=message):
+        cls(**{"units": 3, **arguments})
+
+
+@pytest.mark.parametrize("cls", [LSTM, PeepholeLSTM, GRU])
+def test_there_is_no_cudnn_kernel(cls):
+    with pytest.raises(ValueError, match='use_cudnn=True cannot be met.*"auto"'):
+        cls(3, use_cudnn=True)
+    with pytest.raises(ValueError, match='use_cudnn="aut".*Did you mean "auto"'):
+        cls(3, use_cudnn="aut")
+    assert cls(3, use_cudnn=False).get_config()["use_cudnn"] is False
+
+
+@pytest.mark.parametrize("cls", LAYERS)
+def test_the_layer_shows_the_arguments_of_its_cell(cls):
+    layer = cls(3, dropout=0.25, kernel_initializer="ones", seed=5)
+    assert (layer.units, layer.dropout, layer.seed) == (3, 0.25, 5)
+    assert layer.kernel_initializer is layer.cell.kernel_initializer
+
+
+@pytest.mark.parametrize("cls", LAYERS)
+def test_initializers_regularizers_and_constraints_take_effect(cls):
+    layer = cls(
+        3,
+        kernel_initializer=keras.initializers.Constant(0.25),
+        recurrent_initializer=keras.initializers.Constant(0.5),
+        bias_initializer=keras.initializers.Constant(2.0),
+        kernel_regularizer=keras.regularizers.L1(1.0),
+        recurrent_regularizer=keras.regularizers.L2(0.5),
+        bias_regularizer=keras.regularizers.L1(0.01),
+        activity_regularizer=keras.regularizers.L1(7.0),
+        kernel_constraint=keras.constraints.NonNeg(),
+        recurrent_constraint=keras.constraints.MaxNorm(0.1),
+        bias_constraint=keras.constraints.UnitNorm(axis=-1),
+    )
+    layer.build((None, 4, 5))
+    gates, cell = layer.cell.gates, layer.cell
+    assert_close(cell.kernel, np.full((5, gates * 3), 0.25))
+    assert_close(cell.recurrent_kernel, np.full((3, gates * 3), 0.5))
+    bias = np.full(cell.bias.shape, 2.0)
+    if isinstance(layer, LSTM):
+        bias[3:6] = 1  # the forget gate's
+    assert_close(cell.bias, bias)
+
+    kernel = 0.25 * 5 * gates * 3
+    recurrent = 0.5 * 0.25 * 3 * gates * 3
+    outputs = ops.convert_to_numpy(layer(np.ones((2, 1, 5), "float32")))
+    activity = 7 * np.abs(outputs).sum() / 2  # per row of the batch
+    expected = [activity, kernel, recurrent, 0.01 * bias.sum()]
+    losses = sorted(float(ops.convert_to_numpy(x)) for x in layer.losses)
+    assert_close(losses, sorted(expected), atol=1e-4)
+
+    assert_close(cell.kernel.constraint(ops.convert_to_tensor(-cell.kernel)), 0.0)
+    norm = ops.norm(cell.recurrent_kernel.constraint(cell.recurrent_kernel), axis=0)
+    assert_close(norm, np.full(gates * 3, 0.1), atol=1e-4)
+    norm = ops.norm(cell.bias.constraint(cell.bias), axis=-1)
+    assert_close(norm, np.ones(norm.shape), atol=1e-4)
+
+
+@pytest.mark.parametrize("cls", LAYERS)
+def test_without_bias(cls):
+    layer = cls(3, use_bias=False)
+    layer.build((None, 4, 5))
+    assert "bias" not in {w.name for w in layer.weights}
+    zero = np.zeros((2, 1, 5), "float32")
+    assert_close(layer(zero), np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("cls", CELLS)
+def test_each_gate_has_a_dropout_of_its_own(cls):
+    """As in Keras, with `recurrent_dropout`; with `dropout` alone they share one."""
+    cell = cls(3, dropout=0.5, recurrent_dropout=0.5, seed=1)
+    cell.build((None, 5))
+    cell.kernel.assign(np.ones(cell.kernel.shape))
+    x = ops.ones((97, 5))
+    blocks = np.split(
+        ops.convert_to_numpy(cell.project(x, training=True)), cell.gates, 1
+    )
+    bias = np.split(np.atleast_2d(ops.convert_to_numpy(cell.bias))[0], cell.gates)
+    blocks = [b - c for b, c in zip(blocks, bias, strict=True)]
+    for block in blocks:
+        assert_close(block, np.repeat(block[:, :1], 3, axis=1))
+        assert set(np.round(np.unique(block), 4)) <= {0, 2, 4, 6, 8, 10}
+        assert abs(block.mean() - 5) < 1
+    for one, other in zip(blocks, blocks[1:], strict=False):
+        assert np.any(one != other)
+
+    shared = cls(3, dropout=0.5, seed=1)
+    shared.build((None, 5))
+    shared.kernel.assign(np.ones(shared.kernel.shape))
+    first, *rest = np.split(
+        ops.convert_to_numpy(shared.project(x, training=True)), shared.gates, 1
+    )
+    for block, b in zip(rest, bias[1:], strict=True):
+        assert_close(block - b, first - bias[0])
+
+
+@pytest.mark.parametrize("cls", CELLS)
+def test_the_two_halves_are_the_call(cls):
+    cell = cls(3)
+    cell.build((None, 5))
+    references.random_weights(cell)
+    x = ops.convert_to_tensor(RNG.normal(size=(2, 5)), "float32")
+    states = [x[:, n : n + 3] for n, _ in enumerate(cell.state_names)]
+    output, new_states = cell(x, states)
+    halves, half_states = cell.step(cell.project(x), states)
+    assert_close(halves, output)
+    for actual, expected in zip(half_states, new_states, strict=True):
+        assert_close(actual, expected)
+    many = ops.convert_to_tensor(RNG.normal(size=(7, 2, 5)), "float32")
+    assert_close(cell.project(many)[4], cell.project(many[4]))
+
+
+@pytest.mark.parametrize("cells", [[ElmanCell], [GatedCell], [LSTMCell, GRUCell]])
+def test_dropout_in_the_layers_of_keras_under_fit(cells):
+    """On JAX the masks must be drawn before the loop, and they are."""
+    cells = [cls(3, dropout=0.5, recurrent_dropout=0.5, seed=1) for cls in cells]
+    cell = keras.layers.StackedRNNCells(cells) if len(cells) > 1 else cells[0]
+    model = keras.Sequential([keras.Input((4, 5)), keras.layers.RNN(cell)])
+    model.compile("sgd", "mse")
+    x = RNG.normal(size=(2, 4, 5)).astype("float32")
+    first, second = (model.train_on_batch(x, np.ones((2, 3))) for _ in range(2))
+    assert np.isfinite([first, second]).all() and first != second
+
+
+@pytest.mark.parametrize("cls", CELLS)
+def test_states_at_the_start(cls):
+    cell = cls(3)
+    states = cell.get_initial_state(batch_size=2)
+    assert len(states) == len(as_list(cell.state_size))
+    for state in states:
+        assert_close(state, np.zeros((2, 3)))

@@ -1,0 +1,184 @@
+"""`RNN` around any cell; our layers inside Keras' layers; stateful; `advance`."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from kerasseq import layers
+from tests.layer_checks import as_list, assert_close
+from tests.rnn import references
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(3, 4, 5)).astype("float32")
+MASK = np.array([[1, 1, 1, 1], [0, 0, 1, 1], [1, 1, 1, 0]], bool)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Plain(keras.layers.Layer):
+    """A cell as people write them: no `training`, a bare state, its own output."""
+
+    state_size, output_size = 3, 2
+
+    def build(self, input_shape):
+        self.w = self.add_weight(shape=(input_shape[-1], 3), name="w")
+
+    def call(self, inputs, states):
+        h = ops.tanh(ops.matmul(inputs, self.w) + 0.5 * states[0])
+        return h[:, :2], h
+
+
+FOREIGN = {
+    "simple": lambda: keras.layers.SimpleRNNCell(3),
+    "lstm": lambda: keras.layers.LSTMCell(3),
+    "gru": lambda: keras.layers.GRUCell(3),
+    "stacked": lambda: keras.layers.StackedRNNCells(
+        [keras.layers.LSTMCell(2), keras.layers.GRUCell(3)]
+    ),
+    "mixed": lambda: keras.layers.StackedRNNCells(
+        [layers.LSTMCell(2, peephole="full"), layers.GatedCell(3)]
+    ),
+    "plain": Plain,
+}
+
+
+def pair(cell, theirs=keras.layers.RNN, **options):
+    """Ours and Keras', with a cell of the same weights each."""
+    both = [cls(cell(), **options) for cls in (layers.RNN, theirs)]
+    for layer in both:
+        layer.build(X.shape)
+    both[0].set_weights(references.random_weights(both[1]))
+    return both
+
+
+@pytest.mark.parametrize("cell", FOREIGN)
+def test_foreign_cells_run_as_in_keras(cell):
+    options = {"return_sequences": True, "return_state": True}
+    ours, theirs = pair(FOREIGN[cell], **options)
+    mask = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [1, 1, 0, 0]], bool)
+    found, expected = ours(X, mask=mask), theirs(X, mask=ops.convert_to_tensor(mask))
+    assert keras.tree.flatten(found)[0].shape[-1] == theirs(X)[0].shape[-1]
+    keras.tree.map_structure(assert_close, found, expected)
+    shapes = keras.tree.flatten(ours.compute_output_shape(X.shape))
+    assert shapes == keras.tree.flatten(theirs.compute_output_shape(X.shape))
+
+
+@pytest.mark.parametrize("name", ["ElmanRNN", "GatedRNN", "LSTM", "GRU"])
+def test_keras_rnn_around_our_cell_is_our_layer(name):
+    ours = getattr(layers, name)(3, return_sequences=True, return_state=True)
+    ours.build(X.shape)
+    references.random_weights(ours)
+    theirs = keras.layers.RNN(ours.cell, return_sequences=True, return_state=True)
+    for actual, expected in zip(ours(X), theirs(X), strict=True):
+        assert_close(actual, expected)
+
+
+def test_config_of_rnn_keeps_the_cell():
+    layer = layers.RNN(layers.LSTMCell(3, peephole="full"), go_backwards=True)
+    again = layers.RNN.from_config(layer.get_config())
+    assert isinstance(again.cell, layers.LSTMCell)
+    assert again.cell.peephole == "full" and again.go_backwards
+
+
+@pytest.mark.parametrize("merge_mode", ["concat", "sum", "mul", "ave", None])
+@pytest.mark.parametrize("return_sequences", [False, True])
+def test_bidirectional_with_masks_on_either_side(merge_mode, return_sequences):
+    layer = layers.GRU(3, return_sequences=return_sequences, unroll=True)
+    both = keras.layers.Bidirectional(layer, merge_mode=merge_mode)
+    both.build(X.shape)
+    weights = references.random_weights(both)
+    start = [np.zeros((3, 3))]
+    found = []
+    for part, backwards in ((weights[:3], False), (weights[3:], True)):
+        last, outputs, _ = references.run(
+            references.gru(), part, X, start, MASK, backwards, zero=True
+        )
+        outputs = outputs[:, ::-1] if backwards else outputs
+        found.append(outputs if return_sequences else last)
+    a, b = found
+    expected = {
+        "concat": np.concatenate([a, b], axis=-1),
+        "sum": a + b,
+        "mul": a * b,
+        "ave": (a + b) / 2,
+        None: [a, b],
+    }[merge_mode]
+    actual = both(X, mask=MASK)
+    for one, other in zip(
+        as_list(actual), expected if merge_mode is None else [expected], strict=True
+    ):
+        assert_close(one, other)
+    shape = both.compute_output_shape(X.shape)
+    assert (shape[0] if merge_mode is None else shape) == as_list(actual)[0].shape
+
+
+def test_bidirectional_with_states_and_peepholes():
+    both = keras.layers.Bidirectional(
+        layers.PeepholeLSTM(3, return_state=True, return_sequences=True)
+    )
+    both.build(X.shape)
+    weights = references.random_weights(both)
+    start = [RNG.normal(size=(3, 3)).astype("float32") for _ in range(4)]
+    step = references.lstm("diagonal")
+    output, *states = both(X, initial_state=start, mask=MASK)
+    _, a, forward = references.run(step, weights[:4], X, start[:2], MASK, zero=True)
+    _, b, backward = references.run(
+        step, weights[4:], X, start[2:], MASK, backwards=True, zero=True
+    )
+    assert_close(output, np.concatenate([a, b[:, ::-1]], axis=-1))
+    for actual, expected in zip(states, forward + backward, strict=True):
+        assert_close(actual, expected)
+
+
+def test_masks_pass_through_a_stack():
+    ids = np.array([[3, 1, 2, 4], [0, 0, 2, 1], [4, 4, 0, 0]])
+    model = keras.Sequential(
+        [
+            keras.layers.Embedding(5, 2, mask_zero=True),
+            layers.LSTM(3, return_sequences=True),
+            keras.layers.Bidirectional(layers.ElmanRNN(2, return_sequences=True)),
+            layers.RNN(keras.layers.GRUCell(3), return_sequences=True),
+            layers.GatedRNN(3),
+        ]
+    )
+    outputs = ops.convert_to_numpy(model(ids))
+    for row, real in ((1, [2, 1]), (2, [4, 4])):
+        assert_close(outputs[row], model(np.array([real]))[0])
+
+
+@pytest.mark.parametrize("go_backwards", [False, True])
+def test_advance_in_two_halves_is_once(go_backwards):
+    layer = layers.LSTM(3, go_backwards=go_backwards, return_sequences=True)
+    x = X[:, ::-1] if go_backwards else X  # a backwards layer reads the end first
+    whole, states = layer.advance(X)  # builds it
+    assert_close(whole, layer(X))
+    half = (
+        [x[:, :2][:, ::-1], x[:, 2:][:, ::-1]] if go_backwards else [x[:, :2], x[:, 2:]]
+    )
+    first, between = layer.advance(half[0])
+    second, end = layer.advance(half[1], between)
+    assert_close(ops.concatenate([first, second], axis=1), whole)
+    for actual, expected in zip(end, states, strict=True):
+        assert_close(actual, expected)
+
+
+def test_stateful_goes_on_until_reset():
+    layer = layers.LSTM(3, stateful=True, return_state=True)
+    plain = layers.LSTM(3, return_state=True)
+    for each in (layer, plain):
+        each.build(X.shape)
+    plain.set_weights(references.random_weights(layer))
+    first = layer(X)
+    assert_close(first[0], plain(X)[0])
+    assert_close(layer(X)[0], plain(X, initial_state=first[1:])[0])
+    layer.reset_state()
+    assert_close(layer(X)[0], first[0])
+    with pytest.raises(ValueError, match="batch size"):
+        layer(X[:2])
+    with pytest.raises(ValueError, match="batch size must be static"):
+        layers.LSTM(3, stateful=True).build((None, 4, 5))
+
+
+def test_wrong_rank():
+    with pytest.raises(ValueError, match="expected ndim=3, found ndim=2"):
+        layers.GRU(3)(X[0])
