@@ -46,6 +46,16 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         self.state_size = self.units if states == 1 else [self.units] * states
         self.output_size = self.units
 
+    @property
+    def phi(self):
+        """The activation of the state and of candidates, as the equations call it."""
+        return kernels.precise(self.activation)
+
+    @property
+    def sigma(self):
+        """The activation of the gates."""
+        return kernels.precise(self.recurrent_activation)
+
     def build(self, input_shape):
         units = self.units
         self.kernel = self.add_weight(

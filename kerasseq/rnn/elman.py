@@ -4,7 +4,6 @@ Elman 1990; course slides C use ReLU. `keras.layers.SimpleRNN` is the same with 
 """
 
 from kerasseq.core.serialization import register
-from kerasseq.kernels import precise
 from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.tracing import record
@@ -70,7 +69,7 @@ class ElmanCell(RecurrentCell):
 
     def step(self, projected, states, training=False):
         (h,) = states
-        h = precise(self.activation)(projected + self.recurrent_product(h, training))
+        h = self.phi(projected + self.recurrent_product(h, training))
         h = record(self, "hidden_state", h)
         return h, [h]
 

@@ -6,7 +6,6 @@ Course slides C, on the way from the Elman network to GRU and LSTM.
 from keras import ops
 
 from kerasseq.core.serialization import register
-from kerasseq.kernels import precise
 from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.tracing import record
@@ -82,7 +81,7 @@ class GatedCell(RecurrentCell):
 
     def step(self, projected, states, training=False):
         (h,) = states
-        sigma, phi = precise(self.recurrent_activation), precise(self.activation)
+        sigma, phi = self.sigma, self.phi
         both = projected + self.recurrent_product(h, training)
         z, h_bar = ops.split(both, 2, axis=-1)  # each (B, H)
         z = record(self, "forget_gate", sigma(z))

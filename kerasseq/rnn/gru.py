@@ -9,7 +9,6 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.kernels import precise
 from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.tracing import record
@@ -102,7 +101,7 @@ class GRUCell(RecurrentCell):
 
     def step(self, projected, states, training=False):
         (h,) = states
-        sigma, phi = precise(self.recurrent_activation), precise(self.activation)
+        sigma, phi = self.sigma, self.phi
         x_z, x_r, x_h = ops.split(projected, 3, axis=-1)  # each (B, H)
 
         if self.reset_after:

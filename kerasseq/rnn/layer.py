@@ -95,7 +95,18 @@ class RNN(keras.layers.RNN):
             self.build(sequences.shape)
         if states is None:
             states = self.get_initial_state(ops.shape(sequences)[0])
-        _, outputs, states = run_through_time(self, sequences, states)
+        return _Advance(self)(sequences, states)
+
+
+class _Advance(keras.layers.Layer):
+    """`RNN.advance` as the call of a layer, which casts weights to the compute type."""
+
+    def __init__(self, rnn):
+        super().__init__(dtype=rnn.dtype_policy, name="advance")
+        self.rnn = rnn
+
+    def call(self, sequences, states):
+        _, outputs, states = run_through_time(self.rnn, sequences, states)
         return outputs, states
 
 

@@ -8,7 +8,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.kernels import matmul, precise
+from kerasseq.kernels import matmul
 from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.tracing import record
@@ -131,7 +131,7 @@ class LSTMCell(RecurrentCell):
 
     def step(self, projected, states, training=False):
         h, c = states
-        sigma, phi = precise(self.recurrent_activation), precise(self.activation)
+        sigma, phi = self.sigma, self.phi
         sums = projected + self.recurrent_product(h, training)
         if self.peephole == "full":
             sums = sums + self.all_peepholes(c)
