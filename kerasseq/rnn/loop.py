@@ -5,6 +5,8 @@ depends on the state is left to the loop. A foreign cell runs step by step. The 
 for masks stand here once: a masked step leaves the state as it was.
 """
 
+import inspect
+
 from keras import ops, tree
 
 from kerasseq import kernels, tracing
@@ -119,7 +121,7 @@ def named_states(cell, states):
 
 def call_foreign(cell, x, states, training):
     """Call any Keras cell: some take no `training`, some give a bare state."""
-    takes_training = getattr(cell, "_call_has_training_arg", False)
+    takes_training = "training" in inspect.signature(cell.call).parameters
     options = {"training": training} if takes_training else {}
     output, states = cell(x, states, **options)
     return output, list(states) if tree.is_nested(states) else [states]
