@@ -15,7 +15,7 @@ from kerasseq.language.corpus import as_ids, scoring_rows
 from kerasseq.rnn.arguments import own
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
-from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.base import TaskModel, embedding_width
 from kerasseq.training import BitsPerCharacter, TextBatches
 
 
@@ -73,9 +73,8 @@ class LanguageModel(TaskModel):
         size = tokenizer.vocabulary_size if tokenizer else vocabulary_size
         checks.whole_number("vocabulary_size", size)
         inputs = keras.Input((None,), dtype="int32", name="ids")
-        embedding = keras.layers.Embedding(
-            size, embedding_dim or units, name="embedding"
-        )
+        width = embedding_width(embedding_dim, units)
+        embedding = keras.layers.Embedding(size, width, name="embedding")
         x = embedding(inputs)
         layers = build_layers(
             architecture, units=units, num_layers=num_layers, dropout=dropout
@@ -92,7 +91,9 @@ class LanguageModel(TaskModel):
         self.tokenizer = tokenizer
         self.vocabulary_size = size
         self._sequence_layers = layers
-        if not all(isinstance(layer, RNN) for layer in layers):
+        if not all(
+            isinstance(layer, RNN) and not layer.go_backwards for layer in layers
+        ):
             self._check_causal()
 
     def _check_causal(self):

@@ -1,5 +1,7 @@
 """From the name of an architecture to its layers: a race is a loop over names."""
 
+import random
+
 import keras
 from keras import ops, tree
 
@@ -68,6 +70,9 @@ def build_layers(
         layer = cls(
             units,
             dropout=dropout,
+            # As Keras draws it where there is none. But without one, dropout on PyTorch
+            # would use a state that no checkpoint of ours holds.
+            seed=random.randint(1, 10**9) if dropout else None,
             return_sequences=return_sequences or n < count,
             name=name,
             **options,

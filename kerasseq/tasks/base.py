@@ -40,6 +40,18 @@ def sequence_input(vocabulary_size, features, embedding_dim, mask_value=None):
     return inputs, keras.layers.Masking(mask_value, name="masking")(inputs)
 
 
+def embedding_width(embedding_dim, units) -> int:
+    """Width of the vector of an id: that of the layers if nothing else is said.
+
+    Examples:
+        >>> embedding_width(None, units=3), embedding_width(5, units=3)
+        (3, 5)
+    """
+    if embedding_dim is None:
+        return checks.whole_number("units", units)
+    return checks.whole_number("embedding_dim", embedding_dim)
+
+
 class TaskModel(keras.Model):
     """A functional model that is saved as the arguments it was made from.
 

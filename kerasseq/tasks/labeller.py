@@ -6,7 +6,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.padding import pad_rows
 from kerasseq.tasks.architectures import LastStep, build_layers, first_output
-from kerasseq.tasks.base import TaskModel, sequence_input
+from kerasseq.tasks.base import TaskModel, embedding_width, sequence_input
 
 
 class SequenceLabeller(TaskModel):
@@ -23,7 +23,7 @@ class SequenceLabeller(TaskModel):
         inputs, x = sequence_input(
             arguments["vocabulary_size"],
             arguments["features"],
-            arguments["embedding_dim"] or arguments["units"],
+            embedding_width(arguments["embedding_dim"], arguments["units"]),
             arguments["mask_value"],
         )
         shared = ("units", "num_layers", "bidirectional", "dropout")

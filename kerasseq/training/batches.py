@@ -101,11 +101,10 @@ class TextBatches(_Batches):
                 f"longer text, or a sequence_length of "
                 f"at most {max(len(self.ids) - 1, 1)}"
             )
-        spare = len(self.ids) - 1 - sequence_length
         # Room for any offset below the block length, so that each pass has equal steps.
-        self._offsets = min(sequence_length, spare + 1)
-        blocks = (len(self.ids) - self._offsets) // sequence_length
-        super().__init__(max(blocks, 1), batch_size, seed)
+        blocks = max((len(self.ids) - sequence_length) // sequence_length, 1)
+        self._offsets = len(self.ids) - blocks * sequence_length  # up to the very end
+        super().__init__(blocks, batch_size, seed)
 
     def order(self, rng):
         offset = rng.integers(self._offsets)

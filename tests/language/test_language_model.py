@@ -1,0 +1,371 @@
+"""The language model: what it reads, writes, counts, and refuses."""
+
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+import kerasseq
+from kerasseq.decoding import sample
+from kerasseq.language.corpus import scoring_rows
+from kerasseq.layers import GRU, LSTM, StackedRNN
+from kerasseq.models import LanguageModel
+from kerasseq.tasks.architectures import ARCHITECTURES
+from kerasseq.text import CharacterTokenizer, NGramModel
+
+V, H = 11, 5
+TEXT = "the cat sat on the mat, and the rat sat on the hat.\n"
+rng = np.random.default_rng(0)
+tokenizer = CharacterTokenizer().fit(TEXT)
+ids = rng.integers(0, V, 7).astype("int32")
+
+
+def array(value):
+    return keras.ops.convert_to_numpy(value)
+
+
+def small(architecture="gru", **options):
+    return LanguageModel(architecture, vocabulary_size=V, units=H, **options)
+
+
+def eager(model):
+    """Compiled for short fits that need no speed, with a rate that changes weights."""
+    model.compile(
+        keras.optimizers.SGD(0.1), run_eagerly=keras.backend.backend() != "jax"
+    )
+    return model
+
+
+@pytest.fixture(scope="module")
+def trained():
+    keras.utils.set_random_seed(0)
+    model = LanguageModel("peephole_lstm", tokenizer, units=24)
+    history = model.fit(
+        TEXT * 30,
+        validation_data=TEXT * 4,
+        sequence_length=26,
+        batch_size=8,
+        epochs=20,
+        verbose=0,
+    )
+    return model, history.history
+
+
+def test_it_learns_a_text_better_than_bigrams(trained):
+    model, history = trained
+    bigrams = NGramModel(2).fit(tokenizer.encode(TEXT * 30), tokenizer.vocabulary_size)
+    assert model.bits_per_token(TEXT * 4) < bigrams.bits_per_token(
+        tokenizer.encode(TEXT * 4)
+    )
+    assert history["val_bits"][-1] < history["val_bits"][0]
+    assert history["bits"][-1] == pytest.approx(
+        history["loss"][-1] / np.log(2), rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_name_carries_its_state(name):
+    model = small(name, num_layers=2)
+    written = model.generate(ids[:3], 5, temperature=0)
+    assert written[:3].tolist() == ids[:3].tolist()
+    for end in range(3, 8):  # cached = read again from the start
+        logits = array(model(written[None, :end]))[0, -1]
+        assert logits.max() - logits[written[end]] < 1e-5
+
+
+LAYERS = {
+    "ours": lambda: LSTM(H, return_sequences=True, return_state=True),
+    "of Keras": lambda: keras.layers.GRU(H, return_sequences=True),
+    "stacked": lambda: StackedRNN([kerasseq.layers.GRUCell(H)], return_sequences=True),
+    "convolution": lambda: keras.layers.Conv1D(H, 3, padding="causal"),
+}
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_any_layer_that_sees_no_future(kind, tmp_path):
+    model = small(LAYERS[kind]())
+    model.compile(jit_compile=False, run_eagerly=True)
+    written = model.generate(ids, 2, temperature=0)
+    for end in range(len(ids), len(written)):
+        logits = array(model(written[None, :end]))[0, -1]
+        assert logits.max() - logits[written[end]] < 1e-5
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(array(loaded(ids[None])), array(model(ids[None])))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras.layers.Bidirectional(GRU(H, return_sequences=True)),
+        keras.layers.Bidirectional(keras.layers.LSTM(H, return_sequences=True)),
+        keras.layers.Conv1D(H, 3, padding="same"),
+        StackedRNN(
+            [kerasseq.layers.GRUCell(H)], bidirectional=True, return_sequences=True
+        ),
+        GRU(H, return_sequences=True, go_backwards=True),
+    ],
+)
+def test_a_layer_that_sees_the_future_is_refused(layer):
+    with pytest.raises(ValueError, match="sees the future"):
+        small(layer)
+
+
+def test_no_layer_by_name_sees_the_future():
+    other = ids.copy()
+    other[-1] = (other[-1] + 1) % V
+    for name in ARCHITECTURES:
+        model = small(name)
+        before, after = array(model(np.stack([ids, other])))
+        np.testing.assert_allclose(before[:-1], after[:-1], atol=1e-8)
+        assert np.abs(before[-1] - after[-1]).max() > 1e-6
+
+
+def test_the_cost_of_a_token_does_not_grow(monkeypatch):
+    model, lengths = small(), []
+    advance = GRU.advance
+
+    def counted(self, sequences, states=None):
+        lengths.append(sequences.shape[1])
+        return advance(self, sequences, states)
+
+    monkeypatch.setattr(GRU, "advance", counted)
+    model.generate(ids, 9)
+    assert lengths == [len(ids)] + [1] * 8
+
+
+def test_a_seed_repeats_the_text(trained):
+    model, _ = trained
+    first = model.generate("the ", 40, seed=3, temperature=1.5)
+    assert model.generate("the ", 40, seed=3, temperature=1.5) == first
+    assert model.generate("the ", 40, seed=4, temperature=1.5) != first
+    assert first.startswith("the ")
+    assert len(first) == 44
+
+
+def test_greedy_in_three_ways(trained):
+    model, _ = trained
+    best = model.generate("the c", 20, temperature=0)
+    assert model.generate("the c", 20, top_k=1, seed=1) == best
+    assert model.generate("the c", 20, top_p=1e-9, seed=2) == best
+    assert model.generate("the c", 20, temperature=1e-6, seed=3) == best
+    # Where the model cannot know, the rest is drawn from the most probable tokens only.
+    logits = array(model(tokenizer.encode("the ")[None]))[:, -1]
+    likely = set(np.argsort(-logits[0])[:3])
+    drawn = {
+        model.generate("the ", 1, top_k=3, temperature=9, seed=s) for s in range(60)
+    }
+    assert {int(tokenizer.encode(text[-1])[0]) for text in drawn} == likely
+
+
+def test_prompts(trained):
+    model, _ = trained
+    assert model.generate("thé", 3, seed=0).startswith("th\ufffd")
+    strict = LanguageModel("gru", CharacterTokenizer(unknown=None).fit("abc"), units=3)
+    with pytest.raises(ValueError, match="'z' at position 1 was not in"):
+        strict.generate("az", 3)
+    with pytest.raises(ValueError, match="the text is empty"):
+        model.generate("", 3)
+    with pytest.raises(ValueError, match="no tokenizer to read text with"):
+        small().generate("ab", 3)
+    with pytest.raises(ValueError, match="at least one token"):
+        small().generate(np.array([], "int32"), 3)
+    with pytest.raises(ValueError, match="holds 11 at position 1, outside the vocab"):
+        small().generate([3, V], 3)
+    for options, message in [
+        ({"length": 0}, "length must be at least 1"),
+        ({"temperature": -1}, "temperature must be 0 or more"),
+        ({"top_k": 0}, "top_k must be at least 1"),
+        ({"top_p": 0}, "top_p must be above 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.generate("the", **{"length": 3, **options})
+
+
+def test_a_text_in_any_form_trains_the_same(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text(TEXT, encoding="utf-8")
+    encoded = tokenizer.encode(TEXT)
+    start = eager(LanguageModel("elman", tokenizer, units=3)).get_weights()
+    found = []
+    with file.open(encoding="utf-8") as opened:
+        for source in (TEXT, pathlib.Path(file), opened, encoded, encoded.tolist()):
+            model = eager(LanguageModel("elman", tokenizer, units=3))
+            model.set_weights(start)
+            model.fit(source, sequence_length=8, batch_size=3, verbose=0)
+            found.append(model.get_weights())
+    assert np.abs(found[0][0] - start[0]).max() > 1e-6
+    for weights in found[1:]:
+        for one, other in zip(found[0], weights, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert model.bits_per_token(file) == model.bits_per_token(TEXT)
+
+
+def test_rows_with_targets_go_to_keras_as_they_are():
+    model = eager(small())
+    rows = rng.integers(0, V, (4, 7))
+    history = model.fit(
+        rows[:, :-1],
+        rows[:, 1:],
+        validation_data=(rows[:, :-1], rows[:, 1:]),
+        verbose=0,
+    )
+    assert set(history.history) == {"loss", "bits", "val_loss", "val_bits"}
+
+
+def test_the_validation_text_is_read_once_through():
+    model = eager(small())
+    text = rng.integers(0, V, 60)
+    history = model.fit(
+        text, validation_data=text[:23], sequence_length=7, batch_size=2, verbose=0
+    )
+    x = np.stack([text[0:7], text[7:14], text[14:21]])
+    y = np.stack([text[1:8], text[8:15], text[15:22]])
+    assert history.history["val_loss"][0] == pytest.approx(
+        model.evaluate(x, y, verbose=0)[0], rel=1e-4
+    )
+
+
+def test_epochs_and_steps_go_on_where_they_were():
+    text = rng.integers(0, V, 200)
+    whole, parts = eager(small("elman")), eager(small("elman"))
+    parts.set_weights(whole.get_weights())
+    options = {
+        "sequence_length": 7,
+        "batch_size": 3,
+        "steps_per_epoch": 4,
+        "verbose": 0,
+    }
+    whole.fit(text, epochs=3, **options)
+    parts.fit(text, epochs=1, **options)
+    parts.fit(text, epochs=3, initial_epoch=1, **options)
+    for one, other in zip(whole.get_weights(), parts.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_wrong_texts(tmp_path, monkeypatch):
+    model = LanguageModel("gru", tokenizer, units=3)
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("book.txt").write_text(TEXT)
+    with pytest.raises(
+        ValueError, match=r'is the name of a file.*pathlib\.Path\("book'
+    ):
+        model.fit("book.txt")
+    with pytest.raises(FileNotFoundError, match=r"nothing\.txt"):
+        model.fit(pathlib.Path("nothing.txt"))
+    with pytest.raises(ValueError, match="the text is empty"):
+        model.fit("")
+    with pytest.raises(ValueError, match="too few for one block of sequence_length=64"):
+        model.fit("too short")
+    with pytest.raises(TypeError, match="must be whole numbers, got dtype float64"):
+        model.fit(np.ones(100))
+    with pytest.raises(ValueError, match="holds -1 at position 0, outside the vocab"):
+        model.fit(np.arange(100) - 1)
+    with pytest.raises(ValueError, match="none that could be predicted"):
+        model.cross_entropy("t")
+
+
+def test_cross_entropy_is_the_mean_of_minus_log_p(trained):
+    model, _ = trained
+    encoded = tokenizer.encode(TEXT)
+    logits = array(model(encoded[None, :-1]))[0].astype("float64")
+    log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    expected = -log_p[np.arange(len(TEXT) - 1), encoded[1:]].mean()
+    found = model.cross_entropy(TEXT, sequence_length=80)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert model.bits_per_token(TEXT, sequence_length=80) == found / np.log(2)
+    # In many rows, each but the first after a quarter of what stands before it.
+    assert model.cross_entropy(TEXT, sequence_length=20) == pytest.approx(
+        found, rel=0.5
+    )
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 8, 9, 40, 41])
+@pytest.mark.parametrize("length", [1, 2, 7, 8])
+def test_each_token_but_the_first_is_scored_once(size, length):
+    text = rng.integers(0, V, size)
+    scored = []
+    for x, y, counted in scoring_rows(text, length, batch_size=2):
+        for row in range(2):
+            scored += y[row][counted[row]].tolist()
+            real = np.flatnonzero(counted[row])
+            if len(real):  # what stands before is what the text has there
+                known = slice(1, real[-1] + 1)
+                np.testing.assert_array_equal(x[row][known], y[row][: real[-1]])
+    assert scored == text[1:].tolist()
+    # As many as the n-gram model scores after a first token.
+    assert len(scored) == len(NGramModel(2).fit(text, V).log_probabilities(text)) - 1
+
+
+def test_a_loaded_model_writes_the_same(trained, tmp_path):
+    model, _ = trained
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    assert loaded.tokenizer == tokenizer
+    assert loaded.generate("the ", 20, seed=0) == model.generate("the ", 20, seed=0)
+    pairs = zip(loaded.optimizer.variables, model.optimizer.variables, strict=True)
+    for restored, original in pairs:
+        np.testing.assert_array_equal(array(restored), array(original))
+    assert float(loaded.optimizer.learning_rate) == pytest.approx(3e-3)
+    assert [m.name for m in loaded.metrics] == [m.name for m in model.metrics]
+
+
+def test_what_is_inside_can_be_traced_and_sliced(trained):
+    model, _ = trained
+    encoded = tokenizer.encode(TEXT)[None]
+    with kerasseq.tracing.trace(model) as inside:
+        model(encoded)
+    vectors = keras.Model(model.input, model.get_layer("peephole_lstm").output)
+    h = array(vectors(encoded))
+    np.testing.assert_allclose(inside["peephole_lstm/hidden_state"], h, atol=1e-6)
+    flow = kerasseq.tracing.gradient_flow(model, encoded[:, :-1], encoded[:, 1:])
+    assert flow["peephole_lstm/cell_state"].shape == (len(TEXT) - 1,)
+
+
+def test_mixed_precision():
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = eager(small("peephole_lstm"))
+        model.fit(
+            rng.integers(0, V, 60), sequence_length=7, steps_per_epoch=1, verbose=0
+        )
+        written = model.generate(ids, 2, temperature=0)
+    finally:
+        keras.config.set_dtype_policy(before)
+    logits = array(model(written[None, :-1]))[0, -1]
+    assert logits.max() - logits[written[-1]] < 0.01
+    assert np.isfinite(model.cross_entropy(ids))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, ValueError, "give a fitted tokenizer for text, or vocabulary_size"),
+        ({"tokenizer": tokenizer, "vocabulary_size": 3}, ValueError, "give a fitted"),
+        ({"vocabulary_size": 0}, ValueError, "vocabulary_size must be at least 1"),
+        ({"vocabulary_size": V, "units": 0}, ValueError, "units must be at least 1"),
+        (
+            {"vocabulary_size": V, "architecture": "gur"},
+            ValueError,
+            'Did you mean "gru"',
+        ),
+        (
+            {"vocabulary_size": V, "architecture": GRU(3)},
+            ValueError,
+            "build it with return_sequences",
+        ),
+    ],
+)
+def test_messages(arguments, error, message):
+    with pytest.raises(error, match=message):
+        LanguageModel(**{"architecture": "gru", **arguments})
+
+
+def test_sampling_is_that_of_decoding():
+    model = small()
+    logits = array(model(ids[None]))[:, -1]
+    expected = sample(logits, np.random.default_rng(5), temperature=0.7, top_p=0.9)
+    written = model.generate(ids, 1, temperature=0.7, top_p=0.9, seed=5)
+    assert written[-1] == expected[0]
