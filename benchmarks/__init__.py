@@ -1,0 +1,1 @@
+"""The numbers that kerasseq claims, each as a command: `python -m benchmarks`."""

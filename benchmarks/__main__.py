@@ -1,0 +1,51 @@
+"""Run a benchmark: `python -m benchmarks tracing --backend torch --json`.
+
+A benchmark is a module with `add_arguments(parser)`, `run(options)`, which returns a
+dictionary, and a docstring that says what it measures. A new one goes into BENCHMARKS.
+"""
+
+import argparse
+import importlib
+import json
+import os
+
+BENCHMARKS = ("tracing",)
+
+
+def main():
+    """Choose the backend, before Keras loads, and the benchmark."""
+    first = argparse.ArgumentParser(add_help=False)
+    first.add_argument("--backend", choices=["tensorflow", "jax", "torch"])
+    backend = first.parse_known_args()[0].backend
+    if backend:
+        os.environ["KERAS_BACKEND"] = backend
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(dest="benchmark", required=True)
+    modules = {}
+    for name in BENCHMARKS:
+        module = modules[name] = importlib.import_module(f"benchmarks.{name}")
+        command = commands.add_parser(
+            name,
+            help=module.__doc__.splitlines()[0],
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_argument("--backend", choices=["tensorflow", "jax", "torch"])
+        command.add_argument("--json", action="store_true", help="print JSON")
+        module.add_arguments(command)
+    options = parser.parse_args()
+    result = modules[options.benchmark].run(options)
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return
+    for name, value in result.items():
+        print(
+            f"{name:>24}  {value:.3f}"
+            if isinstance(value, float)
+            else f"{name:>24}  {value}"
+        )
+
+
+if __name__ == "__main__":
+    main()
