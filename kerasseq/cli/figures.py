@@ -8,6 +8,7 @@ import numpy as np
 from kerasseq import tracing
 from kerasseq.cli import runs
 
+WIDEST = 24  # rows that can be told from each other
 MISSING = 'matplotlib is not installed; pip install "kerasseq[viz]" brings it'
 
 
@@ -49,7 +50,11 @@ def gates(folder, model, x, tokens, layer=None):
     if not inside:
         return None
     layer = layer or last_layer(inside)
-    return save(plots.plot_gates(inside, layer, tokens), folder / "gates.png")
+    width = inside[f"{layer}/hidden_state"].shape[-1]
+    units = list(range(WIDEST)) if width > WIDEST else None
+    title = f"{layer}, the first {WIDEST} of {width} units" if units else None
+    figure = plots.plot_gates(inside, layer, tokens, units=units, title=title)
+    return save(figure, folder / "gates.png")
 
 
 def flow(folder, found, tokens):

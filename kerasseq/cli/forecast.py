@@ -6,6 +6,7 @@ import numpy as np
 from kerasseq import models, tracing, training
 from kerasseq.cli import figures, fitting, runs
 from kerasseq.cli.console import note
+from kerasseq.cli.quiet import set_seed
 from kerasseq.cli.train import sha256
 from kerasseq.datasets import series, windows
 
@@ -74,7 +75,7 @@ def read_series(settings):
 
 def build(settings, values):
     """The model, compiled, with mean and spread of the values it learns from."""
-    keras.utils.set_random_seed(settings.seed)
+    set_seed(settings.seed)
     model = models.Forecaster(
         settings.model, units=settings.units, num_layers=settings.layers
     )

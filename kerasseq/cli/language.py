@@ -8,6 +8,7 @@ import numpy as np
 from kerasseq import models, training
 from kerasseq.cli import figures, fitting, runs
 from kerasseq.cli.console import note
+from kerasseq.cli.quiet import set_seed
 from kerasseq.cli.train import sha256, steps_of
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
@@ -105,7 +106,7 @@ def split(text):
 
 def build(settings, tokenizer):
     """The model, compiled."""
-    keras.utils.set_random_seed(settings.seed)
+    set_seed(settings.seed)
     model = models.LanguageModel(
         settings.model,
         tokenizer,

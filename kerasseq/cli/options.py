@@ -16,9 +16,8 @@ def quickstart(parser):
     parser.add_argument(
         "--steps",
         type=names.whole(),
-        default=800,
         metavar="N",
-        help="training steps (default: 800)",
+        help="training steps (default: 800; on PyTorch 200)",
     )
     seed(parser, 0)
     backend(parser)

@@ -22,6 +22,14 @@ def load_keras():
             keras.ops.zeros(())
 
 
+def set_seed(seed):
+    """Seed all that is random. Keras loads TensorFlow for that, if it is there."""
+    import keras
+
+    with quiet():
+        keras.utils.set_random_seed(seed)
+
+
 @contextlib.contextmanager
 def quiet():
     """Hold back what is written to the file descriptor of stderr, and drop the talk."""

@@ -6,6 +6,7 @@ import numpy as np
 from kerasseq import models, training
 from kerasseq.cli import figures, fitting, runs
 from kerasseq.cli.console import note
+from kerasseq.cli.quiet import set_seed
 from kerasseq.cli.train import sha256
 from kerasseq.datasets import parentheses
 
@@ -106,7 +107,7 @@ def _one(job, name, seed, strings, tests):
 def build(settings, name, seed):
     """A model, compiled as in the course: Adam at one rate, nothing clipped."""
     keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
+    set_seed(seed)
     model = models.SequenceClassifier(
         name,
         2,
