@@ -1,7 +1,5 @@
 """Every public layer, by name: what `layer_checks` asks, and a life after saving."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -88,42 +86,37 @@ def test_layer(build):
         check_config_names_every_argument(layer.cell)
 
 
-def test_all_load_in_a_fresh_process_without_custom_objects(tmp_path):
+def test_in_a_fresh_process(tmp_path):
+    """All load there without custom objects, and on JAX compute in float64.
+
+    The other backends have float64 everywhere, and `test_layer` tries it.
+    """
     for n, layer in enumerate(build_all()):
         model = keras.Sequential([keras.Input((None, 5)), layer])
         model.save(tmp_path / f"{n}.keras")
         np.save(tmp_path / f"{n}.npy", model.predict(SEQUENCE, verbose=0))
-    np.save(tmp_path / "inputs.npy", SEQUENCE)
-    (tmp_path / "count.json").write_text(json.dumps(n + 1))
-    run_python(LOAD, tmp_path)
+    on_jax = keras.backend.backend() == "jax"
+    run_python(LOAD, tmp_path, n + 1, JAX_ENABLE_X64="1" if on_jax else None)
 
 
 LOAD = """
-import json, pathlib, sys
-import numpy as np
+import os, pathlib, sys
 import keras
+import numpy as np
 import kerasseq
 
 folder = pathlib.Path(sys.argv[1])
-inputs = np.load(folder / "inputs.npy")
-for n in range(json.loads((folder / "count.json").read_text())):
-    model = keras.saving.load_model(folder / f"{n}.keras")
-    outputs = keras.ops.convert_to_numpy(model(inputs))
-    np.testing.assert_allclose(outputs, np.load(folder / f"{n}.npy"), atol=1e-5)
+models = [
+    keras.saving.load_model(folder / f"{n}.keras") for n in range(int(sys.argv[2]))
+]
+
+from tests.layer_checks import assert_close, check_float64, float64_is_there
+from tests.test_layers_everywhere import SEQUENCE
+
+for n, model in enumerate(models):
+    outputs = np.load(folder / f"{n}.npy")
+    assert_close(model(SEQUENCE), outputs)
+    if "JAX_ENABLE_X64" in os.environ:
+        assert float64_is_there()
+        check_float64(model.layers[-1], SEQUENCE, outputs)
 """
-
-
-@pytest.mark.skipif(
-    keras.backend.backend() != "jax",
-    reason="only JAX needs another process: the others have float64, and test_layer "
-    "tries it",
-)
-def test_all_compute_in_float64_where_jax_has_it():
-    run_python(
-        "from tests.layer_checks import check_float64, float64_is_there\n"
-        "from tests.test_layers_everywhere import SEQUENCE, build_all\n"
-        "assert float64_is_there()\n"
-        "for layer in build_all():\n"
-        "    check_float64(layer, SEQUENCE, layer(SEQUENCE))\n",
-        JAX_ENABLE_X64="1",
-    )

@@ -36,7 +36,7 @@ def assert_same(actual, expected):
 
 
 @given(length=st.integers(1, 5), unroll=st.booleans())
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_is_its_definition(length, unroll):
     carry, inputs = arguments(length)
     expected = step_by_step(
