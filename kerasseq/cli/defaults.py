@@ -24,7 +24,7 @@ DEFAULTS = {
         "layers": 1,
         "batch_size": 64,
         "learning_rate": 1e-3,
-        "steps": 10_000,
+        "steps": 20_000,
         "checkpoint_every": 500,
         "examples": 100_000,
         "test_examples": 2000,

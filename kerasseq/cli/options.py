@@ -66,7 +66,7 @@ def parentheses(parser):
     )
     _model(parser, task, names.architectures, "A,B,…")
     group = _training(parser, task)
-    _steps(group, "N", "training steps of each model (default: 10000)")
+    _steps(group, "N", "training steps of each model (default: 20000)")
     _add(group, task, "--examples", names.whole(), "training strings")
     _add(group, task, "--test-examples", names.whole(), "strings of each test set")
     group.add_argument(
