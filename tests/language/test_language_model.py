@@ -152,13 +152,6 @@ def test_greedy_in_three_ways(trained):
     assert model.generate("the c", 20, top_k=1, seed=1) == best
     assert model.generate("the c", 20, top_p=1e-9, seed=2) == best
     assert model.generate("the c", 20, temperature=1e-6, seed=3) == best
-    # Where the model cannot know, the rest is drawn from the most probable tokens only.
-    logits = array(model(tokenizer.encode("the ")[None]))[:, -1]
-    likely = set(np.argsort(-logits[0])[:3])
-    drawn = {
-        model.generate("the ", 1, top_k=3, temperature=9, seed=s) for s in range(25)
-    }
-    assert {int(tokenizer.encode(text[-1])[0]) for text in drawn} == likely
 
 
 def test_prompts(trained):
@@ -185,23 +178,24 @@ def test_prompts(trained):
             model.generate("the", **{"length": 3, **options})
 
 
-def test_a_text_in_any_form_trains_the_same(tmp_path):
+def test_a_text_may_come_in_any_form(tmp_path):
     file = tmp_path / "text.txt"
     file.write_text(TEXT, encoding="utf-8")
     encoded = tokenizer.encode(TEXT)
-    start = eager(LanguageModel("elman", tokenizer, units=3)).get_weights()
-    found = []
+    model = eager(LanguageModel("elman", tokenizer, units=3))
     with file.open(encoding="utf-8") as opened:
         for source in (TEXT, pathlib.Path(file), opened, encoded, encoded.tolist()):
-            model = eager(LanguageModel("elman", tokenizer, units=3))
-            model.set_weights(start)
-            model.fit(source, sequence_length=8, batch_size=3, verbose=0)
-            found.append(model.get_weights())
-    assert np.abs(found[0][0] - start[0]).max() > 1e-6
-    for weights in found[1:]:
-        for one, other in zip(found[0], weights, strict=True):
-            np.testing.assert_array_equal(one, other)
+            np.testing.assert_array_equal(model.ids(source), encoded)
     assert model.bits_per_token(file) == model.bits_per_token(TEXT)
+    other = LanguageModel.from_config(model.get_config())
+    other.set_weights(model.get_weights())
+    options = {"sequence_length": 8, "batch_size": 3, "verbose": 0}
+    start = model.get_weights()
+    model.fit(file, **options)
+    eager(other).fit(encoded, **options)
+    assert np.abs(model.get_weights()[0] - start[0]).max() > 1e-6
+    for one, two in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_rows_with_targets_go_to_keras_as_they_are():
@@ -368,6 +362,8 @@ def test_messages(arguments, error, message):
 def test_sampling_is_that_of_decoding():
     model = small()
     logits = array(model(ids[None]))[:, -1]
-    expected = sample(logits, np.random.default_rng(5), temperature=0.7, top_p=0.9)
-    written = model.generate(ids, 1, temperature=0.7, top_p=0.9, seed=5)
+    expected = sample(
+        logits, np.random.default_rng(5), temperature=0.7, top_k=9, top_p=0.9
+    )
+    written = model.generate(ids, 1, temperature=0.7, top_k=9, top_p=0.9, seed=5)
     assert written[-1] == expected[0]

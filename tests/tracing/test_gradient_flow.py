@@ -224,6 +224,13 @@ def test_nothing_is_changed_by_looking():
         np.testing.assert_array_equal(first[key], second[key])
 
 
+def test_dropout_is_off():
+    drops = compiled(ElmanRNN(H, dropout=0.5, unroll=True, name="elman"))
+    keeps = compiled(ElmanRNN(H, unroll=True, name="elman"))
+    found, expected = (flow_of(model)["elman/hidden_state"] for model in (drops, keeps))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 def test_mixed_precision():
     found = flow_of(compiled(GRU(H, dtype="mixed_bfloat16", unroll=True, name="gru")))
     assert np.isfinite(found["gru/hidden_state"]).all()
