@@ -96,7 +96,13 @@ def test_in_a_fresh_process(tmp_path):
         model.save(tmp_path / f"{n}.keras")
         np.save(tmp_path / f"{n}.npy", model.predict(SEQUENCE, verbose=0))
     on_jax = keras.backend.backend() == "jax"
-    run_python(LOAD, tmp_path, n + 1, JAX_ENABLE_X64="1" if on_jax else None)
+    run_python(
+        LOAD,
+        tmp_path,
+        n + 1,
+        JAX_ENABLE_X64="1" if on_jax else None,
+        JAX_DISABLE_MOST_OPTIMIZATIONS="1",
+    )
 
 
 LOAD = """

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from kerasseq.layers import ElmanCell, ElmanRNN
 from tests.layer_checks import assert_close
@@ -13,6 +13,7 @@ def tanh(units, **options):
 
 
 @given(peers.options())
+@example(peers.with_dropout())
 @peers.FEW
 def test_is_the_simple_rnn_of_keras(options):
     peers.check_equal(tanh, keras.layers.SimpleRNN, *options)

@@ -4,7 +4,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from kerasseq.layers import GRU, GRUCell
 from tests.layer_checks import assert_close
@@ -17,6 +17,8 @@ H = RNG.normal(size=(2, 3)).astype("float32")
 
 
 @given(peers.options("reset_after"))
+@example(peers.with_dropout(reset_after=True))
+@example(peers.with_dropout(reset_after=False))
 @peers.FEW
 def test_is_the_gru_of_keras(options):
     peers.check_equal(GRU, keras.layers.GRU, *options)

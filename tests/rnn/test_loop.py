@@ -153,6 +153,19 @@ def test_nan_in_padded_places_stays_there():
         np.testing.assert_array_equal(*numpy([actual, expected]))
 
 
+def test_unrolled_steps_are_written_out():
+    layer, start, _ = make("gru", unroll=True)
+    calls = []
+
+    def counted(*args, step=layer.cell.step):
+        calls.append(args)
+        return step(*args)
+
+    object.__setattr__(layer.cell, "step", counted)
+    layer(X, initial_state=start)
+    assert len(calls) == X.shape[1]
+
+
 def test_integer_masks_are_read_as_boolean():
     layer, start, _ = make("gru", unroll=True)
     results = [

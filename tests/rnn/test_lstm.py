@@ -3,7 +3,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from kerasseq.layers import LSTM, LSTMCell, PeepholeLSTM
 from tests.layer_checks import assert_close
@@ -16,6 +16,7 @@ H, C = RNG.normal(size=(2, 2, 3)).astype("float32")
 
 
 @given(peers.options("unit_forget_bias"))
+@example(peers.with_dropout())
 @peers.FEW
 def test_is_the_lstm_of_keras(options):
     peers.check_equal(LSTM, keras.layers.LSTM, *options)
