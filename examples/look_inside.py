@@ -7,10 +7,9 @@ Takes some ten seconds on a laptop. Source: course slides C, the parenthesis tas
 
 import argparse
 
+import kerasseq
 import keras
 import numpy as np
-
-import kerasseq
 from kerasseq.tracing import plots
 
 SHOWN = "(()(()))((()())(()))()((()))"
