@@ -74,7 +74,7 @@ def build():
         description="Train sequence models on text and series, and look inside them.",
         epilog="""\
 the first steps:
-  kerasseq quickstart                 train a small language model, in a minute
+  kerasseq quickstart                 train a small language model, in minutes
   kerasseq train language-model --text my.txt --run runs/mine
   kerasseq generate runs/mine --prompt "Once "
   kerasseq inspect runs/mine --text "Once upon a time"
@@ -111,7 +111,7 @@ def _quickstart(add):
     made = add(
         "quickstart",
         "quickstart",
-        "train a first model in about a minute",
+        "train a first model in a minute or two",
         """\
 Train a peephole LSTM, character by character, on the reference of the Python language,
 which every Python brings along. Then compare it with a model that counts pairs of

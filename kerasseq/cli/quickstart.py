@@ -1,4 +1,4 @@
-"""`kerasseq quickstart`: from nothing to a trained model, in about a minute."""
+"""`kerasseq quickstart`: from nothing to a trained model, in a minute or two."""
 
 from kerasseq.cli import runs
 from kerasseq.cli.console import Console
