@@ -9,7 +9,7 @@ import importlib
 import json
 import os
 
-BENCHMARKS = ("tracing",)
+BENCHMARKS = ("recurrent", "tracing")
 
 
 def main():
@@ -39,12 +39,29 @@ def main():
     if options.json:
         print(json.dumps(result, indent=2))
         return
+    table = result.pop("table", None)
     for name, value in result.items():
         print(
             f"{name:>24}  {value:.3f}"
             if isinstance(value, float)
             else f"{name:>24}  {value}"
         )
+    if table:
+        show(table)
+
+
+def show(table):
+    """Print rows, each a dictionary with the same keys."""
+    import rich.console
+    import rich.table
+
+    columns = rich.table.Table(*table[0])
+    for row in table:
+        columns.add_row(
+            *(f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values())
+        )
+    # A report goes into files and pipes whole, however narrow they are.
+    rich.console.Console(width=max(120, rich.console.Console().width)).print(columns)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,29 @@ from kerasseq.core import backend
 
 backend.require()
 
-from kerasseq.kernels.compilation import default_jit_compile, is_concrete  # noqa: E402
+from kerasseq.kernels.compilation import (  # noqa: E402
+    default_jit_compile,
+    has_cudnn,
+    is_concrete,
+)
 from kerasseq.kernels.gradients import gradients  # noqa: E402
 from kerasseq.kernels.precision import matmul, precise  # noqa: E402
+from kerasseq.kernels.recurrence import (  # noqa: E402
+    Recurrence,
+    equation_of,
+    recurrence,
+)
 from kerasseq.kernels.scan import scan  # noqa: E402
 
 __all__ = [
+    "Recurrence",
     "default_jit_compile",
+    "equation_of",
     "gradients",
+    "has_cudnn",
     "is_concrete",
     "matmul",
     "precise",
+    "recurrence",
     "scan",
 ]

@@ -12,6 +12,15 @@ def default_jit_compile() -> bool:
     return keras.backend.backend() != "torch"
 
 
+def has_cudnn() -> bool:
+    """Whether our layers can run on cuDNN: on PyTorch with an NVIDIA GPU."""
+    if keras.backend.backend() != "torch":
+        return False
+    import torch
+
+    return torch.cuda.is_available() and torch.backends.cudnn.is_available()
+
+
 def is_concrete(value) -> bool:
     """Whether `value` holds numbers now: it is no stand-in of a compiler."""
     if isinstance(value, keras.KerasTensor):

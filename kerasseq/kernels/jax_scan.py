@@ -2,4 +2,7 @@
 
 import jax
 
-scan = jax.lax.scan
+
+def scan(step, carry, inputs, reverse=False):
+    """See `kerasseq.kernels.scan`."""
+    return jax.lax.scan(step, carry, inputs, reverse=reverse)

@@ -10,7 +10,7 @@ import keras
 from keras import ops, tree
 
 
-def scan(step, carry, inputs, *, unroll: bool = False):
+def scan(step, carry, inputs, *, unroll: bool = False, reverse: bool = False):
     """Carry a state through time and stack what each step gives.
 
     Args:
@@ -19,6 +19,7 @@ def scan(step, carry, inputs, *, unroll: bool = False):
         carry: Structure of tensors, the state before the first step.
         inputs: Structure of tensors with time on axis 0, of one length, at least 1.
         unroll: Write the steps out one by one; the length must then be known.
+        reverse: Start from the last step. The outputs stay in the order of the inputs.
 
     Returns:
         The carry after the last step, and the outputs with time on axis 0.
@@ -42,16 +43,17 @@ def scan(step, carry, inputs, *, unroll: bool = False):
         raise ValueError("unroll=True needs a number of steps that is known in advance")
     # One step needs no loop, and a loop would be compiled anew at each eager call.
     if unroll or length == 1:
-        return step_by_step(step, carry, inputs)
+        return step_by_step(step, carry, inputs, reverse)
     module = importlib.import_module(f"kerasseq.kernels.{keras.backend.backend()}_scan")
-    return module.scan(step, carry, inputs)
+    return module.scan(step, carry, inputs, reverse)
 
 
-def step_by_step(step, carry, inputs):
+def step_by_step(step, carry, inputs, reverse=False):
     """The definition: a Python loop. The others must give the same."""
-    per_step = zip(*(ops.unstack(x) for x in tree.flatten(inputs)), strict=True)
+    per_step = list(zip(*(ops.unstack(x) for x in tree.flatten(inputs)), strict=True))
+    order = slice(None, None, -1 if reverse else 1)
     outputs = []
-    for flat_t in per_step:
+    for flat_t in per_step[order]:
         carry, output = step(carry, tree.pack_sequence_as(inputs, list(flat_t)))
         outputs.append(output)
-    return carry, tree.map_structure(lambda *steps: ops.stack(steps), *outputs)
+    return carry, tree.map_structure(lambda *steps: ops.stack(steps), *outputs[order])

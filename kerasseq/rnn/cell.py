@@ -1,5 +1,7 @@
 """What all our cells share: weights side by side, dropout, and `call` in two halves."""
 
+import functools
+
 import keras
 from keras import ops
 
@@ -24,9 +26,12 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
 
     A subclass lists its arguments in `__init__` and hands over `locals()`; it sets
     `gates`, the number of blocks of `units` columns in each kernel, and writes `step`.
+    If `kernels.recurrence` knows its equation, `equation` has the name, and the names of
+    the attributes that choose between its forms.
     """
 
     gates = 1
+    equation = None
     state_names = ("hidden_state",)
 
     def __init__(self, local_names: dict):
@@ -130,6 +135,50 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             The output $h_t$, and the list of the states after the step.
         """
         raise NotImplementedError(f"{type(self).__name__} must define step")
+
+    def recurrence(self, inputs, training=False, cudnn="auto"):
+        """What `kernels.recurrence` needs, to run this cell through time.
+
+        Args:
+            inputs: $x_t$ of all steps, `(time, batch, features)`.
+            training: Whether dropout is on.
+            cudnn: Whether cuDNN may, must not or must run it.
+
+        Returns:
+            A `kernels.Recurrence`, or None if there is no fast path: an activation is
+            not one of those whose derivative is known.
+        """
+        name, *options = self.equation
+        equation = kernels.equation_of(
+            name,
+            self.activation,
+            getattr(self, "recurrent_activation", None),
+            **{option: getattr(self, option) for option in options},
+        )
+        if equation is None:
+            return None
+        weights = {name: ops.convert_to_tensor(w) for name, w in self.in_loop().items()}
+        if training and self.recurrent_dropout:
+            h = ops.zeros((ops.shape(inputs)[1], self.units), dtype=inputs.dtype)
+            masks = self.get_recurrent_dropout_mask(h)
+            weights["dropout"] = list(masks) if isinstance(masks, list) else masks
+        masks = self.get_dropout_mask(inputs[0]) if training and self.dropout else None
+        if isinstance(masks, list):  # each gate sees inputs of its own
+            project = functools.partial(self.project, training=training)
+            return kernels.Recurrence(equation, weights, inputs, project, cudnn=cudnn)
+        return kernels.Recurrence(
+            equation,
+            weights,
+            inputs if masks is None else inputs * masks,
+            self.project,
+            kernel=ops.convert_to_tensor(self.kernel),
+            bias=None if self.bias is None else self.input_bias(),
+            cudnn=cudnn,
+        )
+
+    def in_loop(self):
+        """The weights that act on the state."""
+        return {"U": self.recurrent_kernel}
 
     def call(self, inputs, states, training=False):
         nested = isinstance(states, (list, tuple))

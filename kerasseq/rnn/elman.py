@@ -46,6 +46,8 @@ class ElmanCell(RecurrentCell):
         Elman, "Finding Structure in Time", Cognitive Science 1990. Slides C.
     """
 
+    equation = ("elman",)
+
     def __init__(
         self,
         units,

@@ -56,6 +56,7 @@ class GatedCell(RecurrentCell):
     """
 
     gates = 2
+    equation = ("gated",)
 
     def __init__(
         self,

@@ -65,6 +65,7 @@ class GRUCell(RecurrentCell):
     """
 
     gates = 3
+    equation = ("gru", "reset_after", "update")
 
     def __init__(
         self,
@@ -98,6 +99,10 @@ class GRUCell(RecurrentCell):
 
     def input_bias(self):
         return self.bias[0] if self.reset_after else ops.convert_to_tensor(self.bias)
+
+    def in_loop(self):
+        inside = {"b": self.bias[1]} if self.reset_after and self.use_bias else {}
+        return {**super().in_loop(), **inside}
 
     def step(self, projected, states, training=False):
         (h,) = states
@@ -168,7 +173,8 @@ class GRU(RecurrentLayer):
         unroll: Whether to write the steps out instead of looping.
         reset_after: Whether $r$ acts after the product with $U_h$, as above, or before
             it, on $h_{t-1}$, as in the paper.
-        use_cudnn: "auto" or False; there is no cuDNN kernel yet.
+        use_cudnn: Whether cuDNN runs it, on PyTorch with a GPU: "auto", where it
+            computes the same thing; True, or else an error; False, never.
         update: What $z = 1$ means: "keep" the old state, as above and in Keras, or
             "replace" it, $h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \hat h_t$.
         **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …

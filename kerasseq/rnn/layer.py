@@ -5,6 +5,7 @@ import operator
 import keras
 from keras import ops, tree
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.rnn import arguments
@@ -144,10 +145,10 @@ class RecurrentLayer(RNN):
     def __init__(self, local_names: dict):
         given, kwargs = arguments.own(local_names), local_names["kwargs"]
         use_cudnn = given.pop("use_cudnn", "auto")
-        if use_cudnn is True:
+        if use_cudnn is True and not kernels.has_cudnn():
             raise ValueError(
-                'use_cudnn=True cannot be met: kerasseq has no cuDNN kernel. "auto" '
-                "and False run anywhere"
+                "use_cudnn=True cannot be met: kerasseq uses cuDNN on PyTorch with an "
+                'NVIDIA GPU. "auto" and False run anywhere'
             )
         cell_arguments = {name: given.pop(name) for name in arguments.names(self.Cell)}
         shared = {key: kwargs[key] for key in ("dtype", "trainable") if key in kwargs}
@@ -156,7 +157,9 @@ class RecurrentLayer(RNN):
         )
         self.input_spec = keras.layers.InputSpec(ndim=3)
         if "use_cudnn" in local_names:
-            self.use_cudnn = checks.one_of("use_cudnn", use_cudnn, ["auto", False])
+            self.use_cudnn = checks.one_of(
+                "use_cudnn", use_cudnn, ["auto", True, False]
+            )
 
     def get_config(self):
         config = super().get_config()

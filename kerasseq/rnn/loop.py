@@ -1,8 +1,9 @@
 """The one loop that drives every cell through time.
 
-A cell of ours has its inputs projected for all steps in one product, and only what
-depends on the state is left to the loop. A foreign cell runs step by step. The rules
-for masks stand here once: a masked step leaves the state as it was.
+A cell of ours is handed to `kernels.recurrence`, which runs all steps as one operation.
+Where somebody looks inside, or the cell is foreign, it goes step by step, and that is
+also the definition. The rules for masks stand here once: a masked step leaves the state
+as it was.
 """
 
 import inspect
@@ -37,19 +38,77 @@ def run_through_time(
         `(batch, time, units)` in order of processing (or that last one alone,
         `(batch, 1, units)`), and the list of states after the last real step.
     """
-    cell = layer.cell
     x = time_first(sequences, layer.go_backwards)  # (T, B, ...)
-    inputs = {"x": cell.project(x, training) if hasattr(cell, "project") else x}
-    if mask is not None:
-        inputs["mask"] = time_first(mask, layer.go_backwards)  # (T, B)
+    real = None if mask is None else time_first(mask, layer.go_backwards)  # (T, B)
+    states = list(initial_state)
     listener = tracing.listener()
-    if hasattr(listener, "probes"):
-        inputs["probes"] = {
-            name: time_first(probe, layer.go_backwards)
-            for name, probe in listener.probes(layer).items()
-        }
-    step = masked_step(cell, training, layer.zero_output_for_mask)
-    carry = (first_output(cell, initial_state), list(initial_state))
+    looked_into = hasattr(listener, "probes")
+    slow = layer.unroll or looked_into
+    fast = None if slow else fast_recurrence(layer, x, training)
+    if fast is not None:
+        path, last_states = kernels.recurrence(fast, states, real)
+        last, outputs = as_seen(path, real, layer.zero_output_for_mask)
+    if fast is None or isinstance(listener, tracing.Trace):
+        inputs = inputs_of_steps(layer, x, real, training)
+        if looked_into:
+            inputs["probes"] = {
+                name: time_first(probe, layer.go_backwards)
+                for name, probe in listener.probes(layer).items()
+            }
+        step = masked_step(layer.cell, training, layer.zero_output_for_mask)
+        carry = (first_output(layer.cell, states), states)
+    if fast is None:
+        last, outputs, last_states = step_by_step(
+            layer, step, carry, inputs, return_sequences
+        )
+    if isinstance(listener, tracing.Trace):
+        # A second run, so that recording cannot change a bit of the result.
+        record_steps(layer, step, carry, inputs)
+    outputs = ops.swapaxes(outputs, 0, 1) if return_sequences else last[:, None]
+    return last, outputs, last_states
+
+
+def fast_recurrence(layer, x, training):
+    """The cell as `kernels.recurrence` takes it; None if it must go step by step.
+
+    A class that changes the step of one of our cells, without saying which equation it
+    has now, goes step by step.
+    """
+    cell = layer.cell
+    if getattr(cell, "equation", None) is None:
+        return None
+
+    def definer(name):
+        return next(c for c in type(cell).__mro__ if name in vars(c))
+
+    parts = ("project", "step", "recurrent_product", "phi", "sigma")
+    if not all(issubclass(definer("equation"), definer(part)) for part in parts):
+        return None
+    return cell.recurrence(x, training, getattr(layer, "use_cudnn", "auto"))
+
+
+def as_seen(path, real, zero_output_for_mask):
+    """The last output and all outputs, from the hidden states at all steps `(T, B, H)`.
+
+    At a masked step the output is zero, or zero only until the first real step.
+    """
+    if real is None:
+        return path[-1], path
+    started = ops.cumsum(ops.cast(real, "int32"), axis=0) > 0  # (T, B)
+    shown = real if zero_output_for_mask else started
+    outputs = where_real(shown, path, ops.zeros_like(path))
+    return where_real(started[-1], path[-1], ops.zeros_like(path[-1])), outputs
+
+
+def inputs_of_steps(layer, x, real, training):
+    """What each step of the loop reads, time first."""
+    cell = layer.cell
+    inputs = {"x": cell.project(x, training) if hasattr(cell, "project") else x}
+    return inputs if real is None else {**inputs, "mask": real}
+
+
+def step_by_step(layer, step, carry, inputs, return_sequences):
+    """The last output, all outputs if they are wanted, and the last states."""
 
     def emit(carry, now):
         carry, output = step(carry, now)
@@ -57,10 +116,6 @@ def run_through_time(
 
     with tracing.muted():
         (last, states), outputs = kernels.scan(emit, carry, inputs, unroll=layer.unroll)
-    if isinstance(listener, tracing.Trace):
-        # A second run, so that recording cannot change a bit of the result.
-        record_steps(layer, step, carry, inputs)
-    outputs = ops.swapaxes(outputs, 0, 1) if return_sequences else last[:, None]
     return last, outputs, states
 
 
@@ -137,7 +192,9 @@ def where_real(real, new, old):
     """`new` in the rows where `real`, else `old`, through any structure of tensors."""
 
     def choose(new, old):
-        column = ops.reshape(real, (-1,) + (1,) * (len(new.shape) - 1))
+        column = real
+        for _ in range(len(new.shape) - len(real.shape)):
+            column = ops.expand_dims(column, -1)
         return ops.where(column, new, old)
 
     return tree.map_structure(choose, new, old)

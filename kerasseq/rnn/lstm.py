@@ -6,9 +6,9 @@ have the plain form; slides A give each gate a whole matrix on the memory.
 
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.kernels import matmul
 from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.tracing import record
@@ -72,6 +72,7 @@ class LSTMCell(RecurrentCell):
     """
 
     state_names = ("hidden_state", "cell_state")
+    equation = ("lstm", "peephole", "coupled")
 
     def __init__(
         self,
@@ -129,6 +130,10 @@ class LSTMCell(RecurrentCell):
         ones = ops.ones((self.units,), dtype=bias.dtype)
         return ops.concatenate([bias[:start], ones, bias[start + self.units :]])
 
+    def in_loop(self):
+        peepholes = {"p": self.peephole_kernel} if self.peephole else {}
+        return {**super().in_loop(), **peepholes}
+
     def step(self, projected, states, training=False):
         h, c = states
         sigma, phi = self.sigma, self.phi
@@ -153,7 +158,7 @@ class LSTMCell(RecurrentCell):
 
     def all_peepholes(self, c):
         """$c P$ for every gate, with zeros for the candidate, which sees no memory."""
-        seen = matmul(c, self.peephole_kernel)
+        seen = kernels.matmul(c, self.peephole_kernel)
         candidate = (self.gates - 2) * self.units
         nothing = ops.zeros_like(seen[:, : self.units])
         return ops.concatenate(
@@ -203,7 +208,8 @@ class LSTM(RecurrentLayer):
         go_backwards: Whether to process the last step first.
         stateful: Whether a batch starts from the last state of the one before.
         unroll: Whether to write the steps out instead of looping.
-        use_cudnn: "auto" or False; there is no cuDNN kernel yet.
+        use_cudnn: Whether cuDNN runs it, on PyTorch with a GPU: "auto", where it
+            computes the same thing; True, or else an error; False, never.
         peephole: Whether the gates see the memory: None, they do not ($p = 0$);
             "diagonal", unit by unit, as above; "full", through matrices, all three on
             the old memory: $c_{t-1} P_i$, $c_{t-1} P_f$, $c_{t-1} P_o$.

@@ -41,7 +41,7 @@ def test_wrong_arguments(cls, arguments, error, message):
 
 
 @pytest.mark.parametrize("cls", [LSTM, PeepholeLSTM, GRU])
-def test_there_is_no_cudnn_kernel(cls):
+def test_without_cudnn_asking_for_it_is_an_error(cls):
     with pytest.raises(ValueError, match='use_cudnn=True cannot be met.*"auto"'):
         cls(3, use_cudnn=True)
     with pytest.raises(ValueError, match='use_cudnn="aut".*Did you mean "auto"'):

@@ -1,0 +1,148 @@
+"""Training and inference of recurrent layers, beside Keras' own and torch.nn.
+
+Each contender is a process of its own: kerasseq's layer, the same layer of Keras,
+`keras.layers.RNN` around Keras' cell, on the backend asked for, and the layer of
+`torch.nn` that comes nearest (it has no peepholes, no gated network). They take turns
+A B C A B C …; a turn is a few calls after one that is not counted. A training step is
+the layer, a product with its last output, the gradients of all weights and a step of
+SGD, compiled by tf.function or jax.jit. Reported are medians over the turns, divided by
+that of torch.nn: ratios hold from machine to machine better than times do. Memory is the
+growth of the process's peak over training; per step of the sequence it tells whether
+memory is linear in the length.
+"""
+
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+SIZES = {  # batch, steps, features, units
+    "small": (32, 64, 64, 128),
+    "large": (64, 128, 256, 512),
+    "long": (8, 1024, 64, 128),
+    "short": (8, 64, 64, 128),  # what "long" is compared with
+}
+CELLS = {  # ours, Keras' layer, Keras' cell, torch.nn
+    "elman": ("ElmanRNN", "SimpleRNN", "SimpleRNNCell", "RNN"),
+    "gated": ("GatedRNN", None, None, "GRU"),
+    "lstm": ("LSTM", "LSTM", "LSTMCell", "LSTM"),
+    "peephole": ("PeepholeLSTM", None, "LSTMCell", "LSTM"),
+    "full_peephole": ("LSTM", None, None, "LSTM"),
+    "coupled": ("LSTM", None, None, "LSTM"),
+    "gru": ("GRU", "GRU", "GRUCell", "GRU"),
+}
+OPTIONS = {"full_peephole": {"peephole": "full"}, "coupled": {"coupled": True}}
+PEER = "torch.nn"
+
+
+def add_arguments(parser):
+    """What to measure, and how long."""
+    parser.add_argument(
+        "--cell", default="lstm,peephole,gru,elman", help=",".join(CELLS)
+    )
+    parser.add_argument("--sizes", default="small,large", help=",".join(SIZES))
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn")
+    parser.add_argument("--jit", action="store_true", help="XLA on TensorFlow")
+
+
+def run(options):
+    """Measure, and give a table of ratios."""
+    backend = options.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
+    table = []
+    for size in options.sizes.split(","):
+        for cell in options.cell.split(","):
+            table += measure(cell, size, backend, options)
+    return {
+        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} "
+        "cores",
+        "backend": backend + (", XLA" if options.jit else ""),
+        "turns": options.turns,
+        "table": table,
+    }
+
+
+def measure(cell, size, backend, options):
+    """Rows of the table: one cell, one size, all contenders."""
+    names = dict(
+        zip(("kerasseq", "keras", "keras.RNN(cell)", PEER), CELLS[cell], strict=True)
+    )
+    if importlib.util.find_spec("torch") is None:
+        names[PEER] = None
+    contenders = {
+        who: Contender(who, cell, size, backend, options)
+        for who, name in names.items()
+        if name is not None
+    }
+    times = {who: {"train": [], "infer": []} for who in contenders}
+    for _ in range(options.turns):
+        for who, contender in contenders.items():
+            for what, seconds in contender.turn().items():
+                times[who][what].append(seconds)
+    memory = {who: contender.end() for who, contender in contenders.items()}
+    one = times.get(PEER, times["kerasseq"])
+    batch, steps, features, units = SIZES[size]
+    return [
+        {
+            "size": f"{size}: batch {batch}, {steps} steps, {features} -> {units}",
+            "cell": cell,
+            "who": who,
+            "train": ratio(times[who], one, "train"),
+            "infer": ratio(times[who], one, "infer"),
+            "us per step": float(np.median(times[who]["train"])) / steps * 1e6,
+            "MB": memory[who],
+        }
+        for who in contenders
+    ]
+
+
+def ratio(times, one, what):
+    """Median to median."""
+    return float(np.median(times[what]) / np.median(one[what]))
+
+
+class Contender:
+    """A process that trains when it is told to."""
+
+    def __init__(self, who, cell, size, backend, options):
+        task = {"who": who, "cell": cell, "size": SIZES[size], "jit": options.jit}
+        task |= {"seconds": options.seconds}
+        env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        env["KERAS_BACKEND"] = "torch" if who == PEER else backend
+        self.log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.recurrent_contender", json.dumps(task)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env=env,
+        )
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.log.seek(0)
+            raise SystemExit(f"a contender of the benchmark failed:\n{self.log.read()}")
+        return json.loads(line)
+
+    def ask(self, what):
+        self.process.stdin.write(what + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def turn(self):
+        """Seconds of one training step and of one inference."""
+        return self.ask("turn")
+
+    def end(self):
+        """Peak of the memory that training took, in MB."""
+        memory = self.ask("end")
+        self.process.wait()
+        return memory

@@ -1,0 +1,220 @@
+"""The recurrences, step by step, keeping what the way back needs.
+
+`derivatives.py` has the way back. Letters: T time, B batch, H units; U recurrent
+weights; σ and φ the activations, as in the cells' own docstrings.
+"""
+
+import dataclasses
+
+from keras import ops
+
+from kerasseq.kernels.activations import apply
+from kerasseq.kernels.precision import matmul
+from kerasseq.kernels.scan import scan
+
+
+@dataclasses.dataclass(frozen=True)
+class Equation:
+    """Which recurrence it is.
+
+    Attributes:
+        name: "elman", "gated", "lstm" or "gru".
+        phi: Name of the activation of the state and of candidates.
+        sigma: Name of the activation of the gates.
+        peephole: None, "diagonal" or "full" (lstm).
+        coupled: Whether $i = 1 - f$ (lstm).
+        reset_after: Whether the reset gate acts after the product (gru).
+        update: What $z = 1$ means, "keep" or "replace" (gru).
+    """
+
+    name: str
+    phi: str
+    sigma: str = "sigmoid"
+    peephole: str | None = None
+    coupled: bool = False
+    reset_after: bool = True
+    update: str = "keep"
+
+    @property
+    def gates(self) -> int:
+        """Blocks of H columns in U."""
+        return {"elman": 1, "gated": 2, "gru": 3, "lstm": 4 - self.coupled}[self.name]
+
+
+def forward(equation, x, states, weights, mask):
+    """Run through time.
+
+    Args:
+        equation: An `Equation`.
+        x: Projected inputs, `(T, B, gates * H)`.
+        states: List of states, each `(B, H)`.
+        weights: Dictionary: "U" `(H, gates * H)`; where there are such, "b" of a GRU,
+            "p" of peepholes, and "dropout" of the state, one mask or one for each gate.
+        mask: Boolean, `(T, B)`, or None.
+
+    Returns:
+        List of the paths of the states, each `(T, B, H)`, list of the last states, and
+        the gates at all steps, as `derivatives.backward` takes them.
+    """
+    w = prepare(equation, weights)
+    gates, update = _HALVES[equation.name]
+    x = in_blocks(x, equation.gates)  # (T, B, gates, H)
+    last = ops.shape(x)[0] - 1
+
+    def step(carry, now):
+        states, values = carry
+        new, kept = update(equation, values, states, w)
+        if "mask" in now:
+            real = now["mask"][:, None]
+            new = [ops.where(real, a, b) for a, b in zip(new, states, strict=True)]
+        ahead = gates(equation, x[now["next"]], new, w)
+        return (new, ahead), (new, kept)
+
+    # A step is cut between its halves: what the loop hands on is computed once, while
+    # XLA computes what stays inside again for each of its uses. After the last step the
+    # gates of that step are computed once more, and nobody wants them.
+    inputs = {"next": ops.minimum(ops.arange(last + 1, dtype="int32") + 1, last)}
+    if mask is not None:
+        inputs["mask"] = mask
+    states = list(states)
+    carry = (states, gates(equation, x[0], states, w))
+    (states, _), (paths, kept) = scan(step, carry, inputs)
+    return paths, states, kept
+
+
+def prepare(equation, weights):
+    """The weights, and what is made of them once for all steps."""
+    w, units = dict(weights), weights["U"].shape[0]
+    if equation.peephole == "diagonal":
+        *p, w["p_o"] = ops.split(w["p"], equation.gates - 1)  # (1, H) each
+        nothing = ops.zeros_like(w["p_o"])  # the candidate sees no memory
+        w["p_old"] = ops.concatenate([*p, nothing])  # (gates - 1, H)
+    elif equation.peephole == "full":
+        w["P"] = with_candidate(w["p"])
+    elif equation.name == "gru" and not equation.reset_after:
+        w["U_zr"], w["U_h"] = w["U"][:, : 2 * units], w["U"][:, 2 * units :]
+    return w
+
+
+def with_candidate(p):
+    """Full peepholes with columns of zeros for the candidate, which sees no memory."""
+    units = p.shape[0]
+    before, after = p[:, :-units], p[:, -units:]
+    return ops.concatenate([before, ops.zeros_like(after), after], -1)
+
+
+def product(h, U, masks=None):
+    """$h U$; a list of dropout masks gives each gate its own h."""
+    if not isinstance(masks, (list, tuple)):
+        return matmul(h if masks is None else h * masks, U)
+    blocks = zip(masks, ops.split(U, len(masks), axis=-1), strict=True)
+    return ops.concatenate([matmul(h * m, block) for m, block in blocks], -1)
+
+
+def in_blocks(sums, gates):
+    """`(..., gates * H)` as `(..., gates, H)`: compilers vectorize over H alone."""
+    return ops.reshape(sums, (*ops.shape(sums)[:-1], gates, sums.shape[-1] // gates))
+
+
+def side_by_side(blocks):
+    """`(..., gates, H)` as `(..., gates * H)`."""
+    gates, units = blocks.shape[-2:]
+    return ops.reshape(blocks, (*ops.shape(blocks)[:-2], gates * units))
+
+
+def squash(equation, sums, gates):
+    """Activate blocks `(B, gates, H)`: "ssps" is σ, σ, φ, σ."""
+    if (equation.sigma, equation.phi) == ("sigmoid", "tanh"):
+        return squash_together(sums, gates)
+    names = {"s": equation.sigma, "p": equation.phi}
+    blocks = zip(gates, ops.unstack(sums, len(gates), 1), strict=True)
+    return ops.stack([apply(names[kind], x) for kind, x in blocks], 1)
+
+
+def squash_together(sums, gates):
+    """σ(x) = ½ tanh(½x) + ½: one tanh over all blocks is a fast loop."""
+    s = [[0.5 if kind == "s" else 1.0] for kind in gates]
+    s = ops.convert_to_tensor(s, dtype=sums.dtype)  # (gates, 1)
+    return s * apply("tanh", s * sums) + (1 - s)
+
+
+# Each equation in two halves: from x `(B, gates, H)` and the old states to the values
+# of the gates, and on to the new states and what to keep of the gates.
+
+
+def _elman_gates(equation, x, states, w):
+    (h,) = states
+    return apply(equation.phi, x[:, 0] + product(h, w["U"], w.get("dropout")))
+
+
+def _elman_update(equation, h, states, w):
+    return [h], ()
+
+
+def _gated_gates(equation, x, states, w):
+    (h,) = states
+    sums = x + in_blocks(product(h, w["U"], w.get("dropout")), 2)
+    return squash(equation, sums, "sp")
+
+
+def _gated_update(equation, y, states, w):
+    (h,), (z, h_bar) = states, ops.unstack(y, 2, 1)
+    return [z * h + (1 - z) * h_bar], y
+
+
+def _lstm_gates(equation, x, states, w):
+    h, c = states
+    sums = x + in_blocks(product(h, w["U"], w.get("dropout")), equation.gates)
+    if equation.peephole == "full":
+        sums = sums + in_blocks(matmul(c, w["P"]), equation.gates)
+    pattern = "sps" if equation.coupled else "ssps"
+    if equation.peephole != "diagonal":
+        return squash(equation, sums, pattern)
+    # The output gate sees the new memory, so it has to wait.
+    y = squash(equation, sums[:, :-1] + w["p_old"] * c[:, None], pattern[:-1])
+    return y, sums[:, -1]
+
+
+def _lstm_update(equation, values, states, w):
+    _, c = states
+    if equation.peephole == "diagonal":
+        y, sum_o = values
+        *i, f, g = ops.unstack(y, equation.gates - 1, 1)
+    else:
+        *i, f, g, o = ops.unstack(values, equation.gates, 1)
+    c = f * c + (i[0] if i else 1 - f) * g
+    if equation.peephole == "diagonal":
+        o = apply(equation.sigma, sum_o + w["p_o"] * c)
+        values = y, o
+    return [o * apply(equation.phi, c), c], values
+
+
+def _gru_gates(equation, x, states, w):
+    (h,) = states
+    masks = w.get("dropout")
+    if equation.reset_after:
+        u = product(h, w["U"], masks)
+        u = in_blocks(u + w["b"] if "b" in w else u, 3)
+        return squash(equation, x[:, :2] + u[:, :2], "ss"), x[:, 2], u[:, 2]
+    u = in_blocks(product(h, w["U_zr"], masks and masks[:2]), 2)
+    return squash(equation, x[:, :2] + u, "ss"), x[:, 2]
+
+
+def _gru_update(equation, values, states, w):
+    (h,), (y, x_h, *u_h) = states, values
+    z, r = ops.unstack(y, 2, 1)
+    if equation.reset_after:
+        h_hat = apply(equation.phi, x_h + r * u_h[0])
+    else:
+        masks = w.get("dropout")
+        h_hat = apply(equation.phi, x_h + product(r * h, w["U_h"], masks and masks[2]))
+    k = z if equation.update == "keep" else 1 - z
+    return [k * h + (1 - k) * h_hat], (y, h_hat, *u_h)
+
+
+_HALVES = {
+    "elman": (_elman_gates, _elman_update),
+    "gated": (_gated_gates, _gated_update),
+    "lstm": (_lstm_gates, _lstm_update),
+    "gru": (_gru_gates, _gru_update),
+}

@@ -1,0 +1,77 @@
+"""The fast recurrence: one operation for all our cells, with gradients by hand."""
+
+import dataclasses
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from kerasseq.kernels import activations
+from kerasseq.kernels.equations import Equation
+
+
+@dataclasses.dataclass
+class Recurrence:
+    """A recurrent cell at work, as the kernels see it.
+
+    Attributes:
+        equation: Which recurrence it is.
+        weights: What the loop needs: "U", the recurrent weights `(H, gates * H)`;
+            where there are such, "b", the bias of a GRU inside its reset gate, "p",
+            peepholes, and "dropout" of the state, one mask `(B, H)` or a list of one
+            for each gate.
+        inputs: $x$ of all steps, `(T, B, D)`.
+        project: Function of `inputs`, $x W + b$, `(T, B, gates * H)`.
+        kernel: $W$, for native kernels, which project by themselves; None where
+            `project` does more than that.
+        bias: $b$, or None.
+        cudnn: Whether cuDNN may run it ("auto"), must not (False) or must (True).
+    """
+
+    equation: Equation
+    weights: dict[str, Any]
+    inputs: Any
+    project: Callable
+    kernel: Any = None
+    bias: Any = None
+    cudnn: bool | str = "auto"
+
+
+def equation_of(name: str, phi, sigma=None, **options) -> Equation | None:
+    """The `Equation` of a cell, or None if the slope of an activation is not known.
+
+    Examples:
+        >>> equation_of("elman", keras.activations.tanh).phi
+        'tanh'
+        >>> equation_of("elman", keras.activations.gelu) is None
+        True
+    """
+    functions = {"phi": phi} if sigma is None else {"phi": phi, "sigma": sigma}
+    names = {key: activations.name_of(f) for key, f in functions.items()}
+    return None if None in names.values() else Equation(name, **names, **options)
+
+
+def recurrence(cell: Recurrence, states, mask=None):
+    """Run a recurrence through time.
+
+    The meaning is that of `equations.forward`, which is also what the tests compare
+    with. Native kernels of the backend are taken where they compute the same thing.
+
+    Args:
+        cell: A `Recurrence`.
+        states: List of states to start from, each `(B, H)`.
+        mask: Boolean, `(T, B)`, True where a step is real; a masked step leaves the
+            states as they were. None: all are real.
+
+    Returns:
+        The hidden states at all steps `(T, B, H)`, and the list of the last states.
+
+    Raises:
+        ValueError: If there is no step, or `cudnn` is True and cuDNN cannot run it.
+    """
+    if cell.inputs.shape[0] == 0:
+        raise ValueError("the sequence has length 0: there must be at least one step")
+    backend = keras.backend.backend()
+    module = importlib.import_module(f"kerasseq.kernels.{backend}_recurrence")
+    return module.run(cell, states, mask)

@@ -1,0 +1,89 @@
+r"""Products of the state with fixed weights on PyTorch, step after step.
+
+On a CPU oneDNN, with the weights laid out for it once, is up to three times as fast as
+PyTorch's own product (on AMD's processors; on Intel's the two are alike).
+"""
+
+import functools
+
+import torch
+
+from kerasseq.kernels import derivatives, equations
+
+_LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+
+
+def _uses_onednn(x) -> bool:
+    return (
+        _LINEAR is not None
+        and x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and torch.backends.mkldnn.is_available()
+        and torch.backends.mkldnn.enabled
+    )
+
+
+class Product:
+    """The function h ↦ $h W$, for many h of `batch` rows."""
+
+    def __init__(self, weights, batch):
+        self.weights, self.packed = weights, None
+        if _uses_onednn(weights):
+            laid_out = weights.t().contiguous()
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(laid_out, batch)
+
+    def __call__(self, h):
+        if self.packed is None:
+            return h @ self.weights
+        return _LINEAR(h, self.packed, None, "none", [], "")
+
+    def plus(self, x, h):
+        """$x + h W$."""
+        if self.packed is None:
+            return torch.addmm(x, h, self.weights)
+        return _LINEAR.binary(h, x, self.packed, None, "add")
+
+
+class StateProduct:
+    """The product of a state with its weights, forward and back, with its dropout.
+
+    Args:
+        U: `(H, gates * H)`.
+        gates: Their number.
+        masks: None, one dropout mask `(B, H)`, or a list of one for each gate.
+        batch: B.
+    """
+
+    def __init__(self, U, gates, masks, batch):
+        self.U, self.gates, self.masks, self.batch = U, gates, masks, batch
+        if masks is None:
+            self.forward = Product(U, batch)
+
+    @functools.cached_property
+    def back(self):
+        r"""The function dz ↦ $dz\, U^T$."""
+        if self.masks is None:
+            return Product(self.U.t(), self.batch)
+        return derivatives.transposed(self.U, self.gates, self.masks)
+
+    def __call__(self, h):
+        """$h U$."""
+        if self.masks is None:
+            return self.forward(h)
+        return equations.product(h, self.U, self.masks)
+
+    def plus(self, x, h):
+        """$x + h U$."""
+        return self.forward.plus(x, h) if self.masks is None else x + self(h)
+
+    def gradient(self, h, dz):
+        """The gradient of U, from all h and the gradients of all products."""
+        if self.masks is None:
+            return over_steps(h, dz)
+        return derivatives.weight_gradient(h, dz, self.gates, self.masks)
+
+
+def over_steps(a, b):
+    r"""$\sum_t a_t^T b_t$, of `(T, B, M)` and `(T, B, N)`."""
+    a, b = a.reshape(-1, a.shape[-1]).t(), b.reshape(-1, b.shape[-1])
+    return _LINEAR(a, b.t(), None, "none", [], "") if _uses_onednn(a) else a @ b
