@@ -4,11 +4,10 @@ Each contender is a process of its own: kerasseq's layer, the same layer of Kera
 `keras.layers.RNN` around Keras' cell, on the backend asked for, and the layer of
 `torch.nn` that comes nearest (it has no peepholes, no gated network). They take turns
 A B C A B C …; a turn is a few calls after one that is not counted. A training step is
-the layer, a product with its last output, the gradients of all weights and a step of
-SGD, compiled by tf.function or jax.jit. Reported are medians over the turns, divided by
-that of torch.nn: ratios hold from machine to machine better than times do. Memory is the
-growth of the process's peak over training; per step of the sequence it tells whether
-memory is linear in the length.
+the layer, a sum over its last output, the gradients of all weights and a step of SGD,
+compiled by tf.function or jax.jit. Reported are medians over the turns, divided by that
+of torch.nn: ratios hold from machine to machine better than times do. Memory is how far
+the process's peak grew from before the first step to the end.
 """
 
 import importlib.util
@@ -26,6 +25,7 @@ SIZES = {  # batch, steps, features, units
     "large": (64, 128, 256, 512),
     "long": (8, 1024, 64, 128),
     "short": (8, 64, 64, 128),  # what "long" is compared with
+    "tiny": (2, 3, 5, 7),  # to see that it runs
 }
 CELLS = {  # ours, Keras' layer, Keras' cell, torch.nn
     "elman": ("ElmanRNN", "SimpleRNN", "SimpleRNNCell", "RNN"),
@@ -114,7 +114,7 @@ class Contender:
         task |= {"seconds": options.seconds}
         env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
         env["KERAS_BACKEND"] = "torch" if who == PEER else backend
-        self.log = tempfile.TemporaryFile("w+")
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.recurrent_contender", json.dumps(task)],
             stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""One process of `benchmarks recurrent`: answers "turn" with times, "end" with memory."""
+"""One process of `benchmarks recurrent`: tells times at "turn", memory at "end"."""
 
 import json
 import resource
@@ -37,7 +37,7 @@ def main():
 
 
 def timed(function, seconds):
-    """Median time of a call, over calls that fill `seconds`; the first is not counted."""
+    """Median time of a call after the first, over calls that fill `seconds`."""
     function()
     times, end = [], time.perf_counter() + seconds
     while not times or time.perf_counter() < end:

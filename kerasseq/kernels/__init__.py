@@ -13,6 +13,7 @@ from kerasseq.kernels.compilation import (  # noqa: E402
     is_concrete,
 )
 from kerasseq.kernels.gradients import gradients  # noqa: E402
+from kerasseq.kernels.inference import inference  # noqa: E402
 from kerasseq.kernels.precision import matmul, precise  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
@@ -27,6 +28,7 @@ __all__ = [
     "equation_of",
     "gradients",
     "has_cudnn",
+    "inference",
     "is_concrete",
     "matmul",
     "precise",

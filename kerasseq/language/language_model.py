@@ -1,5 +1,6 @@
 """A language model over any recurrent architecture: what comes next, and then what."""
 
+import functools
 import math
 
 import keras
@@ -12,6 +13,7 @@ from kerasseq.core.serialization import register
 from kerasseq.decoding import sample
 from kerasseq.decoding.sampling import check_sampling
 from kerasseq.language.corpus import as_ids, scoring_rows
+from kerasseq.language.stepping import Stepper
 from kerasseq.rnn.arguments import own
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
@@ -266,14 +268,12 @@ class LanguageModel(TaskModel):
             # What stands behind does not change what a causal layer gives before it.
             rows = pad_rows([written])
             return self.predict_on_batch(rows)[:, len(written) - 1], None
-        x = self.get_layer("embedding")(np.array(new, "int32")[None])  # (1, T, D)
-        states = states or [None] * len(self._sequence_layers)
-        after = []
-        for layer, state in zip(self._sequence_layers, states, strict=True):
-            x, state = layer.advance(x, state)
-            after.append(state)
-        logits = self.get_layer("logits")(x[:, -1])
-        return keras.ops.convert_to_numpy(logits), after
+        return self._stepper(new, states)
+
+    @functools.cached_property
+    def _stepper(self):
+        layers = self._sequence_layers
+        return Stepper(self.get_layer("embedding"), layers, self.get_layer("logits"))
 
     def get_config(self):
         config = super().get_config()

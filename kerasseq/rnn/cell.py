@@ -26,8 +26,8 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
 
     A subclass lists its arguments in `__init__` and hands over `locals()`; it sets
     `gates`, the number of blocks of `units` columns in each kernel, and writes `step`.
-    If `kernels.recurrence` knows its equation, `equation` has the name, and the names of
-    the attributes that choose between its forms.
+    If `kernels.recurrence` knows its equation, `equation` has the name, and the names
+    of the attributes that choose between its forms.
     """
 
     gates = 1

@@ -103,7 +103,7 @@ class _Advance(keras.layers.Layer):
     """`RNN.advance` as the call of a layer, which casts weights to the compute type."""
 
     def __init__(self, rnn):
-        super().__init__(dtype=rnn.dtype_policy, name="advance")
+        super().__init__(dtype=rnn.dtype_policy, name=f"advance_{rnn.name}")
         self.rnn = rnn
 
     def call(self, sequences, states):

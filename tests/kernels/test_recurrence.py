@@ -12,7 +12,7 @@ from keras import ops, tree
 from kerasseq import kernels
 from kerasseq.core import backend
 from kerasseq.kernels.equations import Equation, forward
-from tests.processes import run_python
+from tests.processes import ROOT, run_python
 
 T, B, H = 5, 3, 7
 LSTMS = [(p, c) for p in (None, "diagonal", "full") for c in (False, True)]
@@ -55,30 +55,23 @@ def case(equation, seed=0, steps=T, dtype="float32"):
     return {"x": normal(steps, B, gates * H), "states": states, "weights": weights}
 
 
+def with_dropout(arrays, dropout):
+    """All as tensors, and the weights with dropout masks where there are any."""
+    arrays = tree.map_structure(ops.convert_to_tensor, arrays)
+    if dropout is not None:
+        arrays["weights"] = {**arrays["weights"], "dropout": dropout}
+    return arrays["x"], arrays["states"], arrays["weights"]
+
+
 def fast(equation, arrays, mask=None, dropout=None):
-    weights = (
-        arrays["weights"]
-        if dropout is None
-        else {
-            **arrays["weights"],
-            "dropout": dropout,
-        }
-    )
-    cell = kernels.Recurrence(equation, weights, arrays["x"], lambda x: x)
-    return kernels.recurrence(cell, arrays["states"], mask)
+    x, states, weights = with_dropout(arrays, dropout)
+    cell = kernels.Recurrence(equation, weights, x, lambda x: x)
+    return kernels.recurrence(cell, states, mask)
 
 
 def reference(equation, arrays, mask=None, dropout=None):
     """The definition, which the backend differentiates."""
-    weights = (
-        arrays["weights"]
-        if dropout is None
-        else {
-            **arrays["weights"],
-            "dropout": dropout,
-        }
-    )
-    paths, last, _ = forward(equation, arrays["x"], arrays["states"], weights, mask)
+    paths, last, _ = forward(equation, *with_dropout(arrays, dropout), mask)
     return paths[0], last
 
 
@@ -177,15 +170,16 @@ def float64_works():
 
 def test_float64_is_exact_to_1e_9():
     code = """
-    from tests.kernels.test_recurrence import EQUATIONS, assert_same, case
-    mask = [[0, 1, 0], [0, 1, 1], [0, 0, 1], [0, 1, 1], [0, 1, 0]]
-    import numpy as np
-    for equation in EQUATIONS:
-        for m in (None, np.array(mask, bool)):
-            assert_same(equation, case(equation, dtype="float64"), m, tolerance=1e-9)
-    print("exact")
-    """
-    assert run_python(code, JAX_ENABLE_X64="1").stdout.endswith("exact\n")
+import numpy as np
+from tests.kernels.test_recurrence import EQUATIONS, assert_same, case
+mask = np.array([[0, 1, 0], [0, 1, 1], [0, 0, 1], [0, 1, 1], [0, 1, 0]], bool)
+for equation in EQUATIONS:
+    assert_same(equation, case(equation, dtype="float64"), mask, tolerance=1e-9)
+print("exact")
+"""
+    assert run_python(
+        code, cwd=ROOT, JAX_ENABLE_X64="1", JAX_DISABLE_MOST_OPTIMIZATIONS="1"
+    ).stdout.endswith("exact\n")
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -211,3 +205,31 @@ def test_no_step_is_an_error():
     arrays["x"] = arrays["x"][:0]
     with pytest.raises(ValueError, match="length 0"):
         fast(EQUATIONS[0], arrays)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("equation", EQUATIONS, ids=name_of)
+def test_native_kernels_compute_the_same(equation, bias):
+    rng = np.random.default_rng(4)
+    columns = equation.gates * H
+    x = ops.convert_to_tensor(rng.normal(size=(T, B, 2)).astype("float32"))
+    kernel = ops.convert_to_tensor(rng.normal(size=(2, columns)).astype("float32"))
+    b = ops.convert_to_tensor(rng.normal(size=columns).astype("float32"))
+    projected = ops.matmul(x, kernel) + (b if bias else 0)
+    arrays = {**case(equation), "x": projected}
+    if not bias:
+        arrays["weights"].pop("b", None)
+    _, states, weights = with_dropout(arrays, None)
+    cell = kernels.Recurrence(
+        equation, weights, x, lambda x: projected, kernel, b if bias else None
+    )
+    runs = [kernels.recurrence(cell, states)]
+    if backend.chosen() == "torch":
+        from kerasseq.kernels import torch_native
+
+        if torch_native.why_not(cell, None) is None:
+            runs.append(torch_native.run(cell, states))
+    expected = tree.flatten(list(reference(equation, arrays)))
+    for run in runs:
+        for a, b in zip(tree.flatten(list(run)), expected, strict=True):
+            np.testing.assert_allclose(numpy(a), numpy(b), atol=1e-5)

@@ -124,17 +124,28 @@ def test_carried_on_gives_what_reading_each_prefix_anew_gives():
         assert logits.max() - logits[written[end]] < 1e-6
 
 
-def test_the_cost_of_a_token_does_not_grow(monkeypatch):
-    model, lengths = small(), []
-    advance = GRU.advance
+def test_a_token_costs_one_step_of_the_same_shape(monkeypatch):
+    model, shapes = small(), []
+    stepper = model._stepper
+    call = stepper.call
 
-    def counted(self, sequences, states=None):
-        lengths.append(sequences.shape[1])
-        return advance(self, sequences, states)
+    def counted(inputs):
+        shapes.append(tuple(inputs[0].shape))
+        return call(inputs)
 
-    monkeypatch.setattr(GRU, "advance", counted)
+    monkeypatch.setattr(stepper, "call", counted)
     model.generate(ids, 9)
-    assert lengths == [len(ids)] + [1] * 8
+    assert shapes == [(1, 1)] * (len(ids) + 8)
+
+
+def test_what_is_trained_after_writing_is_written_with():
+    model = small("lstm")
+    model.generate(ids, 2)
+    model.set_weights([3 * w for w in model.get_weights()])
+    written = model.generate(ids, 3, temperature=0)
+    for end in range(len(ids), len(written)):
+        logits = array(model(written[None, :end]))[0, -1]
+        assert logits.max() - logits[written[end]] < 1e-5
 
 
 def test_a_seed_repeats_the_text(trained):

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kerasseq
 from kerasseq.layers import GRU, LSTM, RNN, ElmanRNN, GatedRNN
+from kerasseq.rnn import loop
 from kerasseq.rnn.layer import as_mask
 from tests.layer_checks import assert_close
 from tests.rnn import references
@@ -182,3 +184,47 @@ def test_wrong_mask():
         layer(X, mask=MASK[..., None])
     assert as_mask(None) is None
     assert as_mask([None]) is None
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("zero_output_for_mask", [False, True])
+@pytest.mark.parametrize("name", ["ElmanRNN", "GatedRNN", "PeepholeLSTM", "GRU"])
+def test_as_one_operation_or_step_by_step(name, zero_output_for_mask, masked):
+    mask = np.array([[0, 1, 0, 1, 1, 0, 0], [0] * 7, [1] * 7], bool) if masked else None
+    x = np.random.default_rng(0).normal(size=(3, 7, 5)).astype("float32")
+    options = {"return_sequences": True, "return_state": True, "go_backwards": True}
+    options["zero_output_for_mask"] = zero_output_for_mask
+    layers = [
+        getattr(kerasseq.layers, name)(2, unroll=unroll, **options)
+        for unroll in (False, True)
+    ]
+    for layer in layers:
+        layer.build(x.shape)
+        layer.set_weights(layers[0].get_weights())
+    fast, slow = (layer(x, mask=mask) for layer in layers)
+    for a, b in zip(fast, slow, strict=True):
+        a, b = keras.ops.convert_to_numpy(a), keras.ops.convert_to_numpy(b)
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_a_cell_with_a_step_of_its_own_is_taken_at_its_word():
+    class Doubled(kerasseq.layers.GRUCell):
+        def step(self, projected, states, training=False):
+            h, states = super().step(projected, states, training)
+            return 2 * h, states
+
+    class Renamed(kerasseq.layers.GRUCell):
+        """Changes nothing, and keeps its speed."""
+
+    x = np.random.default_rng(0).normal(size=(3, 7, 5)).astype("float32")
+    outputs, weights = [], None
+    for cell in (kerasseq.layers.GRUCell(2), Doubled(2), Renamed(2)):
+        layer = kerasseq.layers.RNN(cell, return_sequences=True)
+        layer.build(x.shape)
+        weights = weights or layer.get_weights()
+        layer.set_weights(weights)
+        outputs.append(keras.ops.convert_to_numpy(layer(x)))
+        fast = loop.fast_recurrence(layer, keras.ops.swapaxes(x, 0, 1), False)
+        assert (fast is None) == isinstance(cell, Doubled)
+    np.testing.assert_allclose(outputs[1], 2 * outputs[0], atol=1e-6)
+    np.testing.assert_allclose(outputs[2], outputs[0], atol=1e-6)

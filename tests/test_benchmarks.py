@@ -1,0 +1,27 @@
+"""The benchmarks run, and say what they measured."""
+
+import json
+import subprocess
+import sys
+
+from kerasseq.core import backend
+from tests.processes import ROOT, clean_environment
+
+
+def test_recurrent_compares_us_with_peers():
+    command = [sys.executable, "-m", "benchmarks", "recurrent", "--cell", "peephole"]
+    command += ["--backend", backend.chosen(), "--sizes", "tiny", "--turns", "1"]
+    done = subprocess.run(
+        [*command, "--seconds", "0.01", "--json"],
+        cwd=ROOT,
+        env=clean_environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert found["backend"] == backend.chosen()
+    rows = {row["who"]: row for row in found["table"]}
+    assert {"kerasseq", "keras.RNN(cell)"} <= set(rows) <= {*rows, "torch.nn"}
+    assert all(row["train"] > 0 and row["us per step"] > 0 for row in rows.values())
+    assert "batch 2, 3 steps, 5 -> 7" in rows["kerasseq"]["size"]
