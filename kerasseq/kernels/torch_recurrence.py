@@ -6,7 +6,6 @@ cache holds, and become the gradients of the sums in the gates in place.
 """
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from kerasseq.kernels import torch_equations, torch_native
 from kerasseq.kernels.equations import prepare
@@ -40,8 +39,12 @@ class _Recurrence(torch.autograd.Function):
         return paths[0][1:], *(path[-1].clone() for path in paths)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, d_path, *d_last):
+        if torch.is_grad_enabled():  # somebody means to differentiate what comes out
+            raise RuntimeError(
+                "on PyTorch the fast recurrence has no second derivatives; build the "
+                "layer with unroll=True, which goes step by step and has them"
+            )
         equation, mask, dropout, names, _ = ctx.fixed
         saved = list(ctx.saved_tensors)
         weights = {name: saved.pop(0) for name in names}

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kerasseq
+from kerasseq import kernels
 from kerasseq.layers import GRU, LSTM, RNN, ElmanRNN, GatedRNN
 from kerasseq.rnn import loop
 from kerasseq.rnn.layer import as_mask
@@ -228,3 +229,39 @@ def test_a_cell_with_a_step_of_its_own_is_taken_at_its_word():
         assert (fast is None) == isinstance(cell, Doubled)
     np.testing.assert_allclose(outputs[1], 2 * outputs[0], atol=1e-6)
     np.testing.assert_allclose(outputs[2], outputs[0], atol=1e-6)
+
+
+def test_second_derivatives_are_right_or_refused():
+    x = np.random.default_rng(0).normal(size=(2, 3, 5)).astype("float32")
+    layers = [
+        kerasseq.layers.PeepholeLSTM(2, unroll=unroll) for unroll in (True, False)
+    ]
+    for layer in layers:
+        layer.build(x.shape)
+        layer.set_weights(layers[0].get_weights())
+
+    if keras.backend.backend() == "torch":
+        import torch  # noqa: TID251
+
+        def squared_slope(layer):
+            inputs = torch.tensor(x, requires_grad=True)
+            y = layer(inputs).sum()
+            (slope,) = torch.autograd.grad(y, inputs, create_graph=True)
+            (curve,) = torch.autograd.grad((slope**2).sum(), inputs)
+            return curve
+
+        assert squared_slope(layers[0]).abs().max() > 1e-3
+        with pytest.raises(RuntimeError, match="unroll=True"):
+            squared_slope(layers[1])
+        return
+
+    def squared_slope(layer):
+        def slope(x):
+            found = kernels.gradients(lambda x: keras.ops.sum(layer(x)), x)
+            return keras.ops.sum(found**2)
+
+        return keras.ops.convert_to_numpy(kernels.gradients(slope, x))
+
+    slow, fast = map(squared_slope, layers)
+    assert np.abs(slow).max() > 1e-3
+    np.testing.assert_allclose(fast, slow, atol=1e-5)
