@@ -15,6 +15,7 @@ from kerasseq.kernels.compilation import (  # noqa: E402
 from kerasseq.kernels.gradients import gradients  # noqa: E402
 from kerasseq.kernels.inference import inference  # noqa: E402
 from kerasseq.kernels.precision import matmul, precise  # noqa: E402
+from kerasseq.kernels.projection import project  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
     equation_of,
@@ -32,6 +33,7 @@ __all__ = [
     "is_concrete",
     "matmul",
     "precise",
+    "project",
     "recurrence",
     "scan",
 ]

@@ -10,14 +10,14 @@ def inference(model):
     costs less than that. Weights are read at each call, so training goes on.
 
     Args:
-        model: A functional `keras.Model`, called with inputs of fixed shapes.
+        model: A `keras.Model` with a list of inputs, called with fixed shapes.
 
     Returns:
         A function from the list of inputs to the outputs, as tensors.
 
     Examples:
         >>> inputs = keras.Input((3,))
-        >>> model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+        >>> model = keras.Model([inputs], keras.layers.Dense(2)(inputs))
         >>> keras.ops.shape(inference(model)([np.ones((1, 3), "float32")]))
         (1, 2)
     """
@@ -48,6 +48,7 @@ def _torch(model):
     import torch
 
     def function(inputs):
+        inputs = [keras.ops.convert_to_tensor(x) for x in inputs]
         with torch.no_grad():
             return model(inputs, training=False)
 

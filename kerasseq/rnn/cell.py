@@ -200,8 +200,9 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
 
 def _products(x, kernel, masks, gates):
     """`x @ kernel`; with a list of dropout masks, each gate sees its own `x`."""
+    kernel = ops.convert_to_tensor(kernel)
     if masks is None:
-        return kernels.matmul(x, kernel)
+        return kernels.project(x, kernel)
     if not isinstance(masks, list):
         return kernels.matmul(x * masks, kernel)
     per_gate = zip(masks, ops.split(kernel, gates, axis=-1), strict=True)
