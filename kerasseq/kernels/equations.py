@@ -124,6 +124,8 @@ def side_by_side(blocks):
 
 def squash(equation, sums, gates):
     """Activate blocks `(B, gates, H)`: "ssps" is σ, σ, φ, σ."""
+    if set(gates) == {"s"}:
+        return apply(equation.sigma, sums)
     if (equation.sigma, equation.phi) == ("sigmoid", "tanh"):
         return squash_together(sums, gates)
     names = {"s": equation.sigma, "p": equation.phi}

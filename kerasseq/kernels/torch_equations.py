@@ -13,7 +13,7 @@ from kerasseq.kernels.derivatives import peephole_gradient
 from kerasseq.kernels.equations import in_blocks, side_by_side
 from kerasseq.kernels.torch_product import Product, StateProduct
 
-_MINUS_ONE = torch.tensor(-1.0)
+_MINUS_ONE = torch.tensor(-1.0, device="cpu")
 
 
 def in_place(name, like):
