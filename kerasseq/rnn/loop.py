@@ -81,7 +81,8 @@ def fast_recurrence(layer, x, training):
     def definer(name):
         return next(c for c in type(cell).__mro__ if name in vars(c))
 
-    parts = ("project", "step", "recurrent_product", "phi", "sigma")
+    parts = ("project", "step", "recurrent_product", "all_peepholes", "phi", "sigma")
+    parts = [part for part in parts if hasattr(cell, part)]
     if not all(issubclass(definer("equation"), definer(part)) for part in parts):
         return None
     return cell.recurrence(x, training, getattr(layer, "use_cudnn", "auto"))

@@ -214,6 +214,14 @@ def test_a_cell_with_a_step_of_its_own_is_taken_at_its_word():
             h, states = super().step(projected, states, training)
             return 2 * h, states
 
+    class Blind(kerasseq.layers.LSTMCell):
+        def all_peepholes(self, c):
+            return 0 * super().all_peepholes(c)
+
+    blind = kerasseq.layers.RNN(Blind(2, peephole="full"))
+    blind.build((3, 7, 5))
+    assert loop.fast_recurrence(blind, np.ones((7, 3, 5), "float32"), False) is None
+
     class Renamed(kerasseq.layers.GRUCell):
         """Changes nothing, and keeps its speed."""
 
