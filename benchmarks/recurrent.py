@@ -10,6 +10,7 @@ of torch.nn: ratios hold from machine to machine better than times do. Memory is
 the process's peak grew from before the first step to the end.
 """
 
+import argparse
 import importlib.util
 import json
 import os
@@ -42,21 +43,50 @@ PEER = "torch.nn"
 
 def add_arguments(parser):
     """What to measure, and how long."""
+    for name, known, default in (
+        ("--cell", CELLS, "lstm,peephole,gru,elman"),
+        ("--sizes", SIZES, "small,large"),
+    ):
+        parser.add_argument(
+            name, type=names_among(known), default=default, help=",".join(known)
+        )
+    parser.add_argument("--turns", type=positive(int), default=9)
     parser.add_argument(
-        "--cell", default="lstm,peephole,gru,elman", help=",".join(CELLS)
+        "--seconds", type=positive(float), default=0.5, help="length of a turn"
     )
-    parser.add_argument("--sizes", default="small,large", help=",".join(SIZES))
-    parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn")
     parser.add_argument("--jit", action="store_true", help="XLA on TensorFlow")
+
+
+def names_among(known):
+    """A type for argparse: names with commas between them, all of them known."""
+
+    def names(text):
+        for name in text.split(","):
+            if name not in known:
+                message = f"{name!r} is none of {', '.join(known)}"
+                raise argparse.ArgumentTypeError(message)
+        return text.split(",")
+
+    return names
+
+
+def positive(kind):
+    """A type for argparse: a number above 0."""
+
+    def number(text):
+        if not kind(text) > 0:
+            raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
+        return kind(text)
+
+    return number
 
 
 def run(options):
     """Measure, and give a table of ratios."""
     backend = options.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
     table = []
-    for size in options.sizes.split(","):
-        for cell in options.cell.split(","):
+    for size in options.sizes:
+        for cell in options.cell:
             table += measure(cell, size, backend, options)
     return {
         "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} "
