@@ -9,6 +9,7 @@ import keras
 
 from kerasseq.kernels import activations
 from kerasseq.kernels.equations import Equation
+from kerasseq.kernels.heap import keep_pages
 
 
 @dataclasses.dataclass
@@ -72,6 +73,7 @@ def recurrence(cell: Recurrence, states, mask=None):
     """
     if cell.inputs.shape[0] == 0:
         raise ValueError("the sequence has length 0: there must be at least one step")
+    keep_pages()
     backend = keras.backend.backend()
     module = importlib.import_module(f"kerasseq.kernels.{backend}_recurrence")
     return module.run(cell, states, mask)

@@ -13,6 +13,8 @@ from kerasseq.kernels.derivatives import peephole_gradient
 from kerasseq.kernels.equations import in_blocks, side_by_side
 from kerasseq.kernels.torch_product import Product, StateProduct
 
+IN_CACHE = 2**16  # numbers in one array of a chunk of steps
+
 _MINUS_ONE = torch.tensor(-1.0, device="cpu")
 
 
@@ -36,6 +38,8 @@ def _tanh(x, out):
 
 class Equation:
     """One step of a recurrence, in place."""
+
+    scales = (1, 1)  # by what the states are multiplied inside
 
     def __init__(self, equation, weights):
         self.equation = equation
@@ -63,7 +67,7 @@ class Elman(Equation):
     def factors(self, before, after, gates, m, dz):
         """What a step back reads and writes."""
         A, F = factors.elman(self.equation, *after, m)
-        return _present(side_by_side(dz), dz, A, F)
+        return present(side_by_side(dz), dz, A, F)
 
     def step_back(self, d_states, d_sums, dz, A, F=None):
         """Write `dz`, and turn `d_states` into those before the step."""
@@ -95,7 +99,7 @@ class Gated(Elman):
 
     def factors(self, before, after, gates, m, dz):
         A, F = factors.gated(self.equation, gates["y"], *before, m)
-        return _present(side_by_side(dz), dz, A, F)
+        return present(side_by_side(dz), dz, A, F)
 
 
 class LSTM(Equation):
@@ -148,7 +152,7 @@ class LSTM(Equation):
         )
         held = None if m is None else 1 - m
         by_gate = (dz[:, :, :-1], dz[:, :, -1])
-        return _present(side_by_side(dz), *by_gate, A_c, A_o, F, K, held)
+        return present(side_by_side(dz), *by_gate, A_c, A_o, F, K, held)
 
     def step_back(self, d_states, d_sums, d_ifg, d_o, A_c, A_o, F, K, held=None):
         dh, dc = d_states
@@ -267,6 +271,18 @@ class GRUResetBefore(GRU):
         return side_by_side(dz), {"U": torch.cat([d_zr, d_h], -1)}
 
 
+def in_pieces(a, b):
+    r"""$\sum_{t, b} a \odot b$, of two `(T, B, H)`, in pieces that fit the cache."""
+    T, B, H = a.shape
+    steps = max(1, IN_CACHE // (B * H))
+    product, total = a.new_empty(min(steps, T), B, H), a.new_zeros(H)
+    for start in range(0, T, steps):
+        piece = slice(start, min(start + steps, T))
+        out = product[: piece.stop - start]
+        total += torch.mul(a[piece], b[piece], out=out).sum((0, 1))
+    return total
+
+
 def of(equation):
     """The class for an equation."""
     if equation.name == "gru" and not equation.reset_after:
@@ -274,5 +290,6 @@ def of(equation):
     return {"elman": Elman, "gated": Gated, "lstm": LSTM, "gru": GRU}[equation.name]
 
 
-def _present(*arrays):
+def present(*arrays):
+    """Those that are not None."""
     return [a for a in arrays if a is not None]

@@ -4,6 +4,8 @@ import warnings
 
 import torch
 
+SMALL = 2**16  # recurrent weights
+
 
 def why_not(cell, mask) -> str | None:
     """Why PyTorch's kernels do not compute this recurrence; None if they do."""
@@ -41,8 +43,10 @@ def wanted(cell, mask) -> bool:
     if reason is not None or not x.shape[0] * x.shape[1]:
         return False
     if x.device.type == "cpu":
-        # oneDNN knows the LSTM in float32; elsewhere our loop is as fast or faster.
-        return cell.equation.name == "lstm" and x.dtype == torch.float32
+        # oneDNN knows the LSTM in float32. PyTorch's loop over an Elman network is the
+        # faster one while products are small; elsewhere ours is as fast or faster.
+        small = cell.weights["U"].numel() < SMALL and cell.equation.name == "elman"
+        return small or (cell.equation.name == "lstm" and x.dtype == torch.float32)
     return cell.cudnn is not False
 
 

@@ -9,8 +9,8 @@ import torch
 
 from kerasseq.kernels import torch_equations, torch_native
 from kerasseq.kernels.equations import prepare
-
-IN_CACHE = 2**16  # numbers in one array of a chunk of steps
+from kerasseq.kernels.torch_equations import IN_CACHE
+from kerasseq.kernels.torch_lstm import DoubledLSTM
 
 
 def run(cell, states, mask):
@@ -36,7 +36,8 @@ class _Recurrence(torch.autograd.Function):
         if keep:
             ctx.fixed, ctx.names = fixed, list(gates)
             ctx.save_for_backward(*tensors[states:], *paths, *gates.values())
-        return paths[0][1:], *(path[-1].clone() for path in paths)
+        last = [path[-1] / k for path, k in zip(paths, math.scales, strict=False)]
+        return paths[0][1:], *last
 
     @staticmethod
     def backward(ctx, d_path, *d_last):
@@ -52,14 +53,17 @@ class _Recurrence(torch.autograd.Function):
         gates = dict(zip(ctx.names, saved, strict=True))
         math = _math(equation, weights, dropout, paths[0].shape[1])
         d_states = [
-            torch.zeros_like(path[0]) if d is None else d.clone()
-            for path, d in zip(paths, d_last, strict=True)
+            torch.zeros_like(path[0]) if d is None else d / k
+            for path, d, k in zip(paths, d_last, math.scales, strict=False)
         ]
         dx, dw = _backward(math, paths, gates, mask, d_path, d_states)
+        d_states = [d * k for d, k in zip(d_states, math.scales, strict=False)]
         return None, None, dx, *d_states, *(dw[name] for name in names)
 
 
 def _math(equation, weights, dropout, batch):
+    if equation.name == "lstm" and DoubledLSTM.fits(equation, weights):
+        return DoubledLSTM(equation, weights, dropout, batch)
     weights = prepare(equation, weights)
     return torch_equations.of(equation)(equation, weights, dropout, batch)
 
@@ -67,7 +71,10 @@ def _math(equation, weights, dropout, batch):
 def _forward(math, x, states, mask, keep):
     """All states, the first included, `(T + 1, B, H)`, and the gates by name."""
     (T, B, _), H = x.shape, states[0].shape[-1]
-    paths = [torch.cat([s[None], s.new_empty(T, B, H)]) for s in states]
+    paths = [
+        torch.cat([s[None] * k, s.new_empty(T, B, H)])
+        for s, k in zip(states, math.scales, strict=False)
+    ]
     gates = {
         # Without a way back, all steps write into the same place.
         name: x.new_empty(T if keep else 1, B, *blocks, H).expand(T, B, *blocks, H)
