@@ -2,5 +2,6 @@
 
 from kerasseq.text.character_tokenizer import CharacterTokenizer
 from kerasseq.text.ngram import NGramModel
+from kerasseq.text.sliding_window import SlidingWindowModel
 
-__all__ = ["CharacterTokenizer", "NGramModel"]
+__all__ = ["CharacterTokenizer", "NGramModel", "SlidingWindowModel"]

@@ -123,9 +123,7 @@ class CountingModel(abc.ABC):
 
     def _training_ids(self, ids, vocabulary_size, at_least: tuple[str, int]):
         """Return the ids to count as int64 and the vocabulary's size, both checked."""
-        size = whole_number("vocabulary_size", vocabulary_size, at_least=1)
-        if size > 2**31:  # grams are packed into int64
-            raise ValueError(f"`vocabulary_size` must be at most 2**31, got {size}.")
+        size = checked_size(vocabulary_size)
         ids = id_array(ids, size)
         name, least = at_least
         if len(ids) < least:
@@ -144,6 +142,14 @@ class CountingModel(abc.ABC):
         above, below = counts + self.k, totals + self.k * self.vocabulary_size
         uniform = np.full(len(below), 1 / self.vocabulary_size)
         return np.divide(above, below, out=uniform, where=below > 0)
+
+
+def checked_size(vocabulary_size) -> int:
+    """Return the vocabulary's size, small enough to pack grams into int64."""
+    size = whole_number("vocabulary_size", vocabulary_size, at_least=1)
+    if size > 2**31:
+        raise ValueError(f"`vocabulary_size` must be at most 2**31, got {size}.")
+    return size
 
 
 def rank_among(keys: np.ndarray, wanted) -> np.ndarray:
