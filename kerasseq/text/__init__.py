@@ -1,7 +1,13 @@
 """Text as numbers, and the models that need only counting. Loads no Keras."""
 
 from kerasseq.text.character_tokenizer import CharacterTokenizer
+from kerasseq.text.hidden_markov import HiddenMarkovModel
 from kerasseq.text.ngram import NGramModel
 from kerasseq.text.sliding_window import SlidingWindowModel
 
-__all__ = ["CharacterTokenizer", "NGramModel", "SlidingWindowModel"]
+__all__ = [
+    "CharacterTokenizer",
+    "HiddenMarkovModel",
+    "NGramModel",
+    "SlidingWindowModel",
+]

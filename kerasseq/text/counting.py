@@ -18,6 +18,7 @@ import numpy as np
 
 from kerasseq.core.checks import whole_number
 from kerasseq.text.ids import id_array
+from kerasseq.text.probabilities import log, zero_or_more
 
 
 class CountingModel(abc.ABC):
@@ -28,9 +29,7 @@ class CountingModel(abc.ABC):
     """
 
     def __init__(self, k: float):
-        self.k = float(k)
-        if not (self.k >= 0 and math.isfinite(self.k)):
-            raise ValueError(f"`k` must be zero or a positive number, got {k}.")
+        self.k = zero_or_more("k", k)
         self.vocabulary_size: int | None = None
 
     @property
@@ -108,10 +107,7 @@ class CountingModel(abc.ABC):
         """
         size = self._fitted_size()
         length = whole_number("length", length, at_least=0)
-        if not (temperature >= 0 and math.isfinite(temperature)):
-            raise ValueError(
-                f"`temperature` must be zero or a positive number, got {temperature}."
-            )
+        temperature = zero_or_more("temperature", temperature)
         rng = np.random.default_rng(seed)
         text = id_array(prompt, size, name="prompt").tolist()
         start = len(text)
@@ -167,8 +163,7 @@ def _sharpen(p: np.ndarray, temperature: float) -> np.ndarray:
     """Raise probabilities to the power 1 / temperature and make them sum to 1 again."""
     if temperature == 0:
         return np.eye(len(p))[p.argmax()]
-    with np.errstate(divide="ignore"):
-        log_p = np.log(p)
+    log_p = log(p)
     # Relative to the largest, or a small temperature would send every power to zero.
     powers = np.exp((log_p - log_p.max()) / temperature)
     return powers / powers.sum()

@@ -18,6 +18,7 @@ import numpy as np
 from kerasseq.core.checks import whole_number
 from kerasseq.text.counting import CountingModel, rank_among
 from kerasseq.text.ids import id_array
+from kerasseq.text.probabilities import log
 
 
 class NGramModel(CountingModel):
@@ -133,8 +134,7 @@ class NGramModel(CountingModel):
             totals = np.where(rank < 0, 0, self._totals[m][rank])[here]
             result[m : m + len(counts)] = self._smooth(counts, totals)
             rank = found[:-1]
-        with np.errstate(divide="ignore"):  # k = 0: log 0 is -inf, and meant
-            return np.log(result)
+        return log(result)
 
     def __repr__(self):
         if self.vocabulary_size is None:

@@ -21,6 +21,7 @@ import numpy as np
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.text.counting import CountingModel, checked_size, rank_among
 from kerasseq.text.ids import id_array
+from kerasseq.text.probabilities import log
 from kerasseq.text.saved import Saved, check_keys
 
 
@@ -137,8 +138,7 @@ class SlidingWindowModel(Saved, CountingModel):
             counts = table.count(rank, ids[here])
             p[here] = self._smooth(counts, table.totals[rank])
             left = np.setdiff1d(left, here, assume_unique=True)
-        with np.errstate(divide="ignore"):  # k = 0: log 0 is -inf, and meant
-            return np.log(p)
+        return log(p)
 
     def get_config(self) -> dict:
         """Return what `from_config` needs to build an equal model: plain JSON.
