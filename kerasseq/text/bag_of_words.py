@@ -133,7 +133,8 @@ class BagOfWords(Saved):
         Returns:
             An int32 array of shape `(texts, words)`.
         """
-        texts = list(texts) if not isinstance(texts, str) else texts  # read twice
+        if np.iterable(texts) and not isinstance(texts, str):
+            texts = list(texts)  # it is read twice
         return self.fit(texts).transform(texts)
 
     def unknown_words(self, texts) -> dict[str, int]:
@@ -247,9 +248,10 @@ class BagOfWords(Saved):
 
     def _bags(self, texts) -> list[Counter]:
         """Count what is in each text, whatever the vocabulary."""
-        if isinstance(texts, str | bytes):
+        if isinstance(texts, str | bytes) or not np.iterable(texts):
             raise TypeError(
-                "`texts` must be a list of strings, got one: put it in a list, [text]."
+                f"`texts` must be a list of strings, got {type(texts).__name__}. Put a "
+                "single text in a list: [text]."
             )
         return [Counter(self._terms(text, i)) for i, text in enumerate(texts)]
 

@@ -99,6 +99,8 @@ def some_sequences(name: str, sequences, size: int) -> list[np.ndarray]:
         >>> some_sequences("sequences", [[2, 0], [1]], 3)
         [array([2, 0]), array([1])]
     """
+    if not np.iterable(sequences):
+        raise TypeError(f"`{name}` must be rows of ids, got {sequences!r}.")
     rows = list(sequences)
     if not rows:
         raise ValueError(f"`{name}` is empty: there is nothing to learn from.")

@@ -230,8 +230,9 @@ def test_wrong_arguments():
         with pytest.raises(ValueError, match=f"{count} texts and no word"):
             bag.fit(texts)
     for use in (bag.fit, bag.fit_transform):
-        with pytest.raises(TypeError, match=r"must be a list of strings.*\[text\]"):
-            use("a text")
+        for texts, kind in (("a text", "str"), (None, "NoneType")):
+            with pytest.raises(TypeError, match=rf"got {kind}.*\[text\]"):
+                use(texts)
         with pytest.raises(TypeError, match=r"`texts\[1\]` must be a string, got int"):
             use(["a", 1])
         with pytest.raises(ValueError, match=r"`texts\[1\]` .*ud83d' at position 2"):

@@ -151,6 +151,16 @@ def test_the_likelihood_never_falls(seed):
         np.testing.assert_allclose(rows.sum(axis=-1), 1)
 
 
+def test_at_the_summit_rounding_makes_nothing_worse():
+    for seed in (8, 12, 19, 24, 29):  # where one more step loses some last bits
+        rng = np.random.default_rng(seed)
+        sequences = [rng.integers(0, 3, n) for n in (7, 3)]
+        model = HiddenMarkovModel(2, 3, seed=seed)
+        history = model.fit(sequences, tolerance=0, max_iterations=400)
+        assert history == sorted(history)
+        assert history[-1] == sum(map(model.log_likelihood, sequences))
+
+
 def test_it_stops_when_nothing_is_gained():
     ids = HiddenMarkovModel(2, 3, **HEALTH).sample(97, seed=0).ids
     model = HiddenMarkovModel(2, 3, seed=1)
@@ -210,8 +220,11 @@ def test_labelled_sequences_are_counted():
     np.testing.assert_allclose(model.initial, [2 / 5, 2 / 5, 1 / 5])
     np.testing.assert_allclose(model.transition[0], [2 / 5, 2 / 5, 1 / 5])
     np.testing.assert_allclose(model.emission[0], np.array([2, 3, 1, 1, 1]) / 8)
-    one = HiddenMarkovModel(2, 2).fit_labelled([0, 1], [0, 1])
-    assert one.emission.tolist() == [[1, 0], [0, 1]]
+    one = HiddenMarkovModel(2, 2).fit_labelled([0, 1, 1], [0, 0, 1])
+    assert one.transition.tolist() == [[0.5, 0.5], [0.5, 0.5]]
+    assert one.emission.tolist() == [[0.5, 0.5], [0, 1]]
+    around = HiddenMarkovModel(3, 1).fit_labelled([0] * 4, [0, 1, 2, 0])
+    assert around.transition.tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
 
 
 def test_samples_are_as_frequent_as_probable():
@@ -297,6 +310,8 @@ def test_wrong_arguments():
             use([0, 3])
         with pytest.raises(TypeError, match="whole numbers"):
             use("ab")
+    with pytest.raises(TypeError, match="`sequences` must be rows of ids, got 5"):
+        model.fit(5)
     with pytest.raises(ValueError, match="`sequences` is empty"):
         model.fit([])
     with pytest.raises(ValueError, match=r"`sequences\[1\]` is empty"):
