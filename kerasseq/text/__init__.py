@@ -1,6 +1,17 @@
 """Text as numbers, and the models that need only counting. Loads no Keras."""
 
+from kerasseq.text.autoregression import AutoRegression
+from kerasseq.text.bag_of_words import BagOfWords
 from kerasseq.text.character_tokenizer import CharacterTokenizer
+from kerasseq.text.hidden_markov import HiddenMarkovModel
 from kerasseq.text.ngram import NGramModel
+from kerasseq.text.sliding_window import SlidingWindowModel
 
-__all__ = ["CharacterTokenizer", "NGramModel"]
+__all__ = [
+    "AutoRegression",
+    "BagOfWords",
+    "CharacterTokenizer",
+    "HiddenMarkovModel",
+    "NGramModel",
+    "SlidingWindowModel",
+]

@@ -13,15 +13,15 @@ interpolation and Kneser–Ney smoothing are left out.
 From: Shannon, "A Mathematical Theory of Communication", 1948.
 """
 
-import math
-
 import numpy as np
 
 from kerasseq.core.checks import whole_number
+from kerasseq.text.counting import CountingModel, rank_among
 from kerasseq.text.ids import id_array
+from kerasseq.text.probabilities import log
 
 
-class NGramModel:
+class NGramModel(CountingModel):
     r"""Predict the next token from the $n - 1$ before it.
 
     The first tokens of a sequence have fewer than $n - 1$ before them. They are
@@ -46,11 +46,12 @@ class NGramModel:
     """
 
     def __init__(self, n: int = 2, *, k: float = 1.0):
+        super().__init__(k)
         self.n = whole_number("n", n, at_least=1)
-        self.k = float(k)
-        if not (self.k >= 0 and math.isfinite(self.k)):
-            raise ValueError(f"`k` must be zero or a positive number, got {k}.")
-        self.vocabulary_size: int | None = None
+
+    @property
+    def _reach(self) -> int:
+        return self.n - 1
 
     def fit(self, ids, vocabulary_size: int) -> "NGramModel":
         """Count the n-grams of a text.
@@ -66,15 +67,7 @@ class NGramModel:
             TypeError: If the ids are not whole numbers.
             ValueError: If there are fewer than `n` ids, or one is out of range.
         """
-        size = whole_number("vocabulary_size", vocabulary_size, at_least=1)
-        if size > 2**31:  # the packed grams below are int64
-            raise ValueError(f"`vocabulary_size` must be at most 2**31, got {size}.")
-        ids = id_array(ids, size)
-        if len(ids) < self.n:
-            raise ValueError(
-                f"`ids` has {len(ids)} tokens, fewer than n = {self.n}: pass a longer "
-                "text, or use a smaller `n`."
-            )
+        ids, size = self._training_ids(ids, vocabulary_size, at_least=("n", self.n))
         self.vocabulary_size = size
         self._grams, self._counts, self._totals = [], [], []
         # A gram of m + 1 tokens is written as one number: the rank of its first m
@@ -110,7 +103,7 @@ class NGramModel:
         context = context[max(0, len(context) - self.n + 1) :]
         m, rank = len(context), 0
         for shorter, token in enumerate(context):
-            rank = int(self._find(shorter, np.array([rank * size + token]))[0])
+            rank = int(rank_among(self._grams[shorter], rank * size + token))
             if rank < 0:
                 return np.full(size, 1 / size)
         first, last = np.searchsorted(self._grams[m], [rank * size, (rank + 1) * size])
@@ -132,102 +125,16 @@ class NGramModel:
         result = np.zeros(len(ids))
         rank = np.zeros(len(ids), "int64")  # of the m tokens before position m, m + 1…
         for m in range(min(self.n, len(ids))):
-            found = self._find(m, np.where(rank < 0, -1, rank * size + ids[m:]))
+            found = rank_among(
+                self._grams[m], np.where(rank < 0, -1, rank * size + ids[m:])
+            )
             last = m == self.n - 1
             here = slice(None) if last else slice(1)  # shorter contexts: one token each
             counts = np.where(found < 0, 0, self._counts[m][found])[here]
             totals = np.where(rank < 0, 0, self._totals[m][rank])[here]
             result[m : m + len(counts)] = self._smooth(counts, totals)
             rank = found[:-1]
-        with np.errstate(divide="ignore"):  # k = 0: log 0 is -inf, and meant
-            return np.log(result)
-
-    def cross_entropy(self, ids) -> float:
-        """Return the mean of −log p over the tokens, in nats.
-
-        Args:
-            ids: A text as one row of ids, at least one.
-
-        Returns:
-            The mean surprise per token.
-
-        Examples:
-            >>> model = NGramModel(1).fit(range(5), vocabulary_size=5)
-            >>> round(model.cross_entropy([3, 1]), 4)  # -ln 0.2
-            1.6094
-        """
-        log_p = self.log_probabilities(ids)
-        if not len(log_p):
-            raise ValueError("`ids` is empty: there is nothing to score.")
-        return float(-log_p.mean())
-
-    def bits_per_token(self, ids) -> float:
-        """Return the cross-entropy in bits: bits per character for characters.
-
-        Args:
-            ids: A text as one row of ids, at least one.
-
-        Returns:
-            The cross-entropy divided by ln 2.
-        """
-        return self.cross_entropy(ids) / math.log(2)
-
-    def perplexity(self, ids) -> float:
-        """Return exp of the cross-entropy: among how many tokens the model hesitates.
-
-        Args:
-            ids: A text as one row of ids, at least one.
-
-        Returns:
-            A number from 1 to infinity; `vocabulary_size` for a uniform model.
-        """
-        return float(np.exp(self.cross_entropy(ids)))
-
-    def sample(
-        self, length: int, *, prompt=(), temperature: float = 1.0, seed=None
-    ) -> np.ndarray:
-        """Write text, one token at a time.
-
-        Args:
-            length: How many tokens to write.
-            prompt: The ids to go on from; not part of the result.
-            temperature: Below 1 bolder, above 1 more surprising; 0 always takes the
-                most probable token.
-            seed: Seed of the random choices.
-
-        Returns:
-            The new ids, int32, of shape `(length,)`.
-        """
-        size = self._fitted_size()
-        length = whole_number("length", length, at_least=0)
-        if not (temperature >= 0 and math.isfinite(temperature)):
-            raise ValueError(
-                f"`temperature` must be zero or a positive number, got {temperature}."
-            )
-        rng = np.random.default_rng(seed)
-        text = id_array(prompt, size, name="prompt").tolist()
-        start = len(text)
-        for _ in range(length):
-            context = text[max(0, len(text) - self.n + 1) :]
-            p = _sharpen(self.probabilities(context), temperature)
-            text.append(int(rng.choice(size, p=p)))
-        return np.array(text[start:], "int32")
-
-    def _fitted_size(self) -> int:
-        if self.vocabulary_size is None:
-            raise ValueError("The model has no counts yet: call `fit(ids, ...)` first.")
-        return self.vocabulary_size
-
-    def _find(self, m: int, keys: np.ndarray) -> np.ndarray:
-        """Return the rank of each gram of `m + 1` tokens, -1 where it is unseen."""
-        grams = self._grams[m]
-        rank = np.minimum(np.searchsorted(grams, keys), len(grams) - 1)
-        return np.where(grams[rank] == keys, rank, -1)
-
-    def _smooth(self, counts: np.ndarray, totals: np.ndarray) -> np.ndarray:
-        above, below = counts + self.k, totals + self.k * self.vocabulary_size
-        uniform = np.full(len(below), 1 / self.vocabulary_size)
-        return np.divide(above, below, out=uniform, where=below > 0)
+        return log(result)
 
     def __repr__(self):
         if self.vocabulary_size is None:
@@ -236,14 +143,3 @@ class NGramModel:
             f"<NGramModel: n={self.n}, k={self.k}, vocabulary of "
             f"{self.vocabulary_size}, {len(self._grams[-1])} distinct {self.n}-grams>"
         )
-
-
-def _sharpen(p: np.ndarray, temperature: float) -> np.ndarray:
-    """Raise probabilities to the power 1 / temperature and make them sum to 1 again."""
-    if temperature == 0:
-        return np.eye(len(p))[p.argmax()]
-    with np.errstate(divide="ignore"):
-        log_p = np.log(p)
-    # Relative to the largest, or a small temperature would send every power to zero.
-    powers = np.exp((log_p - log_p.max()) / temperature)
-    return powers / powers.sum()

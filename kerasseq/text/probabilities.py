@@ -1,0 +1,124 @@
+"""Rows of probabilities: taken from a user, drawn at random, or counted.
+
+With them, the checks that the models of hidden states share.
+"""
+
+import math
+import numbers
+
+import numpy as np
+
+from kerasseq.text.ids import id_array
+
+
+def zero_or_more(name: str, value) -> float:
+    """Return `value` as a finite float that is not negative.
+
+    Examples:
+        >>> zero_or_more("k", -1)
+        Traceback (most recent call last):
+        ...
+        ValueError: `k` must be zero or a positive number, got -1.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"`{name}` must be zero or a positive number, got {value!r}.")
+    if not (value >= 0 and math.isfinite(value)):
+        raise ValueError(f"`{name}` must be zero or a positive number, got {value}.")
+    return float(value)
+
+
+def probability_rows(name: str, rows, shape: tuple[int, ...], rng) -> np.ndarray:
+    """Return `rows` as float64 that sum to 1 along the last axis, or random ones.
+
+    Args:
+        name: The argument's name, for the message.
+        rows: The probabilities, or None to draw each row evenly from all there are.
+        shape: The shape they must have.
+        rng: The generator.
+
+    Raises:
+        ValueError: If the shape is another, a value is none or negative, or a row does
+            not sum to 1.
+
+    Examples:
+        >>> probability_rows("initial", [0.5, 0.4], (2,), None)
+        Traceback (most recent call last):
+        ...
+        ValueError: `initial` must sum to 1, got 0.9. Divide it by its sum.
+    """
+    if rows is None:
+        return rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
+    try:
+        array = np.array(rows, "float64")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` must be {_table_of(shape)}: {error}.") from error
+    if array.shape != shape:
+        raise ValueError(f"`{name}` must be {_table_of(shape)}, got {array.shape}.")
+    wrong = ~(array >= 0)  # NaN too
+    if wrong.any():
+        where = np.unravel_index(wrong.argmax(), shape)
+        raise ValueError(
+            f"`{name}{_index(where)}` is {array[where]}: a probability is not negative."
+        )
+    sums = array.sum(axis=-1, keepdims=True)
+    far = ~(np.abs(sums - 1) <= 1e-6)  # float32 rounds to 1e-7; infinity is far too
+    if far.any():
+        where = np.unravel_index(far.argmax(), sums.shape)
+        raise ValueError(
+            f"`{name}{_index(where[:-1])}` must sum to 1, got {sums[where]:.6g}. "
+            "Divide it by its sum."
+        )
+    # What sums to 1 but for the last bits stays as it is: a file brings all bits back.
+    return np.where(np.abs(sums - 1) <= 1e-12, array, array / sums)
+
+
+def counted_rows(counts: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    """Divide rows of counts by their sums; a row with no count is taken from elsewhere.
+
+    Examples:
+        >>> counted_rows(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([[0.5, 0.5]] * 2))
+        array([[0.25, 0.75],
+               [0.5 , 0.5 ]])
+    """
+    sums = counts.sum(axis=-1, keepdims=True)
+    return np.divide(counts, sums, out=otherwise.copy(), where=sums > 0)
+
+
+def log(p: np.ndarray) -> np.ndarray:
+    """Return the natural log, `-inf` for 0, which is meant and warns of nothing."""
+    with np.errstate(divide="ignore"):
+        return np.log(p)
+
+
+def some_sequences(name: str, sequences, size: int) -> list[np.ndarray]:
+    """Return one row of ids, or several, as a list of int64 rows that are not empty.
+
+    Examples:
+        >>> some_sequences("sequences", [2, 0], 3)
+        [array([2, 0])]
+        >>> some_sequences("sequences", [[2, 0], [1]], 3)
+        [array([2, 0]), array([1])]
+    """
+    if not np.iterable(sequences):
+        raise TypeError(f"`{name}` must be rows of ids, got {sequences!r}.")
+    rows = list(sequences)
+    if not rows:
+        raise ValueError(f"`{name}` is empty: there is nothing to learn from.")
+    if all(np.ndim(row) == 0 for row in rows):
+        return [id_array(sequences, size, name=name)]
+    result = []
+    for number, row in enumerate(rows):
+        result.append(id_array(row, size, name=f"{name}[{number}]"))
+        if not len(result[-1]):
+            raise ValueError(f"`{name}[{number}]` is empty: leave it out.")
+    return result
+
+
+def _table_of(shape: tuple[int, ...]) -> str:
+    if len(shape) == 1:
+        return f"a row of {shape[0]} probabilities"
+    return f"{shape[0]} rows of {shape[1]} probabilities"
+
+
+def _index(where) -> str:
+    return "".join(f"[{i}]" for i in where)
