@@ -13,9 +13,16 @@ def default_jit_compile() -> bool:
 
 
 def has_cudnn() -> bool:
-    """Whether our layers can run on cuDNN: on PyTorch with an NVIDIA GPU."""
-    if keras.backend.backend() != "torch":
-        return False
+    """Whether our layers can run on cuDNN: whether the backend has an NVIDIA GPU."""
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax
+
+        return any(device.platform == "gpu" for device in jax.local_devices())
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return bool(tf.config.list_physical_devices("GPU"))
     import torch
 
     return torch.cuda.is_available() and torch.backends.cudnn.is_available()

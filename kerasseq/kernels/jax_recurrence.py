@@ -4,12 +4,17 @@ import functools
 
 import jax
 
+from kerasseq.kernels import cudnn
 from kerasseq.kernels.derivatives import backward
 from kerasseq.kernels.equations import forward
 
 
 def run(cell, states, mask):
     """See `kerasseq.kernels.recurrence`."""
+    if cudnn.asked_for(cell, mask, "jax"):
+        from kerasseq.kernels import jax_cudnn
+
+        return jax_cudnn.run(cell, states)
     x = cell.project(cell.inputs)
     return _compiled(cell.equation, x, list(states), cell.weights, mask)
 

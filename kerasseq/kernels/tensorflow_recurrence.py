@@ -3,12 +3,15 @@
 import tensorflow as tf
 from keras import tree
 
+from kerasseq.kernels import cudnn, tensorflow_cudnn
 from kerasseq.kernels.derivatives import backward
 from kerasseq.kernels.equations import forward
 
 
 def run(cell, states, mask):
     """See `kerasseq.kernels.recurrence`."""
+    if cudnn.asked_for(cell, mask, "tensorflow"):
+        return tensorflow_cudnn.run(cell, states)
     weights = dict(cell.weights)
     fixed = {"dropout": weights.pop("dropout")} if "dropout" in weights else {}
     x = cell.project(cell.inputs)

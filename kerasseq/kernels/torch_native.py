@@ -4,27 +4,9 @@ import warnings
 
 import torch
 
+from kerasseq.kernels import cudnn
+
 SMALL = 2**16  # recurrent weights
-
-
-def why_not(cell, mask) -> str | None:
-    """Why PyTorch's kernels do not compute this recurrence; None if they do."""
-    equation = cell.equation
-    plain = equation.peephole is None and not equation.coupled
-    names = (equation.sigma, equation.phi)
-    if equation.name == "elman":
-        fits = equation.phi in ("tanh", "relu")
-    elif equation.name == "gru":
-        fits = equation.reset_after and equation.update == "keep"
-    else:
-        fits = equation.name == "lstm" and plain
-    if not fits or (equation.name != "elman" and names != ("sigmoid", "tanh")):
-        return "its equation is not PyTorch's"
-    if mask is not None:
-        return "there is a mask"
-    if cell.weights.get("dropout") is not None or cell.kernel is None:
-        return "recurrent_dropout is on"
-    return None
 
 
 def wanted(cell, mask) -> bool:
@@ -33,13 +15,10 @@ def wanted(cell, mask) -> bool:
     Raises:
         ValueError: If cuDNN is asked for and cannot run it.
     """
-    reason = why_not(cell, mask)
+    reason = cudnn.why_not(cell, mask, cudnn.BUILT_FOR["torch"])
     x = cell.inputs
     if cell.cudnn is True and not (reason is None and torch.cudnn_is_acceptable(x)):
-        reason = reason or f"cuDNN does not run on {x.device} in {x.dtype}"
-        raise ValueError(
-            f'use_cudnn=True cannot be met: {reason}. "auto" runs anywhere'
-        )
+        cudnn.refuse(reason or f"cuDNN does not run on {x.device} in {x.dtype}")
     if reason is not None or not x.shape[0] * x.shape[1]:
         return False
     if x.device.type == "cpu":
@@ -59,7 +38,8 @@ def run(cell, states):
         biases.append(weights.get("b", torch.zeros_like(cell.bias)))
     if equation.name == "gru":  # Keras' order is z, r, h, PyTorch's r, z, h
         matrices, biases = (
-            [None if w is None else _swap(w) for w in ws] for ws in (matrices, biases)
+            [None if w is None else cudnn.reset_first(w) for w in ws]
+            for ws in (matrices, biases)
         )
     flat = [w.t().contiguous() for w in matrices]
     flat += [b for b in biases if b is not None]
@@ -74,8 +54,3 @@ def run(cell, states):
             cell.inputs, hidden, flat, len(flat) == 4, 1, 0.0, training, False, False
         )
     return path, [state[0] for state in last]
-
-
-def _swap(w):
-    z, r, h = w.chunk(3, -1)
-    return torch.cat([r, z, h], -1)

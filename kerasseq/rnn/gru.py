@@ -173,7 +173,7 @@ class GRU(RecurrentLayer):
         unroll: Whether to write the steps out instead of looping.
         reset_after: Whether $r$ acts after the product with $U_h$, as above, or before
             it, on $h_{t-1}$, as in the paper.
-        use_cudnn: Whether cuDNN runs it, on PyTorch with a GPU: "auto", where it
+        use_cudnn: Whether cuDNN runs it: "auto", on PyTorch with a GPU where it
             computes the same thing; True, or else an error; False, never.
         update: What $z = 1$ means: "keep" the old state, as above and in Keras, or
             "replace" it, $h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \hat h_t$.

@@ -147,8 +147,8 @@ class RecurrentLayer(RNN):
         use_cudnn = given.pop("use_cudnn", "auto")
         if use_cudnn is True and not kernels.has_cudnn():
             raise ValueError(
-                "use_cudnn=True cannot be met: kerasseq uses cuDNN on PyTorch with an "
-                'NVIDIA GPU. "auto" and False run anywhere'
+                f"use_cudnn=True cannot be met: {keras.backend.backend()} finds no "
+                'NVIDIA GPU with cuDNN here. "auto" and False run anywhere'
             )
         cell_arguments = {name: given.pop(name) for name in arguments.names(self.Cell)}
         shared = {key: kwargs[key] for key in ("dtype", "trainable") if key in kwargs}
@@ -160,6 +160,15 @@ class RecurrentLayer(RNN):
             self.use_cudnn = checks.one_of(
                 "use_cudnn", use_cudnn, ["auto", True, False]
             )
+            if use_cudnn is True and keras.backend.backend() == "tensorflow":
+                self.supports_jit = False  # XLA does not know cuDNN's operation
+
+    @classmethod
+    def from_config(cls, config):
+        """Build the layer; where there is no cuDNN, one saved with it does without."""
+        if config.get("use_cudnn") is True and not kernels.has_cudnn():
+            config = {**config, "use_cudnn": "auto"}
+        return cls(**config)
 
     def get_config(self):
         config = super().get_config()
@@ -172,7 +181,3 @@ class RecurrentLayer(RNN):
         for name in arguments.names(self.Cell):
             config[name] = arguments.as_config(name, getattr(self, name))
         return config
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)

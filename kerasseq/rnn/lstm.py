@@ -208,7 +208,7 @@ class LSTM(RecurrentLayer):
         go_backwards: Whether to process the last step first.
         stateful: Whether a batch starts from the last state of the one before.
         unroll: Whether to write the steps out instead of looping.
-        use_cudnn: Whether cuDNN runs it, on PyTorch with a GPU: "auto", where it
+        use_cudnn: Whether cuDNN runs it: "auto", on PyTorch with a GPU where it
             computes the same thing; True, or else an error; False, never.
         peephole: Whether the gates see the memory: None, they do not ($p = 0$);
             "diagonal", unit by unit, as above; "full", through matrices, all three on
