@@ -162,7 +162,7 @@ class Splitter:
 
     def split(self, text: str) -> list[str]:
         """Cut at blanks and after short forms, and replace nothing."""
-        words = (word.strip("-'") or word for word in text.split())
+        words = filter(None, (word.strip("-'") for word in text.split()))
         # A lone short form, as in a rule about it, keeps its apostrophe.
         words = (f"{w}'" if f"{w.lower()}'" in self.elision.short else w for w in words)
         return [part for word in words for part in self.elision.split(word)]
