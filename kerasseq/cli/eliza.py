@@ -43,7 +43,7 @@ def _piped():
         return
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
-            yield line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
+            yield line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise _not_utf8(number, error) from error
 

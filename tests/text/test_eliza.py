@@ -168,6 +168,16 @@ def test_memory_comes_back_once_the_oldest_first(small):
     ]  # fmt: skip
 
 
+def test_the_best_keyword_keeps_even_if_it_leaves_the_reply_to_another():
+    eliza = Eliza()
+    assert (
+        eliza.reply("I want my bike")
+        == "What would it mean to you if you got your bike?"
+    )
+    assert eliza.trace.keyword == "i"
+    assert eliza.memory == ("Let us talk some more about your bike.",)
+
+
 def test_reflection_both_ways(small):
     eliza = small()
     assert eliza.reply("I hate you") == "You hate me?"
@@ -237,6 +247,7 @@ def test_french_with_accents_elision_and_either_form_of_address():
         ("ELLE DIT QUE JE SUIS DÉPRIMÉE", "Je suis désolée d'apprendre que vous êtes "
          "déprimée."),
         ("je n'arrive pas a dormir", "À quoi pensez-vous quand vous ne dormez pas ?"),
+        ("j'étais heureux", "Qu'est-ce que cela vous faisait d'être heureux ?"),
         ("Ma mere ne m’aime pas.", "Parlez-moi davantage de votre mere."),
     ]:  # fmt: skip
         assert eliza.reply(said) == reply
@@ -287,13 +298,14 @@ LONG = 10**5
 LONG_TEXTS = [
     "a" * LONG,
     "I am " * (LONG // 5),
+    "my x is " + "you " * (LONG // 4),
     "my my " * (LONG // 6),
     "you " * (LONG // 4) + "me",
     "i," * (LONG // 2),
     "j'" * (LONG // 2),
     "a'" * (LONG // 2),
     "je ne me le " * (LONG // 12),
-    "vous " * (LONG // 5),
+    "je pense que " + "vous " * (LONG // 5),
     "si j'étais " * (LONG // 11),
     " " * LONG,
     "- " * (LONG // 2),
@@ -309,7 +321,7 @@ def test_a_very_long_line_takes_no_longer_than_its_length(language, text):
     eliza = Eliza(language)
     start = time.process_time()
     assert eliza.reply(text)
-    # About 0.1 s; where the time grows with the square it is minutes.
+    # At most about 0.5 s; where the time grows with the square, 10 s and more.
     assert time.process_time() - start < 5
 
 
@@ -318,7 +330,14 @@ def test_goodbye():
     assert eliza.is_goodbye("Bon, au revoir et merci !")
     assert eliza.reply("au revoir") == eliza.farewell
     assert eliza.trace.source == "farewell"
-    for said in ("revoir", "", "Mon ami dit au voisin de revoir son plan."):
+    for said in (
+        "revoir",
+        "",
+        "ciao bella",
+        "la fin",
+        "fin de la fin",
+        "Mon ami dit au voisin de revoir son plan.",
+    ):
         assert not eliza.is_goodbye(said)
 
 

@@ -41,6 +41,7 @@ WRONG = [
     ("{3}", "{0}", "uses {0}"),
     ("{3}", "{3-2}", "uses {3-2}"),
     ("{3}", "{1}", 'uses {1}, which may be empty: write "+" in the pattern'),
+    ("{3}", "{2}", 'uses {2}, which is always "high"; the parts of the pattern are'),
     ("{3}", "{x}", "has {x}: write {2}, {2-4} or {said 2}"),
     ("{3}", "{3", "has a brace without its other half"),
     ("{3}", "3}", "has a brace without its other half"),

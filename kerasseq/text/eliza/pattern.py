@@ -75,6 +75,9 @@ class Pattern:
         Returns:
             Start and end of each part; None if the pattern does not fit.
         """
+        # Most patterns lack a word of theirs: seen much sooner than a place is found.
+        if any(words.isdisjoint(keys) for _, run in self._runs for words in run):
+            return None
         places, at = [], 0
         for index, (least, run) in enumerate(self._runs):
             last = index == len(self._runs) - 1
@@ -98,6 +101,11 @@ class Pattern:
     def may_be_empty(self, number: int) -> bool:
         """Tell whether part `number`, from 1, can stand for nothing."""
         return self.parts[number - 1] == "*"
+
+    def is_one_word(self, number: int) -> bool:
+        """Tell whether part `number`, from 1, always stands for the same."""
+        part = self.parts[number - 1]
+        return part not in _GAPS and part[0] != "@" and "|" not in part
 
 
 def _place(run, keys, at, least, last):
@@ -134,7 +142,7 @@ def _check_spelling(parts, splitter):
     """Refuse words that substitutions replace before any pattern sees them."""
     run = []
     for part in [*parts, "*"]:
-        if part in _GAPS or part[0] == "@" or "|" in part:
+        if part in _GAPS or part[0] == "@" or "|" in part:  # the end of a run
             single = [word for one in run for word in splitter.words(one)]
             if splitter.words(" ".join(run)) != single:
                 raise ValueError(
@@ -223,5 +231,11 @@ def _piece(piece, pattern):
     if all(pattern.may_be_empty(i) for i in range(first, last + 1)):
         raise ValueError(
             f'uses {piece}, which may be empty: write "+" in the pattern instead of "*"'
+        )
+    # Nobody wants that on purpose: the parts were miscounted.
+    if first == last and pattern.is_one_word(first):
+        raise ValueError(
+            f'uses {piece}, which is always "{pattern.parts[first - 1]}"; the parts of '
+            f"the pattern are {parts}"
         )
     return Place(piece, first, last, bool(found[1]))

@@ -98,7 +98,7 @@ class Table:
         split: Turns a phrase into words.
 
     Examples:
-        >>> table = Table({"i am": "you are", "*'re": "* are"}, str.split)
+        >>> table = Table({"i": "you", "i am": "you are", "*'re": "* are"}, str.split)
         >>> table.find(["i", "am"], ["i", "am"], 0)
         (2, ['you', 'are'])
         >>> table.find(["we're"], ["we're"], 0)
