@@ -170,6 +170,22 @@ def data(parser):
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+def eliza(parser):
+    """Add the options of `kerasseq eliza`."""
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--language",
+        type=names.one_of("language", names.LANGUAGES),
+        default="en",
+        metavar="NAME",
+        help="en or fr (default: en)",
+    )
+    source.add_argument("--rules", metavar="FILE", help="a TOML file of your rules")
+    parser.add_argument(
+        "--explain", action="store_true", help="show how each reply comes about"
+    )
+
+
 def info(parser):
     """Add the options of `kerasseq info`."""
     backend(parser)

@@ -103,6 +103,7 @@ With KERASSEQ_DEBUG=1 in the environment an error shows where it comes from.""",
     _generate(add)
     _inspect(add)
     _data(add)
+    _eliza(add)
     _info(add)
     return parser, parsers
 
@@ -242,6 +243,25 @@ examples:
   kerasseq data parentheses --count 3 --seed 1""",
     )
     options.data(made)
+
+
+def _eliza(add):
+    made = add(
+        "eliza",
+        "eliza",
+        "talk with ELIZA, the chatbot of 1966",
+        """\
+Talk with Weizenbaum's ELIZA, which answers by rules alone; --explain shows which. The
+end of the input, Ctrl-C or "bye" ends the conversation. Lines from a pipe get a reply
+each, between the greeting and the farewell.""",
+        """\
+examples:
+  kerasseq eliza
+  kerasseq eliza --language fr --explain
+  kerasseq eliza --rules mine.toml
+  echo "Men are all alike." | kerasseq eliza""",
+    )
+    options.eliza(made)
 
 
 def _info(add):

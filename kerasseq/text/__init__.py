@@ -3,6 +3,7 @@
 from kerasseq.text.autoregression import AutoRegression
 from kerasseq.text.bag_of_words import BagOfWords
 from kerasseq.text.character_tokenizer import CharacterTokenizer
+from kerasseq.text.eliza import Eliza
 from kerasseq.text.hidden_markov import HiddenMarkovModel
 from kerasseq.text.ngram import NGramModel
 from kerasseq.text.sliding_window import SlidingWindowModel
@@ -11,6 +12,7 @@ __all__ = [
     "AutoRegression",
     "BagOfWords",
     "CharacterTokenizer",
+    "Eliza",
     "HiddenMarkovModel",
     "NGramModel",
     "SlidingWindowModel",

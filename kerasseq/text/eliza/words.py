@@ -1,0 +1,195 @@
+"""Text to words and back: clauses, spelling, contractions, elision.
+
+Words are compared by their `fold`, without case and accents, and kept as they were
+typed, so that a name comes back with its capital letter.
+"""
+
+import re
+import unicodedata
+
+_APOSTROPHES = str.maketrans("’ʼ‘`´", "'''''")
+# Ends of clauses, in the scripts that mark them so. A point or comma before a digit
+# belongs to a number.
+_END = re.compile(r"[.,:](?!\d)|[;!?…\n()\[\]—–。、，；：？！،؛؟।]|\s-+\s")
+# What no reply may repeat: quotation marks, braces (those of our templates), and what
+# would steer a terminal or cannot be encoded.
+_BLANK = re.compile(
+    '["«»“”„‹›{}\0-\x1f\x7f-\x9f\ud800-\udfff'
+    "\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]"
+)
+
+
+def fold(word: str) -> str:
+    """Return what words are compared by: no case, no accents, no ligatures.
+
+    Examples:
+        >>> fold("Sœur"), fold("ÉTÉ")
+        ('soeur', 'ete')
+    """
+    if word.isascii():
+        return word.lower()
+    plain = unicodedata.normalize("NFKD", word.casefold())
+    plain = "".join(c for c in plain if not unicodedata.combining(c))
+    return plain.replace("œ", "oe").replace("æ", "ae")
+
+
+class Elision:
+    """French `que il` is `qu'il`: short words that lose a vowel before another.
+
+    Args:
+        split: Short forms that are words of their own, as `"j'"`.
+        join: Which word becomes which short form in a reply, as `{"que": "qu'"}`.
+        before: The letters that a word is shortened before.
+        also: Words it is shortened before all the same, as those with a mute h.
+        never: Words it is not shortened before, as `onze`.
+
+    Examples:
+        >>> french = Elision(["qu'", "l'"], {"que": "qu'"}, "aeio", ["hier"], ["onze"])
+        >>> french.split("qu'hier"), french.split("aujourd'hui")
+        (["qu'", 'hier'], ["aujourd'hui"])
+        >>> french.join("Je sais que il et que onze et que hier")
+        "Je sais qu'il et que onze et qu'hier"
+    """
+
+    def __init__(self, split=(), join=None, before="", also=(), never=()):
+        self.short = frozenset(split)
+        self._split = re.compile(_any_of(split), re.IGNORECASE)
+        self._join = join or {}
+        vowel = f"[{re.escape(before)}]" if before else "(?!)"
+        self._joint = re.compile(
+            rf"(?<![\w'-])({_any_of(self._join)}) "
+            rf"(?=(?:{vowel}|(?:{_any_of(also)})\b))(?!(?:{_any_of(never)})\b)",
+            re.IGNORECASE,
+        )
+
+    def split(self, word: str) -> list[str]:
+        """Cut short forms off the front of a word."""
+        words, start = [], 0
+        while (found := self._split.match(word, start)) and found.end() < len(word):
+            words.append(found[0])
+            start = found.end()
+        return [*words, word[start:]]
+
+    def join(self, text: str) -> str:
+        """Shorten words before a vowel."""
+        return self._joint.sub(self._short_form, text)
+
+    def _short_form(self, found):
+        short = self._join[found[1].lower()]
+        return short.capitalize() if found[1][0].isupper() else short
+
+    def text(self, words) -> str:
+        """Write words one after the other, short forms close to the next."""
+        close = (w if w.lower() in self.short else f"{w} " for w in words)
+        return "".join(close).rstrip()
+
+
+def _any_of(words) -> str:
+    """Write a regular expression for any of `words`; for none of them, if empty."""
+    return "|".join(map(re.escape, words)) or "(?!)"
+
+
+class Table:
+    """What is replaced by what: phrases, and endings of words written with `*`.
+
+    Args:
+        entries: The replacements. The longest phrase that fits is taken; then the
+            longest ending.
+        split: Turns a phrase into words.
+
+    Examples:
+        >>> table = Table({"i": "you", "i am": "you are", "*'re": "* are"}, str.split)
+        >>> table.find(["i", "am"], ["i", "am"], 0)
+        (2, ['you', 'are'])
+        >>> table.find(["we're"], ["we're"], 0)
+        (1, ['we', 'are'])
+    """
+
+    def __init__(self, entries: dict[str, str], split):
+        self._phrases, self._endings = {}, []
+        for old, new in entries.items():
+            if old.startswith("*"):
+                self._endings.append((old[1:].lower(), new))
+                continue
+            keys = [fold(word) for word in split(old)]
+            self._phrases.setdefault(keys[0], []).append((keys, new.split()))
+        for phrases in self._phrases.values():
+            phrases.sort(key=lambda entry: -len(entry[0]))
+        self._endings.sort(key=lambda entry: -len(entry[0]))
+
+    def find(self, words, keys, at: int):
+        """Look up what stands at a place.
+
+        Args:
+            words: A clause.
+            keys: The `fold` of its words.
+            at: The place.
+
+        Returns:
+            How many words are replaced, and by which; None if none is.
+        """
+        for phrase, new in self._phrases.get(keys[at], ()):
+            if keys[at : at + len(phrase)] == phrase:
+                return len(phrase), new
+        word = words[at].lower()
+        for ending, new in self._endings:
+            # The stem is cut from the word as typed: accents matter to a reader.
+            if word.endswith(ending):
+                return 1, new.replace("*", word.removesuffix(ending)).split()
+        return None
+
+
+class Splitter:
+    """Cut a text into clauses, and these into words spelled as the patterns expect.
+
+    Args:
+        elision: Of the language.
+        substitutions: Entries of a `Table`, applied to all that is said.
+        breaks: Words that end a clause, as `but`.
+        common: Words that lose their capital letter.
+
+    Examples:
+        >>> split = Splitter(Elision(), {"i'm": "i am"}, ["but"], ["it"])
+        >>> split.clauses("It’s 3.5 o'clock, but I'm OK.")
+        [["It's", '3.5', "o'clock"], ['i', 'am', 'OK']]
+    """
+
+    def __init__(self, elision=None, substitutions=None, breaks=(), common=()):
+        self.elision = elision or Elision()
+        self._breaks = {fold(word) for word in breaks}
+        self._common = {fold(word) for word in common}
+        self._table = Table(substitutions or {}, self.split)
+
+    def split(self, text: str) -> list[str]:
+        """Cut at blanks and after short forms, and replace nothing."""
+        words = filter(None, (word.strip("-'") for word in text.split()))
+        # A lone short form, as in a rule about it, keeps its apostrophe.
+        words = (f"{w}'" if f"{w.lower()}'" in self.elision.short else w for w in words)
+        return [part for word in words for part in self.elision.split(word)]
+
+    def words(self, text: str) -> list[str]:
+        """Cut one clause into words, and apply the substitutions."""
+        words, at, done = self.split(text), 0, []
+        keys = [fold(word) for word in words]
+        while at < len(words):
+            count, new = self._table.find(words, keys, at) or (1, [words[at]])
+            done += new
+            at += count
+        return [w.lower() if fold(w) in self._common else w for w in done]
+
+    def clauses(self, text: str) -> list[list[str]]:
+        """Cut a text into clauses that are not empty."""
+        text = unicodedata.normalize("NFC", text).translate(_APOSTROPHES)
+        if text.isupper():  # typed on a teletype, as in 1966
+            text = text.lower()
+        clauses = []
+        for part in _END.split(text):
+            clause = []
+            for word in self.words(_BLANK.sub(" ", part)):
+                if fold(word) in self._breaks:
+                    clauses.append(clause)
+                    clause = []
+                else:
+                    clause.append(word)
+            clauses.append(clause)
+        return [clause for clause in clauses if clause]

@@ -1,0 +1,71 @@
+"""Texts and special tokens as the tokenizers take them, or what is wrong with them."""
+
+
+def check_text(text):
+    """Raise a `TypeError` unless `text` is a string."""
+    if not isinstance(text, str):
+        raise TypeError(f"`text` must be a string, got {type(text).__name__}.")
+
+
+def training_texts(text) -> list[str]:
+    """The texts to learn from: one string, or several, not all of them empty.
+
+    Raises:
+        TypeError: If one is no string.
+        ValueError: If there is nothing to learn from.
+
+    Examples:
+        >>> training_texts(["to be", "or not"])
+        ['to be', 'or not']
+    """
+    texts = [text] if isinstance(text, str) else list(text)
+    for number, one in enumerate(texts):
+        if not isinstance(one, str):
+            raise TypeError(
+                "`text` must be a string, or several; number "
+                f"{number} is {type(one).__name__}"
+            )
+    if not any(texts):
+        raise ValueError("`text` is empty: there is nothing to learn from.")
+    return texts
+
+
+def special_tokens(tokens, unknown=None) -> tuple[str, ...]:
+    """Special tokens as a tuple, checked: distinct, not empty, the unknown one first.
+
+    Examples:
+        >>> special_tokens(["<pad>"], unknown="<unk>")
+        ('<unk>', '<pad>')
+    """
+    if isinstance(tokens, str):
+        raise TypeError(f"special_tokens must be a list of strings, got {tokens!r}")
+    tokens = tuple(tokens)
+    if unknown is not None and unknown not in tokens:
+        tokens = (unknown, *tokens)
+    for token in tokens:
+        if not isinstance(token, str) or not token:
+            raise ValueError(f"a special token must be a string, not {token!r}")
+    if len(set(tokens)) < len(tokens):
+        raise ValueError(f"special_tokens must be distinct, got {list(tokens)}")
+    return tokens
+
+
+def utf8(text: str) -> bytes:
+    r"""The bytes of a text; half a surrogate pair has none.
+
+    Raises:
+        ValueError: That says where the half stands.
+
+    Examples:
+        >>> utf8("é")
+        b'\xc3\xa9'
+    """
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the text has half a surrogate pair, {text[error.start]!r}, at position "
+            f"{error.start}, which no encoding of Unicode has: it was read with the "
+            "wrong encoding. Read it anew, or remove it with "
+            "text.encode('utf-8', 'ignore').decode()"
+        ) from None

@@ -1,0 +1,139 @@
+import io
+import sys
+
+import pytest
+
+from kerasseq.cli import names
+from kerasseq.text.eliza.reader import LANGUAGES
+from tests.processes import run_python
+
+MAIN = "import sys\nfrom kerasseq.cli import main\nsys.exit(main(sys.argv[1:]))"
+FAREWELL = "Goodbye. Thank you for talking to me."
+
+
+@pytest.fixture
+def say(command, monkeypatch):
+    """Runs the command with this on its standard input."""
+
+    def run(said, *words, code=0):
+        stdin = io.TextIOWrapper(io.BytesIO(said), encoding="ascii")
+        monkeypatch.setattr(sys, "stdin", stdin)
+        return command("eliza", *words, code=code)
+
+    return run
+
+
+@pytest.fixture
+def terminal(command, monkeypatch):
+    """Runs the command on a terminal, where each answer to a prompt is given here."""
+
+    def run(*typed):
+        answers = iter(typed)
+
+        def answer(prompt):
+            assert prompt == "> "
+            found = next(answers)
+            if isinstance(found, BaseException):
+                raise found
+            return found
+
+        monkeypatch.setattr("builtins.input", answer)
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        return command
+
+    return run
+
+
+def test_lines_from_a_pipe_get_a_reply_each(say):
+    done = say(b"Men are all alike.\r\n\nI am sad")
+    assert done.err == ""
+    assert done.out.splitlines() == [
+        "Is something troubling you?",
+        "What is the connection, do you suppose?",
+        "Take your time.",
+        "I am sorry to hear that you are sad.",
+        FAREWELL,
+    ]
+
+
+def test_bye_ends_the_conversation(say):
+    assert say(b"Bye!\nI am sad\n").out.splitlines()[1:] == [FAREWELL]
+    done = say(b"au revoir\nje suis triste\n", "--language", "fr")
+    assert done.out.splitlines()[1:] == ["Au revoir. Merci de m'avoir parlé."]
+
+
+def test_an_empty_input(say):
+    assert say(b"").out.splitlines() == ["Is something troubling you?", FAREWELL]
+
+
+def test_french(say):
+    said = "\ufeffJe suis désespérée.".encode()
+    out = say(said, "--language", "fr").out
+    assert "Je suis désolée d'apprendre que vous êtes désespérée." in out
+
+
+def test_explain(say):
+    out = say(b"I am sad\n", "--explain").out
+    assert "    keyword    i\n    pattern    * i am * @sad *\n" in out
+
+
+def test_rules_of_a_file(say, refused, tmp_path):
+    rules = """greeting = "Hi"\nfarewell = "So long"\ngoodbyes = ["so"]
+silence = ["?"]\ndefault = ["Miaow."]\n[keyword.cat.rules]\n"*" = ["Purr."]\n"""
+    (tmp_path / "cat.toml").write_text(rules, encoding="utf-8")
+    out = say(b"a cat\na dog\nso\n", "--rules", "cat.toml").out
+    assert out.splitlines() == ["Hi", "Purr.", "Miaow.", "So long"]
+    (tmp_path / "cat.toml").write_text(rules.replace("Purr.", "{2}"), encoding="utf-8")
+    assert '[keyword.cat.rules] pattern "*": reply 1 uses {2}' in refused(
+        "eliza", "--rules", "cat.toml"
+    )
+    assert "There is no file dog.toml" in refused("eliza", "--rules", "dog.toml")
+    assert "not allowed with" in refused(
+        "eliza", "--rules", "cat.toml", "--language", "fr"
+    )
+    assert 'there is no language "de"' in refused("eliza", "--language", "de")
+
+
+def test_bytes_that_are_not_utf_8(say):
+    done = say(b"hello\ncaf\xe9\n", code=2)
+    assert done.err.startswith(
+        "kerasseq: error: line 2 of what you say is not UTF-8: byte 4 of it is 0xe9."
+    )
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("end", [EOFError(), KeyboardInterrupt()])
+def test_a_terminal_has_a_prompt_and_a_goodbye(terminal, end):
+    done = terminal("Men are all alike.", end)("eliza")
+    assert done.out.splitlines() == [
+        "Is something troubling you?",
+        "What is the connection, do you suppose?",
+        "",
+        FAREWELL,
+    ]
+
+
+def test_a_terminal_of_another_encoding(terminal):
+    wrong = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+    done = terminal("hello", wrong)("eliza", code=2)
+    assert "line 2 of what you say is not UTF-8: byte 1 of it is 0xff" in done.err
+
+
+def test_as_a_process_without_keras_and_without_the_letters():
+    code = MAIN.replace("sys.exit(", "c = (").replace(
+        "from kerasseq", "import io\nsys.stdin = io.TextIOWrapper(io.BytesIO("
+        "'je suis énervé'.encode()))\nfrom kerasseq"
+    ) + "\nassert 'keras' not in sys.modules\nsys.exit(c)"  # fmt: skip
+    done = run_python(code, "eliza", "--language", "fr", PYTHONIOENCODING="ascii")
+    assert done.stdout.splitlines()[0] == "Bonjour. Qu'est-ce qui vous pr?occupe ?"
+    assert done.stdout.splitlines()[1] == "Contre qui, au fond ?"
+    assert done.stderr == ""
+
+
+def test_a_closed_input_is_an_empty_one():
+    done = run_python("import sys; sys.stdin = None\n" + MAIN, "eliza")
+    assert done.stdout.splitlines() == ["Is something troubling you?", FAREWELL]
+
+
+def test_the_languages_are_those_of_the_library():
+    assert names.LANGUAGES == LANGUAGES
