@@ -1,5 +1,7 @@
 """Texts and special tokens as the tokenizers take them, or what is wrong with them."""
 
+import re
+
 
 def check_text(text):
     """Raise a `TypeError` unless `text` is a string."""
@@ -48,6 +50,21 @@ def special_tokens(tokens, unknown=None) -> tuple[str, ...]:
     if len(set(tokens)) < len(tokens):
         raise ValueError(f"special_tokens must be distinct, got {list(tokens)}")
     return tokens
+
+
+def cut_out(text: str, special_tokens) -> list[tuple[str, bool]]:
+    """A text cut at its special tokens: each part, and whether it is such a token.
+
+    Examples:
+        >>> cut_out("to be<end>or not", ["<end>"])
+        [('to be', False), ('<end>', True), ('or not', False)]
+    """
+    if not special_tokens:
+        return [(text, False)]
+    # Of two that begin alike the longer one is meant.
+    longest_first = sorted(special_tokens, key=len, reverse=True)
+    parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text)
+    return [(part, bool(n % 2)) for n, part in enumerate(parts) if part]
 
 
 def utf8(text: str) -> bytes:

@@ -10,7 +10,6 @@ is the stretch of the text that became one token. Special tokens, such as
 """
 
 import abc
-import re
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.text.ids import id_array
 from kerasseq.text.saved import Saved
-from kerasseq.text.texts import check_text
+from kerasseq.text.texts import check_text, cut_out
 
 
 class Encoding(NamedTuple):
@@ -113,10 +112,8 @@ class Tokenizer(Saved, abc.ABC):
         self._check_fitted()
         check_text(text)
         ids = []
-        for start, end, special in self._parts(text):
-            ids += (
-                [special] if special is not None else self._encode_part(text[start:end])
-            )
+        for part, special in cut_out(text, self.special_tokens):
+            ids += [self._id_of_token[part]] if special else self._encode_part(part)
         return np.array(ids, "int32")
 
     def encode_with_offsets(self, text: str) -> Encoding:
@@ -130,13 +127,12 @@ class Tokenizer(Saved, abc.ABC):
         """
         self._check_fitted()
         check_text(text)
-        places = []
-        for start, end, special in self._parts(text):
-            if special is not None:
-                places.append((special, start, end))
-                continue
-            found = self._places(text[start:end])
-            places += [(i, start + a, start + b) for i, a, b in found]
+        places, start = [], 0
+        for part, special in cut_out(text, self.special_tokens):
+            found = [(self._id_of_token[part], 0, len(part))] if special else None
+            for i, a, b in found or self._places(part):
+                places.append((i, start + a, start + b))
+            start += len(part)
         table = np.array(places, "int64").reshape(-1, 3)
         vocabulary = self.vocabulary
         tokens = [vocabulary[i] for i in table[:, 0].tolist()]
@@ -229,19 +225,6 @@ class Tokenizer(Saved, abc.ABC):
             for character in text[start:end]:
                 count[character] = count.get(character, 0) + 1
         return dict(sorted(count.items(), key=lambda item: -item[1]))
-
-    def _parts(self, text):
-        """Start, end, and id of special tokens or None, of the parts of a text."""
-        if not self.special_tokens:
-            return [(0, len(text), None)]
-        parts, done = [], 0
-        # Of two that begin alike the longer one is meant.
-        longest_first = sorted(self.special_tokens, key=len, reverse=True)
-        for match in re.finditer("|".join(map(re.escape, longest_first)), text):
-            parts.append((done, match.start(), None))
-            parts.append((*match.span(), self._id_of_token[match.group()]))
-            done = match.end()
-        return [*parts, (done, len(text), None)]
 
     @property
     def _id_of_token(self) -> dict[str, int]:
