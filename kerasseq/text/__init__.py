@@ -2,18 +2,22 @@
 
 from kerasseq.text.autoregression import AutoRegression
 from kerasseq.text.bag_of_words import BagOfWords
+from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.character_tokenizer import CharacterTokenizer
 from kerasseq.text.eliza import Eliza
 from kerasseq.text.hidden_markov import HiddenMarkovModel
+from kerasseq.text.loading import load_tokenizer
 from kerasseq.text.ngram import NGramModel
 from kerasseq.text.sliding_window import SlidingWindowModel
 
 __all__ = [
     "AutoRegression",
     "BagOfWords",
+    "BytePairTokenizer",
     "CharacterTokenizer",
     "Eliza",
     "HiddenMarkovModel",
     "NGramModel",
     "SlidingWindowModel",
+    "load_tokenizer",
 ]
