@@ -9,7 +9,7 @@ import importlib
 import json
 import os
 
-BENCHMARKS = ("recurrent", "tracing")
+BENCHMARKS = ("recurrent", "text", "tracing")
 
 
 def main():
