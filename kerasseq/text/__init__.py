@@ -6,6 +6,7 @@ from kerasseq.text.character_tokenizer import CharacterTokenizer
 from kerasseq.text.eliza import Eliza
 from kerasseq.text.hidden_markov import HiddenMarkovModel
 from kerasseq.text.ngram import NGramModel
+from kerasseq.text.shannon import shannon_series
 from kerasseq.text.sliding_window import SlidingWindowModel
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "HiddenMarkovModel",
     "NGramModel",
     "SlidingWindowModel",
+    "shannon_series",
 ]
