@@ -41,6 +41,8 @@ def test_words():
     row = dict(zip(words, model.probabilities("sat on the"), strict=True))
     assert row == {"cat": 0.5, "dog": 0.25, "mat": 0.25, "on": 0, "sat": 0, "the": 0}
     assert model.generate(2, prompt="dog sat", temperature=0) == "dog sat on the"
+    boldest = {model.generate(2, prompt="on", temperature=0, seed=i) for i in range(9)}
+    assert boldest == {"on the cat"}
     text = model.generate(19, seed=3).split()
     assert len(text) == 19
     pairs = set(zip(RHYME.split(), RHYME.split()[1:], strict=False))
@@ -153,17 +155,17 @@ def test_shannons_series_has_the_statistics_of_its_order():
 
 
 def test_shannons_series_in_words_repeats_by_seed_and_never_ends():
-    # "cat" ends the text: read as a circle, "the" comes after it.
-    one = shannon_series(RHYME, Words(), orders=(2, 1), length=29, seed=5)
+    # Nothing follows the last word; read as a circle, the first one does.
+    text = f"{RHYME} there"
+    one = shannon_series(text, Words(), orders=(2, 1), length=199, seed=5)
     assert list(one) == [2, 1]
-    assert one[1] == shannon_series(RHYME, Words(), orders=[1], length=29, seed=5)[1]
-    assert one != shannon_series(RHYME, Words(), orders=(2, 1), length=29, seed=6)
-    words = RHYME.split()
+    assert one[1] == shannon_series(text, Words(), orders=[1], length=199, seed=5)[1]
+    assert one != shannon_series(text, Words(), orders=(2, 1), length=199, seed=6)
+    words = text.split()
     pairs = {*zip(words, words[1:], strict=False), (words[-1], words[0])}
     written = one[2].split()
-    assert len(written) == 29
+    assert len(written) == 199
     assert set(zip(written, written[1:], strict=False)) <= pairs
-    # The second order is no copy of the first with other rows.
     assert shannon_series("ab" * 5, length=3)[2] in ("aba", "bab")
     learned = CharacterTokenizer().fit("abc")
     assert set(shannon_series("abab", learned, orders=[0], length=99)[0]) == {"a", "b"}
