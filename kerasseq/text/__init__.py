@@ -8,6 +8,7 @@ from kerasseq.text.eliza import Eliza
 from kerasseq.text.hidden_markov import HiddenMarkovModel
 from kerasseq.text.loading import load_tokenizer
 from kerasseq.text.ngram import NGramModel
+from kerasseq.text.shannon import shannon_series
 from kerasseq.text.sliding_window import SlidingWindowModel
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "NGramModel",
     "SlidingWindowModel",
     "load_tokenizer",
+    "shannon_series",
 ]
