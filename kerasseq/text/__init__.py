@@ -7,6 +7,7 @@ from kerasseq.text.eliza import Eliza
 from kerasseq.text.hidden_markov import HiddenMarkovModel
 from kerasseq.text.ngram import NGramModel
 from kerasseq.text.sliding_window import SlidingWindowModel
+from kerasseq.text.unigram_tokenizer import UnigramTokenizer
 
 __all__ = [
     "AutoRegression",
@@ -16,4 +17,5 @@ __all__ = [
     "HiddenMarkovModel",
     "NGramModel",
     "SlidingWindowModel",
+    "UnigramTokenizer",
 ]
