@@ -259,7 +259,9 @@ class Lattices:
         gamma[self.last] = times
         for _, edges in reversed(self._steps):
             p[edges] *= gamma[self.end[edges]]
-            np.add.at(gamma, self.start[edges], p[edges])
+            gamma[self.start[edges]] += p[
+                edges
+            ]  # no two of one depth begin in one node
         return p
 
     def best(self, w) -> np.ndarray:

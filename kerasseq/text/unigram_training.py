@@ -190,7 +190,7 @@ class _Training:
         words, others = self.words, self.others
         every_word = np.ones(len(words.last), bool)
         self.words = words.kept(stays[words.piece], every_word, number)
-        # The piece whose ways these are, by the numbers that hold until now.
+        # The ways to cut a piece that goes are of no use any more.
         owner = np.searchsorted(others.last, others.start)
         kept = stays[others.piece] & stays[owner]
         self.others = others.kept(kept, stays, number)

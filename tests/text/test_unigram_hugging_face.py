@@ -16,7 +16,7 @@ REFERENCE = python_reference()
 ODD = {
     "▁": -3.0, "▁a": -3.5, "a": -3.0, "b": -3.0, "ab": -6.0, "aba": -6.0, "cd": -4.0,
     "dcd": -7.0, "▁▁a": -0.5, "a▁b": -0.5, "é": -4.0, "\n": -3.0, "b\n": -4.5,
-    "xyz": -30.0, "c d": -0.1,
+    "xyz": -30.0, "c d": -0.1, " b": -0.1,
 }  # fmt: skip
 TEXTS = st.lists(
     st.sampled_from([*"aabbcdcdxyzé▁☃\n\t", " ", " ", "<s>", "<pad>", "👩‍🚀"]),

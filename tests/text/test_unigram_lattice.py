@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kerasseq.text import UnigramTokenizer
 from kerasseq.text import unigram_lattice as lattices
 from kerasseq.text.unigram_lattice import Lattices
 from kerasseq.text.unigram_training import expected_uses, learn, losses, seed_pieces
@@ -30,6 +31,34 @@ def lattices_of(words, score):
     trie = trie_of(score)
     built = Lattices.of(words, lambda word: lattices.edges(word, trie, -99.0))
     return built, np.array(list(score.values()), "float64")[built.piece]
+
+
+def slow_uses(score, words):
+    """Expected uses of each piece, and the log-likelihood, over all ways."""
+    uses, likelihood = dict.fromkeys(score, 0.0), 0.0
+    for word, times in words.items():
+        every = ways(word, score)
+        total = log_total(weight for _, weight in every)
+        likelihood += times * total
+        for cut, weight in every:
+            for piece in cut:
+                uses[piece] += times * math.exp(weight - total)
+    return uses, likelihood
+
+
+def slow_loss(x, score, f):
+    if len(x) == 1:
+        return math.inf
+    rest = {piece: weight for piece, weight in score.items() if piece != x}
+    y = [x[s:e] for s, e, _ in lattices.best_path(x, trie_of(rest), -99.0)]
+    N = sum(f.values())
+    moved = sum(math.log((f[z] + f[x]) / (N + (len(y) - 1) * f[x])) for z in y)
+    return f[x] * (math.log(f[x] / N) - moved)
+
+
+def normal(uses):
+    total = sum(uses.values())
+    return {piece: math.log(n / total) for piece, n in uses.items()}
 
 
 @given(VOCABULARIES, WORDS)
@@ -73,14 +102,7 @@ def test_the_n_best_of_all_ways(score, word, n):
 
 @given(VOCABULARIES, st.dictionaries(WORDS, st.integers(1, 7), min_size=1, max_size=5))
 def test_expected_uses_over_all_ways(score, words):
-    expected, likelihood = collections.Counter(), 0.0
-    for word, times in words.items():
-        every = ways(word, score)
-        total = log_total(weight for _, weight in every)
-        likelihood += times * total
-        for cut, weight in every:
-            for piece in cut:
-                expected[piece] += times * math.exp(weight - total)
+    expected, likelihood = slow_uses(score, words)
     built, _ = lattices_of(list(words), score)
     scores = np.array(list(score.values()), "float64")
     uses, found = expected_uses(built, scores, np.array(list(words.values()), float))
@@ -91,8 +113,7 @@ def test_expected_uses_over_all_ways(score, words):
 @given(VOCABULARIES)
 def test_what_leaving_out_a_piece_would_cost(score):
     f = {piece: 2.0 + len(piece) - weight for piece, weight in score.items()}
-    N, names = sum(f.values()), list(score)
-    trie = trie_of(score)
+    names, trie = list(score), trie_of(score)
     others = Lattices.of(
         names,
         lambda x: [
@@ -104,13 +125,7 @@ def test_what_leaving_out_a_piece_would_cost(score):
     scores = np.array(list(score.values()), "float64")
     found = losses(others, np.array(list(f.values())), scores)
     for x, loss in zip(names, found, strict=True):
-        if len(x) == 1:
-            assert loss == np.inf
-            continue
-        rest = {piece: weight for piece, weight in score.items() if piece != x}
-        y = [x[s:e] for s, e, _ in lattices.best_path(x, trie_of(rest), -99.0)]
-        moved = sum(math.log((f[z] + f[x]) / (N + (len(y) - 1) * f[x])) for z in y)
-        assert loss == pytest.approx(f[x] * (math.log(f[x] / N) - moved), abs=1e-9)
+        assert loss == pytest.approx(slow_loss(x, score, f), abs=1e-9)
 
 
 def test_no_step_lowers_the_likelihood():
@@ -130,6 +145,33 @@ def test_no_step_lowers_the_likelihood():
         p = uses / uses.sum()
     assert (np.diff(history) > -1e-9).all()
     assert history[-1] - history[0] > 10
+
+
+def test_training_is_what_a_slow_one_does():
+    words = collections.Counter({" banana": 5, " bandana": 3, " ananas": 2, " band": 4})
+    uses, history, size = seed_pieces(words, 5), [], 11
+    while True:
+        for _ in range(2):
+            pieces = len(uses)
+            uses, likelihood = slow_uses(normal(uses), words)
+            history.append((pieces, likelihood))
+        if pieces <= size:
+            break
+        loss = {x: slow_loss(x, normal(uses), uses) for x in uses}
+        stay = sorted(uses, key=lambda x: -loss[x])[: max(size, int(0.75 * pieces))]
+        uses = {piece: n for piece, n in uses.items() if piece in stay}
+    assert len(set(history)) > 6
+    learned = learn(words, size, 5)
+    assert [step.pieces for step in learned.history] == [n for n, _ in history]
+    np.testing.assert_allclose([h[1] for h in learned.history], [h[1] for h in history])
+    seen = {x: max(n, 0.5) if len(x) == 1 else n for x, n in uses.items()}
+    found = dict(zip(learned.pieces, learned.scores.tolist(), strict=True))
+    assert found == pytest.approx(normal(seen))
+
+
+def test_long_words_are_learned_from_to_their_end():
+    learned = learn(collections.Counter({"a" * 300 + "b" * 300 + "c": 1}), 9, 4)
+    assert {"a", "b", "c"} <= set(learned.pieces)
 
 
 def test_the_history_of_a_training():
@@ -230,6 +272,15 @@ def test_the_lattice_of_a_text():
     assert best == ours.encode(text).tolist()
     assert sorted(p[2:4] for p in lattice.pieces) == [p[2:4] for p in lattice.pieces]
     assert ours.lattice("") == ("", [], 0.0)
+
+
+def test_a_special_token_costs_nothing_whatever_its_score():
+    ours = UnigramTokenizer.from_pieces(
+        ["<s>", "a", "▁"], [-3, -1, -2], special_tokens=["<s>"], unknown=None,
+        byte_fallback=False,
+    )  # fmt: skip
+    for text, total in (("<s>", 0), ("a<s>a", -6)):
+        assert ours.score(text) == ours.lattice(text).log_probability == total
 
 
 def test_why_one_way_wins():

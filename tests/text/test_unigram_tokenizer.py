@@ -188,6 +188,7 @@ def test_pieces_in_any_order():
     assert ours.encode("aa<pad>b").tolist() == [261, 0, 262, 258, 256 - ord("b")]
     assert ours.decode(ours.encode("b c</s>▁☃")) == "b c</s>▁☃"
     np.testing.assert_array_equal(ours.scores, scores)
+    assert ours.get_config()["vocabulary_size"] == len(pieces)
     batch = ours.encode_batch(["a", "aa"])
     assert batch.ids.tolist() == [[261, 262], [261, 0]]
     assert batch.mask.tolist() == [[True, False], [True, True]]
