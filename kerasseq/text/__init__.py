@@ -10,6 +10,7 @@ from kerasseq.text.loading import load_tokenizer
 from kerasseq.text.ngram import NGramModel
 from kerasseq.text.shannon import shannon_series
 from kerasseq.text.sliding_window import SlidingWindowModel
+from kerasseq.text.unigram_tokenizer import UnigramTokenizer
 
 __all__ = [
     "AutoRegression",
@@ -20,6 +21,7 @@ __all__ = [
     "HiddenMarkovModel",
     "NGramModel",
     "SlidingWindowModel",
+    "UnigramTokenizer",
     "load_tokenizer",
     "shannon_series",
 ]

@@ -9,6 +9,9 @@ so are the spaces that a few special tokens swallow.
 
 from kerasseq.text import byte_pair_files
 from kerasseq.text.files import tokens_in_order
+from kerasseq.text.unigram_tokenizer import UnigramTokenizer
+
+_PREFIX = {"always": True, "never": False, "first": "first"}
 
 
 def build(content: dict, path):
@@ -22,7 +25,7 @@ def build(content: dict, path):
         ValueError: If a part is missing, damaged or not known here.
     """
     kind = content["model"].get("type")
-    builders = {"BPE": _byte_pair}
+    builders = {"BPE": _byte_pair, "Unigram": _unigram}
     if kind not in builders:
         known = ", ".join(builders)
         raise ValueError(f"{path}: the model's type is {kind!r}, known are {known}")
@@ -66,6 +69,29 @@ def _pattern(content, path):
     if cut["behavior"] != "Isolated" or cut["invert"] or parts[1]["use_regex"]:
         _refuse(path, "pre_tokenizer", cut)
     return cut["pattern"]["Regex"]
+
+
+def _unigram(content, path):
+    model = content["model"]
+    _refuse(path, "normalizer", content.get("normalizer"))
+    cut = content.get("pre_tokenizer") or {"type": "none"}
+    if cut["type"] != "Metaspace" or cut["replacement"] != "▁":
+        _refuse(path, "pre_tokenizer", cut)
+    if not cut.get("split", True):
+        _refuse(path, "pre_tokenizer.split", False)
+    pieces, scores = map(list, zip(*model["vocab"], strict=True))
+    special, ids = _added(content, {piece: i for i, piece in enumerate(pieces)})
+    added = tokens_in_order(ids, path)[len(pieces) :]
+    unknown = None if model["unk_id"] is None else pieces[model["unk_id"]]
+    return UnigramTokenizer.from_pieces(
+        pieces + added,
+        scores + [0.0] * len(added),
+        unknown=unknown,
+        special_tokens=special,
+        byte_fallback=model.get("byte_fallback", False),
+        add_prefix_space=_PREFIX[cut["prepend_scheme"]],
+        lossless=False,
+    )
 
 
 def _sequence(part, name):

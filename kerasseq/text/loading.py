@@ -9,8 +9,12 @@ from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.character_tokenizer import CharacterTokenizer
 from kerasseq.text.files import read_json
 from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.unigram_tokenizer import UnigramTokenizer
 
-OURS = {cls.__name__: cls for cls in (BytePairTokenizer, CharacterTokenizer)}
+OURS = {
+    cls.__name__: cls
+    for cls in (BytePairTokenizer, CharacterTokenizer, UnigramTokenizer)
+}
 
 
 def load_tokenizer(path) -> Tokenizer:
