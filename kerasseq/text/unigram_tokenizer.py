@@ -26,14 +26,8 @@ from kerasseq.text.unigram_spaces import Spaces, check_special_tokens
 from kerasseq.text.unigram_training import TrainingStep, learn
 from kerasseq.text.unigram_views import UnigramViews
 
-OPTIONS = {
-    "special_tokens",
-    "unknown",
-    "byte_fallback",
-    "max_piece_length",
-    "add_prefix_space",
-    "lossless",
-}
+OPTIONS = {"special_tokens", "unknown", "byte_fallback", "max_piece_length"}
+OPTIONS |= {"add_prefix_space", "lossless"}
 
 
 class UnigramTokenizer(UnigramViews, Tokenizer):
@@ -221,9 +215,11 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         return np.array(self._pieces.scores if self._pieces else [])
 
     def encode(self, text: str) -> np.ndarray:
+        self._check_text(text)
         return super().encode(self._spaces.begin(text))
 
     def encode_with_offsets(self, text: str) -> Encoding:
+        self._check_text(text)
         begun = self._spaces.begin(text)
         encoding = super().encode_with_offsets(begun)
         shift = len(begun) - len(text)
@@ -249,11 +245,11 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
     def _words(self, text):
         self._check_fitted()
         begun, words = self._spaces.begin(text), []
-        for start, end, special in self._parts(begun):
-            if special is not None:
-                words.append((begun[start:end], special))
+        for part, special in texts.cut_out(begun, self.special_tokens):
+            if special:
+                words.append((part, self.id_of(part)))
                 continue
-            read = self._spaces.read(begun[start:end])
+            read = self._spaces.read(part)
             words += [(word, None) for word in self._pieces.words(read)]
         return words
 

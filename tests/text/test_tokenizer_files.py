@@ -89,6 +89,27 @@ def test_a_pattern_of_its_own(tmp_path):
         assert tokenizer.encode(text).tolist() == peer.encode(text).ids
 
 
+@pytest.mark.parametrize("scheme", ["always", "never", "first"])
+def test_unigrams(scheme, tmp_path):
+    peer = tokenizers.Tokenizer(models.Unigram())
+    peer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=400, special_tokens=["<unk>", "</s>"], unk_token="<unk>"
+    )
+    trainer.show_progress = False
+    peer.train_from_iterator([CORPUS], trainer)
+    peer.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.special_tokens == ("<unk>", "</s>")
+    for text in [*HARD, "a</s> b</s>c", CORPUS[-5000:]]:
+        assert tokenizer.encode(text).tolist() == peer.encode(text).ids
+    content = json.loads(peer.to_str())
+    change(content, "pre_tokenizer", {"type": "Whitespace"})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="pre_tokenizer = 'Whitespace' is not known"):
+        load_tokenizer(tmp_path)
+
+
 def test_what_kerasseq_saved_is_loaded(tmp_path):
     for fitted in (
         CharacterTokenizer().fit("abc"),
