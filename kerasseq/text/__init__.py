@@ -7,6 +7,8 @@ from kerasseq.text.eliza import Eliza
 from kerasseq.text.hidden_markov import HiddenMarkovModel
 from kerasseq.text.ngram import NGramModel
 from kerasseq.text.sliding_window import SlidingWindowModel
+from kerasseq.text.word_tokenizer import WordTokenizer
+from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
 
 __all__ = [
     "AutoRegression",
@@ -16,4 +18,6 @@ __all__ = [
     "HiddenMarkovModel",
     "NGramModel",
     "SlidingWindowModel",
+    "WordPieceTokenizer",
+    "WordTokenizer",
 ]
