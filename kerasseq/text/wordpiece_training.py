@@ -93,7 +93,7 @@ def learn(words: dict[str, int], vocabulary, size, *, prefix, score, min_count):
     while len(vocabulary) < size and (best := corpus.best(score, min_count)):
         (left, right), count, value = best
         token = vocabulary[left] + vocabulary[right].removeprefix(prefix)
-        if token not in id_of:  # it may have been made in another way
+        if token not in id_of:  # as a special token may be
             id_of[token] = len(vocabulary)
             vocabulary.append(token)
         corpus.merge((left, right), id_of[token])

@@ -338,6 +338,23 @@ def test_a_special_token_may_be_a_character():
     assert tokenizer.tokenize("bab") == ["b", "a", "b"]
 
 
+def test_a_merge_may_make_a_special_token():
+    # It is not found in the text in capitals, but learned as a piece.
+    tokenizer = WordPieceTokenizer(15, special_tokens=["th"], score="count")
+    tokenizer.fit("THE THIS THEN")
+    assert tokenizer.vocabulary == [
+        *("[UNK]", "th", *"ehinst", *("##" + c for c in "ehinst"), "the")
+    ]
+    assert [merge.token for merge in tokenizer.trace()] == ["th", "the"]
+    assert WordPieceTokenizer.from_config(tokenizer.get_config()) == tokenizer
+
+
+def test_the_longest_piece_of_all_is_found():
+    tokens = ["?", "abcdef", *"abcdef", *("##" + c for c in "abcdef")]
+    tokenizer = WordPieceTokenizer.from_vocabulary(tokens, unknown="?")
+    assert tokenizer.tokenize("abcdef abcdefa") == ["abcdef", "abcdef", "##a"]
+
+
 def test_unknown_words_are_counted():
     tokens = ["[UNK]", "un", "##known", "!", "a", "##b"]
     tokenizer = WordPieceTokenizer.from_vocabulary(tokens, max_word_length=8)
