@@ -1,11 +1,15 @@
 """What a training does if nothing else is typed. Loads no Keras."""
 
+VOCABULARY_SIZE = 1000  # of a tokenizer that learns
+
 DEFAULTS = {
     "language-model": {
         "model": "peephole_lstm",
         "text": None,
         "data": None,
         "encoding": "utf-8",
+        "tokenizer": "character",
+        "vocabulary_size": VOCABULARY_SIZE,
         "units": 128,
         "layers": 1,
         "dropout": 0.0,

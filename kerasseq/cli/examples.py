@@ -7,7 +7,7 @@ import numpy as np
 from kerasseq import datasets, tracing
 from kerasseq.cli import figures
 from kerasseq.cli.console import note
-from kerasseq.cli.generate import tell_unknown
+from kerasseq.cli.tokenizing import pieces, tell_unknown
 
 LONGEST = 200  # characters that a figure can show
 DEFAULT_TEXT = "The quick brown fox jumps over the lazy dog."
@@ -65,11 +65,13 @@ def _characters(model, text):
     if len(text) < 2:
         raise ValueError("the text to inspect needs two characters at least")
     tell_unknown(model.tokenizer, text, "text")
-    ids = model.tokenizer.encode(text)
+    ids, tokens = model.tokenizer.encode(text), pieces(model.tokenizer, text)
+    if len(ids) < 2:
+        raise ValueError("the text to inspect is one token: give a longer one")
     return Example(
         ids[None],
-        list(text),
-        list(text)[:-1],
+        tokens,
+        tokens[:-1],
         lambda: figures.reach(model, ids),
     )
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from kerasseq.cli.console import note
 from kerasseq.cli.loading import find, load
+from kerasseq.cli.tokenizing import tell_unknown
 from kerasseq.cli.train import choose_backend
 
 
@@ -21,7 +21,7 @@ def run(args):
         )
     prompt = args.prompt
     if prompt is None:
-        prompt = "\n" if "\n" in tokenizer.characters else tokenizer.characters[0]
+        prompt = _default_prompt(tokenizer)
     tell_unknown(tokenizer, prompt, "prompt")
     text = model.generate(
         prompt,
@@ -32,7 +32,17 @@ def run(args):
         seed=args.seed,
     )
     sys.stdout.write(args.prompt or "")  # as it was typed, unknown characters too
-    sys.stdout.write(text[len(prompt) :] + "\n")
+    begun = tokenizer.decode(tokenizer.encode(prompt))  # as the model has read it
+    sys.stdout.write(text[len(begun) :] + "\n")
+
+
+def _default_prompt(tokenizer):
+    """The start of a line; or, if that is no token, the first token there is."""
+    if len(tokenizer.encode("\n")) and not tokenizer.unknown_characters("\n"):
+        return "\n"
+    strange = (*tokenizer.special_tokens, tokenizer.unknown)
+    texts = (tokenizer.decode([i]) for i in range(tokenizer.vocabulary_size))
+    return next(text for text in texts if text.strip() and text not in strange)
 
 
 def _check(args):
@@ -43,16 +53,3 @@ def _check(args):
         raise ValueError(f"--temperature must be 0 or more, got {args.temperature}")
     if args.top_p is not None and not 0 < args.top_p <= 1:
         raise ValueError(f"--top-p must be above 0 and at most 1, got {args.top_p}")
-
-
-def tell_unknown(tokenizer, text, what):
-    """Count on stderr the characters that the model never saw."""
-    unknown = tokenizer.unknown_characters(text)
-    if unknown:
-        total = sum(unknown.values())
-        shown = ", ".join(f"{c!r} ×{n}" for c, n in list(unknown.items())[:8])
-        more = ", …" if len(unknown) > 8 else ""
-        note(
-            f"{total} of the {len(text)} characters of the {what} were not in the text "
-            f"the model learned from, and count as unknown: {shown}{more}"
-        )

@@ -1,4 +1,4 @@
-"""`kerasseq train language-model`: characters of a text, beside models that count."""
+"""`kerasseq train language-model`: tokens of a text, beside models that count."""
 
 import os
 
@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from kerasseq import models, training
-from kerasseq.cli import figures, fitting, runs
+from kerasseq.cli import figures, fitting, runs, tokenizing
 from kerasseq.cli.console import note
 from kerasseq.cli.quiet import set_seed
 from kerasseq.cli.train import sha256, steps_of
@@ -14,7 +14,7 @@ from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
 
 COUNTED = {1: "single characters", 2: "pairs of characters", 3: "triples of characters"}
-SHOWN = 64  # characters in the figures
+SHOWN = 64  # tokens in the figures
 
 
 def train(job) -> dict:
@@ -29,7 +29,11 @@ def train(job) -> dict:
     settings = job.settings
     text, data = read_text(settings)
     job.check_data(data)
-    tokenizer, ids, held_out = split(text)
+    text, held_out = split(text)
+    tokenizer = tokenizing.make(settings.tokenizer, settings.vocabulary_size, text)
+    if settings.tokenizer not in tokenizing.KINDS:  # a path: to resume from anywhere
+        settings.tokenizer = os.path.abspath(settings.tokenizer)
+    ids = tokenizer.encode(text)
     batches = training.TextBatches(
         ids, settings.sequence_length, settings.batch_size, settings.seed
     )
@@ -38,8 +42,8 @@ def train(job) -> dict:
     job.begin(data)
     say = job.console.say
     say(
-        f"{data['source']}: {len(text):,} characters, {tokenizer.vocabulary_size - 1} "
-        f"different ones; the last {len(held_out):,} are held out."
+        f"{data['source']}: {data['characters']:,} characters, {describe(tokenizer)}; "
+        f"the last {len(held_out):,} are held out."
     )
     say(
         f"{settings.model}: {model.count_params():,} weights, on "
@@ -60,7 +64,7 @@ def train(job) -> dict:
         runs.save_model(model, job.folder)
         raise
     runs.save_model(model, job.folder)
-    results = compare(model, tokenizer, ids, held_out)
+    results = compare(model, tokenizer, text, held_out)
     results |= {
         "task": job.task,
         "model": settings.model,
@@ -70,7 +74,7 @@ def train(job) -> dict:
         "run": str(job.folder),
     }
     show(job.console, results)
-    draw(job, model, tokenizer.decode(held_out[:SHOWN]), history, results)
+    draw(job, model, held_out, history, results)
     job.finish(results)
     return results
 
@@ -89,7 +93,7 @@ def read_text(settings):
 
 
 def split(text):
-    """Nine tenths to learn from and the last tenth to be tested on, as ids.
+    """Nine tenths to learn from and the last tenth to be tested on.
 
     Raises:
         ValueError: If the text is too short to be split.
@@ -100,8 +104,14 @@ def split(text):
             f"the text has {len(text)} characters, too few to hold out a tenth: "
             "give a longer one"
         )
-    tokenizer = CharacterTokenizer().fit(text[:cut])
-    return tokenizer, tokenizer.encode(text[:cut]), tokenizer.encode(text[cut:])
+    return text[:cut], text[cut:]
+
+
+def describe(tokenizer):
+    """How many kinds of tokens there are."""
+    if isinstance(tokenizer, CharacterTokenizer):
+        return f"{len(tokenizer.characters)} different ones"
+    return f"read as {tokenizer.vocabulary_size:,} kinds of tokens"
 
 
 def build(settings, tokenizer):
@@ -118,21 +128,32 @@ def build(settings, tokenizer):
     return model
 
 
-def compare(model, tokenizer, ids, held_out) -> dict:
+def compare(model, tokenizer, text, held_out) -> dict:
     """Bits per character on the held-out text, for the model and for those that count.
 
-    All are scored on the same characters, those after the first, and learned from the
-    same text.
+    All are scored on the same characters, those after the first token, and learned from
+    the same text.
     """
+    characters = CharacterTokenizer().fit(text)
+    ids, tested = characters.encode(text), characters.encode(held_out)
+    _, _, offsets = tokenizer.encode_with_offsets(held_out)
+    first = int(offsets[0, 1])
     counted = {}
     for n, name in COUNTED.items():
-        ngram = NGramModel(n, k=smoothing(n)).fit(ids, tokenizer.vocabulary_size)
-        log_p = ngram.log_probabilities(held_out)[1:]
+        ngram = NGramModel(n, k=smoothing(n)).fit(ids, characters.vocabulary_size)
+        log_p = ngram.log_probabilities(tested)[first:]
         counted[name] = float(-log_p.mean() / np.log(2))
+    tokens_per_character = (len(offsets) - 1) / (len(held_out) - first)
+    bits = model.bits_per_token(tokenizer.encode(held_out))
+    if tokenizer.decode(tokenizer.encode(held_out)) != held_out:
+        note(
+            "this tokenizer does not give back the held-out text exactly: what is lost "
+            "costs the model no bits"
+        )
     return {
-        "bits_per_character": model.bits_per_token(held_out),
+        "bits_per_character": bits * tokens_per_character,
         "bits_per_character_of_counting": counted,
-        "held_out_characters": len(held_out) - 1,
+        "held_out_characters": len(held_out) - first,
     }
 
 
@@ -154,12 +175,13 @@ def show(console, results):
     console.table(title, columns, rows)
 
 
-def draw(job, model, text, history, results):
+def draw(job, model, held_out, history, results):
     """Draw the figures, or say what is missing for them."""
     if not figures.possible():
         note(f"no figures: {figures.MISSING}")
         return
-    tokens, ids = list(text), model.tokenizer.encode(text)
+    ids = model.tokenizer.encode(held_out)[:SHOWN]
+    tokens = tokenizing.pieces(model.tokenizer, held_out)[:SHOWN]
     counted = results["bits_per_character_of_counting"]
     files = [
         figures.history(

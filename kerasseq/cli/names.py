@@ -5,7 +5,16 @@ import math
 
 from kerasseq.core import backend, checks
 
-COMMANDS = ("quickstart", "train", "generate", "inspect", "data", "eliza", "info")
+COMMANDS = (
+    "quickstart",
+    "train",
+    "generate",
+    "inspect",
+    "tokens",
+    "data",
+    "eliza",
+    "info",
+)
 TASKS = ("language-model", "parentheses", "forecast")
 # Those of kerasseq.tasks.architectures, which would load Keras; a test compares them.
 ARCHITECTURES = (
@@ -19,6 +28,7 @@ ARCHITECTURES = (
 )
 TEXTS = ("python-reference",)
 SERIES = ("ar", "sunspots", "co2")
+TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 LANGUAGES = ("en", "fr")  # of the rules that come with kerasseq.text.Eliza
 
 

@@ -40,9 +40,12 @@ def language_model(parser):
         help="encoding of the file, such as cp1252 (default: utf-8)",
     )
     task = "language-model"
+    group = parser.add_argument_group("how it is read")
+    _add(group, task, "--tokenizer", str, tokenizer_help(), "NAME")
+    _add(group, task, "--vocabulary-size", names.whole(), "ids of the tokenizer")
     _model(parser, task)
     group = _training(parser, task)
-    _add(group, task, "--sequence-length", names.whole(), "characters in a block")
+    _add(group, task, "--sequence-length", names.whole(), "tokens in a block")
     group.add_argument(
         "--epochs",
         type=names.positive,
@@ -110,7 +113,7 @@ def generate(parser):
         type=names.whole(),
         default=300,
         metavar="N",
-        help="characters to write (default: 300)",
+        help="tokens to write (default: 300)",
     )
     parser.add_argument(
         "--temperature",
@@ -154,38 +157,6 @@ def inspect(parser):
     backend(parser)
 
 
-def data(parser):
-    """Add the options of `kerasseq data`."""
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="show samples of this data set"
-    )
-    parser.add_argument(
-        "--count",
-        type=names.whole(),
-        default=5,
-        metavar="N",
-        help="how many samples (default: 5)",
-    )
-    seed(parser, 0)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def eliza(parser):
-    """Add the options of `kerasseq eliza`."""
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument(
-        "--language",
-        type=names.one_of("language", names.LANGUAGES),
-        default="en",
-        metavar="NAME",
-        help="en or fr (default: en)",
-    )
-    source.add_argument("--rules", metavar="FILE", help="a TOML file of your rules")
-    parser.add_argument(
-        "--explain", action="store_true", help="show how each reply comes about"
-    )
-
-
 def info(parser):
     """Add the options of `kerasseq info`."""
     backend(parser)
@@ -211,6 +182,11 @@ def resume(parser):
 def _unless_given(parser):
     """A task must not overwrite with its default what stood before its name."""
     return argparse.SUPPRESS if len(parser.prog.split()) > 2 else None
+
+
+def tokenizer_help():
+    """What `--tokenizer` takes."""
+    return f"{', '.join(names.TOKENIZERS)}, or a file or folder"
 
 
 def run_argument(parser):

@@ -4,7 +4,7 @@ import argparse
 import re
 
 import kerasseq
-from kerasseq.cli import names, options
+from kerasseq.cli import names, options, text_options
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
 
@@ -102,6 +102,7 @@ With KERASSEQ_DEBUG=1 in the environment an error shows where it comes from.""",
     _train(add)
     _generate(add)
     _inspect(add)
+    _tokens(add)
     _data(add)
     _eliza(add)
     _info(add)
@@ -231,6 +232,23 @@ examples:
     options.inspect(made)
 
 
+def _tokens(add):
+    made = add(
+        "tokens",
+        "tokens",
+        "see how a tokenizer cuts a text",
+        """\
+Cut a text into tokens, by a tokenizer that is learned on the spot from a text of yours
+or from the reference of Python, or loaded from a file.""",
+        """\
+examples:
+  kerasseq tokens "unbelievable tokenizers" --tokenizer bpe
+  kerasseq tokens "to be" --corpus my.txt --vocabulary-size 500 --trace --save my.json
+  kerasseq tokens --file my.txt --tokenizer my.json --table""",
+    )
+    text_options.tokens(made)
+
+
 def _data(add):
     made = add(
         "data",
@@ -242,7 +260,7 @@ examples:
   kerasseq data
   kerasseq data parentheses --count 3 --seed 1""",
     )
-    options.data(made)
+    text_options.data(made)
 
 
 def _eliza(add):
@@ -261,7 +279,7 @@ examples:
   kerasseq eliza --rules mine.toml
   echo "Men are all alike." | kerasseq eliza""",
     )
-    options.eliza(made)
+    text_options.eliza(made)
 
 
 def _info(add):

@@ -2,10 +2,13 @@
 
 from kerasseq.text.autoregression import AutoRegression
 from kerasseq.text.bag_of_words import BagOfWords
+from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.character_tokenizer import CharacterTokenizer
 from kerasseq.text.eliza import Eliza
 from kerasseq.text.hidden_markov import HiddenMarkovModel
+from kerasseq.text.loading import load_tokenizer
 from kerasseq.text.ngram import NGramModel
+from kerasseq.text.shannon import shannon_series
 from kerasseq.text.sliding_window import SlidingWindowModel
 from kerasseq.text.word_tokenizer import WordTokenizer
 from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -13,6 +16,7 @@ from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
 __all__ = [
     "AutoRegression",
     "BagOfWords",
+    "BytePairTokenizer",
     "CharacterTokenizer",
     "Eliza",
     "HiddenMarkovModel",
@@ -20,4 +24,6 @@ __all__ = [
     "SlidingWindowModel",
     "WordPieceTokenizer",
     "WordTokenizer",
+    "load_tokenizer",
+    "shannon_series",
 ]

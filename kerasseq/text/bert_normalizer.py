@@ -135,4 +135,4 @@ def _is_control(character):
     if character in "\t\n\r":
         return False
     kind = unicodedata.category(character)
-    return character == "\ufffd" or kind in ("Cc", "Cf", "Co", "Cs")
+    return character == "\ufffd" or kind in ("Cc", "Cf", "Co")

@@ -1,6 +1,6 @@
 """BERT's `vocab.txt`: one token per line, in the order of their ids."""
 
-import pathlib
+from kerasseq.text.files import read_text
 
 
 def read_bert_vocabulary(path) -> list[str]:
@@ -19,7 +19,7 @@ def read_bert_vocabulary(path) -> list[str]:
         FileNotFoundError: If there is no such file.
         ValueError: If it is empty or not UTF-8, or a line is empty or a repetition.
     """
-    lines = _decoded(pathlib.Path(path).read_bytes(), path).split("\n")
+    lines = read_text(path).split("\n")
     if not lines[-1]:  # the last line ends as the others do
         lines.pop()
     if not lines:
@@ -36,14 +36,3 @@ def read_bert_vocabulary(path) -> list[str]:
             )
         seen[token] = number
     return list(seen)
-
-
-def _decoded(data: bytes, path) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path} is not UTF-8: byte {error.start} of the file, on line {line}, is "
-            f"0x{data[error.start]:02x}"
-        ) from error

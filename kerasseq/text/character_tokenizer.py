@@ -7,13 +7,11 @@ no start or end mark: the models add what they need.
 
 import numpy as np
 
-from kerasseq.text.ids import id_array
-from kerasseq.text.vocabulary_file import read_vocabulary, write_vocabulary
-
-FORMAT = "kerasseq.CharacterTokenizer"
+from kerasseq.text.texts import check_text, training_texts
+from kerasseq.text.tokenizer import Tokenizer
 
 
-class CharacterTokenizer:
+class CharacterTokenizer(Tokenizer):
     r"""Turn text into ids, one per character, and back.
 
     Args:
@@ -45,32 +43,31 @@ class CharacterTokenizer:
             )
         self.unknown = unknown
         self.characters: list[str] = []
+        self._vocabulary: list[str] = []
 
-    def fit(self, text: str) -> "CharacterTokenizer":
+    def fit(self, text) -> "CharacterTokenizer":
         """Learn the vocabulary: every distinct character of `text`, sorted.
 
         Args:
-            text: The training text. A second `fit` replaces the first.
+            text: The training text, or several. A second `fit` replaces the first.
 
         Returns:
             The tokenizer itself.
 
         Raises:
-            TypeError: If `text` is not a string.
-            ValueError: If `text` is empty.
+            TypeError: If there is something else than strings.
+            ValueError: If there is no text.
 
         Examples:
             >>> CharacterTokenizer(unknown=None).fit("hello").characters
             ['e', 'h', 'l', 'o']
         """
-        _check_text(text)
-        if not text:
-            raise ValueError("`text` is empty: there are no characters to learn.")
-        self._set_characters(sorted(set(text)))
+        self._set_characters(sorted(set().union(*training_texts(text))))
         return self
 
     def _set_characters(self, characters: list[str]):
         self.characters = characters
+        self._vocabulary = characters + ([] if self.unknown is None else [self.unknown])
         points = _code_points("".join(characters))
         # One entry per code point up to the highest one fitted, and one beyond, where
         # everything higher ends up: a look-up in one step, whatever the alphabet.
@@ -94,8 +91,8 @@ class CharacterTokenizer:
             >>> CharacterTokenizer().fit("hello").encode("hole")
             array([1, 3, 2, 0], dtype=int32)
         """
-        _check_text(text)
-        self._check_fitted("encode")
+        check_text(text)
+        self._check_fitted()
         ids = self._look_up(text)
         if self.unknown is None and (ids < 0).any():
             position = int((ids < 0).argmax())
@@ -111,37 +108,22 @@ class CharacterTokenizer:
         points = _code_points(text)
         return self._id_of_point[np.minimum(points, len(self._id_of_point) - 1)]
 
-    def decode(self, ids) -> str:
-        """Turn ids into text.
+    def _check_text(self, text):
+        check_text(text)  # half a surrogate pair is a character, too
 
-        Args:
-            ids: A list, array or tensor of whole numbers with one axis.
+    def _encode_part(self, text):
+        return self.encode(text).tolist()
 
-        Returns:
-            The text; the unknown id gives the `unknown` mark.
+    def _places(self, text):
+        return [(i, n, n + 1) for n, i in enumerate(self._encode_part(text))]
 
-        Raises:
-            TypeError: If the ids are not whole numbers.
-            ValueError: If an id is outside the vocabulary.
-
-        Examples:
-            >>> CharacterTokenizer().fit("hello").decode([1, 0, 2, 2, 3])
-            'hello'
-        """
-        self._check_fitted("decode")
-        vocabulary = self.vocabulary
-        ids = id_array(ids, len(vocabulary))
-        return "".join(vocabulary[i] for i in ids.tolist())
+    def _decode_part(self, ids):
+        return "".join([self._vocabulary[i] for i in ids])
 
     @property
     def vocabulary(self) -> list[str]:
         """What each id stands for, in order: the characters, then `unknown`."""
-        return self.characters + ([] if self.unknown is None else [self.unknown])
-
-    @property
-    def vocabulary_size(self) -> int:
-        """How many ids there are, the unknown one included."""
-        return len(self.vocabulary)
+        return self._vocabulary
 
     def unknown_characters(self, text: str) -> dict[str, int]:
         """Count the characters of `text` that `fit` did not see.
@@ -156,8 +138,8 @@ class CharacterTokenizer:
             >>> CharacterTokenizer().fit("hello").unknown_characters("hi, Lili")
             {'i': 3, ',': 1, ' ': 1, 'L': 1}
         """
-        _check_text(text)
-        self._check_fitted("unknown_characters")
+        check_text(text)
+        self._check_fitted()
         unseen = self._look_up(text) == self._id_of_point[-1]
         points, first, counts = np.unique(
             _code_points(text)[unseen], return_index=True, return_counts=True
@@ -200,53 +182,6 @@ class CharacterTokenizer:
             tokenizer._set_characters(list(characters))
         return tokenizer
 
-    def save(self, path) -> None:
-        """Write the tokenizer to a JSON file, whole or not at all.
-
-        Args:
-            path: Where to write, for example `"characters.json"`.
-
-        Raises:
-            ValueError: Before `fit`.
-        """
-        self._check_fitted("save")
-        write_vocabulary(path, FORMAT, self.get_config())
-
-    @classmethod
-    def load(cls, path) -> "CharacterTokenizer":
-        """Read a tokenizer that `save` wrote.
-
-        Args:
-            path: The file.
-
-        Returns:
-            An equal tokenizer.
-
-        Raises:
-            ValueError: If the file is damaged or of another kind; the text says which.
-        """
-        config = read_vocabulary(path, FORMAT)
-        try:
-            tokenizer = cls.from_config(config)
-            tokenizer._check_fitted("load")
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
-        return tokenizer
-
-    def _check_fitted(self, method: str):
-        if not self.characters:
-            raise ValueError(
-                f"The tokenizer has no characters yet: call `fit(text)` before "
-                f"`{method}`."
-            )
-
-    def __eq__(self, other):
-        if not isinstance(other, CharacterTokenizer):
-            return NotImplemented
-        return self.vocabulary == other.vocabulary and self.unknown == other.unknown
-
-    __hash__ = None  # a fitted tokenizer can be fitted again: no key of a dictionary
-
     def __repr__(self):
         size = len(self.characters)
         state = f"{size} characters" if size else "not fitted"
@@ -256,11 +191,6 @@ class CharacterTokenizer:
 def _code_points(text: str) -> np.ndarray:
     # "surrogatepass": half a pair, as broken downloads have them, is a character too.
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-
-
-def _check_text(text):
-    if not isinstance(text, str):
-        raise TypeError(f"`text` must be a string, got {type(text).__name__}.")
 
 
 def _are_sorted_characters(characters) -> bool:

@@ -20,6 +20,9 @@ def training_texts(text) -> list[str]:
         >>> training_texts(["to be", "or not"])
         ['to be', 'or not']
     """
+    if isinstance(text, bytes) or not hasattr(text, "__iter__"):
+        kind = type(text).__name__
+        raise TypeError(f"`text` must be a string, or several, got {kind}")
     texts = [text] if isinstance(text, str) else list(text)
     for number, one in enumerate(texts):
         if not isinstance(one, str):

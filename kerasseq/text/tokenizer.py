@@ -17,7 +17,7 @@ import numpy as np
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.text.ids import id_array
 from kerasseq.text.saved import Saved
-from kerasseq.text.texts import check_text, cut_out
+from kerasseq.text.texts import check_text, cut_out, utf8
 
 
 class Encoding(NamedTuple):
@@ -110,7 +110,7 @@ class Tokenizer(Saved, abc.ABC):
             ValueError: Before `fit`, or if the text has what cannot be encoded.
         """
         self._check_fitted()
-        check_text(text)
+        self._check_text(text)
         ids = []
         for part, special in cut_out(text, self.special_tokens):
             ids += [self._id_of_token[part]] if special else self._encode_part(part)
@@ -126,7 +126,7 @@ class Tokenizer(Saved, abc.ABC):
             An `Encoding`: `ids`, `tokens`, and `offsets` `(tokens, 2)` into the text.
         """
         self._check_fitted()
-        check_text(text)
+        self._check_text(text)
         places, start = [], 0
         for part, special in cut_out(text, self.special_tokens):
             found = [(self._id_of_token[part], 0, len(part))] if special else None
@@ -225,6 +225,10 @@ class Tokenizer(Saved, abc.ABC):
             for character in text[start:end]:
                 count[character] = count.get(character, 0) + 1
         return dict(sorted(count.items(), key=lambda item: -item[1]))
+
+    def _check_text(self, text):
+        check_text(text)
+        utf8(text)
 
     @property
     def _id_of_token(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ import abc
 from collections import Counter
 
 from kerasseq.text.ids import id_array
-from kerasseq.text.texts import check_text, cut_out, training_texts
+from kerasseq.text.texts import cut_out, training_texts, utf8
 from kerasseq.text.tokenizer import Tokenizer
 
 
@@ -67,10 +67,10 @@ class WordBased(Tokenizer):
 
         Raises:
             TypeError: If `text` is no string.
-            ValueError: Before `fit`.
+            ValueError: Before `fit`, or if the text has half a surrogate pair.
         """
         self._check_fitted()
-        check_text(text)
+        self._check_text(text)
         count = self._count_words([text])
         return {w: n for w, n in count.most_common() if self._is_unknown(w)}
 
@@ -78,6 +78,7 @@ class WordBased(Tokenizer):
         """How often each word is in one text or several, special tokens left out."""
         count = Counter()
         for one in text:
+            utf8(one)  # or it says what is wrong
             for part, special in cut_out(one, self.special_tokens):
                 if not special:
                     count.update(self._words(part))

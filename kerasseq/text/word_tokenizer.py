@@ -81,8 +81,8 @@ class WordTokenizer(WordBased):
 
         Raises:
             TypeError: If there is something else than strings.
-            ValueError: If there are no words, all are too rare, or `vocabulary_size`
-                leaves no room for one.
+            ValueError: If there are no words, all are too rare, `vocabulary_size`
+                leaves no room for one, or a text has half a surrogate pair.
         """
         count = self._training_words(text)
         kept = [

@@ -41,8 +41,7 @@ class WordPieceTokenizer(WordBased):
         lowercase: Whether capitals become small letters.
         strip_accents: Whether é becomes e. With None, if `lowercase`, as in BERT.
         split_chinese: Whether each Chinese character is a word.
-        clean: Whether control characters, U+FFFD and halves of surrogate pairs are
-            removed.
+        clean: Whether control characters and U+FFFD are removed.
         prefix: What pieces inside a word begin with in the vocabulary. It must hold
             punctuation, so that no word begins with it.
         max_word_length: A longer word, in characters, is unknown; `fit` passes it over.
@@ -118,8 +117,8 @@ class WordPieceTokenizer(WordBased):
 
         Raises:
             TypeError: If there is something else than strings.
-            ValueError: If there are no words, or `vocabulary_size` is below the number
-                of special tokens and characters.
+            ValueError: If there are no words, half a surrogate pair is in a text, or
+                `vocabulary_size` is below the number of special tokens and characters.
         """
         found = self._training_words(text)
         words = {w: n for w, n in found.items() if len(w) <= self.max_word_length}

@@ -101,7 +101,7 @@ def test_wrong_arguments():
             use("a")
     with pytest.raises(ValueError, match="empty"):
         tokenizer.fit("")
-    with pytest.raises(TypeError, match="must be a string, got bytes"):
+    with pytest.raises(TypeError, match="must be a string, or several, got bytes"):
         tokenizer.fit(b"a")
     with pytest.raises(TypeError, match="`unknown`"):
         CharacterTokenizer(unknown=0)

@@ -380,13 +380,12 @@ def test_an_unknown_token_that_is_a_word():
     assert encoding.offsets.tolist() == [[0, 3], [3, 5], [6, 10]]
 
 
-def test_halves_of_surrogate_pairs_are_cleaned_away():
-    tokenizer = WordPieceTokenizer.from_vocabulary(["[UNK]", "a", "##b"])
-    assert tokenizer.encode("a\ud83db \udc00").tolist() == [1, 2]
-    encoding = tokenizer.encode_with_offsets("a\ud83db \udc00")
-    assert encoding.offsets.tolist() == [[0, 1], [2, 3]]
-    kept = WordPieceTokenizer.from_vocabulary(["[UNK]", "a", "##b"], clean=False)
-    assert kept.encode("a\ud83db").tolist() == [0]
+def test_halves_of_surrogate_pairs_are_refused():
+    tokenizer = WordPieceTokenizer.from_vocabulary(["[UNK]", "a"])
+    uses = (tokenizer.encode, tokenizer.encode_with_offsets, tokenizer.unknown_words)
+    for use in (*uses, tokenizer.fit):
+        with pytest.raises(ValueError, match="surrogate pair.* at position 1"):
+            use("a\ud83da")
 
 
 def test_words_are_remembered_within_bounds(monkeypatch):
@@ -493,8 +492,8 @@ def test_a_config_without_a_key():
         (b"[UNK]\na\nb\na\n", "line 4 has 'a', as line 2"),
         (b"[UNK]\na\nb\n a\na ", "line 5 has 'a', as line 2"),
         (b"[PAD]\na\n", r"vocab.txt: .* lacks the special tokens \['\[UNK\]'\]"),
-        (b"[UNK]\na\n\xe9t\xe9\n", "byte 8 of the file, on line 3, is 0xe9"),
-        ("[UNK]\n".encode("utf-16"), "byte 0 of the file, on line 1, is 0xff"),
+        (b"[UNK]\na\n\xe9t\xe9\n", "vocab.txt is not UTF-8: byte 0xe9 on line 3"),
+        ("[UNK]\n".encode("utf-16"), "vocab.txt is not UTF-8: byte 0xff on line 1"),
     ],
 )
 def test_damaged_vocab_files(tmp_path, content, message):

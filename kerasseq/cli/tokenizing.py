@@ -1,0 +1,57 @@
+"""Tokenizers by the names that the command line knows."""
+
+import os
+
+from kerasseq import text as text_tools
+from kerasseq.cli import names
+from kerasseq.cli.console import note
+from kerasseq.core.checks import nearest
+
+KINDS = {  # the names, and the classes; those without a size take what the text has
+    "character": ("CharacterTokenizer", False),
+    "word": ("WordTokenizer", True),
+    "bpe": ("BytePairTokenizer", True),
+    "wordpiece": ("WordPieceTokenizer", True),
+    "unigram": ("UnigramTokenizer", True),
+}
+
+
+def make(name: str, vocabulary_size: int, text: str):
+    """A tokenizer, learned from a text or loaded.
+
+    Args:
+        name: A name of `KINDS`, or the path of a tokenizer.
+        vocabulary_size: How many ids it may have, if it learns.
+        text: What it learns from.
+
+    Raises:
+        FileNotFoundError: If it is neither a name nor a path.
+    """
+    if name not in KINDS:
+        if not os.path.exists(name):
+            raise FileNotFoundError(
+                f'there is no tokenizer "{name}".{nearest(name, KINDS)} Choose from '
+                f"{', '.join(names.TOKENIZERS)}, or name a file or folder"
+            )
+        return text_tools.load_tokenizer(name)
+    cls, sized = KINDS[name]
+    arguments = (vocabulary_size,) if sized else ()
+    return getattr(text_tools, cls)(*arguments).fit(text)
+
+
+def pieces(tokenizer, text: str) -> list[str]:
+    """The stretch of the text that each token came from."""
+    return [text[a:b] for a, b in tokenizer.encode_with_offsets(text).offsets.tolist()]
+
+
+def tell_unknown(tokenizer, text, what):
+    """Count on stderr the characters that the model never saw."""
+    unknown = tokenizer.unknown_characters(text)
+    if unknown:
+        total = sum(unknown.values())
+        shown = ", ".join(f"{c!r} ×{n}" for c, n in list(unknown.items())[:8])
+        more = ", …" if len(unknown) > 8 else ""
+        note(
+            f"{total} of the {len(text)} characters of the {what} were not in the text "
+            f"the model learned from, and count as unknown: {shown}{more}"
+        )

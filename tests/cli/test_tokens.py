@@ -1,0 +1,90 @@
+"""`kerasseq tokens`, and language models that read what a tokenizer cuts."""
+
+import json
+
+import pytest
+
+from kerasseq.cli import names, tokenizing
+from kerasseq.text import load_tokenizer
+from tests.cli.conftest import RUN
+
+
+def test_the_names_are_those_of_the_tokenizers():
+    assert tuple(tokenizing.KINDS) == names.TOKENIZERS
+
+
+@pytest.mark.parametrize("name", names.TOKENIZERS)
+def test_every_tokenizer_shows_its_pieces(name, command, text_path):
+    words = ("--tokenizer", name, "--corpus", text_path, "--vocabulary-size", 300)
+    done = command("tokens", "gate model", *words)
+    line, summary = done.out.splitlines()[:2]
+    assert line.replace("|", "").replace(" ", "") == "gatemodel"
+    assert " tokens, " in summary and f"{name} learned from words.txt" in summary
+    found = json.loads(command("tokens", "gate model", *words, "--json").out)
+    assert len(found["ids"]) == len(found["tokens"]) == len(found["offsets"])
+    assert found["vocabulary_size"] <= 300
+
+
+def test_merges_and_places(command, text_path):
+    words = ("--corpus", text_path, "--vocabulary-size", 270, "--table", "--trace")
+    done = command("tokens", "a gate", *words)
+    assert "' '" in done.out and "1-" in done.out
+    assert "The first 14 of 14 merges" in done.out
+    done = command("tokens", "a", "--tokenizer", "character", "--trace")
+    assert "no trace" in done.err
+
+
+def test_a_saved_tokenizer_is_taken_again(command, text_path, tmp_path):
+    file = tmp_path / "mine.json"
+    first = command("tokens", "gate", "--corpus", text_path, "--save", file)
+    assert f"kept in {file}" in first.out
+    assert load_tokenizer(file).decode(load_tokenizer(file).encode("é")) == "é"
+    again = command("tokens", "gate", "--tokenizer", file)
+    assert again.out.splitlines()[0] == first.out.splitlines()[0]
+    assert f"{file} as loaded" in again.out
+
+
+def test_unknown_characters_are_counted(command, text_path):
+    words = ("--tokenizer", "character", "--corpus", text_path)
+    assert "2 of the 6 characters" in command("tokens", "gateXX", *words).err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "there is no text: give one"),
+        (["x", "--tokenizer", "bpee"], 'Did you mean "bpe"?'),
+        (["x", "--vocabulary-size", 10], "vocabulary_size=10 is too small"),
+        (["x", "--corpus", "empty.txt"], "empty.txt is empty"),
+        (["x", "--corpus", "latin.txt"], "latin.txt is not utf-8"),
+        (["x", "--tokenizer", "broken.json"], "broken.json is damaged"),
+        (["--file", "nothing.txt"], "nothing.txt"),
+    ],
+)
+def test_what_is_wrong_is_said(words, message, refused, tmp_path):
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    (tmp_path / "broken.json").write_text("{")
+    assert message in refused("tokens", *words)
+
+
+def test_a_model_of_byte_pairs(command, refused, text_path, tmp_path):
+    run = tmp_path / "run"
+    words = ("--tokenizer", "bpe", "--vocabulary-size", 280, "--run", run, "--json")
+    done = command("train", "language-model", "--text", text_path, *RUN, *words)
+    results = json.loads(done.out)
+    import kerasseq
+
+    model = kerasseq.load_model(run / "model.keras")
+    text = text_path.read_text(encoding="utf-8")
+    held_out = text[len(text) - len(text) // 10 :]
+    ids, _, offsets = model.tokenizer.encode_with_offsets(held_out)
+    characters = len(held_out) - offsets[0, 1]
+    assert results["held_out_characters"] == characters
+    bits = model.bits_per_token(held_out) * (len(ids) - 1)
+    assert results["bits_per_character"] == pytest.approx(bits / characters, abs=1e-5)
+    written = command("generate", run, "--prompt", "gate é", "--length", 5).out
+    assert written.startswith("gate é") and len(written) > len("gate é\n")
+    assert command("generate", run, "--length", 5).out
+    unknown = refused("train", "language-model", "--tokenizer", "words")
+    assert 'Did you mean "word"?' in unknown

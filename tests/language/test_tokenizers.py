@@ -1,0 +1,34 @@
+"""Every tokenizer serves a language model, and is saved inside its file."""
+
+import pytest
+
+import kerasseq
+from kerasseq import models, text
+
+TEXT = "the cat sat on the mat, the rat sat on the cat. " * 5
+TOKENIZERS = {
+    "characters": lambda: text.CharacterTokenizer().fit(TEXT),
+    "byte pairs": lambda: text.BytePairTokenizer(270, special_tokens=["<|end|>"]).fit(
+        TEXT
+    ),
+    "characters in pairs": lambda: text.BytePairTokenizer(
+        30, level="character", unknown="?"
+    ).fit(TEXT),
+    "words": lambda: text.WordTokenizer().fit(TEXT),
+    "word pieces": lambda: text.WordPieceTokenizer(40).fit(TEXT),
+    "unigrams": lambda: text.UnigramTokenizer(290).fit(TEXT),
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_it_is_saved_with_the_model(name, tmp_path):
+    tokenizer = TOKENIZERS[name]()
+    model = models.LanguageModel("gru", tokenizer, units=3)
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    assert loaded.tokenizer == tokenizer
+    assert type(loaded.tokenizer) is type(tokenizer)
+    written = model.generate("the cat", 3, temperature=0)
+    assert loaded.generate("the cat", 3, temperature=0) == written
+    assert written.startswith(tokenizer.decode(tokenizer.encode("the cat")))
+    assert model.cross_entropy(TEXT) == pytest.approx(loaded.cross_entropy(TEXT))
