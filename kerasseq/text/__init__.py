@@ -11,6 +11,8 @@ from kerasseq.text.ngram import NGramModel
 from kerasseq.text.shannon import shannon_series
 from kerasseq.text.sliding_window import SlidingWindowModel
 from kerasseq.text.unigram_tokenizer import UnigramTokenizer
+from kerasseq.text.word_tokenizer import WordTokenizer
+from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
 
 __all__ = [
     "AutoRegression",
@@ -22,6 +24,8 @@ __all__ = [
     "NGramModel",
     "SlidingWindowModel",
     "UnigramTokenizer",
+    "WordPieceTokenizer",
+    "WordTokenizer",
     "load_tokenizer",
     "shannon_series",
 ]
