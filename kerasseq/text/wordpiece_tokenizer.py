@@ -45,8 +45,9 @@ class WordPieceTokenizer(WordBased):
         prefix: What pieces inside a word begin with in the vocabulary. It must hold
             punctuation, so that no word begins with it.
         max_word_length: A longer word, in characters, is unknown; `fit` passes it over.
-        score: What decides which pair is merged, "likelihood" (Schuster and Nakajima)
-            or "count" (as Hugging Face's trainer does).
+        score: What decides which pair is merged: "count", as Hugging Face's trainer
+            does, or "likelihood" (Schuster and Nakajima), whose rare pairs make longer
+            encodings.
         min_count: A pair that occurs less often is not merged.
 
     Raises:
@@ -74,7 +75,7 @@ class WordPieceTokenizer(WordBased):
         clean: bool = True,
         prefix: str = "##",
         max_word_length: int = 100,
-        score: str = "likelihood",
+        score: str = "count",
         min_count: int = 2,
     ):
         self.wanted_size = whole_number("vocabulary_size", vocabulary_size)
@@ -153,8 +154,8 @@ class WordPieceTokenizer(WordBased):
             `ScoredMerge`s; none if the vocabulary came from elsewhere.
 
         Examples:
-            >>> WordPieceTokenizer(12).fit("ab ab ac ac").trace()
-            [ScoredMerge(left='a', right='##b', token='ab', count=2, score=0.25)]
+            >>> WordPieceTokenizer(12, score="likelihood").fit("ab ab").trace()
+            [ScoredMerge(left='a', right='##b', token='ab', count=2, score=0.5)]
         """
         return list(self._merges)
 
