@@ -71,3 +71,26 @@ def test_wrong_options_say_what_would_be_right(option, value, message):
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_tokenizers_are_compared_with_peers(tmp_path):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the cat sat on the mat, the rat sat on the cat. " * 40)
+    command = [sys.executable, "-m", "benchmarks", "text", "--corpus", str(corpus)]
+    command += ["--vocabulary-size", "290", "--plain-merges", "3", "--turns", "1"]
+    done = subprocess.run(
+        [*command, "--json"],
+        cwd=ROOT,
+        env=clean_environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert found["plain loop to ours"] > 0
+    kinds = [(row["tokenizer"], row["who"]) for row in found["table"]]
+    both = ("kerasseq", "tokenizers")
+    assert kinds == [
+        (kind, who) for kind in ("bpe", "wordpiece", "unigram") for who in both
+    ]
+    assert all(row["learning"] > 0 and row["MB/s"] > 0 for row in found["table"])
