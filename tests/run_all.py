@@ -19,7 +19,7 @@ import venv
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOGETHER = 2
 EXTRAS = {
-    "all": "tensorflow,jax,torch,text,data,viz,dev",
+    "all": "tensorflow,jax,torch,nlp,text,data,viz,dev",
     "torch": "torch,text,data,viz,dev",
 }
 

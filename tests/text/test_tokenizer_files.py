@@ -110,19 +110,27 @@ def test_unigrams(scheme, tmp_path):
         load_tokenizer(tmp_path)
 
 
-@pytest.mark.parametrize("lowercase", [True, False])
-def test_word_pieces(lowercase, tmp_path):
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def peer_of_word_pieces(lowercase):
+    """Word pieces that the package tokenizers has trained."""
     peer = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
     peer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     peer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(
-        vocab_size=400, special_tokens=special, show_progress=False
+        vocab_size=400, special_tokens=BERT, show_progress=False
     )
     peer.train_from_iterator([CORPUS], trainer)
+    return peer
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_word_pieces(lowercase, tmp_path):
+    peer = peer_of_word_pieces(lowercase)
     peer.save(str(tmp_path / "tokenizer.json"))
     tokenizer = load_tokenizer(tmp_path)
-    assert list(tokenizer.special_tokens) == special
+    assert list(tokenizer.special_tokens) == BERT
     for text in [*HARD, "[CLS] Été [SEP]", CORPUS[-5000:]]:
         assert tokenizer.encode(text).tolist() == peer.encode(text).ids
     peer.model.save(str(tmp_path))
