@@ -1,6 +1,8 @@
 """Data that needs no network: generated, or shipped with what is installed anyway."""
 
 from kerasseq.datasets.catalogue import Entry, catalogue, sample
+from kerasseq.datasets.pair_files import Problem, Report, read_pairs
+from kerasseq.datasets.pairs import Pairs, split
 from kerasseq.datasets.parentheses import (
     SLIDE_ROWS,
     Parentheses,
@@ -13,15 +15,20 @@ from kerasseq.datasets.text import python_reference, text_file
 __all__ = [
     "SLIDE_ROWS",
     "Entry",
+    "Pairs",
     "Parentheses",
+    "Problem",
+    "Report",
     "Series",
     "calendar_features",
     "catalogue",
     "is_balanced",
     "parentheses",
     "python_reference",
+    "read_pairs",
     "sample",
     "series",
+    "split",
     "text_file",
     "windows",
 ]
