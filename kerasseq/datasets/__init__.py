@@ -1,6 +1,8 @@
 """Data that needs no network: generated, or shipped with what is installed anyway."""
 
 from kerasseq.datasets.catalogue import Entry, catalogue, sample
+from kerasseq.datasets.dates import dates
+from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pair_files import Problem, Report, read_pairs
 from kerasseq.datasets.pairs import Pairs, split
 from kerasseq.datasets.parentheses import (
@@ -10,6 +12,12 @@ from kerasseq.datasets.parentheses import (
     parentheses,
 )
 from kerasseq.datasets.series import Series, calendar_features, series, windows
+from kerasseq.datasets.symbol_tasks import (
+    copy_task,
+    reverse_task,
+    sort_task,
+    symbol_ids,
+)
 from kerasseq.datasets.text import python_reference, text_file
 
 __all__ = [
@@ -22,13 +30,19 @@ __all__ = [
     "Series",
     "calendar_features",
     "catalogue",
+    "copy_task",
+    "dates",
     "is_balanced",
+    "number_names",
     "parentheses",
     "python_reference",
     "read_pairs",
+    "reverse_task",
     "sample",
     "series",
+    "sort_task",
     "split",
+    "symbol_ids",
     "text_file",
     "windows",
 ]
