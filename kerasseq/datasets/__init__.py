@@ -1,8 +1,12 @@
-"""Data that needs no network: generated, or shipped with what is installed anyway."""
+"""Data that needs no network: generated, or shipped with what is installed anyway.
+
+The one exception is `download_pairs`, which asks the network when it is called.
+"""
 
 from kerasseq.datasets.catalogue import Entry, catalogue, sample
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.number_names import number_names
+from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_sources
 from kerasseq.datasets.pair_files import Problem, Report, read_pairs
 from kerasseq.datasets.pairs import Pairs, split
 from kerasseq.datasets.parentheses import (
@@ -23,6 +27,7 @@ from kerasseq.datasets.text import python_reference, text_file
 __all__ = [
     "SLIDE_ROWS",
     "Entry",
+    "PairSource",
     "Pairs",
     "Parentheses",
     "Problem",
@@ -32,8 +37,10 @@ __all__ = [
     "catalogue",
     "copy_task",
     "dates",
+    "download_pairs",
     "is_balanced",
     "number_names",
+    "pair_sources",
     "parentheses",
     "python_reference",
     "read_pairs",
