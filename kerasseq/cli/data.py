@@ -16,7 +16,7 @@ def run(args):
             json.dump(lines, sys.stdout, indent=1, ensure_ascii=False)
             print()
         for line in [] if args.json else lines:
-            console.say(line)
+            print(line)  # rich would make blanks of the tabs between pairs
         return
     entries = datasets.catalogue()
     if args.json:

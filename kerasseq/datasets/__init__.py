@@ -1,6 +1,14 @@
-"""Data that needs no network: generated, or shipped with what is installed anyway."""
+"""Data that needs no network: generated, or shipped with what is installed anyway.
+
+The one exception is `download_pairs`, which asks the network when it is called.
+"""
 
 from kerasseq.datasets.catalogue import Entry, catalogue, sample
+from kerasseq.datasets.dates import dates
+from kerasseq.datasets.number_names import number_names
+from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_sources
+from kerasseq.datasets.pair_files import Problem, Report, read_pairs
+from kerasseq.datasets.pairs import Pairs, split
 from kerasseq.datasets.parentheses import (
     SLIDE_ROWS,
     Parentheses,
@@ -8,20 +16,40 @@ from kerasseq.datasets.parentheses import (
     parentheses,
 )
 from kerasseq.datasets.series import Series, calendar_features, series, windows
+from kerasseq.datasets.symbol_tasks import (
+    copy_task,
+    reverse_task,
+    sort_task,
+    symbol_ids,
+)
 from kerasseq.datasets.text import python_reference, text_file
 
 __all__ = [
     "SLIDE_ROWS",
     "Entry",
+    "PairSource",
+    "Pairs",
     "Parentheses",
+    "Problem",
+    "Report",
     "Series",
     "calendar_features",
     "catalogue",
+    "copy_task",
+    "dates",
+    "download_pairs",
     "is_balanced",
+    "number_names",
+    "pair_sources",
     "parentheses",
     "python_reference",
+    "read_pairs",
+    "reverse_task",
     "sample",
     "series",
+    "sort_task",
+    "split",
+    "symbol_ids",
     "text_file",
     "windows",
 ]

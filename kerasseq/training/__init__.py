@@ -7,6 +7,7 @@ backend.require()
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
 from kerasseq.training.checkpoint import Checkpoint, restore  # noqa: E402
 from kerasseq.training.metrics import BitsPerCharacter, Perplexity  # noqa: E402
+from kerasseq.training.translation import bleu, chrf, exact_match  # noqa: E402
 
 __all__ = [
     "ArrayBatches",
@@ -14,5 +15,8 @@ __all__ = [
     "Checkpoint",
     "Perplexity",
     "TextBatches",
+    "bleu",
+    "chrf",
+    "exact_match",
     "restore",
 ]

@@ -115,6 +115,8 @@ def test_data(command):
     assert samples[0] == samples[1] != samples[2]
     assert len(samples[0].splitlines()) == 3
     assert len(json.loads(command("data", "ar", "--json").out)) == 5
+    pairs = command("data", "reverse", "--count", 7).out.splitlines()
+    assert all(a == b[::-1] for a, b in (line.split("\t") for line in pairs))
 
 
 def test_info(command):

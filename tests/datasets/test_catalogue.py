@@ -13,7 +13,18 @@ NAMES = [
     "ar",
     "sunspots",
     "co2",
+    "numbers-fr",
+    "numbers-de",
+    "dates",
+    "copy",
+    "reverse",
+    "sort",
 ]
+PACKAGES = {
+    **dict.fromkeys(["sunspots", "co2"], "statsmodels"),
+    **dict.fromkeys(["numbers-fr", "numbers-de"], "num2words"),
+    "dates": "babel",
+}
 
 
 def test_entries_are_complete():
@@ -38,7 +49,7 @@ def test_sizes_are_true():
 def test_calls_run_and_samples_show_something(name):
     entry = next(e for e in catalogue() if e.name == name)
     if entry.extra:
-        pytest.importorskip("statsmodels")
+        pytest.importorskip(PACKAGES[name])
     eval(entry.call, {**vars(datasets), "size": 3})
     lines = sample(name, count=3, seed=1)
     assert len(lines) == 3
@@ -54,6 +65,29 @@ def test_samples_of_parentheses_are_labelled():
         assert word == right
 
 
+@pytest.mark.parametrize(
+    "name, right",
+    [
+        ("copy", lambda source: source),
+        ("reverse", lambda source: "".join(reversed(source))),
+        ("sort", lambda source: "".join(sorted(source))),
+    ],
+)
+def test_samples_of_pairs_show_both_sides(name, right):
+    for line in sample(name, count=11):
+        source, target = line.split("\t")
+        assert target == right(source)
+
+
+def test_samples_of_numbers_are_of_their_language_and_can_be_read(tmp_path):
+    pytest.importorskip("num2words")
+    for name, language in (("numbers-fr", "fr"), ("numbers-de", "de")):
+        file = tmp_path / name
+        file.write_text("\n".join(sample(name, count=7)), encoding="utf-8")
+        pairs, _ = datasets.read_pairs(file, strict=True)
+        assert pairs == datasets.number_names(7, target=language)
+
+
 def test_unknown_name():
     with pytest.raises(ValueError, match='Did you mean "sunspots"'):
         sample("sunspts")
@@ -64,14 +98,15 @@ def test_unknown_name():
 
 
 def test_functions_are_not_hidden_by_modules_of_the_same_name():
-    for name in ("parentheses", "series", "catalogue"):
+    for name in ("parentheses", "series", "catalogue", "dates", "number_names"):
         assert callable(getattr(datasets, name))
 
 
-def test_no_keras_and_no_statsmodels_until_needed():
+def test_no_keras_and_nothing_else_heavy_until_needed():
     code = (
         "import sys, kerasseq.text, kerasseq.datasets as d; d.sample('ar'); "
-        "heavy = {'keras', 'tensorflow', 'jax', 'torch', 'statsmodels', 'pandas'}; "
+        "d.sample('sort'); heavy = {'keras', 'tensorflow', 'jax', 'torch', 'pandas', "
+        "'statsmodels', 'num2words', 'babel', 'rich', 'tomllib', 'http'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -1,0 +1,118 @@
+"""Dates as people write them, in eight languages, and the same as ISO 8601.
+
+The source says the date in one of four ways, and the target is always year, month, day:
+the model has to find the parts, whatever their order, and to name the month. The ways
+of writing are those of the CLDR, by babel (`pip install "kerasseq[data]"`), so they can
+differ a little from one version of babel to the next.
+"""
+
+import datetime
+
+import numpy as np
+
+from kerasseq.core.checks import one_of, whole_number
+from kerasseq.datasets.pairs import Pairs
+
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
+# None of these means two days: "3/1/26", babel's "short", is March in English and
+# January in Spanish, so it is not among them.
+FORMATS = ("medium", "long", "full", "weekday")
+
+
+def dates(
+    count: int,
+    *,
+    languages=LANGUAGES,
+    first="1950-01-01",
+    last="2049-12-31",
+    seed=0,
+) -> Pairs:
+    """Draw dates, written in the way of a language, and in ISO 8601.
+
+    Day, language and format are drawn uniformly. A day comes up in several languages,
+    but never twice in the same one, and no source occurs twice.
+
+    Args:
+        count: How many pairs.
+        languages: Languages of the sources, of "en", "de", "fr", "es", "it", "pt", "nl"
+            and "pl".
+        first: First day, ISO 8601 or a `datetime.date`.
+        last: Last day.
+        seed: Which dates.
+
+    Returns:
+        The sources and their ISO dates, as `Pairs`.
+
+    Raises:
+        ImportError: If babel is not installed.
+        TypeError: If a size is not a whole number, or a day is not a date.
+        ValueError: If a language is unknown, a day does not exist, or there are not as
+            many dates as asked for.
+
+    Examples:
+        >>> dates(1, languages=["de"], first="2026-11-21", last="2026-11-21")
+        Pairs(sources=['Sa., 21. Nov. 2026'], targets=['2026-11-21'])
+    """
+    count = whole_number("count", count)
+    languages = _languages(languages)
+    start, end = _day("first", first), _day("last", last)
+    if end < start:
+        raise ValueError(f"last is {end}, which is before first, {start}")
+    write = _writer()
+    rng = np.random.default_rng(seed)
+    cells = rng.permutation(((end - start).days + 1) * len(languages))
+    formats = rng.integers(len(FORMATS), size=len(cells))
+    found = {}
+    for cell, how in zip(cells.tolist(), formats.tolist(), strict=True):
+        day = start + datetime.timedelta(days=cell // len(languages))
+        text = write(day, FORMATS[how], languages[cell % len(languages)])
+        found[text] = day.isoformat()
+        if len(found) == count:
+            return Pairs(list(found), list(found.values()))
+    raise ValueError(
+        f"count is {count:,}, but from {start} to {end} only {len(found):,} different "
+        f"dates were found in {len(languages)} languages: take a longer time"
+    )
+
+
+def _languages(languages) -> list[str]:
+    languages = [languages] if isinstance(languages, str) else list(languages)
+    if not languages:
+        raise ValueError(
+            "languages is empty: name at least one, as in languages=['fr']"
+        )
+    for language in languages:
+        one_of("languages", language, LANGUAGES)
+    return list(dict.fromkeys(languages))
+
+
+def _day(name: str, value) -> datetime.date:
+    if isinstance(value, datetime.date):
+        return datetime.date(value.year, value.month, value.day)
+    if not isinstance(value, str):
+        raise TypeError(f'{name} must be a date such as "2026-11-21", got {value!r}')
+    try:
+        return datetime.date.fromisoformat(value)
+    except ValueError as error:
+        raise ValueError(
+            f'{name}="{value}" is no date such as "2026-11-21": {error}'
+        ) from error
+
+
+def _writer():
+    """A function that writes a day in one of `FORMATS`, in a language."""
+    try:
+        from babel.dates import format_date, format_skeleton
+    except ImportError as error:
+        raise ImportError(
+            "The ways of writing dates come from babel, which is not installed: "
+            'pip install "kerasseq[data]"'
+        ) from error
+
+    def write(day, how, language):
+        if how == "weekday":
+            noon = datetime.datetime(day.year, day.month, day.day, 12)
+            return format_skeleton("yMMMEd", noon, locale=language)
+        return format_date(day, how, locale=language)
+
+    return write

@@ -1,0 +1,138 @@
+"""Fetch a file when asked to: whole and checked, or not at all.
+
+The file is written to another name and moved when its checksum is right, so whatever
+happens on the way leaves nothing half-written; the next call starts anew.
+"""
+
+import contextlib
+import hashlib
+import os
+import pathlib
+
+CHUNK = 1 << 16  # bytes
+TIMEOUT = 30  # seconds without a sign of the server
+
+
+def cache_folder() -> pathlib.Path:
+    """The folder for what was downloaded.
+
+    Returns:
+        `KERASSEQ_CACHE` of the environment; else `kerasseq` in `XDG_CACHE_HOME`; else
+        `~/.cache/kerasseq`. It need not be there yet.
+    """
+    if named := os.environ.get("KERASSEQ_CACHE"):
+        return pathlib.Path(named).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "kerasseq"
+
+
+def sha256(path: pathlib.Path) -> str:
+    """The checksum of a file, as 64 hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch(url: str, path: pathlib.Path, check, *, progress: bool = True):
+    """Download `url` to `path`, whole or not at all.
+
+    Args:
+        url: Where from.
+        path: Where to; its folder is made if it is not there.
+        check: Called with the path of what has come before it gets its name. What it
+            raises is passed on, and the file is dropped.
+        progress: Whether to show on stderr how far it is.
+
+    Raises:
+        ConnectionError: If `KERASSEQ_OFFLINE` forbids it, or it does not come whole.
+        OSError: If it cannot be written, for example because the disk is full.
+    """
+    if os.environ.get("KERASSEQ_OFFLINE", "0") not in ("", "0"):
+        raise ConnectionError(
+            f"{url} is not on this computer, and KERASSEQ_OFFLINE is set, which "
+            "forbids downloads. Unset it, or pass path= with a file that you have"
+        )
+    # A name of its own, in case that two processes fetch the same.
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            open(part, "wb") as file,
+            contextlib.closing(_body(url, progress)) as body,
+        ):
+            for chunk in body:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        check(part)
+        os.replace(part, path)
+    except ConnectionError:
+        raise
+    except OSError as error:
+        raise OSError(
+            f"{path} could not be written: {error.strerror or error}. Make room there, "
+            "or pass another folder="
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):  # say what went wrong, not what followed
+            part.unlink()
+
+
+def _body(url: str, progress: bool):
+    """Yield the file piece by piece, or raise a `ConnectionError`."""
+    import http.client
+    import urllib.error
+    import urllib.request  # all three kept out of `import kerasseq.datasets`
+
+    request = urllib.request.Request(url, headers={"User-Agent": "kerasseq"})
+    done, total = 0, None
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+            length = response.headers.get("Content-Length", "")
+            total = int(length) if length.isdecimal() else None
+            with _shown(url, total, progress) as advance:
+                while chunk := response.read(CHUNK):
+                    done += len(chunk)
+                    advance(len(chunk))
+                    yield chunk
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _failed(url, f"the server says {error.code} {error.reason}") from error
+    except (OSError, http.client.HTTPException) as error:
+        why = str(getattr(error, "reason", error)) or type(error).__name__
+        raise _failed(url, why) from error
+    if total is not None and done != total:
+        raise _failed(url, f"only {done:,} of {total:,} bytes came")
+
+
+def _failed(url: str, why: str) -> ConnectionError:
+    return ConnectionError(
+        f"{url} could not be downloaded: {why}. Nothing was kept. Try again later, or "
+        "get the file in another way and pass path="
+    )
+
+
+@contextlib.contextmanager
+def _shown(url: str, total: int | None, progress: bool):
+    """Yield a function to call with the number of bytes that came."""
+    if not progress:
+        yield lambda size: None
+        return
+    import rich.console
+    import rich.progress
+
+    console = rich.console.Console(stderr=True)
+    name = url.rpartition("/")[2]
+    if not console.is_terminal:
+        size = "" if total is None else f" ({total:,} bytes)"
+        console.print(f"Downloading {url}{size}", markup=False, soft_wrap=True)
+        yield lambda size: None
+        return
+    columns = (
+        rich.progress.TextColumn("{task.description}", markup=False),
+        rich.progress.BarColumn(),
+        rich.progress.DownloadColumn(),
+        rich.progress.TimeRemainingColumn(),
+    )
+    with rich.progress.Progress(*columns, console=console) as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda size: bar.update(task, advance=size)

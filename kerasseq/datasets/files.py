@@ -1,0 +1,113 @@
+"""Text files of other people: bytes, and clear words about what is wrong with them."""
+
+import codecs
+import difflib
+import encodings.aliases
+import os
+import pathlib
+
+_BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8"),
+)
+
+
+def read_bytes(path, encoding: str) -> tuple[pathlib.Path, bytes]:
+    """Read a file that ought to hold text in `encoding`.
+
+    Args:
+        path: The file.
+        encoding: Name of its encoding; only its type is checked here.
+
+    Returns:
+        The path as a `Path`, and what is in the file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        IsADirectoryError: If it is a folder.
+        TypeError: If `path` is no path or `encoding` no string.
+        ValueError: If the file is empty.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"`path` must be a path, got {type(path).__name__}.")
+    if not isinstance(encoding, str):
+        raise TypeError(f"`encoding` must be a string, got {encoding!r}.")
+    path = pathlib.Path(path)
+    check_is_file(path)
+    data = path.read_bytes()
+    if not data:
+        raise ValueError(f"{path} is empty.")
+    return path, data
+
+
+def check_is_file(path: pathlib.Path):
+    """Raise unless there is a file at `path`."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a text file in it.")
+    if not path.exists():
+        folder = path.absolute().parent
+        raise FileNotFoundError(f"There is no file {path.name} in {folder}.")
+
+
+def decode(path: pathlib.Path, data: bytes, encoding: str) -> str:
+    """Decode what is in a file, or raise a `ValueError` with advice."""
+    try:
+        return data.decode(encoding)
+    except (LookupError, ValueError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise not_text(path, data, encoding, error.start) from error
+    # Any other failure is about the name: no such codec, or one that is not for text.
+    raise _no_encoding(encoding)
+
+
+def check_encoding(encoding: str):
+    """Raise unless `encoding` names an encoding for text."""
+    if not _is_for_text(encoding):
+        raise _no_encoding(encoding)
+
+
+def _no_encoding(encoding: str) -> ValueError:
+    names = {*encodings.aliases.aliases, *encodings.aliases.aliases.values()}
+    names = [name.replace("_", "-") for name in sorted(names) if _is_for_text(name)]
+    near = difflib.get_close_matches(encoding.lower(), names, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else "Most files are 'utf-8'."
+    return ValueError(f"`encoding` {encoding!r} is no text encoding. {hint}")
+
+
+def _is_for_text(encoding: str) -> bool:
+    try:
+        " ".encode(encoding)
+    except (LookupError, ValueError):
+        return False
+    return True
+
+
+def not_text(path, data: bytes, encoding: str, position: int | None = None):
+    """Build the error for bytes that `encoding` cannot have written."""
+    other = _likely_encoding(data, encoding)
+    if other is None:
+        return ValueError(
+            f"{path} looks like a binary file, not text: byte {data.find(0)} is NUL. "
+            "Convert it to plain text first."
+        )
+    where = "NUL characters" if position is None else f"byte {position}"
+    return ValueError(f"{path} is not {encoding} ({where}). Try encoding={other!r}.")
+
+
+def _likely_encoding(data: bytes, encoding: str) -> str | None:
+    """Guess what would read `data`; None if it does not look like text at all."""
+    for mark, name in _BOMS:
+        if data.startswith(mark) and name != encoding.lower():
+            return name
+    if b"\0" in data:
+        return None
+    for name in ("utf-8", "cp1252"):
+        try:
+            data.decode(name)
+        except UnicodeDecodeError:
+            continue
+        return name
+    return "latin-1"

@@ -1,0 +1,188 @@
+"""Copy, reverse, sort: the smallest tasks on which a sequence-to-sequence model shows.
+
+Each has a known alignment: straight for copying, crossed for reversing, and one that
+depends on the content for sorting. So attention can be seen to be right or wrong.
+
+A sequence is a string, one character per symbol. A model on texts takes it as it is,
+with a tokenizer of characters; `symbol_ids` makes arrays of it for all other models.
+"""
+
+import numpy as np
+
+from kerasseq.core.checks import whole_number
+from kerasseq.datasets.drawing import shares
+from kerasseq.datasets.pairs import Pairs
+
+SYMBOLS = "abcdefghij"
+
+
+def copy_task(
+    count: int,
+    *,
+    symbols: str = SYMBOLS,
+    min_length: int = 2,
+    max_length: int = 10,
+    seed=0,
+) -> Pairs:
+    """Draw strings to be said again as they are.
+
+    All lengths occur equally often, as long as there are enough different strings of a
+    length; the symbols are drawn uniformly. No string occurs twice.
+
+    Args:
+        count: How many pairs.
+        symbols: The symbols, as a string in which each occurs once.
+        min_length: Shortest length, in symbols.
+        max_length: Longest length.
+        seed: Which strings, in which order.
+
+    Returns:
+        The strings, and the same again, as `Pairs`.
+
+    Raises:
+        TypeError: If a size is not a whole number, or `symbols` is not a string.
+        ValueError: If a symbol is there twice or is a blank, if a size is too small, or
+            if there are fewer different strings than `count`.
+
+    Examples:
+        >>> copy_task(2, symbols="abc", min_length=4, max_length=4)
+        Pairs(sources=['cbba', 'aaaa'], targets=['cbba', 'aaaa'])
+    """
+    sources = _strings(count, _symbols(symbols), min_length, max_length, seed)
+    return Pairs(sources, list(sources))
+
+
+def reverse_task(
+    count: int,
+    *,
+    symbols: str = SYMBOLS,
+    min_length: int = 2,
+    max_length: int = 10,
+    seed=0,
+) -> Pairs:
+    """Draw strings to be said backwards.
+
+    The strings are those of `copy_task` with the same arguments.
+
+    Args:
+        count: How many pairs.
+        symbols: The symbols, as a string in which each occurs once.
+        min_length: Shortest length, in symbols.
+        max_length: Longest length.
+        seed: Which strings, in which order.
+
+    Returns:
+        The strings, and the same backwards, as `Pairs`.
+
+    Raises:
+        TypeError: As `copy_task`.
+        ValueError: As `copy_task`.
+
+    Examples:
+        >>> reverse_task(2, symbols="abc", min_length=4, max_length=4).targets
+        ['abbc', 'aaaa']
+    """
+    sources = _strings(count, _symbols(symbols), min_length, max_length, seed)
+    return Pairs(sources, [text[::-1] for text in sources])
+
+
+def sort_task(
+    count: int,
+    *,
+    symbols: str = SYMBOLS,
+    min_length: int = 2,
+    max_length: int = 10,
+    seed=0,
+) -> Pairs:
+    """Draw strings whose symbols are to be put in order.
+
+    The strings are those of `copy_task` with the same arguments. Many of them have the
+    same target; `split` keeps these together.
+
+    Args:
+        count: How many pairs.
+        symbols: The symbols in their order, as a string in which each occurs once.
+        min_length: Shortest length, in symbols.
+        max_length: Longest length.
+        seed: Which strings, in which order.
+
+    Returns:
+        The strings, and the same with their symbols in order, as `Pairs`.
+
+    Raises:
+        TypeError: As `copy_task`.
+        ValueError: As `copy_task`.
+
+    Examples:
+        >>> sort_task(2, symbols="cab", min_length=4, max_length=4)
+        Pairs(sources=['baac', 'cccc'], targets=['caab', 'cccc'])
+    """
+    symbols = _symbols(symbols)
+    sources = _strings(count, symbols, min_length, max_length, seed)
+    return Pairs(sources, ["".join(sorted(s, key=symbols.index)) for s in sources])
+
+
+def symbol_ids(texts, symbols: str = SYMBOLS, *, length: int | None = None):
+    """Write strings of symbols as numbers, ready for an embedding layer.
+
+    Args:
+        texts: Strings, such as the sources or the targets of `copy_task`.
+        symbols: The symbols, in the order of their ids.
+        length: Time steps of the array; by default those of the longest string.
+
+    Returns:
+        int32 of shape `(len(texts), length)`. Symbols are 1, 2, 3 …, and 0 is padding,
+        on the right.
+
+    Raises:
+        TypeError: If `symbols` is not a string.
+        ValueError: If a string holds another symbol or is longer than `length`.
+
+    Examples:
+        >>> symbol_ids(["ac", "cab"], "abc")
+        array([[1, 3, 0],
+               [3, 1, 2]], dtype=int32)
+    """
+    known = {symbol: i for i, symbol in enumerate(_symbols(symbols), start=1)}
+    texts = list(texts)
+    longest = max(map(len, texts), default=0)
+    length = longest if length is None else whole_number("length", length)
+    if length < longest:
+        raise ValueError(f"length is {length}, but a text has {longest} symbols")
+    ids = np.zeros((len(texts), length), "int32")
+    for row, text in zip(ids, texts, strict=True):
+        if unknown := set(text) - set(known):
+            raise ValueError(f"texts hold {min(unknown)!r}, not of symbols={symbols!r}")
+        row[: len(text)] = [known[symbol] for symbol in text]
+    return ids
+
+
+def _symbols(symbols) -> str:
+    if not isinstance(symbols, str):
+        raise TypeError(f'symbols must be a string such as "abc", got {symbols!r}')
+    blank = any(symbol.isspace() for symbol in symbols)
+    if not symbols or blank or len(set(symbols)) < len(symbols):
+        raise ValueError(
+            f"symbols={symbols!r} must be different characters and no blanks, as in "
+            '"abc"'
+        )
+    return symbols
+
+
+def _strings(count, symbols: str, min_length, max_length, seed) -> list[str]:
+    """Different strings, evenly over their lengths, in random order."""
+    min_length = whole_number("min_length", min_length)
+    max_length = whole_number("max_length", max_length, at_least=min_length)
+    lengths = range(min_length, max_length + 1)
+    what = f"strings of {len(symbols)} symbols and length {min_length} to {max_length}"
+    numbers = shares(count, [len(symbols) ** length for length in lengths], what)
+    rng = np.random.default_rng(seed)
+    found = {}  # a dictionary keeps the order of the draw, whatever the hashes
+    for length, number in zip(lengths, numbers, strict=True):
+        enough = len(found) + number
+        while len(found) < enough:
+            for row in rng.integers(len(symbols), size=(number, length)).tolist():
+                if len(found) < enough:
+                    found["".join(symbols[i] for i in row)] = None
+    texts = list(found)
+    return [texts[i] for i in rng.permutation(len(texts))]

@@ -1,0 +1,157 @@
+"""How good translations are: BLEU, chrF, and the share that is exactly right.
+
+BLEU (Papineni et al., 2002) counts the n-grams of words in common, chrF (Popović, 2015)
+those of characters. Both are computed by sacrebleu (`pip install "kerasseq[text]"`), so
+that they can be compared with those of papers; the signature says how.
+"""
+
+from kerasseq.core.checks import one_of, whole_number
+
+TOKENIZERS = ("13a", "char", "intl", "none", "zh")  # those that need nothing more
+
+
+def bleu(
+    hypotheses,
+    references,
+    *,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    signature: bool = False,
+) -> float | tuple[float, str]:
+    """BLEU of a whole corpus.
+
+    It is no mean over sentences: n-grams of 1 to 4 words are counted over all of them.
+    Where no sentence has four words there is no 4-gram to be right, and BLEU is 0 even
+    for perfect answers. German numbers are such a case, being one word: take
+    `tokenize="char"` there, or `chrf`.
+
+    Args:
+        hypotheses: Strings, what the model says.
+        references: For each of them the right answer, or a list of right answers, all
+            of these lists of one length.
+        tokenize: How words are told apart: "13a", sacrebleu's default; "char", each
+            character; "intl", by Unicode; "zh", Chinese; "none", at blanks.
+        lowercase: Whether case is ignored.
+        signature: Whether to return sacrebleu's signature as well.
+
+    Returns:
+        BLEU, from 0 to 100; with `signature` the pair of it and a string such as
+        `"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"`.
+
+    Raises:
+        ImportError: If sacrebleu is not installed.
+        TypeError: If a hypothesis or a reference is not a string.
+        ValueError: If there are none, or not as many of the one as of the other.
+
+    Examples:
+        >>> bleu(["the cat sat on the mat"], ["the cat sat on the mat"])
+        100.0
+        >>> bleu(["einundzwanzig"], ["einundzwanzig"], tokenize="char")
+        100.0
+    """
+    one_of("tokenize", tokenize, TOKENIZERS)
+    hypotheses, streams = _checked(hypotheses, references)
+    metric = _sacrebleu().BLEU(tokenize=tokenize, lowercase=lowercase)
+    return _score(metric, hypotheses, streams, signature)
+
+
+def chrf(
+    hypotheses,
+    references,
+    *,
+    word_order: int = 0,
+    lowercase: bool = False,
+    signature: bool = False,
+) -> float | tuple[float, str]:
+    """The chrF of a whole corpus: n-grams of 1 to 6 characters, blanks left out.
+
+    Args:
+        hypotheses: Strings, what the model says.
+        references: For each of them the right answer, or a list of right answers, all
+            of these lists of one length.
+        word_order: Longest n-gram of words to count as well: 2 is chrF++.
+        lowercase: Whether case is ignored.
+        signature: Whether to return sacrebleu's signature as well.
+
+    Returns:
+        chrF, from 0 to 100; with `signature` the pair of it and a string.
+
+    Raises:
+        ImportError: If sacrebleu is not installed.
+        TypeError: If a hypothesis or a reference is not a string.
+        ValueError: If there are none, or not as many of the one as of the other.
+
+    Examples:
+        >>> chrf(["einundzwanzig"], ["einundzwanzig"])
+        100.0
+        >>> round(chrf(["zweiundzwanzig"], ["einundzwanzig"]), 1)
+        73.2
+    """
+    word_order = whole_number("word_order", word_order, at_least=0)
+    hypotheses, streams = _checked(hypotheses, references)
+    metric = _sacrebleu().CHRF(word_order=word_order, lowercase=lowercase)
+    return _score(metric, hypotheses, streams, signature)
+
+
+def exact_match(hypotheses, references) -> float:
+    """The share of hypotheses that are right to the last character.
+
+    Args:
+        hypotheses: Strings, what the model says.
+        references: For each of them the right answer, or a list of right answers.
+
+    Returns:
+        Percent, from 0 to 100, the scale of `bleu`.
+
+    Raises:
+        TypeError: If a hypothesis or a reference is not a string.
+        ValueError: If there are none, or not as many of the one as of the other.
+
+    Examples:
+        >>> exact_match(["2026-11-21", "2026-11-21"], ["2026-11-21", "2026-11-12"])
+        50.0
+    """
+    hypotheses, streams = _checked(hypotheses, references)
+    answers = zip(*streams, strict=True)
+    right = [said in wanted for said, wanted in zip(hypotheses, answers, strict=True)]
+    return 100.0 * sum(right) / len(right)
+
+
+def _checked(hypotheses, references) -> tuple[list[str], list[list[str]]]:
+    """The hypotheses, and one list of references for each that a hypothesis has."""
+    for name, given in (("hypotheses", hypotheses), ("references", references)):
+        if isinstance(given, str):
+            raise TypeError(f"{name} must be a list of strings, got one: {given!r}")
+    hypotheses = list(hypotheses)
+    wanted = [[r] if isinstance(r, str) else list(r) for r in references]
+    if not hypotheses or len(hypotheses) != len(wanted):
+        raise ValueError(
+            "there must be one reference for each hypothesis, and at least one: got "
+            f"{len(hypotheses)} hypotheses and {len(wanted)} references"
+        )
+    if len({len(answers) for answers in wanted}) > 1 or not wanted[0]:
+        raise ValueError(
+            "references must have equally many answers for each hypothesis, and at "
+            f"least one; they have {sorted({len(answers) for answers in wanted})}"
+        )
+    for text in (*hypotheses, *(answer for answers in wanted for answer in answers)):
+        if not isinstance(text, str):
+            raise TypeError(f"hypotheses and references must be strings, got {text!r}")
+    return hypotheses, [list(stream) for stream in zip(*wanted, strict=True)]
+
+
+def _score(metric, hypotheses, streams, signature: bool):
+    score = float(metric.corpus_score(hypotheses, streams).score)
+    score = min(score, 100.0)  # rounding makes it 100.00000000000004
+    return (score, str(metric.get_signature())) if signature else score
+
+
+def _sacrebleu():
+    try:
+        import sacrebleu
+    except ImportError as error:
+        raise ImportError(
+            "BLEU and chrF come from sacrebleu, which is not installed: "
+            'pip install "kerasseq[text]"'
+        ) from error
+    return sacrebleu
