@@ -9,7 +9,7 @@ import importlib
 import json
 import os
 
-BENCHMARKS = ("recurrent", "text", "tracing")
+BENCHMARKS = ("ngrams", "recurrent", "text", "tracing")
 
 
 def main():
@@ -58,7 +58,7 @@ def show(table):
     columns = rich.table.Table(*table[0])
     for row in table:
         columns.add_row(
-            *(f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values())
+            *(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values())
         )
     # A report goes into files and pipes whole, however narrow they are.
     rich.console.Console(width=max(120, rich.console.Console().width)).print(columns)

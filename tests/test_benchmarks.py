@@ -29,9 +29,30 @@ def test_recurrent_compares_us_with_peers():
     assert "batch 2, 3 steps, 5 -> 7" in rows["kerasseq"]["size"]
 
 
+def test_ngrams_compares_smoothings():
+    command = [sys.executable, "-m", "benchmarks", "ngrams", "--n", "1,3"]
+    done = subprocess.run(
+        [*command, "--k", "1,0.01", "--characters", "2000", "--json"],
+        cwd=ROOT,
+        env=clean_environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert (found["characters to count"], found["characters to score"]) == (1800, 200)
+    one, three = found["table"]
+    assert (one["n"], three["n"]) == (1, 3)
+    assert 1 < three["Kneser-Ney"] < three["back-off"] < three["add-k"] < one["add-k"]
+    assert three["best k"] == "0.01"
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
+        ("--n", "2,0", "must be at least 1, got 0"),
+        ("--k", "-1", "must be at least 0, got -1"),
+        ("--characters", "7", "must be at least 100, got 7"),
         ("--cell", "lstn", "'lstn' is none of elman, gated, lstm"),
         ("--sizes", "small,huge", "'huge' is none of small, large"),
         ("--turns", "0", "must be above 0, got 0"),
@@ -39,8 +60,9 @@ def test_recurrent_compares_us_with_peers():
     ],
 )
 def test_wrong_options_say_what_would_be_right(option, value, message):
+    benchmark = "ngrams" if option in ("--n", "--k", "--characters") else "recurrent"
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "recurrent", option, value],
+        [sys.executable, "-m", "benchmarks", benchmark, option, value],
         cwd=ROOT,
         env=clean_environment({}),
         capture_output=True,
@@ -49,3 +71,26 @@ def test_wrong_options_say_what_would_be_right(option, value, message):
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_tokenizers_are_compared_with_peers(tmp_path):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the cat sat on the mat, the rat sat on the cat. " * 40)
+    command = [sys.executable, "-m", "benchmarks", "text", "--corpus", str(corpus)]
+    command += ["--vocabulary-size", "290", "--plain-merges", "3", "--turns", "1"]
+    done = subprocess.run(
+        [*command, "--json"],
+        cwd=ROOT,
+        env=clean_environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert found["plain loop to ours"] > 0
+    kinds = [(row["tokenizer"], row["who"]) for row in found["table"]]
+    both = ("kerasseq", "tokenizers")
+    assert kinds == [
+        (kind, who) for kind in ("bpe", "wordpiece", "unigram") for who in both
+    ]
+    assert all(row["learning"] > 0 and row["MB/s"] > 0 for row in found["table"])

@@ -45,13 +45,15 @@ def pieces(tokenizer, text: str) -> list[str]:
 
 
 def tell_unknown(tokenizer, text, what):
-    """Count on stderr the characters that the model never saw."""
-    unknown = tokenizer.unknown_characters(text)
+    """Count on stderr the characters or words that the model never saw."""
+    by_word = hasattr(tokenizer, "unknown_words")
+    unit = "words" if by_word else "characters"
+    unknown = getattr(tokenizer, f"unknown_{unit}")(text)
     if unknown:
-        total = sum(unknown.values())
+        total, known = sum(unknown.values()), "" if by_word else f" of the {len(text)}"
         shown = ", ".join(f"{c!r} ×{n}" for c, n in list(unknown.items())[:8])
         more = ", …" if len(unknown) > 8 else ""
         note(
-            f"{total} of the {len(text)} characters of the {what} were not in the text "
-            f"the model learned from, and count as unknown: {shown}{more}"
+            f"{total}{known} {unit} of the {what} were not in the text the model "
+            f"learned from, and count as unknown: {shown}{more}"
         )

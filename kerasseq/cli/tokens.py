@@ -61,7 +61,7 @@ def _line(text, encoding):
     """The text with a bar wherever it is cut."""
     parts, done = [], 0
     for start, end in encoding.offsets.tolist():
-        if start >= done:  # several tokens may share one character
+        if start >= done and end > start:  # tokens may share one character, or none
             parts.append(text[start:end])
             done = end
     return "|".join(parts)

@@ -8,7 +8,11 @@ from kerasseq.text.eliza import Eliza
 from kerasseq.text.hidden_markov import HiddenMarkovModel
 from kerasseq.text.loading import load_tokenizer
 from kerasseq.text.ngram import NGramModel
+from kerasseq.text.shannon import shannon_series
 from kerasseq.text.sliding_window import SlidingWindowModel
+from kerasseq.text.unigram_tokenizer import UnigramTokenizer
+from kerasseq.text.word_tokenizer import WordTokenizer
+from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
 
 __all__ = [
     "AutoRegression",
@@ -19,5 +23,9 @@ __all__ = [
     "HiddenMarkovModel",
     "NGramModel",
     "SlidingWindowModel",
+    "UnigramTokenizer",
+    "WordPieceTokenizer",
+    "WordTokenizer",
     "load_tokenizer",
+    "shannon_series",
 ]

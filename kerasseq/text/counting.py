@@ -109,13 +109,17 @@ class CountingModel(abc.ABC):
         length = whole_number("length", length, at_least=0)
         temperature = zero_or_more("temperature", temperature)
         rng = np.random.default_rng(seed)
-        text = id_array(prompt, size, name="prompt").tolist()
+        text = self._ids(prompt, "prompt").tolist()
         start = len(text)
         for _ in range(length):
             context = text[max(0, len(text) - self._reach) :]
             p = _sharpen(self.probabilities(context), temperature)
             text.append(int(rng.choice(size, p=p)))
         return np.array(text[start:], "int32")
+
+    def _ids(self, ids, name: str = "ids") -> np.ndarray:
+        """Return ids of a fitted model's vocabulary, int64."""
+        return id_array(ids, self._fitted_size(), name=name)
 
     def _training_ids(self, ids, vocabulary_size, at_least: tuple[str, int]):
         """Return the ids to count as int64 and the vocabulary's size, both checked."""

@@ -9,6 +9,10 @@ so are the spaces that a few special tokens swallow.
 
 from kerasseq.text import byte_pair_files
 from kerasseq.text.files import tokens_in_order
+from kerasseq.text.unigram_tokenizer import UnigramTokenizer
+from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
+
+_PREFIX = {"always": True, "never": False, "first": "first"}
 
 
 def build(content: dict, path):
@@ -22,7 +26,7 @@ def build(content: dict, path):
         ValueError: If a part is missing, damaged or not known here.
     """
     kind = content["model"].get("type")
-    builders = {"BPE": _byte_pair}
+    builders = {"BPE": _byte_pair, "Unigram": _unigram, "WordPiece": _wordpiece}
     if kind not in builders:
         known = ", ".join(builders)
         raise ValueError(f"{path}: the model's type is {kind!r}, known are {known}")
@@ -66,6 +70,52 @@ def _pattern(content, path):
     if cut["behavior"] != "Isolated" or cut["invert"] or parts[1]["use_regex"]:
         _refuse(path, "pre_tokenizer", cut)
     return cut["pattern"]["Regex"]
+
+
+def _unigram(content, path):
+    model = content["model"]
+    _refuse(path, "normalizer", content.get("normalizer"))
+    cut = content.get("pre_tokenizer") or {"type": "none"}
+    if cut["type"] != "Metaspace" or cut["replacement"] != "▁":
+        _refuse(path, "pre_tokenizer", cut)
+    if not cut.get("split", True):
+        _refuse(path, "pre_tokenizer.split", False)
+    pieces, scores = map(list, zip(*model["vocab"], strict=True))
+    special, ids = _added(content, {piece: i for i, piece in enumerate(pieces)})
+    added = tokens_in_order(ids, path)[len(pieces) :]
+    unknown = None if model["unk_id"] is None else pieces[model["unk_id"]]
+    return UnigramTokenizer.from_pieces(
+        pieces + added,
+        scores + [0.0] * len(added),
+        unknown=unknown,
+        special_tokens=special,
+        byte_fallback=model.get("byte_fallback", False),
+        add_prefix_space=_PREFIX[cut["prepend_scheme"]],
+        lossless=False,
+    )
+
+
+def _wordpiece(content, path):
+    model = content["model"]
+    normalizer, cut = content.get("normalizer"), content.get("pre_tokenizer")
+    for name, part, known in (
+        ("normalizer", normalizer, "BertNormalizer"),
+        ("pre_tokenizer", cut, "BertPreTokenizer"),
+    ):
+        if part is None or part["type"] != known:
+            _refuse(path, name, part or "none")
+    special, ids = _added(content, model["vocab"])
+    return WordPieceTokenizer.from_vocabulary(
+        tokens_in_order(ids, path),
+        special_tokens=special,
+        unknown=model["unk_token"],
+        lowercase=normalizer["lowercase"],
+        strip_accents=normalizer["strip_accents"],
+        split_chinese=normalizer["handle_chinese_chars"],
+        clean=normalizer["clean_text"],
+        prefix=model["continuing_subword_prefix"],
+        max_word_length=model["max_input_chars_per_word"],
+    )
 
 
 def _sequence(part, name):

@@ -9,8 +9,20 @@ from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.character_tokenizer import CharacterTokenizer
 from kerasseq.text.files import read_json
 from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.unigram_tokenizer import UnigramTokenizer
+from kerasseq.text.word_tokenizer import WordTokenizer
+from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
 
-OURS = {cls.__name__: cls for cls in (BytePairTokenizer, CharacterTokenizer)}
+OURS = {
+    cls.__name__: cls
+    for cls in (
+        BytePairTokenizer,
+        CharacterTokenizer,
+        UnigramTokenizer,
+        WordPieceTokenizer,
+        WordTokenizer,
+    )
+}
 
 
 def load_tokenizer(path) -> Tokenizer:
@@ -32,7 +44,7 @@ def load_tokenizer(path) -> Tokenizer:
     if path.is_dir():
         return _from_folder(path)
     if path.suffix == ".txt":
-        return OURS["WordPieceTokenizer"].from_vocab_file(path)
+        return WordPieceTokenizer.from_vocab_file(path)
     content = read_json(path)
     kind = content.get("format") if isinstance(content, dict) else None
     if isinstance(kind, str) and kind.startswith("kerasseq."):

@@ -42,7 +42,7 @@ def special_tokens(tokens, unknown=None) -> tuple[str, ...]:
         >>> special_tokens(["<pad>"], unknown="<unk>")
         ('<unk>', '<pad>')
     """
-    if isinstance(tokens, str):
+    if isinstance(tokens, str) or not hasattr(tokens, "__iter__"):
         raise TypeError(f"special_tokens must be a list of strings, got {tokens!r}")
     tokens = tuple(tokens)
     if unknown is not None and unknown not in tokens:

@@ -185,6 +185,7 @@ class Tokenizer(Saved, abc.ABC):
         Returns:
             A `Batch`: `ids` and `mask`, `(texts, length)`.
         """
+        self._check_fitted()
         one_of("pad", pad, ["right", "left"])
         one_of("truncate", truncate, ["right", "left"])
         if isinstance(texts, str):
@@ -222,6 +223,8 @@ class Tokenizer(Saved, abc.ABC):
         encoding, count = self.encode_with_offsets(text), {}
         strangers = encoding.ids == self.id_of(self.unknown)
         for start, end in encoding.offsets[strangers].tolist():
+            if text[start:end] == self.unknown:  # written out, it is known
+                continue
             for character in text[start:end]:
                 count[character] = count.get(character, 0) + 1
         return dict(sorted(count.items(), key=lambda item: -item[1]))

@@ -37,17 +37,74 @@ def find_words(text: str, *, lowercase: bool, punctuation: bool) -> list[str]:
     """
     text = text.lower() if lowercase else text
     text = unicodedata.normalize("NFC", text).replace("\u2019", "'")
-    words, symbols = _patterns()
+    words, symbols = _patterns(text.isascii())
     return (symbols if punctuation else words).findall(text)
 
 
+def find_places(text: str, *, lowercase: bool) -> list[tuple[str, int, int]]:
+    r"""Return the words of a text as `find_words` does, and where each stands in it.
+
+    Args:
+        text: Any text.
+        lowercase: Whether capitals become small letters.
+
+    Returns:
+        Word, start and end of each; punctuation counts.
+
+    Examples:
+        >>> find_places("Cafe\u0301!", lowercase=True)  # é in two characters
+        [('café', 0, 5), ('!', 5, 6)]
+    """
+    lowered = text.lower() if lowercase else text
+    normal = unicodedata.normalize("NFC", lowered).replace("\u2019", "'")
+    origin = range(len(text))
+    if len(lowered) != len(text):  # İ is the one character that is two in small letters
+        origin = [i for i, c in enumerate(text) for _ in c.lower()]
+    starts = ends = origin
+    if not unicodedata.is_normalized("NFC", lowered):
+        spans = _composed(lowered)
+        starts = [origin[start] for start, _ in spans]
+        ends = [origin[end - 1] for _, end in spans]
+    return [
+        (match.group(), starts[match.start()], ends[match.end() - 1] + 1)
+        for match in _patterns(normal.isascii())[1].finditer(normal)
+    ]
+
+
+def _composed(text):
+    """Start and end in `text` of each character of its composed form."""
+    spans = []
+    for match in _clusters().finditer(text):
+        first, size = match.start(), len(match.group())
+        made = len(unicodedata.normalize("NFC", match.group()))
+        # The marks that are lost went into the first character. Where there are more
+        # than before, as for क़, the first one came apart.
+        lost = size - made
+        for place in range(made):
+            start = max(0, place + lost) if place else 0
+            spans.append((first + start, first + max(1, place + lost + 1)))
+    return spans
+
+
 @functools.cache
-def _patterns() -> tuple[re.Pattern, re.Pattern]:
-    """Compile the pattern without and with symbols."""
+def _clusters() -> re.Pattern:
+    """A character and those after it that may be composed with it."""
+    # Of what is no mark only the vowels and final consonants of Korean are.
+    return re.compile(f".[{_marks()}\u1160-\u11ff]*", re.DOTALL)
+
+
+@functools.cache
+def _marks() -> str:
     points = map(chr, itertools.chain(*MARKS))
-    marks = "".join(
+    return "".join(
         c for c in points if unicodedata.category(c)[0] == "M" or c in "\u200c\u200d"
     )
+
+
+@functools.cache
+def _patterns(ascii_only: bool) -> tuple[re.Pattern, re.Pattern]:
+    """Compile the pattern without and with symbols; ASCII is quicker without marks."""
+    marks = "" if ascii_only else _marks()
     letters = rf"[\w{marks}]+"
     words = f"{letters}(?:'{letters})*"
     return re.compile(words), re.compile(rf"{words}|[^\w{marks}\s]")

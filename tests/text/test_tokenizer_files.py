@@ -6,7 +6,7 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from kerasseq.datasets import python_reference
 from kerasseq.text import (
@@ -87,6 +87,53 @@ def test_a_pattern_of_its_own(tmp_path):
     tokenizer = load_tokenizer(tmp_path)
     for text in [*HARD, CORPUS[-5000:]]:
         assert tokenizer.encode(text).tolist() == peer.encode(text).ids
+
+
+@pytest.mark.parametrize("scheme", ["always", "never", "first"])
+def test_unigrams(scheme, tmp_path):
+    peer = tokenizers.Tokenizer(models.Unigram())
+    peer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=400, special_tokens=["<unk>", "</s>"], unk_token="<unk>"
+    )
+    trainer.show_progress = False
+    peer.train_from_iterator([CORPUS], trainer)
+    peer.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.special_tokens == ("<unk>", "</s>")
+    for text in [*HARD, "a</s> b</s>c", CORPUS[-5000:]]:
+        assert tokenizer.encode(text).tolist() == peer.encode(text).ids
+    content = json.loads(peer.to_str())
+    change(content, "pre_tokenizer", {"type": "Whitespace"})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="pre_tokenizer = 'Whitespace' is not known"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_word_pieces(lowercase, tmp_path):
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    peer = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    peer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    peer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=400, special_tokens=special, show_progress=False
+    )
+    peer.train_from_iterator([CORPUS], trainer)
+    peer.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path)
+    assert list(tokenizer.special_tokens) == special
+    for text in [*HARD, "[CLS] Été [SEP]", CORPUS[-5000:]]:
+        assert tokenizer.encode(text).tolist() == peer.encode(text).ids
+    peer.model.save(str(tmp_path))
+    (tmp_path / "tokenizer.json").unlink()
+    if lowercase:  # what vocab.txt cannot say is as in BERT
+        assert load_tokenizer(tmp_path) == tokenizer
+    content = json.loads(peer.to_str())
+    change(content, "normalizer", None)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="normalizer = 'none' is not known"):
+        load_tokenizer(tmp_path)
 
 
 def test_what_kerasseq_saved_is_loaded(tmp_path):

@@ -1,0 +1,296 @@
+r"""The unigram tokenizer: of all ways to cut a text, the most probable.
+
+Each piece $x$ has a probability $p(x)$, and a text cut into $x_1 \ldots x_m$ has
+$\prod_i p(x_i)$. Pieces are not put together by rules, as in byte pair encoding, but
+learned as the parts of a mixture by expectation maximisation (`unigram_training`); a
+text is cut by Viterbi, or at random, so that a model sees one word in several guises
+(`unigram_lattice`).
+
+From: Kudo, "Subword Regularization: Improving Neural Network Translation Models with
+Multiple Subword Candidates", 2018; Kudo and Richardson, "SentencePiece", 2018. Left
+out: normalisation of the text, limits of pieces at scripts and digits, and the coverage
+of characters.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from kerasseq.core.checks import one_of, whole_number
+from kerasseq.text import texts
+from kerasseq.text.ids import id_array
+from kerasseq.text.saved import check_keys
+from kerasseq.text.tokenizer import Encoding, Tokenizer
+from kerasseq.text.unigram_pieces import BYTES, SPACE, Pieces
+from kerasseq.text.unigram_spaces import Spaces, check_special_tokens
+from kerasseq.text.unigram_training import TrainingStep, learn
+from kerasseq.text.unigram_views import UnigramViews
+
+OPTIONS = {"special_tokens", "unknown", "byte_fallback", "max_piece_length"}
+OPTIONS |= {"add_prefix_space", "lossless"}
+
+
+class UnigramTokenizer(UnigramViews, Tokenizer):
+    r"""Cut text into the most probable pieces.
+
+    Spaces are written ▁ in the pieces. The text is cut before every space, and a space
+    is put before its beginning, so that a word has the same pieces everywhere.
+
+    With `byte_fallback`, whatever was not in the text of `fit` becomes bytes, and
+    `decode(encode(text)) == text` for every string. Without it, such characters become
+    `unknown`, and spaces are read as by Hugging Face's `Metaspace`: see `lossless`.
+
+    Ids are those of Hugging Face's `tokenizers` for the same pieces and scores. One
+    thing differs on purpose: special tokens and bytes, as `<0x41>`, are no pieces that
+    Viterbi could find in the text.
+
+    Args:
+        vocabulary_size: How many ids `fit` makes at most. It makes fewer where the text
+            repeats too little.
+        special_tokens: Tokens found in the text as written, and never split.
+        unknown: The token for characters without an id, also if none can come up. With
+            `None` and no `byte_fallback` such a character is an error.
+        byte_fallback: Whether there are 256 ids for bytes.
+        max_piece_length: The most characters that `fit` puts into one piece.
+        add_prefix_space: Whether a space is put before a text and after each special
+            token; "first" puts it only where the text begins with no special token.
+            `decode` takes it away.
+        lossless: Whether a space is put before texts that begin with one, too, and
+            whether a ▁ in the text is not a space. False reads as Hugging Face's
+            `Metaspace`. The same as `byte_fallback` if not given.
+
+    Attributes:
+        scores: The logs of the pieces' probabilities, float64 `(vocabulary_size,)`;
+            0 for special tokens and bytes, as in SentencePiece's files. A character
+            without a piece counts as 10 less than the lowest.
+        history: The steps of the training, each with `pieces` and `log_likelihood`. It
+            is not saved.
+
+    Examples:
+        >>> tokenizer = UnigramTokenizer(266).fit("banana bandana ananas")
+        >>> tokenizer.tokenize("bananas")
+        ['▁ban', 'ana', 's']
+        >>> for way in tokenizer.n_best("bananas", 2):
+        ...     print(round(way.log_probability, 1), *way.tokens)
+        -5.4 ▁ban ana s
+        -9.7 ▁ b anana s
+        >>> tokenizer.decode(tokenizer.encode("  déjà vu\n"))
+        '  déjà vu\n'
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int = 8000,
+        *,
+        special_tokens=(),
+        unknown: str | None = "<unk>",
+        byte_fallback: bool = True,
+        max_piece_length: int = 16,
+        add_prefix_space: bool | str = True,
+        lossless: bool | None = None,
+    ):
+        if unknown is not None and not isinstance(unknown, str):
+            raise TypeError(f"unknown must be a string or None, got {unknown!r}")
+        if not isinstance(special_tokens, Iterable):
+            raise TypeError(
+                f"special_tokens must be a list of strings, got {special_tokens!r}"
+            )
+        self.wanted_size = whole_number("vocabulary_size", vocabulary_size)
+        self.special_tokens = texts.special_tokens(special_tokens, unknown)
+        self.unknown = unknown
+        self.byte_fallback = one_of("byte_fallback", byte_fallback, [True, False])
+        self.max_piece_length = whole_number("max_piece_length", max_piece_length)
+        one_of("lossless", lossless, [None, True, False])
+        self.lossless = byte_fallback if lossless is None else lossless
+        if self.lossless and not byte_fallback:
+            raise ValueError(
+                "lossless=True needs byte_fallback=True: only bytes can spell what is "
+                "not in the vocabulary"
+            )
+        check_special_tokens(self.special_tokens, byte_fallback)
+        self.add_prefix_space = add_prefix_space
+        self._spaces = Spaces(add_prefix_space, self.lossless, self.special_tokens)
+        self.history: list[TrainingStep] = []
+        self._pieces: Pieces | None = None
+
+    @classmethod
+    def from_pieces(
+        cls,
+        pieces: list[str],
+        scores,
+        *,
+        unknown: str | None = "<unk>",
+        special_tokens=(),
+        byte_fallback: bool = True,
+        add_prefix_space: bool | str = True,
+        lossless: bool | None = None,
+    ) -> "UnigramTokenizer":
+        """Build a tokenizer from a vocabulary that was learned elsewhere.
+
+        Args:
+            pieces: All tokens in the order of their ids, with ▁ for a space; special
+                tokens, the unknown one and bytes may stand anywhere among them.
+            scores: A number for each.
+            unknown: As for the constructor, and so are the others.
+            special_tokens: Those of `pieces` that are special.
+            byte_fallback: Whether `<0x00>` to `<0xFF>` stand for bytes.
+            add_prefix_space: True, False or "first", which a `tokenizer.json` calls
+                "always", "never" and "first".
+            lossless: False gives the ids of a `tokenizer.json` with `Metaspace` for
+                texts with ▁ or a space in front, too.
+
+        Returns:
+            The tokenizer.
+
+        Raises:
+            ValueError: If the pieces are not distinct strings, lack a special token or
+                a byte, or the scores are not as many numbers.
+
+        Examples:
+            >>> tokenizer = UnigramTokenizer.from_pieces(
+            ...     ["▁a", "a", "<unk>", "▁"], [-1.0, -2.0, 0.0, -1.5],
+            ...     byte_fallback=False,
+            ... )
+            >>> tokenizer.encode("aa b")
+            array([0, 1, 3, 2], dtype=int32)
+        """
+        tokenizer = cls(
+            special_tokens=special_tokens,
+            unknown=unknown,
+            byte_fallback=byte_fallback,
+            add_prefix_space=add_prefix_space,
+            lossless=lossless,
+        )
+        tokenizer._take(pieces, scores)
+        tokenizer.wanted_size = tokenizer.vocabulary_size
+        return tokenizer
+
+    def fit(self, text) -> "UnigramTokenizer":
+        """Learn the pieces and their probabilities.
+
+        Args:
+            text: The training text, or several. A second `fit` replaces the first.
+
+        Returns:
+            The tokenizer itself.
+
+        Raises:
+            TypeError: If a text is no string.
+            ValueError: If there is nothing to learn from, or there are more characters
+                than ids; the message says how many ids would do.
+        """
+        words = self._spaces.words(texts.training_texts(text))
+        fixed = [*self.special_tokens, *(BYTES if self.byte_fallback else ())]
+        alphabet = set().union(*words)
+        needed = len(fixed) + len(alphabet)
+        if needed > self.wanted_size:
+            raise ValueError(
+                f"vocabulary_size={self.wanted_size} is too small for "
+                f"{len(alphabet)} characters in the text and {len(fixed)} special "
+                f"tokens and bytes: {needed} would do, more is better"
+            )
+        taken = {token.replace(SPACE, " ") for token in fixed}
+        size = self.wanted_size - len(fixed)
+        learned = learn(words, size, self.max_piece_length, taken)
+        pieces = [piece.replace(" ", SPACE) for piece in learned.pieces]
+        scores = [0.0] * len(fixed) + learned.scores.tolist()
+        self._take([*fixed, *pieces], scores)
+        self.history = learned.history
+        return self
+
+    def _take(self, vocabulary, scores):
+        special = self.special_tokens
+        self._pieces = Pieces(
+            vocabulary, scores, special, self.unknown, self.byte_fallback
+        )
+        self.special_tokens = tuple(sorted(special, key=self.id_of))
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """What each id stands for, in order, with ▁ for a space."""
+        return self._pieces.vocabulary if self._pieces else []
+
+    @property
+    def scores(self) -> np.ndarray:
+        return np.array(self._pieces.scores if self._pieces else [])
+
+    def encode(self, text: str) -> np.ndarray:
+        self._check_text(text)
+        return super().encode(self._spaces.begin(text))
+
+    def encode_with_offsets(self, text: str) -> Encoding:
+        self._check_text(text)
+        begun = self._spaces.begin(text)
+        encoding = super().encode_with_offsets(begun)
+        shift = len(begun) - len(text)
+        return encoding._replace(offsets=np.maximum(encoding.offsets - shift, 0))
+
+    def decode(self, ids, *, skip_special: bool = False) -> str:
+        self._check_fitted()
+        special = {self.id_of(token): token for token in self.special_tokens}
+        text, part, prefixed = [], [], bool(self.add_prefix_space)
+        for i in id_array(ids, self.vocabulary_size).tolist():
+            if i not in special:
+                part.append(i)
+                continue
+            text += [
+                self._decode_part(part, prefixed),
+                "" if skip_special else special[i],
+            ]
+            # Without bytes an unknown is more often a strange character in a word.
+            within = special[i] == self.unknown and not self.byte_fallback
+            prefixed, part = self.add_prefix_space is True and not within, []
+        return "".join([*text, self._decode_part(part, prefixed)])
+
+    def _words(self, text):
+        self._check_fitted()
+        begun, words = self._spaces.begin(text), []
+        for part, special in texts.cut_out(begun, self.special_tokens):
+            if special:
+                words.append((part, self.id_of(part)))
+                continue
+            read = self._spaces.read(part)
+            words += [(word, None) for word in self._pieces.words(read)]
+        return words
+
+    def _encode_part(self, text):
+        return self._pieces.ids(self._spaces.read(text))
+
+    def _places(self, text):
+        read = self._spaces.read(text)
+        places, done = [], len(text) - len(read)
+        for word in self._pieces.words(read):
+            for i, start, end in self._pieces.places(word):
+                places.append((i, max(0, done + start), done + end))
+            done += len(word)
+        return places
+
+    def _decode_part(self, ids, prefixed=True):
+        text = self._pieces.text(ids)
+        return text.removeprefix(" ") if prefixed else text
+
+    def get_config(self) -> dict:
+        """Return what `from_config` needs to build an equal tokenizer: plain JSON."""
+        return {
+            "vocabulary_size": self.wanted_size,
+            **{name: getattr(self, name) for name in OPTIONS},
+            "special_tokens": list(self.special_tokens),
+            "pieces": list(self.vocabulary),
+            "scores": self.scores.tolist(),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict) -> "UnigramTokenizer":
+        """Build a tokenizer from what `get_config` gave.
+
+        Raises:
+            TypeError: If an option is of the wrong type.
+            ValueError: If a key is missing or strange, or pieces and scores are not as
+                for `from_pieces`.
+        """
+        check_keys(config, {"vocabulary_size", "pieces", "scores", *OPTIONS})
+        options = {name: config[name] for name in OPTIONS}
+        tokenizer = cls(config["vocabulary_size"], **options)
+        if config["pieces"] != [] or config["scores"] != []:
+            tokenizer._take(config["pieces"], config["scores"])
+        return tokenizer

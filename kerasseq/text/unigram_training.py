@@ -1,0 +1,244 @@
+r"""Learn the pieces of a unigram model, and how probable each is.
+
+The words of the text, $w$ with counts $n_w$, are made of pieces that nobody saw. The
+pieces' probabilities $p(x)$ are to make the words probable:
+
+$$
+L = \sum_w n_w \log \sum_{x_1 \ldots x_m = w} \; \prod_i p(x_i)
+$$
+
+1. The seeds are the characters, and the substrings that occur most often, weighted by
+   length.
+2. Expectation: how often is each piece used, over all ways to cut the words?
+   Maximisation: $p(x)$ becomes its share of that. No such step lowers $L$.
+3. Pruning: what would $L$ lose without piece $x$, if its $f_x$ uses out of $N$ went to
+   the best way $y_1 \ldots y_m$ to cut $x$ itself into other pieces?
+
+$$
+\ell_x = f_x \Big( \log \frac{f_x}{N} -
+\sum_{i=1}^m \log \frac{f_{y_i} + f_x}{N + (m - 1) f_x} \Big)
+$$
+
+   Those that would cost least go, a quarter at a time, until the size is right.
+   Characters stay.
+
+From: Kudo, "Subword Regularization", 2018, with the loss of SentencePiece, which
+replaces counts by $e^{\psi(f)}$, $\psi$ the digamma function, and drops the pieces
+below half a use. Here maximisation is plain: then it never lowers $L$, which the
+history shows, and rare pieces go all the same, since they cost least. Expected uses
+serve as $f$, where SentencePiece counts the best paths. With digamma Tiny Shakespeare
+takes about 1 % fewer tokens.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from kerasseq.text.unigram_lattice import Lattices, build_trie, edges
+
+SEEDS = 200_000  # pieces to begin with, at most
+SHRINK = 0.75  # what stays of them in one pruning
+STEPS = 2  # of expectation and maximisation between two prunings
+RARE = 1e-30  # uses: a piece never becomes impossible, which no later step could mend
+LONG = 256  # characters: longer words are learned from in parts
+SEEN = 0.5  # uses that a character has at the end, however rarely it stands alone
+
+
+class TrainingStep(NamedTuple):
+    """One step of expectation and maximisation.
+
+    Attributes:
+        pieces: How many there were.
+        log_likelihood: Natural log of the probability of all words, before the step.
+    """
+
+    pieces: int
+    log_likelihood: float
+
+
+class Learned(NamedTuple):
+    """What came of the training.
+
+    Attributes:
+        pieces: The spellings, the most probable first.
+        scores: Natural logs of their probabilities, float64 `(pieces,)`.
+        history: The steps.
+    """
+
+    pieces: list[str]
+    scores: np.ndarray
+    history: list[TrainingStep]
+
+
+def learn(words: Counter, size: int, longest: int, taken=frozenset()) -> Learned:
+    """Learn pieces from words.
+
+    Args:
+        words: How often each occurs.
+        size: How many pieces, at most, at least one per character.
+        longest: The most characters of a piece.
+        taken: Spellings that no piece may have.
+
+    Returns:
+        Pieces, scores and history.
+
+    Examples:
+        >>> learned = learn(Counter({"banana": 3, "ananas": 1}), 6, 16)
+        >>> [piece for piece in learned.pieces if len(piece) > 1]
+        ['banana', 'anana']
+    """
+    words = _short(words)
+    seeds = seed_pieces(words, longest, taken)
+    training = _Training(words, seeds)
+    training.step()
+    while len(training.pieces) > size:
+        training.prune(max(size, int(SHRINK * len(training.pieces))))
+        training.step()
+    return training.learned()
+
+
+def _short(words):
+    parts = Counter()
+    for word, times in words.items():
+        for start in range(0, len(word), LONG):
+            parts[word[start : start + LONG]] += times
+    return parts
+
+
+def seed_pieces(words: Counter, longest: int, taken=frozenset()) -> dict[str, float]:
+    """Return the characters and the frequent substrings, with weights.
+
+    A substring that always goes on with the same character is left out, since the
+    longer one is as frequent: only inner nodes of a suffix tree remain.
+
+    Examples:
+        >>> seed_pieces(Counter({"aha": 3}), 16)
+        {'a': 6, 'h': 3, 'aha': 9, 'ha': 6}
+    """
+    count = Counter()
+    for word, times in words.items():
+        for character in word:
+            count[character] += times
+    seeds = dict(sorted(count.items()))
+    found = _substrings(words, longest)
+    redundant = {s[:-1] for s, times in found.items() if found.get(s[:-1]) == times}
+    ranked = sorted(
+        (-len(s) * times, s)
+        for s, times in found.items()
+        if s not in redundant and s not in taken
+    )
+    for weight, substring in ranked[: max(0, SEEDS - len(seeds))]:
+        seeds[substring] = -weight
+    return seeds
+
+
+def _substrings(words, longest):
+    """How often each substring of two or more characters occurs, if more than once."""
+    found = {}
+    places = [(w, start, n) for w, n in words.items() for start in range(len(w))]
+    for length in range(2, longest + 1):
+        count = Counter()
+        places = [place for place in places if place[1] + length <= len(place[0])]
+        for word, start, times in places:
+            count[word[start : start + length]] += times
+        # What occurs once occurs no more often when it is longer.
+        places = [p for p in places if count[p[0][p[1] : p[1] + length]] > 1]
+        found |= {s: times for s, times in count.items() if times > 1}
+        if not places:
+            break
+    return found
+
+
+class _Training:
+    """The pieces as they are, with the lattices of the words and of the pieces."""
+
+    def __init__(self, words, seeds):
+        self.pieces = list(seeds)
+        self.uses = np.array(list(seeds.values()), "float64")
+        self.times = np.array(list(words.values()), "float64")
+        self.history = []
+        trie = build_trie((s, i, 0.0) for i, s in enumerate(self.pieces))
+        self.words = Lattices.of(list(words), lambda word: edges(word, trie, 0.0))
+        # The ways to cut a piece that has other ways, word i for piece i.
+        self.others = Lattices.of(
+            self.pieces,
+            lambda piece: [
+                edge
+                for edge in edges(piece, trie, 0.0)
+                if len(piece) == 1 or edge[1] - edge[0] < len(piece)
+            ],
+        )
+
+    def scores(self):
+        uses = np.maximum(self.uses, RARE)
+        return np.log(uses / uses.sum())
+
+    def step(self):
+        for _ in range(STEPS):
+            uses, log_likelihood = expected_uses(self.words, self.scores(), self.times)
+            self.history.append(TrainingStep(len(self.pieces), log_likelihood))
+            self.uses = uses
+
+    def prune(self, size):
+        """Leave out the pieces that cost least."""
+        loss = losses(self.others, self.uses, self.scores())
+        order = np.argsort(-loss, kind="stable")
+        stays = np.zeros(len(loss), bool)
+        stays[order[:size]] = True
+        number = np.cumsum(stays) - 1
+        words, others = self.words, self.others
+        every_word = np.ones(len(words.last), bool)
+        self.words = words.kept(stays[words.piece], every_word, number)
+        # The ways to cut a piece that goes are of no use any more.
+        owner = np.searchsorted(others.last, others.start)
+        kept = stays[others.piece] & stays[owner]
+        self.others = others.kept(kept, stays, number)
+        self.pieces = [p for p, stay in zip(self.pieces, stays, strict=True) if stay]
+        self.uses = self.uses[stays]
+
+    def learned(self):
+        single = np.array([len(piece) == 1 for piece in self.pieces])
+        uses = np.maximum(self.uses, np.where(single, SEEN, RARE))
+        scores = np.log(uses / uses.sum())
+        order = sorted(range(len(uses)), key=lambda i: (-scores[i], self.pieces[i]))
+        return Learned([self.pieces[i] for i in order], scores[order], self.history)
+
+
+def expected_uses(lattices: Lattices, scores, times) -> tuple[np.ndarray, float]:
+    """Return how often each piece is used, over all ways to cut all words.
+
+    Args:
+        lattices: Of the words.
+        scores: Log-probabilities of the pieces, `(pieces,)`.
+        times: How often each word occurs, `(words,)`.
+
+    Returns:
+        The expected uses `(pieces,)`, and the log-likelihood of all words.
+    """
+    w = scores[lattices.piece]
+    alpha = lattices.forward(w)
+    usage = lattices.usage(w, alpha, times)
+    uses = np.bincount(lattices.piece, usage, len(scores))
+    return uses, float(times @ alpha[lattices.last])
+
+
+def losses(others: Lattices, f, scores) -> np.ndarray:
+    """Return what leaving out each piece would cost; a character costs infinity.
+
+    Args:
+        others: The ways to cut each piece into other pieces; of a character itself.
+        f: How often each piece is used, `(pieces,)`.
+        scores: Their log-probabilities, `(pieces,)`.
+
+    Returns:
+        float64 `(pieces,)`.
+    """
+    f = np.maximum(f, RARE)
+    best = others.best(scores[others.piece])
+    owner = np.searchsorted(others.last, others.start[best])
+    m = np.bincount(owner, minlength=len(f))
+    moved = np.bincount(owner, np.log(f[others.piece[best]] + f[owner]), len(f))
+    N = f.sum()
+    loss = f * (np.log(f / N) - moved + m * np.log(N + (m - 1) * f))
+    return np.where(m == 1, np.inf, loss)

@@ -1,0 +1,206 @@
+"""One id per word: the vocabulary of the early neural language models.
+
+What a word is, is told in `words`: punctuation characters are words too. A word that
+was rare in the training text, or not there, has no id of its own; that is the weakness
+which tokenizers of pieces mend.
+
+Bengio et al. 2003; course D. Left out: stemming, and scripts without spaces.
+"""
+
+import re
+
+from kerasseq.core.checks import whole_number
+from kerasseq.text.saved import check_keys
+from kerasseq.text.texts import cut_out
+from kerasseq.text.texts import special_tokens as checked_special_tokens
+from kerasseq.text.word_based import WordBased, check_bool
+from kerasseq.text.words import find_places, find_words
+
+# The space before what closes, and after what opens. Of quotation marks " is both, and
+# languages do not agree about the others.
+NO_SPACE = re.compile(r" (?=[,.;:!?…)\]}])|(?<=[(\[{]) ")
+
+
+class WordTokenizer(WordBased):
+    """Turn text into words, and back.
+
+    `decode` gives the normalised text: composed characters (NFC), ' for ’, single
+    spaces between words, none before `,.;:!?…)]}` and none after `([{`.
+
+    Args:
+        vocabulary_size: How many ids there may be, special tokens included: the most
+            frequent words are kept. None keeps all.
+        min_count: A word that occurs less often is not kept.
+        lowercase: Whether capitals become small letters.
+        unknown: The token for words that were not kept; None makes them an error.
+        special_tokens: Tokens that are never split. They get the first ids, then come
+            the words by falling frequency, of equally frequent ones the first seen.
+
+    Raises:
+        TypeError: If an argument is of the wrong type.
+        ValueError: If it is out of range.
+
+    Examples:
+        >>> tokenizer = WordTokenizer().fit("we have no bananas, no bananas today")
+        >>> tokenizer.vocabulary
+        ['<unk>', 'no', 'bananas', 'we', 'have', ',', 'today']
+        >>> tokenizer.encode("no, we have apples")
+        array([1, 5, 3, 4, 0], dtype=int32)
+        >>> tokenizer.decode([1, 5, 3, 4, 0])
+        'no, we have <unk>'
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int | None = None,
+        *,
+        min_count: int = 1,
+        lowercase: bool = False,
+        unknown: str | None = "<unk>",
+        special_tokens=(),
+    ):
+        if vocabulary_size is not None:
+            vocabulary_size = whole_number("vocabulary_size", vocabulary_size)
+        self.wanted_size = vocabulary_size
+        self.min_count = whole_number("min_count", min_count)
+        self.lowercase = check_bool("lowercase", lowercase)
+        if unknown is not None and not isinstance(unknown, str):
+            raise TypeError(f"unknown must be a string or None, got {unknown!r}")
+        self.unknown = unknown
+        self.special_tokens = checked_special_tokens(special_tokens, unknown)
+        self._use([])
+
+    def fit(self, text) -> "WordTokenizer":
+        """Learn the vocabulary.
+
+        Args:
+            text: The training text, or several. A second `fit` replaces the first.
+
+        Returns:
+            The tokenizer itself.
+
+        Raises:
+            TypeError: If there is something else than strings.
+            ValueError: If there are no words, all are too rare, `vocabulary_size`
+                leaves no room for one, or a text has half a surrogate pair.
+        """
+        count = self._training_words(text)
+        kept = [
+            word
+            for word, number in count.most_common()  # of equals the first seen first
+            if number >= self.min_count and word not in self.special_tokens
+        ]
+        if not kept:
+            raise ValueError(
+                f"no word occurs min_count={self.min_count} times, the most frequent "
+                f"one does {max(count.values())} times"
+            )
+        least = len(self.special_tokens) + 1
+        if self.wanted_size is not None and self.wanted_size < least:
+            raise ValueError(
+                f"vocabulary_size={self.wanted_size} is too small: with the special "
+                f"tokens one word needs {least}"
+            )
+        self._use([*self.special_tokens, *kept][: self.wanted_size])
+        return self
+
+    def _use(self, vocabulary):
+        self._vocabulary = vocabulary
+        self._ids = {word: i for i, word in enumerate(vocabulary)}
+
+    def encode(self, text: str):
+        """Turn text into ids.
+
+        Args:
+            text: Any string, the empty one included.
+
+        Returns:
+            int32, one id per word.
+
+        Raises:
+            TypeError: If `text` is no string.
+            ValueError: Before `fit`; if a word is unknown and `unknown` is None.
+        """
+        try:
+            return super().encode(text)
+        except KeyError:
+            raise ValueError(self._first_unseen(text)) from None
+
+    def encode_with_offsets(self, text: str):
+        """Turn text into ids, and say where in the text each comes from.
+
+        Args:
+            text: Any string.
+
+        Returns:
+            An `Encoding`: `ids`, `tokens`, and `offsets` `(tokens, 2)` into the text.
+
+        Raises:
+            TypeError: If `text` is no string.
+            ValueError: Before `fit`; if a word is unknown and `unknown` is None.
+        """
+        try:
+            return super().encode_with_offsets(text)
+        except KeyError:
+            raise ValueError(self._first_unseen(text)) from None
+
+    def _first_unseen(self, text):
+        """Name the first word of a text that is not known; there is one."""
+        places, start = [], 0
+        for part, special in cut_out(text, self.special_tokens):
+            if not special:
+                found = find_places(part, lowercase=self.lowercase)
+                places += [(word, start + place) for word, place, _ in found]
+            start += len(part)
+        word, place = next(one for one in places if one[0] not in self._ids)
+        return (
+            f"the word {word!r} at position {place} is not in the vocabulary. Fit on a "
+            "text that has it, or give an `unknown` token"
+        )
+
+    def _words(self, text):
+        return find_words(text, lowercase=self.lowercase, punctuation=True)
+
+    def _is_unknown(self, word):
+        return word not in self._ids
+
+    def _id_of_word(self, word):
+        """The id of a word; a `KeyError` if it has none and `unknown` is None."""
+        return self._ids[word if word in self._ids else self.unknown]
+
+    def _encode_part(self, text):
+        return [self._id_of_word(word) for word in self._words(text)]
+
+    def _places(self, text):
+        places = find_places(text, lowercase=self.lowercase)
+        return [(self._id_of_word(word), start, end) for word, start, end in places]
+
+    def _join(self, tokens):
+        return NO_SPACE.sub("", " ".join(tokens))
+
+    def get_config(self) -> dict:
+        """Return what `from_config` needs to build an equal tokenizer: plain JSON."""
+        return {
+            "vocabulary_size": self.wanted_size,
+            "min_count": self.min_count,
+            "lowercase": self.lowercase,
+            "unknown": self.unknown,
+            "special_tokens": list(self.special_tokens),
+            "vocabulary": list(self._vocabulary),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict) -> "WordTokenizer":
+        """Build a tokenizer from what `get_config` gave.
+
+        Raises:
+            TypeError: If a value is of the wrong type.
+            ValueError: If a key is missing or strange, or words repeat.
+        """
+        check_keys(config, set(cls().get_config()))
+        options = dict(config)
+        vocabulary = options.pop("vocabulary")
+        tokenizer = cls(**options)
+        tokenizer._check_vocabulary(vocabulary)
+        tokenizer._use(list(vocabulary))
+        return tokenizer
