@@ -4,6 +4,7 @@ import kerasseq.core.serialization  # first: it checks the backend
 import kerasseq.models  # noqa: F401  # whoever loads a layer can load every model
 from kerasseq.attention.alignment import AlignmentAttention
 from kerasseq.attention.kernel_regression import KernelAttention
+from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.attention.named import (
     BahdanauAttention,
     CosineAttention,
@@ -35,4 +36,5 @@ __all__ = [
     "LocationAttention",
     "CosineAttention",
     "KernelAttention",
+    "MultiHeadAttention",
 ]

@@ -52,13 +52,16 @@ BUILDERS = {
         )
     ],
     "AlignmentAttention": [
-        on_itself("AlignmentAttention", 3, score="concat", hard=True),
         on_itself("AlignmentAttention", 3, score="concat"),
     ],
     "BahdanauAttention": [on_itself("BahdanauAttention", 3)],
     "LuongAttention": [on_itself("LuongAttention", "general")],
     "LocationAttention": [on_itself("LocationAttention", 17)],
     "CosineAttention": [on_itself("CosineAttention")],
+    "MultiHeadAttention": [
+        on_itself("MultiHeadAttention", 2, 3),
+        on_itself("MultiHeadAttention", 4, 3, num_key_value_heads=2, use_gate=True),
+    ],
     "KernelAttention": [lambda **kw: OnItself(layers.KernelAttention())],
 }
 CASES = [

@@ -150,7 +150,7 @@ class AlignmentAttention(keras.layers.Layer):
         if self.score == "general":
             return scores.general(query, key, ops.convert_to_tensor(self.W))
         if self.score == "location":
-            if key_time is not None and key_time > self.max_length:
+            if isinstance(key_time, int) and key_time > self.max_length:
                 raise ValueError(
                     f"the memory has {key_time} places, more than "
                     f"max_length={self.max_length}"
@@ -176,8 +176,8 @@ class AlignmentAttention(keras.layers.Layer):
         key = value if key is None else key
         T_q, T_k = ops.shape(query)[1], ops.shape(value)[1]
         e = tracing.record(self, "scores", self.energies(query, key, T_k, projected))
-        sees_future = masks.causal(T_q, T_k) if use_causal_mask else None
-        allowed = masks.of_pairs(mask, query_mask, value_mask, sees_future)
+        no_future = masks.causal(T_q, T_k) if use_causal_mask else None
+        allowed = masks.of_pairs(mask, query_mask, value_mask, no_future)
         alpha = masks.softmax(e, allowed)
         if self.hard:
             alpha = self._harden(alpha, training)

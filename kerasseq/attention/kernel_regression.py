@@ -92,10 +92,10 @@ class KernelAttention(keras.layers.Layer):
         w = ops.exp(ops.convert_to_tensor(self.log_width))
         squares = ops.sum(ops.square(x[:, :, None] - x_j[:, None]), -1)
         e = tracing.record(self, "scores", -0.5 * squares / (w * w))
-        sees_future = None
+        no_future = None
         if use_causal_mask:
-            sees_future = masks.causal(ops.shape(x)[1], ops.shape(x_j)[1])
-        allowed = masks.of_pairs(mask, query_mask, value_mask, sees_future)
+            no_future = masks.causal(ops.shape(x)[1], ops.shape(x_j)[1])
+        allowed = masks.of_pairs(mask, query_mask, value_mask, no_future)
         alpha = tracing.record(self, "alignment", masks.softmax(e, allowed))
         y = tracing.record(self, "context", matmul(alpha, value))
         return (y, alpha) if return_attention_scores else y

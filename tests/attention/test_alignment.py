@@ -142,9 +142,11 @@ def test_a_mask_for_each_pair_and_masks_of_keras():
     assert np.array_equal(numpy(alpha)[:, 0] > 0, ids > 0)
 
 
-def test_causal_masks_line_up_at_the_end():
-    assert numpy(masks.causal(1, 4)).all()
+def test_causal_masks_begin_at_the_place_of_the_first_query():
     assert np.array_equal(numpy(masks.causal(4, 4))[0], np.tri(4, dtype=bool))
+    assert numpy(masks.causal(1, 4, start=3)).all()
+    assert numpy(masks.causal(2, 4, start=1))[0].sum(-1).tolist() == [2, 3]
+    assert numpy(masks.window(1, 7, 2, start=5))[0, 0].tolist() == [0] * 4 + [1] * 3
 
 
 def test_half_precision_has_no_nan_in_empty_rows():
