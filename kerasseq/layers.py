@@ -2,6 +2,15 @@
 
 import kerasseq.core.serialization  # first: it checks the backend
 import kerasseq.models  # noqa: F401  # whoever loads a layer can load every model
+from kerasseq.attention.alignment import AlignmentAttention
+from kerasseq.attention.kernel_regression import KernelAttention
+from kerasseq.attention.multi_head import MultiHeadAttention
+from kerasseq.attention.named import (
+    BahdanauAttention,
+    CosineAttention,
+    LocationAttention,
+    LuongAttention,
+)
 from kerasseq.rnn.elman import ElmanCell, ElmanRNN
 from kerasseq.rnn.gated import GatedCell, GatedRNN
 from kerasseq.rnn.gru import GRU, GRUCell
@@ -21,4 +30,11 @@ __all__ = [
     "GRUCell",
     "RNN",
     "StackedRNN",
+    "AlignmentAttention",
+    "BahdanauAttention",
+    "LuongAttention",
+    "LocationAttention",
+    "CosineAttention",
+    "KernelAttention",
+    "MultiHeadAttention",
 ]

@@ -6,6 +6,7 @@ import pytest
 
 from kerasseq import layers
 from tests.layer_checks import check_config_names_every_argument, check_layer
+from tests.on_itself import OnItself
 from tests.processes import run_python
 
 SEQUENCE = np.random.default_rng(0).normal(size=(2, 7, 5)).astype("float32")
@@ -22,6 +23,11 @@ def sequence(name, **options):
 
 def last(name, **options):
     return lambda **kw: getattr(layers, name)(3, **options, **kw)
+
+
+def on_itself(name, *sizes, **options):
+    """An attention in which a sequence attends to itself."""
+    return lambda **kw: OnItself(getattr(layers, name)(*sizes, **options, **kw))
 
 
 PEEPING = {"peephole_initializer": "uniform"}
@@ -45,6 +51,18 @@ BUILDERS = {
             residual=True,
         )
     ],
+    "AlignmentAttention": [
+        on_itself("AlignmentAttention", 3, score="concat"),
+    ],
+    "BahdanauAttention": [on_itself("BahdanauAttention", 3)],
+    "LuongAttention": [on_itself("LuongAttention", "general")],
+    "LocationAttention": [on_itself("LocationAttention", 17)],
+    "CosineAttention": [on_itself("CosineAttention")],
+    "MultiHeadAttention": [
+        on_itself("MultiHeadAttention", 2, 3),
+        on_itself("MultiHeadAttention", 4, 3, num_key_value_heads=2, use_gate=True),
+    ],
+    "KernelAttention": [lambda **kw: OnItself(layers.KernelAttention())],
 }
 CASES = [
     pytest.param(builder, id=f"{name}-{n}")
@@ -67,23 +85,29 @@ def test_every_public_layer_is_here():
     for name in layers.__all__:
         built = BUILDERS[name][0]()
         wanted = getattr(layers, name)
-        assert wanted in (type(built), type(getattr(built, "cell", None)))
+        inside = [getattr(built, part, None) for part in ("cell", "layer")]
+        assert wanted in map(type, [built, *inside])
 
 
 @pytest.mark.parametrize("build", CASES)
 def test_layer(build):
     keras.utils.set_random_seed(3)
     layer = build()
-    width = 6 if isinstance(layer, layers.StackedRNN) else 3
-    whole = getattr(layer, "return_sequences", False)
+    inside = getattr(layer, "layer", layer)
+    width = {layers.StackedRNN: 6, OnItself: 5}.get(type(layer), 3)
+    whole = getattr(layer, "return_sequences", isinstance(layer, OnItself))
+    random = not isinstance(inside, layers.KernelAttention)
     check_layer(
         layer,
         SEQUENCE,
         (2, 7, width) if whole else (2, width),
-        seeded=lambda seed: build(dropout=0.5, seed=seed),
+        seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
+        # It looks at places by their number, which padding before them changes.
+        masked=not isinstance(inside, layers.LocationAttention),
     )
-    if type(layer).__name__ == "RNN":
-        check_config_names_every_argument(layer.cell)
+    for part in (inside, getattr(layer, "cell", layer)):
+        if type(part).__name__ != "RNN":
+            check_config_names_every_argument(part)
 
 
 def test_in_a_fresh_process(tmp_path):
@@ -110,6 +134,7 @@ import os, pathlib, sys
 import keras
 import numpy as np
 import kerasseq
+import tests.on_itself  # registers it
 
 folder = pathlib.Path(sys.argv[1])
 models = [

@@ -15,6 +15,7 @@ SAME = [
     ("LSTMCell", "LSTMCell", {}),
     ("GRU", "GRU", {}),
     ("GRUCell", "GRUCell", {}),
+    ("MultiHeadAttention", "MultiHeadAttention", {}),
     ("RNN", "RNN", {}),
 ]
 
@@ -45,7 +46,7 @@ def test_relatives_take_what_their_layer_takes(name):
     assert arguments.keys() <= config.keys()
 
 
-@pytest.mark.parametrize(("ours", "theirs", "_"), SAME[:-1])
+@pytest.mark.parametrize(("ours", "theirs", "_"), SAME[:-2])
 def test_weights_have_the_names_and_order_of_keras(ours, theirs, _):
     weights = []
     for layer in (getattr(layers, ours)(3), getattr(keras.layers, theirs)(3)):

@@ -8,13 +8,13 @@ import numpy as np
 
 from kerasseq import text as text_tools
 from kerasseq.core import checks
+from kerasseq.core.arguments import own
 from kerasseq.core.padding import pad_rows
 from kerasseq.core.serialization import register
 from kerasseq.decoding import sample
 from kerasseq.decoding.sampling import check_sampling
 from kerasseq.language.corpus import as_ids, scoring_rows
 from kerasseq.language.stepping import Stepper
-from kerasseq.rnn.arguments import own
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, embedding_width

@@ -6,9 +6,8 @@ import keras
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64
-from kerasseq.rnn import arguments
 
 # `keras.layers.RNN` draws the dropout masks of a cell before its loop, as JAX needs, if
 # the cell is one of these. Keras has no public name for the class.

@@ -6,9 +6,8 @@ import keras
 from keras import ops, tree
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.rnn import arguments
 from kerasseq.rnn.loop import run_through_time
 
 

@@ -1,7 +1,7 @@
 """One label for a whole sequence: many to one."""
 
+from kerasseq.core.arguments import own
 from kerasseq.core.serialization import register
-from kerasseq.rnn.arguments import own
 from kerasseq.tasks.labeller import SequenceLabeller
 
 

@@ -5,8 +5,8 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.arguments import own
 from kerasseq.core.serialization import register
-from kerasseq.rnn.arguments import own
 from kerasseq.tasks.architectures import LastStep, build_layers, first_output
 from kerasseq.tasks.base import TaskModel, sequence_input
 

@@ -1,7 +1,7 @@
 """One label for each step of a sequence: many to many."""
 
+from kerasseq.core.arguments import own
 from kerasseq.core.serialization import register
-from kerasseq.rnn.arguments import own
 from kerasseq.tasks.labeller import SequenceLabeller
 
 

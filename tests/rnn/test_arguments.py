@@ -1,7 +1,7 @@
 import keras
 
+from kerasseq.core import arguments
 from kerasseq.layers import GRU, LSTM
-from kerasseq.rnn import arguments
 
 
 def test_whatever_can_be_named_comes_back():

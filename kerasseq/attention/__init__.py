@@ -1,0 +1,1 @@
+"""Attention: scores, alignment, many heads, and regression by kernels."""

@@ -1,0 +1,227 @@
+r"""Attention as alignment: each query weighs the places of a memory.
+
+$$
+e_{ij} = \mathrm{score}(s_i, h_j), \qquad \alpha_{ij} = \frac{\exp e_{ij}}{\sum_k \exp
+e_{ik}}, \qquad c_i = \sum_j \alpha_{ij} v_j
+$$
+
+with queries $s$, keys $h$ and values $v$, which are the keys unless others are given.
+Bahdanau et al. 2015; Luong et al. 2015; hard attention from Xu et al. 2015. Course
+slides B.
+"""
+
+import keras
+from keras import ops
+
+from kerasseq import tracing
+from kerasseq.attention import scores
+from kerasseq.core import checks, masks
+from kerasseq.core.serialization import check_float64, register
+from kerasseq.kernels import matmul
+
+# The weights of each score and their shapes: widths of query Q, key K and both B, units
+# U, places L. v is a matrix of one column, so that its scale is that of a matrix.
+WEIGHTS = {
+    "additive": {"W_q": "QU", "W_k": "KU", "v": "U1"},
+    "concat": {"W": "BU", "v": "U1"},
+    "general": {"W": "QK"},
+    "dot": {},
+    "scaled_dot": {},
+    "cosine": {"beta": ""},
+    "location": {"W": "QL"},
+}
+SCORES = tuple(WEIGHTS)
+WITH_UNITS = ("additive", "concat")
+EQUAL_WIDTHS = ("dot", "scaled_dot", "cosine")
+
+
+@register
+class AlignmentAttention(keras.layers.Layer):
+    r"""Weigh the places of a memory by how well they fit a query.
+
+    Args:
+        units: Width U of the hidden layer of the scores "additive" and "concat".
+        score: Which score $e_{ij}$ is:
+            "additive" $v^T \tanh(W_q s + W_k h)$; "concat" $v^T \tanh(W [s; h])$, the
+            same with one matrix; "general" $s^T W h$; "dot" $s^T h$; "scaled_dot"
+            $s^T h / \sqrt D$; "cosine" $\beta\,s^T h / |s||h|$ with a learned
+            $\beta$; "location" $W s$, one row per place.
+        max_length: Longest memory that "location" can look at.
+        hard: Whether each query looks at one place alone, the one with the highest
+            score. Gradients are those of the soft weights (straight through).
+        sampled: With `hard`, whether that place is drawn from the weights in training.
+        dropout: Fraction of the weights dropped in training.
+        seed: Seed of dropout and of the draw.
+        **kwargs: As for any layer.
+
+    Call arguments:
+        query: $s$, `(B, T_q, D_q)`.
+        value: $v$, `(B, T_k, D_v)`.
+        key: $h$, `(B, T_k, D_k)`; the values if None. What `project_keys` gave may
+            stand here with `projected=True`.
+        mask: Boolean, `(B, T_k)` or `(B, T_q, T_k)`, True where a query may look.
+        return_attention_scores: Whether to return the weights, too.
+        use_causal_mask: Whether query i sees the places up to i only.
+        query_mask: Boolean, `(B, T_q)`. Masked queries get zeros.
+        value_mask: Boolean, `(B, T_k)`; the same as `mask`, filled in by Keras.
+        projected: Whether `key` comes from `project_keys`.
+
+    Returns:
+        The contexts $c$, `(B, T_q, D_v)`; with the weights $\alpha$,
+        `(B, T_q, T_k)`, if asked for. Where a query may look nowhere, both are 0.
+
+    Raises:
+        ValueError: If a name or width is wrong, or the memory is too long.
+
+    Examples:
+        >>> layer = AlignmentAttention(7, score="additive")
+        >>> s, h = np.ones((2, 3, 4)), np.ones((2, 5, 6))
+        >>> c, alpha = layer(s, h, return_attention_scores=True)
+        >>> keras.ops.shape(c), keras.ops.shape(alpha)
+        ((2, 3, 6), (2, 3, 5))
+    """
+
+    def __init__(
+        self,
+        units=None,
+        *,
+        score="additive",
+        max_length=None,
+        hard=False,
+        sampled=False,
+        dropout=0.0,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_float64(self)
+        self.score = checks.one_of("score", score, SCORES)
+        self.units = _needed("units", units, score, WITH_UNITS)
+        self.max_length = _needed("max_length", max_length, score, ("location",))
+        self.hard, self.sampled = bool(hard), bool(sampled)
+        if self.sampled and not self.hard:
+            raise ValueError("sampled=True draws one place: it needs hard=True")
+        self.dropout = checks.rate("dropout", dropout)
+        self.seed = seed
+        if self.dropout or self.sampled:
+            self.seed_generator = keras.random.SeedGenerator(seed)
+        self.supports_masking = True
+
+    def build(self, query_shape, value_shape, key_shape=None):
+        Q, K = query_shape[-1], (key_shape or value_shape)[-1]
+        if self.score in EQUAL_WIDTHS and Q != K:
+            raise ValueError(
+                f'score="{self.score}" compares queries and keys directly, so their '
+                f"widths must be equal, got {Q} and {K}. "
+                'score="general" or "additive" takes different ones'
+            )
+        sizes = {"Q": Q, "K": K, "B": Q + K, "1": 1}
+        sizes |= {"U": self.units, "L": self.max_length}
+        for name, letters in WEIGHTS[self.score].items():
+            shape = [sizes[letter] for letter in letters]
+            initializer = "glorot_uniform" if shape else "ones"
+            weight = self.add_weight(name=name, shape=shape, initializer=initializer)
+            setattr(self, name, weight)
+        self.built = True
+
+    def project_keys(self, key):
+        """What of the keys does not depend on the query, computed once for all steps.
+
+        Args:
+            key: $h$, `(B, T_k, D_k)`.
+
+        Returns:
+            `(B, T_k, U)` for "additive" and "concat", else the keys themselves.
+        """
+        if self.score == "additive":
+            return matmul(key, ops.convert_to_tensor(self.W_k))
+        if self.score == "concat":
+            return matmul(key, ops.convert_to_tensor(self.W)[-key.shape[-1] :])
+        return key
+
+    def energies(self, query, key, key_time, projected=False):
+        """The scores $e$, `(B, T_q, T_k)`."""
+        if self.score in WITH_UNITS:
+            W_q = self.W_q if self.score == "additive" else self.W
+            W_q = ops.convert_to_tensor(W_q)[: query.shape[-1]]
+            k = key if projected else self.project_keys(key)
+            v = ops.convert_to_tensor(self.v)[:, 0]
+            return scores.additive_projected(matmul(query, W_q), k, v)
+        if self.score == "general":
+            return scores.general(query, key, ops.convert_to_tensor(self.W))
+        if self.score == "location":
+            if isinstance(key_time, int) and key_time > self.max_length:
+                raise ValueError(
+                    f"the memory has {key_time} places, more than "
+                    f"max_length={self.max_length}"
+                )
+            return scores.location(query, ops.convert_to_tensor(self.W), key_time)
+        if self.score == "cosine":
+            return scores.cosine(query, key, ops.convert_to_tensor(self.beta))
+        return getattr(scores, self.score)(query, key)
+
+    def call(
+        self,
+        query,
+        value,
+        key=None,
+        mask=None,
+        return_attention_scores=False,
+        use_causal_mask=False,
+        query_mask=None,
+        value_mask=None,
+        projected=False,
+        training=False,
+    ):
+        key = value if key is None else key
+        T_q, T_k = ops.shape(query)[1], ops.shape(value)[1]
+        e = tracing.record(self, "scores", self.energies(query, key, T_k, projected))
+        no_future = masks.causal(T_q, T_k) if use_causal_mask else None
+        allowed = masks.of_pairs(mask, query_mask, value_mask, no_future)
+        alpha = masks.softmax(e, allowed)
+        if self.hard:
+            alpha = self._harden(alpha, training)
+        alpha = tracing.record(self, "alignment", alpha)
+        used = alpha
+        if self.dropout and training:
+            used = keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
+        c = tracing.record(self, "context", matmul(used, value))
+        return (c, alpha) if return_attention_scores else c
+
+    def _harden(self, alpha, training):
+        """One place per query; its gradient is that of the soft weights."""
+        drawn = alpha
+        if self.sampled and training:  # the largest of log α + Gumbel is a draw from α
+            u = keras.random.uniform(
+                ops.shape(alpha), 1e-6, 1 - 1e-6, seed=self.seed_generator
+            )
+            gumbel = ops.cast(-ops.log(-ops.log(u)), alpha.dtype)
+            drawn = ops.log(ops.maximum(alpha, 1e-20)) + gumbel
+        place = ops.argmax(drawn, axis=-1)
+        one = ops.one_hot(place, ops.shape(alpha)[-1], dtype=alpha.dtype)
+        one = ops.where(ops.any(alpha > 0, axis=-1, keepdims=True), one, 0 * one)
+        return alpha + ops.stop_gradient(one - alpha)
+
+    def compute_mask(self, query, value, key=None, query_mask=None, **kwargs):
+        return query_mask
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+        return (*query_shape[:-1], value_shape[-1])
+
+    def get_config(self):
+        names = ("units", "score", "max_length", "hard", "sampled", "dropout", "seed")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+def _needed(name, value, score, by):
+    """A size that some scores need and the others do not take."""
+    if score in by:
+        if value is None:
+            raise ValueError(f'score="{score}" needs {name}, a whole number')
+        return checks.whole_number(name, value)
+    if value is not None:
+        raise ValueError(
+            f'{name}={value} says nothing to score="{score}": leave it out, or choose '
+            f"{' or '.join(by)}"
+        )
+    return None

@@ -1,0 +1,111 @@
+r"""Attention before networks: regression by a kernel.
+
+$$
+\hat y(x) = \sum_j \frac{K((x - x_j) / w)}{\sum_k K((x - x_k) / w)}\, y_j, \qquad
+K(u) = e^{-|u|^2 / 2}
+$$
+
+The weights are a softmax of $-|x - x_j|^2 / 2 w^2$: queries $x$, keys $x_j$, values
+$y_j$. Nadaraya 1964; Watson 1964; as attention in Zhang et al., "Dive into Deep
+Learning".
+"""
+
+import math
+
+import keras
+from keras import ops
+
+from kerasseq import tracing
+from kerasseq.core import masks
+from kerasseq.core.serialization import check_float64, register
+from kerasseq.kernels import matmul
+
+
+@register
+class KernelAttention(keras.layers.Layer):
+    r"""Average the values by how near their keys are to the query.
+
+    Args:
+        width: w, the width of the kernel, in the units of queries and keys.
+        learnable: Whether the width is learned.
+        **kwargs: As for any layer.
+
+    Call arguments:
+        query: $x$, `(B, T_q, D)`.
+        value: $y$, `(B, T_k, D_v)`.
+        key: $x_j$, `(B, T_k, D)`; the values if None.
+        mask: Boolean, `(B, T_k)` or `(B, T_q, T_k)`, True where a query may look.
+        return_attention_scores: Whether to return the weights, too.
+        use_causal_mask: Whether query i sees the places up to i only.
+
+    Returns:
+        `(B, T_q, D_v)`; with the weights `(B, T_q, T_k)`, if asked for.
+
+    Raises:
+        ValueError: If the width is not above 0, or queries and keys differ in width.
+
+    Examples:
+        >>> layer = KernelAttention(width=0.1)
+        >>> x = np.linspace(0, 1, 5)[None, :, None]
+        >>> y = layer(x, x**2, x)
+        >>> keras.ops.shape(y)
+        (1, 5, 1)
+    """
+
+    def __init__(self, width=1.0, *, learnable=True, **kwargs):
+        super().__init__(**kwargs)
+        check_float64(self)
+        self.width = float(width)
+        if not 0 < self.width < math.inf:
+            raise ValueError(f"width must be a number above 0, got {width}")
+        self.learnable = bool(learnable)
+        self.supports_masking = True
+
+    def build(self, query_shape, value_shape, key_shape=None):
+        D_q, D_k = query_shape[-1], (key_shape or value_shape)[-1]
+        if D_q != D_k:
+            raise ValueError(
+                "distances need queries and keys of the same width, got "
+                f"{D_q} and {D_k}"
+            )
+        # Its logarithm is learned, so that the width stays above 0.
+        self.log_width = self.add_weight(
+            name="log_width",
+            shape=(),
+            initializer=keras.initializers.Constant(math.log(self.width)),
+            trainable=self.learnable,
+        )
+        self.built = True
+
+    def call(
+        self,
+        query,
+        value,
+        key=None,
+        mask=None,
+        return_attention_scores=False,
+        use_causal_mask=False,
+        query_mask=None,
+        value_mask=None,
+    ):
+        x, x_j = query, value if key is None else key
+        w = ops.exp(ops.convert_to_tensor(self.log_width))
+        squares = ops.sum(ops.square(x[:, :, None] - x_j[:, None]), -1)
+        e = tracing.record(self, "scores", -0.5 * squares / (w * w))
+        no_future = None
+        if use_causal_mask:
+            no_future = masks.causal(ops.shape(x)[1], ops.shape(x_j)[1])
+        allowed = masks.of_pairs(mask, query_mask, value_mask, no_future)
+        alpha = tracing.record(self, "alignment", masks.softmax(e, allowed))
+        y = tracing.record(self, "context", matmul(alpha, value))
+        return (y, alpha) if return_attention_scores else y
+
+    def compute_mask(self, query, value, key=None, query_mask=None, **kwargs):
+        return query_mask
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+        return (*query_shape[:-1], value_shape[-1])
+
+    def get_config(self):
+        config = {"width": self.width, "learnable": self.learnable}
+        return {**super().get_config(), **config}

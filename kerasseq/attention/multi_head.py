@@ -1,0 +1,248 @@
+r"""Multi-head attention, with the arguments and the weights of Keras' own.
+
+$$
+\mathrm{head}_n = \mathrm{softmax}\left(\lambda\, X W^Q_n (Y W^K_n)^T\right) Y W^V_n,
+\qquad \mathrm{output} = \sum_n \mathrm{head}_n W^O_n
+$$
+
+with $\lambda = 1 / \sqrt K$. Vaswani et al. 2017; groups of heads that share keys and
+values from Ainslie et al. 2023; gates from Qiu et al. 2025. Course slides A, D, E.
+"""
+
+import keras
+from keras import ops
+
+from kerasseq import tracing
+from kerasseq.attention import axes, heads
+from kerasseq.attention.multi_head_arguments import MultiHeadArguments
+from kerasseq.core import masks
+from kerasseq.core.serialization import register
+
+
+@register
+class MultiHeadAttention(MultiHeadArguments):
+    r"""Attend with several heads at once.
+
+    Takes what `keras.layers.MultiHeadAttention` takes, has its weights, and gives its
+    results, except that a query which may look nowhere gets zeros before the output
+    projection, with scores and without. Nothing but the backend's fused attention runs
+    unless somebody asks for the scores, looks inside, or drops weights.
+
+    Args:
+        num_heads: N.
+        key_dim: K, the width of queries and keys in a head.
+        value_dim: V, the width of values in a head; K if None.
+        dropout: Fraction of the weights dropped in training.
+        use_bias: Whether the projections have biases.
+        output_shape: Width of the output, or several; that of the query if None.
+        attention_axes: Axes to attend over; all between batch and features if None.
+        sliding_window: A query sees what is fewer than this many places away.
+        flash_attention: True takes flash attention or raises, False never does.
+        kernel_initializer: Of the projections, like all that follow.
+        bias_initializer: Of the biases.
+        kernel_regularizer: Of the projections.
+        bias_regularizer: Of the biases.
+        activity_regularizer: Of the projections' outputs.
+        kernel_constraint: Of the projections.
+        bias_constraint: Of the biases.
+        use_gate: Whether a sigmoid of the query scales what the heads give.
+        seed: Seed of dropout.
+        num_key_value_heads: Heads of keys and values, each shared by a group of query
+            heads: 1 is multi-query attention. N if None.
+        scale: λ; $1 / \sqrt K$ if None, 1 for the unscaled form.
+        position: An object with `rotate(x, positions)`, applied to queries and keys
+            `(B, T, N, K)`, or with `bias(query_positions, key_positions)`, added to the
+            scores, `(B, N, T, S)` or what broadcasts to it; positions are `(B, T)`.
+        **kwargs: As for any layer.
+
+    Call arguments:
+        query: X, `(B, T, D)`, or with more axes between.
+        value: Y, `(B, S, D)`.
+        key: Keys are made of it instead of `value`.
+        query_mask: Boolean `(B, T)`, filled in by Keras, like the next two.
+        value_mask: Boolean `(B, S)`.
+        key_mask: Boolean `(B, S)`.
+        attention_mask: Boolean `(B, T, S)`, True where a query may look.
+        return_attention_scores: Whether to return the weights, too.
+        training: Whether to drop weights.
+        use_causal_mask: Whether a query sees no future.
+        cache: Keys and values of steps before, as `make_cache` or `project_memory` give
+            them.
+        cache_update_index: Where in the cache the new keys and values go; the query
+            stands there and sees no future. None uses the cache as it is.
+
+    Returns:
+        `(B, T, D)`; then the weights `(B, N, T, S)` if asked for; then the cache, if
+        one was given.
+
+    Raises:
+        ValueError: If an argument is out of range, or the shapes do not fit.
+
+    Examples:
+        >>> layer = MultiHeadAttention(num_heads=2, key_dim=3)
+        >>> x, y = np.ones((5, 7, 11)), np.ones((5, 13, 11))
+        >>> output, alpha = layer(x, y, return_attention_scores=True)
+        >>> keras.ops.shape(output), keras.ops.shape(alpha)
+        ((5, 7, 11), (5, 2, 7, 13))
+    """
+
+    def call(
+        self,
+        query,
+        value,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+        use_causal_mask=False,
+        *,
+        cache=None,
+        cache_update_index=None,
+    ):
+        start = 0 if cache_update_index is None else cache_update_index
+        at = masks.positions(query_mask, ops.shape(query)[1], start)
+        q = self._rotated(self.query_dense(query), at)
+        k, v = self._memory(value, key, value_mask, cache, cache_update_index)
+        if cache is not None:
+            cache = {"key": k, "value": v}
+        k, v = (heads.repeat_heads(x, self.groups) for x in (k, v))
+        bias = self._bias(at, k, None if cache is not None else value_mask)
+        shapes = None
+        if len(q.shape) > 4:
+            q, k, v, attention_mask, shapes = axes.fold_all(
+                q, k, v, attention_mask, self.attended
+            )
+            query_mask = value_mask = key_mask = None  # those of Keras are for one axis
+        if cache is not None:
+            value_mask = key_mask = None  # of the new places alone
+        mask, causal = self._mask(
+            (attention_mask, query_mask, value_mask, key_mask),
+            (ops.shape(q)[1], ops.shape(k)[1]),
+            use_causal_mask or cache_update_index is not None,
+            cache_update_index,
+        )
+        weigh = return_attention_scores or (self.dropout and training)
+        if weigh or tracing.listener() is not None:
+            out, alpha = self._by_weights(q, k, v, mask, bias, causal, training)
+        else:
+            flash = self.flash_attention
+            out = heads.attend(
+                q,
+                k,
+                v,
+                scale=self.factor,
+                mask=mask,
+                bias=bias,
+                causal=causal,
+                flash=flash,
+            )
+            alpha = None
+        if shapes is not None:
+            out, alpha = axes.unfold_all(out, alpha, self.attended, shapes)
+        if self.use_gate:
+            out = out * self.gate_dense(query)
+        results = [tracing.record(self, "context", self.output_dense(out))]
+        results += [alpha] if return_attention_scores else []
+        results += [] if cache is None else [cache]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _memory(self, value, key, value_mask, cache, index):
+        """Keys and values of all places, new ones put into the cache."""
+        if cache is not None and index is None:
+            return cache["key"], cache["value"]
+        at = masks.positions(
+            value_mask, ops.shape(value)[1], 0 if index is None else index
+        )
+        k = self._rotated(self.key_dense(value if key is None else key), at)
+        v = self.value_dense(value)
+        if cache is None:
+            return k, v
+        place = (0, index, 0, 0)
+        return (
+            ops.slice_update(cache["key"], place, ops.cast(k, cache["key"].dtype)),
+            ops.slice_update(cache["value"], place, ops.cast(v, cache["value"].dtype)),
+        )
+
+    def _rotated(self, x, at):
+        rotate = getattr(self.position, "rotate", None)
+        return x if rotate is None else rotate(x, at)
+
+    def _bias(self, at, k, value_mask):
+        bias = getattr(self.position, "bias", None)
+        if bias is None:
+            return None
+        return bias(at, masks.positions(value_mask, ops.shape(k)[1]))
+
+    def _mask(self, given, sizes, causal, index):
+        """One mask that broadcasts to `(B, N, T, S)` or None; whether to be causal."""
+        alone = self.sliding_window is None and all(one is None for one in given)
+        if causal and alone and index is None:
+            return None, True  # the backend does this without a mask
+        T, S = sizes
+        start = 0 if index is None else index
+        extra = [masks.causal(T, S, start)] if causal else []
+        if self.sliding_window is not None:
+            extra.append(masks.window(T, S, self.sliding_window, start))
+        attention_mask, query_mask, value_mask, key_mask = given
+        if key_mask is not None:
+            extra.append(ops.cast(key_mask, "bool")[:, None])
+        mask = masks.of_pairs(None, query_mask, value_mask, *extra)
+        mask = None if mask is None else mask[:, None]
+        if attention_mask is None:
+            return mask, False
+        attention_mask = ops.cast(attention_mask, "bool")
+        if len(attention_mask.shape) == 3:
+            attention_mask = attention_mask[:, None]
+        if mask is not None:
+            attention_mask = ops.logical_and(attention_mask, mask)
+        return attention_mask, False
+
+    def _by_weights(self, q, k, v, mask, bias, causal, training):
+        """The heads by way of their weights, which are returned, too."""
+        if causal:
+            mask = masks.causal(ops.shape(q)[1], ops.shape(k)[1])[:, None]
+        alpha = heads.weigh(q, k, scale=self.factor, mask=mask, bias=bias)
+        alpha = tracing.record(self, "alignment", alpha)
+        used = alpha
+        if self.dropout and training:
+            used = keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
+        return heads.combine(used, v), alpha
+
+    def make_cache(self, batch, length):
+        """Room for the keys and values of a text, to be filled step by step.
+
+        Args:
+            batch: B.
+            length: S, the most places there can be.
+
+        Returns:
+            Dictionary of "key" `(B, S, N', K)` and "value" `(B, S, N', V)`, all zeros,
+            with N' heads of keys and values.
+        """
+        shape, dtype = (batch, length, self.key_value_heads), self.compute_dtype
+        return {
+            "key": ops.zeros((*shape, self.key_dim), dtype),
+            "value": ops.zeros((*shape, self.value_dim), dtype),
+        }
+
+    def project_memory(self, value, key=None, value_mask=None):
+        """The cache of a memory that does not change, as in cross-attention.
+
+        Args:
+            value: Y, `(B, S, D)`.
+            key: Keys are made of it instead of `value`.
+            value_mask: Boolean `(B, S)`, over which positions are counted.
+
+        Returns:
+            As `make_cache`, filled.
+        """
+        k, v = self._memory(value, key, value_mask, None, None)
+        return {"key": k, "value": v}
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+        width = self._given["output_shape"] or query_shape[-1]
+        width = (width,) if isinstance(width, int) else tuple(width)
+        return (*query_shape[:-1], *width)

@@ -1,0 +1,170 @@
+"""What multi-head attention is made of: its arguments, checked, and its weights."""
+
+import math
+
+import keras
+
+from kerasseq.core import arguments, checks
+from kerasseq.core.serialization import check_float64
+
+SHARED = ("regularizer", "constraint", "initializer")
+
+
+class MultiHeadArguments(keras.layers.Layer):
+    """The constructor and the projections of `MultiHeadAttention`."""
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        dropout=0.0,
+        use_bias=True,
+        output_shape=None,
+        attention_axes=None,
+        sliding_window=None,
+        flash_attention=None,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        use_gate=False,
+        seed=None,
+        *,
+        num_key_value_heads=None,
+        scale=None,
+        position=None,
+        **kwargs,
+    ):
+        given = arguments.own(locals())
+        super().__init__(**kwargs)
+        check_float64(self)
+        self.supports_masking = True
+        self._given = given  # `output_shape` is a property of every Keras layer
+        for name in set(given) - {"output_shape", "activity_regularizer"}:
+            setattr(self, name, arguments.revive(name, given[name]))
+        self.activity_regularizer = keras.regularizers.get(activity_regularizer)
+        self._check_numbers()
+        self.value_dim = self.key_dim if value_dim is None else self.value_dim
+        if isinstance(position, dict):  # as a file has it
+            self.position = keras.saving.deserialize_keras_object(position)
+        if self.dropout:
+            self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def _check_numbers(self):
+        for name in ("num_heads", "key_dim"):
+            checks.whole_number(name, getattr(self, name))
+        for name in ("value_dim", "sliding_window", "num_key_value_heads"):
+            if getattr(self, name) is not None:
+                checks.whole_number(name, getattr(self, name))
+        self.dropout = checks.rate("dropout", self.dropout)
+        if self.flash_attention and self.dropout:
+            raise ValueError(
+                f"flash attention drops no weights: with dropout={self.dropout} leave "
+                "flash_attention out"
+            )
+        if self.key_value_heads and self.num_heads % self.key_value_heads:
+            raise ValueError(
+                f"num_key_value_heads={self.key_value_heads} must divide "
+                f"num_heads={self.num_heads}: groups are of equal size"
+            )
+
+    @property
+    def key_value_heads(self):
+        """How many heads keys and values have."""
+        return self.num_key_value_heads or self.num_heads
+
+    @property
+    def groups(self):
+        """Query heads that share a head of keys and values."""
+        return self.num_heads // self.key_value_heads
+
+    @property
+    def factor(self):
+        """λ, which scales the scores."""
+        return 1 / math.sqrt(self.key_dim) if self.scale is None else self.scale
+
+    def build(self, query_shape, value_shape, key_shape=None):
+        key_shape = key_shape or value_shape
+        if tuple(value_shape[1:-1]) != tuple(key_shape[1:-1]):
+            raise ValueError(
+                "value and key must have the same sizes but for the last, got shapes "
+                f"{tuple(value_shape)} and {tuple(key_shape)}"
+            )
+        self.attended = self._attended(len(query_shape))
+        self.query_dense = self._split("query", query_shape, self.num_heads)
+        self.key_dense = self._split("key", key_shape, self.key_value_heads)
+        if self.use_gate:
+            self.gate_dense = self._split(
+                "gate", query_shape, self.num_heads, self.value_dim, "sigmoid"
+            )
+        self.value_dense = self._split(
+            "value", value_shape, self.key_value_heads, self.value_dim
+        )
+        self.output_dense = self._join(query_shape)
+        self.built = True
+
+    def _attended(self, rank):
+        """The axes to attend over, counted from the front."""
+        chosen = self.attention_axes
+        if chosen is None:
+            return tuple(range(1, rank - 1))
+        chosen = (chosen,) if isinstance(chosen, int) else chosen
+        found = tuple(axis if axis >= 0 else rank + axis for axis in chosen)
+        if not all(0 < axis < rank - 1 for axis in found):
+            raise ValueError(
+                f"attention_axes={self.attention_axes} must lie between batch and "
+                f"features of a query of {rank} axes"
+            )
+        return found
+
+    def _split(self, name, shape, heads, width=None, activation=None):
+        """The projection of `(..., D)` to `(..., N, K)`."""
+        free = "abcdefgh"[: len(shape) - 1]
+        width = width or self.key_dim
+        layer = keras.layers.EinsumDense(
+            f"{free}x,xyz->{free}yz",
+            output_shape=(*[None] * (len(free) - 1), heads, width),
+            bias_axes="yz" if self.use_bias else None,
+            activation=activation,
+            name=name,
+            **self._shared(),
+        )
+        layer.supports_masking = True  # masks are used here, and nobody need warn
+        layer.build(shape)
+        return layer
+
+    def _join(self, query_shape):
+        """The projection of `(..., N, V)` to the output."""
+        free = "abcdefgh"[: len(query_shape) - 1]
+        width = self._given["output_shape"] or query_shape[-1]
+        width = (width,) if isinstance(width, int) else tuple(width)
+        out = "uvw"[: len(width)]
+        layer = keras.layers.EinsumDense(
+            f"{free}yz,yz{out}->{free}{out}",
+            output_shape=(*[None] * (len(free) - 1), *width),
+            bias_axes=out if self.use_bias else None,
+            name="attention_output",
+            **self._shared(),
+        )
+        layer.build((*query_shape[:-1], self.num_heads, self.value_dim))
+        return layer
+
+    def _shared(self):
+        """What the projections have in common; initializers are not shared."""
+        names = [n for n in self._given if n.endswith(SHARED)]
+        made = {n: arguments.as_config(n, getattr(self, n)) for n in names}
+        return {**made, "dtype": self.dtype_policy}
+
+    def get_config(self):
+        config = super().get_config()
+        for name, value in self._given.items():
+            own = name not in ("output_shape", "position", "value_dim")
+            config[name] = (
+                arguments.as_config(name, getattr(self, name)) if own else value
+            )
+        config["position"] = keras.saving.serialize_keras_object(self.position)
+        return config

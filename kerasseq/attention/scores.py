@@ -1,0 +1,72 @@
+r"""How well a query $s$ and a key $h$ fit: the scores of the course, one function each.
+
+Queries are `(B, T_q, D_q)`, keys `(B, T_k, D_k)`, scores `(B, T_q, T_k)`. Weights are
+matrices that a layer holds. Course slides B list them all; Bahdanau et al. 2015,
+Graves et al. 2014 (cosine), Luong et al. 2015, Vaswani et al. 2017.
+"""
+
+import math
+
+from keras import ops
+
+from kerasseq.kernels import matmul
+from kerasseq.kernels.precision import tanh
+
+
+def dot(s, h):
+    r"""$s^T h$; both have the same width."""
+    return matmul(s, ops.swapaxes(h, -1, -2))
+
+
+def scaled_dot(s, h):
+    r"""$s^T h / \sqrt{D}$: the variance of a sum of D products is D."""
+    return dot(s, h) / math.sqrt(s.shape[-1])
+
+
+def cosine(s, h, beta=1.0, epsilon=1e-7):
+    r"""$\beta\, s^T h / (|s|\,|h|)$: the angle alone counts.
+
+    $\beta$ sharpens the softmax, which would be nearly flat on numbers from -1 to 1.
+    """
+    return beta * dot(_unit(s, epsilon), _unit(h, epsilon))
+
+
+def _unit(x, epsilon):
+    squares = ops.sum(ops.square(x), axis=-1, keepdims=True)
+    return x * ops.rsqrt(ops.maximum(squares, ops.cast(epsilon, squares.dtype)))
+
+
+def general(s, h, W):
+    r"""$s^T W h$, with W `(D_q, D_k)`: widths may differ."""
+    return dot(matmul(s, W), h)
+
+
+def additive(s, h, W_q, W_k, v):
+    r"""$v^T \tanh(W_q s + W_k h)$, with W_q `(D_q, U)`, W_k `(D_k, U)`, v `(U,)`."""
+    return additive_projected(matmul(s, W_q), matmul(h, W_k), v)
+
+
+def additive_projected(q, k, v):
+    r"""$v^T \tanh(q + k)$, of projected queries and keys, `(B, T, U)` each."""
+    together = tanh(q[:, :, None, :] + k[:, None, :, :])  # (B, T_q, T_k, U)
+    return ops.squeeze(matmul(together, v[:, None]), -1)
+
+
+def concat(s, h, W, v):
+    r"""$v^T \tanh(W [s; h])$, with W `(D_q + D_k, U)`.
+
+    The form of the slides, and the same as `additive`: W stacks W_q on W_k.
+    """
+    width = s.shape[-1]
+    return additive(s, h, W[:width], W[width:], v)
+
+
+def location(s, W, key_time):
+    r"""$W s$: where to look depends on the query alone.
+
+    Args:
+        s: Queries.
+        W: `(D_q, L)`, a column for each place, up to a longest memory of L.
+        key_time: $T_k$, at most L.
+    """
+    return matmul(s, W)[..., :key_time]

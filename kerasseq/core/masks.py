@@ -1,0 +1,136 @@
+"""Every mask is built here. Boolean, True = may be attended to, or is real."""
+
+from keras import ops
+
+
+def causal(query_time, key_time, start=0):
+    """What a position may attend to if it sees no future: itself and what is before.
+
+    Args:
+        query_time: Number of queries, $T_q$.
+        key_time: Number of keys, $T_k$.
+        start: Place of the first query among the keys.
+
+    Returns:
+        `(1, T_q, T_k)`.
+
+    Examples:
+        >>> print(keras.ops.convert_to_numpy(causal(2, 3))[0])
+        [[ True False False]
+         [ True  True False]]
+    """
+    queries, keys = _places(query_time, key_time, start)
+    return keys <= queries
+
+
+def window(query_time, key_time, width, start=0):
+    """What lies fewer than `width` places away, on either side.
+
+    Args:
+        query_time: Number of queries, $T_q$.
+        key_time: Number of keys, $T_k$.
+        width: Places, the query's own included.
+        start: Place of the first query among the keys.
+
+    Returns:
+        `(1, T_q, T_k)`.
+
+    Examples:
+        >>> print(keras.ops.convert_to_numpy(window(3, 3, width=2))[0].astype(int))
+        [[1 1 0]
+         [1 1 1]
+         [0 1 1]]
+    """
+    queries, keys = _places(query_time, key_time, start)
+    return ops.abs(queries - keys) < width
+
+
+def _places(query_time, key_time, start):
+    queries = ops.arange(query_time, dtype="int32")[None, :, None] + start
+    return queries, ops.arange(key_time, dtype="int32")[None, None, :]
+
+
+def of_pairs(mask=None, query_mask=None, key_mask=None, *others):
+    """Which query may attend to which key, from all masks that there are.
+
+    Args:
+        mask: `(B, T_k)` or `(B, T_q, T_k)`, or None.
+        query_mask: `(B, T_q)`, or None.
+        key_mask: `(B, T_k)`, or None.
+        *others: What `causal` or `window` give, or None.
+
+    Returns:
+        `(B, T_q, T_k)`, where an axis may be 1; None if there is no mask at all.
+    """
+    masks = list(others)
+    if mask is not None:
+        masks.append(ops.cast(mask[:, None] if len(mask.shape) == 2 else mask, "bool"))
+    if query_mask is not None:
+        masks.append(ops.cast(query_mask, "bool")[:, :, None])
+    if key_mask is not None:
+        masks.append(ops.cast(key_mask, "bool")[:, None, :])
+    found = None
+    for one in masks:
+        if one is not None:
+            found = one if found is None else ops.logical_and(found, one)
+    return found
+
+
+def softmax(scores, mask=None):
+    r"""$\mathrm{softmax}$ over the last axis, over what the mask lets through.
+
+    A row in which nothing is let through is all zeros.
+
+    Args:
+        scores: `(..., T_k)`.
+        mask: Boolean, of a shape that broadcasts to that of the scores, or None.
+
+    Returns:
+        Weights of the shape of the scores, exactly 0 where the mask is False.
+
+    Examples:
+        >>> scores = keras.ops.zeros((2, 2))
+        >>> mask = np.array([[True, False], [False, False]])
+        >>> print(keras.ops.convert_to_numpy(softmax(scores, mask)))
+        [[1. 0.]
+         [0. 0.]]
+    """
+    if mask is not None:
+        scores = ops.where(mask, scores, lowest(scores.dtype))
+    highest = ops.stop_gradient(ops.max(scores, axis=-1, keepdims=True))
+    powers = ops.exp(scores - highest)
+    if mask is not None:
+        powers = ops.where(mask, powers, ops.zeros_like(powers))
+    # The highest adds 1 to the sum, unless nothing is let through.
+    return powers / ops.maximum(ops.sum(powers, axis=-1, keepdims=True), 1)
+
+
+def lowest(dtype):
+    """The score of what is masked: not minus infinity, which less itself is no number.
+
+    Examples:
+        >>> float(lowest("float16"))
+        -30000.0
+    """
+    return ops.cast(-3e4 if "float16" in str(dtype) else -1e9, dtype)
+
+
+def positions(mask, time, start=0):
+    """The places of tokens, counted over real ones.
+
+    Args:
+        mask: `(B, T)`, True where a token is real, or None: all are.
+        time: T.
+        start: The place of the first.
+
+    Returns:
+        int32, `(B, T)` or `(1, T)`.
+
+    Examples:
+        >>> print(keras.ops.convert_to_numpy(positions(np.array([[0, 1, 1]]), 3)))
+        [[0 0 1]]
+    """
+    if mask is None:
+        return ops.arange(time, dtype="int32")[None] + start
+    counted = ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1
+    return ops.maximum(counted, 0) + start
