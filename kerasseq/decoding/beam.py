@@ -151,30 +151,31 @@ class Beam:
         """Beams in which all but the first place are empty: they have score -inf."""
         B, W, N, L = len(inputs.last), self.width, self.n_best, length
         K = min(W, inputs.vocabulary)
-        none, no = ops.full((B, N), -np.inf, "float32"), ops.zeros((B, N), "int32")
         history = {
-            "tokens": ops.zeros((B, L, W), "int32"),
-            "parents": ops.zeros((B, L, W), "int32"),
+            "tokens": np.zeros((B, L, W), "int32"),
+            "parents": np.zeros((B, L, W), "int32"),
         }
         if return_trees:
-            history["tried"] = ops.zeros((B, L, W, K), "int32")
-            history["tried_scores"] = ops.full((B, L, W, K), -np.inf, "float32")
-            history["places"] = ops.zeros((B, L, W), "int32")
-            history["scores"] = ops.full((B, L, W), -np.inf, "float32")
-        start = np.where(np.arange(W) == 0, 0.0, -np.inf)
-        return {
-            "t": ops.zeros((), "int32"),
-            "token": ops.convert_to_tensor(np.repeat(inputs.last, W), "int32"),
-            "state": repeat_rows(state, W),  # (B W, ...)
-            "score": ops.convert_to_tensor(np.tile(start, (B, 1)), "float32"),
-            "best": none,  # of the sequences that ended: score, last step, place there
-            "best_t": no,
-            "best_place": no,
-            "going": ops.ones((B,), "bool"),
-            "turns": ops.zeros((B,), "int32"),
-            "sound": ops.ones((), "bool"),
+            history["tried"] = np.zeros((B, L, W, K), "int32")
+            history["tried_scores"] = np.full((B, L, W, K), -np.inf, "float32")
+            history["places"] = np.zeros((B, L, W), "int32")
+            history["scores"] = np.full((B, L, W), -np.inf, "float32")
+        first = np.where(np.arange(W) == 0, 0, -np.inf).astype("float32")
+        carry = {
+            "t": np.int32(0),
+            "token": np.repeat(inputs.last, W),
+            "score": np.tile(first, (B, 1)),
+            # Of the sequences that ended: score, last step, place in the beam there.
+            "best": np.full((B, N), -np.inf, "float32"),
+            "best_t": np.zeros((B, N), "int32"),
+            "best_place": np.zeros((B, N), "int32"),
+            "going": np.ones(B, bool),
+            "turns": np.zeros(B, "int32"),
+            "sound": np.True_,
             **history,
         }
+        carry = {name: ops.convert_to_tensor(x) for name, x in carry.items()}
+        return {**carry, "state": repeat_rows(state, W)}  # (B W, ...)
 
     def result(self, carry, stop, fill, return_trees):
         """Follow each sequence back from its end."""

@@ -163,16 +163,16 @@ def start(step, state, prompt, length, sampler, mask, stop, fill, seed, compiled
     loop = Loop(step, Writing(sampler, inputs.stop, fill))
     state = sampler.begin(inputs.state, room=steps_before + length)
     carry = {
-        "t": ops.zeros((), "int32"),
-        "token": ops.convert_to_tensor(inputs.last, "int32"),
-        "state": loop.read(state, inputs.before, compiled),
-        "u": ops.convert_to_tensor(u, "float32"),
-        "going": ops.ones((batch,), "bool"),
-        "ids": ops.full((batch, length), fill, "int32"),
-        "log_p": ops.zeros((batch, length), "float32"),
-        "lengths": ops.zeros((batch,), "int32"),
+        "t": np.int32(0),
+        "token": inputs.last,
+        "u": u,
+        "going": np.ones(batch, bool),
+        "ids": np.full((batch, length), fill, "int32"),
+        "log_p": np.zeros((batch, length), "float32"),
+        "lengths": np.zeros(batch, "int32"),
     }
-    return loop, carry
+    carry = {name: ops.convert_to_tensor(x) for name, x in carry.items()}
+    return loop, {**carry, "state": loop.read(state, inputs.before, compiled)}
 
 
 @dataclasses.dataclass(frozen=True)

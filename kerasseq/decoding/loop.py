@@ -36,13 +36,11 @@ class Loop:
 
     def read(self, state, prompt, compiled):
         """The state after a prompt: where a row has no token, its state stays."""
-        ids, real = (ops.convert_to_tensor(x.T) for x in prompt)  # (T, B)
-        if not ids.shape[0]:
-            return state
-        if compiled:
-            return self.read_all(state, ids, real)
-        for t in range(ids.shape[0]):
-            state = self.read_one(state, ids[t], real[t])
+        ids, real = prompt.ids.T, prompt.real.T  # (T, B)
+        if compiled and len(ids):
+            return self.read_all(state, *map(ops.convert_to_tensor, (ids, real)))
+        for now in zip(ids, real, strict=True):
+            state = self.read_one(state, *map(ops.convert_to_tensor, now))
         return state
 
     def turns(self, carry):

@@ -32,14 +32,25 @@ def checked(step):
         outputs = step(state, token)
         if not isinstance(outputs, tuple | list) or len(outputs) != 2:
             raise TypeError(
-                "step must return two things, logits and the new state, got "
-                f"{type(outputs).__name__}"
-                + (f" of {len(outputs)}" if hasattr(outputs, "__len__") else "")
+                f"step must return two things, (logits, state), got {counted(outputs)}"
             )
         logits, after = outputs
         return check_logits(logits, token.shape[0]), check_after(state, after)
 
     return call
+
+
+def counted(outputs):
+    """What came instead of two things.
+
+    Examples:
+        >>> counted((1, 2, 3)), counted(0.5)
+        ('a tuple of 3', 'one float')
+    """
+    name = type(outputs).__name__
+    if isinstance(outputs, tuple | list):
+        return f"a {name} of {len(outputs)}"
+    return f"one {name}"
 
 
 def check_logits(logits, batch):
