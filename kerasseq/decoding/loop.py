@@ -10,7 +10,7 @@ import functools
 from keras import ops, tree
 
 from kerasseq import kernels
-from kerasseq.decoding.steps import checked, where_rows
+from kerasseq.decoding.steps import checked, leaves_like, where_rows
 
 
 @functools.lru_cache(maxsize=8)
@@ -68,15 +68,16 @@ class Loop:
         return kernels.scan(read, state, (ids, real))[0]
 
     def _all_turns(self, carry):
+        def whole(flat):
+            return tree.pack_sequence_as(carry, list(flat))
+
         def body(*flat):
-            return tree.flatten(self.turn(tree.pack_sequence_as(carry, list(flat))))
+            return leaves_like(self.turn(whole(flat)), carry)
 
         def going(*flat):
-            return ops.any(tree.pack_sequence_as(carry, list(flat))["going"])
+            return ops.any(whole(flat)["going"])
 
-        return tree.pack_sequence_as(
-            carry, list(ops.while_loop(going, body, tuple(tree.flatten(carry))))
-        )
+        return whole(ops.while_loop(going, body, tuple(tree.flatten(carry))))
 
 
 def put(values, t, now):

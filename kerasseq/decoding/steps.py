@@ -81,6 +81,22 @@ def check_after(before, after):
     return tree.pack_sequence_as(before, leaves)
 
 
+def leaves_like(structure, like):
+    """The leaves of a structure in the order of those of another one.
+
+    On PyTorch `keras.tree` takes the keys of inner dictionaries in the order in which
+    they were written, so that equal structures need not have equal orders.
+
+    Examples:
+        >>> leaves_like([{"a": 1, "b": 2}], like=[{"b": 0, "a": 0}]) == (
+        ...     keras.tree.flatten([{"b": 2, "a": 1}])
+        ... )
+        True
+    """
+    leaves = dict(tree.flatten_with_path(structure))
+    return [leaves[path] for path, _ in tree.flatten_with_path(like)]
+
+
 def check_leaf(path, old, new):
     """A tensor of the new state, once it is like the one that it replaces."""
     new = ops.convert_to_tensor(new)

@@ -89,6 +89,23 @@ def test_both_loops_and_the_stream_write_the_same(sampler):
     np.testing.assert_array_equal(streamed, one.ids[:, : one.lengths.max()])
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_state_may_be_any_tree_in_any_order(compiled):
+    """The count in the inner dictionary says what comes next."""
+
+    def step(state, token):
+        inner, (other,) = state["model"], state["list"]
+        after = {"a": inner["a"] + 1, "z": inner["z"]}
+        return ops.one_hot(inner["a"], 13), {"list": (other,), "model": after}
+
+    state = {
+        "model": {"z": np.zeros((2, 5), "float32"), "a": np.array([3, 4], "int32")},
+        "list": [np.zeros((2, 7), "float32")],
+    }
+    written = generate(step, state, [[1], [1]], length=5, compiled=compiled)
+    assert written.ids.tolist() == [[3, 4, 5, 6, 7], [4, 5, 6, 7, 8]]
+
+
 def test_greedy_is_the_best_token_after_each_prefix():
     written = generate(gru(), gru().start(1), [[3, 1]], length=7)
     ids = [3, 1, *written.ids[0]]
