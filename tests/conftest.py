@@ -5,7 +5,12 @@ import pytest
 from kerasseq.core import backend
 from tests.processes import ROOT
 
-COMPILE_BOUND = ("tests/rnn", "tests/kernels", "tests/test_layers_everywhere.py")
+COMPILE_BOUND = (
+    "tests/decoding",
+    "tests/kernels",
+    "tests/rnn",
+    "tests/test_layers_everywhere.py",
+)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -3,6 +3,7 @@
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.decoding import arguments
 
 
 def sample(logits, rng, *, temperature=1.0, top_k=None, top_p=None):
@@ -53,5 +54,5 @@ def check_sampling(temperature, top_k, top_p):
         raise ValueError(f"temperature must be 0 or more, got {temperature}")
     if top_k is not None:
         checks.whole_number("top_k", top_k)
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p must be above 0 and at most 1, got {top_p}")
+    if top_p is not None:
+        arguments.share("top_p", top_p)

@@ -12,10 +12,12 @@ from kerasseq.kernels.compilation import (  # noqa: E402
     has_cudnn,
     is_concrete,
 )
+from kerasseq.kernels.functions import compiled, output_specs  # noqa: E402
 from kerasseq.kernels.gradients import gradients  # noqa: E402
 from kerasseq.kernels.inference import inference  # noqa: E402
 from kerasseq.kernels.precision import matmul, precise  # noqa: E402
 from kerasseq.kernels.projection import project  # noqa: E402
+from kerasseq.kernels.ranking import top_k  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
     equation_of,
@@ -25,6 +27,7 @@ from kerasseq.kernels.scan import scan  # noqa: E402
 
 __all__ = [
     "Recurrence",
+    "compiled",
     "default_jit_compile",
     "equation_of",
     "gradients",
@@ -32,8 +35,10 @@ __all__ = [
     "inference",
     "is_concrete",
     "matmul",
+    "output_specs",
     "precise",
     "project",
     "recurrence",
     "scan",
+    "top_k",
 ]

@@ -1,0 +1,153 @@
+"""The step function of decoding: what it must be, and what is done to its state.
+
+A step function `(state, token) -> (logits, state)` reads one token per row: `token` is
+int32 of shape `(batch,)`, `logits` are `(batch, vocabulary)` and score what comes next.
+The state is any structure of tensors, each with the batch on axis 0, and comes back as
+it went in: same structure, shapes and types. That is all that decoding knows of a
+model. A search asks for other batch sizes than the one that it was given.
+"""
+
+from keras import ops, tree
+
+from kerasseq import kernels
+
+
+def as_state(state, batch):
+    """The state as tensors, once each has the batch on axis 0."""
+    for path, leaf in tree.flatten_with_path(state):
+        shape = getattr(leaf, "shape", None)
+        if shape is None or len(shape) < 1 or shape[0] != batch:
+            got = repr(leaf) if shape is None else f"shape {tuple(shape)}"
+            raise ValueError(
+                f"{name_of(path)} must be an array with the batch, {batch}, on axis "
+                f"0, got {got}"
+            )
+    return tree.map_structure(ops.convert_to_tensor, state)
+
+
+def checked(step):
+    """The step function, with float32 logits, or an error if it breaks its contract."""
+
+    def call(state, token):
+        outputs = step(state, token)
+        if not isinstance(outputs, tuple | list) or len(outputs) != 2:
+            raise TypeError(
+                f"step must return two things, (logits, state), got {counted(outputs)}"
+            )
+        logits, after = outputs
+        return check_logits(logits, token.shape[0]), check_after(state, after)
+
+    return call
+
+
+def counted(outputs):
+    """What came instead of two things.
+
+    Examples:
+        >>> counted((1, 2, 3)), counted(0.5)
+        ('a tuple of 3', 'one float')
+    """
+    name = type(outputs).__name__
+    if isinstance(outputs, tuple | list):
+        return f"a {name} of {len(outputs)}"
+    return f"one {name}"
+
+
+def check_logits(logits, batch):
+    """The logits in float32, once their shape is right."""
+    logits = ops.convert_to_tensor(logits)
+    shape = tuple(logits.shape)
+    # A graph may not know its batch; then it is as large as it was.
+    if len(shape) != 2 or shape[0] not in (batch, None) or not shape[1]:
+        raise ValueError(
+            f"step must return logits of shape (batch, vocabulary), here ({batch}, "
+            f"vocabulary), got {shape}"
+        )
+    return ops.cast(ops.reshape(logits, (batch, shape[1])), "float32")
+
+
+def check_after(before, after):
+    """The new state, with the types of containers of the old one."""
+    flat = dict(tree.flatten_with_path(after))
+    expected = dict(tree.flatten_with_path(before))
+    if flat.keys() != expected.keys():
+        missing = ", ".join(map(name_of, expected.keys() - flat.keys())) or "nothing"
+        added = ", ".join(map(name_of, flat.keys() - expected.keys())) or "nothing"
+        raise ValueError(
+            "step must return a state of the structure that it was given; it lacks "
+            f"{missing}, and has in addition {added}"
+        )
+    leaves = [check_leaf(path, x, flat[path]) for path, x in expected.items()]
+    return tree.pack_sequence_as(before, leaves)
+
+
+def leaves_like(structure, like):
+    """The leaves of a structure in the order of those of another one.
+
+    On PyTorch `keras.tree` takes the keys of inner dictionaries in the order in which
+    they were written, so that equal structures need not have equal orders.
+
+    Examples:
+        >>> leaves_like([{"a": 1, "b": 2}], like=[{"b": 0, "a": 0}]) == (
+        ...     keras.tree.flatten([{"b": 2, "a": 1}])
+        ... )
+        True
+    """
+    leaves = dict(tree.flatten_with_path(structure))
+    return [leaves[path] for path, _ in tree.flatten_with_path(like)]
+
+
+def check_leaf(path, old, new):
+    """A tensor of the new state, once it is like the one that it replaces."""
+    new = ops.convert_to_tensor(new)
+    shape, dtype = tuple(new.shape), new.dtype
+    fits = len(shape) == len(old.shape) and all(
+        a in (b, None) for a, b in zip(shape, old.shape, strict=True)
+    )
+    if not fits or dtype != old.dtype:
+        raise ValueError(
+            f"step changed {name_of(path)} from shape {tuple(old.shape)}, {old.dtype}, "
+            f"to shape {shape}, {dtype}: shapes and types must stay"
+        )
+    return new if None not in shape else ops.reshape(new, old.shape)
+
+
+def name_of(path):
+    """A place in the state as one would write it.
+
+    Examples:
+        >>> name_of(("layers", 0))
+        "state['layers'][0]"
+    """
+    return "state" + "".join(f"[{part!r}]" for part in path)
+
+
+def vocabulary_size(step, state, batch):
+    """How many logits a checked step function gives."""
+    token = ops.zeros((batch,), "int32")
+    return kernels.output_specs(step, state, token)[0].shape[-1]
+
+
+def where_rows(true, new, old):
+    """Per row, a new state or an old one."""
+
+    def choose(new, old):
+        per_row = ops.reshape(true, (-1,) + (1,) * (len(old.shape) - 1))
+        return ops.where(per_row, new, old)
+
+    return tree.map_structure(choose, new, old)
+
+
+def take_rows(state, rows):
+    """The rows of a state in another order, or some of them, by their numbers."""
+    return tree.map_structure(lambda x: ops.take(x, rows, axis=0), state)
+
+
+def repeat_rows(state, times):
+    """Each row of a state several times in a row.
+
+    Examples:
+        >>> np.asarray(repeat_rows(np.array([[1], [2]]), 2))[:, 0].tolist()
+        [1, 1, 2, 2]
+    """
+    return tree.map_structure(lambda x: ops.repeat(x, times, axis=0), state)
