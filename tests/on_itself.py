@@ -23,7 +23,7 @@ class OnItself(keras.layers.Layer):
         self.built = True
 
     def call(self, x, mask=None, training=False):
-        allowed = {} if mask is None else {"mask": mask}
+        allowed = {} if mask is None else {"value_mask": mask}
         return self.layer(x, x, training=training, **allowed)
 
     def compute_output_shape(self, shape):

@@ -102,6 +102,7 @@ def test_layer(build):
         SEQUENCE,
         (2, 7, width) if whole else (2, width),
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
+        still={"key/bias": "it adds the same to all scores of a query"},
         # It looks at places by their number, which padding before them changes.
         masked=not isinstance(inside, layers.LocationAttention),
     )

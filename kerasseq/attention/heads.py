@@ -8,15 +8,37 @@ Letters: B batch, T queries, S keys, N heads, K their width, V width of the valu
 Vaswani et al. 2017; course slides A, D and E.
 """
 
+import math
+
 from keras import ops
 
 from kerasseq.core import masks
+from kerasseq.kernels import matmul
+from kerasseq.kernels.precision import is_float64
+
+
+def split(x, kernel, bias=None):
+    """Project `(..., D)` to `(..., N, K)`, by a kernel `(D, N, K)`."""
+    D, N, K = kernel.shape
+    x = matmul(x, ops.reshape(kernel, (D, N * K)))
+    x = ops.reshape(x, (*ops.shape(x)[:-1], N, K))
+    return x if bias is None else x + bias
+
+
+def join(x, kernel, bias=None):
+    """Project `(..., N, V)` to `(..., out...)`, by a kernel `(N, V, out...)`."""
+    N, V, *out = kernel.shape
+    x = ops.reshape(x, (*ops.shape(x)[:-2], N * V))
+    x = matmul(x, ops.reshape(kernel, (N * V, math.prod(out))))
+    x = ops.reshape(x, (*ops.shape(x)[:-1], *out))
+    return x if bias is None else x + bias
 
 
 def attend(q, k, v, *, scale, mask=None, bias=None, causal=False, flash=None):
     """All heads, by the backend's fused attention: the weights are never written down.
 
-    Where values are not as wide as keys, which not every backend can fuse, they are.
+    Where values are not as wide as keys, or all is in float64, they are: not every
+    backend can fuse the one, or keeps all bits of the other.
 
     Args:
         q: `(B, T, N, K)`.
@@ -31,7 +53,7 @@ def attend(q, k, v, *, scale, mask=None, bias=None, causal=False, flash=None):
     Returns:
         `(B, T, N, V)`; zeros where a query may look nowhere.
     """
-    if v.shape[-1] != q.shape[-1]:
+    if v.shape[-1] != q.shape[-1] or is_float64(q):
         if causal:
             mask = masks.causal(ops.shape(q)[1], ops.shape(k)[1])[:, None]
         return combine(weigh(q, k, scale=scale, mask=mask, bias=bias), v)
@@ -64,13 +86,13 @@ def attend(q, k, v, *, scale, mask=None, bias=None, causal=False, flash=None):
 def weigh(q, k, *, scale, mask=None, bias=None):
     """The weights of all heads, `(B, N, T, S)`; arguments as for `attend`."""
     q = ops.swapaxes(q, 1, 2) * ops.cast(scale, q.dtype)  # (B, N, T, K)
-    e = ops.matmul(q, ops.transpose(k, (0, 2, 3, 1)))  # (B, N, T, S)
+    e = matmul(q, ops.transpose(k, (0, 2, 3, 1)))  # (B, N, T, S)
     return masks.softmax(e if bias is None else e + ops.cast(bias, e.dtype), mask)
 
 
 def combine(alpha, v):
     """The values, weighed: `(B, N, T, S)` and `(B, S, N, V)` to `(B, T, N, V)`."""
-    return ops.swapaxes(ops.matmul(alpha, ops.swapaxes(v, 1, 2)), 1, 2)
+    return ops.swapaxes(matmul(alpha, ops.swapaxes(v, 1, 2)), 1, 2)
 
 
 def repeat_heads(x, times):

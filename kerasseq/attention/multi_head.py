@@ -104,7 +104,7 @@ class MultiHeadAttention(MultiHeadArguments):
     ):
         start = 0 if cache_update_index is None else cache_update_index
         at = masks.positions(query_mask, ops.shape(query)[1], start)
-        q = self._rotated(self.query_dense(query), at)
+        q = self._rotated(self._project(self.query_dense, query), at)
         k, v = self._memory(value, key, value_mask, cache, cache_update_index)
         if cache is not None:
             cache = {"key": k, "value": v}
@@ -143,8 +143,8 @@ class MultiHeadAttention(MultiHeadArguments):
         if shapes is not None:
             out, alpha = axes.unfold_all(out, alpha, self.attended, shapes)
         if self.use_gate:
-            out = out * self.gate_dense(query)
-        results = [tracing.record(self, "context", self.output_dense(out))]
+            out = out * self._project(self.gate_dense, query)
+        results = [tracing.record(self, "context", self._output(out))]
         results += [alpha] if return_attention_scores else []
         results += [] if cache is None else [cache]
         return results[0] if len(results) == 1 else tuple(results)
@@ -156,8 +156,10 @@ class MultiHeadAttention(MultiHeadArguments):
         at = masks.positions(
             value_mask, ops.shape(value)[1], 0 if index is None else index
         )
-        k = self._rotated(self.key_dense(value if key is None else key), at)
-        v = self.value_dense(value)
+        k = self._rotated(
+            self._project(self.key_dense, value if key is None else key), at
+        )
+        v = self._project(self.value_dense, value)
         if cache is None:
             return k, v
         place = (0, index, 0, 0)
@@ -165,6 +167,19 @@ class MultiHeadAttention(MultiHeadArguments):
             ops.slice_update(cache["key"], place, ops.cast(k, cache["key"].dtype)),
             ops.slice_update(cache["value"], place, ops.cast(v, cache["value"].dtype)),
         )
+
+    def _project(self, dense, x):
+        """What the dense layer gives, as one product."""
+        if dense.activity_regularizer is not None:
+            return dense(x)
+        x = heads.split(x, *map(ops.convert_to_tensor, dense.weights))
+        return dense.activation(x)
+
+    def _output(self, x):
+        dense = self.output_dense
+        if dense.activity_regularizer is not None:
+            return dense(x)
+        return heads.join(x, *map(ops.convert_to_tensor, dense.weights))
 
     def _rotated(self, x, at):
         rotate = getattr(self.position, "rotate", None)

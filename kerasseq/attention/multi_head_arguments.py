@@ -43,10 +43,11 @@ class MultiHeadArguments(keras.layers.Layer):
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
-        self._given = given  # `output_shape` is a property of every Keras layer
+        # `output_shape` is a property of every Keras layer, and an activity regularizer
+        # is for the projections.
+        self._given = given
         for name in set(given) - {"output_shape", "activity_regularizer"}:
             setattr(self, name, arguments.revive(name, given[name]))
-        self.activity_regularizer = keras.regularizers.get(activity_regularizer)
         self._check_numbers()
         self.value_dim = self.key_dim if value_dim is None else self.value_dim
         if isinstance(position, dict):  # as a file has it
@@ -156,15 +157,14 @@ class MultiHeadArguments(keras.layers.Layer):
     def _shared(self):
         """What the projections have in common; initializers are not shared."""
         names = [n for n in self._given if n.endswith(SHARED)]
-        made = {n: arguments.as_config(n, getattr(self, n)) for n in names}
+        made = {n: self._as_config(n) for n in names}
         return {**made, "dtype": self.dtype_policy}
 
     def get_config(self):
         config = super().get_config()
-        for name, value in self._given.items():
-            own = name not in ("output_shape", "position", "value_dim")
-            config[name] = (
-                arguments.as_config(name, getattr(self, name)) if own else value
-            )
+        config |= {name: self._as_config(name) for name in self._given}
         config["position"] = keras.saving.serialize_keras_object(self.position)
         return config
+
+    def _as_config(self, name):
+        return arguments.as_config(name, arguments.revive(name, self._given[name]))

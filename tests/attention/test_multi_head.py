@@ -59,6 +59,7 @@ def same(ours, theirs, *inputs, **options):
         {"sliding_window": 2},
         {"dropout": 0.3},
         {"flash_attention": False},
+        {"use_gate": True, "activity_regularizer": "l2"},
     ],
 )
 def test_the_options_of_keras(options):
@@ -77,6 +78,15 @@ def test_other_axes(attended):
         y = normal(B, 7, 5, E, seed=1)
     ours, theirs = pair(x.shape, y.shape, attention_axes=attended)
     same(ours, theirs, x, y)
+
+
+def test_outputs_of_projections_are_regularized_as_in_keras():
+    ours, theirs = pair(X.shape, Y.shape, activity_regularizer="l2", use_gate=True)
+    ours(X, Y)
+    theirs(X, Y)
+    assert len(ours.losses) == len(theirs.losses) == 5
+    found, wanted = (sum(map(numpy, layer.losses)) for layer in (ours, theirs))
+    assert found == pytest.approx(wanted, rel=1e-5)
 
 
 def test_masks_of_keras_are_found_and_handed_on():
