@@ -13,9 +13,9 @@ slides B.
 import keras
 from keras import ops
 
-from kerasseq import tracing
 from kerasseq.attention import scores
-from kerasseq.core import checks, masks
+from kerasseq.attention.memory import MemoryAttention
+from kerasseq.core import checks
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.kernels import matmul
 
@@ -36,7 +36,7 @@ EQUAL_WIDTHS = ("dot", "scaled_dot", "cosine")
 
 
 @register
-class AlignmentAttention(keras.layers.Layer):
+class AlignmentAttention(MemoryAttention):
     r"""Weigh the places of a memory by how well they fit a query.
 
     Args:
@@ -160,33 +160,13 @@ class AlignmentAttention(keras.layers.Layer):
             return scores.cosine(query, key, ops.convert_to_tensor(self.beta))
         return getattr(scores, self.score)(query, key)
 
-    def call(
-        self,
-        query,
-        value,
-        key=None,
-        mask=None,
-        return_attention_scores=False,
-        use_causal_mask=False,
-        query_mask=None,
-        value_mask=None,
-        projected=False,
-        training=False,
-    ):
-        key = value if key is None else key
-        T_q, T_k = ops.shape(query)[1], ops.shape(value)[1]
-        e = tracing.record(self, "scores", self.energies(query, key, T_k, projected))
-        no_future = masks.causal(T_q, T_k) if use_causal_mask else None
-        allowed = masks.of_pairs(mask, query_mask, value_mask, no_future)
-        alpha = masks.softmax(e, allowed)
-        if self.hard:
-            alpha = self._harden(alpha, training)
-        alpha = tracing.record(self, "alignment", alpha)
-        used = alpha
-        if self.dropout and training:
-            used = keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
-        c = tracing.record(self, "context", matmul(used, value))
-        return (c, alpha) if return_attention_scores else c
+    def chosen(self, alpha, training):
+        return self._harden(alpha, training) if self.hard else alpha
+
+    def dropped(self, alpha, training):
+        if not (self.dropout and training):
+            return alpha
+        return keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
 
     def _harden(self, alpha, training):
         """One place per query; its gradient is that of the soft weights."""
@@ -201,12 +181,6 @@ class AlignmentAttention(keras.layers.Layer):
         one = ops.one_hot(place, ops.shape(alpha)[-1], dtype=alpha.dtype)
         one = ops.where(ops.any(alpha > 0, axis=-1, keepdims=True), one, 0 * one)
         return alpha + ops.stop_gradient(one - alpha)
-
-    def compute_mask(self, query, value, key=None, query_mask=None, **kwargs):
-        return query_mask
-
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
-        return (*query_shape[:-1], value_shape[-1])
 
     def get_config(self):
         names = ("units", "score", "max_length", "hard", "sampled", "dropout", "seed")

@@ -15,14 +15,12 @@ import math
 import keras
 from keras import ops
 
-from kerasseq import tracing
-from kerasseq.core import masks
+from kerasseq.attention.memory import MemoryAttention
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.kernels import matmul
 
 
 @register
-class KernelAttention(keras.layers.Layer):
+class KernelAttention(MemoryAttention):
     r"""Average the values by how near their keys are to the query.
 
     Args:
@@ -77,34 +75,11 @@ class KernelAttention(keras.layers.Layer):
         )
         self.built = True
 
-    def call(
-        self,
-        query,
-        value,
-        key=None,
-        mask=None,
-        return_attention_scores=False,
-        use_causal_mask=False,
-        query_mask=None,
-        value_mask=None,
-    ):
-        x, x_j = query, value if key is None else key
+    def energies(self, x, x_j, key_time=None, projected=False):
+        """The scores, $-|x - x_j|^2 / 2 w^2$, `(B, T_q, T_k)`."""
         w = ops.exp(ops.convert_to_tensor(self.log_width))
         squares = ops.sum(ops.square(x[:, :, None] - x_j[:, None]), -1)
-        e = tracing.record(self, "scores", -0.5 * squares / (w * w))
-        no_future = None
-        if use_causal_mask:
-            no_future = masks.causal(ops.shape(x)[1], ops.shape(x_j)[1])
-        allowed = masks.of_pairs(mask, query_mask, value_mask, no_future)
-        alpha = tracing.record(self, "alignment", masks.softmax(e, allowed))
-        y = tracing.record(self, "context", matmul(alpha, value))
-        return (y, alpha) if return_attention_scores else y
-
-    def compute_mask(self, query, value, key=None, query_mask=None, **kwargs):
-        return query_mask
-
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
-        return (*query_shape[:-1], value_shape[-1])
+        return -0.5 * squares / (w * w)
 
     def get_config(self):
         config = {"width": self.width, "learnable": self.learnable}

@@ -102,6 +102,7 @@ class MultiHeadAttention(MultiHeadArguments):
         cache=None,
         cache_update_index=None,
     ):
+        self._check_shapes(query, value, attention_mask, cache, cache_update_index)
         start = 0 if cache_update_index is None else cache_update_index
         at = masks.positions(query_mask, ops.shape(query)[1], start)
         q = self._rotated(self._project(self.query_dense, query), at)
@@ -148,6 +149,26 @@ class MultiHeadAttention(MultiHeadArguments):
         results += [alpha] if return_attention_scores else []
         results += [] if cache is None else [cache]
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _check_shapes(self, query, value, mask, cache, index):
+        """Raise where sizes that are known do not fit each other."""
+        T, S = query.shape[1], value.shape[1]
+        if cache is not None:
+            S = cache["key"].shape[1]
+            new = value.shape[1]
+            if isinstance(index, int) and isinstance(new, int) and index + new > S:
+                raise ValueError(
+                    f"the cache has {S} places: {new} new ones do not fit at "
+                    f"cache_update_index={index}. Make it longer with make_cache"
+                )
+        if mask is None or len(query.shape) > 3:
+            return
+        for found, wanted in zip(mask.shape[-2:], (T, S), strict=True):
+            if None not in (found, wanted) and found not in (1, wanted):
+                raise ValueError(
+                    f"attention_mask of shape {tuple(mask.shape)} does not fit {T} "
+                    f"queries and {S} keys: it must be (batch, {T}, {S})"
+                )
 
     def _memory(self, value, key, value_mask, cache, index):
         """Keys and values of all places, new ones put into the cache."""

@@ -142,6 +142,14 @@ def test_a_mask_for_each_pair_and_masks_of_keras():
     assert np.array_equal(numpy(alpha)[:, 0] > 0, ids > 0)
 
 
+def test_the_mask_of_the_queries_is_handed_on():
+    ids = np.array([[1, 2, 0], [3, 0, 0]])
+    query = keras.layers.Embedding(5, DQ, mask_zero=True)(ids)
+    for layer in (LAYER, layers.KernelAttention()):
+        context = layer(query, SAME)
+        np.testing.assert_array_equal(numpy(context._keras_mask), ids > 0)
+
+
 def test_causal_masks_begin_at_the_place_of_the_first_query():
     assert np.array_equal(numpy(masks.causal(4, 4))[0], np.tri(4, dtype=bool))
     assert numpy(masks.causal(1, 4, start=3)).all()

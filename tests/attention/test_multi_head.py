@@ -270,3 +270,9 @@ def test_shapes_that_do_not_fit():
         layers.MultiHeadAttention(N, K)(X, Y, Y[:, :3])
     with pytest.raises(ValueError, match="attention_axes=3 must lie between"):
         layers.MultiHeadAttention(N, K, attention_axes=3)(X, Y)
+    with pytest.raises(ValueError, match=r"attention_mask .*must be \(batch, 5, 7\)"):
+        layers.MultiHeadAttention(N, K)(X, Y, attention_mask=np.ones((B, S, T)))
+    layer = layers.MultiHeadAttention(N, K)
+    layer(X, X)
+    with pytest.raises(ValueError, match="has 6 places: 5 new ones do not fit at .*=2"):
+        layer(X, X, cache=layer.make_cache(B, 6), cache_update_index=2)
