@@ -75,17 +75,26 @@ def fast_recurrence(layer, x, training):
     has now, goes step by step.
     """
     cell = layer.cell
-    if getattr(cell, "equation", None) is None:
+    if getattr(cell, "equation", None) is None or not has_steps(cell):
         return None
-
-    def definer(name):
-        return next(c for c in type(cell).__mro__ if name in vars(c))
-
     parts = ("project", "step", "recurrent_product", "all_peepholes", "phi", "sigma")
     parts = [part for part in parts if hasattr(cell, part)]
-    if not all(issubclass(definer("equation"), definer(part)) for part in parts):
+    equation = definer(cell, "equation")
+    if not all(issubclass(equation, definer(cell, part)) for part in parts):
         return None
     return cell.recurrence(x, training, getattr(layer, "use_cudnn", "auto"))
+
+
+def definer(cell, name):
+    """The class that says what a method or attribute of a cell is."""
+    return next(c for c in type(cell).__mro__ if name in vars(c))
+
+
+def has_steps(cell) -> bool:
+    """Whether a cell is `project` and `step`: no subclass has another `call` since."""
+    if not (hasattr(cell, "project") and hasattr(cell, "step")):
+        return False
+    return issubclass(definer(cell, "step"), definer(cell, "call"))
 
 
 def as_seen(path, real, zero_output_for_mask):
@@ -104,7 +113,7 @@ def as_seen(path, real, zero_output_for_mask):
 def inputs_of_steps(layer, x, real, training):
     """What each step of the loop reads, time first."""
     cell = layer.cell
-    inputs = {"x": cell.project(x, training) if hasattr(cell, "project") else x}
+    inputs = {"x": cell.project(x, training) if has_steps(cell) else x}
     return inputs if real is None else {**inputs, "mask": real}
 
 
@@ -124,7 +133,7 @@ def masked_step(cell, training, zero_output_for_mask):
     """The step for `kernels.scan`: the cell's, undone where the mask is False."""
 
     def advance(now, states):
-        if hasattr(cell, "project"):
+        if has_steps(cell):
             return cell.step(now["x"], states, training)
         output, states = call_foreign(cell, now["x"], states, training)
         return output, states

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import kerasseq
 from kerasseq import kernels
-from kerasseq.layers import GRU, LSTM, RNN, ElmanRNN, GatedRNN
+from kerasseq.layers import GRU, LSTM, RNN, ElmanRNN, GatedRNN, LSTMCell
 from kerasseq.rnn import loop
 from kerasseq.rnn.layer import as_mask
 from tests.layer_checks import assert_close
@@ -273,3 +273,25 @@ def test_second_derivatives_are_right_or_refused():
     slow, fast = map(squared_slope, layers)
     assert np.abs(slow).max() > 1e-3
     np.testing.assert_allclose(fast, slow, atol=1e-5)
+
+
+@keras.saving.register_keras_serializable("tests")
+class CallsOtherwise(LSTMCell):
+    """A cell whose author changed `call`, as in any Keras cell, and nothing else."""
+
+    def call(self, inputs, states, training=False):
+        output, states = super().call(inputs, states, training=training)
+        return 2 * output, states
+
+
+def test_a_changed_call_is_what_runs():
+    x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")
+    changed, plain = RNN(CallsOtherwise(7)), RNN(LSTMCell(7))
+    for layer in (changed, plain):
+        layer.build(x.shape)
+    changed.set_weights(plain.get_weights())
+    np.testing.assert_allclose(
+        keras.ops.convert_to_numpy(changed(x)),
+        2 * keras.ops.convert_to_numpy(plain(x)),
+        atol=1e-5,
+    )
