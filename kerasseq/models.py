@@ -3,8 +3,15 @@
 import kerasseq.core.serialization  # first: it checks the backend
 import kerasseq.layers  # noqa: F401  # whoever loads a model can load every layer
 from kerasseq.language.language_model import LanguageModel
+from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.tasks.classifier import SequenceClassifier
 from kerasseq.tasks.forecaster import Forecaster
 from kerasseq.tasks.tagger import SequenceTagger
 
-__all__ = ["SequenceClassifier", "SequenceTagger", "Forecaster", "LanguageModel"]
+__all__ = [
+    "SequenceClassifier",
+    "SequenceTagger",
+    "Forecaster",
+    "LanguageModel",
+    "Seq2Seq",
+]

@@ -2,6 +2,10 @@
 
 import numpy as np
 
+# The ids that models of pairs keep for themselves, before all tokens.
+PADDING, START, END = 0, 1, 2
+FIRST = 3  # the first id of a token
+
 
 def bucket(length: int) -> int:
     """Round a length up to one of a few: multiples of 8, then four to each doubling.

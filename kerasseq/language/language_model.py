@@ -6,7 +6,6 @@ import math
 import keras
 import numpy as np
 
-from kerasseq import text as text_tools
 from kerasseq.core import checks
 from kerasseq.core.arguments import own
 from kerasseq.core.padding import pad_rows
@@ -18,6 +17,7 @@ from kerasseq.language.stepping import Stepper
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, embedding_width
+from kerasseq.tasks.tokenizers import tokenizer_config, tokenizer_from_config
 from kerasseq.training import BitsPerCharacter, TextBatches
 
 
@@ -277,18 +277,9 @@ class LanguageModel(TaskModel):
 
     def get_config(self):
         config = super().get_config()
-        if self.tokenizer is not None:
-            config["tokenizer"] = {
-                "class_name": type(self.tokenizer).__name__,
-                "config": self.tokenizer.get_config(),
-            }
-        return config
+        return {**config, "tokenizer": tokenizer_config(config["tokenizer"])}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        config = dict(config)
-        saved = config.get("tokenizer")
-        if saved is not None:
-            tokenizer_class = getattr(text_tools, saved["class_name"])
-            config["tokenizer"] = tokenizer_class.from_config(saved["config"])
-        return super().from_config(config, custom_objects)
+        tokenizer = tokenizer_from_config(config.get("tokenizer"))
+        return super().from_config({**config, "tokenizer": tokenizer}, custom_objects)

@@ -8,6 +8,7 @@ from keras import ops, tree
 from kerasseq import kernels
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.through import Through
 from kerasseq.rnn.loop import run_through_time
 
 
@@ -95,18 +96,10 @@ class RNN(keras.layers.RNN):
             self.build(sequences.shape)
         if states is None:
             states = self.get_initial_state(ops.shape(sequences)[0])
-        return _Advance(self)(sequences, states)
+        return Through(self, "_advance")(sequences, states)
 
-
-class _Advance(keras.layers.Layer):
-    """`RNN.advance` as the call of a layer, which casts weights to the compute type."""
-
-    def __init__(self, rnn):
-        super().__init__(dtype=rnn.dtype_policy, name=f"advance_{rnn.name}")
-        self.rnn = rnn
-
-    def call(self, sequences, states):
-        _, outputs, states = run_through_time(self.rnn, sequences, states)
+    def _advance(self, sequences, states):
+        _, outputs, states = run_through_time(self, sequences, states)
         return outputs, states
 
 

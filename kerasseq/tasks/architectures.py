@@ -109,15 +109,20 @@ class LastStep(keras.layers.Layer):
     """
 
     def call(self, sequence, mask=None):
-        if mask is None:
-            return sequence[:, -1]
-        mask = ops.cast(mask, "bool")
-        time = ops.arange(ops.shape(mask)[1], dtype="int32")
-        last = ops.max(ops.where(mask, time, 0), axis=1)
-        return ops.take_along_axis(sequence, last[:, None, None], axis=1)[:, 0]
+        return last_step(sequence, mask)
 
     def compute_mask(self, inputs, mask=None):
         return None
+
+
+def last_step(sequence, mask=None):
+    """`(batch, time, units)` at the last step that `(batch, time)` says is real."""
+    if mask is None:
+        return sequence[:, -1]
+    mask = ops.cast(mask, "bool")
+    time = ops.arange(ops.shape(mask)[1], dtype="int32")
+    last = ops.max(ops.where(mask, time, 0), axis=1)
+    return ops.take_along_axis(sequence, last[:, None, None], axis=1)[:, 0]
 
 
 def first_output(result):

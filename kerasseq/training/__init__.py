@@ -6,15 +6,24 @@ backend.require()
 
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
 from kerasseq.training.checkpoint import Checkpoint, restore  # noqa: E402
-from kerasseq.training.metrics import BitsPerCharacter, Perplexity  # noqa: E402
+from kerasseq.training.metrics import (  # noqa: E402
+    BitsPerCharacter,
+    Perplexity,
+    TokenAccuracy,
+)
+from kerasseq.training.pair_batches import PairBatches  # noqa: E402
+from kerasseq.training.scheduled_sampling import ScheduledSampling  # noqa: E402
 from kerasseq.training.translation import bleu, chrf, exact_match  # noqa: E402
 
 __all__ = [
     "ArrayBatches",
     "BitsPerCharacter",
     "Checkpoint",
+    "PairBatches",
     "Perplexity",
+    "ScheduledSampling",
     "TextBatches",
+    "TokenAccuracy",
     "bleu",
     "chrf",
     "exact_match",

@@ -1,4 +1,4 @@
-"""Metrics of language models: perplexity, and bits per character."""
+"""Metrics of models that say tokens: perplexity, bits per character, accuracy."""
 
 import math
 
@@ -78,3 +78,41 @@ class BitsPerCharacter(_MeanCrossEntropy):
 
     def result(self):
         return self.mean() / math.log(2)
+
+
+@register
+class TokenAccuracy(keras.metrics.Metric):
+    """The share of tokens for which the right one is the most probable.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type it computes in.
+        ignore_class: Targets that do not count: padding.
+
+    Examples:
+        >>> metric = TokenAccuracy()
+        >>> metric.update_state(np.array([[2, 1, 0]]), np.eye(3)[None, [2, 2, 2]])
+        >>> float(metric.result())
+        0.5
+    """
+
+    def __init__(self, name="accuracy", dtype=None, *, ignore_class=0):
+        super().__init__(name=name, dtype=dtype)
+        self.ignore_class = ignore_class
+        self.right = self.add_weight(name="right", initializer="zeros")
+        self.count = self.add_weight(name="count", initializer="zeros")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        said = ops.argmax(y_pred, axis=-1)
+        weight = ops.cast(ops.not_equal(y_true, self.ignore_class), self.dtype)
+        if sample_weight is not None:
+            weight = weight * ops.cast(sample_weight, self.dtype)
+        right = ops.cast(ops.equal(ops.cast(y_true, said.dtype), said), self.dtype)
+        self.right.assign_add(ops.sum(right * weight))
+        self.count.assign_add(ops.sum(weight))
+
+    def result(self):
+        return ops.divide_no_nan(self.right, self.count)
+
+    def get_config(self):
+        return {**super().get_config(), "ignore_class": self.ignore_class}

@@ -1,0 +1,35 @@
+"""A method of a layer as the call of another layer."""
+
+import keras
+
+
+class Through(keras.layers.Layer):
+    """Call a method of a layer, with what Keras does round a call.
+
+    Inside a call weights are cast to the compute type, and symbolic tensors make a
+    graph; called by itself, a method has neither.
+
+    Args:
+        layer: The layer. It must be built before.
+        method: The name of one of its methods.
+
+    Examples:
+        >>> dense = keras.layers.Dense(2, dtype="mixed_bfloat16")
+        >>> dense.build((None, 3))
+        >>> dense.doubled = lambda x: 2 * keras.ops.matmul(x, dense.kernel)
+        >>> y = Through(dense, "doubled")(np.ones((1, 3)))
+        >>> keras.backend.standardize_dtype(y.dtype)
+        'bfloat16'
+    """
+
+    def __init__(self, layer, method):
+        super().__init__(dtype=layer.dtype_policy, name=f"{method}_{layer.name}")
+        self.layer, self.method = layer, method
+        self.supports_masking = True
+        self.built = True
+
+    def call(self, *args, **kwargs):
+        return getattr(self.layer, self.method)(*args, **kwargs)
+
+    def compute_mask(self, *args, **kwargs):
+        return None

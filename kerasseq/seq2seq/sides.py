@@ -1,0 +1,118 @@
+"""The two sides of a translation: rows as users have them, and ids as models read them.
+
+A model of pairs keeps three ids for itself: padding, start and end. Those of tokens
+come behind them.
+"""
+
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.core.padding import END, FIRST, PADDING
+
+
+class Side:
+    """Source or target: from strings, or ids, to the ids of a model, and back.
+
+    Args:
+        name: "source" or "target", for messages.
+        tokenizer: A fitted tokenizer of `kerasseq.text`, or None.
+        vocabulary_size: Number of ids in the user's rows, 0 for padding included, if
+            there is no tokenizer.
+
+    Raises:
+        ValueError: If not exactly one of the two is given, or the tokenizer has learned
+            nothing.
+
+    Examples:
+        >>> side = Side("source", None, 10)
+        >>> [ids.tolist() for ids in side.encode([[9, 1], [1, 0]])], side.size
+        ([[11, 3], [3]], 12)
+    """
+
+    def __init__(self, name, tokenizer=None, vocabulary_size=None):
+        if (tokenizer is None) == (vocabulary_size is None):
+            raise ValueError(
+                f"give {name}_tokenizer for texts, or {name}_vocabulary_size for ids; "
+                f"got {name}_tokenizer={tokenizer!r}, "
+                f"{name}_vocabulary_size={vocabulary_size}"
+            )
+        self.name, self.tokenizer = name, tokenizer
+        if tokenizer is None:
+            known = checks.whole_number(f"{name}_vocabulary_size", vocabulary_size, 2)
+            self.shift = FIRST - 1  # the user's id 0 is padding, and so is ours
+        else:
+            known, self.shift = tokenizer.vocabulary_size, FIRST
+            if not known:
+                raise ValueError(
+                    f"{name}_tokenizer has learned nothing yet: call its fit first"
+                )
+        self.size = known + self.shift
+
+    def encode(self, rows) -> list[np.ndarray]:
+        """The ids of each row, without padding.
+
+        Args:
+            rows: Strings, or ids: an array `(rows, time)` or lists of any lengths.
+
+        Returns:
+            One int32 array per row.
+
+        Raises:
+            TypeError: If a row is neither what the tokenizer nor what a model without
+                one can read.
+            ValueError: If a row is empty, or an id out of range.
+        """
+        read = self._text if self.tokenizer else self._ids
+        return [read(n, row) for n, row in enumerate(rows)]
+
+    def _text(self, n, text):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{self.name}s must be strings, as the model has a tokenizer for them; "
+                f"number {n} is {type(text).__name__}"
+            )
+        ids = self.tokenizer.encode(text)
+        if not len(ids):
+            raise ValueError(f"{self.name} number {n} is empty: {text!r} has no token")
+        return ids + self.shift
+
+    def _ids(self, n, row):
+        if isinstance(row, str):
+            raise TypeError(
+                f"{self.name} number {n} is a string, and the model has no "
+                f"{self.name}_tokenizer: give ids, or build it with one"
+            )
+        ids = np.asarray(row)
+        if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+            raise TypeError(
+                f"{self.name} number {n} must be whole numbers of shape (time,), got "
+                f"shape {ids.shape} of {ids.dtype}"
+            )
+        highest = self.size - self.shift - 1
+        wrong = ids[(ids < 0) | (ids > highest)]
+        if len(wrong):
+            raise ValueError(
+                f"{self.name} number {n} has id {wrong[0]}: with "
+                f"{self.name}_vocabulary_size={highest + 1} ids lie from 1 to "
+                f"{highest}, and 0 is padding"
+            )
+        ids = ids[ids != PADDING]
+        if not len(ids):
+            raise ValueError(f"{self.name} number {n} is empty: it has no id but 0")
+        return ids.astype("int32") + self.shift
+
+    def decode(self, ids):
+        """What ids of the model mean: a string, or an array of the user's ids."""
+        ids = ids[ids >= FIRST] - self.shift
+        return ids if self.tokenizer is None else self.tokenizer.decode(ids)
+
+    def tokens(self, ids) -> list[str]:
+        """A label for each id, for pictures."""
+        return [self._label(int(i)) for i in ids]
+
+    def _label(self, i):
+        if i < FIRST:
+            return "<end>" if i == END else "<pad>"
+        if self.tokenizer is None:
+            return str(i - self.shift)
+        return self.tokenizer.vocabulary[i - self.shift]
