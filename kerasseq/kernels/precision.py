@@ -18,6 +18,11 @@ def matmul(x, y):
     """
     if is_float64(x):
         return x @ ops.convert_to_tensor(y)
+    if len(x.shape) > 2 and len(y.shape) == 2:
+        # Keras' own product of such shapes on TensorFlow turns axes round by numbers
+        # that XLA cannot know in the gradient of a loop.
+        rows = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), y)
+        return ops.reshape(rows, (*ops.shape(x)[:-1], y.shape[-1]))
     return ops.matmul(x, y)
 
 
