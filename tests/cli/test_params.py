@@ -29,6 +29,7 @@ def test_gpt3(command):
     assert row(out, "attention") == "attention 57,986,777,088 33.2%"
     assert "Brown et al. 2020" in out and architectures["gpt3"].note in out
     assert "Published: 175B; counted here: -0.23%" in out
+    assert "counted here: +1.11%" in command("params", "galactica").out
 
 
 def test_each_of_all_the_weights(command):

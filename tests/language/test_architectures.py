@@ -88,6 +88,14 @@ def test_facts_of_the_papers(name, facts):
     assert {key: getattr(a, key) for key in facts} == facts
 
 
+def test_vocabularies():
+    found = [architectures[row[0]].vocabulary_size for row in ROWS]
+    assert found == [
+        *(50257, 40000, 50272, 256000, 250880, 51200, 32000, 32000, 50000, 32000),
+        *(256000, 32000, 150528, 32128),
+    ]
+
+
 def test_a_note_belongs_to_one_row():
     assert "sparse" in architectures["gpt3"].note
     assert "sparse" not in architectures["bloom"].note

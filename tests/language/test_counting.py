@@ -269,6 +269,29 @@ def test_attention_has_the_weights_of_the_layer(name):
     assert {p.number for p in parts} == {a.num_layers}
 
 
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("t5_small", {"token_embedding": (101, 24), "encoder/relative_bias": (32, 4)}),
+        ("t5_v1_1_small", {"logits/kernel": (24, 101)}),
+        ("bert_base", {"segment_embedding": (2, 24), "position_embedding": (17, 24)}),
+        ("gpt2_small", {"decoder/*/feed_forward/up/kernel": (24, 96)}),
+        ("gpt2_small", {"decoder/*/feed_forward/up/bias": (96,)}),
+        ("glm_130b", {"decoder/*/feed_forward/gate/kernel": (24, 64)}),
+        ("glm_130b", {"decoder/*/feed_forward/down/kernel": (64, 24)}),
+        ("gopher", {"decoder/*/self_attention/position/kernel": (24, 4, 6)}),
+        ("gopher", {"decoder/content_bias": (4, 6), "decoder/position_bias": (4, 6)}),
+        ("vit_base_16", {"patch_embedding/kernel": (5, 5, 3, 24)}),
+        ("vit_base_16", {"class_token": (1, 24), "position_embedding": (5, 24)}),
+        ("vit_base_16", {"classes/kernel": (24, 7), "classes/bias": (7,)}),
+    ],
+)
+def test_shapes_of_the_weights(name, shapes):
+    parts = count(architectures[name].small(), what="all").parts
+    found = {part.name: part.shape for part in parts}
+    assert {key: found.get(key) for key in shapes} == shapes
+
+
 def test_names_of_the_weights():
     names = [part.name for part in count("bert_base", what="all").parts]
     assert names[:5] == [
