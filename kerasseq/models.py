@@ -1,7 +1,13 @@
-"""Every public model. Each takes an architecture by name or as a layer."""
+"""Every public model. Each takes an architecture by name or as a layer.
+
+`architectures` is the table of published language models, and `count` counts the
+weights of one without building it.
+"""
 
 import kerasseq.core.serialization  # first: it checks the backend
 import kerasseq.layers  # noqa: F401  # whoever loads a model can load every layer
+from kerasseq.language.architectures import architectures
+from kerasseq.language.counting import count
 from kerasseq.language.language_model import LanguageModel
 from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.tasks.classifier import SequenceClassifier
@@ -14,4 +20,6 @@ __all__ = [
     "Forecaster",
     "LanguageModel",
     "Seq2Seq",
+    "architectures",
+    "count",
 ]

@@ -11,6 +11,7 @@ COMMANDS = (
     "generate",
     "inspect",
     "tokens",
+    "params",
     "data",
     "eliza",
     "info",

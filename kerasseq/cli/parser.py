@@ -4,7 +4,7 @@ import argparse
 import re
 
 import kerasseq
-from kerasseq.cli import names, options, text_options
+from kerasseq.cli import names, options, params_options, text_options
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
 
@@ -103,6 +103,7 @@ With KERASSEQ_DEBUG=1 in the environment an error shows where it comes from.""",
     _generate(add)
     _inspect(add)
     _tokens(add)
+    params_options.command(add)
     _data(add)
     _eliza(add)
     _info(add)
