@@ -47,5 +47,27 @@ DEFAULTS = {
         "ahead": 12,
         "seed": 0,
     },
+    "translation": {
+        "model": "gru",
+        "pairs": None,
+        "data": None,
+        "encoding": "utf-8",
+        "strict": False,
+        "full": False,
+        "tokenizer": "character",
+        "vocabulary_size": VOCABULARY_SIZE,
+        "attention": "bahdanau",
+        "units": 128,
+        "layers": 1,
+        "dropout": 0.0,
+        "batch_size": 64,
+        "learning_rate": 4e-3,
+        "steps": None,
+        "checkpoint_every": 100,
+        "seed": 0,
+    },
 }
+# Of a translation: training steps, and pairs that are generated, without --full and
+# with it.
+TRANSLATION = {False: (700, 20_000), True: (3000, 60_000)}
 EPOCHS = 10  # of a language model, if neither --epochs nor --steps is given

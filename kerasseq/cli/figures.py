@@ -73,6 +73,14 @@ def traced(model, x):
     return inside
 
 
+def alignments(file, translations):
+    """Draw what each token of some translations looked at."""
+    from kerasseq.tracing import plots
+
+    title = "What each token of the translation looked at"
+    return save(plots.plot_alignments(translations, title), file)
+
+
 def last_layer(inside):
     """The path of the last layer that recorded states."""
     layers = [k.rpartition("/")[0] for k in inside if k.endswith("/hidden_state")]

@@ -9,6 +9,7 @@ COMMANDS = (
     "quickstart",
     "train",
     "generate",
+    "translate",
     "inspect",
     "tokens",
     "params",
@@ -16,7 +17,7 @@ COMMANDS = (
     "eliza",
     "info",
 )
-TASKS = ("language-model", "parentheses", "forecast")
+TASKS = ("language-model", "parentheses", "forecast", "translation")
 # Those of kerasseq.tasks.architectures, which would load Keras; a test compares them.
 ARCHITECTURES = (
     "elman",
@@ -29,6 +30,8 @@ ARCHITECTURES = (
 )
 TEXTS = ("python-reference",)
 SERIES = ("ar", "sunspots", "co2")
+PAIRS = ("numbers-de", "numbers-fr", "dates", "copy", "reverse", "sort")
+ATTENTIONS = ("bahdanau", "luong", "none")
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 LANGUAGES = ("en", "fr")  # of the rules that come with kerasseq.text.Eliza
 

@@ -41,20 +41,20 @@ def language_model(parser):
     )
     task = "language-model"
     group = parser.add_argument_group("how it is read")
-    _add(group, task, "--tokenizer", str, tokenizer_help(), "NAME")
-    _add(group, task, "--vocabulary-size", names.whole(), "ids of the tokenizer")
-    _model(parser, task)
-    group = _training(parser, task)
-    _add(group, task, "--sequence-length", names.whole(), "tokens in a block")
+    add(group, task, "--tokenizer", str, tokenizer_help(), "NAME")
+    add(group, task, "--vocabulary-size", names.whole(), "ids of the tokenizer")
+    model(parser, task)
+    group = training(parser, task)
+    add(group, task, "--sequence-length", names.whole(), "tokens in a block")
     group.add_argument(
         "--epochs",
         type=names.positive,
         metavar="X",
         help=f"passes over the text, such as 2.5 (default: {EPOCHS})",
     )
-    _steps(group, "N", "training steps, instead of --epochs")
-    _add(group, task, "--seed", names.whole(0), "seed of all that is random")
-    _where(parser, "runs/language-model-MODEL-N")
+    steps(group, "N", "training steps, instead of --epochs")
+    add(group, task, "--seed", names.whole(0), "seed of all that is random")
+    where(parser, "runs/language-model-MODEL-N")
 
 
 def parentheses(parser):
@@ -67,18 +67,18 @@ def parentheses(parser):
         default=None,
         help="parentheses of one colour instead of five",
     )
-    _model(parser, task, names.architectures, "A,B,…")
-    group = _training(parser, task)
-    _steps(group, "N", "training steps of each model (default: 20000)")
-    _add(group, task, "--examples", names.whole(), "training strings")
-    _add(group, task, "--test-examples", names.whole(), "strings of each test set")
+    model(parser, task, names.architectures, "A,B,…")
+    group = training(parser, task)
+    steps(group, "N", "training steps of each model (default: 20000)")
+    add(group, task, "--examples", names.whole(), "training strings")
+    add(group, task, "--test-examples", names.whole(), "strings of each test set")
     group.add_argument(
         "--seeds",
         type=names.seeds,
         metavar="0,1,…",
         help="each model is trained once with each seed (default: 0)",
     )
-    _where(parser, "runs/parentheses-race-N")
+    where(parser, "runs/parentheses-race-N")
 
 
 def forecast(parser):
@@ -91,13 +91,13 @@ def forecast(parser):
         metavar="NAME",
         help="ar, sunspots or co2 (default: sunspots)",
     )
-    _add(parser, task, "--ahead", names.whole(), "how many steps ahead to forecast")
-    _model(parser, task)
-    group = _training(parser, task)
-    _add(group, task, "--sequence-length", names.whole(), "values in a window")
-    _steps(group, "N", "training steps (default: 1000)")
-    _add(group, task, "--seed", names.whole(0), "seed of all that is random")
-    _where(parser, "runs/forecast-MODEL-N")
+    add(parser, task, "--ahead", names.whole(), "how many steps ahead to forecast")
+    model(parser, task)
+    group = training(parser, task)
+    add(group, task, "--sequence-length", names.whole(), "values in a window")
+    steps(group, "N", "training steps (default: 1000)")
+    add(group, task, "--seed", names.whole(0), "seed of all that is random")
+    where(parser, "runs/forecast-MODEL-N")
 
 
 def generate(parser):
@@ -227,13 +227,15 @@ def seed(parser, default):
     )
 
 
-def _where(parser, default):
+def where(parser, default):
+    """Add the folder of a run and the backend."""
     group = parser.add_argument_group("where")
     run_folder(group, default)
     backend(group)
 
 
-def _model(parser, task, kind=names.architecture, metavar="NAME"):
+def model(parser, task, kind=names.architecture, metavar="NAME"):
+    """Add what a model is made of."""
     group = parser.add_argument_group("the model")
     default = DEFAULTS[task]["model"]
     shown = default if isinstance(default, str) else ",".join(default)
@@ -243,25 +245,29 @@ def _model(parser, task, kind=names.architecture, metavar="NAME"):
         metavar=metavar,
         help=f"{', '.join(names.ARCHITECTURES)} (default: {shown})",
     )
-    _add(group, task, "--units", names.whole(), "width of each layer")
-    _add(group, task, "--layers", names.whole(), "layers on top of each other")
+    add(group, task, "--units", names.whole(), "width of each layer")
+    add(group, task, "--layers", names.whole(), "layers on top of each other")
     if "dropout" in DEFAULTS[task]:
-        _add(group, task, "--dropout", float, "fraction dropped before each layer", "X")
-
-
-def _training(parser, task):
-    group = parser.add_argument_group("the training")
-    _add(group, task, "--batch-size", names.whole(), "examples in a step")
-    _add(group, task, "--learning-rate", names.positive, "of Adam", "X")
-    _add(group, task, "--checkpoint-every", names.whole(), "steps between checkpoints")
+        add(group, task, "--dropout", float, "fraction dropped before each layer", "X")
     return group
 
 
-def _steps(group, metavar, text):
+def training(parser, task):
+    """Add how a model is trained."""
+    group = parser.add_argument_group("the training")
+    add(group, task, "--batch-size", names.whole(), "examples in a step")
+    add(group, task, "--learning-rate", names.positive, "of Adam", "X")
+    add(group, task, "--checkpoint-every", names.whole(), "steps between checkpoints")
+    return group
+
+
+def steps(group, metavar, text):
+    """Add the number of training steps."""
     group.add_argument("--steps", type=names.whole(), metavar=metavar, help=text)
 
 
-def _add(group, task, option, kind, text, metavar="N"):
+def add(group, task, option, kind, text, metavar="N"):
+    """Add an option of a task, with its default in the help."""
     default = DEFAULTS[task][option[2:].replace("-", "_")]
     group.add_argument(
         option, type=kind, metavar=metavar, help=f"{text} (default: {default})"

@@ -16,7 +16,12 @@ from kerasseq.cli.errors import UsageError
 from kerasseq.cli.quiet import load_keras
 from kerasseq.core import backend
 
-_MODULES = {"language-model": "language", "parentheses": "race", "forecast": "forecast"}
+_MODULES = {
+    "language-model": "language",
+    "parentheses": "race",
+    "forecast": "forecast",
+    "translation": "translation",
+}
 
 
 class Job:
@@ -129,8 +134,9 @@ def new(task, typed, folder, console, backend_name=None):
     Returns:
         The `Job`. Nothing is written yet.
     """
-    if typed.get("text") and typed.get("data"):
-        raise UsageError("give --text or --data, not both")
+    for file in ("text", "pairs"):
+        if typed.get(file) and typed.get("data"):
+            raise UsageError(f"give --{file} or --data, not both")
     if typed.get("epochs") and typed.get("steps"):
         raise UsageError("give --epochs or --steps, not both")
     settings = DEFAULTS[task] | typed
@@ -176,7 +182,7 @@ def resumed(args, console):
 
 
 def _same_path(name, value):
-    return os.path.abspath(value) if name == "text" and value else value
+    return os.path.abspath(value) if name in ("text", "pairs") and value else value
 
 
 def choose_backend(name):

@@ -3,7 +3,7 @@
 The one exception is `download_pairs`, which asks the network when it is called.
 """
 
-from kerasseq.datasets.catalogue import Entry, catalogue, sample
+from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_sources
@@ -38,6 +38,7 @@ __all__ = [
     "copy_task",
     "dates",
     "download_pairs",
+    "generated_pairs",
     "is_balanced",
     "number_names",
     "pair_sources",

@@ -9,6 +9,7 @@ import numpy as np
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.number_names import number_names
+from kerasseq.datasets.pairs import Pairs
 from kerasseq.datasets.parentheses import parentheses
 from kerasseq.datasets.series import series
 from kerasseq.datasets.symbol_tasks import copy_task, reverse_task, sort_task
@@ -215,7 +216,7 @@ def sample(name: str, count: int = 5, seed=0) -> list[str]:
         pairs = zip(data.sequences, data.labels, strict=True)
         return [f"{sequence} {words[label]}" for sequence, label in pairs]
     if name in _PAIRS:
-        pairs = zip(*_PAIRS[name](count, seed=seed), strict=True)
+        pairs = zip(*generated_pairs(name, count, seed=seed), strict=True)
         return [f"{source}\t{target}" for source, target in pairs]
     if name == "python-reference":
         lines = [line for line in python_reference().splitlines() if line]
@@ -224,6 +225,30 @@ def sample(name: str, count: int = 5, seed=0) -> list[str]:
     steps = range(len(data.values)) if data.dates is None else data.dates
     pairs = zip(steps, data.values, strict=True)
     return _run([f"{step} {value:.2f}" for step, value in pairs], count, seed)
+
+
+def generated_pairs(name: str, count: int, *, seed=0, **options) -> Pairs:
+    """Make the pairs of a data set of the catalogue.
+
+    Args:
+        name: "numbers-fr", "numbers-de", "dates", "copy", "reverse" or "sort".
+        count: How many pairs.
+        seed: Which pairs.
+        **options: As for the function that makes them, such as `max_length`.
+
+    Returns:
+        The `Pairs`.
+
+    Raises:
+        ImportError: If the data set needs an extra that is not installed.
+        ValueError: If the name is unknown.
+
+    Examples:
+        >>> generated_pairs("reverse", 1, min_length=3, max_length=3, symbols="ab")
+        Pairs(sources=['bba'], targets=['abb'])
+    """
+    one_of("name", name, list(_PAIRS))
+    return _PAIRS[name](count, seed=seed, **options)
 
 
 def _run(lines: list[str], count: int, seed) -> list[str]:

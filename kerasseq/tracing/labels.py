@@ -107,16 +107,31 @@ def label_time(axis, tokens, length, inches):
         axis.set_xticks(range(0, length, every))
         axis.set_xlabel("time step")
         return
-    labels = [drawable(visible(token)) for token in tokens]
-    size = 10 if inches / length > 0.15 else 6
-    every = max(1, round(length * size / 72 / inches))
-    axis.set_xticks(range(0, length, every))
-    axis.set_xticklabels([text for text, _ in labels[::every]], parse_math=False)
-    drawn = zip(axis.get_xticklabels(), labels[::every], strict=True)
-    for tick, (text, fonts) in drawn:
-        rotation = 0 if len(text) <= 2 else 90
-        tick.set(rotation=rotation, fontsize=size, fontfamily=fonts)
+    for tick in label_places(axis.xaxis, tokens, inches):
+        tick.set_rotation(0 if len(tick.get_text()) <= 2 else 90)
     axis.set_xlabel("input, in reading order")
+
+
+def label_places(axis, tokens, inches) -> list:
+    """Write tokens at 0, 1, 2 … of one axis, as many as find room.
+
+    Args:
+        axis: `axes.xaxis` or `axes.yaxis`.
+        tokens: A string or a list of tokens.
+        inches: Length of the axis.
+
+    Returns:
+        The labels that were written.
+    """
+    labels = [drawable(visible(token)) for token in tokens]
+    size = 10 if inches / len(labels) > 0.15 else 6
+    every = max(1, round(len(labels) * size / 72 / inches))
+    axis.set_ticks(range(0, len(labels), every))
+    axis.set_ticklabels([text for text, _ in labels[::every]], parse_math=False)
+    written = axis.get_ticklabels()
+    for tick, (_, fonts) in zip(written, labels[::every], strict=True):
+        tick.set(fontsize=size, fontfamily=fonts)
+    return written
 
 
 def check_tokens(tokens, length):

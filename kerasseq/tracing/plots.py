@@ -7,8 +7,18 @@ line of a cell, or call `figure.savefig("gates.png")`. Nothing is kept elsewhere
 import numpy as np
 
 from kerasseq.tracing import drawing
+from kerasseq.tracing.attention_plots import plot_alignments, plot_attention
 from kerasseq.tracing.drawing import COLOURS, words
 from kerasseq.tracing.labels import check_tokens, label_time
+
+__all__ = [
+    "plot_alignments",
+    "plot_attention",
+    "plot_gates",
+    "plot_gradient_flow",
+    "plot_history",
+    "plot_race",
+]
 
 
 def plot_gates(
