@@ -9,7 +9,7 @@ import importlib
 import json
 import os
 
-BENCHMARKS = ("ngrams", "recurrent", "text", "tracing")
+BENCHMARKS = ("attention", "ngrams", "recurrent", "text", "tracing")
 
 
 def main():

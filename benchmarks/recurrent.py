@@ -12,14 +12,10 @@ the process's peak grew from before the first step to the end.
 
 import argparse
 import importlib.util
-import json
 import os
 import platform
-import subprocess
-import sys
-import tempfile
 
-import numpy as np
+from benchmarks.turns import Contender, take_turns
 
 SIZES = {  # batch, steps, features, units
     "small": (32, 64, 64, 128),
@@ -104,17 +100,16 @@ def measure(cell, size, backend, options):
     )
     if importlib.util.find_spec("torch") is None:
         names[PEER] = None
-    contenders = {
-        who: Contender(who, cell, size, backend, options)
-        for who, name in names.items()
-        if name is not None
-    }
-    times = {who: {"train": [], "infer": []} for who in contenders}
-    for _ in range(options.turns):
-        for who, contender in contenders.items():
-            for what, seconds in contender.turn().items():
-                times[who][what].append(seconds)
-    memory = {who: contender.end() for who, contender in contenders.items()}
+    contenders = {}
+    for who, name in names.items():
+        if name is not None:
+            task = {"who": who, "cell": cell, "size": SIZES[size], "jit": options.jit}
+            contenders[who] = Contender(
+                "benchmarks.recurrent_contender",
+                {**task, "seconds": options.seconds},
+                "torch" if who == PEER else backend,
+            )
+    times = take_turns(contenders, options.turns)
     one = times.get(PEER, times["kerasseq"])
     batch, steps, features, units = SIZES[size]
     return [
@@ -122,57 +117,10 @@ def measure(cell, size, backend, options):
             "size": f"{size}: batch {batch}, {steps} steps, {features} -> {units}",
             "cell": cell,
             "who": who,
-            "train": ratio(times[who], one, "train"),
-            "infer": ratio(times[who], one, "infer"),
-            "us per step": float(np.median(times[who]["train"])) / steps * 1e6,
-            "MB": memory[who],
+            "train": times[who]["train"] / one["train"],
+            "infer": times[who]["infer"] / one["infer"],
+            "us per step": times[who]["train"] / steps * 1e6,
+            "MB": times[who]["MB"],
         }
         for who in contenders
     ]
-
-
-def ratio(times, one, what):
-    """Median to median."""
-    return float(np.median(times[what]) / np.median(one[what]))
-
-
-class Contender:
-    """A process that trains when it is told to."""
-
-    def __init__(self, who, cell, size, backend, options):
-        task = {"who": who, "cell": cell, "size": SIZES[size], "jit": options.jit}
-        task |= {"seconds": options.seconds}
-        env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        env["KERAS_BACKEND"] = "torch" if who == PEER else backend
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.recurrent_contender", json.dumps(task)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            text=True,
-            env=env,
-        )
-        self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            self.log.seek(0)
-            raise SystemExit(f"a contender of the benchmark failed:\n{self.log.read()}")
-        return json.loads(line)
-
-    def ask(self, what):
-        self.process.stdin.write(what + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def turn(self):
-        """Seconds of one training step and of one inference."""
-        return self.ask("turn")
-
-    def end(self):
-        """Peak of the memory that training took, in MB."""
-        memory = self.ask("end")
-        self.process.wait()
-        return memory

@@ -29,6 +29,23 @@ def test_recurrent_compares_us_with_peers():
     assert "batch 2, 3 steps, 5 -> 7" in rows["kerasseq"]["size"]
 
 
+def test_attention_compares_us_with_peers():
+    command = [sys.executable, "-m", "benchmarks", "attention", "--turns", "1"]
+    command += ["--backend", backend.chosen(), "--sizes", "tiny", "--json"]
+    done = subprocess.run(
+        [*command, "--seconds", "0.01"],
+        cwd=ROOT,
+        env=clean_environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = {row["who"]: row for row in json.loads(done.stdout)["table"]}
+    assert {"kerasseq", "keras"} <= set(rows) <= {*rows, "torch SDPA"}
+    assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
+    assert rows["kerasseq"]["token, full to empty cache"] > 0
+
+
 def test_ngrams_compares_smoothings():
     command = [sys.executable, "-m", "benchmarks", "ngrams", "--n", "1,3"]
     done = subprocess.run(

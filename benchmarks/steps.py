@@ -1,0 +1,116 @@
+"""A training step and an inference of a layer or module, in each backend's own way.
+
+A training step is the layer, the mean over its output, the gradients of all weights and
+a step of SGD, compiled by tf.function or jax.jit.
+"""
+
+
+def steps_of(layer, x, jit=False):
+    """The functions to time of a Keras layer that is built.
+
+    Args:
+        layer: The layer.
+        x: NumPy array that it is called on.
+        jit: Whether TensorFlow compiles with XLA.
+
+    Returns:
+        Functions without arguments, "train" and "infer".
+    """
+    import keras
+
+    backend = keras.backend.backend()
+    if backend == "torch":
+        import torch
+
+        return torch_steps(layer, torch.from_numpy(x))
+    if backend == "tensorflow":
+        return tensorflow_steps(layer, x, jit)
+    return jax_steps(layer, x)
+
+
+def torch_steps(layer, x):
+    """The same in PyTorch, for a `torch.nn.Module` as well."""
+    import torch
+
+    optimizer = torch.optim.SGD(layer.parameters(), 1e-3)
+    v = torch.ones(layer(x).shape[-1])
+
+    def train():
+        optimizer.zero_grad()
+        (layer(x) @ v).mean().backward()
+        optimizer.step()
+
+    def infer():
+        with torch.no_grad():
+            layer(x)
+
+    return {"train": train, "infer": infer}
+
+
+def tensorflow_steps(layer, x, jit):
+    """The same in TensorFlow."""
+    import tensorflow as tf
+
+    x = tf.constant(x)
+    weights = [v.value for v in layer.trainable_variables]
+
+    @tf.function(jit_compile=jit)
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.reduce_sum(layer(x, training=True), -1))
+        for w, g in zip(weights, tape.gradient(loss, weights), strict=True):
+            w.assign_sub(1e-3 * g)
+        return loss
+
+    @tf.function(jit_compile=jit)
+    def call():
+        return layer(x)
+
+    return {"train": lambda: step().numpy(), "infer": lambda: call().numpy()}
+
+
+def jax_steps(layer, x):
+    """The same in JAX."""
+    import jax
+
+    x = jax.numpy.asarray(x)
+    rest = [v.value for v in layer.non_trainable_variables]
+    state = {"w": [v.value for v in layer.trainable_variables]}
+
+    def loss(w):
+        y, _ = layer.stateless_call(w, rest, x, training=True)
+        return y.sum(-1).mean()
+
+    @jax.jit
+    def step(w):
+        return [a - 1e-3 * g for a, g in zip(w, jax.grad(loss)(w), strict=True)]
+
+    @jax.jit
+    def call(w):
+        return layer.stateless_call(w, rest, x)[0]
+
+    def train():
+        state["w"] = jax.block_until_ready(step(state["w"]))
+
+    return {
+        "train": train,
+        "infer": lambda: jax.block_until_ready(call(state["w"])),
+    }
+
+
+def compiled(function):
+    """A function of tensors without training, compiled where the backend compiles."""
+    import keras
+
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function)
+    if backend == "jax":
+        import jax
+
+        return jax.jit(function)
+    import torch
+
+    return torch.no_grad()(function)
