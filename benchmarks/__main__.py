@@ -9,7 +9,15 @@ import importlib
 import json
 import os
 
-BENCHMARKS = ("attention", "ngrams", "recurrent", "text", "tracing")
+BENCHMARKS = (
+    "attention",
+    "bottleneck",
+    "exposure",
+    "ngrams",
+    "recurrent",
+    "text",
+    "tracing",
+)
 
 
 def main():

@@ -69,5 +69,5 @@ DEFAULTS = {
 }
 # Of a translation: training steps, and pairs that are generated, without --full and
 # with it.
-TRANSLATION = {False: (700, 20_000), True: (3000, 60_000)}
+TRANSLATION = {False: (500, 20_000), True: (2000, 60_000)}
 EPOCHS = 10  # of a language model, if neither --epochs nor --steps is given

@@ -1,7 +1,6 @@
 """A language model over any recurrent architecture: what comes next, and then what."""
 
 import functools
-import math
 
 import keras
 import numpy as np
@@ -12,17 +11,15 @@ from kerasseq.core.padding import pad_rows
 from kerasseq.core.serialization import register
 from kerasseq.decoding import sample
 from kerasseq.decoding.sampling import check_sampling
-from kerasseq.language.corpus import as_ids, scoring_rows
+from kerasseq.language.causal import CausalModel, known_ids
 from kerasseq.language.stepping import Stepper
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
-from kerasseq.tasks.base import TaskModel, embedding_width
-from kerasseq.tasks.tokenizers import tokenizer_config, tokenizer_from_config
-from kerasseq.training import BitsPerCharacter, TextBatches
+from kerasseq.tasks.base import embedding_width
 
 
 @register
-class LanguageModel(TaskModel):
+class LanguageModel(CausalModel):
     r"""Predict each token of a text from those before it.
 
     $$p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(W h_t + b)$$
@@ -67,13 +64,7 @@ class LanguageModel(TaskModel):
         **kwargs,
     ):
         arguments = own(locals())
-        if (tokenizer is None) == (vocabulary_size is None):
-            raise ValueError(
-                "give a fitted tokenizer for text, or vocabulary_size for ids; got "
-                f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}"
-            )
-        size = tokenizer.vocabulary_size if tokenizer else vocabulary_size
-        checks.whole_number("vocabulary_size", size)
+        size = known_ids(tokenizer, vocabulary_size)
         inputs = keras.Input((None,), dtype="int32", name="ids")
         width = embedding_width(embedding_dim, units)
         embedding = keras.layers.Embedding(size, width, name="embedding")
@@ -90,8 +81,6 @@ class LanguageModel(TaskModel):
             )
         logits = keras.layers.Dense(size, dtype="float32", name="logits")(x)
         super().__init__(inputs, logits, arguments, **kwargs)
-        self.tokenizer = tokenizer
-        self.vocabulary_size = size
         self._sequence_layers = layers
         if not all(
             isinstance(layer, RNN) and not layer.go_backwards for layer in layers
@@ -114,113 +103,6 @@ class LanguageModel(TaskModel):
                 "early steps depend on later tokens, which it must predict. "
                 "A bidirectional layer cannot be used here"
             )
-
-    def default_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def default_metrics(self):
-        return [BitsPerCharacter(name="bits")]
-
-    def compile(self, optimizer=None, **kwargs):
-        """Configure training, as `TaskModel.compile`, but with Adam at 3e-3."""
-        if optimizer is None:
-            optimizer = keras.optimizers.Adam(3e-3, global_clipnorm=1.0)
-        super().compile(optimizer, **kwargs)
-
-    def fit(
-        self,
-        x=None,
-        y=None,
-        *,
-        sequence_length=64,
-        batch_size=32,
-        epochs=1,
-        initial_epoch=0,
-        steps_per_epoch=None,
-        validation_data=None,
-        seed=0,
-        **kwargs,
-    ):
-        """Train on a text.
-
-        Args:
-            x: The text as a string; a file, as `pathlib.Path` or open; or ids,
-                integers `(tokens,)`. Anything else, such as arrays with `y`, goes to
-                `keras.Model.fit` as it is.
-            y: Targets, if `x` are rows of ids.
-            sequence_length: Tokens in a block, through which gradients flow.
-            batch_size: Blocks in a batch.
-            epochs: Last epoch; an epoch is a pass over the text, or `steps_per_epoch`.
-            initial_epoch: Epochs done already: their batches are not seen again.
-            steps_per_epoch: Batches in an epoch. A whole pass if None.
-            validation_data: Another text, in any of the forms of `x`.
-            seed: Seed of the order of the blocks.
-            **kwargs: As for `keras.Model.fit`.
-
-        Returns:
-            The `keras.callbacks.History`.
-
-        Raises:
-            ValueError: If the text is empty or too short, or has ids that the model
-                does not know.
-        """
-        shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
-        ids = self.ids(x) if y is None else None
-        if ids is None:
-            return super().fit(
-                x,
-                y,
-                batch_size=batch_size if hasattr(x, "shape") else None,
-                steps_per_epoch=steps_per_epoch,
-                validation_data=validation_data,
-                **shared,
-            )
-        batches = TextBatches(ids, sequence_length, batch_size, seed)
-        steps = steps_per_epoch or batches.steps_per_pass
-        if validation_data is not None and not isinstance(validation_data, tuple):
-            held_out = TextBatches(self.ids(validation_data), sequence_length, 1)
-            validation_data = held_out.take(
-                np.arange(0, len(held_out.ids) - sequence_length, sequence_length)
-            )
-        return super().fit(
-            batches.stream(start=initial_epoch * steps),
-            steps_per_epoch=steps,
-            validation_data=validation_data,
-            validation_batch_size=batch_size,
-            shuffle=False,  # the stream comes shuffled
-            **shared,
-        )
-
-    def ids(self, source):
-        """The ids of a text, file or array `(tokens,)`; None for anything else."""
-        return as_ids(source, self.tokenizer, self.vocabulary_size)
-
-    def cross_entropy(self, source, *, batch_size=32, sequence_length=256):
-        r"""The mean of $-\ln p$ over all tokens of a text but the first.
-
-        Args:
-            source: A text, file or ids, as for `fit`.
-            batch_size: Rows that run at once.
-            sequence_length: The text is scored in rows of this length. A quarter of
-                each is what stands before, for the model to read first.
-
-        Returns:
-            Mean in nats per token.
-        """
-        ids = self.ids(source)
-        total = count = 0
-        for x, y, counted in scoring_rows(ids, sequence_length, batch_size):
-            logits = np.asarray(self.predict_on_batch(x), "float64")
-            logits -= logits.max(axis=-1, keepdims=True)
-            log_p = np.take_along_axis(logits, y[..., None], axis=-1)[..., 0]
-            log_p -= np.log(np.exp(logits).sum(axis=-1))
-            total -= log_p[counted].sum()
-            count += counted.sum()
-        return float(total / count)
-
-    def bits_per_token(self, source, **kwargs):
-        """`cross_entropy` in bits: for characters, bits per character."""
-        return self.cross_entropy(source, **kwargs) / math.log(2)
 
     def generate(
         self, prompt, length, *, temperature=1.0, top_k=None, top_p=None, seed=None
@@ -274,12 +156,3 @@ class LanguageModel(TaskModel):
     def _stepper(self):
         layers = self._sequence_layers
         return Stepper(self.get_layer("embedding"), layers, self.get_layer("logits"))
-
-    def get_config(self):
-        config = super().get_config()
-        return {**config, "tokenizer": tokenizer_config(config["tokenizer"])}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        tokenizer = tokenizer_from_config(config.get("tokenizer"))
-        return super().from_config({**config, "tokenizer": tokenizer}, custom_objects)

@@ -16,10 +16,8 @@ from kerasseq.seq2seq.decoder import RecurrentDecoder
 from kerasseq.seq2seq.sides import Side
 from kerasseq.seq2seq.summary import Summary, summary_kind
 from kerasseq.seq2seq.translator import Translator
-from kerasseq.tasks import architectures
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
-from kerasseq.tasks.tokenizers import tokenizer_config, tokenizer_from_config
 
 ATTENTIONS = {
     "bahdanau": BahdanauAttention,
@@ -153,26 +151,6 @@ class Seq2Seq(Translator):
 
     def places(self, source):
         return self._memory["memory"].shape[1] or source.shape[1]
-
-    def get_config(self):
-        config = super().get_config()
-        for side in ("source", "target"):
-            name = f"{side}_tokenizer"
-            config[name] = tokenizer_config(config[name])
-        for name in ("attention", "decoder", "scheduled_sampling"):
-            if not isinstance(config[name], str):
-                config[name] = keras.saving.serialize_keras_object(config[name])
-        return config
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        config = dict(config)
-        for side in ("source", "target"):
-            name = f"{side}_tokenizer"
-            config[name] = tokenizer_from_config(config[name])
-        for name in ("attention", "decoder", "scheduled_sampling"):
-            config[name] = architectures.architecture_from_config(config[name])
-        return super().from_config(config, custom_objects)
 
 
 def attention_layer(attention, units):

@@ -83,20 +83,6 @@ def build_layers(
     return layers
 
 
-def architecture_config(architecture):
-    """The architecture as plain JSON: its name, or the config of the layer."""
-    if isinstance(architecture, str):
-        return architecture
-    return keras.saving.serialize_keras_object(architecture)
-
-
-def architecture_from_config(config):
-    """What `architecture_config` was made from."""
-    if isinstance(config, dict):
-        return keras.saving.deserialize_keras_object(config)
-    return config
-
-
 @register
 class LastStep(keras.layers.Layer):
     """The output at the last real step, `(batch, time, units)` to `(batch, units)`.

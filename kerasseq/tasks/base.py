@@ -4,7 +4,7 @@ import keras
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.tasks import architectures
+from kerasseq.tasks.plain import as_plain, from_plain
 
 
 def sequence_input(vocabulary_size, features, embedding_dim, mask_value=None):
@@ -103,16 +103,9 @@ class TaskModel(keras.Model):
         return []
 
     def get_config(self):
-        config = dict(self._arguments)
-        config["architecture"] = architectures.architecture_config(
-            config["architecture"]
-        )
-        return {"name": self.name, "trainable": self.trainable, **config}
+        plain = {name: as_plain(value) for name, value in self._arguments.items()}
+        return {"name": self.name, "trainable": self.trainable, **plain}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        config = dict(config)
-        config["architecture"] = architectures.architecture_from_config(
-            config["architecture"]
-        )
-        return cls(**config)
+        return cls(**{name: from_plain(value) for name, value in config.items()})

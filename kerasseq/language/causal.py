@@ -1,0 +1,151 @@
+"""What all models share that predict each token of a text from those before it."""
+
+import math
+
+import keras
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.language.corpus import as_ids, scoring_rows
+from kerasseq.tasks.base import TaskModel
+from kerasseq.training import BitsPerCharacter, TextBatches
+
+
+def known_ids(tokenizer, vocabulary_size) -> int:
+    """How many ids a model must know.
+
+    Examples:
+        >>> known_ids(None, 7)
+        7
+
+    Raises:
+        ValueError: If neither or both are given.
+    """
+    if (tokenizer is None) == (vocabulary_size is None):
+        raise ValueError(
+            "give a fitted tokenizer for text, or vocabulary_size for ids; got "
+            f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}"
+        )
+    size = tokenizer.vocabulary_size if tokenizer else vocabulary_size
+    return checks.whole_number("vocabulary_size", size)
+
+
+class CausalModel(TaskModel):
+    """A model from ids `(B, T)` to logits `(B, T, V)` of what follows each.
+
+    A subclass builds the graph; its arguments have `tokenizer` and `vocabulary_size`.
+    """
+
+    longest = None  # tokens that it can read at once; None for any number
+
+    def __init__(self, inputs, outputs, arguments, **kwargs):
+        super().__init__(inputs, outputs, arguments, **kwargs)
+        self.tokenizer = arguments["tokenizer"]
+        self.vocabulary_size = known_ids(self.tokenizer, arguments["vocabulary_size"])
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        return [BitsPerCharacter(name="bits")]
+
+    def compile(self, optimizer=None, **kwargs):
+        """Configure training, as `TaskModel.compile`, but with Adam at 3e-3."""
+        if optimizer is None:
+            optimizer = keras.optimizers.Adam(3e-3, global_clipnorm=1.0)
+        super().compile(optimizer, **kwargs)
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        *,
+        sequence_length=64,
+        batch_size=32,
+        epochs=1,
+        initial_epoch=0,
+        steps_per_epoch=None,
+        validation_data=None,
+        seed=0,
+        **kwargs,
+    ):
+        """Train on a text.
+
+        Args:
+            x: The text as a string; a file, as `pathlib.Path` or open; or ids,
+                integers `(tokens,)`. Anything else, such as arrays with `y`, goes to
+                `keras.Model.fit` as it is.
+            y: Targets, if `x` are rows of ids.
+            sequence_length: Tokens in a block, through which gradients flow.
+            batch_size: Blocks in a batch.
+            epochs: Last epoch; an epoch is a pass over the text, or `steps_per_epoch`.
+            initial_epoch: Epochs done already: their batches are not seen again.
+            steps_per_epoch: Batches in an epoch. A whole pass if None.
+            validation_data: Another text, in any of the forms of `x`.
+            seed: Seed of the order of the blocks.
+            **kwargs: As for `keras.Model.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            ValueError: If the text is empty or too short, or has ids that the model
+                does not know.
+        """
+        shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        ids = self.ids(x) if y is None else None
+        if ids is None:
+            return super().fit(
+                x,
+                y,
+                batch_size=batch_size if hasattr(x, "shape") else None,
+                steps_per_epoch=steps_per_epoch,
+                validation_data=validation_data,
+                **shared,
+            )
+        batches = TextBatches(ids, sequence_length, batch_size, seed)
+        steps = steps_per_epoch or batches.steps_per_pass
+        if validation_data is not None and not isinstance(validation_data, tuple):
+            held_out = TextBatches(self.ids(validation_data), sequence_length, 1)
+            validation_data = held_out.take(
+                np.arange(0, len(held_out.ids) - sequence_length, sequence_length)
+            )
+        return super().fit(
+            batches.stream(start=initial_epoch * steps),
+            steps_per_epoch=steps,
+            validation_data=validation_data,
+            validation_batch_size=batch_size,
+            shuffle=False,  # the stream comes shuffled
+            **shared,
+        )
+
+    def ids(self, source):
+        """The ids of a text, file or array `(tokens,)`; None for anything else."""
+        return as_ids(source, self.tokenizer, self.vocabulary_size)
+
+    def cross_entropy(self, source, *, batch_size=32, sequence_length=256):
+        r"""The mean of $-\ln p$ over all tokens of a text but the first.
+
+        Args:
+            source: A text, file or ids, as for `fit`.
+            batch_size: Rows that run at once.
+            sequence_length: The text is scored in rows of this length. A quarter of
+                each is what stands before, for the model to read first.
+
+        Returns:
+            Mean in nats per token.
+        """
+        ids = self.ids(source)
+        total = count = 0
+        for x, y, counted in scoring_rows(ids, sequence_length, batch_size):
+            logits = np.asarray(self.predict_on_batch(x), "float64")
+            logits -= logits.max(axis=-1, keepdims=True)
+            log_p = np.take_along_axis(logits, y[..., None], axis=-1)[..., 0]
+            log_p -= np.log(np.exp(logits).sum(axis=-1))
+            total -= log_p[counted].sum()
+            count += counted.sum()
+        return float(total / count)
+
+    def bits_per_token(self, source, **kwargs):
+        """`cross_entropy` in bits: for characters, bits per character."""
+        return self.cross_entropy(source, **kwargs) / math.log(2)
