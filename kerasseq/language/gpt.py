@@ -1,0 +1,194 @@
+"""GPT and its kin: decoder-only Transformers that write."""
+
+import dataclasses
+
+import keras
+
+from kerasseq.core import checks
+from kerasseq.core.arguments import own
+from kerasseq.core.serialization import register
+from kerasseq.language import stack
+from kerasseq.language.architectures import architectures
+from kerasseq.language.causal import CausalModel, known_ids
+from kerasseq.language.writing import Writer
+from kerasseq.transformer import norms
+from kerasseq.transformer.decoder import TransformerDecoder
+
+KINDS = ("decoder", "prefix_decoder")
+
+
+@register
+class GPT(Writer, CausalModel):
+    r"""A Transformer that predicts each token from those before it.
+
+    $$x_0 = E_w + P, \qquad x_l = \mathrm{Block}_l(x_{l-1}), \qquad
+    p = \mathrm{softmax}(\mathrm{LayerNorm}(x_L) E^T)$$
+
+    Its options are the columns of the course's table of language models: with others
+    than the defaults it is a LLaMA, a BLOOM, a PaLM; see `from_architecture`.
+
+    Args:
+        tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
+        vocabulary_size: Number of ids, for a model without a tokenizer.
+        num_layers: L.
+        num_heads: N.
+        hidden_dim: D, the width between the layers.
+        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
+        max_sequence_length: The most tokens it reads at once.
+        dropout: Fraction dropped in training.
+        norm: "layer" or "rms".
+        placement: Of the norms: "pre", "post" or "deep".
+        feed_forward: "gelu", "relu", "swiglu", "geglu" …, see `FeedForward`.
+        use_bias: Whether dense layers and norms have biases.
+        position: "learned", "sinusoidal", "rope", "alibi", "relative", None, or a
+            position object as for `MultiHeadAttention`.
+        num_key_value_heads: Heads of keys and values; N if None.
+        head_dim: Width of a head; D / N if None.
+        parallel: Whether attention and feed-forward network stand side by side.
+        sliding_window: A token sees itself and what is fewer places back.
+        embedding_norm: Whether a norm follows the embedding.
+        tie_embeddings: Whether logits come from the table of the embedding.
+        **kwargs: `name` and `trainable`.
+
+    Raises:
+        ValueError: If a name or number is wrong, or heads do not divide the width.
+
+    Examples:
+        >>> import kerasseq
+        >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("hello world")
+        >>> model = GPT(tokenizer, num_layers=2, num_heads=2, hidden_dim=8)
+        >>> len(model.generate("he", length=7, seed=0))
+        9
+
+    References:
+        Radford et al. 2018 and 2019. Slides A, C, D, E.
+    """
+
+    def __init__(
+        self,
+        tokenizer=None,
+        *,
+        vocabulary_size=None,
+        num_layers=4,
+        num_heads=4,
+        hidden_dim=128,
+        intermediate_dim=None,
+        max_sequence_length=256,
+        dropout=0.0,
+        norm="layer",
+        placement="pre",
+        feed_forward="gelu",
+        use_bias=True,
+        position="learned",
+        num_key_value_heads=None,
+        head_dim=None,
+        parallel=False,
+        sliding_window=None,
+        embedding_norm=False,
+        tie_embeddings=True,
+        **kwargs,
+    ):
+        arguments = own(locals())
+        size = known_ids(tokenizer, vocabulary_size)
+        for name in ("num_layers", "num_heads", "hidden_dim", "max_sequence_length"):
+            checks.whole_number(name, arguments[name])
+        if isinstance(position, str) or position is None:
+            checks.one_of("position", position, stack.POSITIONS)
+        inner = stack.inner_position(position)
+        blocks = [
+            TransformerDecoder(
+                intermediate_dim or 4 * hidden_dim,
+                num_heads,
+                dropout,
+                norm=norm,
+                placement=placement,
+                feed_forward=feed_forward,
+                kernel_initializer=scaled_initializer(),
+                use_bias=use_bias,
+                position=stack.inner_position(position) if inner else None,
+                num_key_value_heads=num_key_value_heads,
+                head_dim=head_dim,
+                parallel=parallel,
+                sliding_window=sliding_window,
+                depth=num_layers if placement == "deep" else None,
+                name=f"block_{n}",
+            )
+            for n in range(num_layers)
+        ]
+        embedding = keras.layers.ReversibleEmbedding(
+            size,
+            hidden_dim,
+            tie_weights=tie_embeddings,
+            embeddings_initializer=scaled_initializer(),
+            name="embedding",
+        )
+
+        def made(name, wanted):
+            options = {"epsilon": 1e-5, "use_bias": use_bias, "dtype": None}
+            return norms.make(norms.checked(norm), **options, name=name) if wanted else None
+
+        layers = stack.Stack(
+            embedding=embedding,
+            position=stack.added_position(position, max_sequence_length),
+            norms=(
+                made("embedding_norm", embedding_norm),
+                made("final_norm", placement == "pre"),
+            ),
+            drop=keras.layers.Dropout(dropout, name="dropout"),
+            blocks=blocks,
+            logits=None,
+        )
+        inputs = keras.Input((None,), dtype="int32", name="ids")
+        logits, _ = layers(inputs)
+        super().__init__(inputs, logits, arguments, **kwargs)
+        self.stack = layers
+        self.max_sequence_length = max_sequence_length
+        self.longest = max_sequence_length if position == "learned" else None
+
+    @classmethod
+    def from_architecture(cls, architecture, tokenizer=None, **changes):
+        """The model that a row of `models.architectures` describes.
+
+        Args:
+            architecture: A name, such as "gpt2", or a row, such as
+                `architectures["llama_7b"].small()`.
+            tokenizer: A fitted tokenizer; the vocabulary is its then.
+            **changes: Fields of the row to change, such as `num_layers=2`.
+
+        Returns:
+            The model, with random weights.
+
+        Raises:
+            KeyError: If there is no such row.
+            ValueError: If the row is of another kind of model.
+
+        Examples:
+            >>> row = architectures["gpt2"].small()
+            >>> model = GPT.from_architecture(row)
+            >>> model.count_params()
+            17280
+        """
+        row = architecture
+        row = architectures[row] if isinstance(row, str) else row
+        row = dataclasses.replace(row, **changes) if changes else row
+        if row.kind not in KINDS or row.position == "transformer_xl":
+            raise ValueError(
+                f"{row.title} is of kind={row.kind!r} with position={row.position!r}: "
+                f"GPT builds {' and '.join(KINDS)} with {', '.join(stack.POSITIONS[:-1])}"
+            )
+        names = (
+            "num_layers num_heads hidden_dim intermediate_dim norm placement "
+            "feed_forward use_bias position num_key_value_heads head_dim parallel "
+            "embedding_norm tie_embeddings"
+        ).split()
+        options = {name: getattr(row, name) for name in names}
+        if row.max_sequence_length:
+            options["max_sequence_length"] = row.max_sequence_length
+        if tokenizer is None:
+            options["vocabulary_size"] = row.vocabulary_size
+        return cls(tokenizer, **options)
+
+
+def scaled_initializer():
+    """GPT-2's: normal, of deviation 0.02; one for each layer."""
+    return keras.initializers.RandomNormal(stddev=0.02)

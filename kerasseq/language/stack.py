@@ -1,0 +1,100 @@
+"""The layers of a decoder-only Transformer, and the one way through them.
+
+The same function makes the graph that is trained, fills the caches from a prompt, and
+takes one step of decoding.
+"""
+
+import dataclasses
+from typing import Any
+
+import keras
+
+from kerasseq.positions.alibi import AlibiBias
+from kerasseq.positions.embedding import PositionEmbedding
+from kerasseq.positions.relative import RelativePositionBias
+from kerasseq.positions.rotary import RotaryEmbedding
+from kerasseq.positions.sine import SinePositionEncoding
+
+ADDED = ("learned", "sinusoidal")
+INSIDE = ("rope", "alibi", "relative")
+POSITIONS = (*ADDED, *INSIDE, None)
+
+
+def added_position(position, length):
+    """The layer whose code is added to the vectors of tokens, or None."""
+    if position == "learned":
+        return PositionEmbedding(length, name="position_embedding")
+    if position == "sinusoidal":
+        return SinePositionEncoding(name="position_encoding")
+    return None
+
+
+def inner_position(position, causal=True):
+    """The position object of the attentions, or None; an object as it is."""
+    if not isinstance(position, str):
+        return position
+    return {
+        "rope": RotaryEmbedding,
+        "alibi": AlibiBias,
+        "relative": lambda: RelativePositionBias(bidirectional=not causal),
+    }.get(position, lambda: None)()
+
+
+@dataclasses.dataclass
+class Stack:
+    """Layers from ids to logits.
+
+    Attributes:
+        embedding: A `keras.layers.ReversibleEmbedding`.
+        position: The layer whose code is added, or None.
+        norms: Norms behind the embedding and behind the last block, or None.
+        drop: Dropout behind the embedding.
+        blocks: `TransformerDecoder`s, from the bottom up.
+        logits: A layer from vectors to logits; None if the embedding does it.
+    """
+
+    embedding: Any
+    position: Any
+    norms: tuple
+    drop: Any
+    blocks: list
+    logits: Any
+
+    def __call__(self, ids, caches=None, at=0):
+        """Logits `(B, T, V)` of ids `(B, T)`, and the caches after.
+
+        Args:
+            ids: `(B, T)`.
+            caches: One of each block, or None.
+            at: With caches, where the ids stand: a number, or one per row `(B,)`.
+        """
+        x, (first_norm, last_norm) = self.embedding(ids), self.norms
+        if self.position is not None:
+            x = x + self.position(x, **_places(at))
+        x = x if first_norm is None else first_norm(x)
+        x, after = self.drop(x), []
+        for block, cache in zip(
+            self.blocks, caches or [None] * len(self.blocks), strict=True
+        ):
+            if cache is None:
+                x = block(x)
+                continue
+            x, cache = block(
+                x, self_attention_cache=cache, self_attention_cache_update_index=at
+            )
+            after.append(cache)
+        x = x if last_norm is None else last_norm(x)
+        if self.logits is None:
+            return keras.ops.cast(self.embedding(x, reverse=True), "float32"), after
+        return self.logits(x), after
+
+    def make_caches(self, batch, length):
+        """Empty caches for so many tokens."""
+        return [block.make_cache(batch, length) for block in self.blocks]
+
+
+def _places(at):
+    """Where tokens stand, as layers of positions ask for it."""
+    if len(getattr(at, "shape", ())) == 1:
+        return {"positions": at[:, None]}
+    return {"start_index": at}
