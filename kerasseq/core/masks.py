@@ -101,8 +101,10 @@ def softmax(scores, mask=None):
     powers = ops.exp(scores - highest)
     if mask is not None:
         powers = ops.where(mask, powers, ops.zeros_like(powers))
-    # The highest adds 1 to the sum, unless nothing is let through.
-    return powers / ops.maximum(ops.sum(powers, axis=-1, keepdims=True), 1)
+    total = ops.sum(powers, axis=-1, keepdims=True)
+    # The highest adds 1 to the sum, unless nothing is let through. ops.maximum would
+    # compute float64 in float32 on PyTorch.
+    return powers / ops.where(total > 0, total, ops.ones_like(total))
 
 
 def lowest(dtype):

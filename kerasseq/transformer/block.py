@@ -48,11 +48,11 @@ class TransformerBlock(keras.layers.Layer):
         check_float64(self)
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
+        self.norm = norms.checked(given.pop("norm"))
         for name, value in given.items():
             if name in OBJECTS and isinstance(value, dict):  # as a file has it
                 value = keras.saving.deserialize_keras_object(value)
             setattr(self, name, arguments.revive(name, value))
-        self.norm = norms.checked(norm)
         self._check_numbers()
         self._check_rules()
         feed_forwards.checked(self.feed_forward, intermediate_dim, self.activation)

@@ -85,12 +85,12 @@ class TransformerEncoder(TransformerBlock):
         pair = isinstance(self.depth, (tuple, list)) and len(self.depth) == 2
         for number in self.depth if pair else (self.depth,):
             checks.whole_number("depth", number)
-        self._layers = tuple(self.depth) if pair else (self.depth,)
+        self._depths = tuple(self.depth) if pair else (self.depth,)
 
     def build(self, inputs_shape):
         beta = self._start(inputs_shape)
         if self.placed == "deep":
-            self.alpha, beta = residual.of_encoder(*self._layers)
+            self.alpha, beta = residual.of_encoder(*self._depths)
         self._self_attention_layer = self._make_attention(
             "self_attention",
             inputs_shape,

@@ -12,6 +12,8 @@ and masks pass through both. Ba et al. 2016; Zhang and Sennrich 2019. Course sli
 and C.
 """
 
+import math
+
 import keras
 from keras import ops
 
@@ -58,6 +60,17 @@ class RMSNormalization(keras.layers.RMSNormalization):
         self.supports_masking = True
         self.autocast = False
 
+    def build(self, shape):
+        axis = self.axis if isinstance(self.axis, (list, tuple)) else [self.axis]
+        self.axis = sorted(axis)
+        self.scale = self.add_weight(
+            name="scale",
+            shape=tuple(shape[one] for one in self.axis),
+            initializer="ones",
+            autocast=False,
+        )
+        self.built = True
+
     def call(self, x):
         if not is_float64(x):
             return ops.cast(super().call(x), self.compute_dtype)
@@ -70,7 +83,9 @@ def _unit(x, axis, epsilon):
 
 
 def _mean(x, axis):
-    return ops.mean(x, axis=axis, keepdims=True)
+    # ops.mean computes float64 in float32 on PyTorch and JAX.
+    count = math.prod(x.shape[one] for one in axis)
+    return ops.sum(x, axis=axis, keepdims=True) / count
 
 
 NORMS = {"layer": LayerNormalization, "rms": RMSNormalization}
