@@ -62,7 +62,7 @@ class FeedForward(keras.layers.Layer):
         >>> layer = FeedForward(11, activation="silu", gated=True, use_bias=False)
         >>> keras.ops.shape(layer(np.ones((2, 7, 5))))
         (2, 7, 5)
-        >>> [weight.shape for weight in layer.weights]
+        >>> [tuple(weight.shape) for weight in layer.weights]
         [(5, 11), (5, 11), (11, 5)]
     """
 

@@ -18,7 +18,7 @@ import keras
 from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.core.serialization import register
+from kerasseq.core.serialization import check_float64, register
 from kerasseq.kernels.precision import is_float64
 
 
@@ -32,6 +32,10 @@ class LayerNormalization(keras.layers.LayerNormalization):
         >>> keras.ops.convert_to_numpy(y).tolist()
         [[-1.0, 1.0]]
     """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        check_float64(self)
 
     def call(self, x):
         if not is_float64(x):
@@ -57,6 +61,7 @@ class RMSNormalization(keras.layers.RMSNormalization):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        check_float64(self)
         self.supports_masking = True
         self.autocast = False
 
