@@ -17,6 +17,9 @@ from kerasseq.rnn.gru import GRU, GRUCell
 from kerasseq.rnn.layer import RNN
 from kerasseq.rnn.lstm import LSTM, LSTMCell, PeepholeLSTM
 from kerasseq.rnn.stacked import StackedRNN
+from kerasseq.transformer.decoder import TransformerDecoder
+from kerasseq.transformer.encoder import TransformerEncoder
+from kerasseq.transformer.feed_forward import FeedForward
 
 __all__ = [
     "ElmanCell",
@@ -37,4 +40,7 @@ __all__ = [
     "CosineAttention",
     "KernelAttention",
     "MultiHeadAttention",
+    "FeedForward",
+    "TransformerEncoder",
+    "TransformerDecoder",
 ]

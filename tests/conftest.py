@@ -9,6 +9,7 @@ COMPILE_BOUND = (
     "tests/decoding",
     "tests/kernels",
     "tests/rnn",
+    "tests/transformer",
     "tests/test_layers_everywhere.py",
 )
 

@@ -63,7 +63,29 @@ BUILDERS = {
         on_itself("MultiHeadAttention", 4, 3, num_key_value_heads=2, use_gate=True),
     ],
     "KernelAttention": [lambda **kw: OnItself(layers.KernelAttention())],
+    "FeedForward": [
+        lambda **kw: layers.FeedForward(11, **kw),
+        lambda **kw: layers.FeedForward(11, activation="gelu", gated=True, **kw),
+    ],
+    "TransformerEncoder": [
+        lambda **kw: layers.TransformerEncoder(
+            11, 4, head_dim=3, num_key_value_heads=2, activation="gelu", **kw
+        ),
+    ],
+    "TransformerDecoder": [
+        lambda **kw: layers.TransformerDecoder(11, 5, placement="deep", depth=2, **kw),
+        lambda **kw: layers.TransformerDecoder(
+            11, 5, norm="rms", placement="pre", feed_forward="swiglu", **kw
+        ),
+    ],
 }
+# What these give is shaped like what they are given.
+ALIKE = (
+    OnItself,
+    layers.FeedForward,
+    layers.TransformerEncoder,
+    layers.TransformerDecoder,
+)
 CASES = [
     pytest.param(builder, id=f"{name}-{n}")
     for name, builders in BUILDERS.items()
@@ -94,8 +116,9 @@ def test_layer(build):
     keras.utils.set_random_seed(3)
     layer = build()
     inside = getattr(layer, "layer", layer)
-    width = {layers.StackedRNN: 6, OnItself: 5}.get(type(layer), 3)
-    whole = getattr(layer, "return_sequences", isinstance(layer, OnItself))
+    alike = isinstance(layer, ALIKE)
+    width = 5 if alike else {layers.StackedRNN: 6}.get(type(layer), 3)
+    whole = getattr(layer, "return_sequences", alike)
     random = not isinstance(inside, layers.KernelAttention)
     check_layer(
         layer,
@@ -103,8 +126,9 @@ def test_layer(build):
         (2, 7, width) if whole else (2, width),
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
         still={"key/bias": "it adds the same to all scores of a query"},
-        # It looks at places by their number, which padding before them changes.
-        masked=not isinstance(inside, layers.LocationAttention),
+        # The one looks at places by their number, which padding before them changes,
+        # the other at each place alone.
+        masked=not isinstance(inside, (layers.LocationAttention, layers.FeedForward)),
     )
     for part in (inside, getattr(layer, "cell", layer)):
         if type(part).__name__ != "RNN":

@@ -25,11 +25,25 @@ SAME = [
 def test_same_arguments_in_the_same_order(ours, theirs, differ, function):
     mine = parameters(getattr(layers, ours), function)
     wanted = parameters(getattr(keras.layers, theirs), function)
+    compare(mine, wanted, function, differ)
+
+
+@pytest.mark.parametrize("name", ["TransformerEncoder", "TransformerDecoder"])
+@pytest.mark.parametrize("function", ["__init__", "call"])
+def test_same_arguments_as_in_keras_hub(name, function):
+    theirs = getattr(pytest.importorskip("keras_hub").layers, name)
+    mine = parameters(getattr(layers, name), function)
+    compare(mine, parameters(theirs, function), function)
+
+
+def compare(mine, wanted, function, differ=()):
+    """All that is wanted comes first, and what is added by keyword only."""
     for before, (name, kind, default) in zip(mine, wanted, strict=False):
         if name in differ and function == "__init__":
             default = differ[name]
         name = "inputs" if name == "sequence" else name  # SimpleRNNCell stands alone
         assert before == (name, kind, default)
+    assert len(mine) >= len(wanted)
     added = mine[len(wanted) :]
     assert {kind for _, kind, _ in added} <= {inspect.Parameter.KEYWORD_ONLY}
 

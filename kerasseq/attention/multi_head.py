@@ -53,6 +53,8 @@ class MultiHeadAttention(MultiHeadArguments):
         position: An object with `rotate(x, positions)`, applied to queries and keys
             `(B, T, N, K)`, or with `bias(query_positions, key_positions)`, added to the
             scores, `(B, N, T, S)` or what broadcasts to it; positions are `(B, T)`.
+        value_initializer: Of the projections of values and of the output;
+            `kernel_initializer` if None.
         **kwargs: As for any layer.
 
     Call arguments:
@@ -70,6 +72,9 @@ class MultiHeadAttention(MultiHeadArguments):
             them.
         cache_update_index: Where in the cache the new keys and values go; the query
             stands there and sees no future. None uses the cache as it is.
+        cached_mask: Boolean `(B, S)`, which places of the cache are real; positions are
+            counted over them.
+        causal_cache: False lets a query that is put into the cache see all of it.
 
     Returns:
         `(B, T, D)`; then the weights `(B, N, T, S)` if asked for; then the cache, if
@@ -101,28 +106,30 @@ class MultiHeadAttention(MultiHeadArguments):
         *,
         cache=None,
         cache_update_index=None,
+        cached_mask=None,
+        causal_cache=True,
     ):
         self._check_shapes(query, value, attention_mask, cache, cache_update_index)
-        start = 0 if cache_update_index is None else cache_update_index
-        at = masks.positions(query_mask, ops.shape(query)[1], start)
+        at = self._at(query_mask, query, cache_update_index, cached_mask)
         q = self._rotated(self._project(self.query_dense, query), at)
-        k, v = self._memory(value, key, value_mask, cache, cache_update_index)
+        k, v = self._memory(
+            value, key, value_mask, cache, cache_update_index, cached_mask
+        )
         if cache is not None:
             cache = {"key": k, "value": v}
+            value_mask, key_mask = cached_mask, None  # those given are of new places
         k, v = (heads.repeat_heads(x, self.groups) for x in (k, v))
-        bias = self._bias(at, k, None if cache is not None else value_mask)
+        bias = self._bias(at, k, value_mask)
         shapes = None
         if len(q.shape) > 4:
             q, k, v, attention_mask, shapes = axes.fold_all(
                 q, k, v, attention_mask, self.attended
             )
             query_mask = value_mask = key_mask = None  # those of Keras are for one axis
-        if cache is not None:
-            value_mask = key_mask = None  # of the new places alone
         mask, causal = self._mask(
             (attention_mask, query_mask, value_mask, key_mask),
             (ops.shape(q)[1], ops.shape(k)[1]),
-            use_causal_mask or cache_update_index is not None,
+            use_causal_mask or (cache_update_index is not None and causal_cache),
             cache_update_index,
         )
         weigh = return_attention_scores or (self.dropout and training)
@@ -170,13 +177,11 @@ class MultiHeadAttention(MultiHeadArguments):
                     f"queries and {S} keys: it must be (batch, {T}, {S})"
                 )
 
-    def _memory(self, value, key, value_mask, cache, index):
+    def _memory(self, value, key, value_mask, cache=None, index=None, cached_mask=None):
         """Keys and values of all places, new ones put into the cache."""
         if cache is not None and index is None:
             return cache["key"], cache["value"]
-        at = masks.positions(
-            value_mask, ops.shape(value)[1], 0 if index is None else index
-        )
+        at = self._at(value_mask, value, index, cached_mask)
         k = self._rotated(
             self._project(self.key_dense, value if key is None else key), at
         )
@@ -202,6 +207,12 @@ class MultiHeadAttention(MultiHeadArguments):
             return dense(x)
         return heads.join(x, *map(ops.convert_to_tensor, dense.weights))
 
+    def _at(self, mask, x, index=None, cached_mask=None):
+        """The positions of what is new, where anybody asks for them."""
+        if self.position is None:
+            return None
+        return masks.positions(mask, ops.shape(x)[1], index, cached_mask)
+
     def _rotated(self, x, at):
         rotate = getattr(self.position, "rotate", None)
         return x if rotate is None else rotate(x, at)
@@ -210,7 +221,7 @@ class MultiHeadAttention(MultiHeadArguments):
         bias = getattr(self.position, "bias", None)
         if bias is None:
             return None
-        return bias(at, masks.positions(value_mask, ops.shape(k)[1]))
+        return bias(at, self._at(value_mask, k))
 
     def _mask(self, given, sizes, causal, index):
         """One mask that broadcasts to `(B, N, T, S)` or None; whether to be causal."""
@@ -275,8 +286,11 @@ class MultiHeadAttention(MultiHeadArguments):
         Returns:
             As `make_cache`, filled.
         """
-        k, v = self._memory(value, key, value_mask, None, None)
-        return {"key": k, "value": v}
+        k, v = self._memory(value, key, value_mask)
+        return {
+            "key": ops.cast(k, self.compute_dtype),
+            "value": ops.cast(v, self.compute_dtype),
+        }
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
         width = self._given["output_shape"] or query_shape[-1]

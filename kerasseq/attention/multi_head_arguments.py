@@ -37,6 +37,7 @@ class MultiHeadArguments(keras.layers.Layer):
         num_key_value_heads=None,
         scale=None,
         position=None,
+        value_initializer=None,
         **kwargs,
     ):
         given = arguments.own(locals())
@@ -67,11 +68,7 @@ class MultiHeadArguments(keras.layers.Layer):
                 f"flash attention drops no weights: with dropout={self.dropout} leave "
                 "flash_attention out"
             )
-        if self.key_value_heads and self.num_heads % self.key_value_heads:
-            raise ValueError(
-                f"num_key_value_heads={self.key_value_heads} must divide "
-                f"num_heads={self.num_heads}: groups are of equal size"
-            )
+        check_groups(self.num_heads, self.key_value_heads)
 
     @property
     def key_value_heads(self):
@@ -132,7 +129,7 @@ class MultiHeadArguments(keras.layers.Layer):
             bias_axes="yz" if self.use_bias else None,
             activation=activation,
             name=name,
-            **self._shared(),
+            **self._shared(name),
         )
         layer.supports_masking = True  # masks are used here, and nobody need warn
         layer.build(shape)
@@ -149,16 +146,22 @@ class MultiHeadArguments(keras.layers.Layer):
             output_shape=(*[None] * (len(free) - 1), *width),
             bias_axes=out if self.use_bias else None,
             name="attention_output",
-            **self._shared(),
+            **self._shared("attention_output"),
         )
         layer.build((*query_shape[:-1], self.num_heads, self.value_dim))
         return layer
 
-    def _shared(self):
+    def _shared(self, name):
         """What the projections have in common; initializers are not shared."""
-        names = [n for n in self._given if n.endswith(SHARED)]
+        names = {n for n in self._given if n.endswith(SHARED)} - {"value_initializer"}
         made = {n: self._as_config(n) for n in names}
+        if name in ("value", "attention_output") and self.value_initializer:
+            made["kernel_initializer"] = self._as_config("value_initializer")
         return {**made, "dtype": self.dtype_policy}
+
+    def compute_output_spec(self, *args, **kwargs):
+        # There may be weights and a cache, too: Keras finds out by a call.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
         config = super().get_config()
@@ -168,3 +171,12 @@ class MultiHeadArguments(keras.layers.Layer):
 
     def _as_config(self, name):
         return arguments.as_config(name, arguments.revive(name, self._given[name]))
+
+
+def check_groups(num_heads, key_value_heads):
+    """Raise if heads of queries cannot share those of keys and values evenly."""
+    if num_heads % key_value_heads:
+        raise ValueError(
+            f"num_key_value_heads={key_value_heads} must divide "
+            f"num_heads={num_heads}: groups are of equal size"
+        )

@@ -33,7 +33,9 @@ def cosine(s, h, beta=1.0, epsilon=1e-7):
 
 def _unit(x, epsilon):
     squares = ops.sum(ops.square(x), axis=-1, keepdims=True)
-    return x * ops.rsqrt(ops.maximum(squares, ops.cast(epsilon, squares.dtype)))
+    least = ops.cast(epsilon, squares.dtype)
+    # ops.maximum would compute float64 in float32 on PyTorch.
+    return x * ops.rsqrt(ops.where(squares > least, squares, least))
 
 
 def general(s, h, W):

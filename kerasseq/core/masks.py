@@ -101,8 +101,10 @@ def softmax(scores, mask=None):
     powers = ops.exp(scores - highest)
     if mask is not None:
         powers = ops.where(mask, powers, ops.zeros_like(powers))
-    # The highest adds 1 to the sum, unless nothing is let through.
-    return powers / ops.maximum(ops.sum(powers, axis=-1, keepdims=True), 1)
+    total = ops.sum(powers, axis=-1, keepdims=True)
+    # The highest adds 1 to the sum, unless nothing is let through. ops.maximum would
+    # compute float64 in float32 on PyTorch.
+    return powers / ops.where(total > 0, total, ops.ones_like(total))
 
 
 def lowest(dtype):
@@ -115,13 +117,15 @@ def lowest(dtype):
     return ops.cast(-3e4 if "float16" in str(dtype) else -1e9, dtype)
 
 
-def positions(mask, time, start=0):
+def positions(mask, time, start=None, cached_mask=None):
     """The places of tokens, counted over real ones.
 
     Args:
         mask: `(B, T)`, True where a token is real, or None: all are.
         time: T.
-        start: The place of the first.
+        start: The place of the first, where they go into a cache; None is 0.
+        cached_mask: `(B, S)`, True where a place of the cache is real, instead of
+            `mask`.
 
     Returns:
         int32, `(B, T)` or `(1, T)`.
@@ -130,6 +134,10 @@ def positions(mask, time, start=0):
         >>> print(keras.ops.convert_to_numpy(positions(np.array([[0, 1, 1]]), 3)))
         [[0 0 1]]
     """
+    if cached_mask is not None and start is not None:
+        of_all = positions(cached_mask, ops.shape(cached_mask)[1])
+        return ops.take(of_all, ops.arange(time, dtype="int32") + start, axis=1)
+    start = 0 if start is None else start
     if mask is None:
         return ops.arange(time, dtype="int32")[None] + start
     counted = ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1

@@ -7,6 +7,9 @@ from keras import ops
 
 import kerasseq
 from kerasseq import layers
+from kerasseq.attention import scores
+from kerasseq.core import masks
+from tests.layer_checks import float64_is_there
 
 B, T, S, D, E, N, K, V = 2, 5, 7, 11, 13, 3, 4, 2
 
@@ -276,3 +279,79 @@ def test_shapes_that_do_not_fit():
     layer(X, X)
     with pytest.raises(ValueError, match="has 6 places: 5 new ones do not fit at .*=2"):
         layer(X, X, cache=layer.make_cache(B, 6), cache_update_index=2)
+
+
+def test_scores_of_a_symbolic_call():
+    x, y = keras.Input((None, D)), keras.Input((None, E))
+    layer = layers.MultiHeadAttention(N, K)
+    output, alpha = layer(x, y, return_attention_scores=True)
+    assert output.shape == (None, None, D) and alpha.shape == (None, N, None, None)
+    found, weights = keras.Model([x, y], [output, alpha])([X, Y])
+    np.testing.assert_allclose(numpy(found), numpy(layer(X, Y)), atol=1e-5)
+    assert weights.shape == (B, N, T, S)
+
+
+def test_values_and_outputs_may_start_otherwise():
+    layer = layers.MultiHeadAttention(
+        N, K, use_gate=True, kernel_initializer="ones", value_initializer="zeros"
+    )
+    layer.build(X.shape, Y.shape)
+    for weight in layer.weights:
+        kind, name = weight.path.split("/")[-2:]
+        wanted = kind in ("query", "key", "gate") and name == "kernel"
+        assert np.all(numpy(weight) == wanted), weight.path
+    again = layers.MultiHeadAttention.from_config(layer.get_config())
+    assert again.value_initializer.get_config() == {}
+    assert type(again.value_initializer) is keras.initializers.Zeros
+
+
+@pytest.mark.parametrize("scores", [False, True])
+def test_a_cache_may_be_seen_whole(scores):
+    layer = layers.MultiHeadAttention(N, K)
+    whole = layer(X, X)
+    cache = layer.make_cache(B, T)
+    found = layer(
+        X,
+        X,
+        cache=cache,
+        cache_update_index=0,
+        causal_cache=False,
+        return_attention_scores=scores,
+    )
+    np.testing.assert_allclose(numpy(found[0]), numpy(whole), atol=1e-5)
+
+
+def test_places_of_a_cache_that_are_not_real():
+    """They are not looked at, and positions are counted without them."""
+    layer = layers.MultiHeadAttention(N, K, position=Turn())
+    whole = numpy(layer(X, X, use_causal_mask=True))
+    real = np.array([[0, 0, 1, 0, 1, 1, 1, 0, 1]] * B, "bool")
+    padded = normal(B, 9, D, seed=8)
+    padded[real] = X.reshape(-1, D)
+    cache, outputs = layer.make_cache(B, 9), []
+    for start, end in ((0, 5), (5, 6), (6, 9)):
+        x = padded[:, start:end]
+        y, cache = layer(x, x, cache=cache, cache_update_index=start, cached_mask=real)
+        outputs.append(numpy(y))
+    found = np.concatenate(outputs, 1)[:, real[0]]
+    np.testing.assert_allclose(found, whole, atol=1e-5)
+    y, _ = layer(X[:, -1:], X, cache=cache, cached_mask=real)
+    mask = real[:, None]
+    wanted, _ = layer(X[:, -1:], X, cache=cache, attention_mask=mask, cached_mask=real)
+    np.testing.assert_allclose(numpy(y), numpy(wanted), atol=1e-5)
+
+
+def test_weights_and_cosines_in_float64_have_all_its_bits():
+    if not float64_is_there():
+        pytest.skip("JAX has no float64 unless it is switched on")
+    e = np.random.default_rng(0).normal(size=(B, T, S))
+    mask = np.random.default_rng(1).random((B, T, S)) < 0.6
+    powers = np.exp(e) * mask
+    wanted = powers / np.maximum(powers.sum(-1, keepdims=True), 1e-9)
+    found = masks.softmax(ops.convert_to_tensor(e), ops.convert_to_tensor(mask))
+    np.testing.assert_allclose(numpy(found), wanted, rtol=1e-13)
+    s, h = e[:, :, :5], e[:, :, 2:]
+    lengths = [np.linalg.norm(x, axis=-1) for x in (s, h)]
+    wanted = np.einsum("btd,bsd->bts", s, h) / np.einsum("bt,bs->bts", *lengths)
+    found = scores.cosine(*map(ops.convert_to_tensor, (s, h)))
+    np.testing.assert_allclose(numpy(found), wanted, rtol=1e-12)

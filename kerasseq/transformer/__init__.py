@@ -1,0 +1,1 @@
+"""The blocks of which Transformers are built, and their parts."""

@@ -1,0 +1,231 @@
+"""What a block refuses, saves, and shows of its inside."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import kerasseq
+from kerasseq import layers
+from tests.transformer.toys import (
+    MEMORY,
+    B,
+    D,
+    E,
+    F,
+    N,
+    Near,
+    S,
+    T,
+    Turn,
+    X,
+    built,
+    numpy,
+)
+
+BLOCKS = ["TransformerEncoder", "TransformerDecoder"]
+MLP = keras.layers.Dense(D)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"intermediate_dim": 0}, ValueError, "intermediate_dim must be at least 1"),
+        ({"intermediate_dim": None}, TypeError, "intermediate_dim must be a whole"),
+        ({"num_heads": 2.5}, TypeError, "num_heads must be a whole number, got 2.5"),
+        ({"num_heads": 4, "num_key_value_heads": 3}, ValueError, "3 must divide num"),
+        ({"head_dim": 0}, ValueError, "head_dim must be at least 1"),
+        ({"sliding_window": 0}, ValueError, "sliding_window must be at least 1"),
+        ({"dropout": 1}, ValueError, "dropout=1 would drop everything"),
+        ({"layer_norm_epsilon": 0}, ValueError, "layer_norm_epsilon must be a number"),
+        ({"norm": "batch"}, ValueError, 'norm="batch" is not one of "layer", "rms"'),
+        ({"norm": 3}, TypeError, 'norm must be "layer", "rms" or a layer'),
+        ({"placement": "before"}, ValueError, 'one of None, "post", "pre", "deep"'),
+        (
+            {"placement": "post", "normalize_first": True},
+            ValueError,
+            'placement="post" and normalize_first=True contradict',
+        ),
+        ({"placement": "deep"}, ValueError, "needs depth, the number of layers"),
+        ({"placement": "deep", "depth": 0}, ValueError, "depth must be at least 1"),
+        ({"depth": 2.5}, TypeError, "depth must be a whole number, got 2.5"),
+        ({"depth": (2, 3, 4)}, TypeError, "depth must be a whole number"),
+        (
+            {"placement": "deep", "depth": 2, "parallel": True},
+            ValueError,
+            "does not go with parallel=True",
+        ),
+        ({"feed_forward": "swigl"}, ValueError, 'Did you mean "swiglu"?'),
+        ({"feed_forward": 3}, TypeError, "feed_forward must be a name or a layer"),
+        (
+            {"feed_forward": "swiglu", "activation": "gelu"},
+            ValueError,
+            "names its activation: leave activation=gelu out",
+        ),
+        ({"feed_forward": MLP}, ValueError, "intermediate_dim=11 says nothing where"),
+        ({"position": "rope"}, TypeError, "position must have rotate"),
+    ],
+)
+def test_wrong_arguments(name, arguments, error, message):
+    with pytest.raises(error, match=message.replace("?", r"\?")):
+        getattr(layers, name)(**{"intermediate_dim": F, "num_heads": N, **arguments})
+
+
+def test_depth_of_a_decoder_is_one_number():
+    with pytest.raises(TypeError, match=r"depth must be a whole number, got \(2, 3\)"):
+        layers.TransformerDecoder(F, N, depth=(2, 3))
+    with pytest.raises(ValueError, match="depth must be at least 1, got 0"):
+        layers.TransformerEncoder(F, N, depth=(2, 0))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_widths_that_do_not_fit(name):
+    with pytest.raises(
+        ValueError, match="num_heads=3 must divide .*, 7; .* head_dim=2"
+    ):
+        getattr(layers, name)(F, N)(X[:, :, :7])
+    layer = built(getattr(layers, name)(F, N))
+    with pytest.raises(ValueError, match="expected axis -1 of input shape to have va"):
+        layer(X[:, :, :7])
+    with pytest.raises(ValueError, match="expected ndim=3, found ndim=2"):
+        layer(X[:, 0])
+
+
+def models():
+    """Models with everything that is hard to save, by name."""
+    inputs, memory = keras.Input((None, D), name="x"), keras.Input((None, E), name="e")
+    real = keras.Input((None,), dtype="bool", name="real")
+    mlp = layers.FeedForward(F, activation="silu", gated=True)
+    decoder = layers.TransformerDecoder(
+        None, N, feed_forward=mlp, norm="rms", placement="pre", position=Near()
+    )
+    yield [inputs, memory], decoder(inputs, memory), [X, MEMORY]
+    encoder = layers.TransformerEncoder(
+        F,
+        N,
+        norm=keras.layers.LayerNormalization(epsilon=0.1),
+        placement="deep",
+        depth=(3, 2),
+        position=Turn(),
+        kernel_initializer=keras.initializers.HeNormal(),
+        head_dim=5,
+    )
+    y, alpha = encoder(inputs, real, return_attention_scores=True)
+    yield [inputs, real], [y, alpha], [X, np.arange(T)[None] < [[T], [3]]]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_saved_and_loaded(number, tmp_path):
+    inputs, outputs, values = list(models())[number]
+    model = keras.Model(inputs, outputs)
+    assert (outputs if number == 0 else outputs[0]).shape == (None, None, D)
+    if number == 1:
+        assert outputs[1].shape == (None, N, None, None)
+    model.save(tmp_path / "model.keras")
+    again = kerasseq.load_model(tmp_path / "model.keras")
+    found, wanted = again(values), model(values)
+    for a, b in zip(*(x if number else [x] for x in (found, wanted)), strict=True):
+        np.testing.assert_allclose(numpy(a), numpy(b), atol=1e-5)
+    layer = next(
+        layer for layer in again.layers if type(layer).__name__.startswith("Transf")
+    )
+    assert isinstance(layer.position, (Near, Turn)[number])
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_config_gives_the_layer_again(name):
+    layer = getattr(layers, name)(
+        None,
+        4,
+        dropout=0.1,
+        activation="relu",
+        layer_norm_epsilon=0.01,
+        kernel_initializer="he_normal",
+        bias_initializer="ones",
+        norm=keras.layers.LayerNormalization(epsilon=0.1),
+        placement="deep",
+        feed_forward=layers.FeedForward(F),
+        use_bias=False,
+        position=Turn(),
+        num_key_value_heads=2,
+        head_dim=3,
+        scale=0.5,
+        sliding_window=7,
+        depth=5,
+        seed=3,
+    )
+    config = json.loads(json.dumps(layer.get_config()))
+    again = type(layer).from_config(config)
+    assert again.get_config() == layer.get_config()
+    for made in (layer, again):
+        made.build((None, None, D))
+    norm = again._self_attention_layer_norm
+    assert norm.epsilon == 0.1 and type(norm) is keras.layers.LayerNormalization
+    assert again._self_attention_layer.num_key_value_heads == 2
+    assert again._self_attention_layer.sliding_window == 7
+    assert again._self_attention_layer.factor == 0.5
+
+
+def test_what_options_reach_the_parts():
+    layer = layers.TransformerDecoder(
+        F, 4, bias_initializer="ones", layer_norm_epsilon=0.25, sliding_window=3,
+        position=Turn(), num_key_value_heads=2, scale=0.5,
+    )  # fmt: skip
+    layer.build((None, None, D), (None, None, E))
+    own, cross = layer._self_attention_layer, layer._cross_attention_layer
+    assert cross.position is None and cross.sliding_window is None
+    assert own.position is layer.position and own.sliding_window == 3
+    assert {a.num_key_value_heads for a in (own, cross)} == {2}
+    assert {a.factor for a in (own, cross)} == {0.5}
+    for weight in layer.weights:
+        if weight.path.endswith("/bias"):
+            assert np.all(numpy(weight) == 1), weight.path
+    assert layer._cross_attention_layer_norm.epsilon == 0.25
+    plain = layers.TransformerDecoder(F, N, use_bias=False)
+    plain.build((None, None, D), (None, None, E))
+    assert not any(w.path.endswith(("bias", "beta")) for w in plain.weights)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_it_can_be_looked_into_without_a_change(name):
+    inputs = [keras.Input((None, D)), keras.Input((None, E))]
+    inputs = inputs[: 1 + (name == "TransformerDecoder")]
+    layer = getattr(layers, name)(F, N, feed_forward="swiglu", name="block")
+    model = keras.Model(inputs, layer(*inputs))
+    values = [X, MEMORY][: len(inputs)]
+    plain = numpy(model(values))
+    with kerasseq.tracing.trace(model) as inside:
+        traced = numpy(model(values))
+    np.testing.assert_allclose(traced, plain, atol=1e-6)
+    assert inside["block/self_attention/alignment"].shape == (B, N, T, T)
+    assert inside["block/feed_forward/gate"].shape == (B, T, F)
+    assert inside["block/feed_forward/hidden"].shape == (B, T, F)
+    np.testing.assert_array_equal(inside["block/output"], traced)
+    if len(inputs) == 2:
+        assert inside["block/cross_attention/alignment"].shape == (B, N, T, S)
+
+
+def test_one_position_in_two_blocks_is_saved_once(tmp_path):
+    position = Turn()
+    inputs = keras.Input((None, D))
+    x = inputs
+    for _ in range(2):
+        x = layers.TransformerEncoder(F, N, position=position)(x)
+    model = keras.Model(inputs, x)
+    model.save(tmp_path / "model.keras")
+    again = kerasseq.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(numpy(again(X)), numpy(model(X)), atol=1e-5)
+
+
+def test_a_shared_feed_forward_has_its_weights_once():
+    mlp = layers.FeedForward(F)
+    blocks = [layers.TransformerEncoder(None, N, feed_forward=mlp) for _ in range(2)]
+    for block in blocks:
+        block.build((None, None, D))
+    assert {id(w) for w in blocks[0].weights} & {id(w) for w in blocks[1].weights} == {
+        id(w) for w in mlp.weights
+    }
+    assert ops.shape(blocks[1](blocks[0](X))) == (B, T, D)
