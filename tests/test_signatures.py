@@ -1,6 +1,7 @@
 """What a user wrote with Keras' layers runs here by changing the import."""
 
 import inspect
+import warnings
 
 import keras
 import pytest
@@ -30,6 +31,28 @@ def test_same_arguments_in_the_same_order(ours, theirs, differ, function):
             default = differ[name]
         name = "inputs" if name == "sequence" else name  # SimpleRNNCell stands alone
         assert before == (name, kind, default)
+    added = mine[len(wanted) :]
+    assert {kind for _, kind, _ in added} <= {inspect.Parameter.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("function", ["__init__", "call"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SinePositionEncoding",
+        "PositionEmbedding",
+        "TokenAndPositionEmbedding",
+        "RotaryEmbedding",
+        "AlibiBias",
+    ],
+)
+def test_same_arguments_as_in_keras_hub(name, function):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        keras_hub = pytest.importorskip("keras_hub")
+    mine = parameters(getattr(layers, name), function)
+    wanted = parameters(getattr(keras_hub.layers, name), function)
+    assert mine[: len(wanted)] == wanted
     added = mine[len(wanted) :]
     assert {kind for _, kind, _ in added} <= {inspect.Parameter.KEYWORD_ONLY}
 

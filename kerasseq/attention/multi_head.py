@@ -50,9 +50,11 @@ class MultiHeadAttention(MultiHeadArguments):
         num_key_value_heads: Heads of keys and values, each shared by a group of query
             heads: 1 is multi-query attention. N if None.
         scale: λ; $1 / \sqrt K$ if None, 1 for the unscaled form.
-        position: An object with `rotate(x, positions)`, applied to queries and keys
-            `(B, T, N, K)`, or with `bias(query_positions, key_positions)`, added to the
-            scores, `(B, N, T, S)` or what broadcasts to it; positions are `(B, T)`.
+        position: `RotaryEmbedding`, `AlibiBias`, `RelativePositionBias`, or an object
+            with `rotate(x, positions)`, applied to queries and keys `(B, T, N, K)`, or
+            with `bias(query_positions, key_positions)`, added to the scores,
+            `(B, N, T, S)` or what broadcasts to it; positions are `(B, T)`. One with
+            `build`, if not `built`, is built for the shape of the scores.
         **kwargs: As for any layer.
 
     Call arguments:
@@ -70,6 +72,10 @@ class MultiHeadAttention(MultiHeadArguments):
             them.
         cache_update_index: Where in the cache the new keys and values go; the query
             stands there and sees no future. None uses the cache as it is.
+        query_positions: Whole numbers `(B, T)` or `(T,)`, the positions of the queries.
+            If None, they are counted over `query_mask`, from `cache_update_index` on.
+        key_positions: `(B, S)` or `(S,)`, those of the new keys; counted over
+            `value_mask` if None.
 
     Returns:
         `(B, T, D)`; then the weights `(B, N, T, S)` if asked for; then the cache, if
@@ -101,16 +107,20 @@ class MultiHeadAttention(MultiHeadArguments):
         *,
         cache=None,
         cache_update_index=None,
+        query_positions=None,
+        key_positions=None,
     ):
         self._check_shapes(query, value, attention_mask, cache, cache_update_index)
         start = 0 if cache_update_index is None else cache_update_index
-        at = masks.positions(query_mask, ops.shape(query)[1], start)
+        at = masks.positions(query_mask, ops.shape(query)[1], start, query_positions)
         q = self._rotated(self._project(self.query_dense, query), at)
-        k, v = self._memory(value, key, value_mask, cache, cache_update_index)
-        if cache is not None:
-            cache = {"key": k, "value": v}
-        k, v = (heads.repeat_heads(x, self.groups) for x in (k, v))
-        bias = self._bias(at, k, None if cache is not None else value_mask)
+        memory = cache
+        if cache is None or cache_update_index is not None:
+            S = ops.shape(value)[1]
+            places = masks.positions(value_mask, S, start, key_positions)
+            memory = self._memory(value, key, places, cache, cache_update_index)
+        k, v = (heads.repeat_heads(memory[x], self.groups) for x in ("key", "value"))
+        bias = self._bias(at, memory)
         shapes = None
         if len(q.shape) > 4:
             q, k, v, attention_mask, shapes = axes.fold_all(
@@ -147,47 +157,31 @@ class MultiHeadAttention(MultiHeadArguments):
             out = out * self._project(self.gate_dense, query)
         results = [tracing.record(self, "context", self._output(out))]
         results += [alpha] if return_attention_scores else []
-        results += [] if cache is None else [cache]
+        results += [] if cache is None else [memory]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _check_shapes(self, query, value, mask, cache, index):
-        """Raise where sizes that are known do not fit each other."""
-        T, S = query.shape[1], value.shape[1]
-        if cache is not None:
-            S = cache["key"].shape[1]
-            new = value.shape[1]
-            if isinstance(index, int) and isinstance(new, int) and index + new > S:
-                raise ValueError(
-                    f"the cache has {S} places: {new} new ones do not fit at "
-                    f"cache_update_index={index}. Make it longer with make_cache"
-                )
-        if mask is None or len(query.shape) > 3:
-            return
-        for found, wanted in zip(mask.shape[-2:], (T, S), strict=True):
-            if None not in (found, wanted) and found not in (1, wanted):
-                raise ValueError(
-                    f"attention_mask of shape {tuple(mask.shape)} does not fit {T} "
-                    f"queries and {S} keys: it must be (batch, {T}, {S})"
-                )
+    def _memory(self, value, key, at, cache=None, index=None):
+        """Keys and values, and where they stand if there is a bias.
 
-    def _memory(self, value, key, value_mask, cache, index):
-        """Keys and values of all places, new ones put into the cache."""
-        if cache is not None and index is None:
-            return cache["key"], cache["value"]
-        at = masks.positions(
-            value_mask, ops.shape(value)[1], 0 if index is None else index
-        )
-        k = self._rotated(
-            self._project(self.key_dense, value if key is None else key), at
-        )
-        v = self._project(self.value_dense, value)
+        If there is a cache, it with the new ones from the index on.
+        """
+        k = self._project(self.key_dense, value if key is None else key)
+        new = {
+            "key": self._rotated(k, at),
+            "value": self._project(self.value_dense, value),
+        }
+        if hasattr(self.position, "bias"):
+            whole = ops.shape(value)[:2]
+            new["position"] = at if cache is None else ops.broadcast_to(at, whole)
         if cache is None:
-            return k, v
+            return new
         place = (0, index, 0, 0)
-        return (
-            ops.slice_update(cache["key"], place, ops.cast(k, cache["key"].dtype)),
-            ops.slice_update(cache["value"], place, ops.cast(v, cache["value"].dtype)),
-        )
+        return {
+            name: ops.slice_update(
+                old, place[: len(old.shape)], ops.cast(new[name], old.dtype)
+            )
+            for name, old in cache.items()
+        }
 
     def _project(self, dense, x):
         """What the dense layer gives, as one product."""
@@ -206,11 +200,16 @@ class MultiHeadAttention(MultiHeadArguments):
         rotate = getattr(self.position, "rotate", None)
         return x if rotate is None else rotate(x, at)
 
-    def _bias(self, at, k, value_mask):
-        bias = getattr(self.position, "bias", None)
-        if bias is None:
+    def _bias(self, at, memory):
+        if not hasattr(self.position, "bias"):
             return None
-        return bias(at, masks.positions(value_mask, ops.shape(k)[1]))
+        bias = self.position.bias(at, memory["position"])
+        if bias.shape[1] not in (1, self.num_heads):
+            raise ValueError(
+                f"position gives a bias for {bias.shape[1]} heads, but there are "
+                f"{self.num_heads}: attentions that share one need as many heads"
+            )
+        return bias
 
     def _mask(self, given, sizes, causal, index):
         """One mask that broadcasts to `(B, N, T, S)` or None; whether to be causal."""
@@ -256,13 +255,17 @@ class MultiHeadAttention(MultiHeadArguments):
 
         Returns:
             Dictionary of "key" `(B, S, N', K)` and "value" `(B, S, N', V)`, all zeros,
-            with N' heads of keys and values.
+            with N' heads of keys and values; and "position" `(B, S)` if the position
+            biases the scores.
         """
         shape, dtype = (batch, length, self.key_value_heads), self.compute_dtype
-        return {
+        cache = {
             "key": ops.zeros((*shape, self.key_dim), dtype),
             "value": ops.zeros((*shape, self.value_dim), dtype),
         }
+        if hasattr(self.position, "bias"):
+            cache["position"] = ops.zeros((batch, length), "int32")
+        return cache
 
     def project_memory(self, value, key=None, value_mask=None):
         """The cache of a memory that does not change, as in cross-attention.
@@ -275,8 +278,9 @@ class MultiHeadAttention(MultiHeadArguments):
         Returns:
             As `make_cache`, filled.
         """
-        k, v = self._memory(value, key, value_mask, None, None)
-        return {"key": k, "value": v}
+        B, S = ops.shape(value)[:2]
+        at = ops.broadcast_to(masks.positions(value_mask, S), (B, S))
+        return self._memory(value, key, at)
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
         width = self._given["output_shape"] or query_shape[-1]

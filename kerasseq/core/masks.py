@@ -1,5 +1,6 @@
 """Every mask is built here. Boolean, True = may be attended to, or is real."""
 
+import keras
 from keras import ops
 
 
@@ -115,21 +116,28 @@ def lowest(dtype):
     return ops.cast(-3e4 if "float16" in str(dtype) else -1e9, dtype)
 
 
-def positions(mask, time, start=0):
+def positions(mask, time, start=0, given=None):
     """The places of tokens, counted over real ones.
 
     Args:
         mask: `(B, T)`, True where a token is real, or None: all are.
         time: T.
         start: The place of the first.
+        given: The places if they are known, `(B, T)` or `(T,)`; then nothing is
+            counted.
 
     Returns:
-        int32, `(B, T)` or `(1, T)`.
+        int32, `(B, T)` or `(1, T)`; floats if such were given.
 
     Examples:
         >>> print(keras.ops.convert_to_numpy(positions(np.array([[0, 1, 1]]), 3)))
         [[0 0 1]]
     """
+    if given is not None:
+        given = ops.convert_to_tensor(given)
+        if not keras.backend.is_float_dtype(given.dtype):
+            given = ops.cast(given, "int32")
+        return given[None] if len(given.shape) == 1 else given
     if mask is None:
         return ops.arange(time, dtype="int32")[None] + start
     counted = ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1
