@@ -13,6 +13,7 @@ COMMANDS = (
     "tokens",
     "data",
     "eliza",
+    "positions",
     "info",
 )
 TASKS = ("language-model", "parentheses", "forecast")

@@ -4,7 +4,7 @@ import argparse
 import re
 
 import kerasseq
-from kerasseq.cli import names, options, text_options
+from kerasseq.cli import names, options, position_options, text_options
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
 
@@ -105,6 +105,7 @@ With KERASSEQ_DEBUG=1 in the environment an error shows where it comes from.""",
     _tokens(add)
     _data(add)
     _eliza(add)
+    position_options.command(add)
     _info(add)
     return parser, parsers
 

@@ -7,6 +7,7 @@ $$
 Gehring et al. 2017; as in BERT and GPT. Course slides C and D.
 """
 
+import keras
 from keras import ops
 
 from kerasseq.core import arguments, checks
@@ -55,6 +56,7 @@ class PositionEmbedding(PositionCode):
             shape=(self.sequence_length, inputs_shape[-1]),
             initializer=self.initializer,
         )
+        self.input_spec = keras.InputSpec(min_ndim=3, axes={-1: inputs_shape[-1]})
         self.built = True
 
     def code(self, p, D):

@@ -9,6 +9,15 @@ import numpy as np
 from kerasseq.tracing import drawing
 from kerasseq.tracing.drawing import COLOURS, words
 from kerasseq.tracing.labels import check_tokens, label_time
+from kerasseq.tracing.position_plots import plot_positions
+
+__all__ = [
+    "plot_gates",
+    "plot_gradient_flow",
+    "plot_history",
+    "plot_positions",
+    "plot_race",
+]
 
 
 def plot_gates(
