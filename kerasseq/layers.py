@@ -11,6 +11,15 @@ from kerasseq.attention.named import (
     LocationAttention,
     LuongAttention,
 )
+from kerasseq.positions.alibi import AlibiBias
+from kerasseq.positions.amplitude import AmplitudePosition
+from kerasseq.positions.binary import BinaryPosition
+from kerasseq.positions.embedding import PositionEmbedding
+from kerasseq.positions.relative import RelativePositionBias
+from kerasseq.positions.rotary import RotaryEmbedding
+from kerasseq.positions.segments import SegmentEmbedding
+from kerasseq.positions.sine import SinePositionEncoding
+from kerasseq.positions.tokens import PositionalEmbedding, TokenAndPositionEmbedding
 from kerasseq.rnn.elman import ElmanCell, ElmanRNN
 from kerasseq.rnn.gated import GatedCell, GatedRNN
 from kerasseq.rnn.gru import GRU, GRUCell
@@ -40,6 +49,16 @@ __all__ = [
     "CosineAttention",
     "KernelAttention",
     "MultiHeadAttention",
+    "AmplitudePosition",
+    "BinaryPosition",
+    "SinePositionEncoding",
+    "PositionEmbedding",
+    "TokenAndPositionEmbedding",
+    "PositionalEmbedding",
+    "SegmentEmbedding",
+    "RotaryEmbedding",
+    "AlibiBias",
+    "RelativePositionBias",
     "FeedForward",
     "TransformerEncoder",
     "TransformerDecoder",

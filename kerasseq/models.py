@@ -8,6 +8,7 @@ import kerasseq.core.serialization  # first: it checks the backend
 import kerasseq.layers  # noqa: F401  # whoever loads a model can load every layer
 from kerasseq.language.architectures import architectures
 from kerasseq.language.counting import count
+from kerasseq.language.gpt import GPT
 from kerasseq.language.language_model import LanguageModel
 from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.tasks.classifier import SequenceClassifier
@@ -20,6 +21,7 @@ __all__ = [
     "Forecaster",
     "LanguageModel",
     "Seq2Seq",
+    "GPT",
     "architectures",
     "count",
 ]

@@ -6,8 +6,10 @@ from kerasseq.core import backend
 from tests.processes import ROOT
 
 COMPILE_BOUND = (
+    "tests/attention",
     "tests/decoding",
     "tests/kernels",
+    "tests/positions",
     "tests/rnn",
     "tests/transformer",
     "tests/test_layers_everywhere.py",

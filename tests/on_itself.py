@@ -1,33 +1,16 @@
-"""A layer of several inputs as one of a single input, for what every layer must do."""
+"""Layers of other inputs as ones of a single input, for what every layer must do."""
 
 import keras
+from keras import ops
 
 
-@keras.saving.register_keras_serializable("tests")
-class OnItself(keras.layers.Layer):
-    """Call a layer with its input as query and as value.
-
-    Args:
-        layer: A layer whose call takes `query`, `value` and `mask`.
-        **kwargs: As for any layer.
-    """
+class Around(keras.layers.Layer):
+    """A layer around another one."""
 
     def __init__(self, layer, **kwargs):
         super().__init__(**kwargs)
         self.layer = layer
         self.supports_masking = True
-
-    def build(self, shape):
-        if not self.layer.built:  # one that was loaded is
-            self.layer.build(shape, shape)
-        self.built = True
-
-    def call(self, x, mask=None, training=False):
-        allowed = {} if mask is None else {"value_mask": mask}
-        return self.layer(x, x, training=training, **allowed)
-
-    def compute_output_shape(self, shape):
-        return self.layer.compute_output_shape(shape, shape)
 
     def get_config(self):
         layer = keras.saving.serialize_keras_object(self.layer)
@@ -37,3 +20,55 @@ class OnItself(keras.layers.Layer):
     def from_config(cls, config):
         layer = keras.saving.deserialize_keras_object(config.pop("layer"))
         return cls(layer, **config)
+
+
+@keras.saving.register_keras_serializable("tests")
+class OnItself(Around):
+    """Call a layer with its input as query and as value.
+
+    Args:
+        layer: A layer whose call takes `query`, `value` and their masks.
+        **kwargs: As for any layer.
+    """
+
+    def build(self, shape):
+        if not self.layer.built:  # one that was loaded is
+            self.layer.build(shape, shape)
+        self.built = True
+
+    def call(self, x, mask=None, training=False):
+        allowed = {} if mask is None else {"query_mask": mask, "value_mask": mask}
+        return self.layer(x, x, training=training, **allowed)
+
+    def compute_output_shape(self, shape):
+        return self.layer.compute_output_shape(shape, shape)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Added(Around):
+    """Add what a layer gives to its input, which has weights of its own.
+
+    Args:
+        layer: A layer that gives a code of positions, of ids from 0 to 7, or of both.
+        **kwargs: As for any layer.
+    """
+
+    def build(self, shape):
+        self.weight = self.add_weight(shape=(shape[-1],), initializer="ones")
+        if not self.layer.built:
+            self.layer.build(shape[:2] if self.is_of("token_embedding") else shape)
+        self.built = True
+
+    def is_of(self, attribute):
+        return hasattr(self.layer, attribute)
+
+    def call(self, x, mask=None):
+        ids = sum(2**i * ops.cast(x[..., i] > 0, "int32") for i in range(3))
+        if self.is_of("num_segments"):
+            code = self.layer(x, ids)
+        else:
+            code = self.layer(ids if self.is_of("token_embedding") else x, mask=mask)
+        return x * self.weight + code
+
+    def compute_output_shape(self, shape):
+        return shape

@@ -6,7 +6,7 @@ import pytest
 
 from kerasseq import layers
 from tests.layer_checks import check_config_names_every_argument, check_layer
-from tests.on_itself import OnItself
+from tests.on_itself import Added, Around, OnItself
 from tests.processes import run_python
 
 SEQUENCE = np.random.default_rng(0).normal(size=(2, 7, 5)).astype("float32")
@@ -28,6 +28,20 @@ def last(name, **options):
 def on_itself(name, *sizes, **options):
     """An attention in which a sequence attends to itself."""
     return lambda **kw: OnItself(getattr(layers, name)(*sizes, **options, **kw))
+
+
+def attending(position, **options):
+    """Attention of a sequence to itself, with positions."""
+    return lambda **kw: OnItself(
+        layers.MultiHeadAttention(
+            2, 4, position=getattr(layers, position)(**options), **kw
+        )
+    )
+
+
+def added(name, *sizes, **options):
+    """A code added to its input."""
+    return lambda **kw: Added(getattr(layers, name)(*sizes, **options))
 
 
 PEEPING = {"peephole_initializer": "uniform"}
@@ -78,10 +92,21 @@ BUILDERS = {
             11, 5, norm="rms", placement="pre", feed_forward="swiglu", **kw
         ),
     ],
+    "AmplitudePosition": [added("AmplitudePosition", 0.5)],
+    "BinaryPosition": [added("BinaryPosition")],
+    "SinePositionEncoding": [added("SinePositionEncoding", 100)],
+    "PositionEmbedding": [added("PositionEmbedding", 17)],
+    "TokenAndPositionEmbedding": [added("TokenAndPositionEmbedding", 8, 17, 5)],
+    "PositionalEmbedding": [added("PositionalEmbedding", 17, 8, 5)],
+    "SegmentEmbedding": [added("SegmentEmbedding", 8)],
+    "RotaryEmbedding": [attending("RotaryEmbedding", interleaved=True, fraction=0.5)],
+    "AlibiBias": [attending("AlibiBias")],
+    "RelativePositionBias": [
+        attending("RelativePositionBias", num_buckets=8, max_distance=5)
+    ],
 }
 # What these give is shaped like what they are given.
 ALIKE = (
-    OnItself,
     layers.FeedForward,
     layers.TransformerEncoder,
     layers.TransformerDecoder,
@@ -108,6 +133,7 @@ def test_every_public_layer_is_here():
         built = BUILDERS[name][0]()
         wanted = getattr(layers, name)
         inside = [getattr(built, part, None) for part in ("cell", "layer")]
+        inside.append(getattr(inside[-1], "position", None))
         assert wanted in map(type, [built, *inside])
 
 
@@ -116,16 +142,19 @@ def test_layer(build):
     keras.utils.set_random_seed(3)
     layer = build()
     inside = getattr(layer, "layer", layer)
-    alike = isinstance(layer, ALIKE)
+    alike = isinstance(layer, (Around, *ALIKE))
     width = 5 if alike else {layers.StackedRNN: 6}.get(type(layer), 3)
     whole = getattr(layer, "return_sequences", alike)
-    random = not isinstance(inside, layers.KernelAttention)
+    random = not isinstance(layer, Added) and type(inside) is not layers.KernelAttention
+    turned = hasattr(getattr(inside, "position", None), "rotate")
     check_layer(
         layer,
         SEQUENCE,
         (2, 7, width) if whole else (2, width),
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
-        still={"key/bias": "it adds the same to all scores of a query"},
+        still={}
+        if turned
+        else {"key/bias": "it adds the same to all scores of a query"},
         # The one looks at places by their number, which padding before them changes,
         # the other at each place alone.
         masked=not isinstance(inside, (layers.LocationAttention, layers.FeedForward)),

@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from kerasseq import tracing
-from kerasseq.attention import axes, heads
+from kerasseq.attention import axes, heads, places
 from kerasseq.attention.multi_head_arguments import MultiHeadArguments
 from kerasseq.core import masks
 from kerasseq.core.serialization import register
@@ -50,9 +50,11 @@ class MultiHeadAttention(MultiHeadArguments):
         num_key_value_heads: Heads of keys and values, each shared by a group of query
             heads: 1 is multi-query attention. N if None.
         scale: λ; $1 / \sqrt K$ if None, 1 for the unscaled form.
-        position: An object with `rotate(x, positions)`, applied to queries and keys
-            `(B, T, N, K)`, or with `bias(query_positions, key_positions)`, added to the
-            scores, `(B, N, T, S)` or what broadcasts to it; positions are `(B, T)`.
+        position: `RotaryEmbedding`, `AlibiBias`, `RelativePositionBias`, or an object
+            with `rotate(x, positions)`, applied to queries and keys `(B, T, N, K)`, or
+            with `bias(query_positions, key_positions)`, added to the scores,
+            `(B, N, T, S)` or what broadcasts to it; positions are `(B, T)`. One with
+            `build`, if not `built`, is built for the shape of the scores.
         value_initializer: Of the projections of values and of the output;
             `kernel_initializer` if None.
         **kwargs: As for any layer.
@@ -70,8 +72,13 @@ class MultiHeadAttention(MultiHeadArguments):
         use_causal_mask: Whether a query sees no future.
         cache: Keys and values of steps before, as `make_cache` or `project_memory` give
             them.
-        cache_update_index: Where in the cache the new keys and values go; the query
-            stands there and sees no future. None uses the cache as it is.
+        cache_update_index: Where in the cache the new keys and values go, one place or
+            one per row `(B,)`; the query stands there and sees no future. None uses the
+            cache as it is.
+        query_positions: Whole numbers `(B, T)` or `(T,)`, the positions of the queries.
+            If None, they are counted over `query_mask`, from `cache_update_index` on.
+        key_positions: `(B, S)` or `(S,)`, those of the new keys; counted over
+            `value_mask` if None.
         cached_mask: Boolean `(B, S)`, which places of the cache are real; positions are
             counted over them.
         causal_cache: False lets a query that is put into the cache see all of it.
@@ -106,20 +113,24 @@ class MultiHeadAttention(MultiHeadArguments):
         *,
         cache=None,
         cache_update_index=None,
+        query_positions=None,
+        key_positions=None,
         cached_mask=None,
         causal_cache=True,
     ):
         self._check_shapes(query, value, attention_mask, cache, cache_update_index)
-        at = self._at(query_mask, query, cache_update_index, cached_mask)
+        index, T = cache_update_index, ops.shape(query)[1]
+        at = places.positions(query_mask, T, index, query_positions, cached_mask)
         q = self._rotated(self._project(self.query_dense, query), at)
-        k, v = self._memory(
-            value, key, value_mask, cache, cache_update_index, cached_mask
-        )
+        memory = cache
+        if cache is None or index is not None:
+            S = ops.shape(value)[1]
+            new = places.positions(value_mask, S, index, key_positions, cached_mask)
+            memory = self._memory(value, key, new, cache, index)
         if cache is not None:
-            cache = {"key": k, "value": v}
             value_mask, key_mask = cached_mask, None  # those given are of new places
-        k, v = (heads.repeat_heads(x, self.groups) for x in (k, v))
-        bias = self._bias(at, k, value_mask)
+        k, v = (heads.repeat_heads(memory[x], self.groups) for x in ("key", "value"))
+        bias = self._bias(at, memory)
         shapes = None
         if len(q.shape) > 4:
             q, k, v, attention_mask, shapes = axes.fold_all(
@@ -129,8 +140,8 @@ class MultiHeadAttention(MultiHeadArguments):
         mask, causal = self._mask(
             (attention_mask, query_mask, value_mask, key_mask),
             (ops.shape(q)[1], ops.shape(k)[1]),
-            use_causal_mask or (cache_update_index is not None and causal_cache),
-            cache_update_index,
+            use_causal_mask or (index is not None and causal_cache),
+            index,
         )
         weigh = return_attention_scores or (self.dropout and training)
         if weigh or tracing.listener() is not None:
@@ -154,45 +165,25 @@ class MultiHeadAttention(MultiHeadArguments):
             out = out * self._project(self.gate_dense, query)
         results = [tracing.record(self, "context", self._output(out))]
         results += [alpha] if return_attention_scores else []
-        results += [] if cache is None else [cache]
+        results += [] if cache is None else [memory]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _check_shapes(self, query, value, mask, cache, index):
-        """Raise where sizes that are known do not fit each other."""
-        T, S = query.shape[1], value.shape[1]
-        if cache is not None:
-            S = cache["key"].shape[1]
-            new = value.shape[1]
-            if isinstance(index, int) and isinstance(new, int) and index + new > S:
-                raise ValueError(
-                    f"the cache has {S} places: {new} new ones do not fit at "
-                    f"cache_update_index={index}. Make it longer with make_cache"
-                )
-        if mask is None or len(query.shape) > 3:
-            return
-        for found, wanted in zip(mask.shape[-2:], (T, S), strict=True):
-            if None not in (found, wanted) and found not in (1, wanted):
-                raise ValueError(
-                    f"attention_mask of shape {tuple(mask.shape)} does not fit {T} "
-                    f"queries and {S} keys: it must be (batch, {T}, {S})"
-                )
+    def _memory(self, value, key, at, cache=None, index=None):
+        """Keys and values, and where they stand if there is a bias.
 
-    def _memory(self, value, key, value_mask, cache=None, index=None, cached_mask=None):
-        """Keys and values of all places, new ones put into the cache."""
-        if cache is not None and index is None:
-            return cache["key"], cache["value"]
-        at = self._at(value_mask, value, index, cached_mask)
-        k = self._rotated(
-            self._project(self.key_dense, value if key is None else key), at
-        )
-        v = self._project(self.value_dense, value)
+        If there is a cache, it with the new ones from the index on.
+        """
+        k = self._project(self.key_dense, value if key is None else key)
+        new = {
+            "key": self._rotated(k, at),
+            "value": self._project(self.value_dense, value),
+        }
+        if hasattr(self.position, "bias"):
+            whole = ops.shape(value)[:2]
+            new["position"] = at if cache is None else ops.broadcast_to(at, whole)
         if cache is None:
-            return k, v
-        place = (0, index, 0, 0)
-        return (
-            ops.slice_update(cache["key"], place, ops.cast(k, cache["key"].dtype)),
-            ops.slice_update(cache["value"], place, ops.cast(v, cache["value"].dtype)),
-        )
+            return new
+        return {name: places.put(old, new[name], index) for name, old in cache.items()}
 
     def _project(self, dense, x):
         """What the dense layer gives, as one product."""
@@ -207,21 +198,20 @@ class MultiHeadAttention(MultiHeadArguments):
             return dense(x)
         return heads.join(x, *map(ops.convert_to_tensor, dense.weights))
 
-    def _at(self, mask, x, index=None, cached_mask=None):
-        """The positions of what is new, where anybody asks for them."""
-        if self.position is None:
-            return None
-        return masks.positions(mask, ops.shape(x)[1], index, cached_mask)
-
     def _rotated(self, x, at):
         rotate = getattr(self.position, "rotate", None)
         return x if rotate is None else rotate(x, at)
 
-    def _bias(self, at, k, value_mask):
-        bias = getattr(self.position, "bias", None)
-        if bias is None:
+    def _bias(self, at, memory):
+        if not hasattr(self.position, "bias"):
             return None
-        return bias(at, self._at(value_mask, k))
+        bias = self.position.bias(at, memory["position"])
+        if bias.shape[1] not in (1, self.num_heads):
+            raise ValueError(
+                f"position gives a bias for {bias.shape[1]} heads, but there are "
+                f"{self.num_heads}: attentions that share one need as many heads"
+            )
+        return bias
 
     def _mask(self, given, sizes, causal, index):
         """One mask that broadcasts to `(B, N, T, S)` or None; whether to be causal."""
@@ -267,13 +257,17 @@ class MultiHeadAttention(MultiHeadArguments):
 
         Returns:
             Dictionary of "key" `(B, S, N', K)` and "value" `(B, S, N', V)`, all zeros,
-            with N' heads of keys and values.
+            with N' heads of keys and values; and "position" `(B, S)` if the position
+            biases the scores.
         """
         shape, dtype = (batch, length, self.key_value_heads), self.compute_dtype
-        return {
+        cache = {
             "key": ops.zeros((*shape, self.key_dim), dtype),
             "value": ops.zeros((*shape, self.value_dim), dtype),
         }
+        if hasattr(self.position, "bias"):
+            cache["position"] = ops.zeros((batch, length), "int32")
+        return cache
 
     def project_memory(self, value, key=None, value_mask=None):
         """The cache of a memory that does not change, as in cross-attention.
@@ -286,10 +280,13 @@ class MultiHeadAttention(MultiHeadArguments):
         Returns:
             As `make_cache`, filled.
         """
-        k, v = self._memory(value, key, value_mask)
-        return {
-            "key": ops.cast(k, self.compute_dtype),
-            "value": ops.cast(v, self.compute_dtype),
+        B, S = ops.shape(value)[:2]
+        at = ops.broadcast_to(masks.positions(value_mask, S), (B, S))
+        memory = self._memory(value, key, at)
+        # Outside of a call nothing is cast to the compute type.
+        return memory | {
+            name: ops.cast(memory[name], self.compute_dtype)
+            for name in ("key", "value")
         }
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):

@@ -41,6 +41,7 @@ class MultiHeadArguments(keras.layers.Layer):
         **kwargs,
     ):
         given = arguments.own(locals())
+        del given["position"]  # a layer in a dictionary would be saved with it
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
@@ -52,7 +53,9 @@ class MultiHeadArguments(keras.layers.Layer):
         self._check_numbers()
         self.value_dim = self.key_dim if value_dim is None else self.value_dim
         if isinstance(position, dict):  # as a file has it
-            self.position = keras.saving.deserialize_keras_object(position)
+            position = keras.saving.deserialize_keras_object(position)
+        # Tracked by Keras from `build` on: its weights come after those that Keras has.
+        object.__setattr__(self, "position", position)
         if self.dropout:
             self.seed_generator = keras.random.SeedGenerator(seed)
 
@@ -103,7 +106,15 @@ class MultiHeadArguments(keras.layers.Layer):
             "value", value_shape, self.key_value_heads, self.value_dim
         )
         self.output_dense = self._join(query_shape)
+        self._build_position()
         self.built = True
+
+    def _build_position(self):
+        """One that biases scores learns from their shape how many heads there are."""
+        position = self.position
+        if hasattr(position, "build") and not getattr(position, "built", False):
+            position.build((None, self.num_heads, None, None))
+        self.position = position
 
     def _attended(self, rank):
         """The axes to attend over, counted from the front."""
@@ -163,10 +174,33 @@ class MultiHeadArguments(keras.layers.Layer):
         # There may be weights and a cache, too: Keras finds out by a call.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
+    def _check_shapes(self, query, value, mask, cache, index):
+        """Raise where sizes that are known do not fit each other."""
+        T, S = query.shape[1], value.shape[1]
+        if cache is not None:
+            S = cache["key"].shape[1]
+            new = value.shape[1]
+            if isinstance(index, int) and isinstance(new, int) and index + new > S:
+                raise ValueError(
+                    f"the cache has {S} places: {new} new ones do not fit at "
+                    f"cache_update_index={index}. Make it longer with make_cache"
+                )
+        if mask is None or len(query.shape) > 3:
+            return
+        for found, wanted in zip(mask.shape[-2:], (T, S), strict=True):
+            if None not in (found, wanted) and found not in (1, wanted):
+                raise ValueError(
+                    f"attention_mask of shape {tuple(mask.shape)} does not fit {T} "
+                    f"queries and {S} keys: it must be (batch, {T}, {S})"
+                )
+
     def get_config(self):
         config = super().get_config()
         config |= {name: self._as_config(name) for name in self._given}
-        config["position"] = keras.saving.serialize_keras_object(self.position)
+        # Twice: where a model is saved, Keras says the second time which object it is,
+        # and one that several layers share is one again when the file is loaded.
+        for _ in range(2):
+            config["position"] = keras.saving.serialize_keras_object(self.position)
         return config
 
     def _as_config(self, name):

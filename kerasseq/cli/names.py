@@ -15,6 +15,7 @@ COMMANDS = (
     "params",
     "data",
     "eliza",
+    "positions",
     "info",
 )
 TASKS = ("language-model", "parentheses", "forecast", "translation")

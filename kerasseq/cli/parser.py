@@ -8,6 +8,7 @@ from kerasseq.cli import (
     names,
     options,
     params_options,
+    position_options,
     text_options,
     train_parser,
     translation_options,
@@ -114,6 +115,7 @@ With KERASSEQ_DEBUG=1 in the environment an error shows where it comes from.""",
     params_options.command(add)
     _data(add)
     _eliza(add)
+    position_options.command(add)
     _info(add)
     return parser, parsers
 

@@ -1,5 +1,6 @@
 """Every mask is built here. Boolean, True = may be attended to, or is real."""
 
+import keras
 from keras import ops
 
 
@@ -9,7 +10,7 @@ def causal(query_time, key_time, start=0):
     Args:
         query_time: Number of queries, $T_q$.
         key_time: Number of keys, $T_k$.
-        start: Place of the first query among the keys.
+        start: Place of the first query among the keys, or of each row `(B,)`.
 
     Returns:
         `(1, T_q, T_k)`.
@@ -30,7 +31,7 @@ def window(query_time, key_time, width, start=0):
         query_time: Number of queries, $T_q$.
         key_time: Number of keys, $T_k$.
         width: Places, the query's own included.
-        start: Place of the first query among the keys.
+        start: Place of the first query among the keys, or of each row `(B,)`.
 
     Returns:
         `(1, T_q, T_k)`.
@@ -46,6 +47,8 @@ def window(query_time, key_time, width, start=0):
 
 
 def _places(query_time, key_time, start):
+    if len(getattr(start, "shape", ())) == 1:  # a place per row
+        start = ops.cast(start, "int32")[:, None, None]
     queries = ops.arange(query_time, dtype="int32")[None, :, None] + start
     return queries, ops.arange(key_time, dtype="int32")[None, None, :]
 
@@ -117,27 +120,30 @@ def lowest(dtype):
     return ops.cast(-3e4 if "float16" in str(dtype) else -1e9, dtype)
 
 
-def positions(mask, time, start=None, cached_mask=None):
+def positions(mask, time, start=0, given=None):
     """The places of tokens, counted over real ones.
 
     Args:
         mask: `(B, T)`, True where a token is real, or None: all are.
         time: T.
-        start: The place of the first, where they go into a cache; None is 0.
-        cached_mask: `(B, S)`, True where a place of the cache is real, instead of
-            `mask`.
+        start: The place of the first; or of each row `(B,)`.
+        given: The places if they are known, `(B, T)` or `(T,)`; then nothing is
+            counted.
 
     Returns:
-        int32, `(B, T)` or `(1, T)`.
+        int32, `(B, T)` or `(1, T)`; floats if such were given.
 
     Examples:
         >>> print(keras.ops.convert_to_numpy(positions(np.array([[0, 1, 1]]), 3)))
         [[0 0 1]]
     """
-    if cached_mask is not None and start is not None:
-        of_all = positions(cached_mask, ops.shape(cached_mask)[1])
-        return ops.take(of_all, ops.arange(time, dtype="int32") + start, axis=1)
-    start = 0 if start is None else start
+    if given is not None:
+        given = ops.convert_to_tensor(given)
+        if not keras.backend.is_float_dtype(given.dtype):
+            given = ops.cast(given, "int32")
+        return given[None] if len(given.shape) == 1 else given
+    if len(getattr(start, "shape", ())) == 1:  # a place per row
+        start = ops.cast(start, "int32")[:, None]
     if mask is None:
         return ops.arange(time, dtype="int32")[None] + start
     counted = ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1

@@ -11,6 +11,7 @@ from kerasseq.kernels.compilation import (  # noqa: E402
     default_jit_compile,
     has_cudnn,
     is_concrete,
+    size_is_guessed,
 )
 from kerasseq.kernels.functions import compiled, output_specs  # noqa: E402
 from kerasseq.kernels.gradients import gradients  # noqa: E402
@@ -40,5 +41,6 @@ __all__ = [
     "project",
     "recurrence",
     "scan",
+    "size_is_guessed",
     "top_k",
 ]

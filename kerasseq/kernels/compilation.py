@@ -43,3 +43,16 @@ def is_concrete(value) -> bool:
     import torch
 
     return not torch.compiler.is_compiling()
+
+
+def size_is_guessed(value) -> bool:
+    """Whether Keras infers shapes, and has put a number for a size that is unknown.
+
+    It does so on PyTorch, where it runs a layer with 83 in place of None; elsewhere
+    such a size is no `int`.
+
+    Examples:
+        >>> size_is_guessed(keras.ops.zeros((2, 83)))
+        False
+    """
+    return getattr(getattr(value, "device", None), "type", None) == "meta"

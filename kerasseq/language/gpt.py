@@ -15,6 +15,22 @@ from kerasseq.transformer import norms
 from kerasseq.transformer.decoder import TransformerDecoder
 
 KINDS = ("decoder", "prefix_decoder")
+FIELDS = (  # of an architecture, which are arguments here
+    "num_layers",
+    "num_heads",
+    "hidden_dim",
+    "intermediate_dim",
+    "norm",
+    "placement",
+    "feed_forward",
+    "use_bias",
+    "position",
+    "num_key_value_heads",
+    "head_dim",
+    "parallel",
+    "embedding_norm",
+    "tie_embeddings",
+)
 
 
 @register
@@ -125,7 +141,11 @@ class GPT(Writer, CausalModel):
 
         def made(name, wanted):
             options = {"epsilon": 1e-5, "use_bias": use_bias, "dtype": None}
-            return norms.make(norms.checked(norm), **options, name=name) if wanted else None
+            return (
+                norms.make(norms.checked(norm), **options, name=name)
+                if wanted
+                else None
+            )
 
         layers = stack.Stack(
             embedding=embedding,
@@ -150,7 +170,7 @@ class GPT(Writer, CausalModel):
         """The model that a row of `models.architectures` describes.
 
         Args:
-            architecture: A name, such as "gpt2", or a row, such as
+            architecture: A name, such as "gpt2_small", or a row, such as
                 `architectures["llama_7b"].small()`.
             tokenizer: A fitted tokenizer; the vocabulary is its then.
             **changes: Fields of the row to change, such as `num_layers=2`.
@@ -163,7 +183,7 @@ class GPT(Writer, CausalModel):
             ValueError: If the row is of another kind of model.
 
         Examples:
-            >>> row = architectures["gpt2"].small()
+            >>> row = architectures["gpt2_small"].small()
             >>> model = GPT.from_architecture(row)
             >>> model.count_params()
             17280
@@ -173,15 +193,11 @@ class GPT(Writer, CausalModel):
         row = dataclasses.replace(row, **changes) if changes else row
         if row.kind not in KINDS or row.position == "transformer_xl":
             raise ValueError(
-                f"{row.title} is of kind={row.kind!r} with position={row.position!r}: "
-                f"GPT builds {' and '.join(KINDS)} with {', '.join(stack.POSITIONS[:-1])}"
+                f"{row.title} is of kind={row.kind!r} with position={row.position!r}; "
+                f"GPT builds {' and '.join(KINDS)} with one of "
+                f"{', '.join(stack.POSITIONS[:-1])}"
             )
-        names = (
-            "num_layers num_heads hidden_dim intermediate_dim norm placement "
-            "feed_forward use_bias position num_key_value_heads head_dim parallel "
-            "embedding_norm tie_embeddings"
-        ).split()
-        options = {name: getattr(row, name) for name in names}
+        options = {name: getattr(row, name) for name in FIELDS}
         if row.max_sequence_length:
             options["max_sequence_length"] = row.max_sequence_length
         if tokenizer is None:

@@ -1,15 +1,18 @@
 """Look inside a model: what its layers compute, and how gradients flow through time.
 
 `trace` records, `gradient_flow` differentiates, `plots` draws. Layers call `record`.
+`position_criteria` measures what the course asks of a code of positions.
 """
 
 import importlib
 
+from kerasseq.tracing.criteria import Criterion, position_criteria
 from kerasseq.tracing.gradient_flow import gradient_flow
 from kerasseq.tracing.recorder import collecting, injecting, listener, muted, record
 from kerasseq.tracing.trace import Trace, trace
 
 __all__ = [
+    "Criterion",
     "Trace",
     "collecting",
     "gradient_flow",
@@ -17,6 +20,7 @@ __all__ = [
     "listener",
     "muted",
     "plots",
+    "position_criteria",
     "record",
     "trace",
 ]

@@ -6,6 +6,9 @@ one tensor, `(B, 2, S, N, K)`. A block takes either, and gives back what it took
 
 from keras import ops
 
+from kerasseq.attention import places
+from kerasseq.core import masks
+
 SIDES = {"self": "decoder", "cross": "encoder"}
 
 
@@ -38,11 +41,10 @@ def attend(
             options["query_mask"] = real  # positions are counted over it
     else:
         known = opened(f"{kind}_attention_cache", cache, attention, query.shape[0])
-        options["cache"], options["cache_update_index"] = known, cached[1]
-        options["causal_cache"] = use_causal_mask
-        options["cached_mask"] = real_places(
-            f"{SIDES[kind]}_padding_mask", *padding, known, cached[1]
-        )
+        real = real_places(f"{SIDES[kind]}_padding_mask", *padding, known, cached[1])
+        options["cache"] = with_positions(known, attention, real)
+        options["cache_update_index"] = cached[1]
+        options["causal_cache"], options["cached_mask"] = use_causal_mask, real
     found = attention(query, query if value is None else value, **options)
     found = list(found) if isinstance(found, tuple) else [found]
     if cache is not None:
@@ -70,11 +72,11 @@ def opened(name, cache, attention, batch=None):
                 f"{N}, {K}), or what make_cache or project_memory give"
             )
         cache = {"key": cache[:, 0], "value": cache[:, 1]}
-    elif cache.keys() != {"key", "value"}:
+    elif cache.keys() - {"position"} != {"key", "value"}:
         raise ValueError(
             f'{name} must have "key" and "value", got {", ".join(map(repr, cache))}'
         )
-    for part in cache.values():
+    for part in (cache["key"], cache["value"]):
         if tuple(part.shape[-2:]) != (N, K):
             raise ValueError(
                 f"{name} holds {part.shape[-2]} heads of width {part.shape[-1]}; this "
@@ -87,6 +89,15 @@ def opened(name, cache, attention, batch=None):
     return cache
 
 
+def with_positions(cache, attention, real=None):
+    """The cache with the positions of its places, where a bias asks for them."""
+    if "position" in cache or not hasattr(attention.position, "bias"):
+        return cache
+    B, S = ops.shape(cache["key"])[:2]
+    at = ops.broadcast_to(masks.positions(real, S), (B, S))
+    return {**cache, "position": at}
+
+
 def closed(cache, like):
     """The dictionary in the form of `like`.
 
@@ -96,7 +107,7 @@ def closed(cache, like):
         (2, 2, 5, 3, 4)
     """
     if isinstance(like, dict):
-        return cache
+        return {name: cache[name] for name in like}
     return ops.stack((cache["key"], cache["value"]), axis=1)
 
 
@@ -125,4 +136,4 @@ def real_places(name, padding_mask, new_mask, cache, index):
     if new_mask is None or index is None:
         return None
     before = ops.ones(ops.shape(cache["key"])[:2], "bool")
-    return ops.slice_update(before, (0, index), ops.cast(new_mask, "bool"))
+    return places.put(before, ops.cast(new_mask, "bool"), index)

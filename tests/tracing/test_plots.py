@@ -231,3 +231,19 @@ def test_tracing_needs_no_matplotlib_until_it_draws():
         "    print(error)"
     )
     assert 'pip install "kerasseq[viz]"' in done.stdout
+
+
+def test_positions_are_drawn_side_by_side():
+    from kerasseq import layers
+
+    kinds = {"sine": layers.SinePositionEncoding(), "alibi": layers.AlibiBias()}
+    figure = draw(plots.plot_positions(kinds, length=7, width=4, title="t"))
+    shown = [np.asarray(axis.images[0].get_array()) for axis in panels(figure)]
+    assert [image.shape for image in shown] == [(4, 7), (7, 7), (7, 7), (7, 7)]
+    np.testing.assert_allclose(shown[0][0], np.sin(np.arange(7)), atol=1e-6)
+    at = np.arange(7)
+    np.testing.assert_allclose(shown[3], -np.abs(at[:, None] - at) / 4, atol=1e-6)
+    assert [axis.get_ylabel() for axis in figure.axes[:4:2]] == ["sine", "alibi"]
+    assert figure.get_suptitle() == "t" and not kinds["alibi"].built
+    with pytest.raises(ValueError, match="layers is empty"):
+        plots.plot_positions({})

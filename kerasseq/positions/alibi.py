@@ -1,0 +1,115 @@
+r"""ALiBi: what is further away scores less, by a slope for each head.
+
+$$
+b_n(p, s) = -m_n\, |p - s|, \qquad m_n = 2^{-8n/N}
+$$
+
+Nothing is learned, and texts may be longer than those of the training. Press et al.
+2022. Course slides D.
+"""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from kerasseq.core.serialization import check_float64, register
+
+
+@register
+class AlibiBias(keras.layers.Layer):
+    """Add a bias to scores that falls with the distance.
+
+    Takes what `keras_hub.layers.AlibiBias` takes, and gives its results. As
+    `MultiHeadAttention(..., position=AlibiBias())` it biases the scores there.
+
+    Args:
+        alibi_bias_max: 8 in the formula: the last head's slope is 2 to the minus that.
+        **kwargs: As for any layer.
+
+    Call arguments:
+        attention_scores: `(B, N, T, S)`. All queries get the bias of the last place,
+            which under a causal mask gives the same weights as one of their own.
+
+    Returns:
+        The scores with their bias.
+
+    Raises:
+        ValueError: If the scores have not four axes.
+
+    Examples:
+        >>> scores = AlibiBias()(np.zeros((1, 2, 3, 3)))
+        >>> keras.ops.convert_to_numpy(scores)[0, :, -1].tolist()
+        [[-0.125, -0.0625, 0.0], [-0.0078125, -0.00390625, 0.0]]
+    """
+
+    def __init__(self, alibi_bias_max=8, **kwargs):
+        super().__init__(**kwargs)
+        check_float64(self)
+        self.alibi_bias_max = alibi_bias_max
+        if not 0 < alibi_bias_max < math.inf:
+            raise ValueError(
+                f"alibi_bias_max must be a number above 0, got {alibi_bias_max}"
+            )
+
+    def build(self, scores_shape):
+        self.num_heads = heads_of(self, scores_shape)
+        self.built = True
+
+    def call(self, attention_scores):
+        N = heads_of(self, attention_scores.shape)
+        s = ops.arange(ops.shape(attention_scores)[-1], dtype="int32")[None]
+        b = self._bias(N, s[:, -1:], s)  # (1, N, 1, S)
+        return attention_scores + ops.cast(b, attention_scores.dtype)
+
+    def bias(self, query_positions, key_positions):
+        """What `MultiHeadAttention` adds to its scores.
+
+        Args:
+            query_positions: p, `(B, T)` or `(1, T)`.
+            key_positions: s, `(B, S)` or `(1, S)`.
+
+        Returns:
+            b, `(B, N, T, S)` or `(1, N, T, S)`.
+        """
+        return self._bias(self.num_heads, query_positions, key_positions)
+
+    def _bias(self, N, p, s):
+        dtype = "float64" if self.compute_dtype == "float64" else "float32"
+        m = ops.convert_to_tensor(slopes(N, self.alibi_bias_max), dtype)
+        distance = ops.cast(ops.abs(p[:, :, None] - s[:, None, :]), dtype)
+        return -m[:, None, None] * distance[:, None]
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "alibi_bias_max": self.alibi_bias_max}
+
+
+def heads_of(layer, scores_shape):
+    """N, from the shape of scores `(B, N, T, S)`."""
+    if len(scores_shape) != 4 or not scores_shape[1]:
+        raise ValueError(
+            f"{type(layer).__name__} biases scores of shape (batch, heads, "
+            f"query_time, key_time), got {tuple(scores_shape)}"
+        )
+    return scores_shape[1]
+
+
+def slopes(N, highest=8):
+    """The slope of each head.
+
+    Where N is no power of two, the heads beyond the power below take every other slope
+    of the power above.
+
+    Examples:
+        >>> slopes(2).tolist(), slopes(3).tolist()
+        ([0.0625, 0.00390625], [0.0625, 0.00390625, 0.25])
+    """
+    power = 2 ** int(math.log2(N))
+    first = 2.0 ** (-highest * np.arange(1, power + 1) / power)
+    if power == N:
+        return first
+    return np.concatenate([first, slopes(2 * power, highest)[::2][: N - power]])

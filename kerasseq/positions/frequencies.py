@@ -1,0 +1,102 @@
+r"""How fast each pair of numbers of a code turns, and how slower for longer texts.
+
+$$
+\omega_i = \lambda^{-2i/D}
+$$
+
+Pair i turns by $\omega_i$ from one position to the next: by 1 for the first, by nearly
+$1/\lambda$ for the last. All of it is computed once, on the host, in NumPy. Vaswani et
+al. 2017; what is done for texts longer than those of the training: Chen et al. 2023
+("linear"), bloc97 2023 ("ntk"), Peng et al. 2023 ("yarn").
+"""
+
+import math
+
+import numpy as np
+from keras import ops
+
+
+def frequencies(D, wavelength, denominator=None):
+    """ω of each pair, `(D / 2,)`, rounded up.
+
+    Args:
+        D: How many numbers turn.
+        wavelength: λ: the slowest pair needs nearly 2πλ positions for a turn.
+        denominator: Instead of the D under the exponent.
+
+    Examples:
+        >>> frequencies(4, 10000).tolist()
+        [1.0, 0.01]
+    """
+    return float(wavelength) ** (-np.arange(0, D, 2) / (denominator or D))
+
+
+def ntk(D, wavelength, factor, denominator=None):
+    r"""Frequencies with a longer λ: the slowest pair as if positions were divided.
+
+    $\lambda' = \lambda s^{D/(D-2)}$; the fastest pair stays as it is.
+
+    Examples:
+        >>> (frequencies(4, 10000) / ntk(4, 10000, 8)).round(6).tolist()
+        [1.0, 8.0]
+    """
+    longer = wavelength * factor ** (D / max(D - 2, 1))
+    return frequencies(D, longer, denominator)
+
+
+def yarn(D, wavelength, factor, length, fast, slow, whole=True):
+    r"""Frequencies divided by s where a pair is slow, kept where it is fast.
+
+    $\omega_i' = (1 - r_i)\, \omega_i + r_i\, \omega_i / s$, where $r_i$ rises from 0,
+    at the pair with `fast` turns within the original length, to 1, at the pair with
+    `slow` turns.
+
+    Args:
+        D: How many numbers turn.
+        wavelength: λ.
+        factor: s.
+        length: Tokens of the texts of the training.
+        fast: Turns from which on a pair is kept.
+        slow: Turns below which it is divided.
+        whole: Whether the ramp begins and ends at whole pairs.
+
+    Examples:
+        >>> ratio = frequencies(8, 10000) / yarn(8, 10000, 4, 2048, 32, 1)
+        >>> ratio.round(2).tolist()
+        [1.0, 1.0, 1.6, 4.0]
+    """
+    omega = frequencies(D, wavelength)
+    low, high = (_pair(D, wavelength, length, turns) for turns in (fast, slow))
+    if whole:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, D - 1)
+    r = np.clip((np.arange(D // 2) - low) / max(high - low, 1e-3), 0, 1)
+    return (1 - r) * omega + r * omega / factor
+
+
+def _pair(D, wavelength, length, turns):
+    """The pair, a fraction maybe, that turns so often within the length."""
+    return D * math.log(length / (2 * math.pi * turns)) / (2 * math.log(wavelength))
+
+
+def angles(p, omega):
+    """The angles of positions `(B, T)`, `(B, T, D / 2)`.
+
+    In float32 whatever the layer computes in: bfloat16 cannot tell 257 from 256.
+    """
+    omega = ops.convert_to_tensor(omega.astype("float32"))
+    return ops.cast(p, "float32")[..., None] * omega
+
+
+def check_wavelength(value):
+    """Return `max_wavelength` if it is a number above 0.
+
+    Examples:
+        >>> check_wavelength(0)
+        Traceback (most recent call last):
+        ...
+        ValueError: max_wavelength must be a number above 0, got 0
+    """
+    if not 0 < value < math.inf:
+        raise ValueError(f"max_wavelength must be a number above 0, got {value}")
+    return value

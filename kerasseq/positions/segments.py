@@ -1,0 +1,68 @@
+r"""Which sentence a token belongs to, as BERT is told: a row of a table for each.
+
+$$
+x_t = E_{w_t} + P_t + S_{s_t}
+$$
+
+Devlin et al. 2019; course slides A.
+"""
+
+import keras
+from keras import ops
+
+from kerasseq.core import arguments, checks
+from kerasseq.core.serialization import check_float64, register
+
+
+@register
+class SegmentEmbedding(keras.layers.Layer):
+    """A learned code for each segment, such as sentence A and sentence B.
+
+    Args:
+        num_segments: How many segments there are.
+        initializer: Of the table.
+        **kwargs: As for any layer.
+
+    Call arguments:
+        inputs: `(B, T, D)`: the code has their width, and nothing else of them.
+        segments: Whole numbers `(B, T)` or `(T,)`: the segment of each token.
+
+    Returns:
+        The code, `(B, T, D)`, to be added to the inputs.
+
+    Examples:
+        >>> layer = SegmentEmbedding(2)
+        >>> code = layer(np.zeros((1, 3, 5)), np.array([[0, 0, 1]]))
+        >>> keras.ops.shape(code)
+        (1, 3, 5)
+    """
+
+    def __init__(self, num_segments=2, *, initializer="glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        check_float64(self)
+        self.supports_masking = True
+        self.num_segments = checks.whole_number("num_segments", num_segments)
+        self.initializer = arguments.revive("initializer", initializer)
+
+    def build(self, inputs_shape, segments_shape=None):
+        self.segment_embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.num_segments, inputs_shape[-1]),
+            initializer=self.initializer,
+        )
+        self.built = True
+
+    def call(self, inputs, segments):
+        S = ops.convert_to_tensor(self.segment_embeddings)
+        code = ops.take(S, ops.cast(segments, "int32"), axis=0)
+        return ops.broadcast_to(code, ops.shape(inputs))
+
+    def compute_output_shape(self, inputs_shape, segments_shape=None):
+        return inputs_shape
+
+    def get_config(self):
+        config = {
+            "num_segments": self.num_segments,
+            "initializer": arguments.as_config("initializer", self.initializer),
+        }
+        return {**super().get_config(), **config}

@@ -1,0 +1,200 @@
+"""Rotary positions: rotations, layouts, longer texts, axes, precision."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from keras import ops
+
+from kerasseq import layers
+from kerasseq.positions import frequencies
+
+B, T, N, K = 2, 7, 3, 10
+X = np.random.default_rng(0).normal(size=(B, T, N, K)).astype("float32")
+
+
+def numpy(x):
+    return ops.convert_to_numpy(x)
+
+
+def turned(x, p, omega, factor=1.0):
+    """Each pair, of the first and of the second half, as a complex number."""
+    half = x.shape[-1] // 2
+    turn = factor * np.exp(1j * np.asarray(p)[..., None, None] * omega)
+    z = (x[..., :half] + 1j * x[..., half:]) * turn
+    return np.concatenate([z.real, z.imag], -1)
+
+
+@given(st.integers(0, 2000), st.sampled_from([7, 10000]), st.integers(1, 4))
+def test_each_pair_is_a_complex_number_that_turns(start, wavelength, pairs):
+    x = X[..., : 2 * pairs]
+    omega = np.array([wavelength ** (-2 * i / (2 * pairs)) for i in range(pairs)])
+    found = layers.RotaryEmbedding(wavelength)(x, start_index=start)
+    expected = turned(x, np.arange(start, start + T), omega)
+    np.testing.assert_allclose(numpy(found), expected, atol=1e-6 * (10 + start))
+
+
+@pytest.mark.parametrize("options", [{}, {"interleaved": True}, {"fraction": 0.6}])
+@given(p=st.integers(0, 300), s=st.integers(0, 300), by=st.integers(-40, 700))
+def test_products_depend_on_the_distance_alone(options, p, s, by):
+    """The property that the whole idea is for."""
+    layer = layers.RotaryEmbedding(100, **options)
+    q, k = X[:1, :1], X[1:, 1:2]
+    products = []
+    for start in (0, max(by, -min(p, s))):
+        at = [ops.convert_to_tensor([[one + start]]) for one in (p, s)]
+        products.append(
+            np.sum(
+                numpy(layer.rotate(ops.convert_to_tensor(q), at[0]))
+                * numpy(layer.rotate(ops.convert_to_tensor(k), at[1])),
+                -1,
+            )
+        )
+    np.testing.assert_allclose(*products, atol=2e-3)
+
+
+def test_position_zero_and_lengths_stay():
+    found = numpy(layers.RotaryEmbedding()(X))
+    np.testing.assert_allclose(found[:, 0], X[:, 0], atol=1e-6)
+    lengths = np.linalg.norm(X, axis=-1), np.linalg.norm(found, axis=-1)
+    np.testing.assert_allclose(*lengths, rtol=1e-5)
+    assert np.abs(found[:, 1:] - X[:, 1:]).max() > 0.5
+
+
+def test_layouts_differ_by_the_order_of_the_numbers_alone():
+    order = [i // 2 + (i % 2) * K // 2 for i in range(K)]
+    halves = numpy(layers.RotaryEmbedding()(X))
+    neighbours = numpy(layers.RotaryEmbedding(interleaved=True)(X[..., order]))
+    np.testing.assert_allclose(neighbours, halves[..., order], atol=1e-6)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_a_fraction_turns_and_the_rest_stays(interleaved):
+    options = {"interleaved": interleaved}
+    found = numpy(layers.RotaryEmbedding(fraction=0.45, **options)(X))
+    np.testing.assert_array_equal(found[..., 4:], X[..., 4:])
+    alone = numpy(layers.RotaryEmbedding(**options)(X[..., :4]))
+    np.testing.assert_allclose(found[..., :4], alone, atol=1e-6)
+
+
+def hugging_face_yarn(D, base, factor, length, fast, slow, truncate):
+    """As the paper's code and Hugging Face's Transformers have it, pair by pair."""
+
+    def pair(turns):
+        return D * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    low, high = pair(fast), pair(slow)
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, D - 1)
+    found = []
+    for i in range(D // 2):
+        ramp = min(max((i - low) / (high - low), 0), 1)
+        omega = base ** (-2 * i / D)
+        found.append(omega / factor * ramp + omega * (1 - ramp))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("kind", ["linear", "ntk", "dynamic", "yarn", "whole"])
+def test_longer_texts(kind):
+    s, base, D = 4.0, 500, K
+    i = np.arange(D // 2)
+    omega, factor = base ** (-2 * i / D), 1.0
+    options = {"rope_type": "yarn" if kind == "whole" else kind}
+    if kind == "linear":
+        expected = omega / s
+    elif kind == "ntk":
+        expected = (base * s ** (D / (D - 2))) ** (-2 * i / D)
+        assert expected[0] == 1
+        assert expected[-1] == pytest.approx(omega[-1] / s)
+    elif kind == "dynamic":
+        expected = omega / s ** (D / (D - 2))
+    else:
+        beta = {"beta_fast": 16.0, "beta_slow": 0.5}
+        options |= {"original_max_position_embeddings": 300, **beta}
+        options |= {"truncate": kind == "whole"}
+        expected = hugging_face_yarn(D, base, s, 300, 16, 0.5, kind == "whole")
+        factor = 0.1 * math.log(s) + 1
+        assert np.any((expected < omega) & (expected > omega / s))
+    layer = layers.RotaryEmbedding(base, s, **options)
+    found = numpy(layer(X, start_index=30))
+    expected = turned(X, np.arange(30, 37), expected, factor)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert (
+        np.abs(found - numpy(layers.RotaryEmbedding(base)(X, start_index=30))).max()
+        > 0.1
+    )
+
+
+def test_yarn_of_one_is_no_change_and_its_temperature_can_be_given():
+    one = numpy(layers.RotaryEmbedding(rope_type="yarn")(X))
+    np.testing.assert_allclose(one, numpy(layers.RotaryEmbedding()(X)), atol=1e-6)
+    options = {"scaling_factor": 8.0, "rope_type": "yarn"}
+    found = numpy(layers.RotaryEmbedding(**options, attention_factor=2.0)(X))
+    own = numpy(layers.RotaryEmbedding(**options)(X))
+    np.testing.assert_allclose(found, own * 2 / (0.1 * math.log(8) + 1), atol=1e-5)
+
+
+def test_the_denominator_of_wider_heads():
+    found = numpy(layers.RotaryEmbedding(denominator_dim=2 * K)(X))
+    omega = 10000 ** (-np.arange(K // 2) / K)
+    np.testing.assert_allclose(found, turned(X, np.arange(T), omega), atol=1e-5)
+
+
+def test_other_axes():
+    plain = numpy(layers.RotaryEmbedding()(X))
+    moved = np.moveaxis(X, (1, 3), (2, 1))  # (B, K, T, N)
+    layer = layers.RotaryEmbedding(sequence_axis=2, feature_axis=1)
+    found = np.moveaxis(numpy(layer(moved)), (2, 1), (1, 3))
+    np.testing.assert_allclose(found, plain, atol=1e-6)
+    found = numpy(layers.RotaryEmbedding()(X[:, :, 0]))
+    np.testing.assert_allclose(found, plain[:, :, 0], atol=1e-6)
+
+
+def test_places_and_masks():
+    layer = layers.RotaryEmbedding()
+    at = np.array([[0, 4, 4, 1, 9, 3, 2], [1, 2, 3, 4, 5, 6, 7]])
+    omega = frequencies.frequencies(K, 10000)
+    found = numpy(layer(X, positions=at))
+    np.testing.assert_allclose(found, turned(X, at, omega), atol=1e-5)
+    found = numpy(layer(X, positions=at[0], start_index=5))
+    np.testing.assert_allclose(found, turned(X, at[:1], omega), atol=1e-5)
+    mask = np.array([[0, 0, 1, 1, 1, 1, 1], [1] * 7], bool)
+    found = numpy(layer(X, mask=mask))
+    np.testing.assert_allclose(
+        found[0, 2:], turned(X[0, 2:], np.arange(5), omega), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_angles_do_not_lose_precision_with_the_layer(policy):
+    """At 4097, which bfloat16 takes for 4096: off by a whole turn of 1."""
+    layer = layers.RotaryEmbedding(dtype=policy)
+    found = numpy(ops.cast(layer(X, start_index=4091), "float32"))
+    expected = turned(X, np.arange(4091, 4098), frequencies.frequencies(K, 10000))
+    assert np.abs(found - expected).max() < 0.03
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"max_wavelength": 0}, ValueError, "max_wavelength must be a number above 0"),
+        ({"scaling_factor": 0}, ValueError, "scaling_factor must be a number above 0"),
+        ({"rope_type": "yarm"}, ValueError, 'is not one of .* Did you mean "yarn"'),
+        ({"beta_slow": 40.0}, ValueError, "the first larger, got 32.0 and 40.0"),
+        ({"fraction": 1.5}, ValueError, "fraction must lie between 0 and 1, got 1.5"),
+        ({"original_max_position_embeddings": 0}, ValueError, "must be at least 1"),
+    ],
+)
+def test_wrong_arguments(arguments, error, message):
+    with pytest.raises(error, match=message):
+        layers.RotaryEmbedding(**arguments)
+
+
+def test_an_odd_number_of_numbers_cannot_turn():
+    with pytest.raises(ValueError, match="in pairs.* with a width of 9 it would be 9"):
+        layers.RotaryEmbedding()(X[..., :9])
+    with pytest.raises(ValueError, match=r"of 10 and fraction=0.5 it would be 5"):
+        layers.RotaryEmbedding(fraction=0.5)(X)
