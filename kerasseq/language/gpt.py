@@ -110,7 +110,7 @@ class GPT(Writer, CausalModel):
             checks.whole_number(name, arguments[name])
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, stack.POSITIONS)
-        inner = stack.inner_position(position)
+        inner = stack.inner_position(position)  # one for all blocks, as in T5
         blocks = [
             TransformerDecoder(
                 intermediate_dim or 4 * hidden_dim,
@@ -121,7 +121,7 @@ class GPT(Writer, CausalModel):
                 feed_forward=feed_forward,
                 kernel_initializer=scaled_initializer(),
                 use_bias=use_bias,
-                position=stack.inner_position(position) if inner else None,
+                position=inner,
                 num_key_value_heads=num_key_value_heads,
                 head_dim=head_dim,
                 parallel=parallel,
