@@ -11,6 +11,7 @@ from kerasseq.training.metrics import (  # noqa: E402
     Perplexity,
     TokenAccuracy,
 )
+from kerasseq.training.optimizers import gpt_optimizer  # noqa: E402
 from kerasseq.training.pair_batches import PairBatches  # noqa: E402
 from kerasseq.training.scheduled_sampling import ScheduledSampling  # noqa: E402
 from kerasseq.training.translation import bleu, chrf, exact_match  # noqa: E402
@@ -27,5 +28,6 @@ __all__ = [
     "bleu",
     "chrf",
     "exact_match",
+    "gpt_optimizer",
     "restore",
 ]
