@@ -11,11 +11,12 @@ DEFAULTS = {
         "tokenizer": "character",
         "vocabulary_size": VOCABULARY_SIZE,
         "units": 128,
-        "layers": 1,
+        "layers": None,
+        "heads": 4,
         "dropout": 0.0,
-        "sequence_length": 96,
-        "batch_size": 64,
-        "learning_rate": 3e-3,
+        "sequence_length": None,
+        "batch_size": None,
+        "learning_rate": None,
         "epochs": None,
         "steps": None,
         "checkpoint_every": 100,
@@ -70,4 +71,12 @@ DEFAULTS = {
 # Of a translation: training steps, and pairs that are generated, without --full and
 # with it.
 TRANSLATION = {False: (500, 20_000), True: (2000, 60_000)}
+# Of language models: of recurrent ones, and of a GPT where it differs.
+RECURRENT = {
+    "layers": 1,
+    "sequence_length": 96,
+    "batch_size": 64,
+    "learning_rate": 3e-3,
+}
+GPT = {"layers": 4, "sequence_length": 64, "batch_size": 12, "learning_rate": 1e-3}
 EPOCHS = 10  # of a language model, if neither --epochs nor --steps is given

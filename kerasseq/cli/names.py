@@ -29,6 +29,7 @@ ARCHITECTURES = (
     "coupled_lstm",
     "gru",
 )
+LANGUAGE_MODELS = (*ARCHITECTURES, "gpt")
 TEXTS = ("python-reference",)
 SERIES = ("ar", "sunspots", "co2")
 PAIRS = ("numbers-de", "numbers-fr", "dates", "copy", "reverse", "sort")
@@ -60,6 +61,7 @@ Choose from jax, torch
 
 
 architecture = one_of("model", ARCHITECTURES)
+language_model = one_of("model", LANGUAGE_MODELS)
 backend_name = one_of("backend", backend.BACKENDS)
 
 

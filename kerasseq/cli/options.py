@@ -7,7 +7,7 @@ typed; `defaults.py` has what stands for it.
 import argparse
 
 from kerasseq.cli import names
-from kerasseq.cli.defaults import DEFAULTS, EPOCHS
+from kerasseq.cli.defaults import DEFAULTS, EPOCHS, GPT, RECURRENT
 
 
 def quickstart(parser):
@@ -43,7 +43,8 @@ def language_model(parser):
     group = parser.add_argument_group("how it is read")
     add(group, task, "--tokenizer", str, tokenizer_help(), "NAME")
     add(group, task, "--vocabulary-size", names.whole(), "ids of the tokenizer")
-    model(parser, task)
+    group = model(parser, task, names.language_model, names.LANGUAGE_MODELS)
+    add(group, task, "--heads", names.whole(), "heads of each attention of a gpt")
     group = training(parser, task)
     add(group, task, "--sequence-length", names.whole(), "tokens in a block")
     group.add_argument(
@@ -67,7 +68,7 @@ def parentheses(parser):
         default=None,
         help="parentheses of one colour instead of five",
     )
-    model(parser, task, names.architectures, "A,B,…")
+    model(parser, task, names.architectures, metavar="A,B,…")
     group = training(parser, task)
     steps(group, "N", "training steps of each model (default: 20000)")
     add(group, task, "--examples", names.whole(), "training strings")
@@ -234,7 +235,9 @@ def where(parser, default):
     backend(group)
 
 
-def model(parser, task, kind=names.architecture, metavar="NAME"):
+def model(
+    parser, task, kind=names.architecture, choices=names.ARCHITECTURES, metavar="NAME"
+):
     """Add what a model is made of."""
     group = parser.add_argument_group("the model")
     default = DEFAULTS[task]["model"]
@@ -243,7 +246,7 @@ def model(parser, task, kind=names.architecture, metavar="NAME"):
         "--model",
         type=kind,
         metavar=metavar,
-        help=f"{', '.join(names.ARCHITECTURES)} (default: {shown})",
+        help=f"{', '.join(choices)} (default: {shown})",
     )
     add(group, task, "--units", names.whole(), "width of each layer")
     add(group, task, "--layers", names.whole(), "layers on top of each other")
@@ -268,7 +271,10 @@ def steps(group, metavar, text):
 
 def add(group, task, option, kind, text, metavar="N"):
     """Add an option of a task, with its default in the help."""
-    default = DEFAULTS[task][option[2:].replace("-", "_")]
+    name = option[2:].replace("-", "_")
+    default = DEFAULTS[task][name]
+    if default is None:  # it depends on the model
+        default = f"{RECURRENT[name]}; of a gpt {GPT[name]}"
     group.add_argument(
         option, type=kind, metavar=metavar, help=f"{text} (default: {default})"
     )
