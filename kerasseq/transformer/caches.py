@@ -6,6 +6,8 @@ one tensor, `(B, 2, S, N, K)`. A block takes either, and gives back what it took
 
 from keras import ops
 
+from kerasseq.core import masks
+
 SIDES = {"self": "decoder", "cross": "encoder"}
 
 
@@ -29,20 +31,21 @@ def attend(
         List of the output, the weights if asked for, and the cache if there is one.
     """
     query, value = sequences
-    given, cache = padding[0], cached[0]
-    options["use_causal_mask"] = use_causal_mask
+    cache, index = cached
+    if cache is None or (kind == "cross" and index is None):
+        padding = (masks.first(*padding), None)  # that of Keras is of all values, too
     if cache is None:
-        real = padding[1] if given is None else given
-        options["value_mask"] = real
+        options["value_mask"] = padding[0]
         if kind == "self":
-            options["query_mask"] = real  # positions are counted over it
+            options["query_mask"] = padding[0]  # positions are counted over it
     else:
         known = opened(f"{kind}_attention_cache", cache, attention, query.shape[0])
-        options["cache"], options["cache_update_index"] = known, cached[1]
-        options["causal_cache"] = use_causal_mask
+        options["cache"], options["cache_update_index"] = known, index
+        options["causal_cache"] = False  # use_causal_mask says it
         options["cached_mask"] = real_places(
-            f"{SIDES[kind]}_padding_mask", *padding, known, cached[1]
+            f"{SIDES[kind]}_padding_mask", *padding, known, index
         )
+    options["use_causal_mask"] = use_causal_mask
     found = attention(query, query if value is None else value, **options)
     found = list(found) if isinstance(found, tuple) else [found]
     if cache is not None:
