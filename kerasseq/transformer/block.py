@@ -213,8 +213,3 @@ class TransformerBlock(keras.layers.Layer):
         if name in OBJECTS:
             return keras.saving.serialize_keras_object(value)
         return arguments.as_config(name, value)
-
-
-def first(*masks):
-    """The first mask that there is, or None."""
-    return next((mask for mask in masks if mask is not None), None)
