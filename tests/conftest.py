@@ -9,6 +9,7 @@ COMPILE_BOUND = (
     "tests/decoding",
     "tests/kernels",
     "tests/rnn",
+    "tests/seq2seq",
     "tests/test_layers_everywhere.py",
 )
 
