@@ -72,7 +72,7 @@ def same_weights(model, other):
     for weight in model.weights:
         path = weight.path.partition("/")[2]
         if path in values:
-            weight.assign(values[path])
+            weight.assign(np.array(array(values[path])))  # JAX gives memory away
     return model
 
 
