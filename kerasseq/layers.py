@@ -29,6 +29,7 @@ from kerasseq.rnn.stacked import StackedRNN
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.feed_forward import FeedForward
+from kerasseq.vision.patches import PatchEmbedding
 
 __all__ = [
     "ElmanCell",
@@ -62,4 +63,5 @@ __all__ = [
     "FeedForward",
     "TransformerEncoder",
     "TransformerDecoder",
+    "PatchEmbedding",
 ]

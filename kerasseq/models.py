@@ -14,6 +14,7 @@ from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.tasks.classifier import SequenceClassifier
 from kerasseq.tasks.forecaster import Forecaster
 from kerasseq.tasks.tagger import SequenceTagger
+from kerasseq.vision.vit import ViT
 
 __all__ = [
     "SequenceClassifier",
@@ -22,6 +23,7 @@ __all__ = [
     "LanguageModel",
     "Seq2Seq",
     "GPT",
+    "ViT",
     "architectures",
     "count",
 ]

@@ -6,7 +6,7 @@ import pytest
 
 from kerasseq import layers
 from tests.layer_checks import check_config_names_every_argument, check_layer
-from tests.on_itself import Added, Around, OnItself
+from tests.on_itself import Added, Around, AsImage, OnItself
 from tests.processes import run_python
 
 SEQUENCE = np.random.default_rng(0).normal(size=(2, 7, 5)).astype("float32")
@@ -102,6 +102,9 @@ BUILDERS = {
     "RelativePositionBias": [
         attending("RelativePositionBias", num_buckets=8, max_distance=5)
     ],
+    "PatchEmbedding": [
+        lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
+    ],
 }
 # What these give is shaped like what they are given.
 ALIKE = (
@@ -109,6 +112,7 @@ ALIKE = (
     layers.TransformerEncoder,
     layers.TransformerDecoder,
 )
+UNMASKED = (layers.LocationAttention, layers.FeedForward, layers.PatchEmbedding)
 CASES = [
     pytest.param(builder, id=f"{name}-{n}")
     for name, builders in BUILDERS.items()
@@ -143,7 +147,8 @@ def test_layer(build):
     alike = isinstance(layer, (Around, *ALIKE))
     width = 5 if alike else {layers.StackedRNN: 6}.get(type(layer), 3)
     whole = getattr(layer, "return_sequences", alike)
-    random = not isinstance(layer, Added) and type(inside) is not layers.KernelAttention
+    random = not isinstance(layer, (Added, AsImage))
+    random = random and type(inside) is not layers.KernelAttention
     turned = hasattr(getattr(inside, "position", None), "rotate")
     check_layer(
         layer,
@@ -153,9 +158,9 @@ def test_layer(build):
         still={}
         if turned
         else {"key/bias": "it adds the same to all scores of a query"},
-        # The one looks at places by their number, which padding before them changes,
-        # the other at each place alone.
-        masked=not isinstance(inside, (layers.LocationAttention, layers.FeedForward)),
+        # The first looks at places by their number, which padding before them changes,
+        # the second at each place alone; images have no padding.
+        masked=not isinstance(inside, UNMASKED),
     )
     for part in (inside, getattr(layer, "cell", layer)):
         if type(part).__name__ != "RNN":

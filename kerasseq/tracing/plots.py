@@ -10,15 +10,8 @@ from kerasseq.tracing import drawing
 from kerasseq.tracing.attention_plots import plot_alignments, plot_attention
 from kerasseq.tracing.drawing import COLOURS, words
 from kerasseq.tracing.labels import check_tokens, label_time
+from kerasseq.tracing.patch_plots import plot_patches
 from kerasseq.tracing.position_plots import plot_positions
-
-__all__ = [
-    "plot_gates",
-    "plot_gradient_flow",
-    "plot_history",
-    "plot_positions",
-    "plot_race",
-]
 
 __all__ = [
     "plot_alignments",
@@ -26,6 +19,8 @@ __all__ = [
     "plot_gates",
     "plot_gradient_flow",
     "plot_history",
+    "plot_patches",
+    "plot_positions",
     "plot_race",
 ]
 

@@ -1,0 +1,1 @@
+"""Transformers for images: patches as tokens."""

@@ -1,0 +1,90 @@
+r"""Values on a grid, brought to a grid of another size.
+
+$$
+P' = A_h\, P\, A_w^T, \qquad
+A_{ij} \propto k\!\left(s \left(\frac{n}{n'}\left(i + \tfrac12\right) - \tfrac12 - j
+\right)\right), \qquad s = \min\!\left(1, \frac{n'}{n}\right)
+$$
+
+with the rows of $A$ summing to 1: value $i$ of $n'$ is a mean of the $n$ old ones round
+its place, over more of them where the grid shrinks. The kernel $k$ is a triangle for
+bilinear interpolation, and for bicubic that of Keys 1981.
+"""
+
+from keras import ops
+
+from kerasseq.kernels import matmul
+
+
+def triangle(x):
+    """The kernel of bilinear interpolation.
+
+    Examples:
+        >>> keras.ops.convert_to_numpy(triangle(np.array([-1.0, 0.25]))).tolist()
+        [0.0, 0.75]
+    """
+    return ops.maximum(1 - ops.abs(x), 0)
+
+
+def keys(x):
+    """The kernel of bicubic interpolation, with Keys' slope of -1/2.
+
+    Examples:
+        >>> keras.ops.convert_to_numpy(keys(np.array([0.0, 0.5, -1.5, 2]))).tolist()
+        [1.0, 0.5625, -0.0625, 0.0]
+    """
+    x = ops.abs(x)
+    near = (1.5 * x - 2.5) * x * x + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return ops.where(x < 1, near, ops.where(x < 2, far, 0 * x))
+
+
+KERNELS = {"bilinear": triangle, "bicubic": keys}
+
+
+def along(old, new, interpolation, dtype="float32"):
+    """A, which takes values at `old` places to `new` places.
+
+    Args:
+        old: n.
+        new: n', a number or a tensor.
+        interpolation: "bilinear" or "bicubic".
+        dtype: Of the matrix.
+
+    Returns:
+        `(n', n)`.
+
+    Examples:
+        >>> keras.ops.convert_to_numpy(along(2, 3, "bilinear")).round(2).tolist()
+        [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
+    """
+    i = ops.cast(ops.arange(new), dtype)[:, None]
+    j = ops.cast(ops.arange(old), dtype)[None, :]
+    new = ops.cast(new, dtype)
+    x = (old / new) * (i + 0.5) - 0.5 - j
+    A = KERNELS[interpolation](x * ops.minimum(new / old, ops.ones_like(new)))
+    return A / ops.sum(A, axis=1, keepdims=True)
+
+
+def resized(P, size, interpolation):
+    """A grid of vectors at another size.
+
+    Args:
+        P: `(h, w, D)`.
+        size: h' and w', numbers or tensors.
+        interpolation: "bilinear" or "bicubic".
+
+    Returns:
+        `(h', w', D)`.
+
+    Examples:
+        >>> small = resized(keras.ops.ones((2, 3, 5)), (4, 7), "bicubic")
+        >>> keras.ops.shape(small)
+        (4, 7, 5)
+    """
+    (h, w, D), (rows, columns) = P.shape, size
+    A_h, A_w = (
+        along(n, new, interpolation, P.dtype) for n, new in ((h, rows), (w, columns))
+    )
+    P = ops.reshape(matmul(A_h, ops.reshape(P, (h, w * D))), (-1, w, D))  # (h', w, D)
+    return matmul(A_w, P)  # (h', w', D)

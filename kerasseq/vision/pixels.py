@@ -1,0 +1,111 @@
+"""Pixels as numbers between -1 and 1, whatever type and range they come in."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from kerasseq.vision import sizes
+
+BYTES, FRACTIONS = (0, 255), (0, 1)  # black and white, of integers and of all else
+
+
+def checked_range(value_range):
+    """Return the range as a pair of floats, or None.
+
+    Examples:
+        >>> checked_range((0, 16))
+        (0.0, 16.0)
+        >>> checked_range(255)
+        Traceback (most recent call last):
+        ...
+        TypeError: value_range must be a pair of numbers, as (0, 255), got 255
+    """
+    if value_range is None:
+        return None
+    try:
+        low, high = map(float, value_range)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"value_range must be a pair of numbers, as (0, 255), got {value_range!r}"
+        ) from None
+    if not low < high:
+        raise ValueError(f"value_range must go up, as (0, 255), got {value_range}")
+    return low, high
+
+
+def rescaling(value_range):
+    """The layer that takes black to -1 and white to 1.
+
+    Examples:
+        >>> layer = rescaling((0, 16))
+        >>> keras.ops.convert_to_numpy(layer(np.array([[0.0, 12.0]]))).tolist()
+        [[-1.0, 0.5]]
+    """
+    low, high = value_range or FRACTIONS
+    scale = 2 / (high - low)
+    return keras.layers.Rescaling(scale, offset=-1 - low * scale, name="pixels")
+
+
+def as_fractions(x, value_range):
+    """Integers as floats from 0 to 1, unless a range says what they are."""
+    is_integer = "int" in keras.backend.standardize_dtype(x.dtype)
+    if value_range is not None or not is_integer:
+        return x
+    return ops.cast(x, keras.config.floatx()) / BYTES[1]
+
+
+def check(images, *, value_range, patch_size, channels, channels_last):
+    """Return images as the model takes them, after looking at sizes and values.
+
+    Args:
+        images: Array of `(B, H, W, C)`, or `(B, H, W)` of one channel.
+        value_range: Of the model.
+        patch_size: Of the model, height and width.
+        channels: Of the model.
+        channels_last: Whether the channels stand last.
+
+    Raises:
+        ValueError: If images have another shape, other channels, patches that do not
+            fill them, or values outside the range that their type stands for.
+
+    Examples:
+        >>> options = {"patch_size": (2, 2), "channels": 1, "channels_last": True}
+        >>> check(np.ones((3, 8, 8)), value_range=None, **options).shape
+        (3, 8, 8, 1)
+        >>> check(np.full((3, 8, 8), 16.0), value_range=None, **options)
+        Traceback (most recent call last):
+        ...
+        ValueError: images has values from 16.0 to 16.0, but floats are taken to lie \
+from 0 to 1: divide them, or build the model with value_range, the values of black \
+and white
+    """
+    images = np.asarray(images)
+    axis = 3 if channels_last else 1
+    if images.ndim == 3 and channels == 1:
+        images = np.expand_dims(images, axis)
+    if images.ndim != 4 or images.shape[axis] != channels:
+        wanted = (
+            "height, width, channels" if channels_last else "channels, height, width"
+        )
+        raise ValueError(
+            f"images must be (batch, {wanted}) with channels={channels}, got shape "
+            f"{images.shape}"
+        )
+    size = images.shape[1:3] if channels_last else images.shape[2:]
+    sizes.grid(size, patch_size)
+    if value_range is None and images.size:
+        _check_values(images)
+    return images
+
+
+def _check_values(images):
+    integers = np.issubdtype(images.dtype, np.integer)
+    low, high = BYTES if integers else FRACTIONS
+    least, most = images.min(), images.max()
+    if least < low or most > high:
+        raise ValueError(
+            f"images has values from {least} to {most}, but "
+            f"{'integers' if integers else 'floats'} are taken to lie from {low} to "
+            f"{high}: divide them, or build the model with value_range, the values of "
+            "black and white"
+        )
