@@ -19,8 +19,9 @@ class Translator(TaskModel):
     """A model with the inputs `source` and `target` that says what follows each token.
 
     A subclass builds the graph, sets `source_side` and `target_side`, and has
-    `start_model`, from a source to the state of decoding; `step`, the step function;
-    and `alignment_model`, from both inputs to alignments `(B, T, S)`, or None.
+    `start_model`, from a source to the state of decoding, or `start`, if the state
+    depends on the length, too; `step`, the step function; and `alignment_model`, from
+    both inputs to alignments `(B, T, S)`, or None.
     """
 
     def default_loss(self):
@@ -191,8 +192,8 @@ class Translator(TaskModel):
             source = pad_rows([ids[n] for n in places])
         else:
             source = ids[places]
-        state = self._start([source])
-        length = length or 3 * bucket(self.places(source)) + 32
+        length = length or self.most(source)
+        state = self.start(source, length)
         prompt = np.full((size, 1), START, "int32")
         options = {"length": length, "stop": END, "fill": PADDING}
         if beam is None:
@@ -242,6 +243,14 @@ class Translator(TaskModel):
     def places(self, source):
         """Places of the memory of a batch of sources."""
         return source.shape[1]
+
+    def most(self, source):
+        """The most tokens of a target, where nobody says."""
+        return 3 * bucket(self.places(source)) + 32
+
+    def start(self, source, length):
+        """The state before the first of so many tokens."""
+        return self._start([source])
 
     @functools.cached_property
     def _start(self):
