@@ -67,6 +67,8 @@ DEFAULTS = {
         "seed": 0,
     },
 }
+# What differs for some models of a task.
+FOR_MODEL = {("translation", "transformer"): {"layers": 2, "learning_rate": 2e-3}}
 # Of a translation: training steps, and pairs that are generated, without --full and
 # with it.
 TRANSLATION = {False: (500, 20_000), True: (2000, 60_000)}

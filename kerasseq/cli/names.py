@@ -29,6 +29,7 @@ ARCHITECTURES = (
     "coupled_lstm",
     "gru",
 )
+TRANSLATORS = (*ARCHITECTURES, "transformer")
 TEXTS = ("python-reference",)
 SERIES = ("ar", "sunspots", "co2")
 PAIRS = ("numbers-de", "numbers-fr", "dates", "copy", "reverse", "sort")
@@ -60,6 +61,7 @@ Choose from jax, torch
 
 
 architecture = one_of("model", ARCHITECTURES)
+translator = one_of("model", TRANSLATORS)
 backend_name = one_of("backend", backend.BACKENDS)
 
 

@@ -7,7 +7,7 @@ typed; `defaults.py` has what stands for it.
 import argparse
 
 from kerasseq.cli import names
-from kerasseq.cli.defaults import DEFAULTS, EPOCHS
+from kerasseq.cli.defaults import DEFAULTS, EPOCHS, FOR_MODEL
 
 
 def quickstart(parser):
@@ -234,7 +234,13 @@ def where(parser, default):
     backend(group)
 
 
-def model(parser, task, kind=names.architecture, metavar="NAME"):
+def model(
+    parser,
+    task,
+    kind=names.architecture,
+    metavar="NAME",
+    choices=names.ARCHITECTURES,
+):
     """Add what a model is made of."""
     group = parser.add_argument_group("the model")
     default = DEFAULTS[task]["model"]
@@ -243,7 +249,7 @@ def model(parser, task, kind=names.architecture, metavar="NAME"):
         "--model",
         type=kind,
         metavar=metavar,
-        help=f"{', '.join(names.ARCHITECTURES)} (default: {shown})",
+        help=f"{', '.join(choices)} (default: {shown})",
     )
     add(group, task, "--units", names.whole(), "width of each layer")
     add(group, task, "--layers", names.whole(), "layers on top of each other")
@@ -268,7 +274,11 @@ def steps(group, metavar, text):
 
 def add(group, task, option, kind, text, metavar="N"):
     """Add an option of a task, with its default in the help."""
-    default = DEFAULTS[task][option[2:].replace("-", "_")]
+    name = option[2:].replace("-", "_")
+    default = DEFAULTS[task][name]
+    for (known, model), values in FOR_MODEL.items():
+        if known == task and name in values:
+            default = f"{default}, for {model} {values[name]}"
     group.add_argument(
         option, type=kind, metavar=metavar, help=f"{text} (default: {default})"
     )
