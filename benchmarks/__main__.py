@@ -15,6 +15,7 @@ BENCHMARKS = (
     "exposure",
     "ngrams",
     "recurrent",
+    "shakespeare",
     "text",
     "tracing",
 )

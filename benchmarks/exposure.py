@@ -11,10 +11,10 @@ def add_arguments(parser):
     """What to train, and how long."""
     parser.add_argument("--model", default="gru")
     parser.add_argument("--units", type=int, default=96)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--tested", type=int, default=1000)
-    parser.add_argument("--max-length", type=int, default=14)
+    parser.add_argument("--data", default="numbers-de", help="pairs of the catalogue")
     parser.add_argument("--seeds", default="0,1,2")
 
 
@@ -22,7 +22,6 @@ def run(options):
     """Train the models, and test them."""
     from kerasseq import datasets, training
 
-    lengths = {"min_length": 5, "max_length": options.max_length}
     schedules = {
         "teacher forcing": None,
         "scheduled sampling": training.ScheduledSampling(
@@ -31,9 +30,8 @@ def run(options):
     }
     table = []
     for seed in map(int, options.seeds.split(",")):
-        pairs = datasets.reverse_task(
-            options.pairs + options.tested, **lengths, seed=seed
-        )
+        count = options.pairs + options.tested
+        pairs = datasets.generated_pairs(options.data, count, seed=seed)
         learned, held_out = (
             datasets.Pairs(*(texts[part] for texts in pairs))
             for part in (slice(options.tested, None), slice(options.tested))
@@ -41,7 +39,8 @@ def run(options):
         for name, schedule in schedules.items():
             model = train(learned, schedule, seed, options)
             table.append({"seed": seed, "trained by": name, **test(model, held_out)})
-    return {"task": "reverse without attention", "steps": options.steps, "table": table}
+    task = f"{options.data} without attention"
+    return {"task": task, "steps": options.steps, "table": table}
 
 
 def train(pairs, schedule, seed, options):
@@ -51,11 +50,10 @@ def train(pairs, schedule, seed, options):
     from kerasseq import models, text
 
     keras.utils.set_random_seed(seed)
-    symbols = text.CharacterTokenizer().fit(pairs.sources)
+    tokenizers = [text.CharacterTokenizer().fit(texts) for texts in pairs]
     model = models.Seq2Seq(
         options.model,
-        symbols,
-        symbols,
+        *tokenizers,
         attention=None,
         units=options.units,
         scheduled_sampling=schedule,

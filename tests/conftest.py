@@ -8,9 +8,11 @@ from tests.processes import ROOT
 COMPILE_BOUND = (
     "tests/attention",
     "tests/decoding",
+    "tests/language/test_gpt.py",
     "tests/kernels",
     "tests/positions",
     "tests/rnn",
+    "tests/seq2seq",
     "tests/transformer",
     "tests/test_layers_everywhere.py",
 )

@@ -78,8 +78,7 @@ BUILDERS = {
     ],
     "KernelAttention": [lambda **kw: OnItself(layers.KernelAttention())],
     "FeedForward": [
-        lambda **kw: layers.FeedForward(11, **kw),
-        lambda **kw: layers.FeedForward(11, activation="gelu", gated=True, **kw),
+        lambda **kw: layers.FeedForward(11, activation="gelu", gated=True, **kw)
     ],
     "TransformerEncoder": [
         lambda **kw: layers.TransformerEncoder(
@@ -87,7 +86,6 @@ BUILDERS = {
         ),
     ],
     "TransformerDecoder": [
-        lambda **kw: layers.TransformerDecoder(11, 5, placement="deep", depth=2, **kw),
         lambda **kw: layers.TransformerDecoder(
             11, 5, norm="rms", placement="pre", feed_forward="swiglu", **kw
         ),

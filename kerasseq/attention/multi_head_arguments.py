@@ -5,7 +5,7 @@ import math
 import keras
 
 from kerasseq.core import arguments, checks
-from kerasseq.core.serialization import check_float64
+from kerasseq.core.serialization import check_float64, shared_config
 
 SHARED = ("regularizer", "constraint", "initializer")
 
@@ -197,10 +197,7 @@ class MultiHeadArguments(keras.layers.Layer):
     def get_config(self):
         config = super().get_config()
         config |= {name: self._as_config(name) for name in self._given}
-        # Twice: where a model is saved, Keras says the second time which object it is,
-        # and one that several layers share is one again when the file is loaded.
-        for _ in range(2):
-            config["position"] = keras.saving.serialize_keras_object(self.position)
+        config["position"] = shared_config(self.position)
         return config
 
     def _as_config(self, name):

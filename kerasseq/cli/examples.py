@@ -20,7 +20,8 @@ class Example(NamedTuple):
         x: The input, in a batch of one.
         tokens: What stands below the figure of the gates, one for each step.
         flow_tokens: The same for the figure of the gradient.
-        flow: Function without arguments: the gradient through time.
+        flow: Function without arguments: the gradient through time; None where there
+            is no state for it to go through.
     """
 
     x: np.ndarray
@@ -46,7 +47,7 @@ def example(model, record, args) -> Example:
     if text is not None and not text.strip():
         raise ValueError("the text to inspect is empty")
     kind = type(model).__name__
-    if kind == "LanguageModel" and model.tokenizer is not None:
+    if kind in ("LanguageModel", "GPT") and model.tokenizer is not None:
         return _characters(model, DEFAULT_TEXT if text is None else text)
     if kind == "SequenceClassifier" and record and record["task"] == "parentheses":
         return _parentheses(model, record["arguments"]["plain"], text)
@@ -68,6 +69,9 @@ def _characters(model, text):
     ids, tokens = model.tokenizer.encode(text), pieces(model.tokenizer, text)
     if len(ids) < 2:
         raise ValueError("the text to inspect is one token: give a longer one")
+    if hasattr(model, "stack"):  # no state goes from step to step
+        read = slice(model.longest)
+        return Example(ids[None, read], tokens[read], None, None)
     return Example(
         ids[None],
         tokens,

@@ -42,6 +42,38 @@ def history(folder, intervals, metric, title, baselines=None):
     return save(figure, folder / "loss.png")
 
 
+def inside(folder, model, ids, tokens) -> list:
+    """Draw what a language model does with a text.
+
+    Args:
+        folder: For the figures.
+        model: A `LanguageModel` or a `GPT`.
+        ids: Array `(tokens,)`.
+        tokens: What they stand for.
+
+    Returns:
+        The files: gates and the reach of the gradient; of a GPT its attention.
+    """
+    if hasattr(model, "stack"):
+        longest = model.longest or len(ids)
+        return [attention(folder, traced(model, ids[None, :longest]), tokens)]
+    return [
+        gates(folder, model, ids[None], tokens),
+        flow(folder, reach(model, ids), tokens[:-1]),
+    ]
+
+
+def attention(folder, found, tokens):
+    """Draw the heads of the last attention of which something was recorded."""
+    from kerasseq.tracing import plots
+
+    path = [key for key in found if key.endswith("/alignment")][-1]
+    weights = found[path][0]
+    tokens = tokens[: weights.shape[-1]]
+    figure = plots.plot_attention(weights, tokens, tokens, path.rpartition("/")[0])
+    return save(figure, folder / "attention.png")
+
+
 def gates(folder, model, x, tokens, layer=None):
     """Draw the gates over one example; None if the model has no recurrent layer."""
     from kerasseq.tracing import plots

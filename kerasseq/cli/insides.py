@@ -20,6 +20,11 @@ def show(args):
     shown = example(model, record, args)
     structure(console, model)
     inside = figures.traced(model, shown.x)
+    if shown.flow is None:
+        figures.require()
+        file = figures.attention(_out(args), inside, shown.tokens)
+        console.say(f"Figures: {file}")
+        return
     gates(console, inside)
     flow = shown.flow()
     memory(console, flow)

@@ -38,7 +38,7 @@ def train(job) -> dict:
         ids, settings.sequence_length, settings.batch_size, settings.seed
     )
     steps = steps_of(settings, batches.steps_per_pass)
-    model = build(settings, tokenizer)
+    model = build(settings, tokenizer, steps)
     job.begin(data)
     say = job.console.say
     say(
@@ -114,17 +114,29 @@ def describe(tokenizer):
     return f"read as {tokenizer.vocabulary_size:,} kinds of tokens"
 
 
-def build(settings, tokenizer):
+def build(settings, tokenizer, steps):
     """The model, compiled."""
     set_seed(settings.seed)
-    model = models.LanguageModel(
-        settings.model,
-        tokenizer,
-        units=settings.units,
-        num_layers=settings.layers,
-        dropout=settings.dropout,
-    )
-    model.compile(keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0))
+    if settings.model == "gpt":
+        model = models.GPT(
+            tokenizer,
+            num_layers=settings.layers,
+            num_heads=settings.heads,
+            hidden_dim=settings.units,
+            max_sequence_length=settings.sequence_length,
+            dropout=settings.dropout,
+        )
+        optimizer = training.gpt_optimizer(model, settings.learning_rate, steps)
+    else:
+        model = models.LanguageModel(
+            settings.model,
+            tokenizer,
+            units=settings.units,
+            num_layers=settings.layers,
+            dropout=settings.dropout,
+        )
+        optimizer = keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0)
+    model.compile(optimizer)
     return model
 
 
@@ -191,7 +203,6 @@ def draw(job, model, held_out, history, results):
             f"{job.settings.model} on {job.record['data']['source']}",
             {f"counting {name}": bits for name, bits in counted.items()},
         ),
-        figures.gates(job.folder, model, ids[None], tokens),
-        figures.flow(job.folder, figures.reach(model, ids), tokens[:-1]),
+        *figures.inside(job.folder, model, ids, tokens),
     ]
     job.console.say(f"Figures: {', '.join(str(file) for file in files if file)}")

@@ -29,6 +29,7 @@ ARCHITECTURES = (
     "coupled_lstm",
     "gru",
 )
+LANGUAGE_MODELS = (*ARCHITECTURES, "gpt")
 TRANSLATORS = (*ARCHITECTURES, "transformer")
 TEXTS = ("python-reference",)
 SERIES = ("ar", "sunspots", "co2")
@@ -61,6 +62,7 @@ Choose from jax, torch
 
 
 architecture = one_of("model", ARCHITECTURES)
+language_model = one_of("model", LANGUAGE_MODELS)
 translator = one_of("model", TRANSLATORS)
 backend_name = one_of("backend", backend.BACKENDS)
 

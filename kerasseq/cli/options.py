@@ -7,7 +7,7 @@ typed; `defaults.py` has what stands for it.
 import argparse
 
 from kerasseq.cli import names
-from kerasseq.cli.defaults import DEFAULTS, EPOCHS, FOR_MODEL
+from kerasseq.cli.defaults import DEFAULTS, EPOCHS, OF_MODEL
 
 
 def quickstart(parser):
@@ -43,7 +43,8 @@ def language_model(parser):
     group = parser.add_argument_group("how it is read")
     add(group, task, "--tokenizer", str, tokenizer_help(), "NAME")
     add(group, task, "--vocabulary-size", names.whole(), "ids of the tokenizer")
-    model(parser, task)
+    group = model(parser, task, names.language_model, names.LANGUAGE_MODELS)
+    add(group, task, "--heads", names.whole(), "heads of each attention of a gpt")
     group = training(parser, task)
     add(group, task, "--sequence-length", names.whole(), "tokens in a block")
     group.add_argument(
@@ -67,7 +68,7 @@ def parentheses(parser):
         default=None,
         help="parentheses of one colour instead of five",
     )
-    model(parser, task, names.architectures, "A,B,…")
+    model(parser, task, names.architectures, metavar="A,B,…")
     group = training(parser, task)
     steps(group, "N", "training steps of each model (default: 20000)")
     add(group, task, "--examples", names.whole(), "training strings")
@@ -235,11 +236,7 @@ def where(parser, default):
 
 
 def model(
-    parser,
-    task,
-    kind=names.architecture,
-    metavar="NAME",
-    choices=names.ARCHITECTURES,
+    parser, task, kind=names.architecture, choices=names.ARCHITECTURES, metavar="NAME"
 ):
     """Add what a model is made of."""
     group = parser.add_argument_group("the model")
@@ -276,9 +273,9 @@ def add(group, task, option, kind, text, metavar="N"):
     """Add an option of a task, with its default in the help."""
     name = option[2:].replace("-", "_")
     default = DEFAULTS[task][name]
-    for (known, model), values in FOR_MODEL.items():
-        if known == task and name in values:
-            default = f"{default}, for {model} {values[name]}"
+    if default is None:  # it depends on the model
+        model, recurrent, other = OF_MODEL[task]
+        default = f"{recurrent[name]}; of a {model} {other[name]}"
     group.add_argument(
         option, type=kind, metavar=metavar, help=f"{text} (default: {default})"
     )

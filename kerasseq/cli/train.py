@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 from kerasseq.cli import names, runs
 from kerasseq.cli.console import Console, note
-from kerasseq.cli.defaults import DEFAULTS, EPOCHS, FOR_MODEL
+from kerasseq.cli.defaults import DEFAULTS, EPOCHS, OF_MODEL
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.quiet import load_keras
 from kerasseq.core import backend
@@ -139,13 +139,16 @@ def new(task, typed, folder, console, backend_name=None):
             raise UsageError(f"give --{file} or --data, not both")
     if typed.get("epochs") and typed.get("steps"):
         raise UsageError("give --epochs or --steps, not both")
-    model = typed.get("model", DEFAULTS[task]["model"])
-    if model == "transformer" and "attention" in typed:
+    settings = DEFAULTS[task] | typed
+    if settings["model"] == "transformer" and "attention" in typed:
         raise UsageError(
             "--attention is for recurrent models: a transformer has its own in each "
             "layer"
         )
-    settings = DEFAULTS[task] | FOR_MODEL.get((task, str(model)), {}) | typed
+    if task in OF_MODEL:
+        model, recurrent, other = OF_MODEL[task]
+        own = other if settings["model"] == model else recurrent
+        settings |= {name: x for name, x in own.items() if settings[name] is None}
     if task == "parentheses":
         default = "runs/parentheses-race-"
     else:

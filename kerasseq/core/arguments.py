@@ -1,6 +1,7 @@
 """Hyper-parameters as attributes and as plain JSON, told apart by the ends of names."""
 
 import inspect
+import random
 
 import keras
 
@@ -57,3 +58,15 @@ def as_config(name: str, value):
     """
     kind = _KINDS.get(name.rsplit("_", 1)[-1])
     return kind.serialize(value) if kind else value
+
+
+def drawn_seed(rate):
+    """A seed for a layer that drops at this rate, drawn as Keras draws it.
+
+    Without one, dropout on PyTorch would use a state that no checkpoint of ours holds.
+
+    Examples:
+        >>> drawn_seed(0.0) is None, isinstance(drawn_seed(0.1), int)
+        (True, True)
+    """
+    return random.randint(1, 10**9) if rate else None

@@ -79,6 +79,11 @@ def of_pairs(mask=None, query_mask=None, key_mask=None, *others):
     return found
 
 
+def first(*masks):
+    """The first mask that there is, or None."""
+    return next((mask for mask in masks if mask is not None), None)
+
+
 def softmax(scores, mask=None):
     r"""$\mathrm{softmax}$ over the last axis, over what the mask lets through.
 

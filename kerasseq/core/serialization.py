@@ -11,6 +11,16 @@ import keras  # noqa: E402
 register = keras.saving.register_keras_serializable(package="kerasseq")
 
 
+def shared_config(thing):
+    """The config of an object that may stand in several layers, or None of None.
+
+    Inside a file Keras marks an object from the second time that it meets it; those
+    that hold it must all have the mark, or the first would load one of its own.
+    """
+    keras.saving.serialize_keras_object(thing)
+    return keras.saving.serialize_keras_object(thing)
+
+
 def check_float64(layer) -> None:
     """Refuse `float64` where the backend would compute in `float32` and not say so.
 

@@ -103,6 +103,7 @@ class CausalModel(TaskModel):
                 validation_data=validation_data,
                 **shared,
             )
+        self._check_length(sequence_length)
         batches = TextBatches(ids, sequence_length, batch_size, seed)
         steps = steps_per_epoch or batches.steps_per_pass
         if validation_data is not None and not isinstance(validation_data, tuple):
@@ -119,23 +120,35 @@ class CausalModel(TaskModel):
             **shared,
         )
 
+    def _check_length(self, sequence_length):
+        """Raise if rows would be longer than positions go."""
+        if self.longest is not None and sequence_length > self.longest:
+            raise ValueError(
+                f"sequence_length={sequence_length}, but this model knows "
+                f"{self.longest} positions: max_sequence_length={self.longest}"
+            )
+
     def ids(self, source):
         """The ids of a text, file or array `(tokens,)`; None for anything else."""
         return as_ids(source, self.tokenizer, self.vocabulary_size)
 
-    def cross_entropy(self, source, *, batch_size=32, sequence_length=256):
+    def cross_entropy(self, source, *, batch_size=32, sequence_length=None):
         r"""The mean of $-\ln p$ over all tokens of a text but the first.
 
         Args:
             source: A text, file or ids, as for `fit`.
             batch_size: Rows that run at once.
             sequence_length: The text is scored in rows of this length. A quarter of
-                each is what stands before, for the model to read first.
+                each is what stands before, for the model to read first. If None, as
+                many as the model can read, and at most 256.
 
         Returns:
             Mean in nats per token.
         """
         ids = self.ids(source)
+        if sequence_length is None:
+            sequence_length = min(256, self.longest or 256)
+        self._check_length(sequence_length)
         total = count = 0
         for x, y, counted in scoring_rows(ids, sequence_length, batch_size):
             logits = np.asarray(self.predict_on_batch(x), "float64")

@@ -5,7 +5,7 @@ import dataclasses
 import keras
 
 from kerasseq.core import checks
-from kerasseq.core.arguments import own
+from kerasseq.core.arguments import drawn_seed, own
 from kerasseq.core.serialization import register
 from kerasseq.language import stack
 from kerasseq.language.architectures import architectures
@@ -128,6 +128,7 @@ class GPT(Writer, CausalModel):
                 parallel=parallel,
                 sliding_window=sliding_window,
                 depth=num_layers if placement == "deep" else None,
+                seed=drawn_seed(dropout),
                 name=f"block_{n}",
             )
             for n in range(num_layers)
@@ -155,7 +156,9 @@ class GPT(Writer, CausalModel):
                 made("embedding_norm", embedding_norm),
                 made("final_norm", placement == "pre"),
             ),
-            drop=keras.layers.Dropout(dropout, name="dropout"),
+            drop=keras.layers.Dropout(
+                dropout, seed=drawn_seed(dropout), name="dropout"
+            ),
             blocks=blocks,
             logits=None,
         )

@@ -9,7 +9,6 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket
-from kerasseq.core.through import Through
 from kerasseq.decoding import Greedy, Temperature, TopK, TopP, generate, stream
 
 SHORTEST = 64  # of a cache: shorter ones are compiled for no gain
@@ -200,12 +199,12 @@ class Writer:
     @functools.cached_property
     def _fill(self):
         """Compiled: the caches after prompts `(B, P)`, for so many places."""
-        fill = Through(self, "read_prompts")
         made = {}
 
         def call(ids, places):
             if places not in made:
-                made[places] = kernels.compiled(functools.partial(fill, places=places))
+                fill = functools.partial(self.read_prompts, places=places)
+                made[places] = kernels.compiled(fill)
             return made[places](ids)
 
         return call
@@ -215,13 +214,8 @@ class Writer:
         caches = self.stack.make_caches(ops.shape(ids)[0], places)
         return self.stack(ids, caches, 0)[1]
 
-    @functools.cached_property
-    def step(self):
+    def step(self, state, token):
         """The step function of decoding: `(state, token) -> (logits, state)`."""
-        return Through(self, "read_token")
-
-    def read_token(self, state, token):
-        """Logits after one more token of each row, and the state after it."""
         logits, caches = self.stack(token[:, None], state["caches"], state["at"])
         return logits[:, 0], {"caches": caches, "at": state["at"] + 1}
 

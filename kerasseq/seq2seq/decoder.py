@@ -19,6 +19,8 @@ Cho et al. 2014 (no attention: RNNenc); Bahdanau et al. 2015 (RNNsearch); Luong 
 Course slides A, C, D.
 """
 
+import random
+
 import keras
 from keras import ops
 
@@ -28,7 +30,7 @@ from kerasseq.attention.named import BahdanauAttention
 from kerasseq.core.serialization import register
 from kerasseq.seq2seq import cells as cell_tools
 from kerasseq.seq2seq import teaching
-from kerasseq.seq2seq.feeding import Feeding
+from kerasseq.seq2seq.feeding import Feeding, revived
 
 
 @register
@@ -74,8 +76,8 @@ class RecurrentDecoder(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.recurrent = [_revived(layer) for layer in layers]
-        self.attention = _revived(attention)
+        self.recurrent = [revived(layer) for layer in layers]
+        self.attention = revived(attention)
         self.vocabulary_size, self.embedding_dim = vocabulary_size, embedding_dim
         self.input_feeding, self.dropout = bool(input_feeding), dropout
         self.looks_first = isinstance(self.attention, BahdanauAttention)
@@ -84,7 +86,9 @@ class RecurrentDecoder(keras.layers.Layer):
         self.embedding = keras.layers.Embedding(
             vocabulary_size, embedding_dim, name="embedding", **shared
         )
-        self.drop = keras.layers.Dropout(dropout, **shared)
+        # As for layers by name: with a seed its state is in checkpoints of ours.
+        seed = random.randint(1, 10**9) if dropout else None
+        self.drop = keras.layers.Dropout(dropout, seed=seed, **shared)
         self.first = keras.layers.Dense(
             sum(map(sum, map(cell_tools.sizes, self.recurrent))),
             activation="tanh",
@@ -97,7 +101,7 @@ class RecurrentDecoder(keras.layers.Layer):
         self.logits = keras.layers.Dense(
             vocabulary_size, dtype="float32", name="logits"
         )
-        self.feeding = Feeding(_revived(scheduled_sampling))
+        self.feeding = Feeding(scheduled_sampling)
         self._check_attention()
 
     def _check_attention(self):
@@ -251,10 +255,3 @@ class RecurrentDecoder(keras.layers.Layer):
             **{name: getattr(self, name) for name in names},
             **{k: keras.saving.serialize_keras_object(v) for k, v in objects.items()},
         }
-
-
-def _revived(value):
-    """What a file has of an object, as the object."""
-    if isinstance(value, dict):
-        return keras.saving.deserialize_keras_object(value)
-    return value

@@ -81,7 +81,7 @@ class EncoderDecoder(Translator):
     def most(self, source):
         return min(super().most(source), self.longest or float("inf"))
 
-    def start(self, source, length):
+    def begun(self, source, length):
         if length > (self.longest or float("inf")):
             raise ValueError(
                 f"length={length}, but this model has positions for {self.longest} "

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from kerasseq.core.serialization import register
+from kerasseq.training import ScheduledSampling
 
 
 @register
@@ -17,7 +18,12 @@ class Feeding(keras.layers.Layer):
 
     def __init__(self, schedule=None, **kwargs):
         super().__init__(**kwargs)
-        self.schedule = schedule
+        self.schedule = schedule = revived(schedule)
+        if not isinstance(schedule, ScheduledSampling | None):
+            raise TypeError(
+                "scheduled_sampling must be a kerasseq.training.ScheduledSampling, "
+                f"got {schedule!r}"
+            )
         if schedule is not None:
             self.seed_generator = keras.random.SeedGenerator()
 
@@ -46,11 +52,12 @@ class Feeding(keras.layers.Layer):
         shape = ops.shape(target)
         ratio = self.schedule.ratio(self.steps)
         self.steps.assign(self.steps + 1)
-        u = keras.random.uniform(shape, seed=self.seed_generator)  # below 1
+        seed = self.seed_generator
+        u = keras.random.uniform(shape, dtype="float32", seed=seed)  # below 1
         decided = {"true": u < ratio}
         if self.schedule.sampled:
             shape = (*shape, vocabulary_size)
-            u = keras.random.uniform(shape, 1e-7, 1 - 1e-7, seed=self.seed_generator)
+            u = keras.random.uniform(shape, 1e-7, 1 - 1e-7, "float32", seed)
             decided["noise"] = -ops.log(-ops.log(u))
         return decided
 
@@ -58,3 +65,14 @@ class Feeding(keras.layers.Layer):
         """The token `(B,)` that logits `(B, V)` come to."""
         logits = logits if noise is None else logits + noise
         return ops.argmax(ops.stop_gradient(logits), axis=-1)
+
+    def get_config(self):
+        schedule = keras.saving.serialize_keras_object(self.schedule)
+        return {**super().get_config(), "schedule": schedule}
+
+
+def revived(value):
+    """What a file has of an object, as the object."""
+    if isinstance(value, dict):
+        return keras.saving.deserialize_keras_object(value)
+    return value

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from kerasseq.core.arguments import drawn_seed
 from kerasseq.positions.by_name import added_position, inner_position
 from kerasseq.seq2seq.stacks import Decoder, Encoder
 from kerasseq.transformer import norms
@@ -85,6 +86,7 @@ class Options:
         blocks = [
             cls(
                 **self.block,
+                seed=drawn_seed(self.block["dropout"]),
                 position=inner,  # one for all blocks
                 depth=depth if deep else None,
                 name=f"{stack}_block_{n}",
@@ -117,7 +119,8 @@ class Options:
         )
 
     def _drop(self, name):
-        return keras.layers.Dropout(self.block["dropout"], name=name)
+        rate = self.block["dropout"]
+        return keras.layers.Dropout(rate, seed=drawn_seed(rate), name=name)
 
 
 def inner_positions(position):

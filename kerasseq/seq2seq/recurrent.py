@@ -117,7 +117,7 @@ class Seq2Seq(Translator):
         summary = Summary(kind, name="summary")(memory, mask=mask)
         target = keras.Input((None,), dtype="int32", name="target")
         recurrent = RecurrentDecoder(
-            decoder_layers(decoder or architecture, units, num_layers),
+            decoder_layers(decoder, architecture, units, num_layers),
             target_side.size,
             embedding_dim=width,
             attention=attention_layer(attention, units),
@@ -150,7 +150,13 @@ class Seq2Seq(Translator):
         return keras.Model(list(self._ends.values()), alpha)
 
     def places(self, source):
-        return self._memory["memory"].shape[1] or source.shape[1]
+        if self.source_side is not None:
+            return source.shape[1]
+        known = self._memory["memory"].shape[1]
+        if known is not None:
+            return known
+        shapes = self.start_model.compute_output_shape(source.shape)
+        return shapes["source"]["memory"][1]
 
 
 def attention_layer(attention, units):
@@ -161,19 +167,29 @@ def attention_layer(attention, units):
     return ATTENTIONS[attention](units, name=f"{attention}_attention")
 
 
-def decoder_layers(architecture, units, num_layers):
+def decoder_layers(decoder, encoder, units, num_layers):
     """The recurrent layers of the decoder.
 
+    Args:
+        decoder: A name, a layer, or None.
+        encoder: What stands for None: a name, or a layer, of which the decoder gets
+            another one.
+        units: Width of each layer, for a name.
+        num_layers: How many there are, for a name.
+
     Raises:
-        TypeError: If `architecture` is neither a name nor one of our layers.
+        TypeError: If it is neither a name nor one of our layers.
         ValueError: If the layer gives its last output only.
     """
+    architecture = encoder if decoder is None else decoder
     if not isinstance(architecture, str | RNN):
         raise TypeError(
             "decoder must be the name of an architecture, or a recurrent layer of "
             f"kerasseq.layers, got {architecture!r}. An encoder of another kind "
             'needs a decoder by name, such as decoder="gru"'
         )
+    if architecture is encoder and isinstance(encoder, RNN):
+        architecture = type(encoder).from_config(encoder.get_config())
     layers = build_layers(architecture, units=units, num_layers=num_layers)
     if not layers[-1].return_sequences or layers[-1].go_backwards:
         raise ValueError(
@@ -189,6 +205,14 @@ def read_ids(layers, size, width):
     mask = ops.not_equal(source, PADDING)
     x = keras.layers.Embedding(size, width, mask_zero=True, name="embedding")(source)
     for layer in layers:
+        if getattr(layer, "go_backwards", False):
+            raise ValueError(
+                f"{layer.name} gives its outputs in the order of processing, the last "
+                "place first: build it with go_backwards=False, or in "
+                "keras.layers.Bidirectional"
+            )
+        if not layer.supports_masking:  # to a convolution padding is zeros
+            x = x * ops.cast(mask, x.dtype)[..., None]
         x = first_output(layer(x))
     if len(x.shape) != 3:
         raise ValueError(
@@ -200,7 +224,13 @@ def read_ids(layers, size, width):
 
 def read_features(encoder):
     """The graph of an encoder that reads the source itself; each cell is a place."""
-    source = keras.Input(encoder.input_shape[1:], name="source")
+    shape = getattr(encoder, "input_shape", None)
+    if not isinstance(shape, tuple):
+        raise ValueError(
+            f"{encoder.name} is to read the source, but has no single input of known "
+            "shape: make it functional, or begin it with keras.Input(shape)"
+        )
+    source = keras.Input(shape[1:], name="source")
     x = encoder(source)
     if len(x.shape) < 3:
         raise ValueError(

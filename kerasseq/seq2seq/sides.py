@@ -7,7 +7,7 @@ come behind them.
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.core.padding import END, FIRST, PADDING
+from kerasseq.core.padding import END, FIRST, PADDING, START
 
 
 class Side:
@@ -21,6 +21,7 @@ class Side:
         longest: The most tokens of a row; None for any number.
 
     Raises:
+        TypeError: If one of them is something else.
         ValueError: If not exactly one of the two is given, or the tokenizer has learned
             nothing.
 
@@ -42,7 +43,12 @@ class Side:
             known = checks.whole_number(f"{name}_vocabulary_size", vocabulary_size, 2)
             self.shift = FIRST - 1  # the user's id 0 is padding, and so is ours
         else:
-            known, self.shift = tokenizer.vocabulary_size, FIRST
+            known, self.shift = getattr(tokenizer, "vocabulary_size", None), FIRST
+            if known is None:
+                raise TypeError(
+                    f"{name}_tokenizer must be a tokenizer of kerasseq.text, got "
+                    f"{tokenizer!r}"
+                )
             if not known:
                 raise ValueError(
                     f"{name}_tokenizer has learned nothing yet: call its fit first"
@@ -63,6 +69,8 @@ class Side:
                 one can read.
             ValueError: If a row is empty or too long, or an id out of range.
         """
+        if isinstance(rows, str) or not hasattr(rows, "__iter__"):
+            raise TypeError(f"{self.name}s must be a list of rows, got {rows!r}")
         read = self._text if self.tokenizer else self._ids
         rows = [read(n, row) for n, row in enumerate(rows)]
         for n, ids in enumerate(rows):
@@ -121,7 +129,7 @@ class Side:
 
     def _label(self, i):
         if i < FIRST:
-            return "<end>" if i == END else "<pad>"
+            return {PADDING: "<pad>", START: "<start>", END: "<end>"}[i]
         if self.tokenizer is None:
             return str(i - self.shift)
         return self.tokenizer.vocabulary[i - self.shift]

@@ -69,5 +69,6 @@ def summary_kind(layer) -> str:
     """
     if layer is None:
         return "mean"
-    both = isinstance(layer, keras.layers.Bidirectional)
-    return "both_ends" if both and layer.merge_mode == "concat" else "last"
+    if isinstance(layer, keras.layers.Bidirectional):
+        return "both_ends" if layer.merge_mode == "concat" else "last"
+    return "both_ends" if getattr(layer, "bidirectional", False) else "last"

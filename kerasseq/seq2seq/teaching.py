@@ -2,11 +2,12 @@
 
 import functools
 
-from keras import ops
+from keras import ops, tree
 
 from kerasseq import kernels, tracing
 from kerasseq.core.padding import START
 from kerasseq.seq2seq import cells as cell_tools
+from kerasseq.seq2seq import looking
 from kerasseq.tasks.architectures import first_output
 
 
@@ -46,19 +47,23 @@ def in_turn(decoder, target, y, state, training):
     Returns:
         As `at_once`.
     """
+    listener = tracing.listener()
     carry = {name: x for name, x in state.items() if name != "source"}
-    now = {"y": y}
+    now = {"y": y, **looking.probes(decoder, listener)}
     if training and decoder.feeding.schedule is not None:
         now |= decoder.feeding.decide(target, decoder.vocabulary_size)
+        # Of what is said as much is dropped as of the truth.
+        now["kept"] = decoder.drop(ops.ones_like(y), training=training)
         carry["said"] = ops.full_like(target[:, 0], START)
-    now = {name: ops.swapaxes(x, 0, 1) for name, x in now.items()}  # (T, B, ...)
+    now = tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), now)  # (T, B, ...)
     step = functools.partial(one_step, decoder, state["source"], training)
+    inside = {}
     with cell_tools.drawn_before(decoder.recurrent, y, training), tracing.muted():
         _, seen = kernels.scan(step, carry, now)
+        if isinstance(listener, tracing.Trace):
+            inside = looking.watch(decoder, step, carry, now)
+    looking.show(decoder, inside)
     seen = {name: ops.swapaxes(x, 0, 1) for name, x in seen.items()}
-    tracing.record(decoder.recurrent[-1], "hidden_state", seen["s"])
-    if "alpha" in seen:
-        tracing.record(decoder.attention, "alignment", seen["alpha"])
     if "o" not in seen:  # nobody needed it on the way: all of them at once
         both = ops.concatenate([seen["s"], seen["c"]], axis=-1)
         seen["o"] = decoder.combine(both)
@@ -69,10 +74,11 @@ def one_step(decoder, source, training, carry, now):
     """One turn of the loop: what is carried on, and what is seen of it."""
     y = now["y"]
     if "said" in carry:
-        said = decoder.embedding.call(carry["said"])
+        said = decoder.embedding.call(carry["said"]) * now["kept"]
         y = ops.where(now["true"][:, None], y, said)
     state = {**carry, "source": source}
-    s, c, alpha, cells = decoder.advance(y, state, training)
+    with looking.probed(decoder, now):
+        s, c, alpha, cells = decoder.advance(y, state, training)
     after, seen = {"cells": cells}, {"s": s, "c": c}
     if alpha is not None:
         seen["alpha"] = alpha
@@ -81,6 +87,6 @@ def one_step(decoder, source, training, carry, now):
     if "fed" in carry:
         after["fed"] = o
     if "said" in carry:
-        said = decoder.feeding.say(decoder.logits.call(o), now.get("noise"))
+        said = decoder.feeding.say(decoder.logits(o), now.get("noise"))
         after["said"] = ops.cast(said, carry["said"].dtype)
     return after, seen

@@ -7,8 +7,8 @@ import numpy as np
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.core.padding import END, PADDING, START, bucket, pad_rows
-from kerasseq.decoding import Beam, generate
+from kerasseq.core.padding import PADDING, START, bucket, pad_rows
+from kerasseq.seq2seq import translating
 from kerasseq.seq2seq.translation import Translation
 from kerasseq.tasks.base import TaskModel
 from kerasseq.training import PairBatches, TokenAccuracy
@@ -19,7 +19,7 @@ class Translator(TaskModel):
     """A model with the inputs `source` and `target` that says what follows each token.
 
     A subclass builds the graph, sets `source_side` and `target_side`, and has
-    `start_model`, from a source to the state of decoding, or `start`, if the state
+    `start_model`, from a source to the state of decoding, or `begun`, if the state
     depends on the length, too; `step`, the step function; and `alignment_model`, from
     both inputs to alignments `(B, T, S)`, or None.
     """
@@ -57,7 +57,8 @@ class Translator(TaskModel):
             epochs: Last epoch; an epoch is a pass over the pairs, or `steps_per_epoch`.
             initial_epoch: Epochs done already: their batches are not seen again.
             steps_per_epoch: Batches in an epoch. A whole pass if None.
-            validation_data: Other pairs, `(sources, targets)`.
+            validation_data: Other pairs, `(sources, targets)`, or as for
+                `keras.Model.fit`.
             seed: Seed of the order.
             **kwargs: As for `keras.Model.fit`.
 
@@ -68,28 +69,33 @@ class Translator(TaskModel):
             TypeError: If a row is not of the kind that the model reads.
             ValueError: If there is no pair, a row is empty, or an id out of range.
         """
-        shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
-        if isinstance(validation_data, tuple | list):
-            validation_data = self.arrays(*validation_data)
+        shared = {
+            "epochs": epochs,
+            "initial_epoch": initial_epoch,
+            "validation_data": self._held_out(validation_data),
+            "validation_batch_size": batch_size,
+            **kwargs,
+        }
         pairs = _both(x, y)
         if pairs is None:
             return super().fit(
                 x,
                 y,
+                batch_size=None if y is None else batch_size,
                 steps_per_epoch=steps_per_epoch,
-                validation_data=validation_data,
                 **shared,
             )
         batches = self.batches(*pairs, batch_size=batch_size, seed=seed)
         steps = steps_per_epoch or batches.steps_per_pass
+        shared["shuffle"] = False  # the stream comes shuffled
         return super().fit(
-            batches.stream(start=initial_epoch * steps),
-            steps_per_epoch=steps,
-            validation_data=validation_data,
-            validation_batch_size=batch_size,
-            shuffle=False,  # the stream comes shuffled
-            **shared,
+            batches.stream(start=initial_epoch * steps), steps_per_epoch=steps, **shared
         )
+
+    def _held_out(self, data):
+        """Pairs as arrays, anything else as it is."""
+        pairs = _both(tuple(data)) if isinstance(data, tuple | list) else None
+        return data if pairs is None else self.arrays(*pairs)
 
     def batches(self, sources, targets, *, batch_size=64, seed=0) -> PairBatches:
         """The batches that `fit` trains on, for a loop of one's own."""
@@ -118,9 +124,15 @@ class Translator(TaskModel):
 
     def encode_sources(self, sources):
         """Sources as rows of the model's ids; an array of features as it is."""
-        if self.source_side is None:
-            return np.asarray(sources, "float32")
-        return self.source_side.encode(sources)
+        if self.source_side is not None:
+            return self.source_side.encode(sources)
+        features, wanted = np.asarray(sources), self.inputs[0].shape
+        if features.ndim != len(wanted) or features.dtype.kind not in "biuf":
+            raise ValueError(
+                "this model reads features: sources must be one array of numbers of "
+                f"shape {wanted}, got shape {features.shape} of {features.dtype}"
+            )
+        return features.astype("float32")
 
     def translate(
         self,
@@ -155,80 +167,53 @@ class Translator(TaskModel):
             ValueError: If a text is empty, if there are no alignments, or if an option
                 is out of range.
         """
-        if isinstance(beam, int) or beam is None:
-            beam = None if beam is None else Beam(beam)
-        elif not isinstance(beam, Beam):
-            raise TypeError(f"beam must be a width or a decoding.Beam, got {beam!r}")
-        if beam is not None and sampler is not None:
-            raise ValueError("give beam or sampler, not both")
+        search = translating.search(beam, sampler, length)
         if alignments and self.alignment_model is None:
             raise ValueError(
                 "alignments=True, but this model has none: it was built without "
                 'attention. attention="bahdanau" has them'
             )
         checks.whole_number("batch_size", batch_size)
-        if length is not None:
-            checks.whole_number("length", length)
-        aligned = self.alignment_model is not None and alignments in (None, True)
-        one = isinstance(texts, str)
-        texts = [texts] if one else texts
-        if not len(texts):
+        if not hasattr(texts, "__iter__"):
+            raise TypeError(f"texts must be a string, or several, got {texts!r}")
+        rows = [texts] if isinstance(texts, str) else list(texts)
+        if not rows:
             return []
-        ids = self.encode_sources(texts)
-        found = []
-        for start in range(0, len(ids), batch_size):
-            rows = slice(start, start + batch_size)
-            found += self._translate(
-                texts[rows], ids[rows], beam, sampler, length, batch_size, aligned, seed
-            )
-        return found[0] if one else found
-
-    def _translate(self, texts, ids, beam, sampler, length, size, aligned, seed):
-        """Translate one batch, filled up to one of a few sizes."""
-        count = len(ids)
-        size = min(size, 1 << (count - 1).bit_length())
-        places = [*range(count), *[0] * (size - count)]
-        if isinstance(ids, list):
-            source = pad_rows([ids[n] for n in places])
-        else:
-            source = ids[places]
-        length = length or self.most(source)
-        state = self.start(source, length)
-        prompt = np.full((size, 1), START, "int32")
-        options = {"length": length, "stop": END, "fill": PADDING}
-        if beam is None:
-            written = generate(
-                self.step, state, prompt, sampler=sampler, seed=seed, **options
-            )
-            said = written.ids[:, None]
-            scores = written.log_probabilities.sum(axis=1)[:, None]
-        else:
-            found = beam.search(self.step, state, prompt, **options)
-            said, scores = found.ids, found.scores
-        weights = self._alignments(source, said[:, 0]) if aligned else [None] * size
-        return [
-            self._translation(texts[n], source[n], said[n], scores[n], weights[n])
-            for n in range(count)
-        ]
+        ids, found = self.encode_sources(rows), [None] * len(rows)
+        aligned = alignments in (None, True) and self.alignment_model is not None
+        seeds = translating.seeds(seed, len(rows))
+        for numbers in translating.alike(ids, batch_size):
+            # Filled up to one of a few sizes.
+            size = min(batch_size, 1 << (len(numbers) - 1).bit_length())
+            filled = np.resize(numbers, size)
+            source = [ids[n] for n in filled]
+            source = pad_rows(source) if isinstance(ids, list) else np.stack(source)
+            said = search(self, source, seeds[filled])
+            weights = self._alignments(source, said) if aligned else [None] * size
+            for place, n in enumerate(numbers):
+                known = [part[place] for part in said]
+                found[n] = self._translation(
+                    rows[n], source[place], *known, weights[place]
+                )
+        return found[0] if isinstance(texts, str) else found
 
     def _alignments(self, source, said):
-        """Weights `(B, T, S)` of what was said, from one more run over all of it."""
-        behind = np.concatenate([np.full((len(said), 1), START), said[:, :-1]], axis=1)
-        target = np.zeros((len(said), bucket(behind.shape[1])), "int32")
-        target[:, : behind.shape[1]] = np.where(behind == END, PADDING, behind)
-        weights = kernels.inference(self.alignment_model)
-        return keras.ops.convert_to_numpy(weights([source, target]))
+        """Weights `(B, T, S)` of the best, from one more run over all of it."""
+        behind = np.insert(said.ids[:, 0], 0, START, axis=1)
+        longest = bucket(int(said.lengths[:, 0].max()))
+        target = np.full((len(source), longest), PADDING, "int32")
+        target[:, : behind.shape[1]] = behind[:, :longest]
+        return keras.ops.convert_to_numpy(self.align([source, target]))
 
-    def _translation(self, text, source, said, scores, weights):
-        texts = [self.target_side.decode(ids) for ids in said]
-        first = said[0][said[0] != PADDING]
-        side = self.source_side
-        read = (
-            source[source != PADDING] if side else np.arange(self.places(source[None]))
-        )
-        tokens = side.tokens(read) if side else [str(n) for n in read]
+    def _translation(self, text, source, said, scores, lengths, weights):
+        side, first = self.source_side, said[0, : lengths[0]]
+        if side is None:
+            tokens = [str(n) for n in range(self.places(source[None]))]
+        else:
+            tokens = side.tokens(source[source != PADDING])
         if weights is not None:
-            weights = weights[: len(first), : len(read)]
+            weights = weights[: len(first), : len(tokens)]
+        texts = [self.target_side.decode(ids) for ids in said]
         known = zip(texts, scores.tolist(), strict=True)
         return Translation(
             text=texts[0],
@@ -248,19 +233,30 @@ class Translator(TaskModel):
         """The most tokens of a target, where nobody says."""
         return 3 * bucket(self.places(source)) + 32
 
-    def start(self, source, length):
+    def begun(self, source, length):
         """The state before the first of so many tokens."""
-        return self._start([source])
+        return self.start([source])
 
     @functools.cached_property
-    def _start(self):
+    def start(self):
+        """`start_model` as a function from a list of one batch of sources."""
         return kernels.inference(self.start_model)
 
+    @functools.cached_property
+    def align(self):
+        """`alignment_model` as a function from a list of sources and targets."""
+        return kernels.inference(self.alignment_model)
 
-def _both(x, y):
+
+def _both(x, y=None):
     """Sources and targets, if x and y are such; None for anything else."""
     if y is None and isinstance(x, tuple) and len(x) == 2:
         x, y = x
+    if y is None and isinstance(x, list):
+        raise TypeError(
+            "give sources and targets, one list of each; of a list of pairs they are "
+            "zip(*pairs)"
+        )
     if y is None or isinstance(x, tuple | dict):
         return None
     return x, y

@@ -1,11 +1,10 @@
 """From the name of an architecture to its layers: a race is a loop over names."""
 
-import random
-
 import keras
 from keras import ops, tree
 
 from kerasseq.core import checks
+from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
 from kerasseq.rnn.elman import ElmanRNN
 from kerasseq.rnn.gated import GatedRNN
@@ -70,9 +69,7 @@ def build_layers(
         layer = cls(
             units,
             dropout=dropout,
-            # As Keras draws it where there is none. But without one, dropout on PyTorch
-            # would use a state that no checkpoint of ours holds.
-            seed=random.randint(1, 10**9) if dropout else None,
+            seed=drawn_seed(dropout),
             return_sequences=return_sequences or n < count,
             name=name,
             **options,

@@ -11,6 +11,7 @@ from kerasseq.training.metrics import (  # noqa: E402
     Perplexity,
     TokenAccuracy,
 )
+from kerasseq.training.optimizers import gpt_optimizer  # noqa: E402
 from kerasseq.training.pair_batches import PairBatches  # noqa: E402
 from kerasseq.training.scheduled_sampling import ScheduledSampling  # noqa: E402
 from kerasseq.training.span_corruption import SpanCorruption  # noqa: E402
@@ -29,5 +30,6 @@ __all__ = [
     "bleu",
     "chrf",
     "exact_match",
+    "gpt_optimizer",
     "restore",
 ]

@@ -16,7 +16,7 @@ class _Batches:
         checks.whole_number("batch_size", batch_size)
         self.rows = rows
         self.batch_size = min(batch_size, rows)
-        self.seed = seed
+        self.seed = checks.whole_number("seed", seed, 0)
         self.steps_per_pass = rows // self.batch_size
         self._pass, self._order = None, None
 

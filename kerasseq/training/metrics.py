@@ -24,9 +24,7 @@ class _MeanCrossEntropy(keras.metrics.Metric):
         mask = getattr(y_pred, "_keras_mask", None)
         weight = ops.ones_like(nats) if mask is None else ops.cast(mask, nats.dtype)
         if sample_weight is not None:
-            given = ops.cast(sample_weight, nats.dtype)
-            missing = (1,) * (len(nats.shape) - len(given.shape))
-            weight = weight * ops.reshape(given, (*ops.shape(given), *missing))
+            weight = weight * _per_token(sample_weight, weight)
         self.total.assign_add(ops.sum(nats * weight))
         self.count.assign_add(ops.sum(weight))
 
@@ -35,6 +33,13 @@ class _MeanCrossEntropy(keras.metrics.Metric):
 
     def get_config(self):
         return {**super().get_config(), "from_logits": self.from_logits}
+
+
+def _per_token(sample_weight, like):
+    """Weights per row or per token, of a shape that fits those `like` it."""
+    given = ops.cast(sample_weight, like.dtype)
+    missing = (1,) * (len(like.shape) - len(given.shape))
+    return ops.reshape(given, (*ops.shape(given), *missing))
 
 
 @register
@@ -106,7 +111,7 @@ class TokenAccuracy(keras.metrics.Metric):
         said = ops.argmax(y_pred, axis=-1)
         weight = ops.cast(ops.not_equal(y_true, self.ignore_class), self.dtype)
         if sample_weight is not None:
-            weight = weight * ops.cast(sample_weight, self.dtype)
+            weight = weight * _per_token(sample_weight, weight)
         right = ops.cast(ops.equal(ops.cast(y_true, said.dtype), said), self.dtype)
         self.right.assign_add(ops.sum(right * weight))
         self.count.assign_add(ops.sum(weight))

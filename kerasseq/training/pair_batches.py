@@ -42,13 +42,21 @@ class PairBatches(_Batches):
             )
         super().__init__(len(sources), batch_size, seed)
         self.sources, self.targets = sources, targets
-        lengths = [max(_length(s), len(t)) for s, t in zip(sources, targets)]  # noqa: B905
-        groups = max(1, min(groups, self.rows // self.batch_size))
-        by_length = np.argsort(lengths, kind="stable")
-        self.groups = np.array_split(by_length, groups)
+        self.groups = self._grouped(max(1, min(groups, self.rows // self.batch_size)))
         self.shapes = _growing([self._shape(rows) for rows in self.groups])
+        self.group_of = np.empty(self.rows, int)
+        for group, rows in enumerate(self.groups):
+            self.group_of[rows] = group
         self.turns = min(map(len, self.groups)) // self.batch_size
-        self.steps_per_pass = self.turns * groups
+        self.steps_per_pass = self.turns * len(self.groups)
+
+    def _grouped(self, count):
+        """The rows in groups by length; in one if all would have the same shape."""
+        pairs = zip(self.sources, self.targets, strict=True)
+        lengths = [max(_length(s), len(t)) for s, t in pairs]
+        by_length = np.argsort(lengths, kind="stable")
+        groups = np.array_split(by_length, count)
+        return groups if len(set(map(self._shape, groups))) > 1 else [by_length]
 
     def _shape(self, rows):
         """Lengths of the longest source and of the longest target with its end."""
@@ -67,9 +75,8 @@ class PairBatches(_Batches):
         return np.concatenate(np.stack(batches, axis=1)).reshape(-1)
 
     def take(self, rows):
-        lengths = [self._shape([row]) for row in rows]
-        wanted = np.max(lengths, axis=0)
-        shape = next(s for s in self.shapes if s[0] >= wanted[0] and s[1] >= wanted[1])
+        # Of its group, even where a smaller one would do: the first two must differ.
+        shape = self.shapes[self.group_of[rows[0]]]
         return pair_arrays(
             _rows(self.sources, rows), [self.targets[row] for row in rows], *shape
         )

@@ -9,17 +9,31 @@ Bengio et al., "Scheduled Sampling for Sequence Prediction with Recurrent Neural
 Networks", 2015. Course slides D.
 """
 
+import math
+import numbers
+
 from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 
-# What each schedule needs.
+
+def _at_least_one(name, value) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not 1 <= value < math.inf:
+        raise ValueError(
+            f"{name} of an inverse sigmoid must be at least 1, got {value}"
+        )
+    return float(value)
+
+
+# What each schedule needs, and what is right for it.
 SCHEDULES = {
-    "constant": "ratio",
-    "linear": "steps",
-    "exponential": "k",
-    "inverse_sigmoid": "k",
+    "constant": ("ratio", checks.fraction),
+    "linear": ("steps", checks.whole_number),
+    "exponential": ("k", checks.fraction),
+    "inverse_sigmoid": ("k", _at_least_one),
 }
 
 
@@ -63,22 +77,14 @@ class ScheduledSampling:
         self.lowest = checks.fraction("lowest", lowest)
         self.sampled = bool(sampled)
         given = {"ratio": ratio, "steps": steps, "k": k}
-        needed = SCHEDULES[schedule]
+        needed, check = SCHEDULES[schedule]
         for name, value in given.items():
             if (value is not None) != (name == needed):
                 raise ValueError(
                     f'schedule="{schedule}" needs {needed} and nothing else of '
                     f"{', '.join(given)}; got {name}={value}"
                 )
-        if ratio is not None:
-            ratio = checks.fraction("ratio", ratio)
-        if steps is not None:
-            steps = checks.whole_number("steps", steps)
-        if schedule == "exponential":
-            k = checks.fraction("k", k)
-        if schedule == "inverse_sigmoid" and not 1 <= k < float("inf"):
-            raise ValueError(f"k of an inverse sigmoid must be at least 1, got {k}")
-        self.number = {"ratio": ratio, "steps": steps, "k": k}
+        self.number = {**given, needed: check(needed, given[needed])}
 
     def ratio(self, step):
         r"""The probability $\varepsilon_i$ of feeding the truth.
@@ -90,7 +96,7 @@ class ScheduledSampling:
             float32 tensor.
         """
         i = ops.cast(step, "float32")
-        k = self.number[SCHEDULES[self.schedule]]
+        k = float(self.number[SCHEDULES[self.schedule][0]])
         epsilon = {
             "constant": lambda: 0 * i + k,
             "linear": lambda: 1 - i / k,

@@ -8,7 +8,7 @@ import keras
 from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.attention.multi_head_arguments import check_groups
 from kerasseq.core import arguments, checks
-from kerasseq.core.serialization import check_float64
+from kerasseq.core.serialization import check_float64, shared_config
 from kerasseq.transformer import feed_forward as feed_forwards
 from kerasseq.transformer import norms, residual
 
@@ -211,10 +211,5 @@ class TransformerBlock(keras.layers.Layer):
     def _as_config(self, name):
         value = getattr(self, name)
         if name in OBJECTS:
-            return keras.saving.serialize_keras_object(value)
+            return shared_config(value)
         return arguments.as_config(name, value)
-
-
-def first(*masks):
-    """The first mask that there is, or None."""
-    return next((mask for mask in masks if mask is not None), None)

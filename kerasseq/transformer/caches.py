@@ -32,19 +32,20 @@ def attend(
         List of the output, the weights if asked for, and the cache if there is one.
     """
     query, value = sequences
-    given, cache = padding[0], cached[0]
-    options["use_causal_mask"] = use_causal_mask
+    cache, index = cached
+    if cache is None or (kind == "cross" and index is None):
+        padding = (masks.first(*padding), None)  # that of Keras is of all values, too
     if cache is None:
-        real = padding[1] if given is None else given
-        options["value_mask"] = real
+        options["value_mask"] = padding[0]
         if kind == "self":
-            options["query_mask"] = real  # positions are counted over it
+            options["query_mask"] = padding[0]  # positions are counted over it
     else:
         known = opened(f"{kind}_attention_cache", cache, attention, query.shape[0])
-        real = real_places(f"{SIDES[kind]}_padding_mask", *padding, known, cached[1])
+        real = real_places(f"{SIDES[kind]}_padding_mask", *padding, known, index)
         options["cache"] = with_positions(known, attention, real)
-        options["cache_update_index"] = cached[1]
-        options["causal_cache"], options["cached_mask"] = use_causal_mask, real
+        options["cache_update_index"], options["cached_mask"] = index, real
+        options["causal_cache"] = False  # use_causal_mask says it
+    options["use_causal_mask"] = use_causal_mask
     found = attention(query, query if value is None else value, **options)
     found = list(found) if isinstance(found, tuple) else [found]
     if cache is not None:

@@ -14,10 +14,10 @@ slides A, B, C, D.
 from keras import ops
 
 from kerasseq import tracing
-from kerasseq.core import checks
+from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.transformer import caches, residual
-from kerasseq.transformer.block import TransformerBlock, first
+from kerasseq.transformer.block import TransformerBlock
 
 
 @register
@@ -178,7 +178,7 @@ class TransformerDecoder(TransformerBlock):
             "self",
             self._self_attention_layer,
             (n, n),
-            (decoder_padding_mask, first(decoder_sequence_mask, mask)),
+            (decoder_padding_mask, masks.first(decoder_sequence_mask, mask)),
             (self_attention_cache, indices[0]),
             attention_mask=decoder_attention_mask,
             use_causal_mask=use_causal_mask,

@@ -16,10 +16,10 @@ Course slides A, B, C, D.
 """
 
 from kerasseq import tracing
-from kerasseq.core import checks
+from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.transformer import residual
-from kerasseq.transformer.block import TransformerBlock, first
+from kerasseq.transformer.block import TransformerBlock
 
 
 @register
@@ -66,8 +66,7 @@ class TransformerEncoder(TransformerBlock):
         attention_mask: Boolean `(B, T, T)`, True where a query may look.
         training: Whether dropout is on.
         return_attention_scores: Whether to return the weights, too.
-        mask: What Keras fills in, like `inputs_mask`, used where there is no padding
-            mask.
+        mask: What Keras fills in, used where there is no padding mask.
 
     Returns:
         `(B, T, D)`; with the weights, `(B, N, T, T)`, if asked for.
@@ -119,9 +118,9 @@ class TransformerEncoder(TransformerBlock):
         return_attention_scores=False,
         *,
         mask=None,
-        inputs_mask=None,
     ):
-        real = first(padding_mask, inputs_mask, mask)
+        # Where there is none the attention finds that of Keras by itself.
+        real = masks.first(padding_mask, mask)
         x, norm = inputs, self._self_attention_layer_norm
         n = self._enter(x, norm)
         a = self._self_attention_layer(

@@ -233,3 +233,14 @@ def test_a_bias_for_other_heads_is_refused():
     layers.MultiHeadAttention(2, K, position=bias)(X, X)
     with pytest.raises(ValueError, match="a bias for 2 heads, but there are 4"):
         layers.MultiHeadAttention(4, K, position=bias)(X, X)
+
+
+def test_a_model_finds_padding_by_itself(layer):
+    """Token 0 is padding: from the embedding on, nobody has to say so again."""
+    inputs = keras.Input((None,), dtype="int32")
+    x = layers.TokenAndPositionEmbedding(13, 10, D, mask_zero=True)(inputs)
+    model = keras.Model(inputs, layer(x, x, use_causal_mask=True))
+    ids = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
+    padded = np.pad(ids, [(0, 0), (4, 1)])
+    found = numpy(model(padded))[:, 4:-1]
+    np.testing.assert_allclose(found, numpy(model(ids)), atol=1e-5)

@@ -45,7 +45,7 @@ def close(found, wanted):
 
 def test_with_caches_and_without(model):
     logits = numpy(model([SOURCE, TARGET]))
-    state = model.start(SOURCE, TARGET.shape[1])
+    state = model.begun(SOURCE, TARGET.shape[1])
     for t in range(TARGET.shape[1]):
         now, state = model.step(state, ops.convert_to_tensor(TARGET[:, t]))
         close(now, logits[:, t])
@@ -174,7 +174,7 @@ def test_a_beam_scores_what_it_says():
     model, length = some("relative"), 5
     start = np.full((len(SOURCE), 1), START)
     options = {"length": length, "stop": END, "fill": PADDING}
-    state = model.start(SOURCE, length)
+    state = model.begun(SOURCE, length)
     found = Beam(3, n_best=2).search(model.step, state, start, **options)
     for n in range(2):
         said = found.ids[:, n]

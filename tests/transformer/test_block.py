@@ -208,16 +208,34 @@ def test_it_can_be_looked_into_without_a_change(name):
         assert inside["block/cross_attention/alignment"].shape == (B, N, T, S)
 
 
-def test_one_position_in_two_blocks_is_saved_once(tmp_path):
-    position = Turn()
+@keras.saving.register_keras_serializable("tests.transformer")
+class Slope(keras.layers.Layer):
+    """A position with a weight."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.slope = self.add_weight(name="slope", shape=(), initializer="ones")
+
+    def bias(self, query_positions, key_positions):
+        slope = ops.convert_to_tensor(self.slope)
+        return slope * Near().bias(query_positions, key_positions)
+
+
+def test_what_several_blocks_share_they_share_when_loaded(tmp_path):
+    shared = {"position": Slope(), "feed_forward": layers.FeedForward(F)}
     inputs = keras.Input((None, D))
     x = inputs
-    for _ in range(2):
-        x = layers.TransformerEncoder(F, N, position=position)(x)
+    for _ in range(3):
+        x = layers.TransformerEncoder(None, N, **shared)(x)
     model = keras.Model(inputs, x)
+    shared["position"].slope.assign(0.3)
     model.save(tmp_path / "model.keras")
     again = kerasseq.load_model(tmp_path / "model.keras")
     np.testing.assert_allclose(numpy(again(X)), numpy(model(X)), atol=1e-5)
+    assert len(again.weights) == len(model.weights)
+    for name in shared:
+        assert len({id(getattr(layer, name)) for layer in again.layers[1:]}) == 1
+    assert type(again.layers[1].position) is Slope
 
 
 def test_a_shared_feed_forward_has_its_weights_once():

@@ -142,6 +142,37 @@ def test_the_mask_of_keras_is_used_where_new_keys_go():
         )
 
 
+def test_the_mask_of_keras_for_later_places():
+    """What was put in before counts as real, the new ones are where they go."""
+    layer = built(layers.TransformerDecoder(F, N, position=Turn()))
+    real = np.array([[1, 1, 1, 0, 1], [1, 1, 0, 1, 1]], "bool")
+    whole = numpy(layer(X, mask=real))
+    cache = layer.make_cache(B, T + 2)
+    at = "self_attention_cache_update_index"
+    _, cache = layer(X[:, :2], self_attention_cache=cache, **{at: 0})
+    y, _ = layer(X[:, 2:], mask=real[:, 2:], self_attention_cache=cache, **{at: 2})
+    found, wanted = numpy(y)[real[:, 2:]], whole[:, 2:][real[:, 2:]]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_the_mask_of_keras_of_a_memory_that_is_in_the_cache():
+    layer = layers.TransformerDecoder(F, N)
+    built(layer, (None, None, D), (None, None, E))
+    real = np.array([[1] * S, [0, 1, 1, 0, 1, 1, 0]], "bool")
+    whole = numpy(layer(X, MEMORY, encoder_padding_mask=real))
+    for index in (None, 0):
+        y, *_ = layer(
+            X,
+            MEMORY,
+            encoder_sequence_mask=real,
+            self_attention_cache=layer.make_cache(B, T),
+            self_attention_cache_update_index=0,
+            cross_attention_cache=layer.project_memory(MEMORY),
+            cross_attention_cache_update_index=index,
+        )
+        np.testing.assert_allclose(numpy(y), whole, atol=1e-5)
+
+
 def test_compiled_steps_at_an_index_that_is_a_tensor():
     layer = built(layers.TransformerDecoder(F, N, position=Turn()))
     wanted = numpy(layer(X))

@@ -105,10 +105,7 @@ def test_a_padding_mask_comes_before_that_of_keras():
         layer = built(getattr(layers, name)(F, N))
         named = "padding_mask" if name == ENCODER else "decoder_padding_mask"
         all_real = np.ones((B, T), bool)
-        for mask in (
-            "mask",
-            f"{'inputs' if name == ENCODER else 'decoder_sequence'}_mask",
-        ):
+        for mask in ["mask"] + ["decoder_sequence_mask"] * (name == DECODER):
             found = layer(X, **{named: all_real, mask: IDS > 0})
             np.testing.assert_allclose(numpy(found), plain(layer, X), atol=1e-5)
 

@@ -1,0 +1,76 @@
+"""How Transformers are trained: AdamW, a warm-up, a cosine, and no decay of norms."""
+
+import keras
+
+from kerasseq.core import checks
+
+
+def gpt_optimizer(
+    model,
+    learning_rate=1e-3,
+    steps=2000,
+    *,
+    warm_up=100,
+    lowest=0.1,
+    weight_decay=0.1,
+    beta_2=0.99,
+    clip=1.0,
+):
+    r"""AdamW as GPTs are trained with it.
+
+    The rate rises for `warm_up` steps, then falls by a cosine. Matrices decay; biases
+    and norms do not. Gradients are clipped at a global norm.
+
+    Args:
+        model: The model, built: it tells which weights decay.
+        learning_rate: The highest.
+        steps: Steps of the whole training.
+        warm_up: Steps until the highest rate.
+        lowest: The share of the highest that is left at the end.
+        weight_decay: Of matrices.
+        beta_2: Of Adam's second moment.
+        clip: The global norm.
+
+    Returns:
+        A `keras.optimizers.AdamW`.
+
+    Examples:
+        >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        >>> adam = gpt_optimizer(model, 1e-3, steps=10, warm_up=2)
+        >>> round(float(adam.learning_rate), 6)  # of the first step
+        0.0005
+
+    References:
+        Radford et al. 2019; Loshchilov and Hutter 2019.
+    """
+    steps = checks.whole_number("steps", steps)
+    warm_up = min(checks.whole_number("warm_up", warm_up, 0), steps - 1)
+    first = learning_rate / max(warm_up, 1)
+    rate = keras.optimizers.schedules.CosineDecay(
+        first if warm_up else learning_rate,
+        max(steps - warm_up, 1),
+        alpha=lowest,
+        warmup_target=learning_rate if warm_up else None,
+        warmup_steps=warm_up,
+    )
+    optimizer = keras.optimizers.AdamW(
+        rate, weight_decay=weight_decay, beta_2=beta_2, global_clipnorm=clip
+    )
+    optimizer.exclude_from_weight_decay(
+        [weight for weight in model.trainable_weights if is_no_matrix(weight)]
+    )
+    return optimizer
+
+
+def is_no_matrix(weight) -> bool:
+    """Whether a weight is a bias or belongs to a norm.
+
+    The bias of a head is a table: it is told by its name.
+
+    Examples:
+        >>> dense = keras.layers.Dense(2)
+        >>> dense.build((None, 3))
+        >>> [is_no_matrix(weight) for weight in dense.weights]
+        [False, True]
+    """
+    return len(weight.shape) < 2 or weight.path.rsplit("/", 1)[-1] == "bias"

@@ -1,0 +1,198 @@
+"""GPT: rows of the table, caches that change nothing, texts longer than positions."""
+
+import keras
+import numpy as np
+import pytest
+
+import kerasseq
+from kerasseq import decoding, models, text, training
+from kerasseq.language.stack import POSITIONS
+
+LETTERS = "abcdefgh ijk"
+ROWS = [
+    name
+    for name, row in models.architectures.items()
+    if row.kind in ("decoder", "prefix_decoder") and row.position != "transformer_xl"
+]
+TINY = {"num_layers": 2, "num_heads": 2, "hidden_dim": 12, "max_sequence_length": 24}
+UNTIED = {**TINY, "tie_embeddings": False}  # or a token would most like itself
+
+
+def tiny(seed=1, **options):
+    """A GPT whose weights are large enough for its choices to differ."""
+    tokenizer = text.CharacterTokenizer(unknown=None).fit(LETTERS)
+    model = models.GPT(tokenizer, **{**UNTIED, **options})
+    rng = np.random.default_rng(seed)
+    for weight in model.trainable_weights:
+        if len(weight.shape) > 1 and "bias" not in weight.path:
+            weight.assign(rng.normal(size=weight.shape))
+    return model
+
+
+def uncached(model, prompt, length):
+    """Greedy, by reading the whole text again for each token."""
+    ids = model.tokenizer.encode(prompt).tolist()
+    width = len(ids) + length  # one shape for all steps
+    for _ in range(length):
+        row = np.zeros((1, width), "int32")
+        row[0, : len(ids)] = ids
+        logits = keras.ops.convert_to_numpy(model(row))[0, len(ids) - 1]
+        ids.append(int(logits.argmax()))
+    return model.tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_of_the_table_is_built_with_as_many_weights_as_counted(name):
+    row = models.architectures[name].small()
+    model = models.GPT.from_architecture(row)
+    assert model.count_params() == models.count(row, what="all").total
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_cached_is_uncached_for_prompts_of_any_length(position):
+    model = tiny(position=position)
+    prompts = ["abc", "k", "deaf edh"]
+    wanted = [uncached(model, prompt, 9) for prompt in prompts]
+    assert model.generate(prompts, 9, temperature=0) == wanted
+    assert len({text[-9:] for text in wanted}) > 1  # it does not say the same always
+    assert model.generate(prompts[0], 9, temperature=0) == wanted[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_key_value_heads": 1, "position": "rope", "norm": "rms"},
+        {"sliding_window": 3},
+        {"parallel": True, "feed_forward": "swiglu", "use_bias": False},
+        {"placement": "deep"},
+        {"placement": "post", "embedding_norm": True, "tie_embeddings": False},
+    ],
+    ids=str,
+)
+def test_cached_is_uncached_with_every_option(options):
+    model = tiny(**options)
+    assert model.generate("cab", 7, temperature=0) == uncached(model, "cab", 7)
+
+
+def test_beyond_its_positions_it_goes_on_from_the_last_half():
+    model = tiny()
+    longest = model.longest
+    written = model.generate("abc", 40, temperature=0)
+    assert len(written) == 43
+    begun = written[:longest]  # as many as there are positions
+    assert begun == uncached(model, "abc", longest - 3)
+    half = written[longest // 2 : longest]
+    room = longest - len(half)
+    assert written[longest:][:room] == uncached(model, half, room)[len(half) :]
+    long_prompt = "abcdefgh" * 5
+    kept = long_prompt[-(longest // 2) :]
+    after = model.generate(long_prompt, 5, temperature=0)[40:]
+    assert after == uncached(model, kept, 5)[len(kept) :]
+
+
+def test_nothing_leaks_from_the_future():
+    model = tiny(dropout=0.3)
+    ids = np.random.default_rng(0).integers(12, size=(3, 11))
+    other = ids.copy()
+    other[:, 7:] = (ids[:, 7:] + 5) % 12
+    for training_mode in (False, True):
+        found = []
+        for x in (ids, other):
+            for variable in model.non_trainable_variables:
+                if "seed_generator" in variable.path:
+                    variable.assign([3, 0])
+            found.append(keras.ops.convert_to_numpy(model(x, training=training_mode)))
+        np.testing.assert_allclose(found[0][:, :7], found[1][:, :7], atol=1e-5)
+        assert np.abs(found[0][:, 7:] - found[1][:, 7:]).max() > 0.1
+
+
+def test_a_stream_is_what_generate_writes():
+    model = tiny()
+    options = {"temperature": 0.8, "seed": 3}
+    pieces = list(model.stream("abc", 30, **options))
+    assert len(pieces) == 30
+    assert "abc" + "".join(pieces) == model.generate("abc", 30, **options)
+    assert model.generate("abc", 30, **options) != model.generate("abc", 30, seed=4)
+
+
+def test_samplers_and_stop():
+    model = tiny()
+    best = model.generate("abc", 8, temperature=0)
+    assert model.generate("abc", 8, sampler=decoding.TopK(1), seed=0) == best
+    assert model.generate("abc", 8, top_k=1, seed=0) == best
+    assert model.generate("abc", 8, top_p=1e-6, seed=0) == best
+    stop = best[5]
+    end = best.index(stop, 3) + 1
+    assert model.generate("abc", 8, temperature=0, stop=stop) == best[:end]
+    both = model.generate(["abc", "abc"], 8, temperature=0, stop=stop)
+    assert both == [best[:end]] * 2
+
+
+def test_a_beam_runs_over_its_step():
+    model = tiny()
+    state, last = model._begin([[0, 1, 2]], 4)
+    found = decoding.Beam(3).search(model.step, state, last, length=4)
+    greedy = decoding.generate(model.step, state, last, length=4)
+    assert found.scores[0, 0] >= greedy.log_probabilities.sum() - 1e-5
+
+
+def test_it_learns_and_is_the_same_after_saving(tmp_path):
+    keras.utils.set_random_seed(0)
+    tokenizer = text.CharacterTokenizer(unknown=None).fit(LETTERS)
+    model = models.GPT(tokenizer, **{**TINY, "hidden_dim": 16, "position": "relative"})
+    model.compile(training.gpt_optimizer(model, 1e-2, 60, warm_up=5))
+    options = {"sequence_length": 24, "batch_size": 4, "verbose": 0}
+    history = model.fit(LETTERS * 40, epochs=2, **options)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    model.fit(LETTERS * 40, epochs=12, initial_epoch=2, **options)
+    assert model.generate("abcd", 16, temperature=0) == (LETTERS * 2)[:20]
+    assert model.bits_per_token(LETTERS * 5) < 0.5
+    model.save(tmp_path / "gpt.keras")
+    after = kerasseq.load_model(tmp_path / "gpt.keras")
+    assert after.generate("fgh", 9, temperature=0) == model.generate(
+        "fgh", 9, temperature=0
+    )
+    assert after.count_params() == model.count_params()
+
+
+def test_ids_without_a_tokenizer():
+    model = models.GPT(vocabulary_size=7, **TINY)
+    written = model.generate(np.array([3, 1]), 4, seed=0)
+    assert written.shape == (6,) and written[:2].tolist() == [3, 1]
+    assert [row[:1].tolist() for row in model.generate([[5], [6, 2]], 3)] == [[5], [6]]
+    assert all(0 <= i < 7 for i in model.stream([4], 3, seed=0))
+
+
+def test_half_precision():
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = tiny(position="rope", num_key_value_heads=1)
+    finally:
+        keras.config.set_dtype_policy(policy)
+    assert len(model.generate(["abc", "k"], 5, seed=0)[0]) == 8
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: m.generate("", 3), "the text is empty"),
+        (lambda m: m.generate([], 3), "at least one token"),
+        (lambda m: m.generate("abc", 0), "length must be at least 1"),
+        (lambda m: m.generate("abc", 3, top_k=2, top_p=0.5), "not both"),
+        (lambda m: m.generate("a", 3, top_k=2, sampler=decoding.Greedy()), "not both"),
+        (lambda m: m.generate("abc", 3, stop="ab"), "is 2 tokens"),
+        (lambda m: m.generate(np.array([99]), 3), "99"),
+        (lambda m: m.stream(["a", "b"], 3), "one prompt"),
+        (lambda m: m.fit(LETTERS * 9, sequence_length=25), "25.*24 positions"),
+        (lambda m: m.cross_entropy("abc", sequence_length=99), "99.*24 positions"),
+        (lambda m: m(np.zeros((1, 25), "int32")), "24 positions.*25 is too"),
+        (lambda m: models.GPT(vocabulary_size=7, position="rop"), 'mean "rope"'),
+        (lambda m: models.GPT(vocabulary_size=7, hidden_dim=10, num_heads=3), "divide"),
+        (lambda m: models.GPT(), "fitted tokenizer"),
+        (lambda m: models.GPT.from_architecture("bert_base"), "encoder"),
+    ],
+)
+def test_what_is_wrong_is_said(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(tiny())

@@ -1,0 +1,86 @@
+"""The decoder's equations in NumPy and nothing else, step by step, row by row."""
+
+import numpy as np
+
+from tests.rnn import references as cells
+
+STEPS = {"GRU": cells.gru(), "LSTM": cells.lstm(), "ElmanRNN": cells.elman}
+
+
+def softmax(x):
+    powers = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def log_softmax(x):
+    return np.log(softmax(np.asarray(x, "float64")))
+
+
+def dense(layer, x):
+    kernel, *bias = layer.get_weights()
+    return x @ kernel + (bias[0] if bias else 0)
+
+
+def attend(attention, query, memory, real):
+    """Context and weights of one query, over the real places of one memory."""
+    w = {weight.name: np.asarray(value) for weight, value in
+         zip(attention.weights, attention.get_weights(), strict=True)}  # fmt: skip
+    if attention.score == "additive":
+        e = [w["v"][:, 0] @ np.tanh(query @ w["W_q"] + h @ w["W_k"]) for h in memory]
+    elif attention.score == "general":
+        e = [query @ w["W"] @ h for h in memory]
+    alpha = np.zeros(len(memory))
+    alpha[real] = softmax(np.array(e)[real])
+    return alpha @ memory, alpha
+
+
+def run(decoder, target, memory, summary, real, true=None, choose=np.argmax):
+    """Logits `(B, T, V)` and alignments `(B, T, S)` of a `RecurrentDecoder`.
+
+    Args:
+        decoder: The layer, for its weights and options.
+        target: Ids that are read where `true`.
+        memory: `(B, S, M)`.
+        summary: `(B, N)`.
+        real: `(B, S)`.
+        true: `(B, T)`, whether the truth is read; always if None.
+        choose: What the decoder says, of its logits.
+    """
+    true = np.ones(target.shape, bool) if true is None else true
+    rows = [
+        run_row(decoder, target[b], memory[b], summary[b], real[b], true[b], choose)
+        for b in range(len(target))
+    ]
+    return [np.stack(parts) for parts in zip(*rows, strict=True)]
+
+
+def run_row(decoder, target, memory, summary, real, true, choose):
+    states = first_states(decoder, summary)
+    fed, said, logits, alignments = np.zeros(decoder.units), 1, [], []
+    for token, is_true in zip(target, true, strict=True):
+        y = decoder.embedding.get_weights()[0][token if is_true else said]
+        c, alpha = summary, np.zeros(len(memory))
+        if decoder.looks_first:
+            c, alpha = attend(decoder.attention, states[-1][0], memory, real)
+        looks_after = decoder.attention is not None and not decoder.looks_first
+        x = [y] if looks_after else [y, c]
+        x = np.concatenate([*x, fed] if decoder.input_feeding else x)
+        for n, layer in enumerate(decoder.recurrent):
+            step = STEPS[type(layer).__name__]
+            x, states[n] = step(layer.get_weights(), x, states[n])
+        if looks_after:
+            c, alpha = attend(decoder.attention, x, memory, real)
+        fed = o = np.tanh(dense(decoder.combine, np.concatenate([x, c])))
+        logits.append(dense(decoder.logits, o))
+        alignments.append(alpha)
+        said = choose(logits[-1])
+    return np.stack(logits), np.stack(alignments)
+
+
+def first_states(decoder, summary):
+    flat, states = np.tanh(dense(decoder.first, summary)), []
+    for layer in decoder.recurrent:
+        count = 2 if type(layer).__name__ == "LSTM" else 1
+        parts, flat = flat[: count * layer.units], flat[count * layer.units :]
+        states.append(np.split(parts, count))
+    return states

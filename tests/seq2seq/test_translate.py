@@ -1,0 +1,269 @@
+"""Translating: greedy, by beams and by draws, alone and in batches."""
+
+import contextlib
+import functools
+
+import keras
+import numpy as np
+import pytest
+
+from kerasseq import kernels
+from kerasseq.decoding import Beam, Temperature
+from tests.seq2seq import references, toys
+
+LENGTH = 11
+# Two of one padded length and one that is longer.
+TEXTS = ["abc", "deadbeed", "cab" * 4]
+# Scale and seed of weights that make targets of different lengths.
+DRAWN = {"bahdanau": (2.0, 10), None: (3.0, 11)}
+
+
+@functools.cache
+def made(attention):
+    return drawn(toys.model(attention=attention), *DRAWN[attention])
+
+
+def model():
+    return made("bahdanau")
+
+
+def drawn(made, scale, seed):
+    toys.randomize(made, scale, seed)
+    bias = toys.array(made.decoder.logits.bias).copy()
+    bias[:2] = -9  # so that it does not say what only models read
+    made.decoder.logits.bias.assign(bias)
+    return made
+
+
+@contextlib.contextmanager
+def biased(made, *ids, by):
+    """The model with a liking or a dislike for some ids."""
+    bias = toys.array(made.decoder.logits.bias).copy()
+    other = bias.copy()
+    other[list(ids)] += by
+    made.decoder.logits.bias.assign(other)
+    try:
+        yield made
+    finally:
+        made.decoder.logits.bias.assign(bias)
+
+
+@functools.cache
+def forced(attention):
+    """The model's logits as a compiled function."""
+    return kernels.inference(made(attention))
+
+
+def log_p(ids, text, attention="bahdanau"):
+    """Log-probabilities `(T,)` of the model's ids after a text, from all at once."""
+    source = np.zeros((1, 16), "int32")
+    target = np.zeros((1, LENGTH), "int32")
+    source[0, : len(text)] = [3 + "abcde".index(c) for c in text]
+    target[0, : len(ids)] = [1, *ids[:-1]]
+    logits = toys.array(forced(attention)([source, target]))[0, : len(ids)]
+    p = references.log_softmax(logits)
+    return p[np.arange(len(ids)), ids], logits
+
+
+def ids_of(translation):
+    names = {"<end>": 2, **{c: 3 + n for n, c in enumerate("abcde")}, "\ufffd": 8}
+    return [names[token] for token in translation.target_tokens]
+
+
+@functools.cache
+def greedy(attention):
+    return made(attention).translate(TEXTS, length=LENGTH)
+
+
+@pytest.mark.parametrize("attention", DRAWN)
+def test_the_toys_are_worth_it(attention):
+    """Targets that differ, of which some end and some are cut."""
+    found = greedy(attention)
+    assert {t.target_tokens[-1] == "<end>" for t in found} == {True, False}
+    assert len({t.text for t in found}) > 1
+
+
+@pytest.mark.parametrize("attention", DRAWN)
+def test_greedy_takes_the_best_of_what_follows_what_it_said(attention):
+    for text, translation in zip(TEXTS, greedy(attention), strict=True):
+        ids = ids_of(translation)
+        p, logits = log_p(ids, text, attention)
+        assert logits.argmax(axis=-1).tolist() == ids
+        assert translation.score == pytest.approx(p.sum(), abs=1e-4)
+        assert len(ids) == LENGTH or ids[-1] == 2
+        assert 2 not in ids[:-1]
+        assert translation.text == "".join(
+            token for token in translation.target_tokens if token != "<end>"
+        )
+        assert translation.candidates == [(translation.text, translation.score)]
+        assert str(translation) == translation.text
+
+
+def test_alignments_are_those_of_the_equation():
+    for text, translation in zip(TEXTS, greedy("bahdanau"), strict=True):
+        ids = ids_of(translation)
+        alpha = translation.alignment
+        assert alpha.shape == (len(ids), len(text))
+        assert translation.source_tokens == list(text)
+        np.testing.assert_allclose(alpha.sum(axis=-1), 1, rtol=1e-5)
+        source = np.zeros((1, 16 if len(text) > 8 else 8), "int32")
+        source[0, : len(text)] = [3 + "abcde".index(c) for c in text]
+        state = toys.arrays(model().start([source]))["source"]
+        assert state["mask"][0].tolist() == (source[0] > 0).tolist()
+        _, expected = references.run(
+            model().decoder,
+            np.array([[1, *ids[:-1]]]),
+            state["memory"],
+            state["summary"],
+            state["mask"],
+        )
+        assert (expected[0, :, len(text) :] == 0).all()
+        np.testing.assert_allclose(alpha, expected[0, :, : len(text)], atol=1e-5)
+
+
+def test_padded_places_have_exactly_no_weight():
+    source = np.array([[4, 3, 5, 0, 0, 0, 0, 0], [0, 0, 4, 0, 3, 5, 6, 7]])
+    target = np.array([[1, 4, 3], [1, 7, 5]]).repeat([6, 5, 5], axis=1)
+    alpha = toys.array(model().align([source, target]))
+    assert ((alpha == 0) == (source == 0)[:, None]).all()
+    np.testing.assert_allclose(alpha.sum(axis=-1), 1, rtol=1e-5)
+
+
+def assert_same(one, other):
+    assert one.text == other.text
+    assert one.score == pytest.approx(other.score, abs=1e-5)
+    assert one.target_tokens == other.target_tokens
+    assert one.source_tokens == other.source_tokens
+    assert [c[0] for c in one.candidates] == [c[0] for c in other.candidates]
+    np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
+
+
+@pytest.mark.parametrize("beam", [None, Beam(5, n_best=3)])
+def test_a_batch_gives_what_each_gives_alone(beam):
+    """Also where the targets run on to the end that is set for them."""
+    options = {"beam": beam, "length": LENGTH}
+    together = model().translate(TEXTS, **options)
+    assert_same(model().translate(TEXTS[0], **options), together[0])
+    alone = model().translate(TEXTS, batch_size=1, **options)
+    for one, other in zip(alone, together, strict=True):
+        assert_same(one, other)
+
+
+def test_how_long_a_target_gets_depends_on_its_own_source():
+    with biased(model(), 2, by=-99):
+        found = model().translate(["a" * 9, "abc"], alignments=False)
+    assert [len(t.text) for t in found] == [3 * 16 + 32, 3 * 8 + 32]
+
+
+def test_none_at_all():
+    assert model().translate([]) == []
+    assert len(model().translate(TEXTS[:1], length=LENGTH)) == 1
+
+
+@pytest.mark.parametrize("width", [1, np.int64(1), Beam(1)])
+def test_a_beam_of_one_is_greedy(width):
+    for one, other in zip(
+        model().translate(TEXTS[:2], beam=width, length=LENGTH),
+        greedy("bahdanau"),
+        strict=False,
+    ):
+        assert_same(one, other)
+
+
+def test_the_candidates_of_a_beam():
+    beam = Beam(5, n_best=3)
+    found = model().translate(TEXTS[:2], beam=beam, length=LENGTH)
+    for text, translation in zip(TEXTS, found, strict=False):
+        texts, scores = zip(*translation.candidates, strict=True)
+        assert len(set(texts)) == 3
+        assert list(scores) == sorted(scores, reverse=True)
+        assert (translation.text, translation.score) == translation.candidates[0]
+        assert translation.score >= model().translate(text, length=LENGTH).score - 1e-5
+        for said, score in translation.candidates:
+            ids = [3 + "abcde\ufffd".index(c) for c in said]
+            ids += [2] if len(ids) < LENGTH else []
+            assert score == pytest.approx(log_p(ids, text)[0].sum(), abs=1e-4)
+
+
+def test_seeds_of_a_sampler():
+    options = {"sampler": Temperature(3.0), "length": LENGTH, "alignments": False}
+
+    def draw(**more):
+        found = model().translate(["abc"] * 4, batch_size=2, **options, **more)
+        return [t.text for t in found]
+
+    one = draw(seed=5)
+    assert one[:2] != one[2:]  # no batch repeats the draws of another
+    assert [t.text for t in model().translate(["abc"] * 2, **options, seed=5)] == (
+        one[:2]
+    )
+    assert draw(seed=5) == one
+    assert draw(seed=6) != one
+    assert draw() != draw()
+    for translation in model().translate(["abc"] * 2, **options, seed=5):
+        assert translation.alignment is None
+        ids = ids_of(translation)
+        total = log_p(ids, "abc")[0].sum()  # of the model, at temperature 1
+        assert translation.score == pytest.approx(total, abs=1e-4)
+
+
+def test_what_the_tokenizer_does_not_know_is_told():
+    found = model().translate(["aXbXé", "abc"], length=LENGTH, alignments=False)
+    assert found[0].unknown == {"X": 2, "é": 1}
+    assert found[0].source_tokens == ["a", "\ufffd", "b", "\ufffd", "\ufffd"]
+    assert found[1].unknown == {}
+
+
+def test_a_model_that_says_what_only_models_read():
+    """Untrained it may say padding or start: no token, but a place in the target."""
+    for first in (0, 1):
+        with biased(model(), first, by=99):
+            said = model().translate("abc", length=LENGTH)
+        assert said.text == ""
+        assert said.target_tokens == [["<pad>", "<start>"][first]] * LENGTH
+        assert said.alignment.shape == (LENGTH, 3)
+        assert said.score == pytest.approx(0, abs=1e-3)
+
+
+def test_ids_in_and_out():
+    made = toys.of_ids(attention=None)
+    rows = [[1, 5, 2], np.array([3, 0, 0])]
+    found = made.translate(rows, length=7)
+    assert [t.source_tokens for t in found] == [["1", "5", "2"], ["3"]]
+    for translation in found:
+        assert translation.text.dtype.kind == "i"
+        assert [str(i) for i in translation.text] == [
+            token for token in translation.target_tokens if token.isdigit()
+        ]
+        assert set(translation.text.tolist()) <= set(range(1, 6))
+        assert translation.unknown == {}
+    padded = np.array([[1, 5, 2, 0, 0], [3, 0, 0, 0, 0]])
+    for one, other in zip(made.translate(padded, length=7), found, strict=True):
+        np.testing.assert_array_equal(one.text, other.text)
+
+
+def test_nothing_is_compiled_twice(monkeypatch):
+    model().translate(TEXTS[:1], length=LENGTH)
+    calls = []
+    inference = kernels.inference
+    monkeypatch.setattr(kernels, "inference", lambda m: calls.append(m) or inference(m))
+    model().translate(TEXTS[:1], length=LENGTH)
+    assert calls == []
+
+
+def test_what_is_trained_after_translating_is_translated_with():
+    before = model().translate("abc", length=LENGTH)
+    weights = model().get_weights()
+    try:
+        after = drawn(model(), 1.0, 9).translate("abc", length=LENGTH)
+        assert after.score != before.score
+        total = log_p(ids_of(after), "abc")[0].sum()
+        assert after.score == pytest.approx(total, abs=1e-4)
+    finally:
+        model().set_weights(weights)
+
+
+def test_it_is_a_keras_model():
+    assert isinstance(model(), keras.Model)
+    assert model().output_shape == (None, None, 9)
+    assert [x.name for x in model().inputs] == ["source", "target"]
