@@ -11,6 +11,8 @@ from kerasseq.language.counting import count
 from kerasseq.language.gpt import GPT
 from kerasseq.language.language_model import LanguageModel
 from kerasseq.seq2seq.recurrent import Seq2Seq
+from kerasseq.seq2seq.t5 import T5
+from kerasseq.seq2seq.transformer import Transformer
 from kerasseq.tasks.classifier import SequenceClassifier
 from kerasseq.tasks.forecaster import Forecaster
 from kerasseq.tasks.tagger import SequenceTagger
@@ -22,6 +24,8 @@ __all__ = [
     "Forecaster",
     "LanguageModel",
     "Seq2Seq",
+    "Transformer",
+    "T5",
     "GPT",
     "ViT",
     "architectures",

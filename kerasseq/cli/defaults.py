@@ -59,10 +59,10 @@ DEFAULTS = {
         "vocabulary_size": VOCABULARY_SIZE,
         "attention": "bahdanau",
         "units": 128,
-        "layers": 1,
+        "layers": None,
         "dropout": 0.0,
         "batch_size": 64,
-        "learning_rate": 4e-3,
+        "learning_rate": None,
         "steps": None,
         "checkpoint_every": 100,
         "seed": 0,
@@ -71,12 +71,17 @@ DEFAULTS = {
 # Of a translation: training steps, and pairs that are generated, without --full and
 # with it.
 TRANSLATION = {False: (500, 20_000), True: (2000, 60_000)}
-# Of language models: of recurrent ones, and of a GPT where it differs.
-RECURRENT = {
-    "layers": 1,
-    "sequence_length": 96,
-    "batch_size": 64,
-    "learning_rate": 3e-3,
+# What is None above and depends on the model: which one differs, of all others, of it.
+OF_MODEL = {
+    "language-model": (
+        "gpt",
+        {"layers": 1, "sequence_length": 96, "batch_size": 64, "learning_rate": 3e-3},
+        {"layers": 4, "sequence_length": 64, "batch_size": 12, "learning_rate": 1e-3},
+    ),
+    "translation": (
+        "transformer",
+        {"layers": 1, "learning_rate": 4e-3},
+        {"layers": 2, "learning_rate": 2e-3},
+    ),
 }
-GPT = {"layers": 4, "sequence_length": 64, "batch_size": 12, "learning_rate": 1e-3}
 EPOCHS = 10  # of a language model, if neither --epochs nor --steps is given

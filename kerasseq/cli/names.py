@@ -30,6 +30,7 @@ ARCHITECTURES = (
     "gru",
 )
 LANGUAGE_MODELS = (*ARCHITECTURES, "gpt")
+TRANSLATORS = (*ARCHITECTURES, "transformer")
 TEXTS = ("python-reference",)
 SERIES = ("ar", "sunspots", "co2")
 PAIRS = ("numbers-de", "numbers-fr", "dates", "copy", "reverse", "sort")
@@ -62,6 +63,7 @@ Choose from jax, torch
 
 architecture = one_of("model", ARCHITECTURES)
 language_model = one_of("model", LANGUAGE_MODELS)
+translator = one_of("model", TRANSLATORS)
 backend_name = one_of("backend", backend.BACKENDS)
 
 

@@ -7,7 +7,7 @@ typed; `defaults.py` has what stands for it.
 import argparse
 
 from kerasseq.cli import names
-from kerasseq.cli.defaults import DEFAULTS, EPOCHS, GPT, RECURRENT
+from kerasseq.cli.defaults import DEFAULTS, EPOCHS, OF_MODEL
 
 
 def quickstart(parser):
@@ -274,7 +274,8 @@ def add(group, task, option, kind, text, metavar="N"):
     name = option[2:].replace("-", "_")
     default = DEFAULTS[task][name]
     if default is None:  # it depends on the model
-        default = f"{RECURRENT[name]}; of a gpt {GPT[name]}"
+        model, recurrent, other = OF_MODEL[task]
+        default = f"{recurrent[name]}; of a {model} {other[name]}"
     group.add_argument(
         option, type=kind, metavar=metavar, help=f"{text} (default: {default})"
     )

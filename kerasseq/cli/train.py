@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 from kerasseq.cli import names, runs
 from kerasseq.cli.console import Console, note
-from kerasseq.cli.defaults import DEFAULTS, EPOCHS, GPT, RECURRENT
+from kerasseq.cli.defaults import DEFAULTS, EPOCHS, OF_MODEL
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.quiet import load_keras
 from kerasseq.core import backend
@@ -140,8 +140,14 @@ def new(task, typed, folder, console, backend_name=None):
     if typed.get("epochs") and typed.get("steps"):
         raise UsageError("give --epochs or --steps, not both")
     settings = DEFAULTS[task] | typed
-    if task == "language-model":
-        own = GPT if settings["model"] == "gpt" else RECURRENT
+    if settings["model"] == "transformer" and "attention" in typed:
+        raise UsageError(
+            "--attention is for recurrent models: a transformer has its own in each "
+            "layer"
+        )
+    if task in OF_MODEL:
+        model, recurrent, other = OF_MODEL[task]
+        own = other if settings["model"] == model else recurrent
         settings |= {name: x for name, x in own.items() if settings[name] is None}
     if task == "parentheses":
         default = "runs/parentheses-race-"

@@ -1,5 +1,6 @@
 """`kerasseq train translation`: pairs of texts, and how many come out right."""
 
+import math
 import os
 
 import keras
@@ -15,6 +16,7 @@ from kerasseq.cli.train import sha256
 HELD_OUT = 0.05  # of the pairs
 TESTED = 500  # of the held-out pairs, at most
 SHOWN = 4  # examples in the table and the figure
+WARM_UP = 100  # steps in which the rate of a Transformer rises
 LONGEST = 60  # tokens of an example in the figure
 
 
@@ -129,17 +131,29 @@ def tokenizer(settings, texts):
 def build(settings, tokenizers):
     """The model, compiled."""
     set_seed(settings.seed)
-    model = models.Seq2Seq(
-        settings.model,
-        *tokenizers,
-        attention=None if settings.attention == "none" else settings.attention,
-        units=settings.units,
-        num_layers=settings.layers,
-        dropout=settings.dropout,
-    )
-    rate = keras.optimizers.schedules.CosineDecay(
-        settings.learning_rate, steps(settings), alpha=0.02
-    )
+    cosine, alpha = keras.optimizers.schedules.CosineDecay, 0.02
+    if settings.model == "transformer":
+        model = models.Transformer(
+            *tokenizers,
+            num_layers=settings.layers,
+            num_heads=math.gcd(settings.units, 4),
+            hidden_dim=settings.units,
+            dropout=settings.dropout,
+            placement="pre",
+        )
+        warm = min(WARM_UP, steps(settings) // 2)
+        rest, rate = steps(settings) - warm, settings.learning_rate
+        rate = cosine(0.0, rest, alpha, warmup_target=rate, warmup_steps=warm)
+    else:
+        model = models.Seq2Seq(
+            settings.model,
+            *tokenizers,
+            attention=None if settings.attention == "none" else settings.attention,
+            units=settings.units,
+            num_layers=settings.layers,
+            dropout=settings.dropout,
+        )
+        rate = cosine(settings.learning_rate, steps(settings), alpha)
     model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
     return model
 

@@ -18,6 +18,7 @@ of them that comes out right to the last character is printed, with BLEU and chr
 examples:
   kerasseq train translation --data numbers-de
   kerasseq train translation --data numbers-de --full
+  kerasseq train translation --model transformer --full
   kerasseq train translation --pairs deu.txt --tokenizer word --steps 5000
 then:
   kerasseq translate "twenty-one" """,
@@ -45,13 +46,14 @@ then:
     options.add(
         group, task, "--vocabulary-size", names.whole(), "ids of each tokenizer"
     )
-    group = options.model(parser, task)
+    kind = names.translator
+    group = options.model(parser, task, kind, choices=names.TRANSLATORS)
     options.add(
         group,
         task,
         "--attention",
         names.one_of("attention", names.ATTENTIONS),
-        ", ".join(names.ATTENTIONS),
+        f"of a recurrent model: {', '.join(names.ATTENTIONS)}",
         "NAME",
     )
     group = options.training(parser, task)

@@ -10,7 +10,8 @@ class Through(keras.layers.Layer):
     graph; called by itself, a method has neither.
 
     Args:
-        layer: The layer. It must be built before.
+        layer: The layer, whose weights then count as weights of this; or a model, whose
+            weights do not. It must be built before.
         method: The name of one of its methods.
 
     Examples:
@@ -24,12 +25,14 @@ class Through(keras.layers.Layer):
 
     def __init__(self, layer, method):
         super().__init__(dtype=layer.dtype_policy, name=f"{method}_{layer.name}")
-        self.layer, self.method = layer, method
+        self.bound = getattr(layer, method)
+        if not isinstance(layer, keras.Model):  # which may hold this: files of weights
+            self.layer = layer  # are read by walking from part to part, without end
         self.supports_masking = True
         self.built = True
 
     def call(self, *args, **kwargs):
-        return getattr(self.layer, self.method)(*args, **kwargs)
+        return self.bound(*args, **kwargs)
 
     def compute_mask(self, *args, **kwargs):
         return None

@@ -11,6 +11,7 @@ from kerasseq.language import stack
 from kerasseq.language.architectures import architectures
 from kerasseq.language.causal import CausalModel, known_ids
 from kerasseq.language.writing import Writer
+from kerasseq.positions import by_name
 from kerasseq.transformer import norms
 from kerasseq.transformer.decoder import TransformerDecoder
 
@@ -109,8 +110,8 @@ class GPT(Writer, CausalModel):
         for name in ("num_layers", "num_heads", "hidden_dim", "max_sequence_length"):
             checks.whole_number(name, arguments[name])
         if isinstance(position, str) or position is None:
-            checks.one_of("position", position, stack.POSITIONS)
-        inner = stack.inner_position(position)  # one for all blocks, as in T5
+            checks.one_of("position", position, by_name.POSITIONS)
+        inner = by_name.inner_position(position)  # one for all blocks, as in T5
         blocks = [
             TransformerDecoder(
                 intermediate_dim or 4 * hidden_dim,
@@ -150,7 +151,7 @@ class GPT(Writer, CausalModel):
 
         layers = stack.Stack(
             embedding=embedding,
-            position=stack.added_position(position, max_sequence_length),
+            position=by_name.added_position(position, max_sequence_length),
             norms=(
                 made("embedding_norm", embedding_norm),
                 made("final_norm", placement == "pre"),
@@ -198,7 +199,7 @@ class GPT(Writer, CausalModel):
             raise ValueError(
                 f"{row.title} is of kind={row.kind!r} with position={row.position!r}; "
                 f"GPT builds {' and '.join(KINDS)} with one of "
-                f"{', '.join(stack.POSITIONS[:-1])}"
+                f"{', '.join(by_name.POSITIONS[:-1])}"
             )
         options = {name: getattr(row, name) for name in FIELDS}
         if row.max_sequence_length:

@@ -9,36 +9,6 @@ from typing import Any
 
 import keras
 
-from kerasseq.positions.alibi import AlibiBias
-from kerasseq.positions.embedding import PositionEmbedding
-from kerasseq.positions.relative import RelativePositionBias
-from kerasseq.positions.rotary import RotaryEmbedding
-from kerasseq.positions.sine import SinePositionEncoding
-
-ADDED = ("learned", "sinusoidal")
-INSIDE = ("rope", "alibi", "relative")
-POSITIONS = (*ADDED, *INSIDE, None)
-
-
-def added_position(position, length):
-    """The layer whose code is added to the vectors of tokens, or None."""
-    if position == "learned":
-        return PositionEmbedding(length, name="position_embedding")
-    if position == "sinusoidal":
-        return SinePositionEncoding(name="position_encoding")
-    return None
-
-
-def inner_position(position, causal=True):
-    """The position object of the attentions, or None; an object as it is."""
-    if not isinstance(position, str):
-        return position
-    return {
-        "rope": RotaryEmbedding,
-        "alibi": AlibiBias,
-        "relative": lambda: RelativePositionBias(bidirectional=not causal),
-    }.get(position, lambda: None)()
-
 
 @dataclasses.dataclass
 class Stack:

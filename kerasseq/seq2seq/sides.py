@@ -18,6 +18,7 @@ class Side:
         tokenizer: A fitted tokenizer of `kerasseq.text`, or None.
         vocabulary_size: Number of ids in the user's rows, 0 for padding included, if
             there is no tokenizer.
+        longest: The most tokens of a row; None for any number.
 
     Raises:
         TypeError: If one of them is something else.
@@ -30,14 +31,14 @@ class Side:
         ([[11, 3], [3]], 12)
     """
 
-    def __init__(self, name, tokenizer=None, vocabulary_size=None):
+    def __init__(self, name, tokenizer=None, vocabulary_size=None, longest=None):
         if (tokenizer is None) == (vocabulary_size is None):
             raise ValueError(
                 f"give {name}_tokenizer for texts, or {name}_vocabulary_size for ids; "
                 f"got {name}_tokenizer={tokenizer!r}, "
                 f"{name}_vocabulary_size={vocabulary_size}"
             )
-        self.name, self.tokenizer = name, tokenizer
+        self.name, self.tokenizer, self.longest = name, tokenizer, longest
         if tokenizer is None:
             known = checks.whole_number(f"{name}_vocabulary_size", vocabulary_size, 2)
             self.shift = FIRST - 1  # the user's id 0 is padding, and so is ours
@@ -66,12 +67,20 @@ class Side:
         Raises:
             TypeError: If a row is neither what the tokenizer nor what a model without
                 one can read.
-            ValueError: If a row is empty, or an id out of range.
+            ValueError: If a row is empty or too long, or an id out of range.
         """
         if isinstance(rows, str) or not hasattr(rows, "__iter__"):
             raise TypeError(f"{self.name}s must be a list of rows, got {rows!r}")
         read = self._text if self.tokenizer else self._ids
-        return [read(n, row) for n, row in enumerate(rows)]
+        rows = [read(n, row) for n, row in enumerate(rows)]
+        for n, ids in enumerate(rows):
+            if self.longest is not None and len(ids) > self.longest:
+                raise ValueError(
+                    f"{self.name} number {n} has {len(ids)} tokens, and this model has "
+                    f"positions for {self.longest}: build it with a larger "
+                    "max_sequence_length"
+                )
+        return rows
 
     def _text(self, n, text):
         if not isinstance(text, str):

@@ -44,9 +44,9 @@ def search(beam, sampler, length):
 
 
 def _search(beam, sampler, length, model, source, seeds):
-    state = model.start([source])
+    length = length or model.most(source)
+    state = model.begun(source, length)
     prompt = np.full((len(source), 1), START, "int32")
-    length = length or 3 * bucket(model.places(source)) + 32
     options = {"length": length, "stop": END, "fill": PADDING}
     if beam is not None:
         return Said(*beam.search(model.step, state, prompt, **options)[:3])

@@ -19,8 +19,9 @@ class Translator(TaskModel):
     """A model with the inputs `source` and `target` that says what follows each token.
 
     A subclass builds the graph, sets `source_side` and `target_side`, and has
-    `start_model`, from a source to the state of decoding; `step`, the step function;
-    and `alignment_model`, from both inputs to alignments `(B, T, S)`, or None.
+    `start_model`, from a source to the state of decoding, or `begun`, if the state
+    depends on the length, too; `step`, the step function; and `alignment_model`, from
+    both inputs to alignments `(B, T, S)`, or None.
     """
 
     def default_loss(self):
@@ -227,6 +228,14 @@ class Translator(TaskModel):
     def places(self, source):
         """Places of the memory of a batch of sources."""
         return source.shape[1]
+
+    def most(self, source):
+        """The most tokens of a target, where nobody says."""
+        return 3 * bucket(self.places(source)) + 32
+
+    def begun(self, source, length):
+        """The state before the first of so many tokens."""
+        return self.start([source])
 
     @functools.cached_property
     def start(self):

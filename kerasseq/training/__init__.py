@@ -14,6 +14,7 @@ from kerasseq.training.metrics import (  # noqa: E402
 from kerasseq.training.optimizers import gpt_optimizer  # noqa: E402
 from kerasseq.training.pair_batches import PairBatches  # noqa: E402
 from kerasseq.training.scheduled_sampling import ScheduledSampling  # noqa: E402
+from kerasseq.training.span_corruption import SpanCorruption  # noqa: E402
 from kerasseq.training.translation import bleu, chrf, exact_match  # noqa: E402
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "PairBatches",
     "Perplexity",
     "ScheduledSampling",
+    "SpanCorruption",
     "TextBatches",
     "TokenAccuracy",
     "bleu",
