@@ -98,16 +98,15 @@ class Tasks:
             )
         if isinstance(validation_data, tuple) and len(validation_data) == 2:
             validation_data = self.arrays(*validation_data)
+        given = shared.pop("sample_weight", None)
         x, y, weights = self.arrays(x, y)
-        if y is None:
-            weights, batch_size = kwargs.pop("sample_weight", None), None
         return super().fit(
             x,
             y,
-            batch_size=batch_size,
+            batch_size=None if y is None else batch_size,
             steps_per_epoch=steps_per_epoch,
             validation_data=validation_data,
-            sample_weight=weights,
+            sample_weight=_product(weights, given),
             **shared,
         )
 
@@ -125,11 +124,13 @@ class Tasks:
             What Keras returns.
         """
         self._check_head("evaluate")
+        given = kwargs.pop("sample_weight", None)
         if _is_documents(x, y) and self.head == "pretraining":
             options = {"sequence_length": sequence_length, "masking": masking}
             x, y, weights = self.batches(x, **options).all()
         else:
             x, y, weights = self.arrays(x, y)
+        weights = _product(weights, given)
         return super().evaluate(x, y, sample_weight=weights, **kwargs)
 
     def predict(self, x, **kwargs):
@@ -285,3 +286,10 @@ class Tasks:
 def _is_documents(x, y):
     """Whether these are lists of sentences."""
     return y is None and isinstance(x, list) and len(x) > 0 and isinstance(x[0], list)
+
+
+def _product(weights, given):
+    """Weights of tokens `(B, T)` and of rows, where there are any."""
+    if weights is None or given is None:
+        return given if weights is None else weights
+    return weights * np.reshape(given, (len(weights), -1))

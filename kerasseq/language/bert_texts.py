@@ -72,7 +72,7 @@ class Reader:
             return None
         if isinstance(x[0], str | tuple):
             return self._packed([self._pair(each) for each in x])
-        rows = [np.asarray(row) for row in x]
+        rows = [self._known(row) for row in x]
         ids = np.full((len(rows), max(map(len, rows))), self.padding, "int32")
         for place, row in zip(ids, rows, strict=True):
             place[: len(row)] = row
@@ -181,7 +181,8 @@ class Reader:
         return arrays
 
     def _known(self, ids):
-        _within(np.asarray(ids), "ids", "vocabulary_size", self.vocabulary_size)
+        ids = np.asarray(ids)
+        _within(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids
 
 
