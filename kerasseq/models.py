@@ -7,6 +7,7 @@ weights of one without building it.
 import kerasseq.core.serialization  # first: it checks the backend
 import kerasseq.layers  # noqa: F401  # whoever loads a model can load every layer
 from kerasseq.language.architectures import architectures
+from kerasseq.language.bert import BERT
 from kerasseq.language.counting import count
 from kerasseq.language.gpt import GPT
 from kerasseq.language.language_model import LanguageModel
@@ -27,6 +28,7 @@ __all__ = [
     "Transformer",
     "T5",
     "GPT",
+    "BERT",
     "ViT",
     "architectures",
     "count",

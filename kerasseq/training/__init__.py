@@ -1,4 +1,4 @@
-"""Metrics, the order of the data, and checkpoints that a killed run goes on from."""
+"""Metrics, masked words, the order of the data, and checkpoints to go on from."""
 
 from kerasseq.core import backend
 
@@ -6,6 +6,10 @@ backend.require()
 
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
 from kerasseq.training.checkpoint import Checkpoint, restore  # noqa: E402
+from kerasseq.training.masked_language_model import (  # noqa: E402
+    Masked,
+    MaskedLanguageModel,
+)
 from kerasseq.training.metrics import (  # noqa: E402
     BitsPerCharacter,
     Perplexity,
@@ -14,6 +18,10 @@ from kerasseq.training.metrics import (  # noqa: E402
 from kerasseq.training.optimizers import gpt_optimizer  # noqa: E402
 from kerasseq.training.pair_batches import PairBatches  # noqa: E402
 from kerasseq.training.scheduled_sampling import ScheduledSampling  # noqa: E402
+from kerasseq.training.sentence_pairs import (  # noqa: E402
+    MaskedPairs,
+    SentencePairs,
+)
 from kerasseq.training.span_corruption import SpanCorruption  # noqa: E402
 from kerasseq.training.translation import bleu, chrf, exact_match  # noqa: E402
 
@@ -21,9 +29,13 @@ __all__ = [
     "ArrayBatches",
     "BitsPerCharacter",
     "Checkpoint",
+    "Masked",
+    "MaskedLanguageModel",
+    "MaskedPairs",
     "PairBatches",
     "Perplexity",
     "ScheduledSampling",
+    "SentencePairs",
     "SpanCorruption",
     "TextBatches",
     "TokenAccuracy",

@@ -1,0 +1,218 @@
+r"""BERT: an encoder that reads in both directions, pre-trained on hidden words."""
+
+import dataclasses
+
+import keras
+
+from kerasseq.core import checks
+from kerasseq.core.arguments import own
+from kerasseq.core.serialization import register
+from kerasseq.language.architectures import find
+from kerasseq.language.bert_heads import HEADS
+from kerasseq.language.bert_tasks import Tasks
+from kerasseq.language.bert_texts import Reader
+from kerasseq.language.bert_trunk import build
+from kerasseq.language.causal import known_ids
+from kerasseq.tasks.base import TaskModel
+
+SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
+SHAPE = {  # what an architecture must be, to be a BERT
+    "kind": "encoder",
+    "norm": "layer",
+    "placement": "post",
+    "feed_forward": "gelu",
+    "use_bias": True,
+    "position": "learned",
+    "tie_embeddings": True,
+    "parallel": False,
+    "embedding_norm": True,
+    "pooler": True,
+}
+
+
+@register
+class BERT(Tasks, TaskModel):
+    r"""A Transformer that reads a text, or a pair, and says something about it.
+
+    $$x_0 = \mathrm{LayerNorm}(E_w + P + S), \qquad x_l = \mathrm{Block}_l(x_{l-1}),
+    \qquad c = \tanh(W x_{L,[CLS]} + b)$$
+
+    The inputs are "ids" and "segments", `(B, T)`, where a text begins with [CLS], each
+    sentence ends with [SEP], and [PAD] is nothing; `fit`, `evaluate` and `predict` make
+    them of texts. For pre-training there are "positions" `(B, P)`, too, where tokens
+    are asked for. What comes out is said by the head:
+
+    | head | outputs |
+    |---|---|
+    | None | "sequence" `(B, T, D)`, "pooled" `(B, D)` |
+    | "pretraining" | logits "tokens" `(B, P, V)`, "next" `(B, 2)`: 1 if b follows a |
+    | "classify" | logits `(B, C)` |
+    | "tag" | logits `(B, T, C)` |
+    | "span" | logits "start" and "end", `(B, T)` |
+
+    Args:
+        tokenizer: A fitted tokenizer of `kerasseq.text` with the special tokens [PAD],
+            [CLS], [SEP] and [MASK], saved with the model.
+        vocabulary_size: Number of ids, V, for a model without a tokenizer.
+        num_layers: L.
+        num_heads: N.
+        hidden_dim: D, the width between the layers.
+        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
+        max_sequence_length: The most tokens it reads at once.
+        num_segments: How many sentences are told apart.
+        dropout: Fraction dropped in training.
+        head: "pretraining", "classify", "tag", "span", or None.
+        num_classes: C, for "classify" and "tag".
+        special_ids: For a model without a tokenizer, the ids of the special tokens by
+            name; those that a new `WordPieceTokenizer` gives them if None.
+        **kwargs: `name` and `trainable`.
+
+    Raises:
+        TypeError: If a number is none.
+        ValueError: If a name or number is wrong, a special token is missing, or heads
+            do not divide the width.
+
+    Examples:
+        >>> import kerasseq
+        >>> tokenizer = kerasseq.text.WordPieceTokenizer(20).fit("to be or not to be")
+        >>> sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8}
+        >>> model = BERT(tokenizer, **sizes, head="pretraining")
+        >>> model.with_head("classify", num_classes=3).predict(
+        ...     ["to be", ("or not", "to be")], verbose=0
+        ... ).shape
+        (2, 3)
+
+    References:
+        Devlin et al. 2019. Slides A, C.
+    """
+
+    def __init__(
+        self,
+        tokenizer=None,
+        *,
+        vocabulary_size=None,
+        num_layers=4,
+        num_heads=4,
+        hidden_dim=128,
+        intermediate_dim=None,
+        max_sequence_length=256,
+        num_segments=2,
+        dropout=0.1,
+        head=None,
+        num_classes=None,
+        special_ids=None,
+        **kwargs,
+    ):
+        arguments = own(locals())
+        size = known_ids(tokenizer, vocabulary_size)
+        for name in ("num_layers", "num_heads", "hidden_dim", "max_sequence_length"):
+            checks.whole_number(name, arguments[name])
+        checks.one_of("head", head, HEADS)
+        task = HEADS[head](num_classes)
+        reader = Reader(tokenizer, special_ids, size, num_segments, max_sequence_length)
+        names = ["ids", "segments", "positions"] if task.asks else ["ids", "segments"]
+        inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in names}
+        trunk = build(
+            inputs,
+            size,
+            reader.padding,
+            num_layers=num_layers,
+            num_heads=num_heads,
+            hidden_dim=hidden_dim,
+            intermediate_dim=intermediate_dim or 4 * hidden_dim,
+            max_sequence_length=max_sequence_length,
+            num_segments=num_segments,
+            dropout=dropout,
+        )
+        super().__init__(inputs, task.outputs(trunk), arguments, **kwargs)
+        self.reader = reader
+        self.tokenizer, self.vocabulary_size = tokenizer, size
+        self.max_sequence_length, self.head = max_sequence_length, head
+
+    def with_head(self, head, *, num_classes=None, dropout=None):
+        """The same model with another head: what both have keeps its weights.
+
+        Args:
+            head: "pretraining", "classify", "tag", "span", or None.
+            num_classes: Number of classes, for "classify" and "tag".
+            dropout: Fraction dropped in training; as before if None.
+
+        Returns:
+            A new `BERT`; this one stays as it is.
+
+        Raises:
+            ValueError: If the head is unknown, or `num_classes` does not fit it.
+
+        Examples:
+            >>> model = BERT(vocabulary_size=11, num_layers=1, hidden_dim=8)
+            >>> model.with_head("tag", num_classes=3).output_shape
+            (None, None, 3)
+        """
+        changes = {"head": head, "num_classes": num_classes}
+        if dropout is not None:
+            changes["dropout"] = dropout
+        other = type(self)(**{**self._arguments, **changes})
+        ours = {layer.name: layer.weights for layer in self.layers}
+        for layer in other.layers:
+            weights = ours.get(layer.name, [])
+            for new, old in zip(layer.weights, weights):  # noqa: B905
+                if new.shape == old.shape:  # not where there are other classes
+                    new.assign(old)
+        return other
+
+    @classmethod
+    def from_architecture(
+        cls,
+        architecture,
+        tokenizer=None,
+        *,
+        head=None,
+        num_classes=None,
+        special_ids=None,
+        dropout=0.1,
+        **changes,
+    ):
+        """The model that a row of `models.architectures` describes.
+
+        Args:
+            architecture: A name, "bert_base" or "bert_large", or a row, such as
+                `architectures["bert_base"].small()`.
+            tokenizer: A fitted tokenizer; the vocabulary is its then.
+            head: As for `BERT`, like the next three.
+            num_classes: For "classify" and "tag".
+            special_ids: For a model without a tokenizer.
+            dropout: Fraction dropped in training.
+            **changes: Fields of the row to change, such as `num_layers=2`.
+
+        Returns:
+            The model, with random weights.
+
+        Raises:
+            ValueError: If there is no such row, or it is of another kind of model.
+
+        Examples:
+            >>> import kerasseq
+            >>> row = kerasseq.models.architectures["bert_base"].small()
+            >>> model = BERT.from_architecture(row)
+            >>> model.count_params() == kerasseq.models.count(row, what="all").total
+            True
+        """
+        row = find(architecture)
+        row = dataclasses.replace(row, **changes) if changes else row
+        for name, wanted in SHAPE.items():
+            if getattr(row, name) != wanted:
+                raise ValueError(
+                    f"{row.title} has {name}={getattr(row, name)!r}; BERT builds "
+                    f"{name}={wanted!r} only"
+                )
+        return cls(
+            tokenizer,
+            vocabulary_size=row.vocabulary_size if tokenizer is None else None,
+            max_sequence_length=row.max_sequence_length,
+            num_segments=row.segments,
+            dropout=dropout,
+            head=head,
+            num_classes=num_classes,
+            special_ids=special_ids,
+            **{name: getattr(row, name) for name in SIZES},
+        )

@@ -1,0 +1,215 @@
+r"""What stands on top of BERT: each task has its outputs, its loss, and its labels.
+
+With $h_t$ the vectors of the tokens and $c = \tanh(W h_{[CLS]} + b)$:
+
+$$
+p(w_t) = \mathrm{softmax}(E\,\mathrm{LayerNorm}(\mathrm{gelu}(W_m h_t + b_m)) + b),
+\qquad
+p(\mathrm{next}) = \mathrm{softmax}(W_n c + b_n)
+$$
+
+for pre-training; for a class $W c + b$, for tags $W h_t + b$, and for an answer within
+a text two logits at each token, whether it begins and whether it ends there.
+
+Devlin et al. 2019. Course slides A, C.
+"""
+
+import keras
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.language.bert_layers import AtPositions, Bias, OnlyReal, gelu_by_tanh
+from kerasseq.transformer.norms import LayerNormalization
+
+NAMES = ("pretraining", "classify", "tag", "span", None)
+
+
+def initializer():
+    """Of all kernels and tables: normal, cut off, of deviation 0.02; one for each."""
+    return keras.initializers.TruncatedNormal(stddev=0.02)
+
+
+class Head:
+    """No task: the vectors themselves, "sequence" `(B, T, D)` and "pooled" `(B, D)`.
+
+    Args:
+        num_classes: Number of classes, if the task has any.
+    """
+
+    classes = False  # whether there must be a number of them
+    asks = False  # whether there is a third input, positions
+
+    def __init__(self, num_classes=None):
+        if self.classes:
+            checks.whole_number("num_classes", num_classes, at_least=2)
+        elif num_classes is not None:
+            raise ValueError(
+                f'num_classes={num_classes} is for head="classify" and head="tag"'
+            )
+        self.num_classes = num_classes
+
+    def outputs(self, trunk):
+        """The outputs of the model, from what `BERT` has built below."""
+        return {"sequence": trunk.sequence, "pooled": trunk.pooled()}
+
+    def read(self, reader, x):
+        """Inputs as `Rows`, or None."""
+        return reader.read(x)
+
+    def targets(self, rows, y):
+        """Labels and their weights, as Keras takes them."""
+        return y, None
+
+    def loss(self):
+        return None
+
+    def metrics(self):
+        return None
+
+    def dense(self, units, name, **options):
+        """A dense layer at the top, which computes in float32."""
+        return keras.layers.Dense(
+            units,
+            kernel_initializer=initializer(),
+            dtype="float32",
+            name=name,
+            **options,
+        )
+
+
+class Pretraining(Head):
+    """Masked words, "tokens" `(B, P, V)`, and next sentence, "next" `(B, 2)`."""
+
+    asks = True
+
+    def outputs(self, trunk):
+        h = AtPositions(name="asked")(trunk.sequence, trunk.positions)
+        h = keras.layers.Dense(
+            h.shape[-1],
+            activation=gelu_by_tanh,
+            kernel_initializer=initializer(),
+            name="token_dense",
+        )(h)
+        h = LayerNormalization(epsilon=1e-12, name="token_norm")(h)
+        logits = trunk.embedding(h, reverse=True)
+        return {
+            "tokens": Bias(name="tokens", dtype="float32")(logits),
+            "next": self.dense(2, "next")(trunk.pooled()),
+        }
+
+    def loss(self):
+        return {"tokens": _cross_entropy(), "next": _cross_entropy()}
+
+    def metrics(self):
+        return {"tokens": ["accuracy"], "next": ["accuracy"]}
+
+
+class Classify(Head):
+    """A class for each text or pair, logits `(B, C)`."""
+
+    classes = True
+
+    def outputs(self, trunk):
+        pooled = trunk.drop("class_dropout")(trunk.pooled())
+        return self.dense(self.num_classes, "classes")(pooled)
+
+    def targets(self, rows, y):
+        y = np.asarray(y)
+        _check_labels(y, self.num_classes)
+        return y, None
+
+    def loss(self):
+        return _cross_entropy()
+
+    def metrics(self):
+        return ["accuracy"]
+
+
+class Tag(Classify):
+    """A class for each token, logits `(B, T, C)`; for words, at their first pieces."""
+
+    def outputs(self, trunk):
+        h = trunk.drop("tag_dropout")(trunk.sequence)
+        return self.dense(self.num_classes, "tags")(h)
+
+    def read(self, reader, x):
+        return reader.read_words(x)
+
+    def targets(self, rows, y):
+        ids = rows.arrays["ids"]
+        if rows.places is None:
+            y = np.asarray(y)
+            _check_labels(y[y >= 0], self.num_classes)
+            return np.maximum(y, 0), (y >= 0).astype("float32")
+        labels, weights = np.zeros(ids.shape, "int32"), np.zeros(ids.shape, "float32")
+        for row, (places, tags) in enumerate(zip(rows.places, y, strict=True)):
+            if len(places) != len(tags):
+                raise ValueError(
+                    f"text {row} has {len(places)} words but {len(tags)} tags"
+                )
+            _check_labels(np.asarray(tags), self.num_classes)
+            labels[row, places], weights[row, places] = tags, 1
+        return labels, weights
+
+
+class Span(Head):
+    """Where an answer begins and ends, logits "start" and "end", each `(B, T)`."""
+
+    def outputs(self, trunk):
+        logits = self.dense(2, "span")(trunk.sequence)
+        return {
+            name: OnlyReal(name=name)(logits[..., n], trunk.real)
+            for n, name in enumerate(("start", "end"))
+        }
+
+    def read(self, reader, x):
+        return reader.read_contexts(x)
+
+    def targets(self, rows, y):
+        if rows.places is not None:
+            y = [
+                _tokens(*place, span)
+                for place, span in zip(rows.places, y, strict=True)
+            ]
+        y = np.asarray(y, "int32").reshape(-1, 2)
+        return {"start": y[:, 0], "end": y[:, 1]}, None
+
+    def loss(self):
+        return {"start": _cross_entropy(), "end": _cross_entropy()}
+
+    def metrics(self):
+        return {"start": ["accuracy"], "end": ["accuracy"]}
+
+
+HEADS = dict(zip(NAMES, (Pretraining, Classify, Tag, Span, Head), strict=True))
+
+
+def _cross_entropy():
+    return keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction="mean_with_sample_weight"
+    )
+
+
+def _check_labels(labels, num_classes):
+    if labels.size and not 0 <= labels.min() <= labels.max() < num_classes:
+        wrong = labels.min() if labels.min() < 0 else labels.max()
+        raise ValueError(
+            f"y has the label {wrong}, but num_classes={num_classes} allows 0 to "
+            f"{num_classes - 1}"
+        )
+
+
+def _tokens(offsets, first, span):
+    """The first and the last token of a stretch of characters; [CLS] for none.
+
+    Examples:
+        >>> _tokens(np.array([[0, 2], [3, 5], [5, 9]]), 1, (3, 9)), _tokens([], 1, None)
+        ((2, 3), (0, 0))
+    """
+    if span is None:
+        return 0, 0
+    start, end = span
+    inside = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < end))
+    if start >= end or not len(inside):
+        raise ValueError(f"the answer {span} is no stretch of the text with tokens")
+    return first + int(inside[0]), first + int(inside[-1])

@@ -1,0 +1,295 @@
+"""What BERT does with texts: training on them, answers in their form."""
+
+import functools
+
+import keras
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.language.bert_heads import HEADS
+from kerasseq.training import MaskedLanguageModel, MaskedPairs, SentencePairs
+
+
+class Tasks:
+    """Training and answers of a model with `reader`, whose arguments name its head."""
+
+    @functools.cached_property
+    def task(self):
+        """The head."""
+        return HEADS[self._arguments["head"]](self._arguments["num_classes"])
+
+    def default_loss(self):
+        return self.task.loss()
+
+    def default_metrics(self):
+        return []
+
+    def compile(self, optimizer=None, *, weighted_metrics=None, **kwargs):
+        """Configure training, as `TaskModel.compile`, with Adam at 3e-4."""
+        if optimizer is None:
+            optimizer = keras.optimizers.Adam(3e-4, global_clipnorm=1.0)
+        if weighted_metrics is None and not kwargs.get("metrics"):
+            weighted_metrics = self.task.metrics()
+        super().compile(optimizer, weighted_metrics=weighted_metrics, **kwargs)
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        *,
+        sequence_length=None,
+        masking=None,
+        batch_size=32,
+        epochs=1,
+        initial_epoch=0,
+        steps_per_epoch=None,
+        validation_data=None,
+        seed=0,
+        **kwargs,
+    ):
+        """Train on texts.
+
+        Args:
+            x: To pre-train, documents: a list of lists of sentences, each a text or
+                ids. For the other heads a list of texts or of pairs of texts, as
+                tuples; for tags, texts with spaces between words, or lists of words.
+                Ids in the place of texts, as lists or as an array `(rows, time)`, are
+                taken as they are: marks are among them, then. Anything else, such as a
+                stream of batches, goes to `keras.Model.fit` as it is.
+            y: Labels. To classify, `(rows,)`. For tags, one for each word, or with ids
+                one for each id, where -1 does not count. For spans, pairs of places of
+                characters in the last text, such that `text[start:end]` is the answer,
+                or None if there is none; with ids, first and last place `(rows, 2)`.
+            sequence_length: To pre-train: ids in a row; `max_sequence_length` if None.
+            masking: To pre-train: a `training.MaskedLanguageModel`; that of the paper
+                if None.
+            batch_size: Rows in a batch.
+            epochs: Last epoch; an epoch is a pass, or `steps_per_epoch`.
+            initial_epoch: To pre-train: epochs done already, whose batches are not
+                seen again.
+            steps_per_epoch: Batches in an epoch. A whole pass if None.
+            validation_data: Other documents, or a pair `(x, y)`.
+            seed: To pre-train: seed of pairs, order and masks.
+            **kwargs: As for `keras.Model.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            TypeError: If a text or label is of the wrong kind.
+            ValueError: If the model has no head, a text is longer than it reads, or an
+                id or label is out of range.
+        """
+        self._check_head("fit")
+        shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        pretraining = {"sequence_length": sequence_length, "masking": masking}
+        if _is_documents(x, y) and self.head == "pretraining":
+            batches = self.batches(x, batch_size=batch_size, seed=seed, **pretraining)
+            steps = steps_per_epoch or batches.steps_per_pass
+            if _is_documents(validation_data, None):
+                validation_data = self.batches(validation_data, **pretraining).all()
+            return super().fit(
+                batches.stream(initial_epoch * steps),
+                steps_per_epoch=steps,
+                validation_data=validation_data,
+                validation_batch_size=batch_size,
+                shuffle=False,  # the stream comes shuffled
+                **shared,
+            )
+        if isinstance(validation_data, tuple) and len(validation_data) == 2:
+            validation_data = self.arrays(*validation_data)
+        given = shared.pop("sample_weight", None)
+        x, y, weights = self.arrays(x, y)
+        return super().fit(
+            x,
+            y,
+            batch_size=None if y is None else batch_size,
+            steps_per_epoch=steps_per_epoch,
+            validation_data=validation_data,
+            sample_weight=_product(weights, given),
+            **shared,
+        )
+
+    def evaluate(self, x=None, y=None, *, sequence_length=None, masking=None, **kwargs):
+        """Measure, as `keras.Model.evaluate` does, on texts as for `fit`.
+
+        Args:
+            x: As for `fit`, like the next three.
+            y: Labels.
+            sequence_length: To pre-train.
+            masking: To pre-train.
+            **kwargs: As for `keras.Model.evaluate`.
+
+        Returns:
+            What Keras returns.
+        """
+        self._check_head("evaluate")
+        given = kwargs.pop("sample_weight", None)
+        if _is_documents(x, y) and self.head == "pretraining":
+            options = {"sequence_length": sequence_length, "masking": masking}
+            x, y, weights = self.batches(x, **options).all()
+        else:
+            x, y, weights = self.arrays(x, y)
+        weights = _product(weights, given)
+        return super().evaluate(x, y, sample_weight=weights, **kwargs)
+
+    def predict(self, x, **kwargs):
+        """The outputs of the model, for texts as for `fit`, or for arrays.
+
+        Args:
+            x: Texts, pairs of texts, words or ids; or a dictionary of the inputs.
+            **kwargs: As for `keras.Model.predict`.
+
+        Returns:
+            Arrays, as the table of heads says; for tags of words, a list of arrays
+            `(words, C)`.
+        """
+        rows = self.task.read(self.reader, x)
+        if rows is None:
+            return super().predict(x, **kwargs)
+        arrays = rows.arrays
+        if self.task.asks and "positions" not in arrays:  # then everywhere
+            T = arrays["ids"].shape[1]
+            places = np.broadcast_to(np.arange(T, dtype="int32"), arrays["ids"].shape)
+            arrays = {**arrays, "positions": places}
+        found = super().predict(arrays, **kwargs)
+        if self.head != "tag" or rows.places is None:
+            return found
+        return [row[places] for row, places in zip(found, rows.places, strict=True)]
+
+    def arrays(self, x, y):
+        """Inputs, labels and their weights, as Keras takes them.
+
+        Args:
+            x: As for `fit`.
+            y: As for `fit`.
+        """
+        rows = self.task.read(self.reader, x) if y is not None else None
+        if rows is None or isinstance(y, dict):
+            return x, y, None
+        if len(y) != len(rows.arrays["ids"]):
+            raise ValueError(
+                f"there are {len(rows.arrays['ids'])} texts, but {len(y)} labels"
+            )
+        return (rows.arrays, *self.task.targets(rows, y))
+
+    def batches(
+        self, documents, *, sequence_length=None, masking=None, batch_size=32, seed=0
+    ):
+        """The batches that `fit` pre-trains on, for a loop of one's own.
+
+        Args:
+            documents: As for `fit`, like all that follow.
+            sequence_length: Ids in a row.
+            masking: A `training.MaskedLanguageModel`.
+            batch_size: Pairs in a batch.
+            seed: Seed of pairs, order and masks.
+
+        Returns:
+            An object with `batch(number)` and `stream(start)`, which give inputs,
+            labels and weights, and with `steps_per_pass`.
+        """
+        reader, length = self.reader, sequence_length or self.max_sequence_length
+        if length > self.max_sequence_length:
+            raise ValueError(
+                f"sequence_length={length} is more than the model reads, "
+                f"max_sequence_length={self.max_sequence_length}"
+            )
+        if masking is None:
+            masking = MaskedLanguageModel(
+                vocabulary_size=self.vocabulary_size,
+                mask_id=reader.special_ids["[MASK]"],
+                special_ids=reader.never_masked(),
+                seed=seed,
+            )
+        pairs = SentencePairs(
+            reader.documents(documents),
+            reader.start,
+            reader.end,
+            reader.padding,
+            sequence_length=length,
+            batch_size=batch_size,
+            seed=seed,
+        )
+        return MaskedPairs(pairs, masking)
+
+    def fill(self, text, k=5):
+        """What may stand where a text has [MASK].
+
+        Args:
+            text: A text, or a pair of texts.
+            k: How many tokens to name for each.
+
+        Returns:
+            For each [MASK] a list of `(token, probability)`, the best first.
+
+        Raises:
+            ValueError: If the head is another, or there is no [MASK].
+        """
+        self._check_head("fill", "pretraining")
+        checks.whole_number("k", k)
+        arrays = self.reader.read([text]).arrays
+        places = np.flatnonzero(arrays["ids"][0] == self.reader.special_ids["[MASK]"])
+        if not len(places):
+            raise ValueError(f"the text has no [MASK] to fill: {text!r}")
+        asked = {**arrays, "positions": places[None].astype("int32")}
+        logits = keras.Model.predict(self, asked, verbose=0)["tokens"][0]
+        p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        p /= p.sum(axis=-1, keepdims=True)
+        vocabulary = self.tokenizer.vocabulary
+        best = np.argsort(-p, axis=-1)[:, :k]
+        return [
+            [(vocabulary[i], float(row[i])) for i in ids]
+            for row, ids in zip(p, best, strict=True)
+        ]
+
+    def answers(self, texts, **kwargs):
+        """The likeliest stretch of each text, or of the second text of each pair.
+
+        Args:
+            texts: A list of texts or of pairs, such as a question and a text.
+            **kwargs: As for `keras.Model.predict`.
+
+        Returns:
+            A list of strings; None where no answer is likelier than any.
+
+        Raises:
+            ValueError: If the head is another.
+        """
+        self._check_head("answers", "span")
+        rows = self.task.read(self.reader, texts)
+        found = super().predict(rows.arrays, **kwargs)
+        answers = []
+        for n, (offsets, first) in enumerate(rows.places):
+            start, end = found["start"][n], found["end"][n]
+            inside = slice(first, first + len(offsets))
+            # (T_start, T_end), of which the end must not stand before the start.
+            scores = np.triu(
+                np.exp(start[inside] - start.max())[:, None]
+                * np.exp(end[inside] - end.max())
+            )
+            s, e = np.unravel_index(scores.argmax(), scores.shape)
+            nothing = np.exp(start[0] - start.max()) * np.exp(end[0] - end.max())
+            text = texts[n] if isinstance(texts[n], str) else texts[n][-1]
+            span = text[offsets[s, 0] : offsets[e, 1]]
+            answers.append(span if scores[s, e] >= nothing else None)
+        return answers
+
+    def _check_head(self, method, wanted=None):
+        if self.head is None or wanted not in (None, self.head):
+            raise ValueError(
+                f"{method} needs another head than {self.head!r}: take "
+                f"with_head({wanted or 'classify'!r}), for example"
+            )
+
+
+def _is_documents(x, y):
+    """Whether these are lists of sentences."""
+    return y is None and isinstance(x, list) and len(x) > 0 and isinstance(x[0], list)
+
+
+def _product(weights, given):
+    """Weights of tokens `(B, T)` and of rows, where there are any."""
+    if weights is None or given is None:
+        return given if weights is None else weights
+    return weights * np.reshape(given, (len(weights), -1))

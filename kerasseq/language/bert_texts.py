@@ -1,0 +1,213 @@
+"""Texts as BERT reads them: pairs in a row, words with tags, contexts with answers."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.core.padding import bucket
+from kerasseq.training.masked_language_model import special_id
+from kerasseq.training.sentence_pairs import pack
+
+SPECIAL_IDS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+NEEDED = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
+
+
+class Rows(NamedTuple):
+    """Texts as arrays.
+
+    Attributes:
+        arrays: "ids" and "segments", int32 `(B, T)`.
+        places: For words, where the first piece of each stands, a list of rows; for
+            pairs with a context, offsets `(tokens, 2)` of its tokens and the place of
+            the first.
+    """
+
+    arrays: dict
+    places: Any = None
+
+
+class Reader:
+    """Makes arrays of texts, or checks the arrays that it is given.
+
+    Args:
+        tokenizer: A fitted tokenizer with BERT's special tokens, or None.
+        special_ids: The ids of these, for a model without tokenizer; those of a new
+            `WordPieceTokenizer` if None.
+        vocabulary_size: Number of ids.
+        num_segments: Number of segments.
+        longest: The most ids in a row.
+
+    Raises:
+        ValueError: If there are both or a special token is missing.
+    """
+
+    def __init__(self, tokenizer, special_ids, vocabulary_size, num_segments, longest):
+        if tokenizer is not None and special_ids is not None:
+            raise ValueError(
+                f"special_ids={special_ids} is for models without a tokenizer: the "
+                "tokenizer has its own"
+            )
+        if tokenizer is not None:
+            special_ids = {token: special_id(tokenizer, token) for token in NEEDED}
+        self.special_ids = SPECIAL_IDS if special_ids is None else special_ids
+        if missing := [t for t in NEEDED if t not in self.special_ids]:
+            raise ValueError(
+                f"special_ids={special_ids} has no id of {', '.join(missing)}"
+            )
+        for token, i in self.special_ids.items():
+            checks.whole_number(f"special_ids[{token!r}]", i, at_least=0)
+        self.tokenizer = tokenizer
+        self.vocabulary_size, self.num_segments = vocabulary_size, num_segments
+        self.longest = longest
+        self.start = self.special_ids["[CLS]"]
+        self.end = self.special_ids["[SEP]"]
+        self.padding = self.special_ids["[PAD]"]
+
+    def read(self, x) -> Rows | None:
+        """Texts, pairs of texts, rows of ids, or arrays; None for anything else."""
+        if isinstance(x, dict) or hasattr(x, "shape"):
+            return Rows(self._checked(x))
+        if not isinstance(x, list | tuple) or not len(x):
+            return None
+        if isinstance(x[0], str | tuple):
+            return self._packed([self._pair(each) for each in x])
+        rows = [self._known(row) for row in x]
+        ids = np.full((len(rows), max(map(len, rows))), self.padding, "int32")
+        for place, row in zip(ids, rows, strict=True):
+            place[: len(row)] = row
+        return Rows(self._checked(ids))
+
+    def read_words(self, x) -> Rows | None:
+        """Lists of words, or texts with spaces between them, for tags of words."""
+        if not _is_texts(x) and not _is_words(x):
+            return self.read(x)
+        texts, places = [], []
+        for words in x:
+            words = words.split() if isinstance(words, str) else words
+            pieces = [self.encode(word) for word in words]
+            if any(not len(piece) for piece in pieces):
+                empty = next(
+                    w for w, p in zip(words, pieces, strict=True) if not len(p)
+                )
+                raise ValueError(f"the word {empty!r} has no tokens")
+            sizes = [len(piece) for piece in pieces]
+            places.append(1 + np.cumsum([0, *sizes])[:-1])  # [CLS] is before them
+            texts.append(([i for piece in pieces for i in piece],))
+        return Rows(self._packed(texts).arrays, places)
+
+    def read_contexts(self, x) -> Rows | None:
+        """Texts, or pairs of a question and a text, with the places of its tokens."""
+        rows = self.read(x)
+        if rows is None or not _is_texts(x):
+            return rows
+        places = []
+        for each in x:
+            each = (each,) if isinstance(each, str) else each
+            first = 1 if len(each) == 1 else 2 + len(self.encode(each[0]))
+            offsets = self._tokenizer().encode_with_offsets(each[-1]).offsets
+            places.append((offsets, first))
+        return rows._replace(places=places)
+
+    def never_masked(self) -> list[int]:
+        """The ids of all special tokens."""
+        known = [*self.special_ids.values()]
+        if self.tokenizer is not None:
+            known += map(self.tokenizer.id_of, self.tokenizer.special_tokens)
+        return known
+
+    def documents(self, x) -> list:
+        """Documents, lists of sentences as texts or ids, as ids."""
+        return [
+            [self.encode(s) if isinstance(s, str) else self._known(s) for s in document]
+            for document in x
+        ]
+
+    def encode(self, text):
+        """The ids of one text."""
+        return self._tokenizer().encode(text)
+
+    def _tokenizer(self):
+        if self.tokenizer is None:
+            raise ValueError(
+                "the model has no tokenizer to read text with: build it with one, or "
+                "give ids"
+            )
+        return self.tokenizer
+
+    def _pair(self, text):
+        parts = (text,) if isinstance(text, str) else text
+        if len(parts) > 2 or not all(isinstance(part, str) for part in parts):
+            raise TypeError(f"a row must be a text or a pair of texts, got {text!r}")
+        return [self.encode(part) for part in parts]
+
+    def _packed(self, pairs) -> Rows:
+        lengths = [1 + sum(len(part) + 1 for part in pair) for pair in pairs]
+        for row, length in enumerate(lengths):
+            if length > self.longest:
+                raise ValueError(
+                    f"text {row} has {length} tokens, [CLS] and [SEP] included, but "
+                    f"the model reads max_sequence_length={self.longest} at most: cut "
+                    "the text, or build the model for longer ones"
+                )
+        length = min(bucket(max(lengths)), self.longest)
+        return Rows(pack(pairs, self.start, self.end, self.padding, length))
+
+    def _checked(self, x) -> dict:
+        x = x if isinstance(x, dict) else {"ids": x}
+        if "ids" not in x:
+            raise ValueError(f'inputs must have "ids", got {sorted(x)}')
+        ids = np.asarray(x["ids"])
+        if ids.ndim != 2:
+            raise ValueError(f"ids must be (rows, time), got the shape {ids.shape}")
+        if ids.shape[1] > self.longest:
+            raise ValueError(
+                f"ids have {ids.shape[1]} tokens in a row, but the model reads "
+                f"max_sequence_length={self.longest} at most"
+            )
+        self._known(ids)
+        segments = np.asarray(x.get("segments", np.zeros_like(ids)))
+        if segments.shape != ids.shape:
+            raise ValueError(
+                f"segments have the shape {segments.shape}, but ids {ids.shape}: each "
+                "token is of one segment"
+            )
+        _within(segments, "segments", "num_segments", self.num_segments)
+        arrays = {"ids": ids.astype("int32"), "segments": segments.astype("int32")}
+        if "positions" in x:
+            positions = np.asarray(x["positions"])
+            _within(positions, "positions", "the length of a row", ids.shape[1])
+            arrays["positions"] = positions.astype("int32")
+        return arrays
+
+    def _known(self, ids):
+        ids = np.asarray(ids)
+        _within(ids, "ids", "vocabulary_size", self.vocabulary_size)
+        return ids
+
+
+def _within(array, name, limit, size):
+    """Raise unless all are whole numbers from 0 to below `size`."""
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"{name} must be whole numbers, got an array of {array.dtype}")
+    if array.size and not 0 <= array.min() <= array.max() < size:
+        wrong = array.min() if array.min() < 0 else array.max()
+        raise ValueError(
+            f"{name} have a {wrong}, but {limit}={size} allows 0 to {size - 1}"
+        )
+
+
+def _is_texts(x):
+    """Whether these are texts or pairs of texts."""
+    return isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], str | tuple)
+
+
+def _is_words(x):
+    """Whether these are lists of words."""
+    return (
+        isinstance(x, list | tuple)
+        and len(x) > 0
+        and isinstance(x[0], list)
+        and len(x[0]) > 0
+        and isinstance(x[0][0], str)
+    )

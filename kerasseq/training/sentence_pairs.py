@@ -1,0 +1,193 @@
+"""Pairs of sentences for BERT: does the second follow the first?
+
+A pair is one row, `[CLS] a [SEP] b [SEP]`, in which a "sentence" is a stretch of
+text, as long as fits. In half of the pairs b is what follows a in its document, in the
+other half it is from another document.
+
+Devlin et al. 2019, appendix A.2. Left out: rows that are made short on purpose. Course
+slides A, C.
+"""
+
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.training.batches import _Batches
+
+
+class SentencePairs(_Batches):
+    """Batches of pairs from documents; which of them are true is drawn in each pass.
+
+    Args:
+        documents: A list of documents, each a list of sentences, each ids `(tokens,)`.
+        start: The id of `[CLS]`.
+        end: The id of `[SEP]`.
+        padding: The id of `[PAD]`.
+        sequence_length: Ids in a row, with the marks. Sentences that do not fit into
+            half of it are cut into several.
+        batch_size: Pairs in a batch.
+        seed: Seed of order and draws.
+
+    Raises:
+        TypeError: If a number is none.
+        ValueError: If there are fewer than two documents, none has two sentences, or
+            the rows are too short.
+
+    Examples:
+        >>> documents = [[[10, 11], [12]], [[20], [21, 22]]]
+        >>> pairs = SentencePairs(documents, 2, 3, sequence_length=9, batch_size=2)
+        >>> x, follows = pairs.batch(0)
+        >>> sorted(follows.tolist())
+        [0, 1]
+        >>> x["segments"][0].tolist()[:3]
+        [0, 0, 0]
+    """
+
+    def __init__(
+        self,
+        documents,
+        start,
+        end,
+        padding=0,
+        *,
+        sequence_length=128,
+        batch_size=32,
+        seed=0,
+    ):
+        checks.whole_number("sequence_length", sequence_length, at_least=5)
+        self.marks = start, end, padding
+        self.sequence_length = sequence_length
+        half = (sequence_length - 3) // 2
+        parts = [cut(document, half) for document in documents]
+        self._sizes = np.array([len(p) for p in parts if p], int)
+        if len(self._sizes) < 2:
+            raise ValueError(
+                f"there are {len(self._sizes)} documents with text: there must be two, "
+                "so that a sentence of one does not follow a sentence of the other"
+            )
+        self._parts = [part for document in parts for part in document]
+        self._firsts = np.cumsum(self._sizes) - self._sizes
+        self._document = np.repeat(np.arange(len(self._sizes)), self._sizes)
+        same = self._document[1:] == self._document[:-1]
+        self._starts = np.flatnonzero(same)
+        if not len(self._starts):
+            raise ValueError("no document has two sentences, one following the other")
+        super().__init__(len(self._starts), batch_size, seed)
+
+    def order(self, draw):
+        """Rows of a pass: the part a, the part b, and whether b follows a."""
+        a = draw.permutation(self._starts)
+        follows = np.arange(len(a)) % 2  # half of them, in each batch, too
+        # Any part but those of the own document, which stand side by side.
+        size, first = self._sizes[self._document[a]], self._firsts[self._document[a]]
+        b = draw.integers(len(self._parts) - size)
+        b = np.where(b < first, b, b + size)
+        return np.stack([a, np.where(follows, a + 1, b), follows], axis=1)
+
+    def all(self):
+        """All pairs of the first pass, also those too few for a batch."""
+        return self.take(self.order(np.random.default_rng([self.seed, 0])))
+
+    def take(self, rows):
+        pairs = [(self._parts[a], self._parts[b]) for a, b, _ in rows]
+        return pack(pairs, *self.marks, self.sequence_length), rows[:, 2].astype(
+            "int32"
+        )
+
+
+class MaskedPairs:
+    """Pairs with hidden tokens: what BERT is pre-trained on.
+
+    Args:
+        pairs: `SentencePairs`.
+        masking: A `MaskedLanguageModel`.
+    """
+
+    def __init__(self, pairs, masking):
+        self.pairs, self.masking = pairs, masking
+        self.steps_per_pass = pairs.steps_per_pass
+
+    def batch(self, number):
+        """Inputs, labels and weights of batch `number` of the run."""
+        return self._masked(*self.pairs.batch(number), number)
+
+    def stream(self, start=0):
+        """All batches from number `start` on, without end."""
+        while True:
+            yield self.batch(start)
+            start += 1
+
+    def all(self):
+        """All pairs of the first pass as one batch."""
+        return self._masked(*self.pairs.all(), 0)
+
+    def _masked(self, x, follows, number):
+        masked = self.masking(x["ids"], number)
+        inputs = {**x, "ids": masked.ids, "positions": masked.positions}
+        labels = {"tokens": masked.labels, "next": follows}
+        return (
+            inputs,
+            labels,
+            {
+                "tokens": masked.weights,
+                "next": np.ones(len(follows), "float32"),
+            },
+        )
+
+
+def cut(sentences, half):
+    """The sentences of a document joined to long parts, two at least if they can be.
+
+    Args:
+        sentences: A list of rows of ids.
+        half: The most ids in a part.
+
+    Examples:
+        >>> cut([[1, 2], [3], [4, 5, 6, 7]], half=3)
+        [[1, 2, 3], [4, 5, 6], [7]]
+        >>> cut([[1], [2]], half=3)
+        [[1], [2]]
+    """
+    limit = min(half, -(-sum(map(len, sentences)) // 2))
+    parts = []
+    for ids in sentences:
+        ids = [int(i) for i in ids]
+        for start in range(0, len(ids), half):
+            part = ids[start : start + half]
+            if parts and len(parts[-1]) + len(part) <= limit:
+                parts[-1] = parts[-1] + part
+            else:
+                parts.append(part)
+    return parts
+
+
+def pack(pairs, start, end, padding, length):
+    """Rows `[CLS] a [SEP] b [SEP]` as two arrays.
+
+    Args:
+        pairs: A list of tuples of one or two rows of ids.
+        start: The id of `[CLS]`.
+        end: The id of `[SEP]`.
+        padding: The id of `[PAD]`.
+        length: Ids in a row.
+
+    Returns:
+        A dictionary of "ids" and "segments", int32 `(rows, length)`: the segment is 1
+        for b and the mark behind it.
+
+    Examples:
+        >>> x = pack([([5, 6], [7]), ([8],)], 2, 3, 0, length=7)
+        >>> x["ids"].tolist()
+        [[2, 5, 6, 3, 7, 3, 0], [2, 8, 3, 0, 0, 0, 0]]
+        >>> x["segments"].tolist()
+        [[0, 0, 0, 0, 1, 1, 0], [0, 0, 0, 0, 0, 0, 0]]
+    """
+    ids = np.full((len(pairs), length), padding, "int32")
+    segments = np.zeros((len(pairs), length), "int32")
+    for row, pair in enumerate(pairs):
+        joined = [start]
+        for n, part in enumerate(pair):
+            begin = len(joined) if n else 0
+            joined += [*part, end]
+            segments[row, begin : len(joined)] = n
+        ids[row, : len(joined)] = joined
+    return {"ids": ids, "segments": segments}

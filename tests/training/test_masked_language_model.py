@@ -1,0 +1,278 @@
+"""Masked words and pairs of sentences: rates, what is hidden, and the same again."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kerasseq.text import CharacterTokenizer, WordPieceTokenizer
+from kerasseq.training import MaskedLanguageModel, MaskedPairs, SentencePairs
+from kerasseq.training.sentence_pairs import cut, pack
+
+V, MASK = 1009, 4
+SPECIAL = [0, 1, 2, 3, MASK]
+PAD, CLS, SEP = 0, 2, 3
+
+
+def masking(**options):
+    return MaskedLanguageModel(
+        **{"vocabulary_size": V, "mask_id": MASK, "special_ids": SPECIAL, **options}
+    )
+
+
+def random_ids(rows, time, seed=0):
+    """Texts of many lengths, with marks and padding."""
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(5, V, (rows, time))
+    lengths = rng.integers(0, time + 1, rows)
+    ids[np.arange(time) >= lengths[:, None]] = PAD
+    ids[:, 0] = CLS
+    return ids.astype("int32")
+
+
+@pytest.mark.parametrize("time", [5, 131])
+def test_the_rates_over_many_tokens(time):
+    ids = random_ids(200_000 // time, time)
+    real = ~np.isin(ids, SPECIAL)
+    assert real.sum() > 5e4
+    masked = masking()(ids)
+    asked = masked.weights == 1
+    assert asked.sum() / real.sum() == pytest.approx(0.15, abs=0.002)
+    rows = np.nonzero(asked)[0]
+    said = masked.ids[rows, masked.positions[asked]]
+    truth = masked.labels[asked]
+    hidden, kept = said == MASK, said == truth
+    assert hidden.mean() == pytest.approx(0.8, abs=0.01)
+    assert kept.mean() == pytest.approx(0.1, abs=0.01)
+    drawn = said[~hidden & ~kept]
+    assert len(drawn) / len(said) == pytest.approx(0.1, abs=0.01)
+    assert drawn.min() < 20 and drawn.max() > V - 20  # of the whole vocabulary
+    assert len(np.unique(drawn)) > 0.6 * V * (1 - np.exp(-len(drawn) / V))
+
+
+@given(
+    rows=st.integers(1, 5),
+    time=st.integers(1, 23),
+    rate=st.sampled_from([0.0, 0.15, 0.5, 1.0]),
+    seed=st.integers(0, 9),
+    number=st.integers(0, 3),
+)
+def test_what_is_hidden_is_told(rows, time, rate, seed, number):
+    ids = random_ids(rows, time, seed)
+    before = ids.copy()
+    masked = masking(rate=rate, seed=seed)(ids, number)
+    np.testing.assert_array_equal(ids, before)  # the caller's own
+    P = max(1, int(np.ceil(rate * time)))
+    for array, kind in zip(masked, ("int32", "int32", "int32", "float32"), strict=True):
+        assert array.dtype == kind
+    assert masked.labels.shape == masked.weights.shape == (rows, P)
+    asked = masked.weights == 1
+    assert np.all(masked.labels[~asked] == 0)
+    assert np.all(masked.positions[~asked] == 0)
+    for row in range(rows):
+        places = masked.positions[row][asked[row]]
+        assert np.all(np.diff(places) > 0)
+        assert not np.isin(ids[row, places], SPECIAL).any()
+        np.testing.assert_array_equal(masked.labels[row][asked[row]], ids[row, places])
+        others = np.setdiff1d(np.arange(time), places)
+        np.testing.assert_array_equal(masked.ids[row, others], ids[row, others])
+        real = (~np.isin(ids[row], SPECIAL)).sum()
+        assert np.floor(rate * real) <= len(places) <= np.ceil(rate * real)
+    said = masked.ids[np.nonzero(asked)[0], masked.positions[asked]]
+    assert not np.isin(said, [0, 1, 2, 3]).any()  # a mask, but no other special token
+
+
+def test_each_place_is_as_likely():
+    ids = np.full((20_000, 7), 11)
+    ids[:, 0] = CLS
+    masked = masking(rate=0.5)(ids)
+    counts = np.bincount(masked.positions[masked.weights == 1], minlength=7)
+    assert counts[0] == 0
+    np.testing.assert_allclose(counts[1:] / 20_000, 0.5, atol=0.02)
+
+
+def test_the_same_seed_and_number_hide_the_same():
+    ids = random_ids(7, 31)
+
+    def same(a, b):
+        return all(map(np.array_equal, a, b))
+
+    first = masking(seed=3)
+    batches = [first(ids, n) for n in range(3)]
+    again = masking(seed=3)
+    assert all(same(again(ids, n), batches[n]) for n in (2, 0, 1))
+    assert not same(batches[0], batches[1])
+    assert not same(masking(seed=4)(ids, 0), batches[0])
+
+
+def test_the_fates_can_be_chosen():
+    ids = random_ids(50, 31)
+    for options, fate in (
+        ({"mask": 1.0, "random": 0.0}, "hidden"),
+        ({"mask": 0.0, "random": 0.0}, "kept"),
+        ({"mask": 0.0, "random": 1.0}, "drawn"),
+    ):
+        masked = masking(**options)(ids)
+        asked = masked.weights == 1
+        said = masked.ids[np.nonzero(asked)[0], masked.positions[asked]]
+        kept = (said == masked.labels[asked]).mean()
+        hidden = (said == MASK).mean()
+        wanted = {"hidden": (0, 1), "kept": (1, 0), "drawn": (0, 0)}[fate]
+        np.testing.assert_allclose((kept, hidden), wanted, atol=0.02)
+
+
+def test_a_tokenizer_knows_its_special_tokens():
+    tokenizer = WordPieceTokenizer(29).fit("to be or not to be")
+    told = MaskedLanguageModel(tokenizer)
+    assert (told.mask_id, told.special_ids) == (4, [0, 1, 2, 3, 4])
+    assert told.vocabulary_size == tokenizer.vocabulary_size
+    with pytest.raises(ValueError, match=r"no special token \[MASK\]: make it with"):
+        MaskedLanguageModel(CharacterTokenizer().fit("abc"))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"rate": 1.5}, ValueError, "rate must lie between 0 and 1, got 1.5"),
+        ({"mask": 0.8, "random": 0.3}, ValueError, "together they must be at most 1"),
+        ({"mask_id": V}, ValueError, "must be ids of the vocabulary, 0 to 1008"),
+        ({"special_ids": [-1]}, ValueError, "must be ids of the vocabulary"),
+        ({"special_ids": range(V)}, ValueError, "the whole vocabulary"),
+        ({"mask_id": None}, ValueError, "give a fitted tokenizer, or vocabulary_size"),
+        ({"mask_id": "x"}, TypeError, "mask_id must be a whole number"),
+        ({"seed": -1}, ValueError, "seed must be at least 0"),
+    ],
+)
+def test_messages(options, error, message):
+    with pytest.raises(error, match=message):
+        masking(**options)
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        ([[1.0]], TypeError, "an array of float64"),
+        ([1, 2], ValueError, r"got the shape \(2,\)"),
+        ([[V]], ValueError, "from 1009 to 1009, but the vocabulary from 0 to 1008"),
+        ([[-1]], ValueError, "from -1 to -1"),
+    ],
+)
+def test_messages_about_ids(ids, error, message):
+    with pytest.raises(error, match=message):
+        masking()(np.array(ids))
+
+
+# Sentence n of document d has the ids 100 d + 10 n + 5, 6, 7: all are different.
+DOCUMENTS = [
+    [[100 * d + 10 * n + i for i in (5, 6, 7)] for n in range(size)]
+    for d, size in enumerate((7, 1, 4, 9))
+]
+
+
+def pairs(documents=DOCUMENTS, **options):
+    options = {"sequence_length": 9, "batch_size": 4, **options}
+    return SentencePairs(documents, CLS, SEP, PAD, **options)
+
+
+def read(x, row):
+    """The two parts of a row, after a look at the marks and segments."""
+    ids, segments = x["ids"][row].tolist(), x["segments"][row].tolist()
+    assert ids[0] == CLS
+    ends = [n for n, i in enumerate(ids) if i == SEP]
+    assert len(ends) == 2
+    assert set(ids[ends[1] + 1 :]) <= {PAD}
+    assert segments == [int(ends[0] < n <= ends[1]) for n in range(len(ids))]
+    return ids[1 : ends[0]], ids[ends[0] + 1 : ends[1]]
+
+
+def test_half_of_the_pairs_follow_each_other():
+    batches = pairs()
+    seen, others = set(), []
+    for number in range(10 * batches.steps_per_pass):
+        x, follows = batches.batch(number)
+        assert x["ids"].shape == x["segments"].shape == (4, 9)
+        assert {x["ids"].dtype, x["segments"].dtype, follows.dtype} == {
+            np.dtype("int32")
+        }
+        assert sorted(follows.tolist()) == [0, 0, 1, 1]
+        for row, follow in enumerate(follows):
+            a, b = read(x, row)
+            if follow:
+                assert b[0] == a[0] + 10 and b[0] // 100 == a[0] // 100
+                seen.add(a[0])
+            else:
+                assert b[0] // 100 != a[0] // 100
+                others.append(b[0])
+    assert seen == {d[n][0] for d in DOCUMENTS for n in range(len(d) - 1)}
+    assert set(others) == {s[0] for d in DOCUMENTS for s in d}  # any other part
+
+
+@given(number=st.integers(0, 20), seed=st.integers(0, 3))
+def test_a_batch_of_pairs_depends_on_seed_and_number_alone(number, seed):
+    fresh, used = pairs(seed=seed), pairs(seed=seed)
+    used.batch(number + 7)
+    a, b = fresh.batch(number), used.batch(number)
+    np.testing.assert_array_equal(a[0]["ids"], b[0]["ids"])
+    np.testing.assert_array_equal(a[1], b[1])
+
+
+@given(
+    lengths=st.lists(st.integers(0, 17), min_size=1, max_size=9),
+    half=st.integers(1, 11),
+)
+def test_parts_of_a_document(lengths, half):
+    sentences, start = [], 0
+    for length in lengths:
+        sentences.append(list(range(start, start + length)))
+        start += length
+    parts = cut(sentences, half)
+    assert [i for part in parts for i in part] == list(range(start))  # all, in order
+    assert all(0 < len(part) <= half for part in parts)
+    if sum(length > 0 for length in lengths) > 1:
+        assert len(parts) > 1  # so that there is a pair
+
+
+def test_parts_are_as_long_as_they_may_be():
+    assert [len(p) for p in cut([[1] * 3] * 40, 11)] == [9] * 13 + [3]
+    assert pack([([5], [6])], CLS, SEP, PAD, 5)["ids"].tolist() == [[2, 5, 3, 6, 3]]
+
+
+def test_masked_pairs_go_on_where_they_were():
+    def make():
+        return MaskedPairs(pairs(), masking(rate=0.5))
+
+    whole = list(itertools.islice(make().stream(), 12))
+    for (x, y, w), wanted in zip(make().stream(5), whole[5:], strict=False):
+        for found, right in zip((x, y, w), wanted, strict=True):
+            assert found.keys() == right.keys()
+            for name in found:
+                np.testing.assert_array_equal(found[name], right[name])
+    x, y, w = make().all()
+    assert len(x["ids"]) == sum(len(d) - 1 for d in DOCUMENTS) == len(y["next"])
+    assert w["tokens"].shape == y["tokens"].shape == x["positions"].shape
+    # What is asked for is what stood there.
+    number = next(make().stream(3))
+    clear, follows = pairs().batch(3)
+    asked = number[2]["tokens"] == 1
+    rows = np.nonzero(asked)[0]
+    places = number[0]["positions"][asked]
+    np.testing.assert_array_equal(
+        clear["ids"][rows, places], number[1]["tokens"][asked]
+    )
+    np.testing.assert_array_equal(follows, number[1]["next"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"documents": [[[7], [8]]]}, "1 documents with text: there must be two"),
+        ({"documents": [[[7]], [[8]]]}, "no document has two sentences"),
+        ({"sequence_length": 4}, "sequence_length must be at least 5"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+    ],
+)
+def test_messages_about_pairs(options, message):
+    with pytest.raises(ValueError, match=message):
+        pairs(**options)
