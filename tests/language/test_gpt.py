@@ -6,7 +6,7 @@ import pytest
 
 import kerasseq
 from kerasseq import decoding, models, text, training
-from kerasseq.language.stack import POSITIONS
+from kerasseq.positions.by_name import POSITIONS
 
 LETTERS = "abcdefgh ijk"
 ROWS = [
