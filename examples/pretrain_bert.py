@@ -49,7 +49,7 @@ def accuracy(model, train, test, epochs):
 def main(arguments=None):
     """Pre-train, show what was learned, and fine-tune with and without."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=16, help="of 100 steps each")
+    parser.add_argument("--epochs", type=int, default=12, help="of 100 steps each")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--fine", type=int, default=30, help="epochs of fine-tuning")
     parser.add_argument("--few", type=int, default=8, help="labels of each topic")

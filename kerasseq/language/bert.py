@@ -3,6 +3,7 @@ r"""BERT: an encoder that reads in both directions, pre-trained on hidden words.
 import dataclasses
 
 import keras
+from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.arguments import own
@@ -157,7 +158,7 @@ class BERT(Tasks, TaskModel):
             weights = ours.get(layer.name, [])
             for new, old in zip(layer.weights, weights):  # noqa: B905
                 if new.shape == old.shape:  # not where there are other classes
-                    new.assign(old)
+                    new.assign(ops.copy(old))  # or JAX would give both one array
         return other
 
     @classmethod

@@ -344,13 +344,16 @@ def test_texts_and_pairs_are_read_as_marks_tell(tokenizer):
 
 def test_a_classifier_learns_from_texts(tokenizer):
     keras.utils.set_random_seed(0)
-    net = BERT(tokenizer, **SIZES, head="classify", num_classes=2, dropout=0)
+    pretrained = BERT(tokenizer, **SIZES, head="pretraining")
+    before = run(pretrained, inputs("pretraining"))
+    net = pretrained.with_head("classify", num_classes=2, dropout=0)
     net.compile(keras.optimizers.Adam(1e-2))
     texts = ["to be", "the mind", "to not be", "the question"] * 4
     labels = [0, 1, 0, 1] * 4
     net.fit(texts, labels, epochs=8, verbose=0, validation_data=(texts, labels))
     assert net.evaluate(texts, labels, verbose=0)[1] == 1.0
     assert net.predict(["to be"], verbose=0).argmax() == 0
+    same(run(pretrained, inputs("pretraining")), before, atol=0)  # nothing is shared
 
 
 def test_tags_stand_at_the_first_pieces_of_words(tokenizer):
