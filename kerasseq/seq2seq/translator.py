@@ -257,9 +257,14 @@ def _both(x, y=None):
             "give sources and targets, one list of each; of a list of pairs they are "
             "zip(*pairs)"
         )
-    if y is None or isinstance(x, tuple | dict):
-        return None
-    return x, y
+    return None if y is None or _are_arrays(x) else (x, y)
+
+
+def _are_arrays(x):
+    """Whether x is what the model reads, source and target, as `arrays` gives them."""
+    if isinstance(x, tuple) and len(x) == 2:
+        return all(len(getattr(part, "shape", ())) > 1 for part in x)
+    return isinstance(x, dict)
 
 
 def _unknown(side, text):

@@ -1,11 +1,13 @@
 """Small decoders and models with weights that no symmetry hides."""
 
 import contextlib
+import functools
 from unittest import mock
 
 import keras
 import numpy as np
 
+import kerasseq
 from kerasseq.models import Seq2Seq
 from kerasseq.text import CharacterTokenizer
 
@@ -83,3 +85,16 @@ def trainable(model, optimizer=None):
         run_eagerly=keras.backend.backend() != "jax",
     )
     return model
+
+
+@functools.cache
+def pairs():
+    return kerasseq.datasets.reverse_task(20, symbols="abc", min_length=2, max_length=4)
+
+
+@functools.cache
+def trained():
+    """A model that knows 20 pairs by heart, and the history of how it learned them."""
+    made = model("elman", scale=0.3, attention="bahdanau", units=16)
+    made.compile(keras.optimizers.Adam(0.02, global_clipnorm=1.0))
+    return made, made.fit(pairs(), batch_size=20, epochs=100, verbose=0).history

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasseq.training import BitsPerCharacter, Perplexity
+from kerasseq.training import BitsPerCharacter, Perplexity, TokenAccuracy
 
 B, T, V = 3, 5, 7
 rng = np.random.default_rng(0)
@@ -69,6 +69,37 @@ def test_a_uniform_model_hesitates_among_all():
     metric = Perplexity()
     metric.update_state(y, np.zeros((B, T, V)))
     assert float(metric.result()) == pytest.approx(V, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "weight", [None, rng.uniform(size=B), rng.uniform(size=(B, T)), np.array([0, 2, 0])]
+)
+@pytest.mark.parametrize("ignored", [0, 3])
+def test_the_accuracy_of_tokens(weight, ignored):
+    wanted = np.where(rng.uniform(size=y.shape) < 0.4, ignored, logits.argmax(axis=-1))
+    wanted[0, :2] = (logits[0, :2].argmax(axis=-1) + 1) % V  # wrong ones
+    ours, in_parts = (TokenAccuracy(ignore_class=ignored) for _ in range(2))
+    ours.update_state(wanted, logits, sample_weight=weight)
+    full = np.ones((B, T)) if weight is None else weight
+    full = full[:, None] * np.ones((1, T)) if full.ndim == 1 else full
+    counted = full * (wanted != ignored)
+    right = logits.argmax(axis=-1) == wanted
+    expected = (right * counted).sum() / counted.sum()
+    assert expected > 0
+    assert float(ours.result()) == pytest.approx(expected, rel=1e-5)
+    for row in range(B):
+        some = None if weight is None else weight[row : row + 1]
+        at = slice(row, row + 1)
+        in_parts.update_state(wanted[at], logits[at], sample_weight=some)
+    assert float(in_parts.result()) == pytest.approx(expected, rel=1e-5)
+    ours.reset_state()
+    assert float(ours.result()) == 0
+
+
+def test_the_config_of_token_accuracy():
+    ours = TokenAccuracy(name="own", ignore_class=3)
+    copy = keras.metrics.deserialize(keras.metrics.serialize(ours))
+    assert (copy.ignore_class, copy.name) == (3, "own")
 
 
 def test_clipping_by_the_global_norm():

@@ -1,0 +1,148 @@
+"""Training on pairs: strings, ids and streams; what counts in loss and accuracy."""
+
+import keras
+import numpy as np
+import pytest
+
+from kerasseq import kernels
+from kerasseq.datasets import Pairs, symbol_ids
+from kerasseq.training import PairBatches, exact_match
+from tests.seq2seq import references, toys
+
+SOURCES = ["ab", "cde", "d", "eabc", "ba", "cc", "dada", "b", "ace"]
+TARGETS = ["ba", "edc", "d", "cbae", "ab", "cc", "adad", "bbbbbb", "e"]
+
+
+def test_twenty_pairs_are_learned_by_heart():
+    made, history = toys.trained()
+    translations = made.translate(toys.pairs().sources, length=6)
+    assert exact_match([t.text for t in translations], toys.pairs().targets) == 100
+    assert history["loss"][-1] < 0.1 < 1 < history["loss"][0]
+    assert history["accuracy"][-1] > 0.9
+    assert set(history) == {"loss", "accuracy"}
+    assert made.jit_compile == (keras.backend.backend() != "torch")
+    assert translations[0].source_tokens == list(toys.pairs().sources[0])
+    assert translations[0].target_tokens == [*toys.pairs().targets[0], "<end>"]
+
+
+class Seen(Exception):
+    """What Keras would have been given."""
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Calls `fit` with Keras' own replaced, and returns what that was given."""
+
+    def fit(self, x=None, y=None, **options):
+        raise Seen({"x": x, "y": y, **options})
+
+    monkeypatch.setattr(keras.Model, "fit", fit)
+
+    def call(model, *args, **options):
+        with pytest.raises(Seen) as seen:
+            model.fit(*args, **options)
+        return seen.value.args[0]
+
+    return call
+
+
+def assert_same(one, other):
+    for a, b in zip(*map(keras.tree.flatten, (one, other)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def letters(texts):
+    return [["abcde".index(c) + 1 for c in text] for text in texts]
+
+
+FORMS = {
+    "strings": (SOURCES, TARGETS),
+    "tuples": (tuple(SOURCES), tuple(TARGETS)),
+    "arrays of strings": (np.array(SOURCES), np.array(TARGETS)),
+    "pairs": (Pairs(SOURCES, TARGETS),),
+    "a tuple": ((SOURCES, TARGETS),),
+    "lists of ids": (letters(SOURCES), letters(TARGETS)),
+    "arrays of ids": tuple(
+        [np.array(row, dtype) for row in letters(texts)]
+        for texts, dtype in ((SOURCES, "int64"), (TARGETS, "uint8"))
+    ),
+    "padded arrays": (
+        symbol_ids(SOURCES, "abcde", length=7),
+        symbol_ids(TARGETS, "abcde"),
+    ),
+    "padding before": (
+        np.fliplr(symbol_ids([s[::-1] for s in SOURCES], "abcde")),
+        symbol_ids(TARGETS, "abcde"),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_pairs(form, given):
+    of_ids = "ids" in form or "padd" in form
+    made = toys.of_ids() if of_ids else toys.model()
+    seen = given(made, *FORMS[form], batch_size=4, seed=3)
+    batches = PairBatches(
+        [3 + np.array(row) - 1 for row in letters(SOURCES)],
+        [3 + np.array(row) - 1 for row in letters(TARGETS)],
+        4,
+        3,
+    )
+    assert (seen["steps_per_epoch"], seen["y"], seen["shuffle"]) == (2, None, False)
+    for n in range(5):
+        assert_same(next(seen["x"]), batches.batch(n))
+
+
+def test_it_goes_on_where_it_was(given):
+    made = toys.model()
+    batches = made.batches(SOURCES, TARGETS, batch_size=2, seed=5)
+    options = {"batch_size": 2, "seed": 5, "epochs": 9, "initial_epoch": 2}
+    seen = given(made, SOURCES, TARGETS, **options)
+    assert batches.steps_per_pass == seen["steps_per_epoch"] == 3
+    assert_same(next(seen["x"]), batches.batch(6))
+    seen = given(made, SOURCES, TARGETS, steps_per_epoch=5, **options)
+    assert_same(next(seen["x"]), batches.batch(10))
+    assert (seen["epochs"], seen["initial_epoch"]) == (9, 2)
+
+
+def test_what_is_given_to_keras_as_it_is(given):
+    made = toys.model()
+    arrays = made.arrays(SOURCES, TARGETS)
+    stream = made.batches(SOURCES, TARGETS).stream()
+    options = {"batch_size": 3, "callbacks": [1], "verbose": 2, "epochs": 4}
+    seen = given(made, *arrays, validation_data=arrays, **options)
+    assert (seen["x"], seen["y"], seen["validation_data"]) == (*arrays, arrays)
+    assert options.items() <= seen.items()
+    seen = given(made, stream, steps_per_epoch=7, validation_data=stream, **options)
+    assert seen["x"] is seen["validation_data"] is stream
+    assert (seen["batch_size"], seen["steps_per_epoch"], seen["y"]) == (None, 7, None)
+    held_out = Pairs(SOURCES[:2], TARGETS[:2])
+    for data in (held_out, tuple(held_out), list(held_out)):
+        seen = given(made, stream, validation_data=data, **options)
+        assert_same(seen["validation_data"], made.arrays(*held_out))
+    assert seen["validation_batch_size"] == 3
+    seen = given(made, SOURCES, TARGETS, validation_batch_size=2, shuffle=True)
+    assert (seen["validation_batch_size"], seen["shuffle"]) == (2, False)
+
+
+def test_lengths_that_change_late():
+    """The first two groups have pairs of one length: TensorFlow must not rely on it."""
+    made = toys.trainable(toys.model("elman", attention=None))
+    texts = ["ab", "ba", "cd", "de", "abcde"]
+    options = {"validation_data": (texts, texts), "validation_batch_size": 5}
+    history = made.fit((texts, texts), batch_size=1, verbose=0, **options).history
+    assert set(history) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    loss, accuracy = made.evaluate(texts, texts, verbose=0)
+    assert history["val_loss"][0] == pytest.approx(loss, rel=1e-4)
+    assert history["val_accuracy"][0] == pytest.approx(accuracy, rel=1e-4)
+    assert made.evaluate(Pairs(texts, texts), verbose=0)[0] == pytest.approx(loss)
+    # All of them are one batch; its loss is the mean over tokens and ends.
+    (source, target), wanted = made.arrays(texts, texts)
+    assert (wanted > 0).sum() == sum(len(text) + 1 for text in texts)
+    logits = toys.array(kernels.inference(made)([source, target]))
+    p = references.log_softmax(logits)
+    nats = -np.take_along_axis(p, wanted[..., None], axis=-1)[..., 0]
+    real = wanted > 0
+    assert loss == pytest.approx(nats[real].mean(), rel=1e-4)
+    right = (logits.argmax(axis=-1) == wanted)[real].mean()
+    assert accuracy == pytest.approx(right, rel=1e-5)
