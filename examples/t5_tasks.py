@@ -9,6 +9,7 @@ minutes on a laptop, and needs `pip install "kerasseq[data]"`. Source: course sl
 """
 
 import argparse
+import itertools
 import random
 
 import kerasseq
@@ -36,11 +37,8 @@ def acceptability(draw):
         text = f"{text[:place]}(){text[place:]}"
     if draw.random() < 0.5:
         text = "".join(draw.sample(text, len(text)))
-    depth, deepest = 0, 0
-    for symbol in text:
-        depth += 1 if symbol == "(" else -1
-        deepest = min(deepest, depth)
-    return f"acceptable: {text}", "no" if deepest < 0 else "yes"
+    depths = itertools.accumulate(1 if symbol == "(" else -1 for symbol in text)
+    return f"acceptable: {text}", "no" if min(depths) < 0 else "yes"
 
 
 def similarity(draw):
@@ -91,7 +89,8 @@ def main(arguments=None):
     model.fit(sources, targets, steps_per_epoch=options.steps, verbose=2)
     for task, pairs in zip(TASKS, held_out, strict=True):
         asked, wanted = zip(*pairs, strict=True)
-        said = [t.text for t in model.translate(asked, alignments=False)]
+        length = max(map(len, wanted)) + 1
+        said = [t.text for t in model.translate(asked, length=length, alignments=False)]
         right = kerasseq.training.exact_match(said, wanted)
         print(f"{task.__name__:15}{right:5.1f} %   {asked[0]}  ->  {said[0]}")
 
