@@ -28,7 +28,7 @@ def put(old, new, index):
     new = ops.broadcast_to(new, (B, T, *rest))
     if len(getattr(index, "shape", ())) == 0:
         return ops.slice_update(old, (0, index, *[0] * len(rest)), new)
-    place = index[:, None] + ops.arange(T, dtype="int32")  # (B, T)
+    place = ops.add(index[:, None], ops.arange(T, dtype="int32"))  # (B, T)
     row = ops.broadcast_to(ops.arange(B, dtype="int32")[:, None], (B, T))
     at = ops.reshape(ops.stack([row, ops.cast(place, "int32")], -1), (-1, 2))
     return ops.scatter_update(old, at, ops.reshape(new, (-1, *rest)))

@@ -244,8 +244,8 @@ def generated_pairs(name: str, count: int, *, seed=0, **options) -> Pairs:
         ValueError: If the name is unknown.
 
     Examples:
-        >>> generated_pairs("reverse", 1, min_length=3, max_length=3, symbols="ab")
-        Pairs(sources=['bba'], targets=['abb'])
+        >>> generated_pairs("reverse", 1, seed=1, min_length=3, max_length=3)
+        Pairs(sources=['efh'], targets=['hfe'])
     """
     one_of("name", name, list(_PAIRS))
     return _PAIRS[name](count, seed=seed, **options)

@@ -190,7 +190,7 @@ class GPT(Writer, CausalModel):
             >>> row = architectures["gpt2_small"].small()
             >>> model = GPT.from_architecture(row)
             >>> model.count_params()
-            17280
+            17328
         """
         row = architecture
         row = architectures[row] if isinstance(row, str) else row
