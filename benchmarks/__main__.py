@@ -18,6 +18,7 @@ BENCHMARKS = (
     "shakespeare",
     "text",
     "tracing",
+    "transformer",
 )
 
 

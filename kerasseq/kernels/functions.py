@@ -45,7 +45,10 @@ def output_specs(function, *args):
 
         graph = tf.function(function, autograph=False).get_concrete_function(*args)
         return graph.structured_outputs
-    return _torch(function)(*args)
+    import torch
+
+    with torch.no_grad():
+        return function(*args)
 
 
 def _tensorflow(function):
@@ -93,13 +96,9 @@ class _Reading(keras.StatelessScope):
 
 
 def _torch(function):
-    import torch
+    from kerasseq.kernels.torch_graph import recorded
 
-    def without_gradients(*args):
-        with torch.no_grad():
-            return function(*args)
-
-    return without_gradients
+    return recorded(function)
 
 
 _BACKENDS = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}

@@ -45,14 +45,9 @@ def _jax(model):
 
 
 def _torch(model):
-    import torch
+    from kerasseq.kernels.torch_graph import recorded
 
-    def function(inputs):
-        inputs = [keras.ops.convert_to_tensor(x) for x in inputs]
-        with torch.no_grad():
-            return model(inputs, training=False)
-
-    return function
+    return recorded(lambda inputs: model(inputs, training=False))
 
 
 _BACKENDS = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}

@@ -49,11 +49,11 @@ class CausalModel(TaskModel):
     def default_metrics(self):
         return [BitsPerCharacter(name="bits")]
 
-    def compile(self, optimizer=None, **kwargs):
+    def compile(self, optimizer=None, *args, **kwargs):
         """Configure training, as `TaskModel.compile`, but with Adam at 3e-3."""
         if optimizer is None:
             optimizer = keras.optimizers.Adam(3e-3, global_clipnorm=1.0)
-        super().compile(optimizer, **kwargs)
+        super().compile(optimizer, *args, **kwargs)
 
     def fit(
         self,

@@ -64,12 +64,15 @@ class TaskModel(keras.Model):
         self._arguments = arguments
         self.compile()
 
-    def compile(self, optimizer=None, loss=None, metrics=None, **kwargs):
+    def compile(
+        self, optimizer=None, loss=None, loss_weights=None, metrics=None, **kwargs
+    ):
         """Configure training; every argument has a default that fits the task.
 
         Args:
             optimizer: Adam at 1e-3, with gradients clipped to a global norm of 1.
             loss: The loss of the task.
+            loss_weights: As for `keras.Model.compile`.
             metrics: The metrics of the task.
             **kwargs: As for `keras.Model.compile`. `jit_compile` is True on TensorFlow
                 and JAX, also on a CPU.
@@ -81,6 +84,7 @@ class TaskModel(keras.Model):
         super().compile(
             optimizer=optimizer,
             loss=self.default_loss() if loss is None else loss,
+            loss_weights=loss_weights,
             metrics=self.default_metrics() if metrics is None else metrics,
             **kwargs,
         )

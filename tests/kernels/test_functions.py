@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+import kerasseq
 from kerasseq import kernels
 
 
@@ -31,6 +32,50 @@ def test_a_weight_that_only_another_shape_needs_is_read_at_each_call():
     assert float(call(ops.ones((7, 2)))[0, 0]) == 2
     layers[1].kernel.assign(np.full((2, 3), 11))
     assert float(call(ops.ones((7, 2)))[0, 0]) == 22
+
+
+CALLS = 12  # more than PyTorch makes before it records
+
+
+def test_called_often_it_gives_the_same():
+    layer = keras.layers.Dense(3)
+    layer.build((None, 2))
+    rng = np.random.default_rng(0)
+
+    def function(state, x):
+        y = layer(x) + state["b"][0][:, None]
+        return {"y": y, "state": {"b": [state["b"][0] + 1], "a": state["a"]}}
+
+    call = kernels.compiled(function)
+    state = {"b": [np.zeros(5, "float32")], "a": np.arange(5, dtype="int32")}
+    for n in range(CALLS):
+        layer.kernel.assign(rng.normal(size=(2, 3)))
+        x = rng.normal(size=(5, 2)).astype("float32")
+        found = keras.tree.map_structure(ops.convert_to_numpy, call(state, x))
+        y = ops.convert_to_numpy(layer(x)) + n
+        np.testing.assert_allclose(found["y"], y, rtol=1e-5, atol=1e-5)
+        state = found["state"]
+    assert found["state"]["b"][0].tolist() == [CALLS] * 5
+    assert found["state"]["a"].tolist() == list(range(5))
+    assert ops.shape(call(state, np.ones((1, 2), "float32"))["y"]) == (5, 3)
+
+
+@pytest.mark.parametrize("kind", ["ElmanRNN", "LSTM", "PeepholeLSTM", "GRU"])
+@pytest.mark.parametrize("steps", [1, 7])
+def test_recurrent_layers_called_often(kind, steps):
+    inputs, mask = keras.Input((steps, 3)), keras.Input((steps,), dtype="bool")
+    layer = getattr(kerasseq.layers, kind)(5, return_sequences=True)
+    model = keras.Model([inputs, mask], layer(inputs, mask=mask))
+    call, rng = kernels.inference(model), np.random.default_rng(0)
+    for _ in range(CALLS):
+        for weight in layer.weights:
+            weight.assign(rng.normal(size=weight.shape))
+        x = rng.normal(size=(2, steps, 3)).astype("float32")
+        real = rng.uniform(size=(2, steps)) > 0.3
+        found, wanted = call([x, real]), model([x, real])
+        np.testing.assert_allclose(
+            *map(ops.convert_to_numpy, (found, wanted)), rtol=1e-5, atol=1e-5
+        )
 
 
 def test_specs_of_outputs():
