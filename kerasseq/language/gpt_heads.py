@@ -6,8 +6,8 @@ With $h(\cdot)$ the vector of the last mark, [extract], after a row of tokens:
 |---|---|---|
 | "classify" | [start] text [extract] | $W h + b$ |
 | "entail" | [start] premise [delimiter] hypothesis [extract] | $W h + b$ |
-| "compare" | [start] a [delimiter] b [extract], and with b first | $W (h_1 + h_2) + b$ |
-| "choose" | for each answer [start] context [delimiter] answer [extract] | $w h_k + b$ |
+| "compare" | [start] a [delimiter] b [extract], and b first | $W (h_1 + h_2) + b$ |
+| "choose" | each: [start] context [delimiter] answer [extract] | $w h_k + b$ |
 
 The heads of BERT for words and for answers in a text do here what they do there.
 

@@ -172,7 +172,7 @@ class MarkedReader(Reader):
                 f"ids have {ids.shape[-1]} tokens in a row, but the model reads "
                 f"max_sequence_length={self.longest} at most"
             )
-        within(ids, "ids", "the vocabulary, marks and padding", self.padding + 1)
+        within(ids, "ids", "vocabulary_size + marks + padding", self.padding + 1)
         return {"ids": ids.astype("int32")}
 
 
