@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.ids import within
 from kerasseq.core.padding import bucket
 from kerasseq.training.masked_language_model import special_id
 from kerasseq.training.sentence_pairs import pack
@@ -187,17 +188,6 @@ class Reader:
         ids = np.asarray(ids)
         within(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids
-
-
-def within(array, name, limit, size):
-    """Raise unless all are whole numbers from 0 to below `size`."""
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"{name} must be whole numbers, got an array of {array.dtype}")
-    if array.size and not 0 <= array.min() <= array.max() < size:
-        wrong = array.min() if array.min() < 0 else array.max()
-        raise ValueError(
-            f"{name} have a {wrong}, but {limit}={size} allows 0 to {size - 1}"
-        )
 
 
 def _is_texts(x):

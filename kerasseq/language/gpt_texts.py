@@ -7,8 +7,9 @@ import re
 
 import numpy as np
 
+from kerasseq.core.ids import within
 from kerasseq.core.padding import bucket
-from kerasseq.language.bert_texts import Reader, Rows, within
+from kerasseq.language.bert_texts import Reader, Rows
 
 MARKS = ("start", "delimiter", "extract")  # new ids, in this order; padding is next
 

@@ -130,8 +130,10 @@ class Headed:
             y: As for `fit`.
         """
         rows = self.task.read(self.reader, x) if y is not None else None
-        if rows is None or isinstance(y, dict):
+        if rows is None:
             return x, y, None
+        if isinstance(y, dict):  # of arrays, as the outputs are
+            return rows.arrays, y, None
         if len(y) != len(rows.arrays["ids"]):
             raise ValueError(
                 f"there are {len(rows.arrays['ids'])} texts, but {len(y)} labels"
