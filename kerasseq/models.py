@@ -10,6 +10,7 @@ from kerasseq.language.architectures import architectures
 from kerasseq.language.bert import BERT
 from kerasseq.language.counting import count
 from kerasseq.language.gpt import GPT
+from kerasseq.language.gpt_task import GPTTask
 from kerasseq.language.language_model import LanguageModel
 from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.seq2seq.t5 import T5
@@ -28,6 +29,7 @@ __all__ = [
     "Transformer",
     "T5",
     "GPT",
+    "GPTTask",
     "BERT",
     "ViT",
     "architectures",

@@ -8,7 +8,7 @@ from tests.processes import ROOT
 COMPILE_BOUND = (
     "tests/attention",
     "tests/decoding",
-    "tests/language/test_gpt.py",
+    "tests/language/test_gpt",
     "tests/kernels",
     "tests/positions",
     "tests/rnn",

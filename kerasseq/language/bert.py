@@ -3,7 +3,6 @@ r"""BERT: an encoder that reads in both directions, pre-trained on hidden words.
 import dataclasses
 
 import keras
-from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.arguments import own
@@ -14,6 +13,7 @@ from kerasseq.language.bert_tasks import Tasks
 from kerasseq.language.bert_texts import Reader
 from kerasseq.language.bert_trunk import build
 from kerasseq.language.causal import known_ids
+from kerasseq.language.headed import keep_weights
 from kerasseq.tasks.base import TaskModel
 
 SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
@@ -153,12 +153,7 @@ class BERT(Tasks, TaskModel):
         if dropout is not None:
             changes["dropout"] = dropout
         other = type(self)(**{**self._arguments, **changes})
-        ours = {layer.name: layer.weights for layer in self.layers}
-        for layer in other.layers:
-            weights = ours.get(layer.name, [])
-            for new, old in zip(layer.weights, weights):  # noqa: B905
-                if new.shape == old.shape:  # not where there are other classes
-                    new.assign(ops.copy(old))  # or JAX would give both one array
+        keep_weights(self, other)
         return other
 
     @classmethod

@@ -38,13 +38,15 @@ class Head:
 
     classes = False  # whether there must be a number of them
     asks = False  # whether there is a third input, positions
+    several = False  # whether each example is several rows
 
     def __init__(self, num_classes=None):
         if self.classes:
             checks.whole_number("num_classes", num_classes, at_least=2)
         elif num_classes is not None:
             raise ValueError(
-                f'num_classes={num_classes} is for head="classify" and head="tag"'
+                f'num_classes={num_classes} is for head="classify" or head="tag", for '
+                "example: this one has no classes"
             )
         self.num_classes = num_classes
 
@@ -115,7 +117,7 @@ class Classify(Head):
 
     def targets(self, rows, y):
         y = np.asarray(y)
-        _check_labels(y, self.num_classes)
+        check_labels(y, self.num_classes)
         return y, None
 
     def loss(self):
@@ -139,7 +141,7 @@ class Tag(Classify):
         ids = rows.arrays["ids"]
         if rows.places is None:
             y = np.asarray(y)
-            _check_labels(y[y >= 0], self.num_classes)
+            check_labels(y[y >= 0], self.num_classes)
             return np.maximum(y, 0), (y >= 0).astype("float32")
         labels, weights = np.zeros(ids.shape, "int32"), np.zeros(ids.shape, "float32")
         for row, (places, tags) in enumerate(zip(rows.places, y, strict=True)):
@@ -147,7 +149,7 @@ class Tag(Classify):
                 raise ValueError(
                     f"text {row} has {len(places)} words but {len(tags)} tags"
                 )
-            _check_labels(np.asarray(tags), self.num_classes)
+            check_labels(np.asarray(tags), self.num_classes)
             labels[row, places], weights[row, places] = tags, 1
         return labels, weights
 
@@ -190,24 +192,37 @@ def _cross_entropy():
     )
 
 
-def _check_labels(labels, num_classes):
-    if labels.size and not 0 <= labels.min() <= labels.max() < num_classes:
+def check_labels(labels, size, name="num_classes"):
+    """Raise unless all are whole numbers from 0 to below `size`.
+
+    Examples:
+        >>> check_labels(np.array([0, 3]), 3)
+        Traceback (most recent call last):
+        ...
+        ValueError: y has the label 3, but num_classes=3 allows 0 to 2
+    """
+    if labels.size and not np.issubdtype(labels.dtype, np.integer):
+        raise TypeError(
+            f"labels must be whole numbers, got y of {labels.dtype}: number the "
+            "classes from 0"
+        )
+    if labels.size and not 0 <= labels.min() <= labels.max() < size:
         wrong = labels.min() if labels.min() < 0 else labels.max()
         raise ValueError(
-            f"y has the label {wrong}, but num_classes={num_classes} allows 0 to "
-            f"{num_classes - 1}"
+            f"y has the label {wrong}, but {name}={size} allows 0 to {size - 1}"
         )
 
 
-def _tokens(offsets, first, span):
-    """The first and the last token of a stretch of characters; [CLS] for none.
+def _tokens(offsets, first, none, span):
+    """The first and the last token of a stretch of characters; `none` twice for none.
 
     Examples:
-        >>> _tokens(np.array([[0, 2], [3, 5], [5, 9]]), 1, (3, 9)), _tokens([], 1, None)
+        >>> offsets = np.array([[0, 2], [3, 5], [5, 9]])
+        >>> _tokens(offsets, 1, 0, (3, 9)), _tokens(offsets, 1, 0, None)
         ((2, 3), (0, 0))
     """
     if span is None:
-        return 0, 0
+        return none, none
     start, end = span
     inside = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < end))
     if start >= end or not len(inside):

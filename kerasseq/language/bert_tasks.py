@@ -1,36 +1,18 @@
 """What BERT does with texts: training on them, answers in their form."""
 
-import functools
-
 import keras
 import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.language.bert_heads import HEADS
+from kerasseq.language.headed import Headed
 from kerasseq.training import MaskedLanguageModel, MaskedPairs, SentencePairs
 
 
-class Tasks:
-    """Training and answers of a model with `reader`, whose arguments name its head."""
+class Tasks(Headed):
+    """What BERT's heads do with texts, and how it is trained without labels."""
 
-    @functools.cached_property
-    def task(self):
-        """The head."""
-        return HEADS[self._arguments["head"]](self._arguments["num_classes"])
-
-    def default_loss(self):
-        return self.task.loss()
-
-    def default_metrics(self):
-        return []
-
-    def compile(self, optimizer=None, *, weighted_metrics=None, **kwargs):
-        """Configure training, as `TaskModel.compile`, with Adam at 3e-4."""
-        if optimizer is None:
-            optimizer = keras.optimizers.Adam(3e-4, global_clipnorm=1.0)
-        if weighted_metrics is None and not kwargs.get("metrics"):
-            weighted_metrics = self.task.metrics()
-        super().compile(optimizer, weighted_metrics=weighted_metrics, **kwargs)
+    heads = HEADS
 
     def fit(
         self,
@@ -96,17 +78,12 @@ class Tasks:
                 shuffle=False,  # the stream comes shuffled
                 **shared,
             )
-        if isinstance(validation_data, tuple) and len(validation_data) == 2:
-            validation_data = self.arrays(*validation_data)
-        given = shared.pop("sample_weight", None)
-        x, y, weights = self.arrays(x, y)
         return super().fit(
             x,
             y,
-            batch_size=None if y is None else batch_size,
+            batch_size=batch_size,
             steps_per_epoch=steps_per_epoch,
             validation_data=validation_data,
-            sample_weight=_product(weights, given),
             **shared,
         )
 
@@ -123,55 +100,11 @@ class Tasks:
         Returns:
             What Keras returns.
         """
-        self._check_head("evaluate")
-        given = kwargs.pop("sample_weight", None)
-        if _is_documents(x, y) and self.head == "pretraining":
-            options = {"sequence_length": sequence_length, "masking": masking}
-            x, y, weights = self.batches(x, **options).all()
-        else:
-            x, y, weights = self.arrays(x, y)
-        weights = _product(weights, given)
-        return super().evaluate(x, y, sample_weight=weights, **kwargs)
-
-    def predict(self, x, **kwargs):
-        """The outputs of the model, for texts as for `fit`, or for arrays.
-
-        Args:
-            x: Texts, pairs of texts, words or ids; or a dictionary of the inputs.
-            **kwargs: As for `keras.Model.predict`.
-
-        Returns:
-            Arrays, as the table of heads says; for tags of words, a list of arrays
-            `(words, C)`.
-        """
-        rows = self.task.read(self.reader, x)
-        if rows is None:
-            return super().predict(x, **kwargs)
-        arrays = rows.arrays
-        if self.task.asks and "positions" not in arrays:  # then everywhere
-            T = arrays["ids"].shape[1]
-            places = np.broadcast_to(np.arange(T, dtype="int32"), arrays["ids"].shape)
-            arrays = {**arrays, "positions": places}
-        found = super().predict(arrays, **kwargs)
-        if self.head != "tag" or rows.places is None:
-            return found
-        return [row[places] for row, places in zip(found, rows.places, strict=True)]
-
-    def arrays(self, x, y):
-        """Inputs, labels and their weights, as Keras takes them.
-
-        Args:
-            x: As for `fit`.
-            y: As for `fit`.
-        """
-        rows = self.task.read(self.reader, x) if y is not None else None
-        if rows is None or isinstance(y, dict):
-            return x, y, None
-        if len(y) != len(rows.arrays["ids"]):
-            raise ValueError(
-                f"there are {len(rows.arrays['ids'])} texts, but {len(y)} labels"
-            )
-        return (rows.arrays, *self.task.targets(rows, y))
+        if not (_is_documents(x, y) and self.head == "pretraining"):
+            return super().evaluate(x, y, **kwargs)
+        options = {"sequence_length": sequence_length, "masking": masking}
+        x, y, weights = self.batches(x, **options).all()
+        return keras.Model.evaluate(self, x, y, sample_weight=weights, **kwargs)
 
     def batches(
         self, documents, *, sequence_length=None, masking=None, batch_size=32, seed=0
@@ -243,53 +176,7 @@ class Tasks:
             for row, ids in zip(p, best, strict=True)
         ]
 
-    def answers(self, texts, **kwargs):
-        """The likeliest stretch of each text, or of the second text of each pair.
-
-        Args:
-            texts: A list of texts or of pairs, such as a question and a text.
-            **kwargs: As for `keras.Model.predict`.
-
-        Returns:
-            A list of strings; None where no answer is likelier than any.
-
-        Raises:
-            ValueError: If the head is another.
-        """
-        self._check_head("answers", "span")
-        rows = self.task.read(self.reader, texts)
-        found = super().predict(rows.arrays, **kwargs)
-        answers = []
-        for n, (offsets, first) in enumerate(rows.places):
-            start, end = found["start"][n], found["end"][n]
-            inside = slice(first, first + len(offsets))
-            # (T_start, T_end), of which the end must not stand before the start.
-            scores = np.triu(
-                np.exp(start[inside] - start.max())[:, None]
-                * np.exp(end[inside] - end.max())
-            )
-            s, e = np.unravel_index(scores.argmax(), scores.shape)
-            nothing = np.exp(start[0] - start.max()) * np.exp(end[0] - end.max())
-            text = texts[n] if isinstance(texts[n], str) else texts[n][-1]
-            span = text[offsets[s, 0] : offsets[e, 1]]
-            answers.append(span if scores[s, e] >= nothing else None)
-        return answers
-
-    def _check_head(self, method, wanted=None):
-        if self.head is None or wanted not in (None, self.head):
-            raise ValueError(
-                f"{method} needs another head than {self.head!r}: take "
-                f"with_head({wanted or 'classify'!r}), for example"
-            )
-
 
 def _is_documents(x, y):
     """Whether these are lists of sentences."""
     return y is None and isinstance(x, list) and len(x) > 0 and isinstance(x[0], list)
-
-
-def _product(weights, given):
-    """Weights of tokens `(B, T)` and of rows, where there are any."""
-    if weights is None or given is None:
-        return given if weights is None else weights
-    return weights * np.reshape(given, (len(weights), -1))

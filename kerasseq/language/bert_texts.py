@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.ids import within
 from kerasseq.core.padding import bucket
 from kerasseq.training.masked_language_model import special_id
 from kerasseq.training.sentence_pairs import pack
@@ -19,8 +20,8 @@ class Rows(NamedTuple):
     Attributes:
         arrays: "ids" and "segments", int32 `(B, T)`.
         places: For words, where the first piece of each stands, a list of rows; for
-            pairs with a context, offsets `(tokens, 2)` of its tokens and the place of
-            the first.
+            pairs with a context, offsets `(tokens, 2)` of its tokens, the place of the
+            first, and the place that stands for no answer.
     """
 
     arrays: dict
@@ -41,6 +42,8 @@ class Reader:
     Raises:
         ValueError: If there are both or a special token is missing.
     """
+
+    end_says_none = False  # whether the last mark stands for no answer, or the first
 
     def __init__(self, tokenizer, special_ids, vocabulary_size, num_segments, longest):
         if tokenizer is not None and special_ids is not None:
@@ -106,7 +109,8 @@ class Reader:
             each = (each,) if isinstance(each, str) else each
             first = 1 if len(each) == 1 else 2 + len(self.encode(each[0]))
             offsets = self._tokenizer().encode_with_offsets(each[-1]).offsets
-            places.append((offsets, first))
+            none = first + len(offsets) if self.end_says_none else 0
+            places.append((offsets, first, none))
         return rows._replace(places=places)
 
     def never_masked(self) -> list[int]:
@@ -172,29 +176,18 @@ class Reader:
                 f"segments have the shape {segments.shape}, but ids {ids.shape}: each "
                 "token is of one segment"
             )
-        _within(segments, "segments", "num_segments", self.num_segments)
+        within(segments, "segments", "num_segments", self.num_segments)
         arrays = {"ids": ids.astype("int32"), "segments": segments.astype("int32")}
         if "positions" in x:
             positions = np.asarray(x["positions"])
-            _within(positions, "positions", "the length of a row", ids.shape[1])
+            within(positions, "positions", "the length of a row", ids.shape[1])
             arrays["positions"] = positions.astype("int32")
         return arrays
 
     def _known(self, ids):
         ids = np.asarray(ids)
-        _within(ids, "ids", "vocabulary_size", self.vocabulary_size)
+        within(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids
-
-
-def _within(array, name, limit, size):
-    """Raise unless all are whole numbers from 0 to below `size`."""
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"{name} must be whole numbers, got an array of {array.dtype}")
-    if array.size and not 0 <= array.min() <= array.max() < size:
-        wrong = array.min() if array.min() < 0 else array.max()
-        raise ValueError(
-            f"{name} have a {wrong}, but {limit}={size} allows 0 to {size - 1}"
-        )
 
 
 def _is_texts(x):

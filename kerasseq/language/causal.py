@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.ids import arrays_within
 from kerasseq.language.corpus import as_ids, scoring_rows
 from kerasseq.tasks.base import TaskModel
 from kerasseq.training import BitsPerCharacter, TextBatches
@@ -95,6 +96,7 @@ class CausalModel(TaskModel):
         shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         ids = self.ids(x) if y is None else None
         if ids is None:
+            self._check_ids(x, y)
             return super().fit(
                 x,
                 y,
@@ -119,6 +121,21 @@ class CausalModel(TaskModel):
             shuffle=False,  # the stream comes shuffled
             **shared,
         )
+
+    def evaluate(self, x=None, y=None, **kwargs):
+        """Measure, as `keras.Model.evaluate` does, on rows of ids and their targets."""
+        self._check_ids(x, y)
+        return super().evaluate(x, y, **kwargs)
+
+    def predict(self, x, **kwargs):
+        """Logits `(B, T, V)` of ids `(B, T)`, as `keras.Model.predict` gives them."""
+        self._check_ids(x)
+        return super().predict(x, **kwargs)
+
+    def _check_ids(self, *arrays):
+        """Raise if there are ids that the model does not know."""
+        for each in arrays:
+            arrays_within(each, {"ids": self.vocabulary_size})
 
     def _check_length(self, sequence_length):
         """Raise if rows would be longer than positions go."""

@@ -10,6 +10,7 @@ from kerasseq.core.serialization import register
 from kerasseq.language import stack
 from kerasseq.language.architectures import architectures
 from kerasseq.language.causal import CausalModel, known_ids
+from kerasseq.language.gpt_task import GPTTask
 from kerasseq.language.writing import Writer
 from kerasseq.positions import by_name
 from kerasseq.transformer import norms
@@ -168,6 +169,38 @@ class GPT(Writer, CausalModel):
         self.stack = layers
         self.max_sequence_length = max_sequence_length
         self.longest = max_sequence_length if position == "learned" else None
+
+    def with_head(
+        self, head, *, num_classes=None, language_model_weight=0.0, dropout=None
+    ):
+        """This model with a task on top, to be fine-tuned on texts and labels.
+
+        Args:
+            head: "classify", "entail", "compare", "choose", "tag" or "span"; see
+                `GPTTask`.
+            num_classes: Number of classes, for heads with classes.
+            language_model_weight: How much it goes on to learn the texts themselves;
+                0.5 in the paper.
+            dropout: Fraction dropped in training; as before if None.
+
+        Returns:
+            A `GPTTask` with the weights of this model, which stays as it is.
+
+        Raises:
+            ValueError: If the head is unknown, or `num_classes` does not fit it.
+
+        Examples:
+            >>> model = GPT(vocabulary_size=11, num_layers=1, hidden_dim=8)
+            >>> model.with_head("classify", num_classes=3).output_shape
+            (None, 3)
+        """
+        return GPTTask(
+            self,
+            head,
+            num_classes=num_classes,
+            language_model_weight=language_model_weight,
+            dropout=dropout,
+        )
 
     @classmethod
     def from_architecture(cls, architecture, tokenizer=None, **changes):

@@ -38,25 +38,44 @@ class Stack:
             caches: One of each block, or None.
             at: With caches, where the ids stand: a number, or one per row `(B,)`.
         """
-        x, (first_norm, last_norm) = self.embedding(ids), self.norms
+        x, after = self.vectors(self.embedding(ids), caches, at)
+        return self.scores(x), after
+
+    def vectors(self, x, caches=None, at=0, real=None):
+        """What the last block and its norm make of the vectors of tokens `(B, T, D)`.
+
+        Args:
+            x: `(B, T, D)`.
+            caches: As for a call.
+            at: As for a call.
+            real: Without caches: boolean `(B, T)`, False at padding, or None.
+
+        Returns:
+            `(B, T, D)`, and the caches after.
+        """
+        first_norm, last_norm = self.norms
+        padding = {} if real is None else {"mask": real}
         if self.position is not None:
-            x = x + self.position(x, **_places(at))
+            x = x + self.position(x, **_places(at), **padding)
         x = x if first_norm is None else first_norm(x)
         x, after = self.drop(x), []
         for block, cache in zip(
             self.blocks, caches or [None] * len(self.blocks), strict=True
         ):
             if cache is None:
-                x = block(x)
+                x = block(x, decoder_padding_mask=real)
                 continue
             x, cache = block(
                 x, self_attention_cache=cache, self_attention_cache_update_index=at
             )
             after.append(cache)
-        x = x if last_norm is None else last_norm(x)
+        return x if last_norm is None else last_norm(x), after
+
+    def scores(self, x):
+        """Logits `(B, T, V)` of vectors `(B, T, D)`."""
         if self.logits is None:
-            return keras.ops.cast(self.embedding(x, reverse=True), "float32"), after
-        return self.logits(x), after
+            return keras.ops.cast(self.embedding(x, reverse=True), "float32")
+        return self.logits(x)
 
     def make_caches(self, batch, length):
         """Empty caches for so many tokens."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.core.ids import arrays_within
 from kerasseq.core.padding import PADDING, START, bucket, pad_rows
 from kerasseq.seq2seq import translating
 from kerasseq.seq2seq.translation import Translation
@@ -78,6 +79,7 @@ class Translator(TaskModel):
         }
         pairs = _both(x, y)
         if pairs is None:
+            self._check_ids(x, y)
             return super().fit(
                 x,
                 y,
@@ -120,7 +122,19 @@ class Translator(TaskModel):
         """Measure, as `keras.Model.evaluate` does, on pairs as for `fit`."""
         pairs = _both(x, y)
         x, y = (x, y) if pairs is None else self.arrays(*pairs)
+        self._check_ids(x, y)
         return super().evaluate(x, y, **kwargs)
+
+    def predict(self, x, **kwargs):
+        """Logits, as `keras.Model.predict` gives them, of the arrays of `arrays`."""
+        self._check_ids(x)
+        return super().predict(x, **kwargs)
+
+    def _check_ids(self, x, y=None):
+        """Raise if arrays of ids have some that the model does not know."""
+        sides = {"source": self.source_side, "target": self.target_side}
+        arrays_within(x, {n: side and side.size for n, side in sides.items()})
+        arrays_within(y, {"targets": self.target_side.size})
 
     def encode_sources(self, sources):
         """Sources as rows of the model's ids; an array of features as it is."""

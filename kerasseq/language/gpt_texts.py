@@ -1,0 +1,222 @@
+"""Texts as GPT reads them for a task: rows with a mark at each end and between texts.
+
+Radford et al. 2018, figure 1. Course slides D: the GPT architecture.
+"""
+
+import re
+
+import numpy as np
+
+from kerasseq.core.ids import within
+from kerasseq.core.padding import bucket
+from kerasseq.language.bert_texts import Reader, Rows
+
+MARKS = ("start", "delimiter", "extract")  # new ids, in this order; padding is next
+
+
+class MarkedReader(Reader):
+    """Makes arrays of texts, pairs and choices, or checks those that it is given.
+
+    A text is a string or a list of ids; marks come to it here. An array of ids has its
+    marks already and is taken as it is.
+
+    Args:
+        tokenizer: A fitted tokenizer, or None.
+        vocabulary_size: V, the number of its ids; the marks are V, V + 1, V + 2, and
+            V + 3 is padding.
+        longest: The most ids in a row, or None.
+        rows: 2 if an example is one row, 3 if it is several.
+    """
+
+    end_says_none = True
+
+    def __init__(self, tokenizer, vocabulary_size, longest, rows):
+        self.tokenizer, self.vocabulary_size = tokenizer, vocabulary_size
+        self.longest, self.axes = longest, rows
+        self.start, self.delimiter, self.end = range(
+            vocabulary_size, vocabulary_size + len(MARKS)
+        )
+        self.padding = vocabulary_size + len(MARKS)
+
+    def read(self, x) -> Rows | None:
+        """Texts or pairs of texts."""
+        return self._read(x, lambda each: [_parts(each)])
+
+    def read_texts(self, x) -> Rows | None:
+        """Single texts."""
+        return self._read(x, self._single)
+
+    def read_pairs(self, x) -> Rows | None:
+        """Pairs of texts, in their order."""
+        return self._read(x, lambda each: [_pair(each)])
+
+    def read_both_orders(self, x) -> Rows | None:
+        """Pairs of texts, in both orders, `(B, 2, T)`."""
+        return self._read(x, lambda each: [_pair(each), _pair(each)[::-1]])
+
+    def read_choices(self, x) -> Rows | None:
+        """Pairs of a context and a list of answers, `(B, K, T)`.
+
+        Where there are fewer answers, rows are padding. `places` says how many there
+        are.
+        """
+        rows = self._read(x, _choices)
+        if rows is None:
+            return None
+        there = (rows.arrays["ids"] != self.padding).any(-1)
+        return rows._replace(places=there.sum(-1).tolist())
+
+    def read_words(self, x) -> Rows | None:
+        """Lists of words, texts with spaces between them, or lists of ids.
+
+        `places` are those of the last piece of each: before it a word is not read.
+        """
+        if not _is_list(x):
+            return self._read(x, None)
+        texts, places = [], []
+        for each in x:
+            if _is_ids(each):
+                ids, last = each, np.arange(len(each))
+            else:
+                ids, last = self._last_pieces(each)
+            texts.append([(ids,)])
+            places.append(1 + last)  # [start] is before them
+        return Rows(self._packed(texts), places)
+
+    def _last_pieces(self, words):
+        """The ids of a text, and the last of each word."""
+        text = words if isinstance(words, str) else " ".join(words)
+        encoding = self._tokenizer().encode_with_offsets(text)
+        spans = [match.span() for match in re.finditer(r"\S+", text)]
+        if not isinstance(words, str):
+            ends = np.cumsum([len(word) + 1 for word in words]) - 1
+            spans = [
+                (end - len(word), end) for word, end in zip(words, ends, strict=True)
+            ]
+        starts, ends = encoding.offsets.T
+        last = []
+        for first, end in spans:
+            inside = np.flatnonzero((ends > first) & (starts < end))
+            if not text[first:end].strip() or not len(inside):
+                raise ValueError(f"the word {text[first:end]!r} has no tokens")
+            last.append(inside[-1])
+        return encoding.ids.tolist(), np.array(last, int)
+
+    def _single(self, each):
+        if isinstance(each, str) or _is_ids(each):
+            return [(each,)]
+        raise TypeError(
+            f"this head reads single texts, got {each!r}: for pairs take "
+            'with_head("entail"), or "compare" if they have no order'
+        )
+
+    def _read(self, x, rows_of) -> Rows | None:
+        """Examples, of each of which `rows_of` makes rows; None for anything else."""
+        if isinstance(x, dict) or hasattr(x, "shape"):
+            return Rows(self._checked(x))
+        if not _is_list(x):
+            return None
+        return Rows(self._packed([rows_of(each) for each in x]))
+
+    def _packed(self, examples) -> dict:
+        """Rows of texts as ids `(B, T)`, or `(B, K, T)` if there are several."""
+        rows = [
+            [self._marked(texts, n) for texts in example]
+            for n, example in enumerate(examples)
+        ]
+        most = max(map(len, rows))
+        length = bucket(max(len(row) for example in rows for row in example))
+        length = length if self.longest is None else min(length, self.longest)
+        ids = np.full((len(rows), most, length), self.padding, "int32")
+        for n, example in enumerate(rows):
+            for k, row in enumerate(example):
+                ids[n, k, : len(row)] = row
+        return {"ids": ids if self.axes == 3 else ids[:, 0]}
+
+    def _marked(self, texts, n):
+        """The ids of one row."""
+        row = [self.start]
+        for part in texts:
+            ids = self.encode(part)
+            if not len(ids):
+                raise ValueError(f"text {n} is empty, or a part of it: {texts!r}")
+            row += [*ids, self.delimiter]
+        row[-1] = self.end
+        if self.longest is not None and len(row) > self.longest:
+            raise ValueError(
+                f"text {n} has {len(row)} tokens, the marks included, but the model "
+                f"reads max_sequence_length={self.longest} at most: cut the text, or "
+                "pre-train a model for longer ones"
+            )
+        return row
+
+    def encode(self, text):
+        """The ids of one text, or ids as they are."""
+        if isinstance(text, str):
+            return super().encode(text)
+        if not _is_ids(text):
+            raise TypeError(f"a text must be a string or a list of ids, got {text!r}")
+        ids = np.asarray(text)
+        within(ids, "ids", "vocabulary_size", self.vocabulary_size)
+        return ids.tolist()
+
+    def _checked(self, x) -> dict:
+        x = x if isinstance(x, dict) else {"ids": x}
+        if x.keys() != {"ids"}:
+            raise ValueError(f'inputs must be "ids" alone, got {sorted(x)}')
+        ids = np.asarray(x["ids"])
+        wanted = "(rows, time)" if self.axes == 2 else "(examples, rows, time)"
+        if ids.ndim != self.axes:
+            raise ValueError(f"ids must be {wanted}, got the shape {ids.shape}")
+        if self.longest is not None and ids.shape[-1] > self.longest:
+            raise ValueError(
+                f"ids have {ids.shape[-1]} tokens in a row, but the model reads "
+                f"max_sequence_length={self.longest} at most"
+            )
+        within(ids, "ids", "vocabulary_size + marks + padding", self.padding + 1)
+        return {"ids": ids.astype("int32")}
+
+
+def _is_list(x):
+    return isinstance(x, list | tuple) and len(x) > 0
+
+
+def _is_ids(text):
+    """Whether this is a text as ids, and no string or pair.
+
+    Examples:
+        >>> _is_ids([3, 1]), _is_ids(["a", "b"]), _is_ids((3, 1))
+        (True, False, False)
+    """
+    if hasattr(text, "shape"):
+        return len(text.shape) == 1
+    return isinstance(text, list) and not any(
+        isinstance(each, str | list | tuple) for each in text
+    )
+
+
+def _parts(each):
+    """A text or a pair as a tuple of texts."""
+    return (each,) if isinstance(each, str) or _is_ids(each) else _pair(each)
+
+
+def _pair(each):
+    if isinstance(each, str) or _is_ids(each) or len(each) != 2:
+        raise TypeError(f"each must be a pair of texts (a, b), got {each!r}")
+    return tuple(each)
+
+
+def _choices(each):
+    """The rows of one question.
+
+    Examples:
+        >>> _choices(("2 + 2 =", ["4", "5"]))
+        [('2 + 2 =', '4'), ('2 + 2 =', '5')]
+    """
+    right = not isinstance(each, str) and len(each) == 2
+    if not right or isinstance(each[1], str) or _is_ids(each[1]) or len(each[1]) < 2:
+        raise TypeError(
+            "each must be a text and a list of at least two answers, "
+            f"(context, [answer, answer]), got {each!r}"
+        )
+    return [(each[0], answer) for answer in each[1]]

@@ -1,0 +1,202 @@
+"""Models with a task on top: training on texts and labels, answers in their form."""
+
+import functools
+
+import keras
+import numpy as np
+from keras import ops
+
+
+class Headed:
+    """Training and answers of a model with `reader`, whose arguments name its head.
+
+    Attributes:
+        heads: The classes of the heads by name.
+    """
+
+    heads: dict
+
+    @functools.cached_property
+    def task(self):
+        """The head."""
+        return self.heads[self._arguments["head"]](self._arguments["num_classes"])
+
+    def default_loss(self):
+        return self.task.loss()
+
+    def default_metrics(self):
+        return []
+
+    def compile(self, optimizer=None, *, weighted_metrics=None, **kwargs):
+        """Configure training, as `TaskModel.compile`, with Adam at 3e-4."""
+        if optimizer is None:
+            optimizer = keras.optimizers.Adam(3e-4, global_clipnorm=1.0)
+        if weighted_metrics is None and not kwargs.get("metrics"):
+            weighted_metrics = self.task.metrics()
+        super().compile(optimizer, weighted_metrics=weighted_metrics, **kwargs)
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        *,
+        batch_size=32,
+        epochs=1,
+        steps_per_epoch=None,
+        validation_data=None,
+        **kwargs,
+    ):
+        """Train on texts and their labels.
+
+        Args:
+            x: A list of what the head reads, see the class; or arrays. Anything else,
+                such as a stream of batches, goes to `keras.Model.fit` as it is.
+            y: Labels, one for each.
+            batch_size: Rows in a batch.
+            epochs: Last epoch; an epoch is a pass, or `steps_per_epoch`.
+            steps_per_epoch: Batches in an epoch. A whole pass if None.
+            validation_data: A pair `(x, y)`.
+            **kwargs: As for `keras.Model.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            TypeError: If a text or label is of the wrong kind.
+            ValueError: If the model has no head, a text is empty or longer than it
+                reads, or an id or label is out of range.
+        """
+        self._check_head("fit")
+        if isinstance(validation_data, tuple) and len(validation_data) == 2:
+            validation_data = self.arrays(*validation_data)
+        given = kwargs.pop("sample_weight", None)
+        x, y, weights = self.arrays(x, y)
+        return super().fit(
+            x,
+            y,
+            batch_size=None if y is None else batch_size,
+            epochs=epochs,
+            steps_per_epoch=steps_per_epoch,
+            validation_data=validation_data,
+            sample_weight=_product(weights, given),
+            **kwargs,
+        )
+
+    def evaluate(self, x=None, y=None, **kwargs):
+        """Measure, as `keras.Model.evaluate` does, on texts as for `fit`.
+
+        Args:
+            x: As for `fit`.
+            y: Labels.
+            **kwargs: As for `keras.Model.evaluate`.
+
+        Returns:
+            What Keras returns.
+        """
+        self._check_head("evaluate")
+        given = kwargs.pop("sample_weight", None)
+        x, y, weights = self.arrays(x, y)
+        return super().evaluate(x, y, sample_weight=_product(weights, given), **kwargs)
+
+    def predict(self, x, **kwargs):
+        """The outputs of the model, for texts as for `fit`, or for arrays.
+
+        Args:
+            x: Texts, pairs of texts, words or ids; or a dictionary of the inputs.
+            **kwargs: As for `keras.Model.predict`.
+
+        Returns:
+            Arrays, as the table of heads says; for tags of words, a list of arrays
+            `(words, C)`.
+        """
+        rows = self.task.read(self.reader, x)
+        if rows is None:
+            return super().predict(x, **kwargs)
+        arrays = rows.arrays
+        if self.task.asks and "positions" not in arrays:  # then everywhere
+            T = arrays["ids"].shape[1]
+            places = np.broadcast_to(np.arange(T, dtype="int32"), arrays["ids"].shape)
+            arrays = {**arrays, "positions": places}
+        found = super().predict(arrays, **kwargs)
+        if self.head != "tag" or rows.places is None:
+            return found
+        return [row[places] for row, places in zip(found, rows.places, strict=True)]
+
+    def arrays(self, x, y):
+        """Inputs, labels and their weights, as Keras takes them.
+
+        Args:
+            x: As for `fit`.
+            y: As for `fit`.
+        """
+        rows = self.task.read(self.reader, x) if y is not None else None
+        if rows is None:
+            return x, y, None
+        if isinstance(y, dict):  # of arrays, as the outputs are
+            return rows.arrays, y, None
+        if len(y) != len(rows.arrays["ids"]):
+            raise ValueError(
+                f"there are {len(rows.arrays['ids'])} texts, but {len(y)} labels"
+            )
+        return (rows.arrays, *self.task.targets(rows, y))
+
+    def answers(self, texts, **kwargs):
+        """The likeliest stretch of each text, or of the second text of each pair.
+
+        Args:
+            texts: A list of texts or of pairs, such as a question and a text.
+            **kwargs: As for `keras.Model.predict`.
+
+        Returns:
+            A list of strings; None where no answer is likelier than any.
+
+        Raises:
+            ValueError: If the head is another.
+        """
+        self._check_head("answers", "span")
+        rows = self.task.read(self.reader, texts)
+        found = super().predict(rows.arrays, **kwargs)
+        answers = []
+        for n, (offsets, first, none) in enumerate(rows.places):
+            start, end = found["start"][n], found["end"][n]
+            inside = slice(first, first + len(offsets))
+            # (T_start, T_end), of which the end must not stand before the start.
+            scores = np.triu(
+                np.exp(start[inside] - start.max())[:, None]
+                * np.exp(end[inside] - end.max())
+            )
+            s, e = np.unravel_index(scores.argmax(), scores.shape)
+            nothing = np.exp(start[none] - start.max()) * np.exp(end[none] - end.max())
+            text = texts[n] if isinstance(texts[n], str) else texts[n][-1]
+            span = text[offsets[s, 0] : offsets[e, 1]]
+            answers.append(span if scores[s, e] >= nothing else None)
+        return answers
+
+    def _check_head(self, method, wanted=None):
+        if self.head is None or wanted not in (None, self.head):
+            raise ValueError(
+                f"{method} needs another head than {self.head!r}: take "
+                f"with_head({wanted or 'classify'!r}), for example"
+            )
+
+
+def keep_weights(old, new):
+    """Give the layers of a model the weights of those with the same names in another.
+
+    Args:
+        old: The model that has them. The two share nothing afterwards.
+        new: The model that gets them, where shapes agree: not where there are other
+            classes.
+    """
+    ours = {layer.name: layer.weights for layer in old.layers}
+    for layer in new.layers:
+        for mine, theirs in zip(layer.weights, ours.get(layer.name, ())):  # noqa: B905
+            if mine.shape == theirs.shape:
+                mine.assign(ops.copy(theirs))  # or JAX would give both one array
+
+
+def _product(weights, given):
+    """Weights of tokens `(B, T)` and of rows, where there are any."""
+    if weights is None or given is None:
+        return given if weights is None else weights
+    return weights * np.reshape(given, (len(weights), -1))
