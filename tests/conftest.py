@@ -8,12 +8,14 @@ from tests.processes import ROOT
 COMPILE_BOUND = (
     "tests/attention",
     "tests/decoding",
+    "tests/language/test_bert.py",
     "tests/language/test_gpt",
     "tests/kernels",
     "tests/positions",
     "tests/rnn",
     "tests/seq2seq",
     "tests/transformer",
+    "tests/vision",
     "tests/test_layers_everywhere.py",
 )
 

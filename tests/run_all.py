@@ -76,6 +76,8 @@ def test(name, backend):
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "MPLBACKEND": "Agg",
     }
+    if backend == "tensorflow":  # its tests spend much of their time in XLA
+        settings["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
     if backend:
         settings["KERAS_BACKEND"] = backend
     with tempfile.TemporaryDirectory() as empty:

@@ -27,13 +27,13 @@ class Headed:
     def default_metrics(self):
         return []
 
-    def compile(self, optimizer=None, *, weighted_metrics=None, **kwargs):
+    def compile(self, optimizer=None, *args, weighted_metrics=None, **kwargs):
         """Configure training, as `TaskModel.compile`, with Adam at 3e-4."""
         if optimizer is None:
             optimizer = keras.optimizers.Adam(3e-4, global_clipnorm=1.0)
         if weighted_metrics is None and not kwargs.get("metrics"):
             weighted_metrics = self.task.metrics()
-        super().compile(optimizer, weighted_metrics=weighted_metrics, **kwargs)
+        super().compile(optimizer, *args, weighted_metrics=weighted_metrics, **kwargs)
 
     def fit(
         self,
