@@ -11,7 +11,7 @@ from kerasseq.decoding.prompts import (
     read_prompt,
     read_stop,
 )
-from kerasseq.decoding.steps import as_state, checked, vocabulary_size
+from kerasseq.decoding.steps import as_state, vocabulary_size
 
 
 class Inputs(NamedTuple):
@@ -41,7 +41,7 @@ def read_inputs(step, state, prompt, mask, stop) -> Inputs:
     prompt, stop = read_prompt(prompt, mask), read_stop(stop)
     batch = len(prompt.ids)
     state = as_state(state, batch)
-    vocabulary = vocabulary_size(checked(step), state, batch)
+    vocabulary = vocabulary_size(step, state, batch)
     check_ids(prompt, vocabulary)
     check_stop(stop, vocabulary)
     return Inputs(*prompt.split(), state, stop, vocabulary)
