@@ -226,7 +226,7 @@ class Tasks:
         Raises:
             ValueError: If the head is another, or there is no [MASK].
         """
-        self._check_head("fill", "pretraining")
+        self._check_head("fill", "pretraining", "tokens")
         checks.whole_number("k", k)
         arrays = self.reader.read([text]).arrays
         places = np.flatnonzero(arrays["ids"][0] == self.reader.special_ids["[MASK]"])
@@ -275,11 +275,12 @@ class Tasks:
             answers.append(span if scores[s, e] >= nothing else None)
         return answers
 
-    def _check_head(self, method, wanted=None):
-        if self.head is None or wanted not in (None, self.head):
+    def _check_head(self, method, *wanted):
+        if self.head is None or (wanted and self.head not in wanted):
+            example = wanted[0] if wanted else "classify"
             raise ValueError(
                 f"{method} needs another head than {self.head!r}: take "
-                f"with_head({wanted or 'classify'!r}), for example"
+                f"with_head({example!r}), for example"
             )
 
 

@@ -1,0 +1,100 @@
+"""Models into folders that others read."""
+
+from kerasseq.core import checks
+from kerasseq.pretrained import (
+    conversion,
+    families,
+    folders,
+    h5_files,
+    safetensors_files,
+    tokenizers,
+)
+from kerasseq.pretrained.layouts import every
+
+TASK = "task/"  # where the table has weights that KerasHub keeps in a second file
+
+
+def save_pretrained(model, folder, format="huggingface"):
+    """Write a model as a folder that Hugging Face's or KerasHub's `from_pretrained` or
+    `from_preset` reads, and `models.from_pretrained`, too.
+
+    The folder has `config.json` and the weights. A tokenizer is written beside as
+    `tokenizer.kerasseq.json`, which others do not read. The folder is put in its place
+    when it is complete.
+
+    Args:
+        model: A `GPT` with the options of GPT-2 or LLaMA, a `BERT`, `T5` or `ViT`.
+        folder: Where to; there must be nothing, or an empty folder.
+        format: "huggingface" or "keras_hub".
+
+    Raises:
+        FileExistsError: If there is something already.
+        TypeError: If the model is of another class.
+        ValueError: If it has options or weights that such folders cannot hold.
+
+    Examples:
+        >>> import pathlib, tempfile, kerasseq
+        >>> model = kerasseq.models.BERT(vocabulary_size=7, num_layers=1, hidden_dim=8)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_pretrained(model, folder)
+        ...     sorted(file.name for file in pathlib.Path(folder).iterdir())
+        ['config.json', 'model.safetensors']
+    """
+    checks.one_of("format", format, families.FORMATS)
+    arguments = getattr(model, "_arguments", {})
+    if hasattr(model, "vocabulary_size"):  # it may be that of a tokenizer
+        arguments = {**arguments, "vocabulary_size": model.vocabulary_size}
+    family = families.of_model(model, arguments)
+    form = getattr(family, format)
+    settings, sizes = form.write(arguments), family.sizes(arguments)
+    rows = every(form.rows(arguments), arguments["num_layers"])
+    tensors = conversion.tensors_of(model, rows, sizes)
+    with folders.new(folder) as part:
+        if format == "huggingface":
+            _write_huggingface(part, form, settings, tensors)
+        else:
+            _write_keras_hub(part, form, settings, tensors)
+        tokenizers.write(part, arguments.get("tokenizer"))
+
+
+def _write_huggingface(folder, form, settings, tensors):
+    settings = {"model_type": form.kinds[0], **settings}
+    has_head = not settings["architectures"][0].endswith("Model")
+
+    def name(row):
+        is_head = row.theirs.startswith(form.heads) if form.heads else False
+        return row.theirs if is_head or not has_head else form.prefix + row.theirs
+
+    safetensors_files.write(folder, ((name(row), array) for row, array in tensors))
+    folders.write_table(folder / folders.CONFIG, settings)
+
+
+def _write_keras_hub(folder, form, settings, tensors):
+    task = settings.pop("task", None)
+    backbone = _object(form.kinds[0], settings)
+    folders.write_table(folder / folders.CONFIG, backbone)
+    kept = []  # a head is small
+
+    def of_backbone():
+        for row, array in tensors:
+            if row.theirs.startswith(TASK):
+                kept.append((row.theirs.removeprefix(TASK), array))
+            else:
+                yield row.theirs, array
+
+    h5_files.write(folder / "model.weights.h5", of_backbone())
+    if task is not None:
+        kind, options = task
+        config = {"backbone": backbone, "preprocessor": None, **options}
+        folders.write_table(folder / "task.json", _object(kind, config))
+        h5_files.write(folder / "task.weights.h5", kept)
+
+
+def _object(kind, config):
+    """An object of KerasHub as Keras writes it."""
+    return {
+        "module": "keras_hub.models",
+        "class_name": kind,
+        "config": config,
+        "registered_name": f"keras_hub>{kind}",
+    }

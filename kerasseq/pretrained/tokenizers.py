@@ -1,0 +1,60 @@
+"""The tokenizer of a folder, where there is one that is known here."""
+
+from kerasseq.text import WordPieceTokenizer, load_tokenizer
+from kerasseq.text.byte_pair_files import from_vocabulary_and_merges
+from kerasseq.text.files import read_json
+
+OURS = "tokenizer.kerasseq.json"
+ASSETS = "assets/tokenizer"
+PUBLISHED = {"[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103}
+
+
+def added(folder, source, family, arguments):
+    """The arguments of a model, with the tokenizer of its folder if it fits.
+
+    Args:
+        folder: The folder, a path.
+        source: "huggingface" or "keras_hub".
+        family: The `Family`.
+        arguments: Of the model.
+    """
+    if "vocabulary_size" not in arguments:  # it reads no text
+        return arguments
+    tokenizer = _known(folder, source)
+    size = arguments["vocabulary_size"]
+    if tokenizer is None or tokenizer.vocabulary_size != size:
+        return arguments
+    if family.name == "bert":
+        tokens = tokenizer.vocabulary
+        if not {"[PAD]", "[CLS]", "[SEP]", "[MASK]"} <= set(tokens):
+            return arguments
+        arguments = {**arguments, "special_ids": None}
+    return {**arguments, "vocabulary_size": None, "tokenizer": tokenizer}
+
+
+def _known(folder, source):
+    """The tokenizer of a folder; None if there is none, or one that is not known."""
+    try:
+        if (folder / OURS).exists():
+            return load_tokenizer(folder / OURS)
+        if source == "huggingface":
+            return load_tokenizer(folder)
+        return _of_preset(folder)
+    except (FileNotFoundError, ValueError, ImportError):
+        return None
+
+
+def _of_preset(folder):
+    assets = folder / ASSETS
+    if (assets / "vocabulary.txt").exists():
+        config = read_json(folder / "tokenizer.json")["config"]
+        return WordPieceTokenizer.from_vocab_file(
+            assets / "vocabulary.txt", lowercase=config["lowercase"] is True
+        )
+    return from_vocabulary_and_merges(assets / "vocabulary.json", assets / "merges.txt")
+
+
+def write(folder, tokenizer):
+    """Write the tokenizer of a model into a folder."""
+    if tokenizer is not None:
+        tokenizer.save(folder / OURS)
