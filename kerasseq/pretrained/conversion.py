@@ -1,4 +1,4 @@
-"""Between the tensors of a folder and the weights of a model: all checked, then done."""
+"""From the tensors of a folder to the weights of a model, all checked, and back."""
 
 import fnmatch
 
@@ -92,8 +92,8 @@ def _check_rest(family, form, tensors, rest, folder):
         shown = ", ".join(f'"{each.name}" {each.shape}' for each in unknown[:3])
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         raise ValueError(
-            f"{folder} has tensors for which a {family.model.__name__} with its settings "
-            f"has no place: {shown}{more}"
+            f"{folder} has tensors for which a {family.model.__name__} with its "
+            f"settings has no place: {shown}{more}"
         )
 
 

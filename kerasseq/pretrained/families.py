@@ -1,9 +1,12 @@
 """The kinds of models whose weights are known, and which of them a thing is."""
 
 from kerasseq.core.checks import nearest
+from kerasseq.pretrained.bert import BERT
 from kerasseq.pretrained.gpt2 import GPT2
+from kerasseq.pretrained.llama import LLAMA
+from kerasseq.pretrained.vit import VIT
 
-FAMILIES = (GPT2,)
+FAMILIES = (GPT2, LLAMA, BERT, VIT)
 FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
 
 

@@ -23,8 +23,8 @@ def existing(folder):
     path = pathlib.Path(folder)
     if not path.exists():
         raise FileNotFoundError(
-            f'there is no folder "{path}". kerasseq downloads nothing: give a folder on '
-            "this computer"
+            f'there is no folder "{path}". kerasseq downloads nothing: give a folder '
+            "on this computer"
         )
     if not path.is_dir():
         raise NotADirectoryError(
@@ -91,7 +91,7 @@ def write_table(path, content):
 
 @contextlib.contextmanager
 def new(folder):
-    """A folder to write into, which is put in its place at the end, whole or not at all.
+    """A folder to write into, put in its place at the end: whole, or not at all.
 
     Args:
         folder: Where it will stand.

@@ -5,6 +5,7 @@ outputs; KerasHub has each by itself, head by head, as we have.
 """
 
 from kerasseq.language.gpt import GPT
+from kerasseq.pretrained import hub_layers
 from kerasseq.pretrained.family import Family, Format, differing
 from kerasseq.pretrained.layouts import Row, layer_norm, numbered, one
 
@@ -156,55 +157,13 @@ def hub_write(a):
 
 def hub_rows(a):
     """The table of KerasHub."""
+    position = "position_embedding"
     return [
         *numbered("layers/reversible_embedding", ["embedding/embeddings"], "V D"),
-        *numbered(
-            "layers/position_embedding", ["position_embedding/embeddings"], "T D"
-        ),
-        *hub_block("layers/transformer_decoder{_n}"),
-        *numbered(
-            "layers/layer_normalization",
-            ["final_norm/gamma", "final_norm/beta"],
-            "D",
-            "D",
-        ),
+        *numbered(f"layers/{position}", [f"{position}/embeddings"], "T D"),
+        *hub_layers.block("layers/transformer_decoder{_n}"),
+        *hub_layers.norm("layers/layer_normalization", "final_norm"),
     ]
-
-
-def hub_block(theirs):
-    """The rows of a block of KerasHub's own layers, encoder or decoder."""
-    attention, fed = f"{BLOCK}/self_attention", f"{BLOCK}/feed_forward"
-    found = []
-    for name in ("query", "key", "value"):
-        found += _weights(
-            f"{theirs}/_self_attention_layer/{name}_dense",
-            f"{attention}/{name}",
-            "D N K",
-            "N K",
-        )
-    found += _weights(
-        f"{theirs}/_self_attention_layer/output_dense",
-        f"{attention}/attention_output",
-        "N K D",
-        "D",
-    )
-    for name, axes in (("intermediate", "D F"), ("output", "F D")):
-        found += _weights(
-            f"{theirs}/_feedforward_{name}_dense",
-            f"{fed}/{name}_dense",
-            axes,
-            axes[-1],
-        )
-    for name in ("self_attention", "feedforward"):
-        ours = f"{BLOCK}/{name}_layer_norm"
-        found += numbered(
-            f"{theirs}/_{name}_layer_norm", [f"{ours}/gamma", f"{ours}/beta"], "D", "D"
-        )
-    return found
-
-
-def _weights(theirs, ours, kernel, bias):
-    return numbered(theirs, [f"{ours}/kernel", f"{ours}/bias"], kernel, bias)
 
 
 GPT2 = Family(

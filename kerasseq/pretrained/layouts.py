@@ -51,7 +51,7 @@ class Row:
 
     def shape(self, sizes):
         """The shape of each of ours."""
-        return tuple(sizes[letter] for letter in self.axes.split())
+        return tuple(sizes.get(letter, 1) for letter in self.axes.split())
 
     def file_shape(self, sizes):
         """The shape of the tensor in the file."""
@@ -69,22 +69,28 @@ class Row:
             >>> row.to_file([np.ones(3)], {"D": 3}).shape
             (1, 1, 3)
         """
-        shape = Row(self.theirs, self.ours[:1], self.axes, self.file_axes)
-        shape = shape.file_shape(sizes)
-        parts = [x.transpose(self._order()).reshape(shape) for x in arrays]
+        letters, order = self._letters(sizes), self._order()
+        *first, last = self.file_shape(sizes)
+        shape = (*first, last // len(self.ours))
+        parts = [x.reshape(letters).transpose(order).reshape(shape) for x in arrays]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
     def to_ours(self, array, sizes):
         """Our arrays, of the tensor of the file."""
-        order, shape = self._order(), self.shape(sizes)
+        letters, order = self._letters(sizes), self._order()
         parts = np.split(array, len(self.ours), axis=-1)
-        parts = [part.reshape([shape[axis] for axis in order]) for part in parts]
-        return [part.transpose(np.argsort(order)) for part in parts]
+        parts = [part.reshape([letters[axis] for axis in order]) for part in parts]
+        shape = self.shape(sizes)
+        return [part.transpose(np.argsort(order)).reshape(shape) for part in parts]
+
+    def _letters(self, sizes):
+        """Our shape without axes of length one that have no letter."""
+        return [sizes[letter] for group in _groups(self.axes) for letter in group]
 
     def _order(self):
         """Which of our axes stands where in the file."""
-        ours = self.axes.split()
         groups = _groups(self.file_axes or self.axes)
+        ours = [letter for group in _groups(self.axes) for letter in group]
         return [ours.index(letter) for group in groups for letter in group]
 
 

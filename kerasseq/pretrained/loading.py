@@ -11,9 +11,10 @@ from kerasseq.pretrained import (
 
 
 def from_pretrained(folder):
-    """A model with the weights of a folder of Hugging Face or KerasHub on this computer.
+    """A model with the weights of a folder of Hugging Face or KerasHub.
 
-    The folder's `config.json` says what it is. Nothing is downloaded, and nothing that
+    The folder is on this computer; its `config.json` says what it is. Nothing is
+    downloaded, and nothing that
     the folder names is run: of its settings numbers and known words are read, of its
     weights `model.safetensors` (or several with an index) or `model.weights.h5`. All is
     checked before a model is built.
@@ -25,8 +26,8 @@ def from_pretrained(folder):
 "classify", "tag", "span" or None |
     | | t5 | `T5` with `published_ids=True` |
     | | vit | `ViT`, without classifier where there is none |
-    | KerasHub | GPT2Backbone, LlamaBackbone, Llama3Backbone, BertBackbone, T5Backbone, \
-ViTBackbone | the same |
+    | KerasHub | GPT2Backbone, LlamaBackbone, Llama3Backbone, BertBackbone, \
+T5Backbone, ViTBackbone | the same |
     | | BertTextClassifier, ViTImageClassifier | with their classifier |
 
     Other heads are left out, and the pooler of a ViT. A tokenizer that

@@ -65,10 +65,10 @@ def _checked(folder, file):
 def _refuse_pickles(folder):
     for file in sorted(file for ending in PICKLES for file in folder.glob(ending)):
         raise ValueError(
-            f"{folder} has its weights in {file.name}, a pickle, which can run any code "
-            "on this computer when it is read: kerasseq does not read it. Often there "
-            f"is a {SINGLE} in the same place; or load the weights with the program "
-            "that wrote them, and save them as safetensors"
+            f"{folder} has its weights in {file.name}, a pickle, which can run any "
+            "code on this computer when it is read: kerasseq does not read it. Often "
+            f"there is a {SINGLE} in the same place; or load the weights with the "
+            "program that wrote them, and save them as safetensors"
         )
 
 

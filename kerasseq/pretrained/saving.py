@@ -15,10 +15,10 @@ TASK = "task/"  # where the table has weights that KerasHub keeps in a second fi
 
 
 def save_pretrained(model, folder, format="huggingface"):
-    """Write a model as a folder that Hugging Face's or KerasHub's `from_pretrained` or
-    `from_preset` reads, and `models.from_pretrained`, too.
+    """Write a model as a folder that others read, and `models.from_pretrained`, too.
 
-    The folder has `config.json` and the weights. A tokenizer is written beside as
+    Others are Hugging Face's `from_pretrained` and KerasHub's `from_preset`. The folder
+    has `config.json` and the weights. A tokenizer is written beside as
     `tokenizer.kerasseq.json`, which others do not read. The folder is put in its place
     when it is complete.
 
@@ -41,9 +41,7 @@ def save_pretrained(model, folder, format="huggingface"):
         ['config.json', 'model.safetensors']
     """
     checks.one_of("format", format, families.FORMATS)
-    arguments = getattr(model, "_arguments", {})
-    if hasattr(model, "vocabulary_size"):  # it may be that of a tokenizer
-        arguments = {**arguments, "vocabulary_size": model.vocabulary_size}
+    arguments = _arguments(model)
     family = families.of_model(model, arguments)
     form = getattr(family, format)
     settings, sizes = form.write(arguments), family.sizes(arguments)
@@ -55,6 +53,16 @@ def save_pretrained(model, folder, format="huggingface"):
         else:
             _write_keras_hub(part, form, settings, tensors)
         tokenizers.write(part, arguments.get("tokenizer"))
+
+
+def _arguments(model):
+    """What a model was made from, and what it has from its tokenizer."""
+    arguments = dict(getattr(model, "_arguments", {}))
+    if hasattr(model, "vocabulary_size"):
+        arguments["vocabulary_size"] = model.vocabulary_size
+    if hasattr(model, "reader"):
+        arguments["special_ids"] = model.reader.special_ids
+    return arguments
 
 
 def _write_huggingface(folder, form, settings, tensors):

@@ -1,5 +1,6 @@
 """The tokenizer of a folder, where there is one that is known here."""
 
+from kerasseq.language.bert_texts import SPECIAL_IDS
 from kerasseq.text import WordPieceTokenizer, load_tokenizer
 from kerasseq.text.byte_pair_files import from_vocabulary_and_merges
 from kerasseq.text.files import read_json
@@ -52,6 +53,21 @@ def _of_preset(folder):
             assets / "vocabulary.txt", lowercase=config["lowercase"] is True
         )
     return from_vocabulary_and_merges(assets / "vocabulary.json", assets / "merges.txt")
+
+
+def special_ids(size, padding):
+    """The ids of BERT's special tokens, where no tokenizer says them.
+
+    Args:
+        size: Number of ids.
+        padding: That of [PAD].
+
+    Examples:
+        >>> special_ids(30522, 0)["[MASK]"], special_ids(11, 0)["[MASK]"]
+        (103, 4)
+    """
+    known = PUBLISHED if size > max(PUBLISHED.values()) else SPECIAL_IDS
+    return {**known, "[PAD]": padding}
 
 
 def write(folder, tokenizer):
