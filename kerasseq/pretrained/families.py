@@ -4,9 +4,10 @@ from kerasseq.core.checks import nearest
 from kerasseq.pretrained.bert import BERT
 from kerasseq.pretrained.gpt2 import GPT2
 from kerasseq.pretrained.llama import LLAMA
+from kerasseq.pretrained.t5 import T5
 from kerasseq.pretrained.vit import VIT
 
-FAMILIES = (GPT2, LLAMA, BERT, VIT)
+FAMILIES = (GPT2, LLAMA, BERT, T5, VIT)
 FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
 
 

@@ -60,6 +60,8 @@ def _arguments(model):
     arguments = dict(getattr(model, "_arguments", {}))
     if hasattr(model, "vocabulary_size"):
         arguments["vocabulary_size"] = model.vocabulary_size
+    if hasattr(model, "target_side"):
+        arguments["vocabulary_size"] = model.target_side.size
     if hasattr(model, "reader"):
         arguments["special_ids"] = model.reader.special_ids
     return arguments
