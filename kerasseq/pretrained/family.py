@@ -16,7 +16,8 @@ class Format:
         write: From the arguments of our model to the settings of a folder; with "task",
             a class of KerasHub and its settings, if there is a head.
         rows: From the arguments of our model to its table of `Row`s.
-        prefix: What stands before the names of the trunk where there is a head, too.
+        prefix: What may stand before the names of the trunk, as it does in files of
+            models with a head; written always.
         heads: How names begin that are not of the trunk.
         renamed: Older endings of names, and what they are called now.
         instead: Names that may be missing, and whose tensor is taken then.

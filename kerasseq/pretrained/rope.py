@@ -90,11 +90,9 @@ def write(position):
 def hub_read(settings):
     """The position object, of the settings of KerasHub."""
     theta = settings.number("rope_max_wavelength", 1e4)
-    scale = settings.number("rope_position_scaling_factor", 1.0)
-    given = {ours: theirs for ours, theirs in HUB.items() if theirs in settings}
-    if not given:
-        return RotaryEmbedding(theta, scale)
-    settings.only(rope_position_scaling_factor=1.0)
+    settings.only(rope_position_scaling_factor=1.0)  # KerasHub says it and ignores it
+    if not any(theirs in settings for theirs in HUB.values()):
+        return RotaryEmbedding(theta)
     options = {
         ours: settings.whole(theirs) if ours == TRAINED else settings.number(theirs)
         for ours, theirs in HUB.items()
@@ -109,11 +107,13 @@ def hub_write(position):
         ValueError: If it has no such positions.
     """
     have = config(position)
-    if have["rope_type"] == "yarn":
-        raise ValueError("a LlamaBackbone of KerasHub cannot have rope_type='yarn'")
-    is_llama3 = have["rope_type"] == "llama3"
+    is_llama3, scale = have["rope_type"] == "llama3", have["scaling_factor"]
+    if not is_llama3 and (have["rope_type"] == "yarn" or scale != 1):
+        raise ValueError(
+            "a LlamaBackbone of KerasHub cannot have a RotaryEmbedding with rope_type="
+            f"{have['rope_type']!r} and scaling_factor={scale}"
+        )
     return {
         "rope_max_wavelength": have["max_wavelength"],
-        "rope_position_scaling_factor": 1.0 if is_llama3 else have["scaling_factor"],
         **{theirs: have[ours] if is_llama3 else None for ours, theirs in HUB.items()},
     }

@@ -1,5 +1,7 @@
 """Models into folders that others read."""
 
+import numpy as np
+
 from kerasseq.core import checks
 from kerasseq.pretrained import (
     conversion,
@@ -11,6 +13,10 @@ from kerasseq.pretrained import (
 )
 from kerasseq.pretrained.layouts import every
 
+OPTIMIZER = (  # of KerasHub's tasks, at the start: steps, and the rate of learning
+    ("optimizer/vars/0", np.int32(0)),
+    ("optimizer/vars/1", np.float32(5e-5)),
+)
 TASK = "task/"  # where the table has weights that KerasHub keeps in a second file
 
 
@@ -68,12 +74,10 @@ def _arguments(model):
 
 
 def _write_huggingface(folder, form, settings, tensors):
-    settings = {"model_type": form.kinds[0], **settings}
-    has_head = not settings["architectures"][0].endswith("Model")
+    settings, prefix = {"model_type": form.kinds[0], **settings}, form.prefix
 
     def name(row):
-        is_head = row.theirs.startswith(form.heads) if form.heads else False
-        return row.theirs if is_head or not has_head else form.prefix + row.theirs
+        return row.theirs if row.theirs.startswith(form.heads) else prefix + row.theirs
 
     safetensors_files.write(folder, ((name(row), array) for row, array in tensors))
     folders.write_table(folder / folders.CONFIG, settings)
@@ -97,7 +101,7 @@ def _write_keras_hub(folder, form, settings, tensors):
         kind, options = task
         config = {"backbone": backbone, "preprocessor": None, **options}
         folders.write_table(folder / "task.json", _object(kind, config))
-        h5_files.write(folder / "task.weights.h5", kept)
+        h5_files.write(folder / "task.weights.h5", [*kept, *OPTIMIZER])
 
 
 def _object(kind, config):

@@ -215,10 +215,9 @@ def hub_rows(a):
         found.append(one(f"{first}/self_attention/vars/0", _relative(stack), "R N"))
         for part in ("self_attention", "cross_attention")[: 1 + (stack == "decoder")]:
             for name in ("query", "key", "value", "output"):
-                path = "attention_output" if name == "output" else name
-                axes = (
-                    ("N K D", "(N K) D") if name == "output" else ("D N K", "D (N K)")
-                )
+                path, axes = name, ("D N K", "D (N K)")
+                if name == "output":
+                    path, axes = "attention_output", ("N K D", "(N K) D")
                 kernel = f"{block}/{part}/{path}/kernel"
                 found.append(
                     one(f"{theirs}/{part}/{name}_projector/vars/0", kernel, *axes)
