@@ -64,7 +64,7 @@ def read(settings, shapes):
         "activation": settings.word("hidden_act", ACTIVATIONS, "gelu"),
         "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
         "dropout": settings.rate("hidden_dropout_prob", 0.1),
-        "special_ids": special_ids(size, settings.get("pad_token_id", 0)),
+        "special_ids": special_ids(size, settings.id("pad_token_id", size, 0)),
         "head": head,
         "num_classes": classes,
     }

@@ -51,6 +51,8 @@ class Family:
             words; None if nothing does.
         huggingface: The `Format` of folders of Hugging Face.
         keras_hub: That of presets of KerasHub.
+        check: A function of the folder, which raises if another of its files says
+            something that our model does not do.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Family:
     misfit: Callable[[dict], str | None]
     huggingface: Format
     keras_hub: Format
+    check: Callable = lambda folder: None
 
 
 def differing(arguments, wanted):

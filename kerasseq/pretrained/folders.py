@@ -55,6 +55,8 @@ def settings(folder):
             config.task = keras_class(task), task.part("config")
         return "keras_hub", keras_class(table), config
     if "model_type" in table:
+        if "quantization_config" in table:
+            table.refuse("quantization_config", "weights that are floats: none")
         return "huggingface", table.get("model_type"), table
     raise ValueError(
         f"{folder / CONFIG} has neither model_type, as those of Hugging Face, nor "

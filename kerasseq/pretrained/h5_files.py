@@ -30,8 +30,8 @@ def read(path):
             found[name] = _tensor(name, path, thing)
 
     try:
-        file = h5py.File(path, "r")
-        file.visititems(visit)
+        with h5py.File(path, "r") as file:
+            file.visititems(visit)
     except (OSError, RuntimeError, KeyError) as error:
         raise ValueError(f"{path} is no HDF5 file, or is damaged: {error}") from error
     return found
@@ -51,7 +51,8 @@ def _tensor(name, path, data):
         )
 
     def as_array():
-        array = np.asarray(data)
+        with h5py.File(path, "r") as file:
+            array = np.asarray(file[name])
         return array.view("bfloat16") if is_bfloat16 else array
 
     return Tensor(name, path, data.shape, as_array)

@@ -123,8 +123,9 @@ def rows(a):
 def hub_read(settings, shapes):
     """The arguments of a `GPT`, of the settings of KerasHub.
 
-    They do not say whether the embedding is tied: the file does.
+    Most do not say whether the embedding is tied: the file does.
     """
+    tied = "layers/reversible_embedding/vars/1" not in shapes
     return {
         "vocabulary_size": settings.whole("vocabulary_size"),
         "num_layers": settings.whole("num_layers"),
@@ -135,7 +136,7 @@ def hub_read(settings, shapes):
         "intermediate_dim": settings.whole("intermediate_dim"),
         "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-6),
         "dropout": settings.rate("dropout"),
-        "tie_embeddings": "layers/reversible_embedding/vars/1" not in shapes,
+        "tie_embeddings": settings.truth("tie_word_embeddings", tied),
         "use_bias": False,
         "position": rope.hub_read(settings),
         **{name: FIXED[name] for name in ("norm", "feed_forward")},

@@ -61,6 +61,7 @@ T5Backbone, ViTBackbone | the same |
     source, kind, settings = folders.settings(folder)
     family = families.of_folder(folder, source, kind)
     form = getattr(family, source)
+    family.check(folder)
     if source == "huggingface":
         tensors = safetensors_files.read(folder)
     else:

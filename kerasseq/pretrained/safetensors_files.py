@@ -52,7 +52,7 @@ def _files(folder):
 def _checked(folder, file):
     """The name of a file that lies in the folder itself."""
     is_plain = isinstance(file, str) and not set(file) & set("/\\:\0")
-    if not is_plain or file.startswith("."):
+    if not is_plain or not file or file.startswith("."):
         raise ValueError(
             f"{folder / INDEX} names the file {file!r}, which is not the plain name of "
             "a file in this folder: nothing outside of it is read"

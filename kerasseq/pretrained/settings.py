@@ -51,6 +51,15 @@ class Settings:
             self.refuse(name, "a whole number of at least 1")
         return value
 
+    def id(self, name, size, default):
+        """The id of a token, below the number of ids."""
+        value = self.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.refuse(name, "a whole number")
+        if not 0 <= value < size:
+            self.refuse(name, f"from 0 to {size - 1}")
+        return value
+
     def number(self, name, default=REQUIRED):
         """A number above 0."""
         value = self.get(name, default)

@@ -1,6 +1,6 @@
 """ViT in the folders of others."""
 
-from kerasseq.pretrained import hub_layers
+from kerasseq.pretrained import hub_layers, pixels
 from kerasseq.pretrained.family import Family, Format, differing
 from kerasseq.pretrained.layouts import dense, layer_norm, one
 from kerasseq.vision.vit import ViT
@@ -231,6 +231,7 @@ VIT = Family(
     model=ViT,
     sizes=sizes,
     misfit=misfit,
+    check=pixels.check,
     huggingface=Format(
         kinds=("vit",),
         read=read,

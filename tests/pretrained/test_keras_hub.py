@@ -136,3 +136,22 @@ def test_classifiers_both_ways(name, task, tmp_path):
     assert_same(outputs_of(ours), [said])
     classifier.save_to_preset(str(tmp_path / "theirs"))
     assert_same(outputs_of(models.from_pretrained(tmp_path / "theirs")), [said])
+
+
+def test_a_preset_in_bfloat16(tmp_path):
+    backbone = hub.models.GPT2Backbone(
+        **SIZES,
+        num_heads=2,
+        intermediate_dim=17,
+        max_sequence_length=13,
+        dtype="bfloat16",
+    )
+    shuffle(backbone.weights)
+    backbone.save_to_preset(tmp_path)
+    ours = models.from_pretrained(tmp_path)
+    table = backbone.token_embedding.embeddings
+    assert ours.stack.embedding.embeddings.dtype == "float32"
+    np.testing.assert_array_equal(
+        keras.ops.convert_to_numpy(ours.stack.embedding.embeddings),
+        keras.ops.convert_to_numpy(keras.ops.cast(table, "float32")),
+    )
