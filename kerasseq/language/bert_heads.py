@@ -106,8 +106,8 @@ class Pretraining(Tokens):
     """Masked words, and next sentence, "next" `(B, 2)`."""
 
     def outputs(self, trunk):
-        next_logits = self.dense(2, "next")(trunk.pooled())
-        return {**super().outputs(trunk), "next": next_logits}
+        tokens = super().outputs(trunk)
+        return {**tokens, "next": self.dense(2, "next")(trunk.pooled())}
 
     def loss(self):
         return {**super().loss(), "next": _cross_entropy()}

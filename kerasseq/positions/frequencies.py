@@ -92,7 +92,7 @@ def llama3(D, wavelength, factor, length, low, high):
     Examples:
         >>> ratio = frequencies(8, 10000) / llama3(8, 10000, 4, 2048, 1, 4)
         >>> ratio.round(2).tolist()
-        [1.0, 1.0, 1.41, 4.0]
+        [1.0, 1.0, 1.23, 4.0]
     """
     omega = frequencies(D, wavelength)
     turns = length * omega / (2 * math.pi)

@@ -90,7 +90,8 @@ class Settings:
             >>> Settings({"act": "gelu"}, "config.json").word("act", {"relu": 1})
             Traceback (most recent call last):
             ...
-            ValueError: config.json: act = 'gelu', but kerasseq builds relu
+            ValueError: config.json: act = 'gelu', but kerasseq builds relu. Did you \
+mean "relu"?
         """
         value = self.get(name, default)
         if not isinstance(value, str) or value not in table:
@@ -110,8 +111,8 @@ class Settings:
 
     def refuse(self, name, right, verb="it must be", table=()):
         """Raise an error that names the setting, its value, and what would be right."""
-        value = self.values.get(name)
+        value, hint = self.values.get(name), nearest(self.values.get(name), table)
         raise ValueError(
             f"{self.where}: {name} = {value!r}, but {verb} {right}"
-            f"{nearest(value, table)}"
+            + (f".{hint}" if hint else "")
         )
