@@ -14,10 +14,9 @@ def from_pretrained(folder):
     """A model with the weights of a folder of Hugging Face or KerasHub.
 
     The folder is on this computer; its `config.json` says what it is. Nothing is
-    downloaded, and nothing that
-    the folder names is run: of its settings numbers and known words are read, of its
-    weights `model.safetensors` (or several with an index) or `model.weights.h5`. All is
-    checked before a model is built.
+    downloaded, and nothing that the folder names is run: of its settings numbers and
+    known words are read, of its weights `model.safetensors` (or several files with an
+    index) or `model.weights.h5`. All is checked before a model is built.
 
     | folder | kinds | becomes |
     |---|---|---|
@@ -30,9 +29,10 @@ def from_pretrained(folder):
 T5Backbone, ViTBackbone | the same |
     | | BertTextClassifier, ViTImageClassifier | with their classifier |
 
-    Other heads are left out, and the pooler of a ViT. A tokenizer that
-    `kerasseq.text.load_tokenizer` reads goes into the model, if it has as many ids as
-    the model; a model without one takes ids. A BERT without one takes its special ids
+    Other heads are left out, and the pooler of a ViT, whose images have values from 0
+    to 1 here. A tokenizer that `kerasseq.text.load_tokenizer` reads goes into the
+    model, if it has as many ids as the model; one that it does not is left out, and the
+    model takes ids. A BERT without one takes its special ids
     to be those of the published files, [UNK] 100 to [MASK] 103, if it has so many.
 
     Args:

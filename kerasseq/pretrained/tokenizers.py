@@ -38,9 +38,12 @@ def _known(folder, source):
     try:
         if (folder / OURS).exists():
             return load_tokenizer(folder / OURS)
-        if source == "huggingface":
-            return load_tokenizer(folder)
-        return _of_preset(folder)
+        if source == "keras_hub":
+            return _of_preset(folder)
+        if (folder / "vocab.txt").exists() and not (folder / "tokenizer.json").exists():
+            lowercase = _setting(folder / "tokenizer_config.json", "do_lower_case")
+            return _word_piece(folder / "vocab.txt", lowercase)
+        return load_tokenizer(folder)
     except (FileNotFoundError, ValueError, ImportError):
         return None
 
@@ -48,11 +51,22 @@ def _known(folder, source):
 def _of_preset(folder):
     assets = folder / ASSETS
     if (assets / "vocabulary.txt").exists():
-        config = read_json(folder / "tokenizer.json")["config"]
-        return WordPieceTokenizer.from_vocab_file(
-            assets / "vocabulary.txt", lowercase=config["lowercase"] is True
-        )
+        lowercase = _setting(folder / "tokenizer.json", "config", "lowercase")
+        return _word_piece(assets / "vocabulary.txt", lowercase)
     return from_vocabulary_and_merges(assets / "vocabulary.json", assets / "merges.txt")
+
+
+def _word_piece(path, lowercase):
+    """BERT's tokenizer, which takes letters as small ones unless a file says no."""
+    return WordPieceTokenizer.from_vocab_file(path, lowercase=lowercase is not False)
+
+
+def _setting(path, *names):
+    """What a file says under a name, or under one within another; None if nothing."""
+    content = read_json(path) if path.exists() else None
+    for name in names:
+        content = content.get(name) if isinstance(content, dict) else None
+    return content
 
 
 def special_ids(size, padding):

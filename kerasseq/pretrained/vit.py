@@ -62,10 +62,14 @@ def misfit(a):
 def read(settings, shapes):
     """The arguments of a `ViT`, of the settings of Hugging Face."""
     settings.only(qkv_bias=True)
+    image, patch = _size(settings, "image_size"), _size(settings, "patch_size")
+    if any(side % part for side, part in zip(image, patch, strict=True)):
+        wanted = f"a multiple of patch_size = {settings.get('patch_size')}"
+        settings.refuse("image_size", wanted)
     return {
         "num_classes": shapes.get("classifier.weight", [None])[0],
-        "image_size": _size(settings, "image_size"),
-        "patch_size": _size(settings, "patch_size"),
+        "image_size": image,
+        "patch_size": patch,
         "channels": settings.whole("num_channels", 3),
         "num_layers": settings.whole("num_hidden_layers"),
         "num_heads": settings.whole("num_attention_heads"),

@@ -45,8 +45,14 @@ def rewrite(folder, change_tensors=None, **settings):
         save_file(change_tensors(tensors) or tensors, folder / FILE)
 
 
-@pytest.mark.parametrize("name", MAKE)
-@pytest.mark.parametrize("form", ["huggingface", "keras_hub"])
+HUB_ALONE = ("llama3", "t5_1_1", "bert_classify", "vit_classify")  # the rest: there
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [(name, "huggingface") for name in MAKE]
+    + [(name, "keras_hub") for name in HUB_ALONE],
+)
 def test_there_and_back(name, form, tmp_path):
     model = made(name)
     models.save_pretrained(model, tmp_path / "new" / "folder", format=form)
@@ -332,6 +338,11 @@ def test_a_tokenizer_of_others(tmp_path):
     same = models.from_pretrained(tmp_path)
     assert same.tokenizer.vocabulary == words
     assert same.predict(["a b"], verbose=0)["pooled"].shape == (1, 10)
+    assert same.tokenizer.lowercase is True
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert models.from_pretrained(tmp_path).tokenizer.lowercase is False
+    (tmp_path / "tokenizer_config.json").write_text("[]")
+    assert models.from_pretrained(tmp_path).tokenizer.lowercase is True
     (tmp_path / "vocab.txt").write_text("\n".join(words[:-1]) + "\n")
     assert models.from_pretrained(tmp_path).tokenizer is None  # of other ids
     (tmp_path / "tokenizer.json").write_text('{"model": {"type": "Unknown"}}')
