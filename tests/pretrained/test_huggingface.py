@@ -296,6 +296,10 @@ def test_t5_answers_in_published_ids(tmp_path):
     (_, target), wanted = model.arrays(rows, [[5, 7], [9], [2]])
     assert target.tolist() == [[0, 5, 7], [0, 9, 0], [0, 2, 0]]
     assert wanted.tolist() == [[5, 7, 1], [9, 1, 0], [2, 1, 0]]
+    batches = model.batches(rows, [[5, 7], [9], [2]], batch_size=3)
+    (_, target), wanted = batches.batch(0)
+    assert set(target[:, 0]) == {0} and all(1 in row for row in wanted)
+    assert not np.any(target == 1) and sorted(wanted[:, 0]) == [2, 5, 9]
     model.fit(rows, [[5, 7], [9], [2]], batch_size=1, verbose=0)
 
 
