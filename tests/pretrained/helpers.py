@@ -1,5 +1,7 @@
 """Small models of each family, with weights that leave no part without effect."""
 
+import functools
+
 import keras
 import numpy as np
 
@@ -68,10 +70,16 @@ MAKE = {
 }
 
 
+@functools.cache
 def made(name):
-    """The model, with random weights that are all different."""
+    """The model, with random weights that are all different; leave it as it is."""
+    return fresh(name)
+
+
+def fresh(name):
+    """One of your own."""
     model = MAKE[name]()
-    shuffle(model.weights)
+    shuffle(model.trainable_weights)
     return model
 
 

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from kerasseq import models
 from kerasseq.pretrained import safetensors_files
-from tests.pretrained.helpers import SIZES, made
+from tests.pretrained.helpers import SIZES, fresh, made
 from tests.pretrained.test_huggingface import rewrite
 
 FILE, HUB_FILE, INDEX = (
@@ -471,7 +471,7 @@ class TestWriting:
         mean = models.ViT(3, image_size=4, patch_size=2, pooling="mean", **SIZES)
         with pytest.raises(ValueError, match="pooling='mean'"):
             models.save_pretrained(mean, tmp_path / "x")
-        model = made("vit")
+        model = fresh("vit")
         model.blocks[0]._self_attention_layer.query_dense.enable_lora(2)
         with pytest.raises(ValueError, match="lora"):
             models.save_pretrained(model, tmp_path / "x")

@@ -19,6 +19,7 @@ from tests.pretrained.helpers import (
     MAKE,
     SIZES,
     assert_same,
+    fresh,
     inputs_of,
     made,
     outputs_of,
@@ -266,7 +267,7 @@ def test_rope_in_the_newer_form(tmp_path):
 
 
 def test_a_head_of_t5_without_a_factor_that_is_made_of_the_table(tmp_path):
-    model = made("t5_1_1")
+    model = fresh("t5_1_1")
     written(model, tmp_path)
 
     def without_head(tensors):
@@ -282,7 +283,7 @@ def test_a_head_of_t5_without_a_factor_that_is_made_of_the_table(tmp_path):
 
 def test_t5_answers_in_published_ids(tmp_path):
     """0 starts and fills up, 1 ends, and tokens keep their numbers."""
-    model = made("t5_1_1")
+    model = fresh("t5_1_1")
     source, _ = inputs_of(model)
     rows = [row[row > 0] for row in source]
     said = [t.text.tolist() for t in model.translate(rows, length=6)]
