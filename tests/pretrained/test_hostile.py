@@ -252,6 +252,7 @@ def change(folder, form, which, function, also=None):
         ("t5", {"relative_attention_max_distance": 64}, ["max_distance", "64"]),
         ("t5", {"eos_token_id": 2}, ["eos_token_id"]),
         ("vit", {"qkv_bias": False}, ["qkv_bias"]),
+        ("vit", {"qkv_bias": 1}, ["qkv_bias = 1"]),
         ("vit", {"patch_size": 3}, ["(10, 3, 2, 2)", "(10, 3, 3, 3)"]),
         ("vit", {"patch_size": [2, 2, 2]}, ["patch_size"]),
         ("vit", {"image_size": "big"}, ["image_size", "big"]),
