@@ -1,7 +1,8 @@
 """Every public model. Each takes an architecture by name or as a layer.
 
 `architectures` is the table of published language models, and `count` counts the
-weights of one without building it.
+weights of one without building it. `from_pretrained` and `save_pretrained` read and
+write the folders of others.
 """
 
 import kerasseq.core.serialization  # first: it checks the backend
@@ -12,6 +13,8 @@ from kerasseq.language.counting import count
 from kerasseq.language.gpt import GPT
 from kerasseq.language.gpt_task import GPTTask
 from kerasseq.language.language_model import LanguageModel
+from kerasseq.pretrained.loading import from_pretrained
+from kerasseq.pretrained.saving import save_pretrained
 from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.seq2seq.t5 import T5
 from kerasseq.seq2seq.transformer import Transformer
@@ -34,4 +37,6 @@ __all__ = [
     "ViT",
     "architectures",
     "count",
+    "from_pretrained",
+    "save_pretrained",
 ]

@@ -19,8 +19,8 @@ import venv
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOGETHER = 2
 EXTRAS = {
-    "all": "tensorflow,jax,torch,nlp,text,data,viz,dev",
-    "torch": "torch,text,data,viz,dev",
+    "all": "tensorflow,jax,torch,nlp,text,data,weights,viz,dev",
+    "torch": "torch,text,data,weights,viz,dev",
 }
 
 

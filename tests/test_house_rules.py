@@ -26,6 +26,7 @@ HEIGHT = {
     "language": 6,
     "seq2seq": 6,
     "beyond": 6,
+    "pretrained": 7,
 }
 BASE = {"core", "kernels", "tracing"}
 SERVING = {"decoding", "training"}  # serve models, and know none of them

@@ -17,6 +17,7 @@ from kerasseq.language.headed import keep_weights
 from kerasseq.tasks.base import TaskModel
 
 SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
+ACTIVATIONS = ("gelu_tanh", "gelu", "relu")
 SHAPE = {  # what an architecture must be, to be a BERT
     "kind": "encoder",
     "norm": "layer",
@@ -46,6 +47,7 @@ class BERT(Tasks, TaskModel):
     | head | outputs |
     |---|---|
     | None | "sequence" `(B, T, D)`, "pooled" `(B, D)` |
+    | "tokens" | logits "tokens" `(B, P, V)` |
     | "pretraining" | logits "tokens" `(B, P, V)`, "next" `(B, 2)`: 1 if b follows a |
     | "classify" | logits `(B, C)` |
     | "tag" | logits `(B, T, C)` |
@@ -62,10 +64,12 @@ class BERT(Tasks, TaskModel):
         max_sequence_length: The most tokens it reads at once.
         num_segments: How many sentences are told apart.
         dropout: Fraction dropped in training.
-        head: "pretraining", "classify", "tag", "span", or None.
+        head: "tokens", "pretraining", "classify", "tag", "span", or None.
         num_classes: C, for "classify" and "tag".
         special_ids: For a model without a tokenizer, the ids of the special tokens by
             name; those that a new `WordPieceTokenizer` gives them if None.
+        activation: "gelu_tanh" as in the paper's code, or "gelu" or "relu".
+        layer_norm_epsilon: Epsilon of the norms.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -102,6 +106,8 @@ class BERT(Tasks, TaskModel):
         head=None,
         num_classes=None,
         special_ids=None,
+        activation="gelu_tanh",
+        layer_norm_epsilon=1e-12,
         **kwargs,
     ):
         arguments = own(locals())
@@ -109,6 +115,7 @@ class BERT(Tasks, TaskModel):
         for name in ("num_layers", "num_heads", "hidden_dim", "max_sequence_length"):
             checks.whole_number(name, arguments[name])
         checks.one_of("head", head, HEADS)
+        checks.one_of("activation", activation, ACTIVATIONS)
         task = HEADS[head](num_classes)
         reader = Reader(tokenizer, special_ids, size, num_segments, max_sequence_length)
         names = ["ids", "segments", "positions"] if task.asks else ["ids", "segments"]
@@ -124,6 +131,8 @@ class BERT(Tasks, TaskModel):
             max_sequence_length=max_sequence_length,
             num_segments=num_segments,
             dropout=dropout,
+            activation=activation,
+            layer_norm_epsilon=layer_norm_epsilon,
         )
         super().__init__(inputs, task.outputs(trunk), arguments, **kwargs)
         self.reader = reader
@@ -134,7 +143,7 @@ class BERT(Tasks, TaskModel):
         """The same model with another head: what both have keeps its weights.
 
         Args:
-            head: "pretraining", "classify", "tag", "span", or None.
+            head: "tokens", "pretraining", "classify", "tag", "span", or None.
             num_classes: Number of classes, for "classify" and "tag".
             dropout: Fraction dropped in training; as before if None.
 

@@ -18,10 +18,11 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.language.bert_layers import AtPositions, Bias, OnlyReal, gelu_by_tanh
+from kerasseq.language.bert_layers import AtPositions, Bias, OnlyReal
+from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.norms import LayerNormalization
 
-NAMES = ("pretraining", "classify", "tag", "span", None)
+NAMES = ("tokens", "pretraining", "classify", "tag", "span", None)
 
 
 def initializer():
@@ -79,8 +80,8 @@ class Head:
         )
 
 
-class Pretraining(Head):
-    """Masked words, "tokens" `(B, P, V)`, and next sentence, "next" `(B, 2)`."""
+class Tokens(Head):
+    """Masked words, "tokens" `(B, P, V)`."""
 
     asks = True
 
@@ -88,22 +89,33 @@ class Pretraining(Head):
         h = AtPositions(name="asked")(trunk.sequence, trunk.positions)
         h = keras.layers.Dense(
             h.shape[-1],
-            activation=gelu_by_tanh,
+            activation=FEED_FORWARDS[trunk.activation][0],
             kernel_initializer=initializer(),
             name="token_dense",
         )(h)
-        h = LayerNormalization(epsilon=1e-12, name="token_norm")(h)
+        h = LayerNormalization(epsilon=trunk.epsilon, name="token_norm")(h)
         logits = trunk.embedding(h, reverse=True)
-        return {
-            "tokens": Bias(name="tokens", dtype="float32")(logits),
-            "next": self.dense(2, "next")(trunk.pooled()),
-        }
+        return {"tokens": Bias(name="tokens", dtype="float32")(logits)}
 
     def loss(self):
-        return {"tokens": _cross_entropy(), "next": _cross_entropy()}
+        return {"tokens": _cross_entropy()}
 
     def metrics(self):
-        return {"tokens": ["accuracy"], "next": ["accuracy"]}
+        return {"tokens": ["accuracy"]}
+
+
+class Pretraining(Tokens):
+    """Masked words, and next sentence, "next" `(B, 2)`."""
+
+    def outputs(self, trunk):
+        tokens = super().outputs(trunk)
+        return {**tokens, "next": self.dense(2, "next")(trunk.pooled())}
+
+    def loss(self):
+        return {**super().loss(), "next": _cross_entropy()}
+
+    def metrics(self):
+        return {**super().metrics(), "next": ["accuracy"]}
 
 
 class Classify(Head):
@@ -183,7 +195,7 @@ class Span(Head):
         return {"start": ["accuracy"], "end": ["accuracy"]}
 
 
-HEADS = dict(zip(NAMES, (Pretraining, Classify, Tag, Span, Head), strict=True))
+HEADS = dict(zip(NAMES, (Tokens, Pretraining, Classify, Tag, Span, Head), strict=True))
 
 
 def _cross_entropy():

@@ -11,20 +11,6 @@ from kerasseq.core.serialization import register
 
 
 @register
-def gelu_by_tanh(x):
-    r"""$\frac x2 \left(1 + \tanh(\sqrt{2 / \pi}\,(x + 0.044715\,x^3))\right)$.
-
-    BERT was trained with this form of GELU.
-
-    Examples:
-        >>> y = gelu_by_tanh(keras.ops.convert_to_tensor([1.0]))
-        >>> round(float(y[0]), 4)  # 0.8413 without the approximation
-        0.8412
-    """
-    return keras.activations.gelu(x, approximate=True)
-
-
-@register
 class FirstStep(keras.layers.Layer):
     """The vector at the first real step, `(B, T, D)` to `(B, D)`: that of `[CLS]`.
 

@@ -159,7 +159,7 @@ class Tasks(Headed):
         Raises:
             ValueError: If the head is another, or there is no [MASK].
         """
-        self._check_head("fill", "pretraining")
+        self._check_head("fill", "pretraining", "tokens")
         checks.whole_number("k", k)
         arrays = self.reader.read([text]).arrays
         places = np.flatnonzero(arrays["ids"][0] == self.reader.special_ids["[MASK]"])

@@ -14,7 +14,7 @@ import keras
 from keras import ops
 
 from kerasseq.language.bert_heads import initializer
-from kerasseq.language.bert_layers import FirstStep, gelu_by_tanh
+from kerasseq.language.bert_layers import FirstStep
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.transformer.encoder import TransformerEncoder
@@ -28,16 +28,20 @@ class Trunk:
     Attributes:
         sequence: The vectors of the tokens, `(B, T, D)`.
         real: Boolean `(B, T)`, False at padding.
-        positions: Where tokens are asked for, `(B, P)`, or None.
         embedding: The layer that knows the vectors of all tokens.
         dropout: Fraction dropped in training.
+        positions: Where tokens are asked for, `(B, P)`, or None.
+        activation: Name of the activation.
+        epsilon: Of the norms.
     """
 
     sequence: Any
     real: Any
-    positions: Any
     embedding: Any
     dropout: float
+    positions: Any = None
+    activation: str = "gelu"
+    epsilon: float = 1e-12
 
     def pooled(self):
         """One vector for all, `(B, D)`."""
@@ -66,6 +70,8 @@ def build(
     max_sequence_length,
     num_segments,
     dropout,
+    activation,
+    layer_norm_epsilon,
 ) -> Trunk:
     """From ids and segments to the vectors of the tokens."""
     options = {"embeddings_initializer": initializer(), "name": "embedding"}
@@ -79,16 +85,24 @@ def build(
     real = ops.not_equal(inputs["ids"], padding)
     x = embedding(inputs["ids"])
     x = x + position(x, mask=real) + segment(x, inputs["segments"])
-    x = LayerNormalization(epsilon=1e-12, name="embedding_norm")(x)
+    x = LayerNormalization(epsilon=layer_norm_epsilon, name="embedding_norm")(x)
     x = keras.layers.Dropout(dropout, name="dropout")(x)
     for n in range(num_layers):
         x = TransformerEncoder(
             intermediate_dim,
             num_heads,
             dropout,
-            activation=gelu_by_tanh,
-            layer_norm_epsilon=1e-12,
+            feed_forward=activation,
+            layer_norm_epsilon=layer_norm_epsilon,
             kernel_initializer=initializer(),
             name=f"block_{n}",
         )(x, padding_mask=real)
-    return Trunk(x, real, inputs.get("positions"), embedding, dropout)
+    return Trunk(
+        sequence=x,
+        real=real,
+        embedding=embedding,
+        dropout=dropout,
+        positions=inputs.get("positions"),
+        activation=activation,
+        epsilon=layer_norm_epsilon,
+    )

@@ -56,7 +56,8 @@ class GPT(Writer, CausalModel):
         dropout: Fraction dropped in training.
         norm: "layer" or "rms".
         placement: Of the norms: "pre", "post" or "deep".
-        feed_forward: "gelu", "relu", "swiglu", "geglu" …, see `FeedForward`.
+        feed_forward: "gelu", "gelu_tanh" as in the weights of GPT-2, "relu", "swiglu",
+            "geglu" …, see `FeedForward`.
         use_bias: Whether dense layers and norms have biases.
         position: "learned", "sinusoidal", "rope", "alibi", "relative", None, or a
             position object as for `MultiHeadAttention`.
@@ -66,6 +67,7 @@ class GPT(Writer, CausalModel):
         sliding_window: A token sees itself and what is fewer places back.
         embedding_norm: Whether a norm follows the embedding.
         tie_embeddings: Whether logits come from the table of the embedding.
+        layer_norm_epsilon: Epsilon of the norms.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -104,6 +106,7 @@ class GPT(Writer, CausalModel):
         sliding_window=None,
         embedding_norm=False,
         tie_embeddings=True,
+        layer_norm_epsilon=1e-5,
         **kwargs,
     ):
         arguments = own(locals())
@@ -118,6 +121,7 @@ class GPT(Writer, CausalModel):
                 intermediate_dim or 4 * hidden_dim,
                 num_heads,
                 dropout,
+                layer_norm_epsilon=layer_norm_epsilon,
                 norm=norm,
                 placement=placement,
                 feed_forward=feed_forward,
@@ -143,12 +147,10 @@ class GPT(Writer, CausalModel):
         )
 
         def made(name, wanted):
-            options = {"epsilon": 1e-5, "use_bias": use_bias, "dtype": None}
-            return (
-                norms.make(norms.checked(norm), **options, name=name)
-                if wanted
-                else None
-            )
+            if not wanted:
+                return None
+            options = {"epsilon": layer_norm_epsilon, "use_bias": use_bias}
+            return norms.make(norms.checked(norm), **options, dtype=None, name=name)
 
         layers = stack.Stack(
             embedding=embedding,

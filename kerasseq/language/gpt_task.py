@@ -195,7 +195,14 @@ def _trunk(ids, stack, reader, task, weight, dropout):
     if weight:
         x = LanguageLoss(weight, stack.scores, size, name="language_loss")(x, ids)
     several = rows if task.several else None
-    return MarkedTrunk(x, real, None, stack.embedding, dropout, several, reader.padding)
+    return MarkedTrunk(
+        sequence=x,
+        real=real,
+        embedding=stack.embedding,
+        dropout=dropout,
+        rows=several,
+        padding=reader.padding,
+    )
 
 
 def _weight(weight):

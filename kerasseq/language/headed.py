@@ -172,11 +172,12 @@ class Headed:
             answers.append(span if scores[s, e] >= nothing else None)
         return answers
 
-    def _check_head(self, method, wanted=None):
-        if self.head is None or wanted not in (None, self.head):
+    def _check_head(self, method, *wanted):
+        if self.head is None or (wanted and self.head not in wanted):
+            example = wanted[0] if wanted else "classify"
             raise ValueError(
                 f"{method} needs another head than {self.head!r}: take "
-                f"with_head({wanted or 'classify'!r}), for example"
+                f"with_head({example!r}), for example"
             )
 
 

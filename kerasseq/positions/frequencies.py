@@ -7,7 +7,8 @@ $$
 Pair i turns by $\omega_i$ from one position to the next: by 1 for the first, by nearly
 $1/\lambda$ for the last. All of it is computed once, on the host, in NumPy. Vaswani et
 al. 2017; what is done for texts longer than those of the training: Chen et al. 2023
-("linear"), bloc97 2023 ("ntk"), Peng et al. 2023 ("yarn").
+("linear"), bloc97 2023 ("ntk"), Peng et al. 2023 ("yarn"), Dubey et al. 2024
+("llama3").
 """
 
 import math
@@ -72,6 +73,31 @@ def yarn(D, wavelength, factor, length, fast, slow, whole=True):
     low, high = max(low, 0), min(high, D - 1)
     r = np.clip((np.arange(D // 2) - low) / max(high - low, 1e-3), 0, 1)
     return (1 - r) * omega + r * omega / factor
+
+
+def llama3(D, wavelength, factor, length, low, high):
+    r"""Frequencies divided by s below `low` turns, kept above `high` turns.
+
+    $\omega_i' = (1 - r_i)\, \omega_i / s + r_i\, \omega_i$ between, where $r_i$ rises
+    with the turns of the pair within the original length.
+
+    Args:
+        D: How many numbers turn.
+        wavelength: λ.
+        factor: s.
+        length: Tokens of the texts of the training.
+        low: Turns below which a pair is divided.
+        high: Turns from which on it is kept.
+
+    Examples:
+        >>> ratio = frequencies(8, 10000) / llama3(8, 10000, 4, 2048, 1, 4)
+        >>> ratio.round(2).tolist()
+        [1.0, 1.0, 1.23, 4.0]
+    """
+    omega = frequencies(D, wavelength)
+    turns = length * omega / (2 * math.pi)
+    r = np.clip((turns - low) / (high - low), 0, 1)
+    return (1 - r) * omega / factor + r * omega
 
 
 def _pair(D, wavelength, length, turns):

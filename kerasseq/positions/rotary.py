@@ -18,7 +18,7 @@ from kerasseq.core import checks, masks
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.positions import frequencies
 
-TYPES = ("linear", "ntk", "dynamic", "yarn")
+TYPES = ("linear", "ntk", "dynamic", "yarn", "llama3")
 
 
 @register
@@ -34,21 +34,27 @@ class RotaryEmbedding(keras.layers.Layer):
         scaling_factor: s, by how much texts are longer than those of the training.
         rope_type: What s does. "linear": positions are divided by it. "ntk": λ grows,
             so that fast pairs stay and the slowest is divided. "yarn": fast pairs stay,
-            slow ones are divided, and scores get sharper. "dynamic": KerasHub's, which
-            divides positions by $s^{D/(D-2)}$.
+            slow ones are divided, and scores get sharper. "llama3": the same by other
+            bounds, without the sharper scores. "dynamic": KerasHub's, which divides
+            positions by $s^{D/(D-2)}$.
         beta_fast: For "yarn": a pair with so many turns within the original length
             stays.
         beta_slow: For "yarn": one with fewer than so many is divided.
-        original_max_position_embeddings: For "yarn": the length of the training.
+        original_max_position_embeddings: For "yarn" and "llama3": the length of the
+            training.
         truncate: For "yarn": whether what lies between begins and ends at whole pairs.
         sequence_axis: T, when it is called as a layer.
         feature_axis: D, when it is called as a layer.
-        denominator_dim: Instead of the D under the exponent of ω; not for "yarn".
+        denominator_dim: Instead of the D under the exponent of ω; not for "yarn" and
+            "llama3".
         interleaved: Whether neighbours make a pair, as in RoFormer and GPT-J, instead
             of a number of the first half and one of the second, as in LLaMA.
         fraction: Of the numbers, how many turn: 0.25 in GPT-NeoX. The first ones do.
         attention_factor: For "yarn": what turned numbers are multiplied by;
             $0.1 \ln s + 1$ if None.
+        low_freq_factor: For "llama3": a pair with fewer than so many turns within the
+            original length is divided.
+        high_freq_factor: For "llama3": one with more than so many stays.
         **kwargs: As for any layer.
 
     Call arguments:
@@ -86,6 +92,8 @@ class RotaryEmbedding(keras.layers.Layer):
         interleaved=False,
         fraction=1.0,
         attention_factor=None,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -104,6 +112,7 @@ class RotaryEmbedding(keras.layers.Layer):
         self.interleaved = bool(interleaved)
         self.fraction = checks.fraction("fraction", fraction)
         self.attention_factor = attention_factor
+        self.low_freq_factor, self.high_freq_factor = low_freq_factor, high_freq_factor
         self._check()
         self.built = True
 
@@ -115,6 +124,11 @@ class RotaryEmbedding(keras.layers.Layer):
             raise ValueError(
                 "beta_fast and beta_slow are numbers of turns, the first larger, got "
                 f"{self.beta_fast} and {self.beta_slow}"
+            )
+        if not self.high_freq_factor > self.low_freq_factor > 0:
+            raise ValueError(
+                "low_freq_factor and high_freq_factor are numbers of turns, the second "
+                f"larger, got {self.low_freq_factor} and {self.high_freq_factor}"
             )
 
     def call(self, inputs, start_index=0, positions=None, *, mask=None):
@@ -172,6 +186,10 @@ class RotaryEmbedding(keras.layers.Layer):
             length = self.original_max_position_embeddings
             betas = self.beta_fast, self.beta_slow
             return frequencies.yarn(D, base, s, length, *betas, self.truncate)
+        if self.rope_type == "llama3":
+            length = self.original_max_position_embeddings
+            bounds = self.low_freq_factor, self.high_freq_factor
+            return frequencies.llama3(D, base, s, length, *bounds)
         if self.rope_type == "dynamic":
             s = s ** (D / max(D - 2, 1))
         return frequencies.frequencies(D, base, self.denominator_dim) / s
@@ -191,7 +209,8 @@ class RotaryEmbedding(keras.layers.Layer):
         names = (
             "max_wavelength scaling_factor rope_type beta_fast beta_slow "
             "original_max_position_embeddings truncate sequence_axis feature_axis "
-            "denominator_dim interleaved fraction attention_factor"
+            "denominator_dim interleaved fraction attention_factor low_freq_factor "
+            "high_freq_factor"
         )
         config = {name: getattr(self, name) for name in names.split()}
         return {**super().get_config(), **config}

@@ -1,13 +1,15 @@
 """The two sides of a translation: rows as users have them, and ids as models read them.
 
 A model of pairs keeps three ids for itself: padding, start and end. Those of tokens
-come behind them.
+come behind them. Models with published weights have others: see `published` below.
 """
 
 import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.padding import END, FIRST, PADDING, START
+
+PUBLISHED_END = 1
 
 
 class Side:
@@ -19,6 +21,9 @@ class Side:
         vocabulary_size: Number of ids in the user's rows, 0 for padding included, if
             there is no tokenizer.
         longest: The most tokens of a row; None for any number.
+        published: Whether ids are those of the published T5: 0 is padding and start, 1
+            the end, and the user's ids are the model's. A source that is a text gets an
+            end, as in its training.
 
     Raises:
         TypeError: If one of them is something else.
@@ -31,7 +36,15 @@ class Side:
         ([[11, 3], [3]], 12)
     """
 
-    def __init__(self, name, tokenizer=None, vocabulary_size=None, longest=None):
+    def __init__(
+        self,
+        name,
+        tokenizer=None,
+        vocabulary_size=None,
+        longest=None,
+        *,
+        published=False,
+    ):
         if (tokenizer is None) == (vocabulary_size is None):
             raise ValueError(
                 f"give {name}_tokenizer for texts, or {name}_vocabulary_size for ids; "
@@ -53,7 +66,16 @@ class Side:
                 raise ValueError(
                     f"{name}_tokenizer has learned nothing yet: call its fit first"
                 )
+        self.start, self.end = START, END
+        self.ends_texts = published and name == "source"
+        if published:
+            self.start, self.end, self.shift = PADDING, PUBLISHED_END, 0
         self.size = known + self.shift
+
+    @property
+    def marks(self):
+        """The ids of start and end."""
+        return self.start, self.end
 
     def encode(self, rows) -> list[np.ndarray]:
         """The ids of each row, without padding.
@@ -91,7 +113,8 @@ class Side:
         ids = self.tokenizer.encode(text)
         if not len(ids):
             raise ValueError(f"{self.name} number {n} is empty: {text!r} has no token")
-        return ids + self.shift
+        ids = ids + self.shift
+        return np.append(ids, np.int32(self.end)) if self.ends_texts else ids
 
     def _ids(self, n, row):
         if isinstance(row, str):
@@ -120,7 +143,7 @@ class Side:
 
     def decode(self, ids):
         """What ids of the model mean: a string, or an array of the user's ids."""
-        ids = ids[ids >= FIRST] - self.shift
+        ids = ids[~np.isin(ids, (PADDING, self.start, self.end))] - self.shift
         return ids if self.tokenizer is None else self.tokenizer.decode(ids)
 
     def tokens(self, ids) -> list[str]:
@@ -128,8 +151,9 @@ class Side:
         return [self._label(int(i)) for i in ids]
 
     def _label(self, i):
-        if i < FIRST:
-            return {PADDING: "<pad>", START: "<start>", END: "<end>"}[i]
+        marks = {self.start: "<start>", PADDING: "<pad>", self.end: "<end>"}
+        if i in marks:
+            return marks[i]
         if self.tokenizer is None:
             return str(i - self.shift)
         return self.tokenizer.vocabulary[i - self.shift]

@@ -39,8 +39,8 @@ class T5(EncoderDecoder):
     decoder; RMS norms before the parts and at the end of each stack; no biases; scores
     that are not scaled. T5 1.1 has `feed_forward="geglu"` and `tie_embeddings=False`.
 
-    Left out: dropout between the two dense layers of a feed-forward network; GELU is
-    the exact one.
+    Published weights of 1.1 have "geglu_tanh". Left out: dropout between the two dense
+    layers of a feed-forward network.
 
     Args:
         tokenizer: A fitted tokenizer of `kerasseq.text` for both sides, saved with the
@@ -58,6 +58,11 @@ class T5(EncoderDecoder):
             by $1 / \sqrt D$; from one of their own if not, and then not multiplied.
         relative_buckets: How many distances are told apart.
         scheduled_sampling: As for `Transformer`.
+        layer_norm_epsilon: Epsilon of the norms.
+        published_ids: Whether ids are those of the published weights: 0 is padding and
+            start, 1 the end, and rows of ids that are given or come out have the
+            numbers of the tokens as they are. If not, the model keeps three ids of its
+            own before the others.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -89,13 +94,16 @@ class T5(EncoderDecoder):
         tie_embeddings=True,
         relative_buckets=32,
         scheduled_sampling=None,
+        layer_norm_epsilon=1e-6,
+        published_ids=False,
         **kwargs,
     ):
         arguments = own(locals())
         for name in ("num_layers", "num_heads", "hidden_dim"):
             checks.whole_number(name, arguments[name])
         sides = [
-            Side(name, tokenizer, vocabulary_size) for name in ("source", "target")
+            Side(name, tokenizer, vocabulary_size, published=published_ids)
+            for name in ("source", "target")
         ]
         encoder, decoder = Options(
             num_layers=num_layers,
@@ -109,12 +117,14 @@ class T5(EncoderDecoder):
                 "placement": FIXED["placement"],
                 "use_bias": FIXED["use_bias"],
                 "feed_forward": feed_forward,
-                "layer_norm_epsilon": 1e-6,
+                "layer_norm_epsilon": layer_norm_epsilon,
                 "scale": 1.0,
             },
             positions=(None, None),
             inner=tuple(
-                RelativePositionBias(relative_buckets, bidirectional=ahead)
+                RelativePositionBias(
+                    relative_buckets, bidirectional=ahead, name="relative_bias"
+                )
                 for ahead in (True, False)
             ),
             embedding_norm=FIXED["embedding_norm"],

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.core.padding import END, PADDING, START, bucket
+from kerasseq.core.padding import PADDING, bucket
 from kerasseq.decoding import Beam, generate
 
 
@@ -46,8 +46,9 @@ def search(beam, sampler, length):
 def _search(beam, sampler, length, model, source, seeds):
     length = length or model.most(source)
     state = model.begun(source, length)
-    prompt = np.full((len(source), 1), START, "int32")
-    options = {"length": length, "stop": END, "fill": PADDING}
+    side = model.target_side
+    prompt = np.full((len(source), 1), side.start, "int32")
+    options = {"length": length, "stop": side.end, "fill": PADDING}
     if beam is not None:
         return Said(*beam.search(model.step, state, prompt, **options)[:3])
     said = generate(model.step, state, prompt, sampler=sampler, seed=seeds, **options)

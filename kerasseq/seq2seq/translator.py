@@ -8,7 +8,7 @@ import numpy as np
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import arrays_within
-from kerasseq.core.padding import PADDING, START, bucket, pad_rows
+from kerasseq.core.padding import PADDING, bucket, pad_rows
 from kerasseq.seq2seq import translating
 from kerasseq.seq2seq.translation import Translation
 from kerasseq.tasks.base import TaskModel
@@ -101,8 +101,11 @@ class Translator(TaskModel):
 
     def batches(self, sources, targets, *, batch_size=64, seed=0) -> PairBatches:
         """The batches that `fit` trains on, for a loop of one's own."""
-        sources = self.encode_sources(sources)
-        return PairBatches(sources, self.target_side.encode(targets), batch_size, seed)
+        sources, targets = (
+            self.encode_sources(sources),
+            self.target_side.encode(targets),
+        )
+        return PairBatches(sources, targets, batch_size, seed, marks=self._marks)
 
     def arrays(self, sources, targets):
         """Pairs as `((source, target), wanted)`, for `keras.Model.evaluate`.
@@ -114,9 +117,16 @@ class Translator(TaskModel):
         Returns:
             Arrays of ids of the model.
         """
-        return pair_arrays(
-            self.encode_sources(sources), self.target_side.encode(targets)
+        sources, targets = (
+            self.encode_sources(sources),
+            self.target_side.encode(targets),
         )
+        return pair_arrays(sources, targets, marks=self._marks)
+
+    @property
+    def _marks(self):
+        """The ids of start and end."""
+        return self.target_side.start, self.target_side.end
 
     def evaluate(self, x=None, y=None, **kwargs):
         """Measure, as `keras.Model.evaluate` does, on pairs as for `fit`."""
@@ -213,7 +223,7 @@ class Translator(TaskModel):
 
     def _alignments(self, source, said):
         """Weights `(B, T, S)` of the best, from one more run over all of it."""
-        behind = np.insert(said.ids[:, 0], 0, START, axis=1)
+        behind = np.insert(said.ids[:, 0], 0, self.target_side.start, axis=1)
         longest = bucket(int(said.lengths[:, 0].max()))
         target = np.full((len(source), longest), PADDING, "int32")
         target[:, : behind.shape[1]] = behind[:, :longest]

@@ -23,6 +23,7 @@ class PairBatches(_Batches):
         batch_size: Pairs in a batch.
         seed: Seed of the order.
         groups: How many shapes there are at most.
+        marks: The ids of start and end.
 
     Raises:
         ValueError: If there are no pairs, or not as many sources as targets.
@@ -34,14 +35,23 @@ class PairBatches(_Batches):
         (np.int32(1), np.int32(2))
     """
 
-    def __init__(self, sources, targets, batch_size=64, seed=0, groups=3):
+    def __init__(
+        self,
+        sources,
+        targets,
+        batch_size=64,
+        seed=0,
+        groups=3,
+        *,
+        marks=(START, END),
+    ):
         if len(sources) != len(targets) or not len(sources):
             raise ValueError(
                 f"there are {len(sources)} sources and {len(targets)} targets: there "
                 "must be as many, and one at least"
             )
         super().__init__(len(sources), batch_size, seed)
-        self.sources, self.targets = sources, targets
+        self.sources, self.targets, self.marks = sources, targets, marks
         self.groups = self._grouped(max(1, min(groups, self.rows // self.batch_size)))
         self.shapes = _growing([self._shape(rows) for rows in self.groups])
         self.group_of = np.empty(self.rows, int)
@@ -78,11 +88,16 @@ class PairBatches(_Batches):
         # Of its group, even where a smaller one would do: the first two must differ.
         shape = self.shapes[self.group_of[rows[0]]]
         return pair_arrays(
-            _rows(self.sources, rows), [self.targets[row] for row in rows], *shape
+            _rows(self.sources, rows),
+            [self.targets[row] for row in rows],
+            *shape,
+            marks=self.marks,
         )
 
 
-def pair_arrays(sources, targets, source_length=None, target_length=None):
+def pair_arrays(
+    sources, targets, source_length=None, target_length=None, *, marks=(START, END)
+):
     """Pairs as the arrays that a model trains on.
 
     Args:
@@ -90,6 +105,7 @@ def pair_arrays(sources, targets, source_length=None, target_length=None):
         targets: As for `PairBatches`.
         source_length: Length to fill up to; that of the longest if None.
         target_length: The same, of the target with its end.
+        marks: The ids of start and end.
 
     Returns:
         Source and target to read, and the target to say, where 0 is padding.
@@ -101,8 +117,9 @@ def pair_arrays(sources, targets, source_length=None, target_length=None):
     """
     if isinstance(sources, list):
         sources = _filled(sources, source_length)
-    target = _filled([[START, *ids] for ids in targets], target_length)
-    wanted = _filled([[*ids, END] for ids in targets], target_length)
+    start, end = marks
+    target = _filled([[start, *ids] for ids in targets], target_length)
+    wanted = _filled([[*ids, end] for ids in targets], target_length)
     return (sources, target), wanted
 
 

@@ -16,16 +16,19 @@ from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.kernels import matmul, precise
 from kerasseq.kernels.precision import is_float64
+from kerasseq.transformer.gelu import gelu_by_tanh
 
 # By name: the activation, and whether it is that of a gate.
 FEED_FORWARDS = {
     "relu": ("relu", False),
     "gelu": ("gelu", False),
+    "gelu_tanh": (gelu_by_tanh, False),
     "silu": ("silu", False),
     "glu": ("sigmoid", True),
     "bilinear": ("linear", True),
     "reglu": ("relu", True),
     "geglu": ("gelu", True),
+    "geglu_tanh": (gelu_by_tanh, True),
     "swiglu": ("silu", True),
 }
 

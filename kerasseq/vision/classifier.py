@@ -129,6 +129,8 @@ class ImageClassifier(TaskModel):
         )
 
     def _labels(self, y):
+        if self.num_classes is None and y is not None:
+            raise ValueError("this model has no classifier: say num_classes")
         y = np.array(y) if isinstance(y, list) else y
         if not isinstance(y, np.ndarray) or not np.issubdtype(y.dtype, np.integer):
             return y

@@ -31,7 +31,6 @@ FIELDS = (  # of an architecture, which are arguments here
     "head_dim",
     "parallel",
 )
-EPSILON = 1e-6  # of the norms, as in the published weights
 
 
 @register
@@ -48,7 +47,8 @@ class ViT(ImageClassifier):
     otherwise; the model brings them to -1 to 1.
 
     Args:
-        num_classes: Number of classes.
+        num_classes: Number of classes; None for a model without classifier, which gives
+            the vector `(B, D)` that a classifier would read.
         image_size: Side, or height and width, of the images to train on.
         patch_size: Side, or height and width, of a patch.
         channels: Of an image: 1 for grey, 3 for colours.
@@ -70,6 +70,7 @@ class ViT(ImageClassifier):
         value_range: The values of black and white, if not those above.
         data_format: Of images, as for `PatchEmbedding`.
         activation: "softmax" for probabilities; None for logits, which train the same.
+        layer_norm_epsilon: Epsilon of the norms.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -112,12 +113,14 @@ class ViT(ImageClassifier):
         value_range=None,
         data_format=None,
         activation=None,
+        layer_norm_epsilon=1e-6,
         **kwargs,
     ):
         data_format = checked_format(data_format)
         value_range = pixels.checked_range(value_range)
         arguments = own(locals())
-        checks.whole_number("num_classes", num_classes, 2)
+        if num_classes is not None:
+            checks.whole_number("num_classes", num_classes, 2)
         for name in ("channels", "num_layers", "num_heads", "hidden_dim"):
             checks.whole_number(name, arguments[name])
         checks.one_of("pooling", pooling, ("token", "mean"))
@@ -142,7 +145,7 @@ class ViT(ImageClassifier):
                 intermediate_dim or 4 * hidden_dim,
                 num_heads,
                 dropout,
-                layer_norm_epsilon=EPSILON,
+                layer_norm_epsilon=layer_norm_epsilon,
                 norm=norm,
                 placement=placement,
                 feed_forward=feed_forward,
@@ -158,18 +161,20 @@ class ViT(ImageClassifier):
         for block in blocks:
             x = block(x)
         if placement == "pre":
-            options = {"epsilon": EPSILON, "use_bias": use_bias, "dtype": None}
-            x = norms.make(norms.checked(norm), **options, name="final_norm")(x)
+            options = {"epsilon": layer_norm_epsilon, "use_bias": use_bias}
+            norm = norms.checked(norm)
+            x = norms.make(norm, **options, dtype=None, name="final_norm")(x)
         x = x[:, 0] if pooling == "token" else ops.mean(x, axis=1)
-        # Probabilities and losses stay in float32, whatever the layers compute in.
-        outputs = keras.layers.Dense(
-            num_classes,
-            use_bias=use_bias,
-            activation=activation,
-            dtype="float32",
-            name="classes",
-        )(x)
-        super().__init__(inputs, outputs, arguments, **kwargs)
+        if num_classes is not None:
+            # Probabilities and losses stay in float32, whatever the layers compute in.
+            x = keras.layers.Dense(
+                num_classes,
+                use_bias=use_bias,
+                activation=activation,
+                dtype="float32",
+                name="classes",
+            )(x)
+        super().__init__(inputs, x, arguments, **kwargs)
         self.patches, self.blocks = patches, blocks
 
     @classmethod

@@ -47,7 +47,7 @@ def inputs(head=None, time=T, seed=0):
     ids[:, 0] = CLS
     x = {"ids": ids, "segments": np.arange(time)[None] // 4 + 0 * ids}
     x["segments"] = np.minimum(x["segments"], 1)
-    if head == "pretraining":
+    if head in ("tokens", "pretraining"):
         x["positions"] = np.sort(rng.integers(0, time, (B, P)))
     return {name: value.astype("int32") for name, value in x.items()}
 
@@ -170,7 +170,7 @@ def test_padding_changes_nothing(head):
             name: np.pad(x[name], ((0, 0), (before, after)))
             for name in ("ids", "segments")
         }
-        if head == "pretraining":
+        if head in ("tokens", "pretraining"):
             padded["positions"] = x["positions"] + before
         found = run(net, padded)
         for name, value in found.items():

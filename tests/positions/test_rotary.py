@@ -97,7 +97,24 @@ def hugging_face_yarn(D, base, factor, length, fast, slow, truncate):
     return np.array(found)
 
 
-@pytest.mark.parametrize("kind", ["linear", "ntk", "dynamic", "yarn", "whole"])
+def hugging_face_llama3(D, base, factor, length, low, high):
+    """As Hugging Face's Transformers have it, by wavelengths, pair by pair."""
+    found = []
+    for i in range(D // 2):
+        omega = base ** (-2 * i / D)
+        wavelength = 2 * math.pi / omega
+        if wavelength > length / low:
+            omega /= factor
+        elif wavelength >= length / high:
+            smooth = (length / wavelength - low) / (high - low)
+            omega = (1 - smooth) * omega / factor + smooth * omega
+        found.append(omega)
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    "kind", ["linear", "ntk", "dynamic", "yarn", "whole", "llama3"]
+)
 def test_longer_texts(kind):
     s, base, D = 4.0, 500, K
     i = np.arange(D // 2)
@@ -111,6 +128,11 @@ def test_longer_texts(kind):
         assert expected[-1] == pytest.approx(omega[-1] / s)
     elif kind == "dynamic":
         expected = omega / s ** (D / (D - 2))
+    elif kind == "llama3":
+        bounds = {"low_freq_factor": 0.5, "high_freq_factor": 16.0}
+        options |= {"original_max_position_embeddings": 300, **bounds}
+        expected = hugging_face_llama3(D, base, s, 300, 0.5, 16)
+        assert np.any((expected < omega) & (expected > omega / s))
     else:
         beta = {"beta_fast": 16.0, "beta_slow": 0.5}
         options |= {"original_max_position_embeddings": 300, **beta}
@@ -184,6 +206,9 @@ def test_angles_do_not_lose_precision_with_the_layer(policy):
         ({"scaling_factor": 0}, ValueError, "scaling_factor must be a number above 0"),
         ({"rope_type": "yarm"}, ValueError, 'is not one of .* Did you mean "yarn"'),
         ({"beta_slow": 40.0}, ValueError, "the first larger, got 32.0 and 40.0"),
+        ({"low_freq_factor": 4.0}, ValueError, "the second larger, got 4.0 and 4.0"),
+        ({"high_freq_factor": 0.5}, ValueError, "the second larger, got 1.0 and 0.5"),
+        ({"low_freq_factor": 0}, ValueError, "the second larger, got 0 and 4.0"),
         ({"fraction": 1.5}, ValueError, "fraction must lie between 0 and 1, got 1.5"),
         ({"original_max_position_embeddings": 0}, ValueError, "must be at least 1"),
     ],

@@ -1,0 +1,1 @@
+"""Weights of others: folders of Hugging Face and KerasHub, read and written."""

@@ -1,0 +1,246 @@
+"""BERT in the folders of others."""
+
+from kerasseq.language.bert import BERT as MODEL
+from kerasseq.pretrained import hub_layers
+from kerasseq.pretrained.family import Family, Format, differing
+from kerasseq.pretrained.layouts import dense, layer_norm, numbered, one
+from kerasseq.pretrained.tokenizers import special_ids
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+}
+CLASSES = {
+    None: "BertModel",
+    "tokens": "BertForMaskedLM",
+    "pretraining": "BertForPreTraining",
+    "classify": "BertForSequenceClassification",
+    "tag": "BertForTokenClassification",
+    "span": "BertForQuestionAnswering",
+}
+BLOCK = "block_{n}"
+LAYER = "encoder.layer.{n}"
+HUB_HEAD = "task/layers/dense"
+
+
+def sizes(a):
+    """What the letters of the rows stand for; C are classes, S segments."""
+    return {
+        "V": a["vocabulary_size"],
+        "T": a["max_sequence_length"],
+        "S": a["num_segments"],
+        "D": a["hidden_dim"],
+        "E": a["hidden_dim"],
+        "N": a["num_heads"],
+        "K": a["hidden_dim"] // a["num_heads"],
+        "F": a["intermediate_dim"] or 4 * a["hidden_dim"],
+        "C": a["num_classes"] or 2,
+    }
+
+
+def misfit(a):
+    """Every `BERT` is one."""
+    return
+
+
+def read(settings, shapes):
+    """The arguments of a `BERT`, of the settings of Hugging Face."""
+    settings.only(
+        position_embedding_type="absolute", is_decoder=False, add_cross_attention=False
+    )
+    head = _head(settings, shapes)
+    classes = shapes["classifier.weight"][0] if head in ("classify", "tag") else None
+    size = settings.whole("vocab_size")
+    return {
+        "vocabulary_size": size,
+        "num_layers": settings.whole("num_hidden_layers"),
+        "num_heads": settings.whole("num_attention_heads"),
+        "hidden_dim": settings.whole("hidden_size"),
+        "intermediate_dim": settings.whole("intermediate_size"),
+        "max_sequence_length": settings.whole("max_position_embeddings"),
+        "num_segments": settings.whole("type_vocab_size"),
+        "activation": settings.word("hidden_act", ACTIVATIONS, "gelu"),
+        "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
+        "dropout": settings.rate("hidden_dropout_prob", 0.1),
+        "special_ids": special_ids(size, settings.id("pad_token_id", size, 0)),
+        "head": head,
+        "num_classes": classes,
+    }
+
+
+def _head(settings, shapes):
+    """The head that a file holds: more than one class of model has a classifier."""
+    if "cls.predictions.bias" in shapes:
+        parts = {"cls.seq_relationship.weight", "pooler.dense.weight"}
+        return "pretraining" if parts <= set(shapes) else "tokens"
+    known = {theirs: ours for ours, theirs in CLASSES.items()}
+    head = known.get(str(settings.get("architectures", [None])[0]))
+    needs = {"classify": "classifier.weight", "tag": "classifier.weight"}
+    needs["span"] = "qa_outputs.weight"
+    return head if needs.get(head) in shapes else None
+
+
+def write(a):
+    """The settings of Hugging Face."""
+    words = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+    classes = range(a["num_classes"] or 0)
+    labels = {
+        "id2label": {str(n): f"LABEL_{n}" for n in classes},
+        "label2id": {f"LABEL_{n}": n for n in classes},
+    }
+    s = sizes(a)
+    return {
+        "architectures": [CLASSES[a["head"]]],
+        "vocab_size": s["V"],
+        "num_hidden_layers": a["num_layers"],
+        "num_attention_heads": s["N"],
+        "hidden_size": s["D"],
+        "intermediate_size": s["F"],
+        "max_position_embeddings": s["T"],
+        "type_vocab_size": s["S"],
+        "hidden_act": words[a["activation"]],
+        "layer_norm_eps": a["layer_norm_epsilon"],
+        "pad_token_id": a["special_ids"]["[PAD]"],
+        "hidden_dropout_prob": a["dropout"],
+        "attention_probs_dropout_prob": a["dropout"],
+        **(labels if classes else {}),
+    }
+
+
+def rows(a):
+    """The table of Hugging Face."""
+    found = []
+    for theirs, ours, letter in (
+        ("word", "embedding", "V"),
+        ("position", "position_embedding", "T"),
+        ("token_type", "segment_embedding", "S"),
+    ):
+        name = f"embeddings.{theirs}_embeddings.weight"
+        found.append(one(name, f"{ours}/embeddings", f"{letter} D"))
+    found += layer_norm("embeddings.LayerNorm", "embedding_norm")
+    attention, fed = f"{BLOCK}/self_attention", f"{BLOCK}/feed_forward"
+    for name in ("query", "key", "value"):
+        theirs = f"{LAYER}.attention.self.{name}"
+        found += dense(theirs, f"{attention}/{name}", "D", "N K")
+    output = f"{attention}/attention_output"
+    found += dense(f"{LAYER}.attention.output.dense", output, "N K", "D")
+    found += dense(f"{LAYER}.intermediate.dense", f"{fed}/intermediate_dense", *"DF")
+    found += dense(f"{LAYER}.output.dense", f"{fed}/output_dense", *"FD")
+    for theirs, ours in (
+        ("attention.output", "self_attention"),
+        ("output", "feedforward"),
+    ):
+        found += layer_norm(f"{LAYER}.{theirs}.LayerNorm", f"{BLOCK}/{ours}_layer_norm")
+    for rows_of in HEADS[a["head"]]:
+        found += rows_of
+    return found
+
+
+_POOLER = dense("pooler.dense", "pooler", "D", "E")
+_CLASSES = dense("classifier", "classes", "D", "C")
+_TOKENS = [
+    *dense("cls.predictions.transform.dense", "token_dense", "D", "E"),
+    *layer_norm("cls.predictions.transform.LayerNorm", "token_norm"),
+    one("cls.predictions.bias", "tokens/bias", "V"),
+]
+HEADS = {
+    None: [_POOLER],
+    "tokens": [_TOKENS],
+    "pretraining": [_TOKENS, _POOLER, dense("cls.seq_relationship", "next", "D", "C")],
+    "classify": [_POOLER, _CLASSES],
+    "tag": [dense("classifier", "tags", "D", "C")],
+    "span": [dense("qa_outputs", "span", "D", "C")],
+}
+
+
+def hub_read(settings, shapes):
+    """The arguments of a `BERT`, of the settings of KerasHub."""
+    kind, task = settings.task
+    head = None
+    if kind == "BertTextClassifier" and f"{HUB_HEAD}/vars/0" in shapes:
+        task.only(activation="linear")
+        head = "classify"
+    size = settings.whole("vocabulary_size")
+    return {
+        "vocabulary_size": size,
+        "num_layers": settings.whole("num_layers"),
+        "num_heads": settings.whole("num_heads"),
+        "hidden_dim": settings.whole("hidden_dim"),
+        "intermediate_dim": settings.whole("intermediate_dim"),
+        "max_sequence_length": settings.whole("max_sequence_length"),
+        "num_segments": settings.whole("num_segments", 2),
+        "dropout": settings.rate("dropout", 0.1),
+        "special_ids": special_ids(size, 0),
+        "head": head,
+        "num_classes": shapes[f"{HUB_HEAD}/vars/0"][1] if head else None,
+    }
+
+
+def hub_write(a):
+    """The settings of KerasHub."""
+    wanted = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12}
+    if a["head"] != "classify":
+        wanted["head"] = None
+    if wrong := differing(a, wanted):
+        raise ValueError(f"a BertBackbone of KerasHub cannot have {wrong}")
+    names = "vocabulary_size num_layers num_heads hidden_dim max_sequence_length"
+    found = {name: a[name] for name in f"{names} num_segments dropout".split()}
+    found["intermediate_dim"] = sizes(a)["F"]
+    if a["head"] is not None:
+        options = {"num_classes": a["num_classes"], "activation": "linear"}
+        found["task"] = ("BertTextClassifier", {**options, "dropout": a["dropout"]})
+    return found
+
+
+def hub_rows(a):
+    """The table of KerasHub."""
+    found = [
+        *hub_layers.block("layers/transformer_encoder{_n}"),
+        *hub_layers.norm("layers/layer_normalization", "embedding_norm"),
+        *hub_layers.weights("layers/dense", "pooler", "D E", "E"),
+    ]
+    for theirs, ours, letter in (
+        ("reversible_embedding", "embedding", "V"),
+        ("position_embedding", "position_embedding", "T"),
+        ("embedding", "segment_embedding", "S"),
+    ):
+        found += numbered(f"layers/{theirs}", [f"{ours}/embeddings"], f"{letter} D")
+    if a["head"] == "classify":
+        found += hub_layers.weights(HUB_HEAD, "classes", "D C", "C")
+    return found
+
+
+BERT = Family(
+    name="bert",
+    model=MODEL,
+    sizes=sizes,
+    misfit=misfit,
+    huggingface=Format(
+        kinds=("bert",),
+        read=read,
+        write=write,
+        rows=rows,
+        prefix="bert.",
+        heads=("cls.", "classifier.", "qa_outputs."),
+        renamed={
+            "LayerNorm.gamma": "LayerNorm.weight",
+            "LayerNorm.beta": "LayerNorm.bias",
+        },
+        copies={
+            "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
+            "cls.predictions.decoder.bias": "cls.predictions.bias",
+        },
+        ignored=("embeddings.position_ids", "embeddings.token_type_ids"),
+        left_out=("cls.seq_relationship.*", "pooler.*", "classifier.*", "qa_outputs.*"),
+    ),
+    keras_hub=Format(
+        kinds=("BertBackbone",),
+        read=hub_read,
+        write=hub_write,
+        rows=hub_rows,
+        ignored=("task/optimizer/*",),
+        left_out=("task/*",),
+    ),
+)

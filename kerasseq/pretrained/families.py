@@ -1,0 +1,60 @@
+"""The kinds of models whose weights are known, and which of them a thing is."""
+
+from kerasseq.core.checks import nearest
+from kerasseq.pretrained.bert import BERT
+from kerasseq.pretrained.gpt2 import GPT2
+from kerasseq.pretrained.llama import LLAMA
+from kerasseq.pretrained.t5 import T5
+from kerasseq.pretrained.vit import VIT
+
+FAMILIES = (GPT2, LLAMA, BERT, T5, VIT)
+FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
+
+
+def of_folder(folder, form, kind):
+    """The family of a folder.
+
+    Args:
+        folder: For messages.
+        form: One of `FORMATS`.
+        kind: What the folder calls its model.
+
+    Raises:
+        ValueError: If there is no such family.
+    """
+    for family in FAMILIES:
+        if kind in getattr(family, form).kinds:
+            return family
+    known = [kind for family in FAMILIES for kind in getattr(family, form).kinds]
+    raise ValueError(
+        f"{folder} holds a model of the kind {kind!r} of {FORMATS[form]}; kerasseq "
+        f"knows {', '.join(known)}.{nearest(kind, known)}"
+    )
+
+
+def of_model(model, arguments):
+    """The family of a model.
+
+    Args:
+        model: The model.
+        arguments: Those it was made from.
+
+    Raises:
+        TypeError: If it is of no class that has a family.
+        ValueError: If its options are those of no family.
+    """
+    name = type(model).__name__
+    known = [family for family in FAMILIES if family.model is type(model)]
+    if not known:
+        classes = dict.fromkeys(family.model.__name__ for family in FAMILIES)
+        raise TypeError(
+            f"there are folders for {', '.join(classes)}, but not for {name}"
+        )
+    reasons = [(family, family.misfit(arguments)) for family in known]
+    for family, reason in reasons:
+        if reason is None:
+            return family
+    raise ValueError(
+        f"this {name} is none that others have: "
+        + "; ".join(f"for {family.name} it has {reason}" for family, reason in reasons)
+    )

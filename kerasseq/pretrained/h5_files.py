@@ -1,0 +1,70 @@
+"""Tensors in KerasHub's HDF5 files: what lies in the file itself, and nothing else.
+
+An HDF5 file may also point: to other files, to parts of them, to numbers that a filter
+makes. Links are not followed, and such data are refused, so that a file can neither
+read this computer's other files nor claim more numbers than it holds.
+"""
+
+import h5py
+import numpy as np
+
+from kerasseq.pretrained.tensors import Tensor
+
+
+def read(path):
+    """The tensors of a file by name.
+
+    Args:
+        path: The file.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        ValueError: If it is damaged, or holds something else than floats.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path.parent} has no {path.name}")
+    found = {}
+
+    def visit(name, thing):  # hard links only: h5py does not follow others
+        if isinstance(thing, h5py.Dataset):
+            found[name] = _tensor(name, path, thing)
+
+    try:
+        with h5py.File(path, "r") as file:
+            file.visititems(visit)
+    except (OSError, RuntimeError, KeyError) as error:
+        raise ValueError(f"{path} is no HDF5 file, or is damaged: {error}") from error
+    return found
+
+
+def _tensor(name, path, data):
+    is_bfloat16 = data.attrs.get("dtype") == "bfloat16"  # Keras keeps it as integers
+    kinds = "V" if is_bfloat16 else "f"
+    if name.startswith("optimizer/"):
+        kinds += "iu"  # it counts its steps
+    if data.dtype.kind not in kinds and not (is_bfloat16 and data.dtype == "uint16"):
+        raise ValueError(f'"{name}" in {path} is of type {data.dtype}, not of floats')
+    if data.is_virtual or data.external or data.id.get_storage_size() != data.nbytes:
+        raise ValueError(
+            f'"{name}" in {path} claims {data.nbytes} bytes, which are not in the file '
+            "as they are: weights that Keras saves are neither compressed nor elsewhere"
+        )
+
+    def as_array():
+        with h5py.File(path, "r") as file:
+            array = np.asarray(file[name])
+        return array.view("bfloat16") if is_bfloat16 else array
+
+    return Tensor(name, path, data.shape, as_array)
+
+
+def write(path, tensors):
+    """Write tensors into a file as Keras does.
+
+    Args:
+        path: The file.
+        tensors: Pairs of name and array, which are taken one by one.
+    """
+    with h5py.File(path, "w") as file:
+        for name, array in tensors:
+            file.create_dataset(name, data=array)

@@ -1,0 +1,157 @@
+"""The same numbers as KerasHub, by its presets, ours, and folders of Hugging Face."""
+
+import keras
+import numpy as np
+import pytest
+
+from kerasseq import models
+from tests.pretrained.helpers import assert_same, inputs_of, made, outputs_of, shuffle
+
+hub = pytest.importorskip("keras_hub")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask"),
+    pytest.mark.filterwarnings("ignore:.*does not support masking"),
+]
+SIZES = {"vocabulary_size": 29, "num_layers": 2, "hidden_dim": 10}
+LLAMA = {**SIZES, "hidden_dim": 24, "num_query_heads": 6, "num_key_value_heads": 3}
+MAKE = {
+    "gpt2": lambda: hub.models.GPT2Backbone(
+        **SIZES, num_heads=2, intermediate_dim=17, max_sequence_length=13
+    ),
+    "bert": lambda: hub.models.BertBackbone(
+        **SIZES, num_heads=2, intermediate_dim=17, max_sequence_length=13
+    ),
+    "llama": lambda: hub.models.LlamaBackbone(
+        **LLAMA, intermediate_dim=17, rope_max_wavelength=500.0
+    ),
+    "llama3": lambda: hub.models.Llama3Backbone(
+        **LLAMA,
+        intermediate_dim=17,
+        tie_word_embeddings=True,
+        layer_norm_epsilon=1e-3,
+        rope_max_wavelength=100.0,
+        rope_frequency_adjustment_factor=4.0,
+        rope_low_freq_factor=1.0,
+        rope_high_freq_factor=2.0,
+        rope_pretraining_sequence_length=16,
+    ),
+    "t5": lambda: hub.models.T5Backbone(
+        **SIZES, num_heads=2, intermediate_dim=17, use_gated_activation=False
+    ),
+    "t5_1_1": lambda: hub.models.T5Backbone(
+        **SIZES,
+        num_heads=2,
+        intermediate_dim=17,
+        key_value_dim=3,
+        activation=keras_gelu(),
+        tie_embedding_weights=False,
+    ),
+    "vit": lambda: hub.models.ViTBackbone(
+        image_shape=(6, 4, 3),
+        patch_size=(2, 2),
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=10,
+        mlp_dim=17,
+        layer_norm_epsilon=1e-3,
+    ),
+}
+
+
+def keras_gelu():
+    """The function that KerasHub's presets of T5 1.1 name."""
+    return keras.saving.get_registered_object("keras_hub>gelu_approximate")
+
+
+def theirs(backbone, ours):
+    """What KerasHub's backbone gives, where our model gives the same."""
+    x = inputs_of(ours)
+    if isinstance(ours, models.ViT):
+        found = [backbone(2 * x - 1)[:, 0]]
+    elif isinstance(ours, models.GPT):
+        x = {"token_ids": x, "padding_mask": np.ones_like(x)}
+        found = [backbone.token_embedding(backbone(x), reverse=True)]
+    elif isinstance(ours, models.T5):
+        real = [(x[0] != 0).astype("int32"), np.ones_like(x[1])]
+        named = {"encoder_token_ids": x[0], "encoder_padding_mask": real[0]}
+        named |= {"decoder_token_ids": x[1], "decoder_padding_mask": real[1]}
+        last = backbone(named)["decoder_sequence_output"]
+        tied = backbone.tie_embedding_weights
+        last = last * backbone.hidden_dim**-0.5 if tied else last
+        found = [backbone.token_embedding(last, reverse=True)]
+    else:
+        real = (x["ids"] != 0).astype("int32")
+        named = {"token_ids": x["ids"], "segment_ids": x["segments"]}
+        said = backbone({**named, "padding_mask": real})
+        real = keras.ops.cast(real[..., None], "float32")
+        found = [said["pooled_output"], said["sequence_output"] * real]
+    return [keras.ops.convert_to_numpy(one) for one in found]
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_preset_of_keras_hub_gives_its_outputs(name, tmp_path):
+    backbone = MAKE[name]()
+    shuffle(backbone.weights)
+    backbone.save_to_preset(tmp_path)
+    ours = models.from_pretrained(tmp_path)
+    assert_same(outputs_of(ours), theirs(backbone, ours))
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt2", "bert", "llama", "llama3", "t5", "t5_1_1", "vit"]
+)
+def test_keras_hub_reads_our_preset(name, tmp_path):
+    ours = made(name)
+    models.save_pretrained(ours, tmp_path, format="keras_hub")
+    backbone = hub.models.Backbone.from_preset(str(tmp_path))
+    assert_same(outputs_of(ours), theirs(backbone, ours))
+    assert_same(outputs_of(ours), outputs_of(models.from_pretrained(tmp_path)))
+
+
+@pytest.mark.parametrize("name", ["gpt2_wide", "bert", "llama", "llama3", "vit"])
+def test_keras_hub_reads_our_folder_of_hugging_face(name, tmp_path):
+    ours = made(name)
+    models.save_pretrained(ours, tmp_path)
+    backbone = hub.models.Backbone.from_preset(str(tmp_path))
+    assert_same(outputs_of(ours), theirs(backbone, ours))
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [("bert_classify", "TextClassifier"), ("vit_classify", "ImageClassifier")],
+)
+def test_classifiers_both_ways(name, task, tmp_path):
+    ours = made(name)
+    models.save_pretrained(ours, tmp_path / "ours", format="keras_hub")
+    task = getattr(hub.models, task)
+    classifier = task.from_preset(str(tmp_path / "ours"))
+    x = inputs_of(ours)
+    if isinstance(ours, models.ViT):
+        x_theirs = 2 * x - 1
+    else:
+        real = (x["ids"] != 0).astype("int32")
+        x_theirs = {"token_ids": x["ids"], "segment_ids": x["segments"]}
+        x_theirs["padding_mask"] = real
+    said = keras.ops.convert_to_numpy(classifier(x_theirs, training=False))
+    assert_same(outputs_of(ours), [said])
+    classifier.save_to_preset(str(tmp_path / "theirs"))
+    assert_same(outputs_of(models.from_pretrained(tmp_path / "theirs")), [said])
+
+
+def test_a_preset_in_bfloat16(tmp_path):
+    backbone = hub.models.GPT2Backbone(
+        **SIZES,
+        num_heads=2,
+        intermediate_dim=17,
+        max_sequence_length=13,
+        dtype="bfloat16",
+    )
+    shuffle(backbone.weights)
+    backbone.save_to_preset(tmp_path)
+    ours = models.from_pretrained(tmp_path)
+    table = backbone.token_embedding.embeddings
+    assert ours.stack.embedding.embeddings.dtype == "float32"
+    np.testing.assert_array_equal(
+        keras.ops.convert_to_numpy(ours.stack.embedding.embeddings),
+        keras.ops.convert_to_numpy(keras.ops.cast(table, "float32")),
+    )
