@@ -8,30 +8,21 @@ Letters: B batch, T queries, S keys, N heads, K their width, V width of the valu
 Vaswani et al. 2017; course slides A, D and E.
 """
 
-import math
-
 from keras import ops
 
 from kerasseq.core import masks
-from kerasseq.kernels import matmul
+from kerasseq.kernels import affine, matmul
 from kerasseq.kernels.precision import is_float64
 
 
 def split(x, kernel, bias=None):
     """Project `(..., D)` to `(..., N, K)`, by a kernel `(D, N, K)`."""
-    D, N, K = kernel.shape
-    x = matmul(x, ops.reshape(kernel, (D, N * K)))
-    x = ops.reshape(x, (*ops.shape(x)[:-1], N, K))
-    return x if bias is None else x + bias
+    return affine(x, kernel, bias)
 
 
 def join(x, kernel, bias=None):
     """Project `(..., N, V)` to `(..., out...)`, by a kernel `(N, V, out...)`."""
-    N, V, *out = kernel.shape
-    x = ops.reshape(x, (*ops.shape(x)[:-2], N * V))
-    x = matmul(x, ops.reshape(kernel, (N * V, math.prod(out))))
-    x = ops.reshape(x, (*ops.shape(x)[:-1], *out))
-    return x if bias is None else x + bias
+    return affine(x, kernel, bias, axes=2)
 
 
 def attend(q, k, v, *, scale, mask=None, bias=None, causal=False, flash=None):

@@ -120,12 +120,12 @@ class MultiHeadAttention(MultiHeadArguments):
     ):
         self._check_shapes(query, value, attention_mask, cache, cache_update_index)
         index, T = cache_update_index, ops.shape(query)[1]
-        at = places.positions(query_mask, T, index, query_positions, cached_mask)
+        at = self._places(query_mask, T, index, query_positions, cached_mask)
         q = self._rotated(self._project(self.query_dense, query), at)
         memory = cache
         if cache is None or index is not None:
             S = ops.shape(value)[1]
-            new = places.positions(value_mask, S, index, key_positions, cached_mask)
+            new = self._places(value_mask, S, index, key_positions, cached_mask)
             memory = self._memory(value, key, new, cache, index)
         if cache is not None:
             value_mask, key_mask = cached_mask, None  # those given are of new places
@@ -197,6 +197,10 @@ class MultiHeadAttention(MultiHeadArguments):
         if dense.activity_regularizer is not None:
             return dense(x)
         return heads.join(x, *map(ops.convert_to_tensor, dense.weights))
+
+    def _places(self, *where):
+        """Positions, where something asks for them."""
+        return None if self.position is None else places.positions(*where)
 
     def _rotated(self, x, at):
         rotate = getattr(self.position, "rotate", None)

@@ -1,6 +1,9 @@
 """One product of all inputs with weights, as fast as the backend can."""
 
+import math
+
 import keras
+from keras import ops
 
 from kerasseq.kernels.precision import matmul
 
@@ -22,3 +25,39 @@ def project(x, weights):
 
         return torch_product.project(x, weights)
     return matmul(x, weights)
+
+
+def affine(x, kernel, bias=None, *, axes=1):
+    """$x W + b$ over the last axes of x, as one product.
+
+    On PyTorch the sum is part of the product, and what Keras does round each operation,
+    which takes longer than a small product, is left out.
+
+    Args:
+        x: `(..., *I)`.
+        kernel: W, `(*I, *O)`, a tensor.
+        bias: b, `O`, a tensor, or None.
+        axes: How many axes I has.
+
+    Returns:
+        `(..., *O)`.
+
+    Examples:
+        >>> x, w = np.ones((3, 5), "float32"), np.ones((5, 2, 7), "float32")
+        >>> keras.ops.shape(affine(keras.ops.array(x), keras.ops.array(w)))
+        (3, 2, 7)
+    """
+    inner, out = kernel.shape[:axes], kernel.shape[axes:]
+    D, N = math.prod(inner), math.prod(out)
+    if keras.backend.backend() == "torch" and x.dtype == kernel.dtype:
+        import torch
+
+        x, before = x.reshape(-1, D), x.shape[: x.ndim - axes]
+        kernel = kernel.reshape(D, N)
+        b = None if bias is None else bias.reshape(N)
+        y = x @ kernel if b is None else torch.addmm(b, x, kernel)
+        return y.view(*before, *out)
+    before = ops.shape(x)[: len(x.shape) - axes]
+    y = matmul(ops.reshape(x, (*before, D)), ops.reshape(kernel, (D, N)))
+    y = ops.reshape(y, (*before, *out))
+    return y if bias is None else y + bias
