@@ -1,11 +1,13 @@
 """The benchmarks run, and say what they measured."""
 
+import argparse
 import json
 import subprocess
 import sys
 
 import pytest
 
+from benchmarks import transformer, transformer_contender
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -44,6 +46,32 @@ def test_attention_compares_us_with_peers():
     assert {"kerasseq", "keras"} <= set(rows) <= {*rows, "torch SDPA"}
     assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
     assert rows["kerasseq"]["token, full to empty cache"] > 0
+
+
+@pytest.mark.parametrize("part", transformer.PARTS)
+def test_contenders_of_transformers_run(part, monkeypatch):
+    """Without processes of their own, which take long to start."""
+
+    class Here:
+        def __init__(self, module, task, its_backend):
+            (self.function,) = transformer_contender.functions(task).values()
+            assert its_backend in (backend.chosen(), "torch")
+
+    def take_turns(contenders, turns):
+        for one in contenders.values():
+            one.function()
+        return {who: {part: n + 1.0, "MB": 0.0} for n, who in enumerate(contenders)}
+
+    monkeypatch.setattr(transformer, "Contender", Here)
+    monkeypatch.setattr(transformer, "take_turns", take_turns)
+    options = argparse.Namespace(
+        parts=[part], size="tiny", turns=1, seconds=0.01, jit=False, backend=None
+    )
+    rows = {row["who"]: row for row in transformer.run(options)["table"]}
+    assert {"kerasseq", "plain PyTorch"} <= set(rows) or backend.chosen() != "torch"
+    assert set(rows) <= set(transformer.PARTS[part])
+    for row in rows.values():
+        assert row["time"] * row["speed"] == pytest.approx(1)
 
 
 def test_ngrams_compares_smoothings():

@@ -32,7 +32,7 @@ class Loop:
         self.turn = kernels.compiled(functools.partial(plan.turn, step))
         self.read_one = kernels.compiled(self._read_one)
         self.read_all = kernels.compiled(self._read_all)
-        self.all_turns = kernels.compiled(self._all_turns)
+        self.all_turns = kernels.compiled(self._all_turns, jit=True)
 
     def read(self, state, prompt, compiled):
         """The state after a prompt: where a row has no token, its state stays."""

@@ -3,7 +3,7 @@
 import keras
 
 
-def compiled(function):
+def compiled(function, *, jit=False):
     """A function for inference, compiled where the backend compiles.
 
     Weights are read at each call, so training goes on. Layers must be built before.
@@ -11,6 +11,8 @@ def compiled(function):
     Args:
         function: Function of structures of tensors that gives one, without effects. It
             is compiled anew for each new shape.
+        jit: Whether TensorFlow compiles with XLA, which takes longer at first: for a
+            loop over small steps. JAX always does, PyTorch never.
 
     Returns:
         A function of the same arguments. On PyTorch it runs without gradients.
@@ -21,6 +23,10 @@ def compiled(function):
         >>> keras.ops.shape(compiled(layer)(keras.ops.ones((5, 3))))
         (5, 2)
     """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, autograph=False, jit_compile=jit)
     return _BACKENDS[keras.backend.backend()](function)
 
 
@@ -49,12 +55,6 @@ def output_specs(function, *args):
 
     with torch.no_grad():
         return function(*args)
-
-
-def _tensorflow(function):
-    import tensorflow as tf
-
-    return tf.function(function, autograph=False)
 
 
 def _jax(function):
@@ -101,4 +101,4 @@ def _torch(function):
     return recorded(function)
 
 
-_BACKENDS = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
+_BACKENDS = {"jax": _jax, "torch": _torch}
