@@ -11,7 +11,7 @@ Vaswani et al. 2017; course slides A, D and E.
 from keras import ops
 
 from kerasseq.core import masks
-from kerasseq.kernels import affine, matmul
+from kerasseq.kernels import affine, fused_attention, matmul
 from kerasseq.kernels.precision import is_float64
 
 
@@ -57,15 +57,15 @@ def attend(q, k, v, *, scale, mask=None, bias=None, causal=False, flash=None):
         bias = ops.cast(bias, q.dtype)
         if mask is not None:
             bias = ops.where(mask, bias, masks.lowest(q.dtype))
-    heads = ops.dot_product_attention(
+    heads = fused_attention(
         q,
         k,
         v,
+        scale=scale,
         bias=bias,
         mask=mask if bias is None else None,
-        scale=scale,
-        is_causal=causal,
-        flash_attention=flash,
+        causal=causal,
+        flash=flash,
     )
     if mask is None:
         return heads

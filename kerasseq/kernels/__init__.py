@@ -14,6 +14,7 @@ from kerasseq.kernels.compilation import (  # noqa: E402
     size_is_guessed,
 )
 from kerasseq.kernels.functions import compiled, output_specs  # noqa: E402
+from kerasseq.kernels.fused import fused_attention  # noqa: E402
 from kerasseq.kernels.gradients import gradients  # noqa: E402
 from kerasseq.kernels.inference import inference  # noqa: E402
 from kerasseq.kernels.precision import matmul, precise  # noqa: E402
@@ -32,6 +33,7 @@ __all__ = [
     "compiled",
     "default_jit_compile",
     "equation_of",
+    "fused_attention",
     "gradients",
     "has_cudnn",
     "inference",

@@ -57,6 +57,7 @@ class _Calls:
 
     def _record(self, leaves):
         """The operations, or None if they cannot be recorded."""
+        import torch
         from torch.fx.experimental.proxy_tensor import make_fx
 
         def flat(*leaves):
@@ -67,6 +68,39 @@ class _Calls:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return make_fx(flat)(*leaves)
+                return shortened(make_fx(torch.func.functionalize(flat))(*leaves))
         except Exception:  # whatever the reason, it runs as it is
             return None
+
+
+def shortened(graph):
+    """A recorded graph in which nothing is computed twice.
+
+    Masks and positions are the same in all layers. What is left of a function without
+    effects writes into nothing, so equal operations on equal things give the same, and
+    a copy is as good as what it was copied from.
+
+    Args:
+        graph: A `torch.fx.GraphModule` of such operations.
+
+    Returns:
+        The same graph, changed.
+    """
+    import torch
+
+    aten, known = torch.ops.aten, {}
+    for node in graph.graph.nodes:
+        random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        if node.op not in ("call_function", "get_attr") or random:
+            continue
+        same = node.target in (aten.clone.default, aten.lift_fresh_copy.default)
+        first = node.args[0] if same and not node.kwargs else None
+        if first is None:
+            key = (node.target, repr(node.args), repr(node.kwargs))
+            first = known.setdefault(key, node)
+        if first is not node:
+            node.replace_all_uses_with(first)
+            graph.graph.erase_node(node)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph

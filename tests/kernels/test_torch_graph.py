@@ -10,7 +10,9 @@ from kerasseq.core import backend
 if backend.chosen() != "torch":
     pytest.skip("records on PyTorch", allow_module_level=True)
 
-from kerasseq.kernels.torch_graph import EAGER_CALLS, recorded
+import torch
+
+from kerasseq.kernels.torch_graph import EAGER_CALLS, recorded, shortened
 
 
 def counting(function):
@@ -56,3 +58,36 @@ def test_no_gradients():
     call = recorded(layer)
     for _ in range(2 * EAGER_CALLS):
         assert not call(ops.ones((5, 2))).requires_grad
+
+
+def test_nothing_is_computed_twice_but_what_is_drawn():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def function(x):
+        a, b = ops.exp(x) + 1, ops.exp(x) + 1
+        noise = torch.rand(3) - torch.rand(3)
+        return a * b + 0 * noise, noise, torch.clone(x)
+
+    graph = shortened(make_fx(function)(torch.ones(3)))
+    targets = [str(node.target) for node in graph.graph.nodes]
+    assert sum("exp" in one for one in targets) == 1
+    assert sum("rand" in one for one in targets) == 2
+    assert not any("clone" in one for one in targets)
+    product, noise, x = graph(torch.full((3,), 2.0))
+    np.testing.assert_allclose(product, (np.exp(2) + 1) ** 2, rtol=1e-6)
+    assert float(abs(noise).max()) > 0 and x.tolist() == [2, 2, 2]
+
+
+def test_what_writes_into_its_own_things():
+    def function(x):
+        y = torch.zeros(3)
+        z = torch.zeros(3)
+        y[1] = x[0]
+        z[1] += 5
+        return y + 0, z + y, x
+
+    call = recorded(function)
+    for n in range(2 * EAGER_CALLS):
+        y, z, x = call(np.float32([n, 1]))
+        assert (y.tolist(), z.tolist()) == ([0, n, 0], [0, n + 5, 0])
+        assert x.tolist() == [n, 1]
