@@ -1,17 +1,12 @@
 """BERT in the folders of others."""
 
 from kerasseq.language.bert import BERT as MODEL
-from kerasseq.pretrained import hub_layers
+from kerasseq.pretrained import common, hub_layers
+from kerasseq.pretrained.common import BLOCK, HUB_HEAD, LAYER
 from kerasseq.pretrained.family import Family, Format, differing
 from kerasseq.pretrained.layouts import dense, layer_norm, numbered, one
 from kerasseq.pretrained.tokenizers import special_ids
 
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-}
 CLASSES = {
     None: "BertModel",
     "tokens": "BertForMaskedLM",
@@ -20,9 +15,6 @@ CLASSES = {
     "tag": "BertForTokenClassification",
     "span": "BertForQuestionAnswering",
 }
-BLOCK = "block_{n}"
-LAYER = "encoder.layer.{n}"
-HUB_HEAD = "task/layers/dense"
 
 
 def sizes(a):
@@ -31,11 +23,8 @@ def sizes(a):
         "V": a["vocabulary_size"],
         "T": a["max_sequence_length"],
         "S": a["num_segments"],
-        "D": a["hidden_dim"],
+        **common.block_sizes(a),
         "E": a["hidden_dim"],
-        "N": a["num_heads"],
-        "K": a["hidden_dim"] // a["num_heads"],
-        "F": a["intermediate_dim"] or 4 * a["hidden_dim"],
         "C": a["num_classes"] or 2,
     }
 
@@ -61,7 +50,7 @@ def read(settings, shapes):
         "intermediate_dim": settings.whole("intermediate_size"),
         "max_sequence_length": settings.whole("max_position_embeddings"),
         "num_segments": settings.whole("type_vocab_size"),
-        "activation": settings.word("hidden_act", ACTIVATIONS, "gelu"),
+        "activation": settings.word("hidden_act", common.ACTIVATIONS, "gelu"),
         "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
         "dropout": settings.rate("hidden_dropout_prob", 0.1),
         "special_ids": special_ids(size, settings.id("pad_token_id", size, 0)),
@@ -84,12 +73,6 @@ def _head(settings, shapes):
 
 def write(a):
     """The settings of Hugging Face."""
-    words = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-    classes = range(a["num_classes"] or 0)
-    labels = {
-        "id2label": {str(n): f"LABEL_{n}" for n in classes},
-        "label2id": {f"LABEL_{n}": n for n in classes},
-    }
     s = sizes(a)
     return {
         "architectures": [CLASSES[a["head"]]],
@@ -100,12 +83,12 @@ def write(a):
         "intermediate_size": s["F"],
         "max_position_embeddings": s["T"],
         "type_vocab_size": s["S"],
-        "hidden_act": words[a["activation"]],
+        "hidden_act": common.WORDS[a["activation"]],
         "layer_norm_eps": a["layer_norm_epsilon"],
         "pad_token_id": a["special_ids"]["[PAD]"],
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
-        **(labels if classes else {}),
+        **common.labels(a),
     }
 
 
@@ -120,14 +103,7 @@ def rows(a):
         name = f"embeddings.{theirs}_embeddings.weight"
         found.append(one(name, f"{ours}/embeddings", f"{letter} D"))
     found += layer_norm("embeddings.LayerNorm", "embedding_norm")
-    attention, fed = f"{BLOCK}/self_attention", f"{BLOCK}/feed_forward"
-    for name in ("query", "key", "value"):
-        theirs = f"{LAYER}.attention.self.{name}"
-        found += dense(theirs, f"{attention}/{name}", "D", "N K")
-    output = f"{attention}/attention_output"
-    found += dense(f"{LAYER}.attention.output.dense", output, "N K", "D")
-    found += dense(f"{LAYER}.intermediate.dense", f"{fed}/intermediate_dense", *"DF")
-    found += dense(f"{LAYER}.output.dense", f"{fed}/output_dense", *"FD")
+    found += common.encoder_layer("attention.self")
     for theirs, ours in (
         ("attention.output", "self_attention"),
         ("output", "feedforward"),
@@ -164,12 +140,8 @@ def hub_read(settings, shapes):
         head = "classify"
     size = settings.whole("vocabulary_size")
     return {
-        "vocabulary_size": size,
-        "num_layers": settings.whole("num_layers"),
-        "num_heads": settings.whole("num_heads"),
-        "hidden_dim": settings.whole("hidden_dim"),
+        **{name: settings.whole(name) for name in common.HUB_SIZES},
         "intermediate_dim": settings.whole("intermediate_dim"),
-        "max_sequence_length": settings.whole("max_sequence_length"),
         "num_segments": settings.whole("num_segments", 2),
         "dropout": settings.rate("dropout", 0.1),
         "special_ids": special_ids(size, 0),
@@ -185,8 +157,7 @@ def hub_write(a):
         wanted["head"] = None
     if wrong := differing(a, wanted):
         raise ValueError(f"a BertBackbone of KerasHub cannot have {wrong}")
-    names = "vocabulary_size num_layers num_heads hidden_dim max_sequence_length"
-    found = {name: a[name] for name in f"{names} num_segments dropout".split()}
+    found = {name: a[name] for name in (*common.HUB_SIZES, "num_segments", "dropout")}
     found["intermediate_dim"] = sizes(a)["F"]
     if a["head"] is not None:
         options = {"num_classes": a["num_classes"], "activation": "linear"}

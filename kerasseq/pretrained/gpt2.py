@@ -5,16 +5,11 @@ outputs; KerasHub has each by itself, head by head, as we have.
 """
 
 from kerasseq.language.gpt import GPT
-from kerasseq.pretrained import hub_layers
+from kerasseq.pretrained import common, hub_layers
+from kerasseq.pretrained.common import BLOCK
 from kerasseq.pretrained.family import Family, Format, differing
 from kerasseq.pretrained.layouts import Row, layer_norm, numbered, one
 
-ACTIVATIONS = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-}
 FIXED = {
     "norm": "layer",
     "placement": "pre",
@@ -24,7 +19,6 @@ FIXED = {
     "sliding_window": None,
     "embedding_norm": False,
 }
-BLOCK = "block_{n}"
 
 
 def sizes(a):
@@ -32,24 +26,13 @@ def sizes(a):
     return {
         "V": a["vocabulary_size"],
         "T": a["max_sequence_length"],
-        "D": a["hidden_dim"],
-        "N": a["num_heads"],
-        "K": a["hidden_dim"] // a["num_heads"],
-        "F": a["intermediate_dim"] or 4 * a["hidden_dim"],
+        **common.block_sizes(a),
     }
 
 
 def misfit(a):
     """What keeps a `GPT` from being a GPT-2."""
-    for name, right in (
-        ("num_key_value_heads", a["num_heads"]),
-        ("head_dim", a["hidden_dim"] // a["num_heads"]),
-    ):
-        if a[name] not in (None, right):
-            return f"{name}={a[name]} instead of {right}"
-    if a["feed_forward"] not in ACTIVATIONS.values():
-        return f"feed_forward={a['feed_forward']!r}"
-    return differing(a, FIXED)
+    return common.misfit(a, FIXED)
 
 
 def read(settings, shapes):
@@ -66,7 +49,9 @@ def read(settings, shapes):
         "hidden_dim": settings.whole("n_embd"),
         "intermediate_dim": settings.whole("n_inner", None),
         "max_sequence_length": settings.whole("n_positions"),
-        "feed_forward": settings.word("activation_function", ACTIVATIONS, "gelu_new"),
+        "feed_forward": settings.word(
+            "activation_function", common.ACTIVATIONS, "gelu_new"
+        ),
         "tie_embeddings": settings.truth("tie_word_embeddings", True),
         "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-5),
         "dropout": settings.rate("resid_pdrop", 0.1),
@@ -76,7 +61,6 @@ def read(settings, shapes):
 
 def write(a):
     """The settings of Hugging Face."""
-    words = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     return {
         "architectures": ["GPT2LMHeadModel"],
         "vocab_size": a["vocabulary_size"],
@@ -85,7 +69,7 @@ def write(a):
         "n_embd": a["hidden_dim"],
         "n_inner": a["intermediate_dim"],
         "n_positions": a["max_sequence_length"],
-        "activation_function": words[a["feed_forward"]],
+        "activation_function": common.WORDS[a["feed_forward"]],
         "tie_word_embeddings": a["tie_embeddings"],
         "layer_norm_epsilon": a["layer_norm_epsilon"],
         **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), a["dropout"]),
@@ -126,12 +110,8 @@ def _turned(theirs, ours, axes, file_axes=None):
 def hub_read(settings, shapes):
     """The arguments of a `GPT`, of the settings of KerasHub."""
     return {
-        "vocabulary_size": settings.whole("vocabulary_size"),
-        "num_layers": settings.whole("num_layers"),
-        "num_heads": settings.whole("num_heads"),
-        "hidden_dim": settings.whole("hidden_dim"),
+        **{name: settings.whole(name) for name in common.HUB_SIZES},
         "intermediate_dim": settings.whole("intermediate_dim"),
-        "max_sequence_length": settings.whole("max_sequence_length"),
         "feed_forward": "gelu_tanh",
         "dropout": settings.rate("dropout", 0.1),
     }
@@ -146,11 +126,9 @@ def hub_write(a):
     }
     if wrong := differing(a, wanted):
         raise ValueError(f"a GPT2Backbone of KerasHub cannot have {wrong}")
-    names = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim")
     return {
-        **{name: a[name] for name in names},
-        "intermediate_dim": a["intermediate_dim"] or 4 * a["hidden_dim"],
-        "max_sequence_length": a["max_sequence_length"],
+        **{name: a[name] for name in common.HUB_SIZES},
+        "intermediate_dim": sizes(a)["F"],
         "dropout": a["dropout"],
     }
 

@@ -1,8 +1,7 @@
 """The layers of KerasHub's files that several of its models share, as rows."""
 
+from kerasseq.pretrained.common import BLOCK
 from kerasseq.pretrained.layouts import numbered
-
-BLOCK = "block_{n}"
 
 
 def weights(theirs, ours, kernel, bias, kernel_in_file=None, bias_in_file=None):

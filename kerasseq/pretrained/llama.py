@@ -1,7 +1,8 @@
 """LLaMA in the folders of others."""
 
 from kerasseq.language.gpt import GPT
-from kerasseq.pretrained import rope
+from kerasseq.pretrained import common, rope
+from kerasseq.pretrained.common import BLOCK
 from kerasseq.pretrained.family import Family, Format, differing
 from kerasseq.pretrained.layouts import dense, numbered, one
 
@@ -13,7 +14,6 @@ FIXED = {
     "sliding_window": None,
     "embedding_norm": False,
 }
-BLOCK = "block_{n}"
 AXES = {"query": "N K", "key": "M K", "value": "M K"}
 
 
@@ -21,11 +21,8 @@ def sizes(a):
     """What the letters of the rows stand for; M are heads of keys and values."""
     return {
         "V": a["vocabulary_size"],
-        "D": a["hidden_dim"],
-        "N": a["num_heads"],
         "M": a["num_key_value_heads"] or a["num_heads"],
-        "K": a["head_dim"] or a["hidden_dim"] // a["num_heads"],
-        "F": a["intermediate_dim"] or 4 * a["hidden_dim"],
+        **common.block_sizes(a),
     }
 
 

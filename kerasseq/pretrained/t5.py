@@ -1,5 +1,6 @@
 """T5, 1.0 and 1.1, in the folders of others."""
 
+from kerasseq.pretrained import common
 from kerasseq.pretrained.family import Family, Format, differing
 from kerasseq.pretrained.layouts import dense, numbered, one
 from kerasseq.seq2seq.t5 import T5 as MODEL
@@ -31,10 +32,7 @@ def sizes(a):
     """What the letters of the rows stand for; R are the distances told apart."""
     return {
         "V": a["vocabulary_size"],
-        "D": a["hidden_dim"],
-        "N": a["num_heads"],
-        "K": a["head_dim"] or a["hidden_dim"] // a["num_heads"],
-        "F": a["intermediate_dim"] or 4 * a["hidden_dim"],
+        **common.block_sizes(a),
         "R": a["relative_buckets"],
     }
 

@@ -1,16 +1,11 @@
 """ViT in the folders of others."""
 
-from kerasseq.pretrained import hub_layers, pixels
+from kerasseq.pretrained import common, hub_layers, pixels
+from kerasseq.pretrained.common import BLOCK, HUB_HEAD, LAYER
 from kerasseq.pretrained.family import Family, Format, differing
 from kerasseq.pretrained.layouts import dense, layer_norm, one
 from kerasseq.vision.vit import ViT
 
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-}
 FIXED = {
     "pooling": "token",
     "norm": "layer",
@@ -21,9 +16,6 @@ FIXED = {
     "value_range": None,
     "data_format": "channels_last",
 }
-BLOCK = "block_{n}"
-LAYER = "encoder.layer.{n}"
-HUB_HEAD = "task/layers/dense"
 
 
 def sizes(a):
@@ -34,10 +26,7 @@ def sizes(a):
         "Q": Q,
         "B": a["channels"],
         "T": 1 + (height // P) * (width // Q),
-        "D": a["hidden_dim"],
-        "N": a["num_heads"],
-        "K": a["hidden_dim"] // a["num_heads"],
-        "F": a["intermediate_dim"] or 4 * a["hidden_dim"],
+        **common.block_sizes(a),
         "C": a["num_classes"],
     }
 
@@ -48,15 +37,7 @@ def _pair(size):
 
 def misfit(a):
     """What keeps a `ViT` from being one of the published ones."""
-    for name, right in (
-        ("num_key_value_heads", a["num_heads"]),
-        ("head_dim", a["hidden_dim"] // a["num_heads"]),
-    ):
-        if a[name] not in (None, right):
-            return f"{name}={a[name]} instead of {right}"
-    if a["feed_forward"] not in ACTIVATIONS.values():
-        return f"feed_forward={a['feed_forward']!r}"
-    return differing(a, FIXED)
+    return common.misfit(a, FIXED)
 
 
 def read(settings, shapes):
@@ -75,7 +56,7 @@ def read(settings, shapes):
         "num_heads": settings.whole("num_attention_heads"),
         "hidden_dim": settings.whole("hidden_size"),
         "intermediate_dim": settings.whole("intermediate_size"),
-        "feed_forward": settings.word("hidden_act", ACTIVATIONS, "gelu"),
+        "feed_forward": settings.word("hidden_act", common.ACTIVATIONS, "gelu"),
         "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
         "dropout": settings.rate("hidden_dropout_prob"),
         "data_format": "channels_last",
@@ -93,13 +74,7 @@ def _size(settings, name):
 
 def write(a):
     """The settings of Hugging Face."""
-    words = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-    classes = range(a["num_classes"] or 0)
-    labels = {
-        "id2label": {str(n): f"LABEL_{n}" for n in classes},
-        "label2id": {f"LABEL_{n}": n for n in classes},
-    }
-    name = "ViTForImageClassification" if classes else "ViTModel"
+    name = "ViTForImageClassification" if a["num_classes"] else "ViTModel"
     return {
         "architectures": [name],
         "image_size": _plain(a["image_size"]),
@@ -109,12 +84,12 @@ def write(a):
         "num_attention_heads": a["num_heads"],
         "hidden_size": a["hidden_dim"],
         "intermediate_size": sizes(a)["F"],
-        "hidden_act": words[a["feed_forward"]],
+        "hidden_act": common.WORDS[a["feed_forward"]],
         "layer_norm_eps": a["layer_norm_epsilon"],
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
         "qkv_bias": True,
-        **(labels if classes else {}),
+        **common.labels(a),
     }
 
 
@@ -126,7 +101,6 @@ def _plain(size):
 
 def rows(a):
     """The table of Hugging Face."""
-    attention, fed = f"{BLOCK}/self_attention", f"{BLOCK}/feed_forward"
     patches, cut = "patch_embedding", "embeddings.patch_embeddings.projection"
     found = [
         one(f"{cut}.weight", f"{patches}/kernel", "P Q B D", "D B P Q"),
@@ -139,13 +113,7 @@ def rows(a):
             "1 T D",
         ),
     ]
-    for name in ("query", "key", "value"):
-        theirs = f"{LAYER}.attention.attention.{name}"
-        found += dense(theirs, f"{attention}/{name}", "D", "N K")
-    output = f"{attention}/attention_output"
-    found += dense(f"{LAYER}.attention.output.dense", output, "N K", "D")
-    found += dense(f"{LAYER}.intermediate.dense", f"{fed}/intermediate_dense", *"DF")
-    found += dense(f"{LAYER}.output.dense", f"{fed}/output_dense", *"FD")
+    found += common.encoder_layer("attention.attention")
     for theirs, ours in (("before", "self_attention"), ("after", "feedforward")):
         found += layer_norm(f"{LAYER}.layernorm_{theirs}", f"{BLOCK}/{ours}_layer_norm")
     found += layer_norm("layernorm", "final_norm")
