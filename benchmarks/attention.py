@@ -11,10 +11,9 @@ nearly empty and when it is nearly full. The cost of a token must not grow.
 
 import importlib.util
 import os
-import platform
 
 from benchmarks.recurrent import names_among, positive
-from benchmarks.turns import Contender, take_turns
+from benchmarks.turns import Contender, report, take_turns
 
 SIZES = {  # batch, steps, width, heads
     "small": (32, 64, 128, 4),
@@ -41,13 +40,8 @@ def run(options):
     backend = options.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
     sizes = options.sizes
     sizes = sizes.split(",") if isinstance(sizes, str) else sizes
-    return {
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} "
-        "cores",
-        "backend": backend + (", XLA" if options.jit else ""),
-        "turns": options.turns,
-        "table": [row for size in sizes for row in measure(size, backend, options)],
-    }
+    table = [row for size in sizes for row in measure(size, backend, options)]
+    return report(options, backend, table)
 
 
 def measure(size, backend, options):

@@ -13,9 +13,8 @@ the process's peak grew from before the first step to the end.
 import argparse
 import importlib.util
 import os
-import platform
 
-from benchmarks.turns import Contender, take_turns
+from benchmarks.turns import Contender, report, take_turns
 
 SIZES = {  # batch, steps, features, units
     "small": (32, 64, 64, 128),
@@ -84,13 +83,7 @@ def run(options):
     for size in options.sizes:
         for cell in options.cell:
             table += measure(cell, size, backend, options)
-    return {
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} "
-        "cores",
-        "backend": backend + (", XLA" if options.jit else ""),
-        "turns": options.turns,
-        "table": table,
-    }
+    return report(options, backend, table)
 
 
 def measure(cell, size, backend, options):

@@ -15,10 +15,9 @@ All take turns as processes of their own: see `benchmarks.turns`.
 
 import importlib.util
 import os
-import platform
 
 from benchmarks.recurrent import positive
-from benchmarks.turns import Contender, take_turns
+from benchmarks.turns import Contender, report, take_turns
 
 PARTS = {
     "training": ("kerasseq", "KerasHub", "plain PyTorch"),
@@ -61,13 +60,7 @@ def run(options):
     table = []
     for part in options.parts or PARTS:
         table += measure(part, backend, options)
-    return {
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} "
-        "cores",
-        "backend": backend + (", XLA" if options.jit else ""),
-        "turns": options.turns,
-        "table": table,
-    }
+    return report(options, backend, table)
 
 
 def measure(part, backend, options):

@@ -6,6 +6,7 @@ What is reported are medians over the turns, divided by those of a peer.
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,23 @@ def take_turns(contenders, turns):
         found[who]["MB"] = contender.ask("end")
         contender.process.wait()
     return found
+
+
+def report(options, backend, table):
+    """What a benchmark in turns gives: where it ran, and its rows.
+
+    Args:
+        options: With `jit` and `turns`.
+        backend: That of ours.
+        table: The rows.
+    """
+    return {
+        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} "
+        "cores",
+        "backend": backend + (", XLA" if options.jit else ""),
+        "turns": options.turns,
+        "table": table,
+    }
 
 
 class Contender:

@@ -17,7 +17,7 @@ def put(old, new, index):
         `(B, S, ...)`.
 
     Examples:
-        >>> old, new = np.zeros((2, 3)), np.ones((2, 1))
+        >>> old, new = np.zeros((2, 3), "float32"), np.ones((2, 1), "float32")
         >>> print(keras.ops.convert_to_numpy(put(old, new, np.array([0, 2]))))
         [[1. 0. 0.]
          [0. 0. 1.]]

@@ -318,11 +318,15 @@ LONG_TEXTS = [
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("text", LONG_TEXTS, ids=lambda text: repr(text[:12]))
 def test_a_very_long_line_takes_no_longer_than_its_length(language, text):
-    eliza = Eliza(language)
-    start = time.process_time()
-    assert eliza.reply(text)
-    # At most about 0.5 s; where the time grows with the square, 10 s and more.
-    assert time.process_time() - start < 5
+    def taken():
+        eliza = Eliza(language)
+        start = time.process_time()
+        assert eliza.reply(text)
+        return time.process_time() - start
+
+    # At most about 0.5 s; where the time grows with the square, 10 s and more, each
+    # time: one try alone may have to wait for the garbage of other tests.
+    assert min(taken() for _ in range(3)) < 5
 
 
 def test_goodbye():
