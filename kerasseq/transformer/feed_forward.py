@@ -14,8 +14,7 @@ import keras
 from kerasseq import tracing
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.kernels import matmul, precise
-from kerasseq.kernels.precision import is_float64
+from kerasseq.kernels import affine, precise
 from kerasseq.transformer.gelu import gelu_by_tanh
 
 # By name: the activation, and whether it is that of a gate.
@@ -139,11 +138,13 @@ class FeedForward(keras.layers.Layer):
 
 
 def _apply(dense, x):
-    """What the dense layer gives, in the type of x."""
-    if not is_float64(x):
+    """What the dense layer gives, without the way to it, which is as long as a small
+    product.
+    """
+    if dense.quantization_mode is not None:
         return dense(x)
-    x = matmul(x, dense.kernel)
-    return x if dense.bias is None else x + keras.ops.convert_to_tensor(dense.bias)
+    bias = None if dense.bias is None else keras.ops.convert_to_tensor(dense.bias)
+    return affine(x, keras.ops.convert_to_tensor(dense.kernel), bias)
 
 
 def checked(feed_forward, intermediate_dim, activation):
