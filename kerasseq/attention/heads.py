@@ -15,14 +15,22 @@ from kerasseq.kernels import affine, fused_attention, matmul
 from kerasseq.kernels.precision import is_float64
 
 
-def split(x, kernel, bias=None):
-    """Project `(..., D)` to `(..., N, K)`, by a kernel `(D, N, K)`."""
-    return affine(x, kernel, bias)
+def project(dense, x, *, axes=1):
+    """What a dense layer gives, without Keras' way to it, as long as a product.
 
+    Args:
+        dense: A built `keras.layers.EinsumDense` whose kernel is `(*I, *O)`.
+        x: `(..., *I)`.
+        axes: How many axes I has.
 
-def join(x, kernel, bias=None):
-    """Project `(..., N, V)` to `(..., out...)`, by a kernel `(N, V, out...)`."""
-    return affine(x, kernel, bias, axes=2)
+    Returns:
+        `(..., *O)`.
+    """
+    if dense.quantization_mode is not None or dense.activity_regularizer is not None:
+        return dense(x)
+    weights = (dense.kernel, dense.bias)  # with LoRA the kernel is the sum
+    weights = [ops.convert_to_tensor(w) for w in weights if w is not None]
+    return dense.activation(affine(x, *weights, axes=axes))
 
 
 def attend(q, k, v, *, scale, mask=None, bias=None, causal=False, flash=None):

@@ -121,7 +121,7 @@ class MultiHeadAttention(MultiHeadArguments):
         self._check_shapes(query, value, attention_mask, cache, cache_update_index)
         index, T = cache_update_index, ops.shape(query)[1]
         at = self._places(query_mask, T, index, query_positions, cached_mask)
-        q = self._rotated(self._project(self.query_dense, query), at)
+        q = self._rotated(heads.project(self.query_dense, query), at)
         memory = cache
         if cache is None or index is not None:
             S = ops.shape(value)[1]
@@ -162,8 +162,9 @@ class MultiHeadAttention(MultiHeadArguments):
         if shapes is not None:
             out, alpha = axes.unfold_all(out, alpha, self.attended, shapes)
         if self.use_gate:
-            out = out * self._project(self.gate_dense, query)
-        results = [tracing.record(self, "context", self._output(out))]
+            out = out * heads.project(self.gate_dense, query)
+        out = heads.project(self.output_dense, out, axes=2)
+        results = [tracing.record(self, "context", out)]
         results += [alpha] if return_attention_scores else []
         results += [] if cache is None else [memory]
         return results[0] if len(results) == 1 else tuple(results)
@@ -173,10 +174,10 @@ class MultiHeadAttention(MultiHeadArguments):
 
         If there is a cache, it with the new ones from the index on.
         """
-        k = self._project(self.key_dense, value if key is None else key)
+        k = heads.project(self.key_dense, value if key is None else key)
         new = {
             "key": self._rotated(k, at),
-            "value": self._project(self.value_dense, value),
+            "value": heads.project(self.value_dense, value),
         }
         if hasattr(self.position, "bias"):
             whole = ops.shape(value)[:2]
@@ -184,19 +185,6 @@ class MultiHeadAttention(MultiHeadArguments):
         if cache is None:
             return new
         return {name: places.put(old, new[name], index) for name, old in cache.items()}
-
-    def _project(self, dense, x):
-        """What the dense layer gives, as one product."""
-        if dense.activity_regularizer is not None:
-            return dense(x)
-        x = heads.split(x, *map(ops.convert_to_tensor, dense.weights))
-        return dense.activation(x)
-
-    def _output(self, x):
-        dense = self.output_dense
-        if dense.activity_regularizer is not None:
-            return dense(x)
-        return heads.join(x, *map(ops.convert_to_tensor, dense.weights))
 
     def _places(self, *where):
         """Positions, where something asks for them."""

@@ -29,7 +29,8 @@ class Loop:
     def __init__(self, step, plan):
         step = checked(step)
         self.step = plan.watch(step)
-        self.turn = kernels.compiled(functools.partial(plan.turn, step))
+        turn = functools.partial(plan.turn, step)
+        self.turn = kernels.compiled(turn, donated=True)
         self.read_one = kernels.compiled(self._read_one)
         self.read_all = kernels.compiled(self._read_all)
         self.all_turns = kernels.compiled(self._all_turns, jit=True)

@@ -13,7 +13,11 @@ from kerasseq.kernels.compilation import (  # noqa: E402
     is_concrete,
     size_is_guessed,
 )
-from kerasseq.kernels.functions import compiled, output_specs  # noqa: E402
+from kerasseq.kernels.functions import (  # noqa: E402
+    compiled,
+    output_specs,
+    training,
+)
 from kerasseq.kernels.fused import fused_attention  # noqa: E402
 from kerasseq.kernels.gradients import gradients  # noqa: E402
 from kerasseq.kernels.inference import inference  # noqa: E402
@@ -46,4 +50,5 @@ __all__ = [
     "scan",
     "size_is_guessed",
     "top_k",
+    "training",
 ]

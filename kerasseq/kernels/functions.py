@@ -3,7 +3,7 @@
 import keras
 
 
-def compiled(function, *, jit=False):
+def compiled(function, *, jit=False, donated=False):
     """A function for inference, compiled where the backend compiles.
 
     Weights are read at each call, so training goes on. Layers must be built before.
@@ -13,6 +13,8 @@ def compiled(function, *, jit=False):
             is compiled anew for each new shape.
         jit: Whether TensorFlow compiles with XLA, which takes longer at first: for a
             loop over small steps. JAX always does, PyTorch never.
+        donated: Whether the caller gives up what came out when it goes in again, as in
+            a loop: PyTorch then writes into caches, and copies none.
 
     Returns:
         A function of the same arguments. On PyTorch it runs without gradients.
@@ -27,7 +29,35 @@ def compiled(function, *, jit=False):
         import tensorflow as tf
 
         return tf.function(function, autograph=False, jit_compile=jit)
-    return _BACKENDS[keras.backend.backend()](function)
+    if keras.backend.backend() == "jax":
+        return _jax(function)
+    from kerasseq.kernels.torch_graph import recorded
+
+    return recorded(function, donated=donated)
+
+
+def training(function):
+    """A function that gradients flow through, with little around it on PyTorch.
+
+    Args:
+        function: Function of structures of tensors that gives one, without effects and
+            without draws.
+
+    Returns:
+        A function of the same arguments. TensorFlow and JAX have compiled what is
+        around it: there it is the same function.
+
+    Examples:
+        >>> layer = keras.layers.Dense(2)
+        >>> layer.build((None, 3))
+        >>> keras.ops.shape(training(layer)(keras.ops.ones((5, 3))))
+        (5, 2)
+    """
+    if keras.backend.backend() != "torch":
+        return function
+    from kerasseq.kernels.torch_graph import recorded
+
+    return recorded(function, gradients=True)
 
 
 def output_specs(function, *args):
@@ -93,12 +123,3 @@ class _Reading(keras.StatelessScope):
     def get_current_value(self, variable):
         self.variables.setdefault(id(variable), variable)
         return super().get_current_value(variable)
-
-
-def _torch(function):
-    from kerasseq.kernels.torch_graph import recorded
-
-    return recorded(function)
-
-
-_BACKENDS = {"jax": _jax, "torch": _torch}

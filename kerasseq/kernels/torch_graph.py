@@ -5,23 +5,28 @@ a Transformer, and more than its products where one token is read. Operations th
 written down once run without that, and need no compiler.
 """
 
+import collections
 import warnings
+import weakref
 
 from keras import ops, tree
 
 EAGER_CALLS = 8  # before a shape is worth the recording, which costs a few calls
 
 
-def recorded(function):
+def recorded(function, *, gradients=False, donated=False):
     """The function, which runs as a list of operations once it was called often.
 
     Args:
         function: Function of structures of tensors, the same at each call, that gives
             one, without effects. It is recorded anew for each new shape. What cannot
             be recorded, since it decides by a value, runs as it is.
+        gradients: Whether gradients flow back, to weights, too.
+        donated: Whether what came out and goes in again is given up: entries of a
+            cache are then written into it, not into a copy.
 
     Returns:
-        A function of the same arguments, without gradients.
+        A function of the same arguments.
     """
     import torch
 
@@ -31,8 +36,8 @@ def recorded(function):
         leaves = [ops.convert_to_tensor(x) for x in tree.flatten(args)]
         key = tuple((x.shape, x.dtype, x.device) for x in leaves)
         if key not in made:
-            made[key] = _Calls(function, args)
-        with torch.no_grad():
+            made[key] = _Calls(function, args, gradients, donated)
+        with torch.set_grad_enabled(gradients and torch.is_grad_enabled()):
             return made[key](leaves)
 
     return call
@@ -41,10 +46,12 @@ def recorded(function):
 class _Calls:
     """Calls with arguments of one structure, and of the same shapes."""
 
-    def __init__(self, function, args):
+    def __init__(self, function, args, gradients, donated):
         self.function, self.left = function, EAGER_CALLS
+        self.gradients, self.donated = gradients, donated
         self.args = tree.map_structure(lambda x: 0, args)
         self.graph = self.outputs = None
+        self.written, self.own = [], {}
 
     def __call__(self, leaves):
         if self.left:
@@ -53,7 +60,22 @@ class _Calls:
                 self.graph = self._record(leaves)
         if self.graph is None:
             return self.function(*tree.pack_sequence_as(self.args, leaves))
-        return tree.pack_sequence_as(self.outputs, self.graph(*leaves))
+        if not self.written:
+            return tree.pack_sequence_as(self.outputs, self.graph(*leaves))
+        outputs = self.graph(*self._writable(leaves))
+        self.own = {id(x): weakref.ref(x) for x in outputs}
+        return tree.pack_sequence_as(self.outputs, outputs)
+
+    def _writable(self, leaves):
+        """The leaves, with copies of those that are written into but not our own."""
+        leaves = list(leaves)
+        holders = collections.Counter(x.untyped_storage().data_ptr() for x in leaves)
+        for n in self.written:
+            x = leaves[n]
+            own = self.own.get(id(x), lambda: None)() is x
+            if not own or holders[x.untyped_storage().data_ptr()] > 1:
+                leaves[n] = x.clone()
+        return leaves
 
     def _record(self, leaves):
         """The operations, or None if they cannot be recorded."""
@@ -63,14 +85,19 @@ class _Calls:
         def flat(*leaves):
             outputs = self.function(*tree.pack_sequence_as(self.args, list(leaves)))
             self.outputs = tree.map_structure(lambda x: 0, outputs)
-            return [ops.convert_to_tensor(x) for x in tree.flatten(outputs)]
+            outputs = tree.flatten(outputs)
+            if self.gradients and any(hasattr(x, "_keras_mask") for x in outputs):
+                raise ValueError("a mask is no output of a list of operations")
+            return [ops.convert_to_tensor(x) for x in outputs]
 
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return shortened(make_fx(torch.func.functionalize(flat))(*leaves))
+                graph = shortened(make_fx(torch.func.functionalize(flat))(*leaves))
         except Exception:  # whatever the reason, it runs as it is
             return None
+        self.written = written_in_place(graph) if self.donated else []
+        return graph
 
 
 def shortened(graph):
@@ -104,3 +131,26 @@ def shortened(graph):
     graph.graph.eliminate_dead_code()
     graph.recompile()
     return graph
+
+
+def written_in_place(graph):
+    """Let a recorded graph write into its arguments what it only writes into them.
+
+    Args:
+        graph: A `torch.fx.GraphModule` without effects.
+
+    Returns:
+        The numbers of the arguments that it writes into now.
+    """
+    import torch
+
+    aten, written = torch.ops.aten, []
+    for n, node in enumerate(graph.graph.find_nodes(op="placeholder")):
+        users = list(node.users)
+        if len(users) != 1 or users[0].target is not aten.index_put.default:
+            continue
+        if users[0].args[0] is node and node not in users[0].args[1:]:
+            users[0].target = aten.index_put_.default
+            written.append(n)
+    graph.recompile()
+    return written

@@ -15,6 +15,7 @@ from kerasseq.language.bert_trunk import build
 from kerasseq.language.causal import known_ids
 from kerasseq.language.headed import keep_weights
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.recorded import RecordedSteps
 
 SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
 ACTIVATIONS = ("gelu_tanh", "gelu", "relu")
@@ -33,7 +34,7 @@ SHAPE = {  # what an architecture must be, to be a BERT
 
 
 @register
-class BERT(Tasks, TaskModel):
+class BERT(Tasks, RecordedSteps, TaskModel):
     r"""A Transformer that reads a text, or a pair, and says something about it.
 
     $$x_0 = \mathrm{LayerNorm}(E_w + P + S), \qquad x_l = \mathrm{Block}_l(x_{l-1}),

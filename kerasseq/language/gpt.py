@@ -13,6 +13,7 @@ from kerasseq.language.causal import CausalModel, known_ids
 from kerasseq.language.gpt_task import GPTTask
 from kerasseq.language.writing import Writer
 from kerasseq.positions import by_name
+from kerasseq.tasks.recorded import RecordedSteps
 from kerasseq.transformer import norms
 from kerasseq.transformer.decoder import TransformerDecoder
 
@@ -36,7 +37,7 @@ FIELDS = (  # of an architecture, which are arguments here
 
 
 @register
-class GPT(Writer, CausalModel):
+class GPT(Writer, RecordedSteps, CausalModel):
     r"""A Transformer that predicts each token from those before it.
 
     $$x_0 = E_w + P, \qquad x_l = \mathrm{Block}_l(x_{l-1}), \qquad

@@ -138,9 +138,7 @@ class FeedForward(keras.layers.Layer):
 
 
 def _apply(dense, x):
-    """What the dense layer gives, without the way to it, which is as long as a small
-    product.
-    """
+    """What the dense layer gives, without Keras' way to it, as long as a product."""
     if dense.quantization_mode is not None:
         return dense(x)
     bias = None if dense.bias is None else keras.ops.convert_to_tensor(dense.bias)

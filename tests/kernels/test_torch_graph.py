@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from kerasseq.attention.places import put
 from kerasseq.core import backend
 
 if backend.chosen() != "torch":
@@ -91,3 +92,81 @@ def test_what_writes_into_its_own_things():
         y, z, x = call(np.float32([n, 1]))
         assert (y.tolist(), z.tolist()) == ([0, n, 0], [0, n + 5, 0])
         assert x.tolist() == [n, 1]
+
+
+def turn(carry):
+    """Entries of two caches, each at its place."""
+    at = carry["at"]
+    new = ops.cast(at, "float32")[:, None, None] + ops.ones((2, 1, 3))
+    return {
+        "key": put(carry["key"], new, at),
+        "value": put(carry["value"], -new, at),
+        "at": at + 1,
+        "seen": ops.sum(carry["key"], axis=(1, 2)),  # before
+    }
+
+
+def begun(length, same):
+    cache = torch.zeros(2, length, 3)
+    other = cache if same else torch.zeros(2, length, 3)
+    at = torch.tensor([0, 1], dtype=torch.int32)
+    return {"key": cache, "value": other, "at": at, "seen": torch.zeros(2)}
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["two caches", "one tensor"])
+def test_a_loop_writes_into_its_own_caches_and_into_no_others(same):
+    length = 2 * EAGER_CALLS + 1
+    call = recorded(turn, donated=True)
+    plain, first = begun(length, same), begun(length, same)
+    for _ in range(3):
+        carry, plain, places = first, begun(length, same), []
+        for _ in range(length - 1):
+            carry, plain = call(carry), turn(plain)
+            places.append(carry["value"].data_ptr())
+            for name, x in plain.items():
+                assert carry[name].tolist() == x.tolist(), name
+        assert not first["key"].any() and not first["value"].any()
+    assert len(set(places)) == 1  # in the last round all was recorded
+
+
+def test_what_is_read_besides_is_not_written_into():
+    def both(x, at):
+        return put(x, torch.ones(2, 1, 3), at), x * 1, at
+
+    call = recorded(both, donated=True)
+    x, at = torch.zeros(2, 5, 3), torch.tensor([0, 4], dtype=torch.int32)
+    for _ in range(2 * EAGER_CALLS):
+        after, before, _ = call(x, at)
+        assert float(before.sum()) == 0 and float(after.sum()) == 6
+        x = before
+
+
+def test_gradients_flow_to_weights_and_inputs():
+    layer = keras.layers.Dense(3)
+    layer.build((None, 2))
+    calls = []
+
+    def function(x):
+        calls.append(1)
+        return ops.sum(layer(x) ** 2)
+
+    call = recorded(function, gradients=True)
+    found = []
+    for _ in range(EAGER_CALLS + 2):
+        x = torch.arange(10.0).reshape(5, 2).requires_grad_()
+        layer.zero_grad()
+        call(x).backward()
+        found.append([x.grad, layer.kernel.value.grad, layer.bias.value.grad])
+    assert len(calls) == EAGER_CALLS
+    for a, b in zip(found[0], found[-1], strict=True):
+        np.testing.assert_array_equal(a, b)
+    with torch.no_grad():
+        assert not call(x).requires_grad
+
+
+def test_what_has_a_mask_keeps_it():
+    layer = keras.layers.Embedding(5, 3, mask_zero=True)
+    layer.build()
+    call = recorded(layer, gradients=True)
+    for _ in range(2 * EAGER_CALLS):
+        assert call(np.array([[1, 0]]))._keras_mask.tolist() == [[True, False]]
