@@ -21,7 +21,7 @@ _CHOICES = {
     "kind": tuple(STACKS),
     "norm": ("layer", "rms"),
     "placement": ("pre", "post", "deep"),
-    "feed_forward": ("relu", "gelu", "swiglu", "geglu"),
+    "feed_forward": ("relu", "gelu", "gelu_tanh", "swiglu", "geglu"),
     "position": (
         "learned",
         "sinusoidal",
@@ -68,7 +68,7 @@ class Architecture:
         norm: "layer" or "rms".
         placement: Of the norms: "pre", "post", or "deep", which is post with a scaled
             residual. With "pre" a norm follows the last layer.
-        feed_forward: "relu", "gelu", "swiglu" or "geglu".
+        feed_forward: "relu", "gelu", "gelu_tanh", "swiglu" or "geglu".
         use_bias: Whether dense layers have biases, and layer norms offsets.
         position: "learned", "sinusoidal", "rope", "alibi", "relative" (buckets, as in
             T5) or "transformer_xl".

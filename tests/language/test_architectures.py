@@ -80,6 +80,7 @@ def test_every_row_has_a_title_of_its_own():
         ("bert_large", {"segments": 2, "pooler": True, "placement": "post"}),
         ("gpt", {"placement": "post", "max_sequence_length": 512}),
         ("gpt2_xl", {"placement": "pre", "num_heads": 25, "head_dim": 64}),
+        ("gpt2_xl", {"feed_forward": "gelu_tanh"}),  # as its code has it
         ("vit_huge_14", {"patches": 256, "classes": 1000, "vocabulary_size": None}),
     ],
 )
