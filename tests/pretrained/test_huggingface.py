@@ -382,7 +382,42 @@ def test_tokenizers_of_presets(tmp_path):
 def test_special_ids_without_a_tokenizer(tmp_path):
     model = models.BERT(vocabulary_size=104, **SIZES)
     models.save_pretrained(model, tmp_path)
-    rewrite(tmp_path, pad_token_id=3)
+    reader = models.from_pretrained(tmp_path).reader
+    assert reader.special_ids == model.reader.special_ids
+    others = ("unk", "cls", "sep", "mask")
+    rewrite(tmp_path, pad_token_id=3, **{f"{n}_token_id": "gone" for n in others})
     reader = models.from_pretrained(tmp_path).reader
     assert (reader.padding, reader.start, reader.end) == (3, 101, 102)
     assert reader.special_ids["[MASK]"] == 103
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [
+        ("gpt2", {"transformer.h.0.attn.bias": np.tri(13, dtype=bool)[None, None]}),
+        ("bert", {"bert.embeddings.position_ids": np.arange(13)[None]}),
+    ],
+)
+def test_what_is_no_weight_may_be_of_any_type(name, beside, tmp_path):
+    model = made(name)
+    written(model, tmp_path)
+    rewrite(tmp_path, lambda tensors: tensors | beside)
+    assert_same(outputs_of(models.from_pretrained(tmp_path)), outputs_of(model), 1e-6)
+
+
+@pytest.mark.parametrize("form", ["huggingface", "keras_hub"])
+def test_a_model_in_bfloat16(form, tmp_path):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("bfloat16")
+    try:
+        model = fresh("gpt2")
+    finally:
+        keras.config.set_dtype_policy(before)
+    models.save_pretrained(model, tmp_path, format=form)
+    found, wanted = (
+        {w.path: keras.ops.convert_to_numpy(keras.ops.cast(w, "float32")) for w in ws}
+        for ws in (models.from_pretrained(tmp_path).weights, model.weights)
+    )
+    assert found.keys() == wanted.keys()
+    for path, array in wanted.items():
+        np.testing.assert_array_equal(found[path], array)
