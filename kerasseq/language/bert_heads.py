@@ -185,7 +185,14 @@ class Span(Head):
                 _tokens(*place, span)
                 for place, span in zip(rows.places, y, strict=True)
             ]
-        y = np.asarray(y, "int32").reshape(-1, 2)
+        y, length = np.asarray(y), rows.arrays["ids"].shape[-1]
+        check_labels(y, length, "the length of a row")
+        if y.shape[1:] != (2,) or np.any(y[:, 0] > y[:, 1]):
+            raise ValueError(
+                "y must be the first and the last place of each answer, (rows, 2), got "
+                f"{y.tolist()}"
+            )
+        y = y.astype("int32")
         return {"start": y[:, 0], "end": y[:, 1]}, None
 
     def loss(self):

@@ -43,8 +43,6 @@ class Reader:
         ValueError: If there are both or a special token is missing.
     """
 
-    end_says_none = False  # whether the last mark stands for no answer, or the first
-
     def __init__(self, tokenizer, special_ids, vocabulary_size, num_segments, longest):
         if tokenizer is not None and special_ids is not None:
             raise ValueError(
@@ -109,8 +107,7 @@ class Reader:
             each = (each,) if isinstance(each, str) else each
             first = 1 if len(each) == 1 else 2 + len(self.encode(each[0]))
             offsets = self._tokenizer().encode_with_offsets(each[-1]).offsets
-            none = first + len(offsets) if self.end_says_none else 0
-            places.append((offsets, first, none))
+            places.append((offsets, first, 0))
         return rows._replace(places=places)
 
     def never_masked(self) -> list[int]:

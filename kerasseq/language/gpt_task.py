@@ -112,7 +112,7 @@ class GPTTask(Headed, TaskModel):
         config = gpt.get_config()
         config["dropout"] = config["dropout"] if dropout is None else dropout
         own = type(gpt).from_config(config)
-        own.set_weights(gpt.get_weights())
+        keep_weights(gpt, own)
         size, stack = own.vocabulary_size, own.stack
         if not stack.embedding.tie_weights and not weight:
             stack.embedding.reverse_embeddings.trainable = False  # nothing reads it

@@ -28,8 +28,6 @@ class MarkedReader(Reader):
         rows: 2 if an example is one row, 3 if it is several.
     """
 
-    end_says_none = True
-
     def __init__(self, tokenizer, vocabulary_size, longest, rows):
         self.tokenizer, self.vocabulary_size = tokenizer, vocabulary_size
         self.longest, self.axes = longest, rows
@@ -83,8 +81,34 @@ class MarkedReader(Reader):
             places.append(1 + last)  # [start] is before them
         return Rows(self._packed(texts), places)
 
+    def read_contexts(self, x) -> Rows | None:
+        """Texts, or pairs of a question and a text, with the places of its tokens.
+
+        Those of no answer are those of the last mark. In a list of ids an id counts
+        as a character does in a text.
+        """
+        rows = self.read(x)
+        if rows is None or not _is_list(x):
+            return rows
+        places = []
+        for *before, text in map(_parts, x):
+            first = 1 + sum(len(self.encode(part)) + 1 for part in before)
+            if isinstance(text, str):
+                offsets = self._tokenizer().encode_with_offsets(text).offsets
+            else:
+                offsets = np.arange(len(text))[:, None] + [0, 1]
+            places.append((offsets, first, first + len(offsets)))
+        return rows._replace(places=places)
+
     def _last_pieces(self, words):
         """The ids of a text, and the last of each word."""
+        parts = [words] if isinstance(words, str) else words
+        if not isinstance(parts, list | tuple) or not all(
+            isinstance(part, str) for part in parts
+        ):
+            raise TypeError(
+                f"each must be a text, a list of words or a list of ids, got {words!r}"
+            )
         text = words if isinstance(words, str) else " ".join(words)
         encoding = self._tokenizer().encode_with_offsets(text)
         spans = [match.span() for match in re.finditer(r"\S+", text)]

@@ -55,7 +55,7 @@ class Headed:
             batch_size: Rows in a batch.
             epochs: Last epoch; an epoch is a pass, or `steps_per_epoch`.
             steps_per_epoch: Batches in an epoch. A whole pass if None.
-            validation_data: A pair `(x, y)`.
+            validation_data: `(x, y)`, or with weights of the rows as the third.
             **kwargs: As for `keras.Model.fit`.
 
         Returns:
@@ -67,10 +67,9 @@ class Headed:
                 reads, or an id or label is out of range.
         """
         self._check_head("fit")
-        if isinstance(validation_data, tuple) and len(validation_data) == 2:
-            validation_data = self.arrays(*validation_data)
-        given = kwargs.pop("sample_weight", None)
-        x, y, weights = self.arrays(x, y)
+        if isinstance(validation_data, tuple | list):
+            validation_data = self._weighted(*validation_data)
+        x, y, weights = self._weighted(x, y, kwargs.pop("sample_weight", None))
         return super().fit(
             x,
             y,
@@ -78,7 +77,7 @@ class Headed:
             epochs=epochs,
             steps_per_epoch=steps_per_epoch,
             validation_data=validation_data,
-            sample_weight=_product(weights, given),
+            sample_weight=weights,
             **kwargs,
         )
 
@@ -94,9 +93,8 @@ class Headed:
             What Keras returns.
         """
         self._check_head("evaluate")
-        given = kwargs.pop("sample_weight", None)
-        x, y, weights = self.arrays(x, y)
-        return super().evaluate(x, y, sample_weight=_product(weights, given), **kwargs)
+        x, y, weights = self._weighted(x, y, kwargs.pop("sample_weight", None))
+        return super().evaluate(x, y, sample_weight=weights, **kwargs)
 
     def predict(self, x, **kwargs):
         """The outputs of the model, for texts as for `fit`, or for arrays.
@@ -109,7 +107,7 @@ class Headed:
             Arrays, as the table of heads says; for tags of words, a list of arrays
             `(words, C)`.
         """
-        rows = self.task.read(self.reader, x)
+        rows = self._rows(x)
         if rows is None:
             return super().predict(x, **kwargs)
         arrays = rows.arrays
@@ -129,8 +127,10 @@ class Headed:
             x: As for `fit`.
             y: As for `fit`.
         """
-        rows = self.task.read(self.reader, x) if y is not None else None
-        if rows is None:
+        rows = self._rows(x)
+        if y is None and isinstance(x, list) and rows is not None:
+            raise ValueError("texts need labels, one for each, but y is None")
+        if y is None or rows is None:
             return x, y, None
         if isinstance(y, dict):  # of arrays, as the outputs are
             return rows.arrays, y, None
@@ -140,6 +140,21 @@ class Headed:
             )
         return (rows.arrays, *self.task.targets(rows, y))
 
+    def _weighted(self, x, y=None, given=None):
+        """Inputs, labels, and weights of rows with those that the labels have."""
+        x, y, weights = self.arrays(x, y)
+        return x, y, _product(weights, given)
+
+    def _rows(self, x):
+        """What the head reads, as `Rows`; None if it is for Keras."""
+        if isinstance(x, str):
+            raise TypeError(f"texts must be in a list, [{x!r}], but x is {x!r}")
+        if isinstance(x, list | tuple) and not len(x):
+            raise ValueError("there are no texts: x is empty")
+        if getattr(getattr(x, "dtype", None), "kind", None) in ("U", "O"):
+            x = np.asarray(x).tolist()  # an array of texts
+        return self.task.read(self.reader, x)
+
     def answers(self, texts, **kwargs):
         """The likeliest stretch of each text, or of the second text of each pair.
 
@@ -148,13 +163,20 @@ class Headed:
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
-            A list of strings; None where no answer is likelier than any.
+            A list of strings, or of ids where the texts are; None where no answer is
+            likelier than any.
 
         Raises:
+            TypeError: If there is something else than texts.
             ValueError: If the head is another.
         """
         self._check_head("answers", "span")
-        rows = self.task.read(self.reader, texts)
+        rows = self._rows(texts)
+        if rows is None or rows.places is None:
+            raise TypeError(
+                "answers reads a list of texts, or of pairs (question, text), got "
+                f"{type(texts).__name__}"
+            )
         found = super().predict(rows.arrays, **kwargs)
         answers = []
         for n, (offsets, first, none) in enumerate(rows.places):
@@ -167,7 +189,9 @@ class Headed:
             )
             s, e = np.unravel_index(scores.argmax(), scores.shape)
             nothing = np.exp(start[none] - start.max()) * np.exp(end[none] - end.max())
-            text = texts[n] if isinstance(texts[n], str) else texts[n][-1]
+            text = texts[n]
+            if not isinstance(text, str) and hasattr(text[-1], "__len__"):
+                text = text[-1]  # of a pair
             span = text[offsets[s, 0] : offsets[e, 1]]
             answers.append(span if scores[s, e] >= nothing else None)
         return answers
@@ -185,19 +209,43 @@ def keep_weights(old, new):
     """Give the layers of a model the weights of those with the same names in another.
 
     Args:
-        old: The model that has them. The two share nothing afterwards.
+        old: The model that has them, those of LoRA as parts of their kernels. The two
+            share nothing afterwards.
         new: The model that gets them, where shapes agree: not where there are other
             classes.
+
+    Raises:
+        ValueError: If a layer has been changed in another way, such as quantized.
     """
-    ours = {layer.name: layer.weights for layer in old.layers}
+    ours = {layer.name: layer for layer in old.layers}
     for layer in new.layers:
-        for mine, theirs in zip(layer.weights, ours.get(layer.name, ())):  # noqa: B905
-            if mine.shape == theirs.shape:
-                mine.assign(ops.copy(theirs))  # or JAX would give both one array
+        if layer.name not in ours:
+            continue
+        parts = ours[layer.name]._flatten_layers()
+        for mine, theirs in zip(layer._flatten_layers(), parts, strict=True):
+            _take_over(mine, theirs)
+
+
+def _take_over(mine, theirs):
+    """The own weights of one layer, as Keras would write them into a file."""
+    have, given = {}, {}
+    mine.save_own_variables(have)
+    theirs.save_own_variables(given)
+    if have.keys() != given.keys():
+        raise ValueError(
+            f"the layer {theirs.path!r} has {len(given)} weights, but one of a new "
+            f"model {len(have)}: it has been changed, for example quantized"
+        )
+    if all(have[n].shape == given[n].shape for n in have):
+        # Copies: JAX would give both models one array.
+        mine.load_own_variables(
+            {n: np.array(ops.convert_to_numpy(value)) for n, value in given.items()}
+        )
 
 
 def _product(weights, given):
     """Weights of tokens `(B, T)` and of rows, where there are any."""
+    given = np.asarray(given, "float32") if isinstance(given, list) else given
     if weights is None or given is None:
         return given if weights is None else weights
     return weights * np.reshape(given, (len(weights), -1))

@@ -15,6 +15,13 @@ CLASSES = {
     "tag": "BertForTokenClassification",
     "span": "BertForQuestionAnswering",
 }
+ID_NAMES = {  # most folders have the first alone
+    "[PAD]": "pad_token_id",
+    "[UNK]": "unk_token_id",
+    "[CLS]": "cls_token_id",
+    "[SEP]": "sep_token_id",
+    "[MASK]": "mask_token_id",
+}
 
 
 def sizes(a):
@@ -40,7 +47,8 @@ def read(settings, shapes):
         position_embedding_type="absolute", is_decoder=False, add_cross_attention=False
     )
     head = _head(settings, shapes)
-    classes = shapes["classifier.weight"][0] if head in ("classify", "tag") else None
+    has_classes = head in ("classify", "tag")
+    classes = common.classes(shapes, "classifier.weight") if has_classes else None
     size = settings.whole("vocab_size")
     return {
         "vocabulary_size": size,
@@ -53,10 +61,17 @@ def read(settings, shapes):
         "activation": settings.word("hidden_act", common.ACTIVATIONS, "gelu"),
         "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
         "dropout": settings.rate("hidden_dropout_prob", 0.1),
-        "special_ids": special_ids(size, settings.id("pad_token_id", size, 0)),
+        "special_ids": _special_ids(settings, size),
         "head": head,
         "num_classes": classes,
     }
+
+
+def _special_ids(settings, size):
+    """Those of the published files, where the settings say nothing else."""
+    found = special_ids(size, settings.id("pad_token_id", size, 0))
+    known = {token: name for token, name in ID_NAMES.items() if name in settings}
+    return found | {t: settings.id(name, size, None) for t, name in known.items()}
 
 
 def _head(settings, shapes):
@@ -65,7 +80,8 @@ def _head(settings, shapes):
         parts = {"cls.seq_relationship.weight", "pooler.dense.weight"}
         return "pretraining" if parts <= set(shapes) else "tokens"
     known = {theirs: ours for ours, theirs in CLASSES.items()}
-    head = known.get(str(settings.get("architectures", [None])[0]))
+    names = settings.get("architectures", [])
+    head = known.get(str(names[0])) if isinstance(names, list) and names else None
     needs = {"classify": "classifier.weight", "tag": "classifier.weight"}
     needs["span"] = "qa_outputs.weight"
     return head if needs.get(head) in shapes else None
@@ -85,7 +101,7 @@ def write(a):
         "type_vocab_size": s["S"],
         "hidden_act": common.WORDS[a["activation"]],
         "layer_norm_eps": a["layer_norm_epsilon"],
-        "pad_token_id": a["special_ids"]["[PAD]"],
+        **{ID_NAMES[token]: n for token, n in a["special_ids"].items()},
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
         **common.labels(a),
@@ -134,10 +150,10 @@ HEADS = {
 def hub_read(settings, shapes):
     """The arguments of a `BERT`, of the settings of KerasHub."""
     kind, task = settings.task
-    head = None
+    head = classes = None
     if kind == "BertTextClassifier" and f"{HUB_HEAD}/vars/0" in shapes:
         task.only(activation="linear")
-        head = "classify"
+        head, classes = "classify", common.classes(shapes, f"{HUB_HEAD}/vars/0", 1)
     size = settings.whole("vocabulary_size")
     return {
         **{name: settings.whole(name) for name in common.HUB_SIZES},
@@ -146,7 +162,7 @@ def hub_read(settings, shapes):
         "dropout": settings.rate("dropout", 0.1),
         "special_ids": special_ids(size, 0),
         "head": head,
-        "num_classes": shapes[f"{HUB_HEAD}/vars/0"][1] if head else None,
+        "num_classes": classes,
     }
 
 

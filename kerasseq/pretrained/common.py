@@ -50,6 +50,19 @@ def misfit(a, fixed):
     return differing(a, fixed)
 
 
+def classes(shapes, name, axis=0):
+    """How many classes a head has, whose kernel is of that name; None without one.
+
+    Examples:
+        >>> classes({"classifier.weight": (3, 12)}, "classifier.weight")
+        3
+    """
+    shape = shapes.get(name)
+    if shape is None:
+        return None
+    return shape[axis] if len(shape) == 2 else 1  # and is refused with the others
+
+
 def labels(a):
     """The names of classes, for those who have none.
 

@@ -47,7 +47,8 @@ def matched(family, form, arguments, tensors, folder):
         List of pairs.
 
     Raises:
-        ValueError: If a tensor is missing, left over, or of another shape.
+        ValueError: If a tensor is missing, left over, of another shape, or not of
+            floats.
     """
     sizes, rest, pairs = family.sizes(arguments), dict(tensors), []
     model = family.model.__name__
@@ -67,6 +68,7 @@ def matched(family, form, arguments, tensors, folder):
                 f'"{tensor.name}" in {tensor.file} has the shape {tensor.shape}, but '
                 f"by its settings it should be {shape}; {what}"
             )
+        tensor.check()
         rest.pop(name, None)
         pairs.append((row, tensor))
     _check_rest(family, form, tensors, rest, folder)

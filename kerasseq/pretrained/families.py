@@ -47,8 +47,9 @@ def of_model(model, arguments):
     known = [family for family in FAMILIES if family.model is type(model)]
     if not known:
         classes = dict.fromkeys(family.model.__name__ for family in FAMILIES)
+        inner = "; give its language_model()" * hasattr(model, "language_model")
         raise TypeError(
-            f"there are folders for {', '.join(classes)}, but not for {name}"
+            f"there are folders for {', '.join(classes)}, but not for {name}{inner}"
         )
     reasons = [(family, family.misfit(arguments)) for family in known]
     for family, reason in reasons:

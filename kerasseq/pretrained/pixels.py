@@ -16,7 +16,7 @@ def check(folder):
     if not (folder / FILE).is_file():
         return
     settings = Settings(folders.read_table(folder / FILE), folder / FILE)
-    settings.only(do_normalize=True, do_rescale=True)
+    settings.only(do_normalize=True, do_rescale=True, rescale_factor=1 / 255)
     for name in ("image_mean", "image_std"):
         values = settings.get(name, CENTRE)
         values = values if isinstance(values, list) else [values]

@@ -22,7 +22,7 @@ def read(folder):
     Raises:
         FileNotFoundError: If there is none, or one is missing.
         ImportError: If the package safetensors is missing.
-        ValueError: If a file is damaged, or holds something else than floats.
+        ValueError: If a file is damaged.
     """
     found = {}
     for file in _files(folder):
@@ -82,12 +82,9 @@ def _of_file(path):
         ) from error
     for name in file.keys():  # noqa: SIM118  # it is no dictionary
         part = file.get_slice(name)
-        if part.get_dtype() not in FLOATS:
-            raise ValueError(
-                f'"{name}" in {path} is of type {part.get_dtype()}, but weights are '
-                f"one of {', '.join(FLOATS)}"
-            )
-        yield Tensor(name, path, tuple(part.get_shape()), _reader(file, name))
+        kind, shape = part.get_dtype(), tuple(part.get_shape())
+        other = None if kind in FLOATS else kind
+        yield Tensor(name, path, shape, _reader(file, name), other)
 
 
 def _reader(file, name):

@@ -68,7 +68,7 @@ def _arguments(model):
         arguments["vocabulary_size"] = model.vocabulary_size
     if hasattr(model, "target_side"):
         arguments["vocabulary_size"] = model.target_side.size
-    if hasattr(model, "reader"):
+    if hasattr(getattr(model, "reader", None), "special_ids"):
         arguments["special_ids"] = model.reader.special_ids
     return arguments
 

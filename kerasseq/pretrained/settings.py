@@ -4,7 +4,7 @@ Nothing that a file names is looked up or built: numbers are numbers, and words 
 a table of words, or the folder is refused.
 """
 
-import math
+import sys
 
 from kerasseq.core.checks import nearest
 
@@ -64,7 +64,7 @@ class Settings:
         """A number above 0."""
         value = self.get(name, default)
         known = isinstance(value, int | float) and not isinstance(value, bool)
-        if not known or not 0 < value < math.inf:
+        if not known or not 0 < value <= sys.float_info.max:
             self.refuse(name, "a number above 0")
         return float(value)
 

@@ -48,7 +48,7 @@ def read(settings, shapes):
         wanted = f"a multiple of patch_size = {settings.get('patch_size')}"
         settings.refuse("image_size", wanted)
     return {
-        "num_classes": shapes.get("classifier.weight", [None])[0],
+        "num_classes": common.classes(shapes, "classifier.weight"),
         "image_size": image,
         "patch_size": patch,
         "channels": settings.whole("num_channels", 3),
@@ -132,14 +132,16 @@ def hub_read(settings, shapes):
         settings.refuse("image_shape", "height, width and channels")
     part = type(settings)(dict(zip("HWC", shape, strict=True)), settings.where)
     kind, task = settings.task
-    has_head = kind == "ViTImageClassifier" and f"{HUB_HEAD}/vars/0" in shapes
-    if has_head:
+    is_classifier, classes = kind == "ViTImageClassifier", None
+    if is_classifier:
+        classes = common.classes(shapes, f"{HUB_HEAD}/vars/0", 1)
+    if classes is not None:
         task.only(pooling="token")
         for name in ("activation", "intermediate_dim"):
             if name in task and task.get(name) != "linear":
                 task.refuse(name, "none", "kerasseq builds")
     return {
-        "num_classes": shapes[f"{HUB_HEAD}/vars/0"][1] if has_head else None,
+        "num_classes": classes,
         "image_size": (part.whole("H"), part.whole("W")),
         "patch_size": _size(settings, "patch_size"),
         "channels": part.whole("C"),

@@ -170,3 +170,17 @@ def test_what_has_a_mask_keeps_it():
     call = recorded(layer, gradients=True)
     for _ in range(2 * EAGER_CALLS):
         assert call(np.array([[1, 0]]))._keras_mask.tolist() == [[True, False]]
+
+
+def test_what_came_out_twice_is_not_written_into():
+    def twice(x, y, at):
+        after = put(x, torch.ones(2, 1, 3), at)
+        return after, after, at + 1, ops.sum(y)
+
+    call = recorded(twice, donated=True)
+    x = y = torch.zeros(2, 2 * EAGER_CALLS, 3)
+    at = torch.tensor([0, 0], dtype=torch.int32)
+    for n in range(2 * EAGER_CALLS):
+        y = y if n > EAGER_CALLS else y.clone()  # two while it is recorded
+        x, y, at, before = call(x, y, at)
+        assert float(before) == 6 * n

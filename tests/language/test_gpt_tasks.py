@@ -205,6 +205,39 @@ def test_spans_and_no_answer_at_the_last_mark():
     np.testing.assert_allclose(logits["end"][1, :5], wanted[:, 1], atol=1e-5)
 
 
+def test_spans_of_lists():
+    """Pairs may be lists, and in texts of ids an id counts as a character."""
+    task = known("span")
+    texts, labels = [("abc", "de fg"), "gab"], [(3, 5), None]
+    x, wanted, _ = task.arrays(texts, labels)
+    lists = [["abc", "de fg"], "gab"]
+    ids = [(ids_of("abc"), ids_of("de fg")), ids_of("gab")]
+    for given in (lists, ids, ids[::-1]):
+        found, y, _ = task.arrays(given, labels[:: -1 if given[0] == ids[1] else 1])
+        order = [1, 0] if given[0] == ids[1] else [0, 1]
+        np.testing.assert_array_equal(found["ids"], x["ids"][order])
+        for name in ("start", "end"):
+            np.testing.assert_array_equal(y[name], wanted[name][order])
+    said = task.answers(texts, verbose=0)
+    assert task.answers(lists, verbose=0) == said and any(said)
+    said = [None if each is None else ids_of(each) for each in said]
+    assert task.answers(ids, verbose=0) == said
+
+
+def test_weights_of_rows_and_data_to_look_at():
+    task = known("classify")
+    x, y = TEXTS["classify"], LABELS["classify"]
+    first = task.evaluate(x[:1], y[:1], verbose=0)[0]
+    found = task.evaluate(x, y, sample_weight=[1, 0], verbose=0)[0]
+    assert found == pytest.approx(first, rel=1e-5)
+    assert task.evaluate(np.array(x), y, verbose=0) == task.evaluate(x, y, verbose=0)
+    task = made("classify")
+    task.compile(keras.optimizers.SGD(0.0))
+    for data in ((x, y, [1, 0]), [x[:1], y[:1]]):
+        history = task.fit(x, y, validation_data=data, verbose=0).history
+        assert history["val_loss"][0] == pytest.approx(first, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("head", "position"),
     [*((head, "learned") for head in HEADS), ("compare", "relative"), ("tag", "rope")],
@@ -355,6 +388,31 @@ def test_from_head_to_head_and_back():
     assert isinstance(task.language_model(), GPT)
 
 
+def test_lora_goes_along():
+    gpt = trained()
+    task = gpt.with_head("classify", num_classes=C)
+    ids = np.array([ids_of("abcdefg "), ids_of("gg ab fe")])
+    dense = task.get_layer("block_1")._self_attention_layer.query_dense
+    dense.enable_lora(2)
+    for n, part in enumerate((dense.lora_kernel_a, dense.lora_kernel_b)):
+        part.assign(np.random.default_rng(n).normal(size=part.shape))
+    wanted = run(task, ids)
+    assert np.abs(wanted - run(made("classify"), ids)).max() > 1e-3
+    np.testing.assert_allclose(
+        run(task.with_head("entail", num_classes=C), ids), wanted, atol=1e-5
+    )
+    own = task.language_model()
+    again = own.with_head("classify", num_classes=C)
+    again.get_layer("classes").set_weights(task.get_layer("classes").get_weights())
+    again.get_layer("mark_embedding").set_weights(
+        task.get_layer("mark_embedding").get_weights()
+    )
+    np.testing.assert_allclose(run(again, ids), wanted, atol=1e-5)
+    task.get_layer("classes").quantize("int8")
+    with pytest.raises(ValueError, match="'classes' has 3 weights.*one of a new .* 2"):
+        task.with_head("entail", num_classes=C)
+
+
 def test_ids_in_the_place_of_texts():
     bare = GPT(vocabulary_size=V, **SIZES, max_sequence_length=LONGEST)
     for head in ("classify", "entail", "compare", "choose"):
@@ -411,6 +469,13 @@ def test_mixed_precision():
         ("tag", [["a", " "]], [[0, 0]], ValueError, "the word ' ' has no tokens"),
         ("tag", ["ab c"], [[0]], ValueError, "text 0 has 2 words but 1 tags"),
         ("span", ["ab"], [(1, 1)], ValueError, r"\(1, 1\) is no stretch"),
+        ("span", np.array([[1, 2]]), [(0, 2)], ValueError, "label 2, but the length"),
+        ("span", np.array([[1, 2]]), [(1, 0)], ValueError, r"first and the last pl"),
+        ("span", np.array([[1, 2]]), [1], ValueError, r"\(rows, 2\), got \[1\]"),
+        ("tag", [1], [[0]], TypeError, "a list of words or a list of ids, got 1"),
+        ("classify", "abc", [0], TypeError, r"in a list, \['abc'\], but x is 'abc'"),
+        ("classify", [], [], ValueError, "no texts: x is empty"),
+        ("classify", ["a"], None, ValueError, "texts need labels.*y is None"),
     ],
 )
 def test_messages_of_fit(head, x, y, error, message):
@@ -449,6 +514,8 @@ def test_messages_of_other_methods():
         GPTTask("gpt", "span")
     with pytest.raises(ValueError, match="answers needs another head than 'choose'"):
         known("choose").answers(["ab"])
+    with pytest.raises(TypeError, match="answers reads a list of texts.*got ndarray"):
+        known("span").answers(np.array([[1, 2]]))
     bare = GPT(vocabulary_size=V, **SIZES).with_head("classify", num_classes=2)
     with pytest.raises(ValueError, match="no tokenizer to read text with"):
         bare.predict(["ab"])

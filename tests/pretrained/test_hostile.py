@@ -91,6 +91,14 @@ def test_damaged_settings(content, word, tmp_path):
     refused(tmp_path, word)
 
 
+@pytest.mark.parametrize("names", [[], {}, 3, "BertForSequenceClassification", [[]]])
+def test_classes_that_are_no_names(names, copy):
+    """Without a known one there is the trunk."""
+    folder = copy("bert")
+    rewrite(folder, architectures=names)
+    assert models.from_pretrained(folder).head is None
+
+
 def test_settings_that_are_no_text(tmp_path):
     (tmp_path / "config.json").write_bytes(b"\xff\xfe{}")
     refused(tmp_path, "UTF-8")
@@ -224,6 +232,7 @@ def change(folder, form, which, function, also=None):
         ("gpt2", {"add_cross_attention": True}, ["add_cross_attention"]),
         ("gpt2", {"layer_norm_epsilon": -1}, ["layer_norm_epsilon", "above 0"]),
         ("gpt2", {"layer_norm_epsilon": float("nan")}, ["layer_norm_epsilon", "nan"]),
+        ("gpt2", {"layer_norm_epsilon": 10**400}, ["layer_norm_epsilon", "above 0"]),
         ("gpt2", {"resid_pdrop": 1}, ["resid_pdrop", "below 1"]),
         ("gpt2", {"tie_word_embeddings": False}, ["lm_head.weight", "reverse"]),
         ("gpt2", {"tie_word_embeddings": 1}, ["tie_word_embeddings", "true or false"]),
@@ -247,6 +256,7 @@ def change(folder, form, which, function, also=None):
         ("bert", {"hidden_act": "mish"}, ["mish"]),
         ("bert", {"pad_token_id": -1}, ["pad_token_id", "-1"]),
         ("bert", {"pad_token_id": 29}, ["pad_token_id", "29"]),
+        ("bert", {"mask_token_id": 29}, ["mask_token_id", "29"]),
         ("t5", {"num_decoder_layers": 3}, ["num_decoder_layers", "3"]),
         ("t5", {"feed_forward_proj": "gated-tanh"}, ["gated-tanh"]),
         ("t5", {"relative_attention_max_distance": 64}, ["max_distance", "64"]),
@@ -297,6 +307,24 @@ def test_the_other_values_of_the_pixels(copy):
     processor = folder / "preprocessor_config.json"
     processor.write_text('{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.4, 1]}')
     refused(folder, "image_std", "0.4")
+    processor.write_text('{"rescale_factor": 0.00784313725490196}')
+    refused(folder, "rescale_factor", "0.0078", "0.0039")
+    processor.write_text('{"rescale_factor": 0.00392156862745098}')
+    models.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("form", ["huggingface", "keras_hub"])
+@pytest.mark.parametrize("name", ["bert_classify", "vit_classify"])
+def test_classes_of_a_head_that_is_no_matrix(name, form, tmp_path):
+    models.save_pretrained(made(name), tmp_path, format=form)
+    if form == "huggingface":
+        rewrite(tmp_path, lambda t: t | {"classifier.weight": np.array(3.0)})
+        refused(tmp_path, "classifier.weight", "()")
+        return
+    with h5py.File(tmp_path / "task.weights.h5", "a") as file:
+        del file["layers/dense/vars/0"]
+        file["layers/dense/vars/0"] = np.float32(3)
+    refused(tmp_path, "layers/dense/vars/0", "()")
 
 
 @pytest.mark.parametrize(
@@ -344,7 +372,7 @@ def test_numbers_of_another_type(copy):
     folder = copy("gpt2")
     name = "transformer.wte.weight"
     rewrite(folder, lambda t: t | {name: t[name].astype("int8")})
-    refused(folder, name, "I8", "BF16")
+    refused(folder, name, "I8", "floats")
     folder = copy("gpt2", "keras_hub")
     name, _ = change(folder, "keras_hub", 0, lambda array: array.astype("int32"))
     refused(folder, name, "int32")
@@ -462,7 +490,10 @@ class TestWriting:
         lstm = models.LanguageModel("lstm", vocabulary_size=7, units=3)
         with pytest.raises(TypeError, match="GPT, BERT, T5, ViT.*LanguageModel"):
             models.save_pretrained(lstm, tmp_path / "x")
-        with pytest.raises(TypeError, match="not for int"):
+        task = made("gpt2").with_head("span")
+        with pytest.raises(TypeError, match=r"GPTTask; give its language_model\(\)"):
+            models.save_pretrained(task, tmp_path / "x")
+        with pytest.raises(TypeError, match="not for int$"):
             models.save_pretrained(3, tmp_path / "x")
         with pytest.raises(ValueError, match='format="onnx"'):
             models.save_pretrained(made("vit"), tmp_path / "x", format="onnx")
