@@ -2,8 +2,8 @@
 
     python examples/digits_vit.py digits.png
 
-Takes about two minutes on a laptop. Needs scikit-learn, which has the 1797 images of 8 × 8
-pixels; patches of 2 × 2 make 16 tokens of each. Source: course slides A, B, C.
+Takes about two minutes on a laptop. Needs scikit-learn, which has the 1797 images of
+8 × 8 pixels; patches of 2 × 2 make 16 tokens of each. Source: course slides A, B, C.
 """
 
 import argparse
