@@ -11,26 +11,8 @@ Vaswani et al. 2017; course slides A, D and E.
 from keras import ops
 
 from kerasseq.core import masks
-from kerasseq.kernels import affine, fused_attention, matmul
+from kerasseq.kernels import fused_attention, matmul
 from kerasseq.kernels.precision import is_float64
-
-
-def project(dense, x, *, axes=1):
-    """What a dense layer gives, without Keras' way to it, as long as a product.
-
-    Args:
-        dense: A built `keras.layers.EinsumDense` whose kernel is `(*I, *O)`.
-        x: `(..., *I)`.
-        axes: How many axes I has.
-
-    Returns:
-        `(..., *O)`.
-    """
-    if dense.quantization_mode is not None or dense.activity_regularizer is not None:
-        return dense(x)
-    weights = (dense.kernel, dense.bias)  # with LoRA the kernel is the sum
-    weights = [ops.convert_to_tensor(w) for w in weights if w is not None]
-    return dense.activation(affine(x, *weights, axes=axes))
 
 
 def attend(q, k, v, *, scale, mask=None, bias=None, causal=False, flash=None):

@@ -17,6 +17,7 @@ from kerasseq.attention import axes, heads, places
 from kerasseq.attention.multi_head_arguments import MultiHeadArguments
 from kerasseq.core import masks
 from kerasseq.core.serialization import register
+from kerasseq.kernels import dense
 
 
 @register
@@ -121,7 +122,7 @@ class MultiHeadAttention(MultiHeadArguments):
         self._check_shapes(query, value, attention_mask, cache, cache_update_index)
         index, T = cache_update_index, ops.shape(query)[1]
         at = self._places(query_mask, T, index, query_positions, cached_mask)
-        q = self._rotated(heads.project(self.query_dense, query), at)
+        q = self._rotated(dense(self.query_dense, query), at)
         memory = cache
         if cache is None or index is not None:
             S = ops.shape(value)[1]
@@ -162,8 +163,8 @@ class MultiHeadAttention(MultiHeadArguments):
         if shapes is not None:
             out, alpha = axes.unfold_all(out, alpha, self.attended, shapes)
         if self.use_gate:
-            out = out * heads.project(self.gate_dense, query)
-        out = heads.project(self.output_dense, out, axes=2)
+            out = out * dense(self.gate_dense, query)
+        out = dense(self.output_dense, out, axes=2)
         results = [tracing.record(self, "context", out)]
         results += [alpha] if return_attention_scores else []
         results += [] if cache is None else [memory]
@@ -174,10 +175,10 @@ class MultiHeadAttention(MultiHeadArguments):
 
         If there is a cache, it with the new ones from the index on.
         """
-        k = heads.project(self.key_dense, value if key is None else key)
+        k = dense(self.key_dense, value if key is None else key)
         new = {
             "key": self._rotated(k, at),
-            "value": heads.project(self.value_dense, value),
+            "value": dense(self.value_dense, value),
         }
         if hasattr(self.position, "bias"):
             whole = ops.shape(value)[:2]

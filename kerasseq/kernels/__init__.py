@@ -22,7 +22,7 @@ from kerasseq.kernels.fused import fused_attention  # noqa: E402
 from kerasseq.kernels.gradients import gradients  # noqa: E402
 from kerasseq.kernels.inference import inference  # noqa: E402
 from kerasseq.kernels.precision import matmul, precise  # noqa: E402
-from kerasseq.kernels.projection import affine, project  # noqa: E402
+from kerasseq.kernels.projection import dense, project  # noqa: E402
 from kerasseq.kernels.ranking import top_k  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
@@ -33,9 +33,9 @@ from kerasseq.kernels.scan import scan  # noqa: E402
 
 __all__ = [
     "Recurrence",
-    "affine",
     "compiled",
     "default_jit_compile",
+    "dense",
     "equation_of",
     "fused_attention",
     "gradients",

@@ -14,7 +14,7 @@ import keras
 from kerasseq import tracing
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.kernels import affine, precise
+from kerasseq.kernels import dense, precise
 from kerasseq.transformer.gelu import gelu_by_tanh
 
 # By name: the activation, and whether it is that of a gate.
@@ -117,14 +117,14 @@ class FeedForward(keras.layers.Layer):
     def call(self, x, training=False):
         phi = precise(self.activation)
         if self.gated:
-            gate = tracing.record(self, "gate", phi(_apply(self.gate_dense, x)))
-            h = gate * _apply(self.intermediate_dense, x)
+            gate = tracing.record(self, "gate", phi(dense(self.gate_dense, x)))
+            h = gate * dense(self.intermediate_dense, x)
         else:
-            h = phi(_apply(self.intermediate_dense, x))
+            h = phi(dense(self.intermediate_dense, x))
         h = tracing.record(self, "hidden", h)  # (B, T, F)
         if self.dropout and training:
             h = keras.random.dropout(h, self.dropout, seed=self.seed_generator)
-        return _apply(self.output_dense, h)
+        return dense(self.output_dense, h)
 
     def compute_output_shape(self, shape):
         return shape
@@ -135,14 +135,6 @@ class FeedForward(keras.layers.Layer):
 
     def _as_config(self, name):
         return arguments.as_config(name, getattr(self, name))
-
-
-def _apply(dense, x):
-    """What the dense layer gives, without Keras' way to it, as long as a product."""
-    if dense.quantization_mode is not None:
-        return dense(x)
-    bias = None if dense.bias is None else keras.ops.convert_to_tensor(dense.bias)
-    return affine(x, keras.ops.convert_to_tensor(dense.kernel), bias)
 
 
 def checked(feed_forward, intermediate_dim, activation):

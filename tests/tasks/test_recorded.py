@@ -179,6 +179,14 @@ def test_what_others_wrote_is_not_recorded():
     assert position.calls >= 2 * STEPS
 
 
+def test_the_loss_of_an_activity_is_kept():
+    model, x, y = gpt()
+    before = losses(model, x, y, 1)[0]
+    model.get_layer("final_norm").activity_regularizer = keras.regularizers.L2(1.0)
+    model.compile()
+    assert min(losses(model, x, y)) > before + 1
+
+
 def test_frozen_and_set_free():
     model, x, y = gpt()
     losses(model, x, y)
