@@ -32,7 +32,7 @@ def order(draw):
 def acceptability(draw):
     """Judge a string of parentheses; about half of them are balanced."""
     text = ""
-    for _ in range(draw.randint(4, 8)):  # put a pair in somewhere
+    for _ in range(draw.randint(3, 6)):  # put a pair in somewhere
         place = draw.randint(0, len(text))
         text = f"{text[:place]}(){text[place:]}"
     if draw.random() < 0.5:
@@ -43,10 +43,10 @@ def acceptability(draw):
 
 def similarity(draw):
     """Count the places at which two words have the same letter."""
-    one = draw.choices("abcdefgh", k=5)
+    one = draw.choices("abcdefgh", k=3)
     other = [c if draw.random() < 0.5 else draw.choice("abcdefgh") for c in one]
     alike = sum(a == b for a, b in zip(one, other, strict=True))
-    return f"similarity: {''.join(one)} {''.join(other)}", f"{alike} of 5"
+    return f"similarity: {''.join(one)} {''.join(other)}", f"{alike} of 3"
 
 
 TASKS = (translation, order, acceptability, similarity)
@@ -66,7 +66,7 @@ def examples(task, count, draw):
 def main(arguments=None):
     """Train on all tasks at once, and test each on what it has not seen."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--examples", type=int, default=4000, help="of each task")
     parser.add_argument("--width", type=int, default=96)
     options = parser.parse_args(arguments)
@@ -74,7 +74,10 @@ def main(arguments=None):
     draw = random.Random(0)
     drawn = [examples(task, options.examples, draw) for task in TASKS]
     held_out = [pairs[: len(pairs) // 10][:100] for pairs in drawn]
-    learned = [pair for pairs in drawn for pair in pairs[len(pairs) // 10 :]]
+    learned = []
+    for pairs in drawn:  # as many of each: those of a small task come again
+        own = itertools.cycle(pairs[len(pairs) // 10 :])
+        learned += itertools.islice(own, options.examples)
     sources, targets = map(list, zip(*learned, strict=True))
     tokenizer = kerasseq.text.CharacterTokenizer().fit("".join(sources + targets))
 
@@ -83,10 +86,22 @@ def main(arguments=None):
         tokenizer, num_layers=2, hidden_dim=options.width, dropout=0.0
     )
     rate = keras.optimizers.schedules.CosineDecay(
-        0.0, options.steps, alpha=0.02, warmup_target=3e-3, warmup_steps=100
+        0.0,
+        options.steps,
+        alpha=0.02,
+        warmup_target=2e-3,
+        warmup_steps=options.steps // 10,
     )
     model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
-    model.fit(sources, targets, steps_per_epoch=options.steps, verbose=2)
+    epochs = max(1, options.steps // 200)  # each says how far it is
+    model.fit(
+        sources,
+        targets,
+        batch_size=64,
+        epochs=epochs,
+        steps_per_epoch=options.steps // epochs,
+        verbose=2,
+    )
     for task, pairs in zip(TASKS, held_out, strict=True):
         asked, wanted = zip(*pairs, strict=True)
         length = max(map(len, wanted)) + 1

@@ -11,6 +11,8 @@ import weakref
 
 from keras import ops, tree
 
+from kerasseq.kernels import torch_passes as passes
+
 EAGER_CALLS = 8  # before a shape is worth the recording, which costs a few calls
 
 
@@ -93,64 +95,12 @@ class _Calls:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                graph = shortened(make_fx(torch.func.functionalize(flat))(*leaves))
+                graph = make_fx(torch.func.functionalize(flat))(*leaves)
         except Exception:  # whatever the reason, it runs as it is
             return None
-        self.written = written_in_place(graph) if self.donated else []
-        return graph
-
-
-def shortened(graph):
-    """A recorded graph in which nothing is computed twice.
-
-    Masks and positions are the same in all layers. What is left of a function without
-    effects writes into nothing, so equal operations on equal things give the same, and
-    a copy is as good as what it was copied from.
-
-    Args:
-        graph: A `torch.fx.GraphModule` of such operations.
-
-    Returns:
-        The same graph, changed.
-    """
-    import torch
-
-    aten, known = torch.ops.aten, {}
-    for node in graph.graph.nodes:
-        random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        if node.op not in ("call_function", "get_attr") or random:
-            continue
-        same = node.target in (aten.clone.default, aten.lift_fresh_copy.default)
-        first = node.args[0] if same and not node.kwargs else None
-        if first is None:
-            key = (node.target, repr(node.args), repr(node.kwargs))
-            first = known.setdefault(key, node)
-        if first is not node:
-            node.replace_all_uses_with(first)
-            graph.graph.erase_node(node)
-    graph.graph.eliminate_dead_code()
-    graph.recompile()
-    return graph
-
-
-def written_in_place(graph):
-    """Let a recorded graph write into its arguments what it only writes into them.
-
-    Args:
-        graph: A `torch.fx.GraphModule` without effects.
-
-    Returns:
-        The numbers of the arguments that it writes into now.
-    """
-    import torch
-
-    aten, written = torch.ops.aten, []
-    for n, node in enumerate(graph.graph.find_nodes(op="placeholder")):
-        users = list(node.users)
-        if len(users) != 1 or users[0].target is not aten.index_put.default:
-            continue
-        if users[0].args[0] is node and node not in users[0].args[1:]:
-            users[0].target = aten.index_put_.default
-            written.append(n)
-    graph.recompile()
-    return written
+        graph = passes.shortened(graph)
+        if not self.gradients:
+            graph = passes.folded(graph)
+        if self.donated:
+            graph, self.written = passes.written_in_place(graph)
+        return passes.bound(graph)

@@ -8,6 +8,7 @@ from kerasseq.seq2seq.encoder_decoder import EncoderDecoder
 from kerasseq.seq2seq.making import Options
 from kerasseq.seq2seq.sides import Side
 from kerasseq.seq2seq.transformer import own_ids, row_of
+from kerasseq.transformer.initializers import FanIn
 
 FIELDS = (  # of an architecture, which are arguments here
     "num_layers",
@@ -119,6 +120,7 @@ class T5(EncoderDecoder):
                 "feed_forward": feed_forward,
                 "layer_norm_epsilon": layer_norm_epsilon,
                 "scale": 1.0,
+                "kernel_initializer": FanIn(hidden_dim),
             },
             positions=(None, None),
             inner=tuple(

@@ -11,6 +11,7 @@ from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, shared_config
 from kerasseq.transformer import feed_forward as feed_forwards
 from kerasseq.transformer import norms, residual
+from kerasseq.transformer.initializers import Scaled
 
 OBJECTS = ("feed_forward", "position")
 
@@ -113,9 +114,12 @@ class TransformerBlock(keras.layers.Layer):
                 f"num_heads={N} must divide the width of the inputs, {D}; or say how "
                 f"wide a head is, head_dim={max(D // N, 1)}"
             )
+        K = self.head_dim or D // N
+        # Scores begin no larger than those scaled by 1/√K: Q and K share the rest.
+        gamma = max(1, (self.scale or 0) * K**0.5) ** -0.5
         layer = MultiHeadAttention(
             N,
-            self.head_dim or D // N,
+            K,
             dropout=self.dropout,
             use_bias=self.use_bias,
             num_key_value_heads=self.num_key_value_heads,
@@ -123,7 +127,7 @@ class TransformerBlock(keras.layers.Layer):
             seed=seed,
             value_initializer=self._initializer(beta),
             bias_initializer=self._as_config("bias_initializer"),
-            kernel_initializer=self._as_config("kernel_initializer"),
+            kernel_initializer=self._initializer(gamma),
             name=name,
             dtype=self.dtype_policy,
             **own,
@@ -160,10 +164,10 @@ class TransformerBlock(keras.layers.Layer):
             layer.build(shape)
         return layer
 
-    def _initializer(self, beta):
-        """The initializer of kernels, times β."""
+    def _initializer(self, factor):
+        """The initializer of kernels, times a number."""
         config = self._as_config("kernel_initializer")
-        return config if beta == 1 else residual.Scaled(config, beta)
+        return config if factor == 1 else Scaled(config, factor)
 
     def _start(self, shape):
         """Before anything is built: the width is fixed, α and β are 1."""

@@ -14,10 +14,6 @@ $f$ start smaller by $\beta$, so that a step of training changes the output of a
 thousand layers no more than that of a few. Course slides A, B; the table of C.
 """
 
-import keras
-
-from kerasseq.core.serialization import register
-
 PLACEMENTS = ("post", "pre", "deep")
 
 
@@ -78,28 +74,3 @@ def of_decoder(layers, cross=False):
     """
     parts = (3 if cross else 2) * layers
     return parts**0.25, (4 * parts) ** -0.25
-
-
-@register
-class Scaled(keras.initializers.Initializer):
-    """The values of another initializer times a number.
-
-    Args:
-        initializer: The other.
-        factor: The number.
-
-    Examples:
-        >>> keras.ops.convert_to_numpy(Scaled("ones", 0.5)((2,))).tolist()
-        [0.5, 0.5]
-    """
-
-    def __init__(self, initializer, factor):
-        self.initializer = keras.initializers.get(initializer)
-        self.factor = factor
-
-    def __call__(self, shape, dtype=None):
-        return self.factor * self.initializer(shape, dtype)
-
-    def get_config(self):
-        initializer = keras.initializers.serialize(self.initializer)
-        return {"initializer": initializer, "factor": self.factor}
