@@ -232,18 +232,21 @@ def check_labels(labels, size, name="num_classes"):
         )
 
 
-def _tokens(offsets, first, none, span):
+def _tokens(offsets, first, none, length, span):
     """The first and the last token of a stretch of characters; `none` twice for none.
 
     Examples:
         >>> offsets = np.array([[0, 2], [3, 5], [5, 9]])
-        >>> _tokens(offsets, 1, 0, (3, 9)), _tokens(offsets, 1, 0, None)
+        >>> _tokens(offsets, 1, 0, 9, (3, 9)), _tokens(offsets, 1, 0, 9, None)
         ((2, 3), (0, 0))
     """
     if span is None:
         return none, none
     start, end = span
     inside = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < end))
-    if start >= end or not len(inside):
-        raise ValueError(f"the answer {span} is no stretch of the text with tokens")
+    if not 0 <= start < end <= length or not len(inside):
+        raise ValueError(
+            f"the answer {span} is no stretch with tokens of its text, which has "
+            f"{length} characters"
+        )
     return first + int(inside[0]), first + int(inside[-1])

@@ -107,7 +107,7 @@ class Reader:
             each = (each,) if isinstance(each, str) else each
             first = 1 if len(each) == 1 else 2 + len(self.encode(each[0]))
             offsets = self._tokenizer().encode_with_offsets(each[-1]).offsets
-            places.append((offsets, first, 0))
+            places.append((offsets, first, 0, len(each[-1])))
         return rows._replace(places=places)
 
     def never_masked(self) -> list[int]:

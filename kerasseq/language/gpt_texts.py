@@ -97,7 +97,7 @@ class MarkedReader(Reader):
                 offsets = self._tokenizer().encode_with_offsets(text).offsets
             else:
                 offsets = np.arange(len(text))[:, None] + [0, 1]
-            places.append((offsets, first, first + len(offsets)))
+            places.append((offsets, first, first + len(offsets), len(text)))
         return rows._replace(places=places)
 
     def _last_pieces(self, words):

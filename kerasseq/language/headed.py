@@ -179,7 +179,7 @@ class Headed:
             )
         found = super().predict(rows.arrays, **kwargs)
         answers = []
-        for n, (offsets, first, none) in enumerate(rows.places):
+        for n, (offsets, first, none, _) in enumerate(rows.places):
             start, end = found["start"][n], found["end"][n]
             inside = slice(first, first + len(offsets))
             # (T_start, T_end), of which the end must not stand before the start.

@@ -508,6 +508,8 @@ def test_messages_about_tokenizers_and_rows(tokenizer):
         ("tag", ["to be"], [[0]], ValueError, "text 0 has 2 words but 1 tags"),
         ("tag", [["to", " "]], [[0, 0]], ValueError, "the word ' ' has no tokens"),
         ("span", ["to be"], [(5, 5)], ValueError, r"\(5, 5\) is no stretch"),
+        ("span", ["to be"], [(3, 6)], ValueError, r"\(3, 6\) .*has 5 characters"),
+        ("span", ["to be"], [(-2, 2)], ValueError, r"\(-2, 2\) is no stretch"),
         (None, ["to be"], [0], ValueError, "fit needs another head than None"),
         ("pretraining", [["to be", "or"]], None, ValueError, "there must be two"),
     ],

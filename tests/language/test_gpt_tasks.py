@@ -469,6 +469,7 @@ def test_mixed_precision():
         ("tag", [["a", " "]], [[0, 0]], ValueError, "the word ' ' has no tokens"),
         ("tag", ["ab c"], [[0]], ValueError, "text 0 has 2 words but 1 tags"),
         ("span", ["ab"], [(1, 1)], ValueError, r"\(1, 1\) is no stretch"),
+        ("span", ["ab"], [(1, 3)], ValueError, r"\(1, 3\) .*has 2 characters"),
         ("span", np.array([[1, 2]]), [(0, 2)], ValueError, "label 2, but the length"),
         ("span", np.array([[1, 2]]), [(1, 0)], ValueError, r"first and the last pl"),
         ("span", np.array([[1, 2]]), [1], ValueError, r"\(rows, 2\), got \[1\]"),
