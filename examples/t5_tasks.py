@@ -98,7 +98,7 @@ def main(arguments=None):
         0.0,
         options.steps,
         alpha=0.02,
-        warmup_target=1e-3,
+        warmup_target=2e-3,
         warmup_steps=options.steps // 10,
     )
     model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))

@@ -1,5 +1,7 @@
 """T5: every task of language as a text that leads to a text."""
 
+import keras
+
 from kerasseq.core import checks
 from kerasseq.core.arguments import own
 from kerasseq.core.serialization import register
@@ -125,7 +127,12 @@ class T5(EncoderDecoder):
             positions=(None, None),
             inner=tuple(
                 RelativePositionBias(
-                    relative_buckets, bidirectional=ahead, name="relative_bias"
+                    relative_buckets,
+                    bidirectional=ahead,
+                    # From a small table, as the paper's, a text is a bag of tokens, and
+                    # Adam finds no order in thousands of steps.
+                    initializer=keras.initializers.RandomNormal(stddev=1.0),
+                    name="relative_bias",
                 )
                 for ahead in (True, False)
             ),

@@ -138,7 +138,8 @@ def test_pre_training_by_spans():
     model = T5(
         vocabulary_size=13, num_layers=1, num_heads=2, hidden_dim=16, dropout=0.0
     )
-    model.compile(keras.optimizers.Adam(0.02), jit_compile=False)
+    compiles_fast = keras.backend.backend() == "jax"
+    model.compile(keras.optimizers.Adam(0.02), jit_compile=compiles_fast)
     history = model.fit(*corrupt.pairs(texts), batch_size=32, epochs=20, verbose=0)
     assert history.history["loss"][-1] < 0.6 * history.history["loss"][0]
     said = model.translate(corrupt.pairs(texts[:2], start=100)[0])
