@@ -46,8 +46,8 @@ class FanIn(keras.initializers.Initializer):
 
     Examples:
         >>> kernel = FanIn(width=64)((64, 4, 16))
-        >>> print("%.2f" % keras.ops.std(kernel))  # 1 / 8
-        0.12
+        >>> print("%.1f" % (8 * keras.ops.std(kernel)))
+        1.0
 
     References:
         Raffel et al. 2020, code.
