@@ -100,7 +100,7 @@ class _Calls:
             return None
         graph = passes.shortened(graph)
         if not self.gradients:
-            graph = passes.folded(graph)
+            graph = passes.multiplied(passes.folded(graph))
         if self.donated:
             graph, self.written = passes.written_in_place(graph)
         return passes.bound(graph)

@@ -9,6 +9,8 @@ import types
 
 import torch
 
+from kerasseq.kernels import torch_product
+
 aten = torch.ops.aten
 COPIES = (aten.clone.default, aten.lift_fresh_copy.default)
 SAME_IF_SHAPED_ALIKE = (
@@ -17,6 +19,7 @@ SAME_IF_SHAPED_ALIKE = (
     aten.expand.default,
 )
 FILLED = (aten.zeros_like.default, aten.ones_like.default, aten.full_like.default)
+MANY = 100_000  # numbers in a matrix: oneDNN takes 20 µs to begin
 
 
 def shortened(graph):
@@ -69,15 +72,39 @@ def folded(graph):
         value = _computed(graph, node)
         if not isinstance(value, torch.Tensor):
             continue
-        name = f"_folded{len(graph._buffers)}"
+        kept = _keep(graph, value, before=node)
         if all(source.target in made for source in sources):
-            made.add(name)
-        graph.register_buffer(name, value, persistent=False)
-        with graph.graph.inserting_before(node):
-            node.replace_all_uses_with(graph.graph.get_attr(name))
+            made.add(kept.target)
+        node.replace_all_uses_with(kept)
         graph.graph.erase_node(node)
     graph.graph.eliminate_dead_code()
     return _with_own_outputs(graph)
+
+
+def multiplied(graph):
+    """A graph without gradients whose large products with weights oneDNN does.
+
+    On a CPU it was measured 1.5 times as fast as PyTorch's own product for one row, and
+    two to four times for several.
+
+    Args:
+        graph: As for `folded`, which comes before, like what comes back.
+    """
+    for node in list(graph.graph.nodes):
+        if node.target is aten.addmm.default and not node.kwargs:
+            bias, x, weights = node.args
+        elif node.target is aten.mm.default:
+            bias, (x, weights) = None, node.args
+        else:
+            continue
+        W = getattr(graph, weights.target) if weights.op == "get_attr" else None
+        if W is None or W.numel() < MANY or not torch_product.uses_onednn(W):
+            continue
+        if bias is not None and _value(bias).ndim != 1:
+            continue
+        transposed = _keep(graph, W.detach().t(), before=node)
+        node.target, node.args = torch_product.affine, (x, transposed, bias)
+    return graph
 
 
 def written_in_place(graph):
@@ -181,6 +208,16 @@ def _computed(graph, node):
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), known)
     with torch.no_grad():
         return node.target(*args, **kwargs)
+
+
+def _keep(graph, value, *, before):
+    """The node of a tensor that the graph holds from now on."""
+    name = f"_kept{len(graph._buffers)}"
+    graph.register_buffer(name, value, persistent=False)
+    with graph.graph.inserting_before(before):
+        node = graph.graph.get_attr(name)
+    node.meta["val"] = value
+    return node
 
 
 def _with_own_outputs(graph):

@@ -14,7 +14,8 @@ from kerasseq.kernels.precision import matmul
 _LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
-def _uses_onednn(x) -> bool:
+def uses_onednn(x) -> bool:
+    """Whether oneDNN multiplies a tensor like this one."""
     return (
         _LINEAR is not None
         and x.device.type == "cpu"
@@ -24,12 +25,17 @@ def _uses_onednn(x) -> bool:
     )
 
 
+def affine(x, transposed, bias=None):
+    """$x W + b$ of rows, by oneDNN and without gradients; W is given transposed."""
+    return _LINEAR(x, transposed, bias, "none", [], "")
+
+
 class Product:
     """The function h ↦ $h W$, for many h of `batch` rows."""
 
     def __init__(self, weights, batch):
         self.weights, self.packed = weights, None
-        if _uses_onednn(weights):
+        if uses_onednn(weights):
             laid_out = weights.t().contiguous()
             self.packed = torch.ops.mkldnn._reorder_linear_weight(laid_out, batch)
 
@@ -90,12 +96,12 @@ class StateProduct:
 def over_steps(a, b):
     r"""$\sum_t a_t^T b_t$, of `(T, B, M)` and `(T, B, N)`."""
     a, b = a.reshape(-1, a.shape[-1]).t(), b.reshape(-1, b.shape[-1])
-    return _LINEAR(a, b.t(), None, "none", [], "") if _uses_onednn(a) else a @ b
+    return _LINEAR(a, b.t(), None, "none", [], "") if uses_onednn(a) else a @ b
 
 
 def project(x, weights):
     """$x W$, of all inputs `(T, B, D)` at once."""
-    if x.ndim == 3 and _uses_onednn(x) and _uses_onednn(weights):
+    if x.ndim == 3 and uses_onednn(x) and uses_onednn(weights):
         return _Projection.apply(x, weights)
     return matmul(x, weights)
 

@@ -94,6 +94,42 @@ def test_what_is_made_of_nothing_is_made_once():
         np.testing.assert_array_equal(graph(sign * x), function(sign * x))
 
 
+@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize("tied", [False, True], ids=["own weights", "tied weights"])
+def test_large_products_are_done_by_onednn(rows, bias, tied):
+    shape = (331, 317)
+    weight = torch.nn.Parameter(torch.randn(*(shape[::-1] if tied else shape)))
+    small, b = (
+        torch.nn.Parameter(torch.randn(317, 3)),
+        torch.nn.Parameter(torch.ones(317)),
+    )
+
+    def function(x):
+        W = weight.t() if tied else weight
+        return (torch.addmm(b, x, W) if bias else x @ W) @ small
+
+    x = torch.randn(rows, 331)
+    graph = passes.shortened(graph_of(function, x))
+    graph = passes.bound(passes.multiplied(passes.folded(graph)))
+    assert count(graph, "affine") == 1  # but for the small one
+    for _ in range(2):
+        with torch.no_grad():
+            found, wanted = graph(x), function(x)
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-2)
+            weight.mul_(0.5)
+            b.add_(1)
+
+
+def test_products_of_other_types_stay():
+    weight = torch.nn.Parameter(torch.randn(400, 300, dtype=torch.float64))
+    x = torch.randn(2, 400, dtype=torch.float64)
+    graph = passes.folded(passes.shortened(graph_of(lambda x: x @ weight, x)))
+    graph = passes.bound(passes.multiplied(graph))
+    with torch.no_grad():
+        np.testing.assert_array_equal(graph(x), x @ weight)
+
+
 def test_noise_is_drawn_each_time():
     graph = passes.bound(passes.folded(graph_of(lambda x: x + torch.rand(3), ONES)))
     assert not torch.equal(graph(ONES), graph(ONES))
