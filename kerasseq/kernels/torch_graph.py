@@ -100,7 +100,8 @@ class _Calls:
             return None
         graph = passes.shortened(graph)
         if not self.gradients:
-            graph = passes.multiplied(passes.folded(graph))
+            graph = passes.folded(graph)
+        graph = passes.multiplied(graph, gradients=self.gradients)
         if self.donated:
             graph, self.written = passes.written_in_place(graph)
         return passes.bound(graph)

@@ -102,22 +102,28 @@ def over_steps(a, b):
 def project(x, weights):
     """$x W$, of all inputs `(T, B, D)` at once."""
     if x.ndim == 3 and uses_onednn(x) and uses_onednn(weights):
-        return _Projection.apply(x, weights)
+        return learned_affine(x, weights)
     return matmul(x, weights)
 
 
-class _Projection(torch.autograd.Function):
+def learned_affine(x, weights, bias=None):
+    """$x W + b$ by oneDNN, with gradients; x is `(..., D)`."""
+    return _Affine.apply(x, weights, bias)
+
+
+class _Affine(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, weights):
+    def forward(ctx, x, weights, bias):
         ctx.save_for_backward(x, weights)
-        return _LINEAR(x, weights.t(), None, "none", [], "")
+        return affine(x, weights.t(), bias)
 
     @staticmethod
     def backward(ctx, d):
         x, weights = ctx.saved_tensors
+        db = d.reshape(-1, d.shape[-1]).sum(0) if ctx.needs_input_grad[2] else None
         if torch.is_grad_enabled():  # to be differentiated again
-            return d @ weights.t(), derivatives.over_steps(x, d)
-        dx = None
+            return d @ weights.t(), derivatives.over_steps(x, d), db
+        d, dx = d.contiguous(), None
         if ctx.needs_input_grad[0]:
-            dx = _LINEAR(d, weights, None, "none", [], "")
-        return dx, over_steps(x, d)
+            dx = affine(d, weights)
+        return dx, over_steps(x, d), db

@@ -121,6 +121,34 @@ def test_large_products_are_done_by_onednn(rows, bias, tied):
             b.add_(1)
 
 
+@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize("tied", [False, True], ids=["own weights", "tied weights"])
+def test_gradients_of_large_products(bias, tied):
+    shape = (131, 127)
+    weight = torch.nn.Parameter(torch.randn(*(shape[::-1] if tied else shape)))
+    b = torch.nn.Parameter(torch.ones(127))
+
+    def function(x):
+        W = weight.t() if tied else weight
+        return torch.addmm(b, x, W) if bias else x @ W
+
+    x = torch.randn(257, 131, requires_grad=True)
+    graph = passes.shortened(graph_of(function, x))
+    graph = passes.bound(passes.multiplied(graph, gradients=True))
+    assert count(graph, "learned_affine") == 1
+    learned = [x, weight, b] if bias else [x, weight]
+    for outer in (torch.sum, lambda y: torch.sum(y**2)):
+        found = torch.autograd.grad(outer(graph(x)), learned)
+        wanted = torch.autograd.grad(outer(function(x)), learned)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-2)
+    first = torch.autograd.grad((graph(x) ** 2).sum(), weight, create_graph=True)[0]
+    again = torch.autograd.grad(first.sum(), weight)[0]
+    first = torch.autograd.grad((function(x) ** 2).sum(), weight, create_graph=True)[0]
+    wanted = torch.autograd.grad(first.sum(), weight)[0]
+    np.testing.assert_allclose(again, wanted, rtol=1e-3, atol=0.5)
+
+
 def test_products_of_other_types_stay():
     weight = torch.nn.Parameter(torch.randn(400, 300, dtype=torch.float64))
     x = torch.randn(2, 400, dtype=torch.float64)
