@@ -4,7 +4,7 @@
 
 Numbers by name into German, letters into order, whether words stand in order, and
 at how many places two words are alike, all as text to text, by one model. Takes
-some ten minutes on a laptop, and needs `pip install "kerasseq[data]"`. Source: course
+some five minutes on a laptop, and needs `pip install "kerasseq[data]"`. Source: course
 slides A (T5: translate, acceptability, similarity, summarize), Raffel et al. 2020.
 """
 
