@@ -6,8 +6,8 @@ The text is Python's own reference, where code stands in quotation marks. With t
 marks taken away, the net says of each word whether it is code. It is shown 32
 sentences; one that was pre-trained and the same one from scratch are then compared on
 others. None of these sentences is in the text of the pre-training. Takes some five
-minutes on a laptop. Source: Devlin et al. 2019; course slides
-A, C.
+minutes on a laptop. Source: Devlin et al. 2019; course
+slides A, C.
 """
 
 import argparse

@@ -65,6 +65,8 @@ class MultiHeadArguments(keras.layers.Layer):
         for name in ("value_dim", "sliding_window", "num_key_value_heads"):
             if getattr(self, name) is not None:
                 checks.whole_number(name, getattr(self, name))
+        if self.scale is not None:
+            checks.number("scale", self.scale)
         self.dropout = checks.rate("dropout", self.dropout)
         if self.flash_attention and self.dropout:
             raise ValueError(

@@ -60,6 +60,19 @@ def whole_number(name: str, value, at_least: int = 1) -> int:
     return number
 
 
+def number(name: str, value):
+    """Return `value` if it is a number.
+
+    Examples:
+        >>> number("scale", "1")
+        Traceback (most recent call last):
+        TypeError: scale must be a number, got '1'
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    return value
+
+
 def fraction(name: str, value) -> float:
     """Return `value` as a `float` between 0 and 1, both included.
 

@@ -96,8 +96,11 @@ class _Calls:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 graph = make_fx(torch.func.functionalize(flat))(*leaves)
+            return self._spared(graph)
         except Exception:  # whatever the reason, it runs as it is
             return None
+
+    def _spared(self, graph):
         graph = passes.shortened(graph)
         if not self.gradients:
             graph = passes.folded(graph)

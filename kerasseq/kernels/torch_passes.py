@@ -19,8 +19,10 @@ SAME_IF_SHAPED_ALIKE = (
     aten.expand.default,
 )
 FILLED = (aten.zeros_like.default, aten.ones_like.default, aten.full_like.default)
-MANY = 100_000  # numbers in a matrix: oneDNN takes 20 µs to begin,
-MUCH = 4_000_000  # and more to come back for gradients: products of numbers
+# oneDNN takes 20 µs to begin, so it is worth it from so many numbers in a matrix on;
+# with gradients, which come back through Python, from so many products of two numbers.
+MANY = 100_000
+MUCH = 4_000_000
 
 
 def shortened(graph):

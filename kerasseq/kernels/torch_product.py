@@ -96,7 +96,7 @@ class StateProduct:
 def over_steps(a, b):
     r"""$\sum_t a_t^T b_t$, of `(T, B, M)` and `(T, B, N)`."""
     a, b = a.reshape(-1, a.shape[-1]).t(), b.reshape(-1, b.shape[-1])
-    return _LINEAR(a, b.t(), None, "none", [], "") if uses_onednn(a) else a @ b
+    return affine(a, b.t()) if uses_onednn(a) else a @ b
 
 
 def project(x, weights):
@@ -123,7 +123,7 @@ class _Affine(torch.autograd.Function):
         db = d.reshape(-1, d.shape[-1]).sum(0) if ctx.needs_input_grad[2] else None
         if torch.is_grad_enabled():  # to be differentiated again
             return d @ weights.t(), derivatives.over_steps(x, d), db
-        d, dx = d.contiguous(), None
-        if ctx.needs_input_grad[0]:
-            dx = affine(d, weights)
-        return dx, over_steps(x, d), db
+        d = d.contiguous()
+        dx = affine(d, weights) if ctx.needs_input_grad[0] else None
+        dW = over_steps(x, d) if ctx.needs_input_grad[1] else None
+        return dx, dW, db

@@ -40,7 +40,9 @@ class T5(EncoderDecoder):
 
     Relative positions, one table for all layers of the encoder and one for those of the
     decoder; RMS norms before the parts and at the end of each stack; no biases; scores
-    that are not scaled. T5 1.1 has `feed_forward="geglu"` and `tie_embeddings=False`.
+    scores that are not scaled, for which queries and keys begin smaller. Unlike that of
+    the paper, the table of positions begins with a deviation of 1, so that order counts
+    from the first step. T5 1.1 has `feed_forward="geglu"` and `tie_embeddings=False`.
 
     Published weights of 1.1 have "geglu_tanh". Left out: dropout between the two dense
     layers of a feed-forward network.

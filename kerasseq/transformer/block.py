@@ -69,6 +69,8 @@ class TransformerBlock(keras.layers.Layer):
             if getattr(self, name) is not None:
                 checks.whole_number(name, getattr(self, name))
         check_groups(self.num_heads, self.num_key_value_heads or self.num_heads)
+        if self.scale is not None:
+            checks.number("scale", self.scale)
         self.dropout = checks.rate("dropout", self.dropout)
         epsilon = self.layer_norm_epsilon
         if not isinstance(epsilon, numbers.Real) or not epsilon > 0:

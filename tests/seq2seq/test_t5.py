@@ -130,6 +130,34 @@ def test_the_small_t5_to_the_last_weight():
     assert one + 5 * (two - one) == 60_506_624
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_order_counts_from_the_first_step(seed):
+    """A text and the same turned round are not the same bag of vectors."""
+    keras.utils.set_random_seed(seed)
+    model = T5(vocabulary_size=13, num_layers=1, hidden_dim=32, dropout=0.0)
+    ids = np.arange(4, 11)[None]
+    there, back = (
+        numpy(model.encoder(ops.array(x))[0])[0] for x in (ids, ids[:, ::-1])
+    )
+    change = there - back[::-1]
+    assert np.abs(change).mean() > 0.05 * np.abs(there).mean()
+
+
+def test_what_an_attention_adds_is_not_lost_in_the_stream():
+    keras.utils.set_random_seed(0)
+    model = T5(vocabulary_size=13, num_layers=1, hidden_dim=97, num_heads=1)
+    block = model.get_layer("encoder_block_0")
+    attention, inner = block._self_attention_layer, block._feedforward_sublayer
+    for dense, wanted in (
+        (attention.query_dense, 97**-0.75),  # D^-1/2 K^-1/4
+        (attention.value_dense, 97**-0.5),
+        (attention.output_dense, 97**-0.5),
+        (inner.output_dense, (4 * 97) ** -0.5),
+    ):
+        std = numpy(dense.kernel).std()
+        assert std == pytest.approx(wanted, rel=0.05), dense.name
+
+
 def test_pre_training_by_spans():
     keras.utils.set_random_seed(0)
     start = np.random.default_rng(0).integers(1, 8, (32, 1))

@@ -35,6 +35,7 @@ MLP = keras.layers.Dense(D)
     [
         ({"intermediate_dim": 0}, ValueError, "intermediate_dim must be at least 1"),
         ({"intermediate_dim": None}, TypeError, "intermediate_dim must be a whole"),
+        ({"scale": "1"}, TypeError, "scale must be a number, got '1'"),
         ({"num_heads": 2.5}, TypeError, "num_heads must be a whole number, got 2.5"),
         ({"num_heads": 4, "num_key_value_heads": 3}, ValueError, "3 must divide num"),
         ({"head_dim": 0}, ValueError, "head_dim must be at least 1"),
