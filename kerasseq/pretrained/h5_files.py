@@ -8,26 +8,36 @@ read this computer's other files nor claim more numbers than it holds.
 import h5py
 import numpy as np
 
+from kerasseq.pretrained import shards
 from kerasseq.pretrained.tensors import Tensor
 
+SINGLE = "model.weights.h5"
+INDEX = "model.weights.json"
 
-def read(path):
-    """The tensors of a file by name.
+
+def read(folder):
+    """The tensors of a folder by name, of one file or of all that its index names.
 
     Args:
-        path: The file.
+        folder: The folder, a path.
 
     Raises:
-        FileNotFoundError: If there is none.
-        ValueError: If it is damaged, or points to something that is not in it.
+        FileNotFoundError: If there is none, or one is missing.
+        ValueError: If a file is damaged, or points to something that is not in it.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path.parent} has no {path.name}")
-    found = {}
+    files = shards.files(folder, SINGLE, INDEX)
+    if files is None:
+        raise FileNotFoundError(f"{folder} has neither {SINGLE} nor {INDEX}")
+    return shards.united(folder, files, read_file)
+
+
+def read_file(path):
+    """The tensors of a file, a list."""
+    found = []
 
     def visit(name, thing):  # hard links only: h5py does not follow others
         if isinstance(thing, h5py.Dataset):
-            found[name] = _tensor(name, path, thing)
+            found.append(_tensor(name, path, thing))
 
     try:
         with h5py.File(path, "r") as file:
@@ -55,15 +65,28 @@ def _tensor(name, path, data):
     return Tensor(name, path, data.shape, as_array, None if known else str(data.dtype))
 
 
-def write(path, tensors):
-    """Write tensors into a file as Keras does.
+def write(folder, tensors):
+    """Write tensors into one file, or into several with an index if they are large.
 
     Args:
-        path: The file.
+        folder: Where to, a path.
         tensors: Pairs of name and array, which are taken one by one.
     """
+    shards.write(
+        folder,
+        tensors,
+        SINGLE,
+        INDEX,
+        write_file=write_file,
+        named=lambda n, all: f"model_{n:05}.weights.h5",
+        place=lambda name: "/" + name.rpartition("/")[0],  # a layer, not its weights
+    )
+
+
+def write_file(path, arrays):
+    """Write a dictionary of arrays into a file as Keras does."""
     with h5py.File(path, "w") as file:
-        for name, array in tensors:
+        for name, array in arrays.items():
             data = file.create_dataset(name, data=array)
             if array.dtype == "bfloat16":
                 data.attrs["dtype"] = "bfloat16"  # HDF5 has no word for it

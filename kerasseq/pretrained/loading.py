@@ -15,8 +15,8 @@ def from_pretrained(folder):
 
     The folder is on this computer; its `config.json` says what it is. Nothing is
     downloaded, and nothing that the folder names is run: of its settings numbers and
-    known words are read, of its weights `model.safetensors` (or several files with an
-    index) or `model.weights.h5`. All is checked before a model is built.
+    known words are read, of its weights `model.safetensors` or `model.weights.h5`, or
+    several files with an index. All is checked before a model is built.
 
     | folder | kinds | becomes |
     |---|---|---|
@@ -78,13 +78,8 @@ T5Backbone, ViTBackbone | the same |
 
 def _of_preset(folder):
     """The tensors of a preset, with those of its task below `task/`."""
-    if (folder / "model.weights.json").exists():
-        raise ValueError(
-            f"{folder} has its weights in several files: kerasseq reads presets with "
-            "one, model.weights.h5. Save it with a larger max_shard_size"
-        )
-    tensors = h5_files.read(folder / "model.weights.h5")
-    if (folder / "task.weights.h5").exists():
-        for name, tensor in h5_files.read(folder / "task.weights.h5").items():
-            tensors[f"task/{name}"] = tensor
+    tensors = h5_files.read(folder)
+    task = folder / "task.weights.h5"
+    for tensor in h5_files.read_file(task) if task.exists() else ():
+        tensors[f"task/{tensor.name}"] = tensor
     return tensors

@@ -35,6 +35,14 @@ def read(settings):
         part = settings.part(name) if name in settings else part
     theta = (part if "rope_theta" in part else settings).number("rope_theta", 1e4)
     word = "rope_type" if "rope_type" in part else "type"
+    if part.get(word, "default") == "dynamic":
+        # What a token is would depend on how many follow it, and no cache would do.
+        part.refuse(
+            word,
+            'frequencies that stay: set it to "default", which is the same for texts '
+            "of up to max_position_embeddings tokens",
+            "kerasseq builds",
+        )
     kind, needed = part.word(word, TYPES, "default")
     part.only(partial_rotary_factor=1.0, mscale_all_dim=0.0)
     options = {_ours(name): part.number(name) for name in needed}

@@ -3,12 +3,11 @@
 import ml_dtypes  # noqa: F401  # NumPy knows bfloat16 from then on
 import numpy as np
 
-from kerasseq.pretrained import folders
+from kerasseq.pretrained import shards
 from kerasseq.pretrained.tensors import Tensor
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-SHARD = 5_000_000_000  # bytes of tensors in a file, at most
 FLOATS = ("F64", "F32", "F16", "BF16")
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 
@@ -24,42 +23,11 @@ def read(folder):
         ImportError: If the package safetensors is missing.
         ValueError: If a file is damaged.
     """
-    found = {}
-    for file in _files(folder):
-        for tensor in _of_file(folder / file):
-            if tensor.name in found:
-                raise ValueError(
-                    f'"{tensor.name}" is in two files of {folder}: {file} and '
-                    f"{found[tensor.name].file.name}"
-                )
-            found[tensor.name] = tensor
-    return found
-
-
-def _files(folder):
-    """The names of the files with weights."""
-    if (folder / SINGLE).exists():
-        return [SINGLE]
-    if not (folder / INDEX).exists():
+    files = shards.files(folder, SINGLE, INDEX)
+    if files is None:
         _refuse_pickles(folder)
         raise FileNotFoundError(f"{folder} has neither {SINGLE} nor {INDEX}")
-    places = folders.read_table(folder / INDEX).get("weight_map")
-    if not isinstance(places, dict) or not places:
-        raise ValueError(f"{folder / INDEX} is damaged: it has no weight_map")
-    return list(dict.fromkeys(_checked(folder, file) for file in places.values()))
-
-
-def _checked(folder, file):
-    """The name of a file that lies in the folder itself."""
-    is_plain = isinstance(file, str) and not set(file) & set("/\\:\0")
-    if not is_plain or not file or file.startswith("."):
-        raise ValueError(
-            f"{folder / INDEX} names the file {file!r}, which is not the plain name of "
-            "a file in this folder: nothing outside of it is read"
-        )
-    if not (folder / file).is_file():
-        raise FileNotFoundError(f"{folder / INDEX} names {file}, which is not there")
-    return file
+    return shards.united(folder, files, _of_file)
 
 
 def _refuse_pickles(folder):
@@ -98,33 +66,19 @@ def write(folder, tensors):
         folder: Where to, a path.
         tensors: Pairs of name and array, which are taken one by one.
     """
-    library, parts, total = _library(), [], 0
-    for n, part in enumerate(_parts(tensors)):
-        library.numpy.save_file(part, folder / f"part-{n}", {"format": "pt"})
-        parts.append(list(part))
-        total += sum(array.nbytes for array in part.values())
-    if len(parts) == 1:
-        (folder / "part-0").rename(folder / SINGLE)
-        return
-    places = {}
-    for n, names in enumerate(parts):
-        file = f"model-{n + 1:05}-of-{len(parts):05}.safetensors"
-        (folder / f"part-{n}").rename(folder / file)
-        places |= dict.fromkeys(names, file)
-    index = {"metadata": {"total_size": total}, "weight_map": places}
-    folders.write_table(folder / INDEX, index)
+    shards.write(
+        folder,
+        tensors,
+        SINGLE,
+        INDEX,
+        write_file=_write_file,
+        named=lambda n, all: f"model-{n + 1:05}-of-{all:05}.safetensors",
+    )
 
 
-def _parts(tensors):
-    """The tensors in dictionaries that are not too large."""
-    part, size = {}, 0
-    for name, array in tensors:
-        if part and size + array.nbytes > SHARD:
-            yield part
-            part, size = {}, 0
-        part[name] = np.ascontiguousarray(array)
-        size += array.nbytes
-    yield part
+def _write_file(path, arrays):
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    _library().numpy.save_file(arrays, path, {"format": "pt"})
 
 
 def _library():

@@ -96,12 +96,12 @@ def _write_keras_hub(folder, form, settings, tensors):
             else:
                 yield row.theirs, array
 
-    h5_files.write(folder / "model.weights.h5", of_backbone())
+    h5_files.write(folder, of_backbone())
     if task is not None:
         kind, options = task
         config = {"backbone": backbone, "preprocessor": None, **options}
         folders.write_table(folder / "task.json", _object(kind, config))
-        h5_files.write(folder / "task.weights.h5", [*kept, *OPTIMIZER])
+        h5_files.write_file(folder / "task.weights.h5", dict([*kept, *OPTIMIZER]))
 
 
 def _object(kind, config):

@@ -12,15 +12,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from kerasseq import models
-from kerasseq.pretrained import safetensors_files
+from kerasseq.pretrained import safetensors_files, shards
 from tests.pretrained.helpers import SIZES, fresh, made
 from tests.pretrained.test_huggingface import rewrite
 
-FILE, HUB_FILE, INDEX = (
-    "model.safetensors",
-    "model.weights.h5",
-    "model.safetensors.index.json",
-)
+FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+HUB_FILE, HUB_INDEX = "model.weights.h5", "model.weights.json"
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +153,17 @@ def test_truncated_h5(cut, copy):
     refused(folder, HUB_FILE, "damaged")
     (folder / HUB_FILE).unlink()
     refused(folder, HUB_FILE, error=FileNotFoundError)
-    (folder / "model.weights.json").write_text("{}")
-    refused(folder, "several files", "max_shard_size")
+    (folder / HUB_INDEX).write_text("{}")
+    refused(folder, "no weight_map")
+    places = {"/layers/x/vars": ["model_00000.weights.h5", "../x"]}
+    (folder / HUB_INDEX).write_text(json.dumps({"weight_map": places}))
+    (folder / "model_00000.weights.h5").write_bytes(content)
+    refused(folder, HUB_INDEX, "'../x'", "nothing outside")
+    places = {f"/layers/{k}/vars": f"model_0000{k}.weights.h5" for k in (0, 1)}
+    (folder / HUB_INDEX).write_text(json.dumps({"weight_map": places}))
+    refused(folder, "model_00001.weights.h5, which is not", error=FileNotFoundError)
+    (folder / "model_00001.weights.h5").write_bytes(content)
+    refused(folder, "is in two files")
 
 
 def test_no_weights(copy):
@@ -241,7 +247,7 @@ def change(folder, form, which, function, also=None):
         ("llama", {"attention_bias": True}, ["mlp_bias"]),
         ("llama", {"num_key_value_heads": 2}, ["(12, 24)", "(8, 24)"]),
         ("llama", {"quantization_config": {"bits": 4}}, ["quantization_config"]),
-        ("llama", {"rope_scaling": {"rope_type": "dynamic"}}, ["dynamic", "llama3"]),
+        ("llama", {"rope_scaling": {"rope_type": "dynamic"}}, ["dynamic", "default"]),
         ("llama", {"rope_scaling": {"type": "longrope"}}, ["longrope"]),
         ("llama", {"rope_scaling": {"rope_type": "linear"}}, ["no factor"]),
         ("llama", {"rope_scaling": [1]}, ["rope_scaling", "damaged"]),
@@ -345,7 +351,7 @@ def test_damaged_indices(copy, monkeypatch, tmp_path):
     refused(folder, "no weight_map")
     (folder / INDEX).write_text('{"weight_map": {"wte.weight": "a.safetensors"}}')
     refused(folder, "a.safetensors, which is not there", error=FileNotFoundError)
-    monkeypatch.setattr(safetensors_files, "SHARD", 3000)
+    monkeypatch.setattr(shards, "SHARD", 3000)
     safetensors_files.write(folder, tensors.items())
     last = sorted(folder.glob("model-*"))[-1]
     content = last.read_bytes()

@@ -1,10 +1,13 @@
 """The same numbers as KerasHub, by its presets, ours, and folders of Hugging Face."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
 
 from kerasseq import models
+from kerasseq.pretrained import shards
 from tests.pretrained.helpers import assert_same, inputs_of, made, outputs_of, shuffle
 
 hub = pytest.importorskip("keras_hub")
@@ -136,6 +139,33 @@ def test_classifiers_both_ways(name, task, tmp_path):
     assert_same(outputs_of(ours), [said])
     classifier.save_to_preset(str(tmp_path / "theirs"))
     assert_same(outputs_of(models.from_pretrained(tmp_path / "theirs")), [said])
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3", "vit"])
+def test_weights_in_several_files(name, tmp_path, monkeypatch):
+    """Both ways; between two files even the weights of a layer are torn apart."""
+    backbone = MAKE[name]()
+    shuffle(backbone.weights)
+    largest = max(w.shape[0] * w.shape[-1] * 4 for w in backbone.weights)
+    for limit in (1.1 * largest, 3 * largest):
+        theirs_at = tmp_path / f"theirs {limit}"
+        backbone.save_to_preset(theirs_at, max_shard_size=limit / 2**30)
+        table = json.loads((theirs_at / "model.weights.json").read_text())
+        count = len(list(theirs_at.glob("*.h5")))
+        assert count > 2
+        ours = models.from_pretrained(theirs_at)
+        assert_same(outputs_of(ours), theirs(backbone, ours))
+
+        monkeypatch.setattr(shards, "SHARD", limit)
+        ours_at = tmp_path / f"ours {limit}"
+        models.save_pretrained(ours, ours_at, format="keras_hub")
+        written = json.loads((ours_at / "model.weights.json").read_text())
+        assert written["metadata"] == table["metadata"]
+        assert written["weight_map"].keys() == table["weight_map"].keys()
+        assert len(list(ours_at.glob("*.h5"))) in (count - 1, count, count + 1)
+        assert not list(ours_at.glob("part*"))
+        again = hub.models.Backbone.from_preset(str(ours_at))
+        assert_same(outputs_of(ours), theirs(again, ours))
 
 
 def test_a_preset_in_bfloat16(tmp_path):
