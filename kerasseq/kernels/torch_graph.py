@@ -14,6 +14,7 @@ from keras import ops, tree
 from kerasseq.kernels import torch_passes as passes
 
 EAGER_CALLS = 8  # before a shape is worth the recording, which costs a few calls
+SHAPES = 64  # that are kept, those used last: a recording holds on to memory
 
 
 def recorded(function, *, gradients=False, donated=False):
@@ -21,8 +22,9 @@ def recorded(function, *, gradients=False, donated=False):
 
     Args:
         function: Function of structures of tensors, the same at each call, that gives
-            one, without effects. It is recorded anew for each new shape. What cannot
-            be recorded, since it decides by a value, runs as it is.
+            one, without effects. It is recorded anew for each new shape, and the last
+            `SHAPES` are kept. What cannot be recorded, since it decides by a value,
+            runs as it is.
         gradients: Whether gradients flow back, to weights, too.
         donated: Whether what came out and goes in again is given up: entries of a
             cache are then written into it, not into a copy.
@@ -32,13 +34,16 @@ def recorded(function, *, gradients=False, donated=False):
     """
     import torch
 
-    made = {}
+    made = collections.OrderedDict()
 
     def call(*args):
         leaves = [ops.convert_to_tensor(x) for x in tree.flatten(args)]
         key = tuple((x.shape, x.dtype, x.device) for x in leaves)
         if key not in made:
             made[key] = _Calls(function, args, gradients, donated)
+            if len(made) > SHAPES:
+                made.popitem(last=False)
+        made.move_to_end(key)
         with torch.set_grad_enabled(gradients and torch.is_grad_enabled()):
             return made[key](leaves)
 

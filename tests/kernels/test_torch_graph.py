@@ -13,6 +13,7 @@ if backend.chosen() != "torch":
 
 import torch
 
+from kerasseq.kernels import torch_graph
 from kerasseq.kernels.torch_graph import EAGER_CALLS, recorded
 
 
@@ -34,6 +35,26 @@ def test_python_runs_until_it_is_recorded_and_again_for_another_shape():
     assert call(np.zeros(3, "float32")).shape == (3,)
     assert call(np.zeros(1, "int32")).dtype != call(np.zeros(1, "float32")).dtype
     assert len(calls) == EAGER_CALLS + 2
+
+
+def test_shapes_used_last_are_kept(monkeypatch):
+    monkeypatch.setattr(torch_graph, "SHAPES", 2)
+    call, calls = counting(lambda x: x + 1)
+
+    def use(length):
+        assert call(np.zeros(length, "float32")).tolist() == [1.0] * length
+
+    for length in (3, 5):
+        for _ in range(EAGER_CALLS + 1):
+            use(length)
+    assert len(calls) == 2 * EAGER_CALLS
+    use(3)
+    use(7)  # in place of 5, which was used before 3
+    assert len(calls) == 2 * EAGER_CALLS + 1
+    use(3)
+    assert len(calls) == 2 * EAGER_CALLS + 1
+    use(5)
+    assert len(calls) == 2 * EAGER_CALLS + 2
 
 
 def test_what_depends_on_a_value_runs_as_it_is():
