@@ -71,7 +71,13 @@ T5Backbone, ViTBackbone | the same |
     arguments = form.read(settings, shapes)
     pairs = conversion.matched(family, form, arguments, tensors, folder)
     sizes = family.sizes(arguments)
-    model = family.model(**tokenizers.added(folder, source, family, arguments))
+    arguments = tokenizers.added(folder, source, family, arguments)
+    try:
+        model = family.model(**arguments)
+    except ValueError as error:
+        raise ValueError(
+            f"{folder} holds a model that kerasseq does not build: {error}"
+        ) from error
     conversion.assign(model, pairs, sizes)
     return model
 

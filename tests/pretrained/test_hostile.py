@@ -319,6 +319,24 @@ def test_the_other_values_of_the_pixels(copy):
     models.from_pretrained(folder)
 
 
+def test_the_other_values_of_the_pixels_of_keras_hub(copy):
+    folder = copy("vit", "keras_hub")
+    for config, words in (
+        ({"scale": 1 / 255, "offset": 0}, ["scale", "0.0039", "0.00784"]),
+        ({"scale": [1 / 127.5] * 3, "offset": [-1, -1, 0]}, ["offset", "[-1, -1, 0]"]),
+        ({"scale": None, "offset": -1}, ["scale = None"]),
+        ({"scale": "1", "offset": -1}, ["scale = '1'"]),
+        (None, ["no config"]),
+    ):
+        content = json.dumps({"config": config})
+        (folder / "image_converter.json").write_text(content)
+        refused(folder, "image_converter.json", *words)
+    for scale, offset in ((0.007843137718737125, -1), ([1 / 127.5] * 3, [-1.0] * 3)):
+        content = json.dumps({"config": {"scale": scale, "offset": offset}})
+        (folder / "image_converter.json").write_text(content)
+        models.from_pretrained(folder)
+
+
 @pytest.mark.parametrize("form", ["huggingface", "keras_hub"])
 @pytest.mark.parametrize("name", ["bert_classify", "vit_classify"])
 def test_classes_of_a_head_that_is_no_matrix(name, form, tmp_path):
@@ -331,6 +349,17 @@ def test_classes_of_a_head_that_is_no_matrix(name, form, tmp_path):
         del file["layers/dense/vars/0"]
         file["layers/dense/vars/0"] = np.float32(3)
     refused(tmp_path, "layers/dense/vars/0", "()")
+
+
+@pytest.mark.parametrize("name", ["bert_classify", "vit_classify"])
+def test_a_number_instead_of_classes(name, tmp_path):
+    """One label, as those have it that were made for a regression."""
+    models.save_pretrained(made(name), tmp_path)
+    first = {"classifier.weight": slice(0, 1), "classifier.bias": slice(0, 1)}
+    rewrite(tmp_path, lambda t: t | {key: t[key][rows] for key, rows in first.items()})
+    with pytest.raises(ValueError, match="num_classes must be at least 2, got 1") as e:
+        models.from_pretrained(tmp_path)
+    assert str(tmp_path) in str(e.value)
 
 
 @pytest.mark.parametrize(
