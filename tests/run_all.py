@@ -38,30 +38,31 @@ EXTRAS = {
 def main():
     if sys.version_info < (3, 11):  # noqa: UP036  # a system's python3 may be older
         sys.exit("kerasseq needs Python 3.11 or later, this is " + sys.version)
-    start, results = time.monotonic(), []
+    start = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
-        everything = pool.submit(install, "all")
-        alone = pool.submit(torch_alone)
-        results.append(everything.result())
-        if results[0].ok:
-            # JAX compiles most and takes longest, so it goes first.
-            names = ("jax", "tensorflow", "torch")
-            runs = [pool.submit(test, "all", name) for name in names]
-            results += [run.result() for run in runs]
-        results += alone.result()
+        installed = {name: pool.submit(install, name) for name in ("torch", "all")}
+        steps = []
+        for name, future in installed.items():
+            if future.result().ok:
+                # Alone means with no other backend, and nothing that says so. JAX
+                # compiles most and takes longest, so it goes before the others.
+                backends = [None] if name == "torch" else ["jax", "tensorflow", "torch"]
+                steps += [
+                    pool.submit(test, name, backend, part)
+                    for backend in backends
+                    for part in parts(sys.argv[1:])
+                ]
+        tests = [step.result() for step in steps]
+    results = [future.result() for future in installed.values()] + tests
     print("\nSummary")
     for step in results:
         print(
             f"  {'ok' if step.ok else 'FAILED':6}  {step.seconds:5.0f} s  {step.name}"
         )
     print(f"  in all  {time.monotonic() - start:5.0f} s")
-    sys.exit(0 if all(step.ok for step in results) else 1)
-
-
-def torch_alone():
-    """PyTorch with no other backend, and nothing that says so."""
-    installed = install("torch")
-    return [installed, test("torch", None)] if installed.ok else [installed]
+    # With words for pytest a part may have no test, but not all of them.
+    some = any(step.code == 0 for step in tests)
+    sys.exit(0 if some and all(step.ok for step in results) else 1)
 
 
 def install(name):
@@ -70,16 +71,14 @@ def install(name):
         venv.create(folder, with_pip=True)
     return Step(
         f"install .venv-{name}",
-        [
-            [python_of(folder), "-m", "pip", "install", "--quiet"]
-            + ["--disable-pip-version-check", "-c", "tests/constraints.txt"]
-            + ["-e", f".[{EXTRAS[name]}]"]
-        ],
+        [python_of(folder), "-m", "pip", "install", "--quiet"]
+        + ["--disable-pip-version-check", "-c", "tests/constraints.txt"]
+        + ["-e", f".[{EXTRAS[name]}]"],
         clean_environment(),
     )
 
 
-def test(name, backend):
+def test(name, backend, part):
     python = python_of(ROOT / f".venv-{name}")
     threads = str(max(1, (os.cpu_count() or 1) // TOGETHER))
     settings = {
@@ -93,14 +92,14 @@ def test(name, backend):
         settings["XLA_FLAGS"] = QUICK_TO_COMPILE
     if backend:
         settings["KERAS_BACKEND"] = backend
+    title = f"tests on {backend}" if backend else "tests with torch alone"
+    folders = ", ".join(word for word in part if not word.startswith("-")) or "the rest"
     with tempfile.TemporaryDirectory() as empty:
         return Step(
-            f"tests on {backend}" if backend else "tests with torch alone",
-            [
-                [python, "-m", "pytest", "-q", "--durations=25", *part, *sys.argv[1:]]
-                for part in parts(sys.argv[1:])
-            ],
+            f"{title}: {folders}" if part else title,
+            [python, "-m", "pytest", "-q", "--durations=25", *part, *sys.argv[1:]],
             clean_environment() | settings | {"KERAS_HOME": empty},
+            {0, NONE_SELECTED} if sys.argv[1:] else {0},
         )
 
 
@@ -113,35 +112,30 @@ def parts(arguments):
 
 
 class Step:
-    """Commands: run at once, in a row, what they said printed when they are done.
+    """A command: run at once, what it said printed when it is done.
 
     An installation that worked is not worth the reading.
     """
 
-    def __init__(self, name, commands, environment):
+    def __init__(self, name, command, environment, fine=(0,)):
         self.name = name
         print(f"{name}: started", flush=True)
         start = time.monotonic()
-        done = [
-            subprocess.run(
-                [str(part) for part in command],
-                cwd=ROOT,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
-            for command in commands
-        ]
-        codes = {one.returncode for one in done}
-        # With -k a part may have no test, but not all of them.
-        fine = {0, NONE_SELECTED} if sys.argv[1:] else {0}
-        self.ok = 0 in codes and codes <= fine
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self.code = done.returncode
+        self.ok = self.code in fine
         self.seconds = time.monotonic() - start
-        end = "ok" if self.ok else f"exit code {max(codes)}"
-        said = "" if self.ok and name.startswith("install") else "\n"
-        said += "".join(one.stdout for one in done) if said else ""
+        end = "ok" if self.ok else f"exit code {self.code}"
+        silent = self.ok and name.startswith("install")
+        said = "" if silent else f"\n{done.stdout}"
         print(f"\n{name}: {end} in {self.seconds:.0f} s{said}", flush=True)
 
 
