@@ -20,6 +20,7 @@ from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.positions.sine import SinePositionEncoding
 from kerasseq.positions.tokens import PositionalEmbedding, TokenAndPositionEmbedding
+from kerasseq.positions.transformer_xl import TransformerXLBiases, TransformerXLPosition
 from kerasseq.rnn.elman import ElmanCell, ElmanRNN
 from kerasseq.rnn.gated import GatedCell, GatedRNN
 from kerasseq.rnn.gru import GRU, GRUCell
@@ -60,6 +61,8 @@ __all__ = [
     "RotaryEmbedding",
     "AlibiBias",
     "RelativePositionBias",
+    "TransformerXLBiases",
+    "TransformerXLPosition",
     "FeedForward",
     "TransformerEncoder",
     "TransformerDecoder",

@@ -102,6 +102,12 @@ BUILDERS = {
     "RelativePositionBias": [
         attending("RelativePositionBias", num_buckets=8, max_distance=5)
     ],
+    "TransformerXLPosition": [attending("TransformerXLPosition", code_dim=4)],
+    "TransformerXLBiases": [
+        lambda **kw: attending(
+            "TransformerXLPosition", biases=layers.TransformerXLBiases()
+        )(**kw)
+    ],
     "PatchEmbedding": [
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
     ],
@@ -136,6 +142,7 @@ def test_every_public_layer_is_here():
         wanted = getattr(layers, name)
         inside = [getattr(built, part, None) for part in ("cell", "layer")]
         inside.append(getattr(inside[-1], "position", None))
+        inside.append(getattr(inside[-1], "biases", None))
         assert wanted in map(type, [built, *inside])
 
 

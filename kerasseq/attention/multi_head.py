@@ -51,11 +51,12 @@ class MultiHeadAttention(MultiHeadArguments):
         num_key_value_heads: Heads of keys and values, each shared by a group of query
             heads: 1 is multi-query attention. N if None.
         scale: λ; $1 / \sqrt K$ if None, 1 for the unscaled form.
-        position: `RotaryEmbedding`, `AlibiBias`, `RelativePositionBias`, or an object
-            with `rotate(x, positions)`, applied to queries and keys `(B, T, N, K)`, or
-            with `bias(query_positions, key_positions)`, added to the scores,
-            `(B, N, T, S)` or what broadcasts to it; positions are `(B, T)`. One with
-            `build`, if not `built`, is built for the shape of the scores.
+        position: `RotaryEmbedding`, `AlibiBias`, `RelativePositionBias`,
+            `TransformerXLPosition`, or an object with `rotate(x, positions)`, applied
+            to queries and keys `(B, T, N, K)`, or with `bias(query_positions,
+            key_positions)`, added to the scores, `(B, N, T, S)` or what broadcasts to
+            it; positions are `(B, T)`. One with `build`, if not `built`, is built for
+            the shape of the scores.
         value_initializer: Of the projections of values and of the output;
             `kernel_initializer` if None.
         **kwargs: As for any layer.
@@ -131,7 +132,7 @@ class MultiHeadAttention(MultiHeadArguments):
         if cache is not None:
             value_mask, key_mask = cached_mask, None  # those given are of new places
         k, v = (heads.repeat_heads(memory[x], self.groups) for x in ("key", "value"))
-        bias = self._bias(at, memory)
+        q, bias = self._biased(q, at, memory)
         shapes = None
         if len(q.shape) > 4:
             q, k, v, attention_mask, shapes = axes.fold_all(
@@ -195,16 +196,22 @@ class MultiHeadAttention(MultiHeadArguments):
         rotate = getattr(self.position, "rotate", None)
         return x if rotate is None else rotate(x, at)
 
-    def _bias(self, at, memory):
-        if not hasattr(self.position, "bias"):
-            return None
-        bias = self.position.bias(at, memory["position"])
+    def _biased(self, q, at, memory):
+        """Queries, and what is added to their scores; a query may have a say in it."""
+        position = self.position
+        if not hasattr(position, "bias"):
+            return q, None
+        if hasattr(position, "content"):
+            content = position.content(q)
+            bias = position.bias(at, memory["position"], q)
+            return content, bias * ops.cast(self.factor, bias.dtype)
+        bias = position.bias(at, memory["position"])
         if bias.shape[1] not in (1, self.num_heads):
             raise ValueError(
                 f"position gives a bias for {bias.shape[1]} heads, but there are "
                 f"{self.num_heads}: attentions that share one need as many heads"
             )
-        return bias
+        return q, bias
 
     def _mask(self, given, sizes, causal, index):
         """One mask that broadcasts to `(B, N, T, S)` or None; whether to be causal."""

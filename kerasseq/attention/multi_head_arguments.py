@@ -112,10 +112,15 @@ class MultiHeadArguments(keras.layers.Layer):
         self.built = True
 
     def _build_position(self):
-        """One that biases scores learns from their shape how many heads there are."""
-        position = self.position
+        """One that biases scores learns from their shape how many heads there are.
+
+        One in which queries have a say learns it from theirs.
+        """
+        position, N = self.position, self.num_heads
         if hasattr(position, "build") and not getattr(position, "built", False):
-            position.build((None, self.num_heads, None, None))
+            by_queries = (None, None, N, self.key_dim)
+            scores = (None, N, None, None)
+            position.build(by_queries if hasattr(position, "content") else scores)
         self.position = position
 
     def _attended(self, rank):

@@ -60,8 +60,8 @@ class GPT(Writer, RecordedSteps, CausalModel):
         feed_forward: "gelu", "gelu_tanh" as in the weights of GPT-2, "relu", "swiglu",
             "geglu" …, see `FeedForward`.
         use_bias: Whether dense layers and norms have biases.
-        position: "learned", "sinusoidal", "rope", "alibi", "relative", None, or a
-            position object as for `MultiHeadAttention`.
+        position: "learned", "sinusoidal", "rope", "alibi", "relative" as in T5,
+            "transformer_xl", None, or a position object as for `MultiHeadAttention`.
         num_key_value_heads: Heads of keys and values; N if None.
         head_dim: Width of a head; D / N if None.
         parallel: Whether attention and feed-forward network stand side by side.
@@ -115,8 +115,8 @@ class GPT(Writer, RecordedSteps, CausalModel):
         for name in ("num_layers", "num_heads", "hidden_dim", "max_sequence_length"):
             checks.whole_number(name, arguments[name])
         if isinstance(position, str) or position is None:
-            checks.one_of("position", position, by_name.POSITIONS)
-        inner = by_name.inner_position(position)  # one for all blocks, as in T5
+            checks.one_of("position", position, by_name.OF_DECODERS)
+        inner = by_name.of_layers(position, num_layers, hidden_dim)
         blocks = [
             TransformerDecoder(
                 intermediate_dim or 4 * hidden_dim,
@@ -128,7 +128,7 @@ class GPT(Writer, RecordedSteps, CausalModel):
                 feed_forward=feed_forward,
                 kernel_initializer=scaled_initializer(),
                 use_bias=use_bias,
-                position=inner,
+                position=inner[n],
                 num_key_value_heads=num_key_value_heads,
                 head_dim=head_dim,
                 parallel=parallel,
@@ -231,11 +231,9 @@ class GPT(Writer, RecordedSteps, CausalModel):
         row = architecture
         row = architectures[row] if isinstance(row, str) else row
         row = dataclasses.replace(row, **changes) if changes else row
-        if row.kind not in KINDS or row.position == "transformer_xl":
+        if row.kind not in KINDS:
             raise ValueError(
-                f"{row.title} is of kind={row.kind!r} with position={row.position!r}; "
-                f"GPT builds {' and '.join(KINDS)} with one of "
-                f"{', '.join(by_name.POSITIONS[:-1])}"
+                f"{row.title} is of kind={row.kind!r}; GPT builds {' and '.join(KINDS)}"
             )
         options = {name: getattr(row, name) for name in FIELDS}
         if row.max_sequence_length:

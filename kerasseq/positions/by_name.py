@@ -5,10 +5,12 @@ from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.relative import RelativePositionBias
 from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.positions.sine import SinePositionEncoding
+from kerasseq.positions.transformer_xl import TransformerXLBiases, TransformerXLPosition
 
 ADDED = ("learned", "sinusoidal")
 INSIDE = ("rope", "alibi", "relative")
 POSITIONS = (*ADDED, *INSIDE, None)
+OF_DECODERS = (*ADDED, *INSIDE, "transformer_xl", None)
 
 
 def added_position(position, length, name="position"):
@@ -39,3 +41,25 @@ def inner_position(position, causal=True):
         "alibi": AlibiBias,
         "relative": lambda: RelativePositionBias(bidirectional=not causal),
     }.get(position, lambda: None)()
+
+
+def of_layers(position, number, width):
+    """The position objects of the layers of a decoder, a list.
+
+    All have one, as in T5, but of "transformer_xl" each has its own, which shares two
+    vectors of each head with the others.
+
+    Args:
+        position: A name, an object, or None.
+        number: How many layers there are.
+        width: D, of their inputs.
+
+    Examples:
+        >>> one, other = of_layers("transformer_xl", 2, 12)
+        >>> one is other, one.biases is other.biases, one.code_dim
+        (False, True, 12)
+    """
+    if position != "transformer_xl":
+        return [inner_position(position)] * number
+    biases = TransformerXLBiases()
+    return [TransformerXLPosition(width, biases) for _ in range(number)]

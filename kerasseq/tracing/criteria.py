@@ -17,6 +17,7 @@ SAME = 1e-3  # a relation that varies less is the same everywhere
 WIDTHS = (2, 3, 5, 8, 32)  # that are tried
 LENGTHS = 16  # times the length: so far it is tried
 HEADS = 4  # of scores, where a bias has none yet
+WIDTH = 4  # of its queries, where they have a say in it
 
 
 class Criterion(NamedTuple):
@@ -119,7 +120,9 @@ def with_weights(layer):
 def _bias(layer, at):
     """The bias `(T, S, N)`."""
     if not layer.built:
-        layer.build((None, HEADS, None, None))
+        by_queries = hasattr(layer, "content")
+        heads = (None, None, HEADS, WIDTH) if by_queries else (None, HEADS, None, None)
+        layer.build(heads)
     b = ops.convert_to_numpy(ops.cast(layer.bias(at, at), "float32"))[0]
     return np.moveaxis(b, 0, -1).astype("float64")
 

@@ -19,6 +19,12 @@ KINDS = {
     "relative": lambda: layers.RelativePositionBias(
         8, 5, initializer=keras.initializers.RandomNormal(seed=1)
     ),
+    "transformer_xl": lambda: layers.TransformerXLPosition(
+        D - 1,
+        layers.TransformerXLBiases(keras.initializers.RandomNormal(stddev=0.5)),
+        50,
+        initializer="random_uniform",
+    ),
 }
 
 
@@ -152,6 +158,64 @@ def test_biased_scores_by_the_equation(kind):
                 e[:, :, p, s] += numpy(position.embeddings)[row]
     expected = np.exp(e) / np.exp(e).sum(-1, keepdims=True)
     np.testing.assert_allclose(numpy(alpha), expected, atol=1e-5)
+
+
+def test_scores_of_transformer_xl_by_the_equation():
+    """Dai et al. 2019, section 3.3, with the code of each distance written down."""
+    position = KINDS["transformer_xl"]()
+    layer = layers.MultiHeadAttention(N, K, position=position)
+    at = np.array([[0, 1, 3, 4, 6, 7, 8], [0, 2, 3, 4, 5, 9, 11]])
+    places = {"query_positions": at + 1, "key_positions": at}
+    _, alpha = layer(X, X, return_attention_scores=True, **places)
+    q, k = numpy(layer.query_dense(X)), numpy(layer.key_dense(X))
+    u, v = numpy(position.biases.u), numpy(position.biases.v)
+    assert np.abs(u - v).min() > 0  # drawn apart
+    distance = at[:, :, None] + 1 - at[:, None]  # (B, T, S)
+    angle = distance[..., None] * 50 ** (-np.arange(0, D - 1, 2) / (D - 1))
+    r = np.concatenate([np.sin(angle), np.cos(angle)], -1)
+    r = np.einsum("btsd,dnk->btsnk", r, numpy(position.kernel))
+    e = np.einsum("btnk,bsnk->bnts", q + u, k)
+    e = (e + np.einsum("btnk,btsnk->bnts", q + v, r)) / np.sqrt(K)
+    expected = np.exp(e) / np.exp(e).sum(-1, keepdims=True)
+    np.testing.assert_allclose(numpy(alpha), expected, atol=1e-5)
+    none = numpy(position.bias(at + 1, at))  # of a query of zeros
+    expected = np.einsum("nk,btsnk->bnts", v, r)
+    np.testing.assert_allclose(none, expected, atol=1e-5)
+
+
+def test_what_layers_of_transformer_xl_share():
+    biases = layers.TransformerXLBiases()
+    x = inputs = keras.Input((None, D + 1))
+    for _ in range(2):
+        position = layers.TransformerXLPosition(biases=biases)
+        x = x + layers.MultiHeadAttention(N, K, position=position)(x, x)
+    model = keras.Model(inputs, x)
+    assert len(model.weights) == 2 * (8 + 1) + 2
+    assert len({id(layer.position.biases) for layer in model.layers[1::2]}) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "error"),
+    [
+        ({"code_dim": 7}, "code_dim must be even, got 7", ValueError),
+        ({"code_dim": 0}, "code_dim", ValueError),
+        ({"biases": True}, "biases must be TransformerXLBiases, got True", TypeError),
+        ({"max_wavelength": 0}, "max_wavelength must be a number above 0", ValueError),
+    ],
+)
+def test_wrong_arguments_of_transformer_xl(options, words, error):
+    with pytest.raises(error, match=words):
+        layers.TransformerXLPosition(**options)
+
+
+def test_heads_that_a_position_of_transformer_xl_does_not_have():
+    position = layers.TransformerXLPosition()
+    layers.MultiHeadAttention(2, K, position=position)(X, X)
+    with pytest.raises(ValueError, match=r"for 2 heads of width 6 over one axis, got"):
+        layers.MultiHeadAttention(4, K, position=position)(X, X)
+    with pytest.raises(ValueError, match="code_dim must be even, got 15"):
+        odd = layers.TransformerXLPosition()
+        layers.MultiHeadAttention(3, 5, position=odd)(X, X)
 
 
 def model_with_shared_bias():

@@ -6,13 +6,13 @@ import pytest
 
 import kerasseq
 from kerasseq import decoding, models, text, training
-from kerasseq.positions.by_name import POSITIONS
+from kerasseq.positions.by_name import OF_DECODERS
 
 LETTERS = "abcdefgh ijk"
 ROWS = [
     name
     for name, row in models.architectures.items()
-    if row.kind in ("decoder", "prefix_decoder") and row.position != "transformer_xl"
+    if row.kind in ("decoder", "prefix_decoder")
 ]
 TINY = {"num_layers": 2, "num_heads": 2, "hidden_dim": 12, "max_sequence_length": 24}
 UNTIED = {**TINY, "tie_embeddings": False}  # or a token would most like itself
@@ -48,7 +48,7 @@ def test_a_row_of_the_table_is_built_with_as_many_weights_as_counted(name):
     assert model.count_params() == models.count(row, what="all").total
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", OF_DECODERS)
 def test_cached_is_uncached_for_prompts_of_any_length(position):
     model = tiny(position=position)
     prompts = ["abc", "k", "deaf edh"]

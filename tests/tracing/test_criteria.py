@@ -19,6 +19,7 @@ EXPECTED = {
     "RotaryEmbedding": (1, 1, 1, 0, 1),
     "AlibiBias": (1, 1, 1, 1, 1),
     "RelativePositionBias": (1, 1, 1, 1, 0),
+    "TransformerXLPosition": (1, 1, 1, 1, 0),
 }
 
 
