@@ -63,6 +63,7 @@ def make(length):
         "rotary": layers.RotaryEmbedding(),
         "alibi": layers.AlibiBias(),
         "relative": layers.RelativePositionBias(),
+        "transformer xl": layers.TransformerXLPosition(),
     }
 
 
