@@ -10,7 +10,7 @@ from kerasseq.models import GPT
 
 @pytest.mark.parametrize("options", [{}, {"feed_forward": "swiglu"}])
 def test_quantized_is_near(options):
-    model = GPT(vocabulary_size=11, num_layers=2, num_heads=2, hidden_dim=16, **options)
+    model = GPT(vocabulary_size=11, num_layers=1, num_heads=2, hidden_dim=16, **options)
     ids = np.arange(1, 11)[None]
     before = ops.convert_to_numpy(model(ids))
     for layer in model._flatten_layers():
@@ -18,7 +18,7 @@ def test_quantized_is_near(options):
             layer.quantize("int8")
     after = ops.convert_to_numpy(model(ids))
     kernels = [w for w in model.weights if "int8" in str(w.dtype)]
-    assert len(kernels) >= 2 * 6
+    assert len(kernels) >= 6
     assert 0 < np.abs(after - before).max() < 0.02 * np.abs(before).max()
 
 
