@@ -136,10 +136,11 @@ def test_a_beam_runs_over_its_step():
     assert found.scores[0, 0] >= greedy.log_probabilities.sum() - 1e-5
 
 
-def test_it_learns_and_is_the_same_after_saving(tmp_path):
+@pytest.mark.parametrize("position", ["relative", "transformer_xl"])
+def test_it_learns_and_is_the_same_after_saving(position, tmp_path):
     keras.utils.set_random_seed(0)
     tokenizer = text.CharacterTokenizer(unknown=None).fit(LETTERS)
-    model = models.GPT(tokenizer, **{**TINY, "hidden_dim": 16, "position": "relative"})
+    model = models.GPT(tokenizer, **{**TINY, "hidden_dim": 16, "position": position})
     model.compile(training.gpt_optimizer(model, 1e-2, 60, warm_up=5))
     options = {"sequence_length": 24, "batch_size": 4, "verbose": 0}
     history = model.fit(LETTERS * 40, epochs=2, **options)
