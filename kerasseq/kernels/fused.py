@@ -8,7 +8,8 @@ def fused_attention(q, k, v, *, scale, bias=None, mask=None, causal=False, flash
     r"""$\mathrm{softmax}(\lambda\, Q K^T + b) V$, with weights never written down.
 
     On PyTorch its own operation runs without what Keras does before it: it copies all
-    keys and values, which takes longer than to attend to them with one query.
+    keys and values, which takes longer than to attend to them with one query. So does
+    XLA on a CPU, where one query is written as products of one head each.
 
     Args:
         q: `(B, T, N, K)`.
@@ -31,6 +32,8 @@ def fused_attention(q, k, v, *, scale, bias=None, mask=None, causal=False, flash
     alike = q.dtype == k.dtype == v.dtype
     if keras.backend.backend() == "torch" and flash is None and alike:
         return _torch(q, k, v, scale, bias, mask, causal)
+    if keras.backend.backend() == "jax" and not causal and _is_one_query(q, k, v):
+        return _jax_one_query(q, k, v, scale, bias, mask)
     return ops.dot_product_attention(
         q,
         k,
@@ -41,6 +44,33 @@ def fused_attention(q, k, v, *, scale, bias=None, mask=None, causal=False, flash
         is_causal=causal,
         flash_attention=flash,
     )
+
+
+def _is_one_query(q, k, v):
+    """Whether it is a step of writing one text on a CPU, in float32."""
+    import jax
+
+    kinds = {keras.backend.standardize_dtype(x.dtype) for x in (q, k, v)}
+    is_one = tuple(q.shape[:2]) == (1, 1) and k.shape[0] == 1
+    return is_one and kinds == {"float32"} and jax.default_backend() == "cpu"
+
+
+def _jax_one_query(q, k, v, scale, bias, mask):
+    """Head by head, `(1, 1, N, K)`: XLA is slow at one product of all heads."""
+
+    def of_head(x, n):
+        """What `(1, N or 1, 1, S)` has for a head."""
+        return x[0, n if x.shape[1] > 1 else 0, 0]
+
+    heads = []
+    for n in range(q.shape[2]):
+        e = (k[0, :, n] @ q[0, 0, n]) * scale  # (S,)
+        if bias is not None:
+            e = e + of_head(bias, n)
+        if mask is not None:
+            e = ops.where(of_head(mask, n), e, ops.cast(-1e30, e.dtype))
+        heads.append(ops.softmax(e) @ v[0, :, n])
+    return ops.stack(heads)[None, None]
 
 
 def _torch(q, k, v, scale, bias, mask, causal):
