@@ -19,12 +19,34 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("kerasseq")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--skipped-to", metavar="FILE", help="where to add the tests that are skipped"
+    )
+
+
 def pytest_configure(config):
     """A run on a backend that is not there fails: it must not look like a success."""
     try:
         backend.require()
     except backend.BackendError as error:
         raise pytest.UsageError(str(error)) from None
+    if file := config.getoption("skipped_to"):
+        config.pluginmanager.register(Skipped(pathlib.Path(file)))
+
+
+class Skipped:
+    """Writes down the tests that could not run here, so that they run elsewhere."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def pytest_runtest_logreport(self, report):
+        if report.skipped:
+            with self.file.open("a", encoding="utf-8") as file:
+                print(report.nodeid, file=file)
+
+    pytest_collectreport = pytest_runtest_logreport
 
 
 def pytest_ignore_collect(collection_path):

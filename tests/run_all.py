@@ -1,8 +1,10 @@
-"""Run the whole suite from nothing: on three backends, and with PyTorch alone.
+"""Run the whole suite from nothing: on JAX, on TensorFlow, and with PyTorch alone.
 
 Makes two environments, .venv-all and .venv-torch, and goes on with what is there when
-it is run again. Two things run at a time, one core each: a fresh process spends most of
-its time on one. Arguments go to pytest:
+it is run again. PyTorch has an environment without other backends, so that nothing
+needs one by accident; what that one had to skip runs on PyTorch in the other. Two
+things run at a time, one core each: a fresh process spends most of its time on one.
+Arguments go to pytest:
 
     python3 tests/run_all.py -k peephole
 """
@@ -39,19 +41,29 @@ def main():
     if sys.version_info < (3, 11):  # noqa: UP036  # a system's python3 may be older
         sys.exit("kerasseq needs Python 3.11 or later, this is " + sys.version)
     start = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool,
+    ):
+        skipped = pathlib.Path(folder) / "skipped"
         installed = {name: pool.submit(install, name) for name in ("torch", "all")}
         steps = []
-        for name, future in installed.items():
-            if future.result().ok:
-                # Alone means with no other backend, and nothing that says so. JAX
-                # compiles most and takes longest, so it goes before the others.
-                backends = [None] if name == "torch" else ["jax", "tensorflow", "torch"]
-                steps += [
-                    pool.submit(test, name, backend, part)
-                    for backend in backends
-                    for part in parts(sys.argv[1:])
-                ]
+        if installed["torch"].result().ok:
+            # Alone means with no other backend, and nothing that says so.
+            steps += [
+                pool.submit(test, "torch", None, part, f"--skipped-to={skipped}")
+                for part in parts(sys.argv[1:])
+            ]
+        alone = list(steps)
+        if installed["all"].result().ok:
+            steps += [
+                pool.submit(test, "all", backend, part)
+                for backend in ("jax", "tensorflow")
+                for part in parts(sys.argv[1:])
+            ]
+            concurrent.futures.wait(alone)
+            if skipped.exists():
+                steps.append(pool.submit(test, "all", "torch", [f"@{skipped}"]))
         tests = [step.result() for step in steps]
     results = [future.result() for future in installed.values()] + tests
     print("\nSummary")
@@ -78,7 +90,7 @@ def install(name):
     )
 
 
-def test(name, backend, part):
+def test(name, backend, words, *more):
     python = python_of(ROOT / f".venv-{name}")
     threads = str(max(1, (os.cpu_count() or 1) // TOGETHER))
     settings = {
@@ -93,22 +105,21 @@ def test(name, backend, part):
     if backend:
         settings["KERAS_BACKEND"] = backend
     title = f"tests on {backend}" if backend else "tests with torch alone"
-    folders = ", ".join(word for word in part if not word.startswith("-")) or "the rest"
     with tempfile.TemporaryDirectory() as empty:
         return Step(
-            f"{title}: {folders}" if part else title,
-            [python, "-m", "pytest", "-q", "--durations=25", *part, *sys.argv[1:]],
+            f"{title}: {' '.join(words)}",
+            [python, "-m", "pytest", "-q", "--durations=25", *words, *more],
             clean_environment() | settings | {"KERAS_HOME": empty},
             {0, NONE_SELECTED} if sys.argv[1:] else {0},
         )
 
 
-def parts(arguments):
+def parts(words):
     """What each process of a suite is told; one is enough for paths."""
-    if any((ROOT / word.partition("::")[0]).exists() for word in arguments):
-        return [()]
-    rest = tuple(f"--ignore={folder}" for part in PARTS for folder in part)
-    return [*PARTS, rest]
+    if any((ROOT / word.partition("::")[0]).exists() for word in words):
+        return [words]
+    rest = [f"--ignore={folder}" for part in PARTS for folder in part]
+    return [[*part, *words] for part in (rest, *PARTS)]
 
 
 class Step:

@@ -46,7 +46,7 @@ class TransformerXLBiases(Initialized):
     Examples:
         >>> biases = TransformerXLBiases()
         >>> biases.build((None, None, 2, 3))
-        >>> [w.shape for w in biases.weights]
+        >>> [tuple(w.shape) for w in biases.weights]
         [(2, 3), (2, 3)]
     """
 
@@ -91,7 +91,7 @@ class TransformerXLPosition(Initialized):
         >>> x = np.ones((1, 5, 6), "float32")
         >>> keras.ops.shape(layer(x, x))
         (1, 5, 6)
-        >>> position.kernel.shape
+        >>> tuple(position.kernel.shape)
         (6, 2, 3)
 
     References:
