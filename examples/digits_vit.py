@@ -24,6 +24,7 @@ def main(arguments=None):
     parser.add_argument("file", nargs="?", default="digits.png", help="figure to write")
     parser.add_argument("--epochs", type=int, default=24)
     parser.add_argument("--hidden-dim", type=int, default=64)
+    parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--images", type=int, default=1797, help="how many to use")
     options = parser.parse_args(arguments)
 
@@ -43,7 +44,7 @@ def main(arguments=None):
         image_size=8,
         patch_size=2,
         channels=1,
-        num_layers=3,
+        num_layers=options.layers,
         num_heads=4,
         hidden_dim=options.hidden_dim,
         dropout=0.1,

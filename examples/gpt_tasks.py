@@ -123,6 +123,7 @@ def main(arguments=None):
     parser.add_argument("--labels", type=int, default=100, help="examples to learn")
     parser.add_argument("--fine", type=int, default=30, help="epochs of fine-tuning")
     parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--layers", type=int, default=2)
     options = parser.parse_args(arguments)
     keras.utils.set_random_seed(0)
 
@@ -131,7 +132,7 @@ def main(arguments=None):
     tokenizer = kerasseq.text.WordTokenizer().fit(text)
     model = kerasseq.models.GPT(
         tokenizer,
-        num_layers=2,
+        num_layers=options.layers,
         num_heads=4,
         hidden_dim=options.width,
         max_sequence_length=64,

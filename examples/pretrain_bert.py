@@ -68,6 +68,7 @@ def main(arguments=None):
     parser.add_argument("--fine", type=int, default=20, help="epochs of fine-tuning")
     parser.add_argument("--few", type=int, default=32, help="sentences with labels")
     parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--vocabulary", type=int, default=3000)
     options = parser.parse_args(arguments)
     keras.utils.set_random_seed(0)
@@ -79,7 +80,7 @@ def main(arguments=None):
     documents = [[s for s in sentences(t) if s not in hidden] for t in topics.values()]
     model = kerasseq.models.BERT(
         tokenizer,
-        num_layers=2,
+        num_layers=options.layers,
         num_heads=4,
         hidden_dim=options.width,
         max_sequence_length=LENGTH,

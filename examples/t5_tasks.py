@@ -78,6 +78,7 @@ def main(arguments=None):
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--examples", type=int, default=20_000, help="of each task")
     parser.add_argument("--width", type=int, default=96)
+    parser.add_argument("--layers", type=int, default=2)
     options = parser.parse_args(arguments)
 
     draw = random.Random(0)
@@ -92,7 +93,7 @@ def main(arguments=None):
 
     keras.utils.set_random_seed(0)
     model = kerasseq.models.T5(
-        tokenizer, num_layers=2, hidden_dim=options.width, dropout=0.0
+        tokenizer, num_layers=options.layers, hidden_dim=options.width, dropout=0.0
     )
     rate = keras.optimizers.schedules.CosineDecay(
         0.0,

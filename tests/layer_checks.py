@@ -9,6 +9,8 @@ import keras
 import numpy as np
 import pytest
 
+from kerasseq import kernels
+
 TOLERANCE = {"mixed_bfloat16": 0.06, "mixed_float16": 0.01}
 
 
@@ -48,7 +50,7 @@ def check_symbolic_shape(layer, inputs, output_shape):
 
 
 def check_computed_shapes(layer, inputs):
-    """`compute_output_shape` agrees with the eager shapes, whatever is returned."""
+    """`compute_output_shape` agrees with what comes out, whatever is returned."""
     names = inspect.signature(type(layer)).parameters
     options = [n for n in ("return_sequences", "return_state") if n in names]
     variants = [{}]
@@ -58,10 +60,12 @@ def check_computed_shapes(layer, inputs):
     for changes in variants:
         variant = type(layer).from_config({**layer.get_config(), **changes})
         computed = variant.compute_output_shape(inputs.shape)
-        eager = [keras.ops.shape(y) for y in as_list(variant(inputs, training=True))]
-        assert as_list(computed, of=tuple) == eager, changes
+        variant.build(inputs.shape)
+        outputs = called(variant, inputs, training=True)
+        found = [keras.ops.shape(y) for y in as_list(outputs)]
+        assert as_list(computed, of=tuple) == found, changes
         unknown = variant.compute_output_shape((None, *inputs.shape[1:]))
-        for shape, known in zip(as_list(unknown, of=tuple), eager, strict=True):
+        for shape, known in zip(as_list(unknown, of=tuple), found, strict=True):
             assert tuple(shape) == (None, *known[1:]), changes
 
 
@@ -110,14 +114,14 @@ def check_compiles_and_every_weight_learns(
         else:
             assert moved > at_least, f"{weight.path} never moved"
     more = resized(inputs)
-    assert_close(model.predict(more, verbose=0), layer(more))
+    assert_close(model.predict(more, verbose=0), called(layer, more))
 
 
 def check_mixed_precision(layer, inputs, outputs):
     """Both mixed policies compute in their type and come close to float32."""
     for policy, atol in TOLERANCE.items():
         small = with_policy(layer, policy, inputs)
-        close = small(inputs)
+        close = called(small, inputs)
         compute = keras.DTypePolicy(policy).compute_dtype
         assert keras.backend.standardize_dtype(close.dtype) == compute
         assert {w.dtype for w in small.trainable_weights} <= {"float32"}
@@ -135,7 +139,7 @@ def check_float64(layer, inputs, outputs):
     assert {w.dtype for w in wide.trainable_weights} <= {"float64"}
     # float32 does not see a change of 1e-9 at all, or sees a rounding error.
     change = 1e-9 * np.random.default_rng(3).normal(size=inputs.shape)
-    results = wide(np.concatenate([inputs + n * change for n in range(3)]))
+    results = called(wide, np.concatenate([inputs + n * change for n in range(3)]))
     zero, one, two = np.split(keras.ops.convert_to_numpy(results), 3)
     assert zero.dtype == "float64"
     first, second = one - zero, two - one
@@ -186,11 +190,22 @@ def check_padding_changes_nothing(layer, inputs, outputs, pads=2):
     padded = np.concatenate([np.concatenate(x, 1) for x in (behind, before)])
     behind, before = [real, padding], [padding, real]
     mask = np.concatenate([np.concatenate(m, 1) for m in (behind, before)])
-    found = keras.ops.convert_to_numpy(layer(padded, mask=mask))
+    found = keras.ops.convert_to_numpy(called(layer, padded, mask=mask))
     if found.ndim > 2:  # a position for each step
         found = found[mask].reshape(2 * batch, time, -1)
     for half in np.split(found, 2):
         assert_close(half.reshape(outputs.shape), outputs)
+
+
+def called(layer, inputs, **options):
+    """What a built layer gives, in one program on JAX.
+
+    A call compiles each of its operations by itself there, which takes far longer. The
+    first call of each layer does so, `check_seed_repeats` does, and the other backends.
+    """
+    if keras.backend.backend() != "jax":
+        return layer(inputs, **options)
+    return kernels.compiled(lambda x: layer(x, **options))(inputs)
 
 
 def fresh(layer):

@@ -2,9 +2,9 @@
 
 Makes two environments, .venv-all and .venv-torch, and goes on with what is there when
 it is run again. PyTorch has an environment without other backends, so that nothing
-needs one by accident; what that one had to skip runs on PyTorch in the other. Two
-things run at a time, one core each: a fresh process spends most of its time on one.
-Arguments go to pytest:
+needs one by accident; what that one had to skip runs on PyTorch in the other. What
+loads no Keras runs there only. Two things run at a time, one core each: a fresh process
+spends most of its time on one. Arguments go to pytest:
 
     python3 tests/run_all.py -k peephole
 """
@@ -27,6 +27,8 @@ PARTS = (
     ("tests/language", "tests/pretrained", "tests/vision"),
     ("tests/seq2seq", "tests/tasks", "tests/training", "tests/transformer"),
 )
+# What loads no Keras runs once, with PyTorch alone.
+WITHOUT_KERAS = ("tests/text", "tests/datasets", "kerasseq/text", "kerasseq/datasets")
 # What is compiled here runs for milliseconds and takes a hundred to compile.
 QUICK_TO_COMPILE = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
@@ -59,7 +61,7 @@ def main():
             steps += [
                 pool.submit(test, "all", backend, part)
                 for backend in ("jax", "tensorflow")
-                for part in parts(sys.argv[1:])
+                for part in parts(sys.argv[1:], WITHOUT_KERAS)
             ]
             concurrent.futures.wait(alone)
             if skipped.exists():
@@ -114,11 +116,12 @@ def test(name, backend, words, *more):
         )
 
 
-def parts(words):
+def parts(words, left_out=()):
     """What each process of a suite is told; one is enough for paths."""
     if any((ROOT / word.partition("::")[0]).exists() for word in words):
         return [words]
-    rest = [f"--ignore={folder}" for part in PARTS for folder in part]
+    elsewhere = [*left_out, *(folder for part in PARTS for folder in part)]
+    rest = [f"--ignore={folder}" for folder in elsewhere]
     return [[*part, *words] for part in (rest, *PARTS)]
 
 

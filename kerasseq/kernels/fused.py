@@ -34,6 +34,10 @@ def fused_attention(q, k, v, *, scale, bias=None, mask=None, causal=False, flash
         return _torch(q, k, v, scale, bias, mask, causal)
     if keras.backend.backend() == "jax" and not causal and _is_one_query(q, k, v):
         return _jax_one_query(q, k, v, scale, bias, mask)
+    if keras.backend.backend() == "jax" and alike and _is_half_on_cpu(q):
+        q, k, v = (ops.cast(x, "float32") for x in (q, k, v))
+        options = {"scale": scale, "bias": bias, "mask": mask, "causal": causal}
+        return ops.cast(fused_attention(q, k, v, flash=flash, **options), "float16")
     return ops.dot_product_attention(
         q,
         k,
@@ -53,6 +57,14 @@ def _is_one_query(q, k, v):
     kinds = {keras.backend.standardize_dtype(x.dtype) for x in (q, k, v)}
     is_one = tuple(q.shape[:2]) == (1, 1) and k.shape[0] == 1
     return is_one and kinds == {"float32"} and jax.default_backend() == "cpu"
+
+
+def _is_half_on_cpu(x):
+    """Whether JAX cannot compile it: no CPU has the precision that it asks for."""
+    import jax
+
+    is_half = keras.backend.standardize_dtype(x.dtype) == "float16"
+    return is_half and jax.default_backend() == "cpu"
 
 
 def _jax_one_query(q, k, v, scale, bias, mask):

@@ -101,7 +101,7 @@ class Tokens(Head):
         return {"tokens": _cross_entropy()}
 
     def metrics(self):
-        return {"tokens": ["accuracy"]}
+        return {"tokens": [_accuracy()]}
 
 
 class Pretraining(Tokens):
@@ -115,7 +115,7 @@ class Pretraining(Tokens):
         return {**super().loss(), "next": _cross_entropy()}
 
     def metrics(self):
-        return {**super().metrics(), "next": ["accuracy"]}
+        return {**super().metrics(), "next": [_accuracy()]}
 
 
 class Classify(Head):
@@ -136,7 +136,7 @@ class Classify(Head):
         return _cross_entropy()
 
     def metrics(self):
-        return ["accuracy"]
+        return [_accuracy()]
 
 
 class Tag(Classify):
@@ -199,7 +199,7 @@ class Span(Head):
         return {"start": _cross_entropy(), "end": _cross_entropy()}
 
     def metrics(self):
-        return {"start": ["accuracy"], "end": ["accuracy"]}
+        return {"start": [_accuracy()], "end": [_accuracy()]}
 
 
 HEADS = dict(zip(NAMES, (Tokens, Pretraining, Classify, Tag, Span, Head), strict=True))
@@ -209,6 +209,11 @@ def _cross_entropy():
     return keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="mean_with_sample_weight"
     )
+
+
+def _accuracy():
+    """The metric itself: what it counts in is made before a step is traced."""
+    return keras.metrics.SparseCategoricalAccuracy("accuracy")
 
 
 def check_labels(labels, size, name="num_classes"):

@@ -89,11 +89,23 @@ class TaskModel(keras.Model):
             **kwargs,
         )
 
+    def make_train_function(self, force=False):
+        """The step of training, as Keras makes it.
+
+        A step that makes variables is traced twice by TensorFlow. Those of the
+        optimizer are made before.
+        """
+        self._build_optimizer()
+        return super().make_train_function(force)
+
     def get_compile_config(self):
         """Settings to save. The optimizer gets its variables, which loading expects."""
+        self._build_optimizer()
+        return super().get_compile_config()
+
+    def _build_optimizer(self):
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
-        return super().get_compile_config()
 
     def compile_from_config(self, config):
         """Compile a loaded model as it was; Keras leaves that to an own `compile`."""

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from keras import ops
+from keras.backend import standardize_dtype
 
-from kerasseq.kernels import fused_attention
+from kerasseq.kernels import compiled, fused_attention
 
 N, S, K = 3, 7, 5
 rng = np.random.default_rng(0)
@@ -54,6 +55,20 @@ def test_one_query_is_one_of_several(mask, heads):
         np.testing.assert_allclose(
             ops.convert_to_numpy(one), wanted[:, t : t + 1], atol=1e-5
         )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("queries", [1, 2])
+def test_short_types_also_when_compiled(dtype, queries):
+    def attend(*tensors):
+        return fused_attention(*tensors, scale=0.3)
+
+    tensors = [ops.cast(x, dtype) for x in (Q[:, :queries], KEYS, V)]
+    for run in (attend, compiled(attend)):
+        found = run(*tensors)
+        assert standardize_dtype(found.dtype) == dtype
+        found = ops.convert_to_numpy(ops.cast(found, "float32"))
+        np.testing.assert_allclose(found, numpy(Q, None, None)[:, :queries], atol=0.02)
 
 
 def test_a_query_that_sees_nothing_gives_numbers():

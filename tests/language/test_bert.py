@@ -542,7 +542,7 @@ def test_the_example_runs(capsys):
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     sizes = {"epochs": 2, "steps": 2, "fine": 1, "few": 2, "width": 8}
-    sizes["vocabulary"] = 600
+    sizes |= {"vocabulary": 600, "layers": 1}
     tiny = [part for name, n in sizes.items() for part in (f"--{name}", str(n))]
     example.main(tiny)
     said = capsys.readouterr().out

@@ -39,7 +39,8 @@ def check(prefix, text, target):
 
 
 def test_it_runs(capsys):
-    t5_tasks.main(["--steps", "2", "--examples", "20", "--width", "8"])
+    sizes = ["--width", "8", "--layers", "1"]
+    t5_tasks.main(["--steps", "2", "--examples", "20", *sizes])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[-4:]] == [
         "translation",

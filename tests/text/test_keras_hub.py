@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 
-from kerasseq.core import backend
 from kerasseq.text import load_tokenizer
 from tests.text.test_tokenizer_files import CORPUS, PEER, peer_of_word_pieces
 
@@ -17,8 +16,6 @@ PLAIN = [line for line in LINES if re.fullmatch(r"[\w ,.'-]+", line)][:200]
 
 @pytest.fixture(scope="module")
 def keras_hub():
-    if backend.chosen() != "tensorflow":
-        pytest.skip("its tokenizers run on TensorFlow")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip("keras_hub")
