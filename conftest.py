@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from kerasseq.core import backend
+from tests.run_all import WITHOUT_KERAS
 
 HERE = pathlib.Path(__file__).parent
+LOADS_NO_KERAS = tuple(map(os.path.normpath, WITHOUT_KERAS))
 
 hypothesis.settings.register_profile(
     "kerasseq", deadline=None, max_examples=20, derandomize=True, database=None
@@ -86,10 +88,3 @@ def _names_for_doctests(request, doctest_namespace):
     import keras
 
     doctest_namespace["keras"] = keras
-
-
-LOADS_NO_KERAS = tuple(
-    os.path.join(folder, part)
-    for folder in ("kerasseq", "tests")
-    for part in ("text", "datasets")
-)
