@@ -8,12 +8,13 @@ from keras import ops
 from kerasseq.kernels.precision import matmul
 
 
-def project(x, weights):
-    """$x W$.
+def project(x, weights, bias=None):
+    """$x W + b$.
 
     Args:
         x: `(..., D)`; of all steps at once, `(T, B, D)`, it is fastest.
         weights: W, `(D, N)`, a tensor.
+        bias: b, `(N,)`, a tensor, or None.
 
     Examples:
         >>> x, w = np.ones((3, 2, 5), "float32"), np.ones((5, 7), "float32")
@@ -23,8 +24,9 @@ def project(x, weights):
     if keras.backend.backend() == "torch":
         from kerasseq.kernels import torch_product
 
-        return torch_product.project(x, weights)
-    return matmul(x, weights)
+        return torch_product.project(x, weights, bias)
+    y = matmul(x, weights)
+    return y if bias is None else y + bias
 
 
 def affine(x, kernel, bias=None, *, axes=1):

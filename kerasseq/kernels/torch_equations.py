@@ -10,7 +10,7 @@ import torch
 
 from kerasseq.kernels import activations, factors
 from kerasseq.kernels.derivatives import peephole_gradient
-from kerasseq.kernels.equations import in_blocks, side_by_side
+from kerasseq.kernels.equations import in_blocks, prepare, side_by_side
 from kerasseq.kernels.torch_product import Product, StateProduct
 
 IN_CACHE = 2**16  # numbers in one array of a chunk of steps
@@ -39,12 +39,30 @@ def _tanh(x, out):
 class Equation:
     """One step of a recurrence, in place."""
 
-    scales = (1, 1)  # by what the states are multiplied inside
+    @staticmethod
+    def enter(cell, weights):
+        """The projected inputs of a `Recurrence`, and its weights, as they are used."""
+        return cell.project(cell.inputs), weights
 
     def __init__(self, equation, weights):
-        self.equation = equation
+        self.equation, self.w = equation, prepare(equation, weights)
         self.sigma = in_place(equation.sigma, weights["U"])
         self.phi = in_place(equation.phi, weights["U"])
+
+    def allocate(self, x, keep):
+        """Arrays for what `buffers` names."""
+        T, B, width = x.shape
+        H = width // self.equation.gates
+        return {
+            # Without a way back, all steps write into the same place.
+            name: x.new_empty(T if keep else 1, B, *n, H).expand(T, B, *n, H)
+            for name, n in self.buffers.items()
+        }
+
+    def allocate_gradients(self, like):
+        """Arrays for what `gradients` names; like: the path of a state, `(T, B, H)`."""
+        T, B, H = like.shape
+        return {n: like.new_empty(T, B, *k, H) for n, k in self.gradients.items()}
 
 
 class Elman(Equation):
@@ -54,7 +72,7 @@ class Elman(Equation):
 
     def __init__(self, equation, w, dropout, batch):
         super().__init__(equation, w)
-        self.product = StateProduct(w["U"], self.gates, dropout, batch)
+        self.product = StateProduct(self.w["U"], self.gates, dropout, batch)
 
     def arrays(self, x, before, after):
         """What a step forward reads and writes."""
@@ -109,13 +127,13 @@ class LSTM(Equation):
         super().__init__(equation, w)
         n = equation.gates
         self.buffers, self.gradients = {"y": (n,), "phi_c": ()}, {"dz": (n,)}
-        self.product = StateProduct(w["U"], n, dropout, batch)
-        self.p = w["p"] if equation.peephole == "diagonal" else None
+        self.product = StateProduct(self.w["U"], n, dropout, batch)
+        self.p = self.w["p"] if equation.peephole == "diagonal" else None
         if self.p is not None:
             self.p_old, self.p_o = self.p[:-1], self.p[-1]
         if equation.peephole == "full":
-            self.P = Product(w["P"], batch)
-            self.P_T = Product(w["P"].t(), batch)
+            self.P = Product(self.w["P"], batch)
+            self.P_T = Product(self.w["P"].t(), batch)
 
     def arrays(self, x, before, after, y, phi_c):
         (h, c), (h_new, c_new) = before, after
@@ -183,7 +201,7 @@ class GRU(Elman):
 
     def __init__(self, equation, w, dropout, batch):
         super().__init__(equation, w, dropout, batch)
-        self.b = w.get("b")
+        self.b = self.w.get("b")
 
     def arrays(self, x, before, after, y, h_hat, u_h):
         x = in_blocks(x, 3)
@@ -235,8 +253,8 @@ class GRUResetBefore(GRU):
         masks_zr, mask_h = (None, None)
         if dropout is not None:
             masks_zr, mask_h = dropout[:2], dropout[2]
-        self.zr = StateProduct(w["U_zr"], 2, masks_zr, batch)
-        self.h = StateProduct(w["U_h"], 1, mask_h, batch)
+        self.zr = StateProduct(self.w["U_zr"], 2, masks_zr, batch)
+        self.h = StateProduct(self.w["U_h"], 1, mask_h, batch)
 
     def arrays(self, x, before, after, y, h_hat):
         x = in_blocks(x, 3)

@@ -1,34 +1,43 @@
-r"""The LSTM with σ and tanh on PyTorch, in as few operations as it takes.
+r"""The LSTM with σ and tanh on PyTorch, in as few and as short operations as it takes.
 
-PyTorch's σ is several times as fast as its tanh, so tanh(x) = 2 σ(2x) - 1 is taken for
-both. To save the doublings, the sums in the candidate come out doubled (U and x are
-doubled there before the loop), and the memory is held as $C = 2c$:
+Gates lie one after the other, `(4, T, B, H)`: functions are fastest on memory in a row.
+One function serves them all, since $\sigma(z) = \frac12 \tanh \frac z2 + \frac12$; all
+weights of i, f and o are halved before, so that z, p and U below are:
 
 $$
 \begin{aligned}
-i &= \sigma(z_i + \tfrac12 p_i C), \qquad f = \sigma(z_f + \tfrac12 p_f C) \\
-G &= 4 \sigma(2 z_g) - 2, \qquad C' = f \odot C + i \odot G \\
-o &= \sigma(z_o + \tfrac12 p_o C'), \qquad t = 2 \sigma(C') - 1, \qquad h' = o \odot t
+i &= \tfrac12 \tanh(z_i + p_i c) + \tfrac12, \quad f \text{ alike}, \quad
+g = \tanh(z_g) \\
+c' &= f \odot c + i \odot g, \quad o = \tfrac12 \tanh(z_o + p_o c') + \tfrac12, \quad
+h' = o \odot \tanh(c')
 \end{aligned}
 $$
 
-Gradients of the sums are those of the undoubled ones, as everywhere else.
+On a CPU, NumPy computes them in PyTorch's memory: for arrays as small as those of a
+step, a call takes it half the time.
 """
 
+import numpy as np
 import torch
+from torch.nn.functional import pad
 
-from kerasseq.kernels.equations import side_by_side
 from kerasseq.kernels.torch_equations import Equation, in_pieces, present
-from kerasseq.kernels.torch_product import StateProduct
+from kerasseq.kernels.torch_product import GateProduct, uses_onednn
 
-_NUMBER = {n: torch.tensor(n, device="cpu") for n in (-2.0, -1.0, 0.5, 2.0)}
+tanh_backward = torch.ops.aten.tanh_backward
+
+_ZERO = torch.tensor(0.0, device="cpu")
 
 
-class DoubledLSTM(Equation):
+def library_for(like):
+    """What computes on tensors like this one, and how it sees them."""
+    if like.device.type == "cpu" and type(like) is torch.Tensor:  # and no stand-in
+        return np, torch.Tensor.numpy
+    return torch, lambda tensor: tensor
+
+
+class GateMajorLSTM(Equation):
     """LSTM without peepholes or with diagonal ones, gates i, f, g, o."""
-
-    scales = (1, 2)  # of h and c
-    buffers, gradients = {"y": (4,), "t": ()}, {"dz": (4,)}
 
     @staticmethod
     def fits(equation, weights) -> bool:
@@ -37,48 +46,78 @@ class DoubledLSTM(Equation):
         usual = (equation.sigma, equation.phi) == ("sigmoid", "tanh")
         return plain and usual and weights["U"].dtype == torch.float32
 
+    @staticmethod
+    def enter(cell, weights):
+        """Sums `(4, T, B, H)` and weights by gate, halved, with their gradients."""
+        scale = weights["U"].new_tensor([0.5, 0.5, 1, 0.5])[:, None, None]
+
+        def by_gate(w):
+            return (w.reshape(len(w), 4, -1).transpose(0, 1) * scale).contiguous()
+
+        x, W, (T, B, _) = cell.inputs, cell.kernel, cell.inputs.shape
+        if W is None or uses_onednn(x):
+            sums = by_gate(cell.project(x).flatten(0, 1))
+        else:
+            if cell.bias is not None:  # it is the weights of an input that is 1
+                x, W = pad(x, (0, 1), value=1.0), torch.cat([W, cell.bias[None]])
+            sums = torch.bmm(x.reshape(1, T * B, -1).expand(4, -1, -1), by_gate(W))
+        weights = {**weights, "U": by_gate(weights["U"])}
+        if "p" in weights:
+            weights["p"] = weights["p"] / 2
+        return sums.view(4, T, B, -1), weights
+
     def __init__(self, equation, w, dropout, batch):
-        super().__init__(equation, w)
-        U, units = w["U"], w["U"].shape[0]
-        self.doubled = U.new_ones(4, 1).index_fill_(0, torch.tensor([2]), 2.0)
-        twice = (U.view(units, 4, units) * self.doubled).view(units, 4 * units)
-        self.forward = StateProduct(twice, 4, dropout, batch)
-        self.product = StateProduct(U, 4, dropout, batch)
-        self.p = w["p"] / 2 if "p" in w else None  # (3, H), as they act on C
+        U, units = w["U"].detach(), w["U"].shape[-1]
+        self.product = GateProduct(U, dropout, batch)
+        self.p = w["p"].detach() if "p" in w else None  # (3, H)
+        library, self.view = library_for(U)
+        self.mul, self.add, self.tanh = library.multiply, library.add, library.tanh
+        self.half = self.view(U.new_tensor(0.5))
+        self.spare = self.view(U.new_empty(2, batch, units))
+        self.spare_1 = self.spare[0]
+        if self.p is not None:
+            p = self.p[:, None].expand(3, batch, units).contiguous()
+            self.p_if, self.p_o = self.view(p[:2]), self.view(p[2])
+
+    def allocate(self, x, keep):
+        """The sums, which become the gates, and tanh(c)."""
+        _, T, B, H = x.shape
+        y = x.detach().transpose(0, 1)
+        return {"y": y, "t": x.new_empty(T if keep else 1, B, H).expand(T, B, H)}
 
     def arrays(self, x, before, after, y, t):
-        T, B, width = x.shape
-        x = (x.view(T, B, 4, width // 4) * self.doubled).view(T, B, width)
-        (h, C), (h_new, C_new) = before, [a.unsqueeze(2) for a in after]
-        at_once = y if self.p is None else y[:, :, :3]
-        gates = [y[:, :, k : k + 1] for k in range(4)]
-        return [x, h, C.unsqueeze(2), h_new, C_new, t.unsqueeze(2), at_once, *gates]
+        h = before[0].unsqueeze(1).expand(y.shape)
+        views = (y[:, :2], y[:, :3], *y.unbind(1), before[1], *after, t)
+        return [y, h, *map(self.view, views)]
 
-    def step(self, x, h, C, h_new, C_new, t, at_once, i, f, g, o):
-        sums = self.forward.plus(x, h).view(C.shape[0], 4, C.shape[2])
+    def step(self, sums, h, i_and_f, ifg, i, f, g, o, c, h_new, c_new, t):
+        mul, add, tanh, spare = self.mul, self.add, self.tanh, self.spare_1
+        self.product.add_to(sums, h)
         if self.p is not None:
-            sums, sum_o = sums.split_with_sizes([3, 1], 1)
-            sums.narrow(1, 0, 2).addcmul_(self.p[:2], C)
-        torch.sigmoid(sums, out=at_once)
-        torch.add(_NUMBER[-2.0], g, alpha=4, out=g)
-        torch.mul(f, C, out=C_new).addcmul_(i, g)
+            add(i_and_f, mul(self.p_if, c, out=self.spare), out=i_and_f)
+        tanh(ifg, out=ifg)
+        add(mul(i_and_f, self.half, out=i_and_f), self.half, out=i_and_f)
+        add(mul(f, c, out=c_new), mul(i, g, out=spare), out=c_new)
         if self.p is not None:
-            torch.sigmoid(sum_o.addcmul_(self.p[2], C_new), out=o)
-        torch.sigmoid(C_new, out=t)
-        torch.add(_NUMBER[-1.0], t, alpha=2, out=t)
-        torch.mul(o, t, out=h_new)
+            add(o, mul(self.p_o, c_new, out=spare), out=o)
+        tanh(o, out=o)
+        add(mul(o, self.half, out=o), self.half, out=o)
+        mul(o, tanh(c_new, out=t), out=h_new)
+
+    def allocate_gradients(self, like):
+        T, B, H = like.shape
+        return {"dz": like.new_empty(4, T, B, H).transpose(0, 1)}
 
     def factors(self, before, after, gates, m, dz):
-        """As in `factors.lstm`, in place."""
-        y, t, C = gates["y"], gates["t"], before[1]
-        i, f, G, o = y.unbind(2)
-        A = torch.addcmul(y, y, y, value=-1)  # y (1 - y)
-        A_i, A_f, A_g, A_o = A.unbind(2)
-        A_i.mul_(G)
-        A_f.mul_(C)
-        torch.addcmul(_NUMBER[2.0], G, G, value=-0.5, out=A_g).mul_(i)
-        A_o.mul_(t)
-        K = torch.addcmul(_NUMBER[0.5], t, t, value=-0.5).mul_(o)
+        """As in `factors.lstm`, in place; A becomes dz."""
+        y, t, c = gates["y"], gates["t"], before[1]
+        i, f, g, o = y.unbind(1)
+        A = torch.addcmul(y, y, y, value=-1, out=dz)  # half the slope of i, f and o
+        A_i, A_f, A_g, A_o = A.unbind(1)
+        tanh_backward.grad_input(i, g, grad_input=A_g)  # i (1 - g^2)
+        for A_k, factor in ((A_i, g), (A_f, c), (A_o, t)):
+            torch.addcmul(_ZERO, A_k, factor, value=2, out=A_k)
+        K = tanh_backward(o, t)
         F = f
         if self.p is not None:
             K.addcmul_(self.p[2], A_o)
@@ -86,27 +125,26 @@ class DoubledLSTM(Equation):
         held = None
         if m is not None:
             held = 1 - m
-            A.mul_(m.unsqueeze(2))
+            A.mul_(m.unsqueeze(1))
             K.mul_(m)
             F = torch.addcmul(held, m, F)
-        blocks = (dz[:, :, :3], dz[:, :, 3], A[:, :, :3], A_o)
-        return present(side_by_side(dz), *blocks, F, K, held)
+        return present(dz, *map(self.view, (A[:, :3], A_o, F, K)), held)
 
-    def step_back(self, d_states, d_sums, d_ifg, d_o, A_ifg, A_o, F, K, held=None):
-        dh, dC = d_states
-        dC.addcmul_(K, dh)
-        torch.mul(A_ifg, dC.unsqueeze(1), out=d_ifg)
-        torch.mul(A_o, dh, out=d_o)
-        dC.mul_(F)
-        d_states[0] = self.product.back(d_sums)
+    def step_back(self, d_states, dz, A_ifg, A_o, F, K, held=None):
+        mul, dh, dc = self.mul, *map(self.view, d_states)
+        self.add(dc, mul(K, dh, out=self.spare_1), out=dc)
+        mul(A_ifg, dc, out=A_ifg)
+        mul(A_o, dh, out=A_o)
+        mul(dc, F, out=dc)
+        earlier = self.product.back(dz)
         if held is not None:
-            d_states[0].addcmul_(held, dh)
+            earlier.addcmul_(held, d_states[0])
+        d_states[0] = earlier
 
     def finish(self, before, after, gates, dz):
-        blocks, dz = dz, side_by_side(dz)
         dw = {"U": self.product.gradient(before[0], dz)}
         if self.p is not None:
             seen = ((before[1], 0), (before[1], 1), (after[1], 3))
-            dp = [in_pieces(C, blocks[:, :, gate]) for C, gate in seen]
-            dw["p"] = torch.stack(dp) / 2
-        return dz, dw
+            dp = [in_pieces(c, dz[:, gate]) for c, gate in seen]
+            dw["p"] = torch.stack(dp)
+        return dz.transpose(0, 1), dw

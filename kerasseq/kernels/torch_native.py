@@ -5,8 +5,10 @@ import warnings
 import torch
 
 from kerasseq.kernels import cudnn
+from kerasseq.kernels.torch_product import on_intel
 
-SMALL = 2**16  # recurrent weights
+SMALL, LARGE = 2**16, 2**20  # recurrent weights
+LONG = 256  # steps
 
 
 def wanted(cell, mask) -> bool:
@@ -22,11 +24,22 @@ def wanted(cell, mask) -> bool:
     if reason is not None or not x.shape[0] * x.shape[1]:
         return False
     if x.device.type == "cpu":
-        # oneDNN knows the LSTM in float32. PyTorch's loop over an Elman network is the
-        # faster one while products are small; elsewhere ours is as fast or faster.
-        small = cell.weights["U"].numel() < SMALL and cell.equation.name == "elman"
-        return small or (cell.equation.name == "lstm" and x.dtype == torch.float32)
+        return _faster_on_cpu(cell.equation.name, x, cell.weights["U"].numel())
     return cell.cudnn is not False
+
+
+def _faster_on_cpu(name, x, weights):
+    """Whether PyTorch's kernel is faster than ours, as measured on two cores."""
+    if torch.is_grad_enabled():
+        if len(x) > LONG:  # it is slow where gradients vanish, ours makes them 0
+            return False
+        if weights >= LARGE and on_intel():
+            return False
+    # oneDNN knows the LSTM in float32. PyTorch's loop over an Elman network is the
+    # faster one while products are small; elsewhere ours is as fast or faster.
+    if name == "lstm":
+        return x.dtype == torch.float32
+    return name == "elman" and weights < SMALL
 
 
 def run(cell, states):

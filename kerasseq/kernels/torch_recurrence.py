@@ -5,12 +5,13 @@ Backward, local derivatives are computed for as many steps at once as the proces
 cache holds, and become the gradients of the sums in the gates in place.
 """
 
+import functools
+
 import torch
 
 from kerasseq.kernels import torch_equations, torch_native
-from kerasseq.kernels.equations import prepare
 from kerasseq.kernels.torch_equations import IN_CACHE
-from kerasseq.kernels.torch_lstm import DoubledLSTM
+from kerasseq.kernels.torch_lstm import GateMajorLSTM
 
 
 def run(cell, states, mask):
@@ -18,9 +19,14 @@ def run(cell, states, mask):
     if torch_native.wanted(cell, mask):
         return torch_native.run(cell, states)
     learned = {name: w for name, w in cell.weights.items() if name != "dropout"}
-    tensors = [cell.project(cell.inputs), *states, *learned.values()]
+    fast = cell.equation.name == "lstm" and GateMajorLSTM.fits(cell.equation, learned)
+    kind = GateMajorLSTM if fast else torch_equations.of(cell.equation)
+    x, learned = kind.enter(cell, learned)
+    tensors = [x, *states, *learned.values()]
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    fixed = (cell.equation, mask, cell.weights.get("dropout"), list(learned), keep)
+    dropout = cell.weights.get("dropout")
+    kind = functools.partial(kind, cell.equation, dropout=dropout)
+    fixed = (kind, mask, list(learned), keep)
     path, *last = _Recurrence.apply(fixed, len(states), *tensors)
     return path, last
 
@@ -28,16 +34,15 @@ def run(cell, states, mask):
 class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx, fixed, states, x, *tensors):
-        equation, mask, dropout, names, keep = fixed
+        kind, mask, names, keep = fixed
         ctx.set_materialize_grads(False)
         weights = dict(zip(names, tensors[states:], strict=True))
-        math = _math(equation, weights, dropout, x.shape[1])
+        math = kind(weights, batch=tensors[0].shape[0])
         paths, gates = _forward(math, x, tensors[:states], mask, keep)
         if keep:
             ctx.fixed, ctx.names = fixed, list(gates)
             ctx.save_for_backward(*tensors[states:], *paths, *gates.values())
-        last = [path[-1] / k for path, k in zip(paths, math.scales, strict=False)]
-        return paths[0][1:], *last
+        return paths[0][1:], *(path[-1].clone() for path in paths)
 
     @staticmethod
     def backward(ctx, d_path, *d_last):
@@ -46,40 +51,27 @@ class _Recurrence(torch.autograd.Function):
                 "on PyTorch the fast recurrence has no second derivatives; build the "
                 "layer with unroll=True, which goes step by step and has them"
             )
-        equation, mask, dropout, names, _ = ctx.fixed
+        kind, mask, names, _ = ctx.fixed
         saved = list(ctx.saved_tensors)
         weights = {name: saved.pop(0) for name in names}
         paths = [saved.pop(0) for _ in d_last]
         gates = dict(zip(ctx.names, saved, strict=True))
-        math = _math(equation, weights, dropout, paths[0].shape[1])
+        math = kind(weights, batch=paths[0].shape[1])
         d_states = [
-            torch.zeros_like(path[0]) if d is None else d / k
-            for path, d, k in zip(paths, d_last, math.scales, strict=False)
+            torch.zeros_like(path[0]) if d is None else d
+            for path, d in zip(paths, d_last, strict=True)
         ]
-        dx, dw = _backward(math, paths, gates, mask, d_path, d_states)
-        d_states = [d * k for d, k in zip(d_states, math.scales, strict=False)]
+        dx, dw, d_states = _backward(math, paths, gates, mask, d_path, d_states)
         return None, None, dx, *d_states, *(dw[name] for name in names)
-
-
-def _math(equation, weights, dropout, batch):
-    if equation.name == "lstm" and DoubledLSTM.fits(equation, weights):
-        return DoubledLSTM(equation, weights, dropout, batch)
-    weights = prepare(equation, weights)
-    return torch_equations.of(equation)(equation, weights, dropout, batch)
 
 
 def _forward(math, x, states, mask, keep):
     """All states, the first included, `(T + 1, B, H)`, and the gates by name."""
-    (T, B, _), H = x.shape, states[0].shape[-1]
-    paths = [
-        torch.cat([s[None] * k, s.new_empty(T, B, H)])
-        for s, k in zip(states, math.scales, strict=False)
-    ]
-    gates = {
-        # Without a way back, all steps write into the same place.
-        name: x.new_empty(T if keep else 1, B, *blocks, H).expand(T, B, *blocks, H)
-        for name, blocks in math.buffers.items()
-    }
+    T = x.shape[-3]
+    paths = [s.new_empty(T + 1, *s.shape) for s in states]
+    for path, state in zip(paths, states, strict=True):
+        path[0] = state
+    gates = math.allocate(x, keep)
     before, after = [p[:-1] for p in paths], [p[1:] for p in paths]
     real = None if mask is None else mask[..., None].unbind()
     for t, now in enumerate(_per_step(math.arrays(x, before, after, **gates))):
@@ -92,22 +84,20 @@ def _forward(math, x, states, mask, keep):
 
 def _per_step(arrays):
     """Views of each step of all arrays, made beforehand: slicing costs microseconds."""
-    return zip(*(a.unbind() for a in arrays), strict=True)
+    return zip(*arrays, strict=True)
 
 
 def _backward(math, paths, gates, mask, d_path, d_states):
-    """Gradients of x and of the weights; those of the states replace `d_states`."""
+    """Gradients of x, of the weights and of the first states."""
     before, after = [p[:-1] for p in paths], [p[1:] for p in paths]
     T, B, H = before[0].shape
     m = None if mask is None else mask[..., None].to(before[0].dtype)
-    out = {
-        name: before[0].new_empty(T, B, *blocks, H)
-        for name, blocks in math.gradients.items()
-    }
+    out = math.allocate_gradients(before[0])
     d_outputs = None if d_path is None else d_path.unbind()
     chunk = max(1, IN_CACHE // (B * H))
     for end in range(T, 0, -chunk):
         now = slice(max(0, end - chunk), end)
+        d_states = [_without_denormals(d) for d in d_states]
         arrays = math.factors(
             [path[now] for path in before],
             [path[now] for path in after],
@@ -119,4 +109,13 @@ def _backward(math, paths, gates, mask, d_path, d_states):
             if d_outputs is not None:
                 d_states[0].add_(d_outputs[n])
             math.step_back(d_states, *factors)
-    return math.finish(before, after, gates, **out)
+    return *math.finish(before, after, gates, **out), d_states
+
+
+def _without_denormals(d):
+    """Gradients that have all but vanished are 0, as TensorFlow and XLA have it, too.
+
+    With numbers at the end of their range a processor takes several times as long.
+    """
+    tiny = min(torch.finfo(d.dtype).tiny, torch.finfo(torch.float32).tiny)
+    return torch.nn.functional.hardshrink(d, 1e6 * tiny)

@@ -104,8 +104,11 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             $x_t W + b$, of shape `(..., gates * units)`.
         """
         masks = self.get_dropout_mask(inputs) if training and self.dropout else None
+        bias = None if self.bias is None else self.input_bias()
+        if masks is None:
+            return kernels.project(inputs, ops.convert_to_tensor(self.kernel), bias)
         projected = _products(inputs, self.kernel, masks, self.gates)
-        return projected if self.bias is None else projected + self.input_bias()
+        return projected if bias is None else projected + bias
 
     def input_bias(self):
         return ops.convert_to_tensor(self.bias)

@@ -47,7 +47,9 @@ def run_through_time(
     fast = None if slow else fast_recurrence(layer, x, training)
     if fast is not None:
         path, last_states = kernels.recurrence(fast, states, real)
-        last, outputs = as_seen(path, real, layer.zero_output_for_mask)
+        last, outputs = last_states[0], path
+        if real is not None:
+            last, outputs = as_seen(last, path, real, layer.zero_output_for_mask)
     if fast is None or isinstance(listener, tracing.Trace):
         inputs = inputs_of_steps(layer, x, real, training)
         if looked_into:
@@ -97,17 +99,15 @@ def has_steps(cell) -> bool:
     return issubclass(definer(cell, "step"), definer(cell, "call"))
 
 
-def as_seen(path, real, zero_output_for_mask):
-    """The last output and all outputs, from the hidden states at all steps `(T, B, H)`.
+def as_seen(last, path, real, zero_output_for_mask):
+    """The last output and all outputs, from the last hidden state and the path to it.
 
     At a masked step the output is zero, or zero only until the first real step.
     """
-    if real is None:
-        return path[-1], path
     started = ops.cumsum(ops.cast(real, "int32"), axis=0) > 0  # (T, B)
     shown = real if zero_output_for_mask else started
     outputs = where_real(shown, path, ops.zeros_like(path))
-    return where_real(started[-1], path[-1], ops.zeros_like(path[-1])), outputs
+    return where_real(started[-1], last, ops.zeros_like(last)), outputs
 
 
 def inputs_of_steps(layer, x, real, training):

@@ -13,6 +13,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from kerasseq.kernels import torch_passes as passes
+from kerasseq.kernels import torch_product
 from kerasseq.kernels.torch_graph import EAGER_CALLS, recorded
 
 
@@ -94,6 +95,13 @@ def test_what_is_made_of_nothing_is_made_once():
         np.testing.assert_array_equal(graph(sign * x), function(sign * x))
 
 
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """As on a processor on which oneDNN is the faster one."""
+    monkeypatch.setattr(torch_product, "on_intel", lambda: False)
+
+
+@pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("rows", [1, 7])
 @pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
 @pytest.mark.parametrize("tied", [False, True], ids=["own weights", "tied weights"])
@@ -121,6 +129,7 @@ def test_large_products_are_done_by_onednn(rows, bias, tied):
             b.add_(1)
 
 
+@pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
 @pytest.mark.parametrize("tied", [False, True], ids=["own weights", "tied weights"])
 def test_gradients_of_large_products(bias, tied):
