@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch.nn.functional import pad
 
-from kerasseq.kernels.torch_equations import Equation, in_pieces, present
+from kerasseq.kernels.torch_equations import Equation
+from kerasseq.kernels.torch_in_place import in_pieces, present
 from kerasseq.kernels.torch_product import GateProduct, uses_onednn
 
 tanh_backward = torch.ops.aten.tanh_backward

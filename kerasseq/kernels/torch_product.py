@@ -15,13 +15,12 @@ from kerasseq.kernels.precision import matmul
 LARGE = 2**21  # weights that fit no cache
 
 _LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+_PROCESSOR = getattr(torch.cpu, "get_capabilities", dict)().get("cpu_name", "")
 
 
-@functools.cache
 def on_intel() -> bool:
     """Whether the processor is Intel's; False also where PyTorch cannot say."""
-    describe = getattr(torch.cpu, "get_capabilities", dict)
-    return "Intel" in describe().get("cpu_name", "")
+    return "Intel" in _PROCESSOR
 
 
 def uses_onednn(x) -> bool:

@@ -10,7 +10,7 @@ import functools
 import torch
 
 from kerasseq.kernels import torch_equations, torch_native
-from kerasseq.kernels.torch_equations import IN_CACHE
+from kerasseq.kernels.torch_in_place import IN_CACHE
 from kerasseq.kernels.torch_lstm import GateMajorLSTM
 
 
