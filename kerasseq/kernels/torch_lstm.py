@@ -27,8 +27,6 @@ from kerasseq.kernels.torch_product import GateProduct, uses_onednn
 
 tanh_backward = torch.ops.aten.tanh_backward
 
-_ZERO = torch.tensor(0.0, device="cpu")
-
 
 def library_for(like):
     """What computes on tensors like this one, and how it sees them."""
@@ -50,7 +48,8 @@ class GateMajorLSTM(Equation):
     @staticmethod
     def enter(cell, weights):
         """Sums `(4, T, B, H)` and weights by gate, halved, with their gradients."""
-        scale = weights["U"].new_tensor([0.5, 0.5, 1, 0.5])[:, None, None]
+        scale = weights["U"].new_full((4, 1, 1), 0.5)
+        scale[2] = 1
 
         def by_gate(w):
             return (w.reshape(len(w), 4, -1).transpose(0, 1) * scale).contiguous()
@@ -73,7 +72,7 @@ class GateMajorLSTM(Equation):
         self.p = w["p"].detach() if "p" in w else None  # (3, H)
         library, self.view = library_for(U)
         self.mul, self.add, self.tanh = library.multiply, library.add, library.tanh
-        self.half = self.view(U.new_tensor(0.5))
+        self.zero, self.half = U.new_zeros(()), self.view(U.new_full((), 0.5))
         self.spare = self.view(U.new_empty(2, batch, units))
         self.spare_1 = self.spare[0]
         if self.p is not None:
@@ -117,7 +116,7 @@ class GateMajorLSTM(Equation):
         A_i, A_f, A_g, A_o = A.unbind(1)
         tanh_backward.grad_input(i, g, grad_input=A_g)  # i (1 - g^2)
         for A_k, factor in ((A_i, g), (A_f, c), (A_o, t)):
-            torch.addcmul(_ZERO, A_k, factor, value=2, out=A_k)
+            torch.addcmul(self.zero, A_k, factor, value=2, out=A_k)
         K = tanh_backward(o, t)
         F = f
         if self.p is not None:
