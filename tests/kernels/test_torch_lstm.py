@@ -105,6 +105,24 @@ def test_exported_program_computes_the_same():
     np.testing.assert_allclose(program(x).detach(), wanted.detach(), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler about itself
+def test_compiled_layer_computes_the_same():
+    layer = kerasseq.layers.PeepholeLSTM(7, peephole_initializer="normal")
+    x = torch.randn(B, 3, 5)
+    wanted = layer(x)
+    compiled = torch.compile(layer, backend="aot_eager")
+    weights = [v.value for v in layer.trainable_variables]
+    for _ in range(2):
+        found = compiled(x)
+        np.testing.assert_allclose(found.detach(), wanted.detach(), atol=1e-6)
+        gradients = [
+            torch.autograd.grad((y**2).sum(), weights, retain_graph=True)
+            for y in (found, wanted)
+        ]
+        for a, b in zip(*gradients, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+
 def test_gradients_that_vanish_are_zero_and_no_denormals():
     tiny = torch.finfo(torch.float32).tiny
     d = torch.tensor([0.0, tiny, -tiny / 4, 1e-20, -1.0, float("inf"), float("nan")])
