@@ -24,8 +24,8 @@ class Recurrence:
             for each gate.
         inputs: $x$ of all steps, `(T, B, D)`.
         project: Function of `inputs`, $x W + b$, `(T, B, gates * H)`.
-        kernel: $W$, for native kernels, which project by themselves; None where
-            `project` does more than that.
+        kernel: $W$, where `project` is $x W + b$ and no more, so that whoever is faster
+            may do it; None elsewhere.
         bias: $b$, or None.
         cudnn: Whether cuDNN may run it ("auto"), must not (False) or must (True).
     """
@@ -69,10 +69,18 @@ def recurrence(cell: Recurrence, states, mask=None):
         The hidden states at all steps `(T, B, H)`, and the list of the last states.
 
     Raises:
-        ValueError: If there is no step, or `cudnn` is True and cuDNN cannot run it.
+        ValueError: If there is no step, if a state is not one for each row of the
+            inputs, or if `cudnn` is True and cuDNN cannot run it.
     """
-    if cell.inputs.shape[0] == 0:
+    steps, batch = cell.inputs.shape[:2]
+    if steps == 0:
         raise ValueError("the sequence has length 0: there must be at least one step")
+    for state in states:
+        if None not in (batch, state.shape[0]) and state.shape[0] != batch:
+            raise ValueError(
+                f"initial_state is for {state.shape[0]} sequences, the inputs have "
+                f"{batch}: each sequence needs one state to start from"
+            )
     keep_pages()
     backend = keras.backend.backend()
     module = importlib.import_module(f"kerasseq.kernels.{backend}_recurrence")

@@ -6,6 +6,8 @@ what a step forward keeps of its gates, and its `gradients`, what a step back wr
 get the views of one step, in the same order.
 """
 
+import contextlib
+
 import torch
 
 from kerasseq.kernels import activations, factors
@@ -17,6 +19,8 @@ from kerasseq.kernels.torch_product import Product, StateProduct
 
 class Equation:
     """One step of a recurrence, in place."""
+
+    quiet = contextlib.nullcontext()  # what the loop over the steps runs in
 
     @staticmethod
     def enter(cell, weights):

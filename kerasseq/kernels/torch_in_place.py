@@ -30,7 +30,7 @@ def _tanh(x, out):
 def in_pieces(a, b):
     r"""$\sum_{t, b} a \odot b$, of two `(T, B, H)`, in pieces that fit the cache."""
     T, B, H = a.shape
-    steps = max(1, IN_CACHE // (B * H))
+    steps = max(1, IN_CACHE // max(1, B * H))
     product, total = a.new_empty(min(steps, T), B, H), a.new_zeros(H)
     for start in range(0, T, steps):
         piece = slice(start, min(start + steps, T))

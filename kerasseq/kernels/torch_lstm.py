@@ -17,9 +17,12 @@ On a CPU, NumPy computes them in PyTorch's memory: for arrays as small as those 
 step, a call takes it half the time.
 """
 
+import contextlib
+
 import numpy as np
 import torch
 from torch.nn.functional import pad
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from kerasseq.kernels.torch_equations import Equation
 from kerasseq.kernels.torch_in_place import in_pieces, present
@@ -30,8 +33,8 @@ tanh_backward = torch.ops.aten.tanh_backward
 
 def library_for(like):
     """What computes on tensors like this one, and how it sees them."""
-    stands_in = type(like) is not torch.Tensor or torch.compiler.is_compiling()
-    if like.device.type == "cpu" and not stands_in:
+    recorded = torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None
+    if like.device.type == "cpu" and type(like) is torch.Tensor and not recorded:
         return np, torch.Tensor.numpy
     return torch, lambda tensor: tensor
 
@@ -44,16 +47,18 @@ class GateMajorLSTM(Equation):
         """Whether this class computes an equation, and as exactly as PyTorch would."""
         plain = equation.peephole != "full" and not equation.coupled
         usual = (equation.sigma, equation.phi) == ("sigmoid", "tanh")
+        plain = plain and equation.name == "lstm"
         return plain and usual and weights["U"].dtype == torch.float32
 
     @staticmethod
     def enter(cell, weights):
-        """Sums `(4, T, B, H)` and weights by gate, halved, with their gradients."""
+        """Sums `(4, T, B, H)` and weights by gate, halved where autograd sees it."""
         scale = weights["U"].new_full((4, 1, 1), 0.5)
         scale[2] = 1
 
         def by_gate(w):
-            return (w.reshape(len(w), 4, -1).transpose(0, 1) * scale).contiguous()
+            w = w.reshape(len(w), 4, w.shape[-1] // 4).transpose(0, 1)
+            return (w * scale).contiguous()
 
         x, W, (T, B, _) = cell.inputs, cell.kernel, cell.inputs.shape
         if W is None or uses_onednn(x):
@@ -61,17 +66,21 @@ class GateMajorLSTM(Equation):
         else:
             if cell.bias is not None:  # it is the weights of an input that is 1
                 x, W = pad(x, (0, 1), value=1.0), torch.cat([W, cell.bias[None]])
-            sums = torch.bmm(x.reshape(1, T * B, -1).expand(4, -1, -1), by_gate(W))
+            rows = x.reshape(1, T * B, x.shape[-1]).expand(4, -1, -1)
+            sums = torch.bmm(rows, by_gate(W))
         weights = {**weights, "U": by_gate(weights["U"])}
         if "p" in weights:
             weights["p"] = weights["p"] / 2
-        return sums.view(4, T, B, -1), weights
+        return sums.view(4, T, B, sums.shape[-1]), weights
 
     def __init__(self, equation, w, dropout, batch):
         U, units = w["U"].detach(), w["U"].shape[-1]
         self.product = GateProduct(U, dropout, batch)
         self.p = w["p"].detach() if "p" in w else None  # (3, H)
         library, self.view = library_for(U)
+        # NumPy would warn of numbers that PyTorch lets be 0, infinite or none.
+        quiet = np.errstate(all="ignore") if library is np else contextlib.nullcontext()
+        self.quiet = quiet
         self.mul, self.add, self.tanh = library.multiply, library.add, library.tanh
         self.zero, self.half = U.new_zeros(()), self.view(U.new_full((), 0.5))
         self.spare = self.view(U.new_empty(2, batch, units))

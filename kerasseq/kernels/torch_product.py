@@ -15,12 +15,12 @@ from kerasseq.kernels.precision import matmul
 LARGE = 2**21  # weights that fit no cache
 
 _LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-_PROCESSOR = getattr(torch.cpu, "get_capabilities", dict)().get("cpu_name", "")
+_PROCESSOR = getattr(torch.cpu, "get_capabilities", dict)().get("cpu_name")
 
 
 def on_intel() -> bool:
     """Whether the processor is Intel's; False also where PyTorch cannot say."""
-    return "Intel" in _PROCESSOR
+    return "Intel" in (_PROCESSOR or "")
 
 
 def uses_onednn(x) -> bool:
@@ -183,7 +183,7 @@ def project(x, weights, bias=None):
         return matmul(x, weights)
     if x.dtype == weights.dtype == bias.dtype:
         rows = x.reshape(-1, x.shape[-1])
-        return torch.addmm(bias, rows, weights).view(*x.shape[:-1], -1)
+        return torch.addmm(bias, rows, weights).view(*x.shape[:-1], len(bias))
     return matmul(x, weights) + bias
 
 

@@ -13,14 +13,17 @@ from kerasseq.kernels import torch_equations, torch_native
 from kerasseq.kernels.torch_in_place import IN_CACHE
 from kerasseq.kernels.torch_lstm import GateMajorLSTM
 
+LONGEST = 64  # steps in a chunk
+
 
 def run(cell, states, mask):
     """See `kerasseq.kernels.recurrence`."""
     if torch_native.wanted(cell, mask):
         return torch_native.run(cell, states)
     learned = {name: w for name, w in cell.weights.items() if name != "dropout"}
-    fast = cell.equation.name == "lstm" and GateMajorLSTM.fits(cell.equation, learned)
-    kind = GateMajorLSTM if fast else torch_equations.of(cell.equation)
+    kind = torch_equations.of(cell.equation)
+    if GateMajorLSTM.fits(cell.equation, learned):
+        kind = GateMajorLSTM
     x, learned = kind.enter(cell, learned)
     tensors = [x, *states, *learned.values()]
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
@@ -38,7 +41,8 @@ class _Recurrence(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         weights = dict(zip(names, tensors[states:], strict=True))
         math = kind(weights, batch=tensors[0].shape[0])
-        paths, gates = _forward(math, x, tensors[:states], mask, keep)
+        with math.quiet:
+            paths, gates = _forward(math, x, tensors[:states], mask, keep)
         if keep:
             ctx.fixed, ctx.names = fixed, list(gates)
             ctx.save_for_backward(*tensors[states:], *paths, *gates.values())
@@ -61,7 +65,8 @@ class _Recurrence(torch.autograd.Function):
             torch.zeros_like(path[0]) if d is None else d
             for path, d in zip(paths, d_last, strict=True)
         ]
-        dx, dw, d_states = _backward(math, paths, gates, mask, d_path, d_states)
+        with math.quiet:
+            dx, dw, d_states = _backward(math, paths, gates, mask, d_path, d_states)
         return None, None, dx, *d_states, *(dw[name] for name in names)
 
 
@@ -94,7 +99,7 @@ def _backward(math, paths, gates, mask, d_path, d_states):
     m = None if mask is None else mask[..., None].to(before[0].dtype)
     out = math.allocate_gradients(before[0])
     d_outputs = None if d_path is None else d_path.unbind()
-    chunk = max(1, IN_CACHE // (B * H))
+    chunk = min(LONGEST, max(1, IN_CACHE // max(1, B * H)))
     for end in range(T, 0, -chunk):
         now = slice(max(0, end - chunk), end)
         d_states = [_without_denormals(d) for d in d_states]
@@ -113,9 +118,10 @@ def _backward(math, paths, gates, mask, d_path, d_states):
 
 
 def _without_denormals(d):
-    """Gradients that have all but vanished are 0, as TensorFlow and XLA have it, too.
+    """Numbers too small for their full precision as 0, as TensorFlow and XLA have it.
 
-    With numbers at the end of their range a processor takes several times as long.
+    They take a processor several times as long, and the smallest of them stay: half of
+    it and more is rounded to it again.
     """
     tiny = min(torch.finfo(d.dtype).tiny, torch.finfo(torch.float32).tiny)
-    return torch.nn.functional.hardshrink(d, 1e6 * tiny)
+    return torch.nn.functional.hardshrink(d, tiny)

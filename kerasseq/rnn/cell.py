@@ -165,7 +165,8 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             masks = self.get_recurrent_dropout_mask(h)
             weights["dropout"] = list(masks) if isinstance(masks, list) else masks
         masks = self.get_dropout_mask(inputs[0]) if training and self.dropout else None
-        if isinstance(masks, list):  # each gate sees inputs of its own
+        plain = type(self).project is RecurrentCell.project
+        if isinstance(masks, list) or not plain:  # each gate sees inputs of its own
             project = functools.partial(self.project, training=training)
             return kernels.Recurrence(equation, weights, inputs, project, cudnn=cudnn)
         return kernels.Recurrence(

@@ -41,6 +41,8 @@ def run_through_time(
     x = time_first(sequences, layer.go_backwards)  # (T, B, ...)
     real = None if mask is None else time_first(mask, layer.go_backwards)  # (T, B)
     states = list(initial_state)
+    if layer.stateful:  # what is kept is written over before gradients are taken
+        states = tree.map_structure(ops.copy, states)
     listener = tracing.listener()
     looked_into = hasattr(listener, "probes")
     slow = layer.unroll or looked_into or x.shape[0] == 1  # one step is no loop

@@ -9,12 +9,13 @@ if backend.chosen() != "torch":
     pytest.skip("PyTorch's own way", allow_module_level=True)
 
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import kerasseq
-from kerasseq.kernels import torch_lstm, torch_native, torch_product
+from kerasseq.kernels import torch_lstm, torch_native, torch_product, torch_recurrence
 from kerasseq.kernels.equations import Equation
 from kerasseq.kernels.torch_recurrence import _without_denormals
-from tests.kernels.test_recurrence import B, T, assert_same, case, dropout_for
+from tests.kernels.test_recurrence import B, H, T, assert_same, case, dropout_for
 
 MASK = np.array([[0, 1, 0], [0, 1, 1], [0, 0, 1], [0, 1, 1], [0, 1, 0]], bool)
 DROPOUTS = {"none": None, "one": lambda e: dropout_for(e)[0], "each": dropout_for}
@@ -88,13 +89,57 @@ def test_layer_is_the_one_that_goes_step_by_step(way, backwards, use_bias, monke
         np.testing.assert_allclose(a.detach(), b.detach(), atol=1e-5, rtol=1e-4)
 
 
-def test_inputs_stay_as_they_were():
+def test_nothing_that_others_see_is_written_over():
     layer = kerasseq.layers.PeepholeLSTM(7)
-    x = torch.randn(B, T, 5)
-    kept = x.clone()
-    first = layer(x)
-    np.testing.assert_array_equal(x, kept)
-    np.testing.assert_array_equal(layer(x).detach(), first.detach())
+    x, h, c = torch.randn(B, T, 5), torch.randn(B, 7), torch.randn(B, 7)
+    layer.build(x.shape)
+    weights = [v.value for v in layer.trainable_variables]
+    kept = [w.detach().clone() for w in (x, h, c, *weights)]
+    y = layer(x, initial_state=[h, c])
+    first, again = (
+        torch.autograd.grad((y**2).sum(), weights, retain_graph=True) for _ in range(2)
+    )
+    for a, b in zip((x, h, c, *weights, *again), (*kept, *first), strict=True):
+        np.testing.assert_array_equal(a.detach(), b)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    "name", ["ElmanRNN", "GatedRNN", "LSTM", "PeepholeLSTM", "GRU"]
+)
+def test_no_sequence_at_all(name, masked):
+    layer = getattr(kerasseq.layers, name)(7)
+    mask = torch.ones(0, T, dtype=torch.bool) if masked else None
+    y = layer(torch.zeros(0, T, 5), mask=mask)
+    assert tuple(y.shape) == (0, 7)
+    weights = [v.value for v in layer.trainable_variables]
+    gradients = torch.autograd.grad(y.sum(), weights, allow_unused=True)
+    assert all(g is None or not g.any() for g in gradients)
+
+
+@pytest.mark.parametrize("peephole", [None, "diagonal", "full"])
+def test_chunks_of_steps_are_one_whole(peephole, monkeypatch):
+    monkeypatch.setattr(torch_recurrence, "IN_CACHE", 2 * B * H)  # two steps
+    equation = Equation("lstm", "tanh", peephole=peephole)
+    assert_same(equation, case(equation), MASK)
+
+
+def test_numbers_that_overflow_are_no_warning():
+    layer = kerasseq.layers.PeepholeLSTM(7, return_sequences=True)
+    x = torch.randn(B, 11, 5, requires_grad=True)
+    with np.errstate(all="raise"):
+        (layer(x) * 3e38).sum().backward()
+    assert not torch.isfinite(x.grad).all()
+
+
+def test_recorded_operations_are_those_of_pytorch():
+    layer = kerasseq.layers.PeepholeLSTM(7, peephole_initializer="normal")
+    x, other = torch.randn(2, B, 3, 5).unbind()
+    layer.build(x.shape)
+    with torch.no_grad():
+        graph = make_fx(layer)(x)
+        for y in (x, other):
+            np.testing.assert_allclose(graph(y), layer(y), atol=1e-6)
 
 
 def test_exported_program_computes_the_same():
@@ -125,41 +170,49 @@ def test_compiled_layer_computes_the_same():
 
 def test_gradients_that_vanish_are_zero_and_no_denormals():
     tiny = torch.finfo(torch.float32).tiny
-    d = torch.tensor([0.0, tiny, -tiny / 4, 1e-20, -1.0, float("inf"), float("nan")])
-    wanted = [0, 0, 0, 1e-20, -1, float("inf"), float("nan")]
+    d = torch.tensor([0.0, tiny / 2, -tiny / 4, -2 * tiny, 1.0, torch.inf, torch.nan])
+    wanted = [0, 0, 0, -2 * tiny, 1, torch.inf, torch.nan]
     np.testing.assert_array_equal(_without_denormals(d), np.float32(wanted))
     half = torch.tensor([torch.finfo(torch.float16).tiny / 4], dtype=torch.float16)
     np.testing.assert_array_equal(_without_denormals(half), half)
-    double = torch.tensor([1e-300, 1e-305], dtype=torch.float64)
+    double = torch.tensor([1e-300, 1e-310], dtype=torch.float64)
     np.testing.assert_array_equal(_without_denormals(double), [1e-300, 0])
 
 
-def test_gradients_vanish_over_a_thousand_steps():
-    layer = kerasseq.layers.PeepholeLSTM(7, unit_forget_bias=False)
-    x = torch.randn(B, 1009, 5, requires_grad=True)
-    (dx,) = torch.autograd.grad(layer(x).sum(), [x])
-    size = dx.abs().amax((0, 2))
-    assert size[-1] > 1e-3
-    assert size[0] == 0
-    assert not ((size > 0) & (size < torch.finfo(torch.float32).tiny))[:512].any()
+@pytest.mark.parametrize("flushed", [True, False])
+def test_gradients_vanish_over_a_thousand_steps(flushed, monkeypatch):
+    if not flushed:  # then the smallest number is there forever
+        monkeypatch.setattr(torch_recurrence, "_without_denormals", torch.clone)
+    layer = kerasseq.layers.PeepholeLSTM(7)
+    state = [torch.zeros(B, 7, requires_grad=True) for _ in range(2)]
+    y = layer(torch.zeros(B, 1009, 5), initial_state=state)  # all f are above a half
+    d = torch.autograd.grad(y.sum(), state)[1].abs().max()
+    assert bool(d == 0) is flushed
+    assert d < torch.finfo(torch.float32).tiny
 
 
 @pytest.mark.parametrize(
-    ("steps", "units", "learns", "intel", "native"),
+    ("name", "dtype", "steps", "units", "learns", "intel", "native"),
     [
-        (5, 7, True, True, True),
-        (torch_native.LONG + 1, 7, True, True, False),
-        (torch_native.LONG + 1, 7, False, True, True),
-        (5, 512, True, True, False),
-        (5, 512, True, False, True),
-        (5, 512, False, True, True),
+        ("lstm", "float32", 5, 7, True, True, True),
+        ("lstm", "float64", 5, 7, True, True, False),
+        ("lstm", "float32", torch_native.LONG + 1, 7, True, True, False),
+        ("lstm", "float32", torch_native.LONG + 1, 7, False, True, True),
+        ("lstm", "float32", 5, 512, True, True, False),
+        ("lstm", "float32", 5, 512, True, False, True),
+        ("lstm", "float32", 5, 512, False, True, True),
+        ("elman", "float64", 5, 7, True, True, True),
+        ("elman", "float32", 5, 512, True, False, False),
+        ("gru", "float32", 5, 7, False, True, False),
     ],
 )
-def test_pytorch_has_the_lstm_where_it_is_faster(
-    steps, units, learns, intel, native, monkeypatch
+def test_pytorch_has_its_own_where_it_is_faster(
+    name, dtype, steps, units, learns, intel, native, monkeypatch
 ):
     monkeypatch.setattr(torch_native, "on_intel", lambda: intel)
-    x = torch.zeros(steps, 1, 1)
+    x = torch.zeros(steps, 1, 1, dtype=getattr(torch, dtype))
     with torch.set_grad_enabled(learns):
-        found = torch_native._faster_on_cpu("lstm", x, 4 * units**2)
+        found = torch_native._faster_on_cpu(
+            name, x, (4 if name == "lstm" else 1) * units**2
+        )
     assert found is native

@@ -187,6 +187,51 @@ def test_stateful_goes_on_until_reset():
         layers.LSTM(3, stateful=True).build((None, 4, 5))
 
 
+@pytest.mark.parametrize("unroll", [False, True])
+@pytest.mark.parametrize("name", ["ElmanRNN", "LSTM", "PeepholeLSTM", "GRU"])
+def test_stateful_layers_learn(name, unroll):
+    layer = getattr(layers, name)(3, stateful=True, unroll=unroll)
+    model = keras.Sequential([keras.Input(batch_shape=X.shape), layer])
+    model.compile("sgd", "mse")
+    before = layer.get_weights()
+    model.fit(X, np.ones((3, 3), "float32"), batch_size=3, epochs=2, verbose=0)
+    assert all((a != b).any() for a, b in zip(before, layer.get_weights(), strict=True))
+    assert all(ops.any(state != 0) for state in as_list(layer.states))
+
+
+class TwiceCell(layers.LSTMCell):
+    """A cell that does more to its inputs than ours, and says which equation it has."""
+
+    equation = layers.LSTMCell.equation
+
+    def project(self, inputs, training=False):
+        return 2 * super().project(inputs, training)
+
+
+def test_a_project_of_ones_own_is_taken():
+    fast, slow = (layers.RNN(TwiceCell(3), unroll=u) for u in (False, True))
+    for layer in (fast, slow):
+        layer.build(X.shape)
+    slow.set_weights(fast.get_weights())
+    assert_close(fast(X), slow(X))
+    plain = layers.RNN(layers.LSTMCell(3))
+    plain.build(X.shape)
+    plain.set_weights(fast.get_weights())
+    found, once = (ops.convert_to_numpy(layer(X)) for layer in (fast, plain))
+    assert np.abs(found - once).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["ElmanRNN", "LSTM", "PeepholeLSTM", "GRU"])
+def test_states_for_other_sequences_than_there_are(name):
+    layer = getattr(layers, name)(3)
+    for rows, given in ((3, 1), (1, 3)):
+        state = ops.zeros((given, 3))
+        states = [state, state] if "LSTM" in name else [state]
+        message = f"initial_state is for {given} sequences, the inputs have {rows}"
+        with pytest.raises(ValueError, match=message):
+            layer(X[:rows], initial_state=states)
+
+
 def test_wrong_rank():
     with pytest.raises(ValueError, match="expected ndim=3, found ndim=2"):
         layers.GRU(3)(X[0])
