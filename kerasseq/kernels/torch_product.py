@@ -52,10 +52,12 @@ class Product:
     """The function h ↦ $h W$, for many h of `batch` rows."""
 
     def __init__(self, weights, batch):
-        self.weights, self.packed = weights, None
+        self.weights = self.packed = None
         if lays_out(weights):
             laid_out = weights.t().contiguous()
             self.packed = torch.ops.mkldnn._reorder_linear_weight(laid_out, batch)
+        else:
+            self.weights = weights.contiguous()  # transposed ones take a third longer
 
     def __call__(self, h):
         if self.packed is None:
@@ -91,7 +93,7 @@ class StateProduct:
     def back(self):
         r"""The function dz ↦ $dz\, U^T$."""
         if self.masks is None:
-            return Product(self.U.t().contiguous(), self.batch)
+            return Product(self.U.t(), self.batch)
         return derivatives.transposed(self.U, self.gates, self.masks)
 
     def __call__(self, h):
