@@ -13,7 +13,7 @@ from kerasseq.kernels import torch_equations, torch_native
 from kerasseq.kernels.torch_in_place import IN_CACHE
 from kerasseq.kernels.torch_lstm import GateMajorLSTM
 
-LONGEST = 64  # steps in a chunk
+OFTEN = 4  # steps after which vanished gradients are looked for
 
 
 def run(cell, states, mask):
@@ -99,10 +99,10 @@ def _backward(math, paths, gates, mask, d_path, d_states):
     m = None if mask is None else mask[..., None].to(before[0].dtype)
     out = math.allocate_gradients(before[0])
     d_outputs = None if d_path is None else d_path.unbind()
-    chunk = min(LONGEST, max(1, IN_CACHE // max(1, B * H)))
+    chunk = max(1, IN_CACHE // max(1, B * H))
+    d_states = [d.clone() for d in d_states]  # written over
     for end in range(T, 0, -chunk):
         now = slice(max(0, end - chunk), end)
-        d_states = [_without_denormals(d) for d in d_states]
         arrays = math.factors(
             [path[now] for path in before],
             [path[now] for path in after],
@@ -111,6 +111,8 @@ def _backward(math, paths, gates, mask, d_path, d_states):
             **{name: gradient[now] for name, gradient in out.items()},
         )
         for n, factors in reversed(list(enumerate(_per_step(arrays), now.start))):
+            if n % OFTEN == 0:
+                d_states = [_without_denormals(d) for d in d_states]
             if d_outputs is not None:
                 d_states[0].add_(d_outputs[n])
             math.step_back(d_states, *factors)
@@ -118,10 +120,10 @@ def _backward(math, paths, gates, mask, d_path, d_states):
 
 
 def _without_denormals(d):
-    """Numbers too small for their full precision as 0, as TensorFlow and XLA have it.
+    """Numbers below 1e-32 (float64: 1e-301) as 0, before they are denormal.
 
-    They take a processor several times as long, and the smallest of them stay: half of
-    it and more is rounded to it again.
+    Those take a processor several times as long, and the smallest of them stay: half of
+    it and more is rounded to it again. TensorFlow and XLA have denormals as 0, too.
     """
     tiny = min(torch.finfo(d.dtype).tiny, torch.finfo(torch.float32).tiny)
-    return torch.nn.functional.hardshrink(d, tiny)
+    return torch.nn.functional.hardshrink(d, 1e6 * tiny)
