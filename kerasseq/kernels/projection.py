@@ -25,8 +25,18 @@ def project(x, weights, bias=None):
         from kerasseq.kernels import torch_product
 
         return torch_product.project(x, weights, bias)
-    y = matmul(x, weights)
-    return y if bias is None else y + bias
+    return plus(matmul(x, weights), bias)
+
+
+def plus(x, bias):
+    """Add b over the last axis, where there is one."""
+    if bias is None:
+        return x
+    if keras.backend.backend() == "tensorflow" and x.dtype == bias.dtype:
+        from kerasseq.kernels import tensorflow_bias
+
+        return tensorflow_bias.plus(x, bias)
+    return x + bias
 
 
 def affine(x, kernel, bias=None, *, axes=1):
@@ -61,8 +71,8 @@ def affine(x, kernel, bias=None, *, axes=1):
         return y.view(*before, *out)
     before = ops.shape(x)[: len(x.shape) - axes]
     y = matmul(ops.reshape(x, (*before, D)), ops.reshape(kernel, (D, N)))
-    y = ops.reshape(y, (*before, *out))
-    return y if bias is None else y + bias
+    y = plus(y, None if bias is None else ops.reshape(bias, (N,)))
+    return ops.reshape(y, (*before, *out))
 
 
 def dense(layer, x, *, axes=1):

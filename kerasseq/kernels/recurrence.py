@@ -28,6 +28,7 @@ class Recurrence:
             may do it; None elsewhere.
         bias: $b$, or None.
         cudnn: Whether cuDNN may run it ("auto"), must not (False) or must (True).
+        path: Whether the hidden states at all steps are wanted, not only the last.
     """
 
     equation: Equation
@@ -37,6 +38,7 @@ class Recurrence:
     kernel: Any = None
     bias: Any = None
     cudnn: bool | str = "auto"
+    path: bool = True
 
 
 def equation_of(name: str, phi, sigma=None, **options) -> Equation | None:
@@ -66,7 +68,8 @@ def recurrence(cell: Recurrence, states, mask=None):
             states as they were. None: all are real.
 
     Returns:
-        The hidden states at all steps `(T, B, H)`, and the list of the last states.
+        The hidden states at all steps `(T, B, H)`, None where `cell.path` is False,
+        and the list of the last states.
 
     Raises:
         ValueError: If there is no step, if a state is not one for each row of the
@@ -84,4 +87,5 @@ def recurrence(cell: Recurrence, states, mask=None):
     keep_pages()
     backend = keras.backend.backend()
     module = importlib.import_module(f"kerasseq.kernels.{backend}_recurrence")
-    return module.run(cell, states, mask)
+    path, last = module.run(cell, states, mask)
+    return path if cell.path else None, last

@@ -1,11 +1,21 @@
-"""The fast recurrence on TensorFlow: a `while_loop` forward and, by hand, backward."""
+"""The fast recurrence on TensorFlow: a `while_loop` forward and, by hand, backward.
+
+XLA makes few loops over memory of all operations of a step, and is given the equations
+as JAX is. Without it each operation counts, and `tensorflow_equations.py` has them.
+"""
+
+from operator import getitem
 
 import tensorflow as tf
 from keras import tree
 
-from kerasseq.kernels import cudnn, tensorflow_cudnn
+# TensorFlow tells nowhere else for what it traces a function.
+from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
+from kerasseq.kernels import cudnn, tensorflow_cudnn, tensorflow_equations
 from kerasseq.kernels.derivatives import backward
 from kerasseq.kernels.equations import forward
+from kerasseq.kernels.tensorflow_loop import loop
 
 
 def run(cell, states, mask):
@@ -17,20 +27,89 @@ def run(cell, states, mask):
     x = cell.project(cell.inputs)
     learned = {"x": x, "states": list(states), "weights": weights}
     learned = tree.map_structure(tf.convert_to_tensor, learned)  # no variables
+    way = _for_xla if for_xla() else _in_order
 
     @tf.custom_gradient
     def function(*flat):
         a = tree.pack_sequence_as(learned, list(flat))
-        w = {**a["weights"], **fixed}
-        paths, last, gates = forward(cell.equation, a["x"], a["states"], w, mask)
+        weights = {**a["weights"], **fixed}
+        path, last, back = way(cell.equation, a["x"], a["states"], weights, mask)
 
-        def gradient(d_path, *d_last):
-            dx, d_states, d_w = backward(
-                cell.equation, (paths, gates), a["states"], w, mask, d_path, d_last
-            )
+        def gradient(*d_outputs):
+            d_last, d_path = d_outputs[: len(last)], d_outputs[len(last) :]
+            dx, d_states, d_w = back(d_last, *d_path)
             return tree.flatten({"x": dx, "states": d_states, "weights": d_w})
 
-        return (paths[0], *last), gradient
+        # A path that nobody wants would have a gradient of zeros at each step.
+        return (*last, path()) if cell.path else tuple(last), gradient
 
-    path, *last = function(*tree.flatten(learned))
-    return path, last
+    *last, path = outputs = function(*tree.flatten(learned))
+    return (path, last) if cell.path else (None, list(outputs))
+
+
+def for_xla() -> bool:
+    """Whether XLA is going to compile what is called now."""
+    return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+
+
+def _for_xla(equation, x, states, w, mask):
+    """A function that gives the path, the last states, and a function back."""
+    paths, last, gates = forward(equation, x, states, w, mask)
+
+    def back(d_last, d_path=None):
+        d_path = tf.zeros_like(paths[0]) if d_path is None else d_path
+        return backward(equation, (paths, gates), states, w, mask, d_path, d_last)
+
+    return lambda: paths[0], last, back
+
+
+def _in_order(equation, x, states, w, mask):
+    """The same."""
+    math = tensorflow_equations.of(equation)(equation, w, tf.shape(x)[1])
+    steps = x.shape[0] or tf.shape(x)[0]
+    real = None
+    if mask is not None:
+        real = tf.expand_dims(mask, -1)  # (T, B, 1)
+        x = tf.where(real, x, tf.zeros((), x.dtype))  # it may hold anything there
+    last, (path, *kept) = _forward(math, steps, x, states, real)
+
+    def back(d_last, d_path=None):
+        math.turn()
+        d_states, dz = _backward(math, steps, kept, real, d_last, d_path)
+        h_before = tf.concat([states[0][None], path.stack()[:-1]], 0)
+        dx, dw = math.finish(h_before, kept, last, [a.stack() for a in dz])
+        return dx, d_states, dw
+
+    return path.stack, last, back
+
+
+def _forward(math, steps, x, states, real):
+    """The last states, and arrays of h and of what the way back needs."""
+
+    def step(do, t, states):
+        new, kept = math.step(do, do(getitem, x, t), *states)
+        if real is not None:
+            now, pairs = do(getitem, real, t), zip(new, states, strict=True)
+            new = [do.where(now, a, b) for a, b in pairs]
+        return new, [new[0], *kept]
+
+    widths = [math.units] * (1 + math.kept)
+    return loop(step, steps, states, widths)
+
+
+def _backward(math, steps, kept, real, d_last, d_path):
+    """The gradients of the first states, and arrays of those of the sums."""
+
+    def step(do, t, d_states):
+        if d_path is not None:
+            dh = do.add(d_states[0], do(getitem, d_path, t))
+            d_states = [dh, *d_states[1:]]
+        dz, before = math.step_back(do, [do(a.read, t) for a in kept], *d_states)
+        if real is not None:  # a masked step gives everything to the one before it
+            now, zero = do(getitem, real, t), tf.zeros((), dz[0].dtype)
+            dz = [do.where(now, d, zero) for d in dz]
+            pairs = zip(before, d_states, strict=True)
+            before = [do.where(now, zero if b is None else b, d) for b, d in pairs]
+        return math.earlier(do, dz, before), dz
+
+    return loop(step, steps, d_last, math.written, reverse=True)

@@ -6,6 +6,7 @@ also the definition. The rules for masks stand here once: a masked step leaves t
 as it was.
 """
 
+import dataclasses
 import inspect
 
 from keras import ops, tree
@@ -48,10 +49,11 @@ def run_through_time(
     slow = layer.unroll or looked_into or x.shape[0] == 1  # one step is no loop
     fast = None if slow else fast_recurrence(layer, x, training)
     if fast is not None:
-        path, last_states = kernels.recurrence(fast, states, real)
-        last, outputs = last_states[0], path
+        fast = dataclasses.replace(fast, path=return_sequences)
+        outputs, last_states = kernels.recurrence(fast, states, real)
+        last = last_states[0]
         if real is not None:
-            last, outputs = as_seen(last, path, real, layer.zero_output_for_mask)
+            last, outputs = as_seen(last, outputs, real, layer.zero_output_for_mask)
     if fast is None or isinstance(listener, tracing.Trace):
         inputs = inputs_of_steps(layer, x, real, training)
         if looked_into:
@@ -104,12 +106,14 @@ def has_steps(cell) -> bool:
 def as_seen(last, path, real, zero_output_for_mask):
     """The last output and all outputs, from the last hidden state and the path to it.
 
-    At a masked step the output is zero, or zero only until the first real step.
+    At a masked step the output is zero, or zero only until the first real step. There
+    are no outputs where there is no path.
     """
     started = ops.cumsum(ops.cast(real, "int32"), axis=0) > 0  # (T, B)
-    shown = real if zero_output_for_mask else started
-    outputs = where_real(shown, path, ops.zeros_like(path))
-    return where_real(started[-1], last, ops.zeros_like(last)), outputs
+    if path is not None:
+        shown = real if zero_output_for_mask else started
+        path = where_real(shown, path, ops.zeros_like(path))
+    return where_real(started[-1], last, ops.zeros_like(last)), path
 
 
 def inputs_of_steps(layer, x, real, training):

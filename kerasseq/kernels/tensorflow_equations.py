@@ -1,0 +1,261 @@
+"""One step of each recurrence on TensorFlow, forward and back, gate by gate.
+
+Letters are those of `equations.py`. `step` gives the new states, and what `step_back`
+needs of the step: a `tf.TensorArray` hands it over without a copy, so that local
+derivatives are computed where they are used. A step back gives the gradients of the
+sums in the gates, to be written down, and what flows past the product to the states
+before; `earlier` adds what flows through the product.
+"""
+
+import tensorflow as tf
+
+from kerasseq.kernels.activations import apply, slope
+from kerasseq.kernels.derivatives import (
+    over_steps,
+    peephole_gradient,
+    transposed,
+    weight_gradient,
+)
+from kerasseq.kernels.equations import prepare, product
+from kerasseq.kernels.precision import matmul
+
+_GRADIENTS = {"sigmoid": tf.raw_ops.SigmoidGrad, "tanh": tf.raw_ops.TanhGrad}
+
+
+def through(activation, y, dy):
+    r"""The gradient before an activation, from its value y and the one behind it."""
+    if activation in _GRADIENTS:
+        return _GRADIENTS[activation](y=y, dy=dy)
+    return dy * slope(activation, y)
+
+
+class Elman:
+    r"""$h = \phi(x + h U)$, and what all share."""
+
+    kept = 1  # how many arrays (B, H) a step hands over
+
+    def __init__(self, equation, weights, batch):
+        self.w = prepare(equation, weights)
+        self.sigma, self.phi = equation.sigma, equation.phi
+        self.equation, self.masks = equation, self.w.get("dropout")
+        self.units = self.w["U"].shape[0]
+        self.written = [equation.gates * self.units]  # columns of what goes back
+
+    def sums(self, do, x, h):
+        """$x + h U$."""
+        return do.add(x, do(product, h, self.w["U"], self.masks))
+
+    def step(self, do, x, h):
+        h = do(apply, self.phi, self.sums(do, x, h))
+        return [h], [h]
+
+    def turn(self):
+        """Get ready for the way back."""
+        self.back = transposed(self.w["U"], self.equation.gates, self.masks)
+
+    def step_back(self, do, kept, dh):
+        return [do(through, self.phi, *kept, dh)], [None]
+
+    def earlier(self, do, dz, d_states):
+        """The gradients of the states before."""
+        past, *others = d_states
+        dh = do(self.back, dz[0])
+        return [dh if past is None else do.add(dh, past), *others]
+
+    def finish(self, h_before, kept, last, dz):
+        """The gradients of x and of the weights, from arrays over all steps."""
+        gates = self.equation.gates
+        return dz[0], {"U": weight_gradient(h_before, dz[0], gates, self.masks)}
+
+
+class Gated(Elman):
+    r"""$h = z \odot h + (1 - z) \odot \bar h$."""
+
+    kept = 3
+
+    def step(self, do, x, h):
+        z, h_bar = do.split(self.sums(do, x, h), 2, 1)
+        z, h_bar = do(apply, self.sigma, z), do(apply, self.phi, h_bar)
+        more = do.subtract(h, h_bar)
+        return [do.add(h_bar, do.multiply(z, more))], [z, h_bar, more]
+
+    def step_back(self, do, kept, dh):
+        z, h_bar, more = kept
+        past = do.multiply(z, dh)
+        dz = [
+            do(through, self.sigma, z, do.multiply(dh, more)),
+            do(through, self.phi, h_bar, do.subtract(dh, past)),
+        ]
+        return [do.concat(dz, 1)], [past]
+
+
+class LSTM(Elman):
+    """All forms of the LSTM: two states, the gates i, f, g, o."""
+
+    def __init__(self, equation, weights, batch):
+        super().__init__(equation, weights, batch)
+        self.kept = 5 + (not equation.coupled)
+        self.p = None
+        if equation.peephole == "diagonal":  # to repeat them at each step takes longer
+            p = tf.expand_dims(self.w["p"], 1)
+            self.p = tf.unstack(tf.broadcast_to(p, (p.shape[0], batch, self.units)))
+
+    def step(self, do, x, h, c):
+        mul, add = do.multiply, do.add
+        z = self.sums(do, x, h)
+        if "P" in self.w:
+            z = add(z, do(matmul, c, self.w["P"]))
+        *z_if, z_g, z_o = do.split(z, self.equation.gates, 1)
+        if self.p is not None:  # the last of them sees the new memory
+            z_if = [add(z, mul(p, c)) for z, p in zip(z_if, self.p, strict=False)]
+        *i, f = [do(apply, self.sigma, z) for z in z_if]
+        g = do(apply, self.phi, z_g)
+        c_new = add(mul(f, c), mul(i[0] if i else do.subtract(1.0, f), g))
+        if self.p is not None:
+            z_o = add(z_o, mul(self.p[-1], c_new))
+        o, y = do(apply, self.sigma, z_o), do(apply, self.phi, c_new)
+        return [mul(o, y), c_new], [*i, f, g, o, y, c]
+
+    def turn(self):
+        super().turn()
+        self.P_T = tf.transpose(self.w["P"]) if "P" in self.w else None
+
+    def step_back(self, do, kept, dh, dc):
+        mul, add = do.multiply, do.add
+        *i, f, g, o, y, c = kept
+        d_o = do(through, self.sigma, o, mul(dh, y))
+        dc = add(dc, do(through, self.phi, y, mul(dh, o)))
+        if self.p is not None:
+            dc = add(dc, mul(self.p[-1], d_o))
+        # What the gates are multiplied by: g and c, or (1 - f) g + f c.
+        factors = [g, c] if i else [do.subtract(c, g)]
+        gates = zip([*i, f], factors, strict=True)
+        d_if = [do(through, self.sigma, gate, mul(dc, a)) for gate, a in gates]
+        d_g = mul(dc, i[0] if i else do.subtract(1.0, f))
+        d_g = do(through, self.phi, g, d_g)
+        dc = mul(dc, f)
+        if self.p is not None:
+            for p, d in zip(self.p, d_if, strict=False):
+                dc = add(dc, mul(p, d))
+        return [do.concat([*d_if, d_g, d_o], 1)], [None, dc]
+
+    def earlier(self, do, dz, d_states):
+        dh, dc = super().earlier(do, dz, d_states)
+        if self.P_T is not None:
+            dc = do.add(dc, do(matmul, dz[0], self.P_T))
+        return [dh, dc]
+
+    def finish(self, h_before, kept, last, dz):
+        dx, dw = super().finish(h_before, kept, last, dz)
+        if self.equation.peephole:
+            c_before = kept[-1].stack()
+            c = tf.concat([c_before[1:], last[-1][None]], 0)
+            dw["p"] = peephole_gradient(self.equation, c_before, c, dx)
+        return dx, dw
+
+
+class GRU(Elman):
+    """The reset gate acts after the product."""
+
+    kept = 5
+
+    def __init__(self, equation, weights, batch):
+        super().__init__(equation, weights, batch)
+        self.written = [3 * self.units, self.units]
+        self.keeps = equation.update == "keep"
+
+    def step(self, do, x, h):
+        u = do(product, h, self.w["U"], self.masks)
+        if "b" in self.w:
+            u = do(tf.nn.bias_add, u, self.w["b"])
+        sizes = [2 * self.units, self.units]
+        (x_zr, x_n), (u_zr, u_n) = do.split(x, sizes, 1), do.split(u, sizes, 1)
+        zr = do(apply, self.sigma, do.add(x_zr, u_zr))
+        z, r = do.split(zr, 2, 1)
+        n = do(apply, self.phi, do.add(x_n, do.multiply(r, u_n)))
+        h, more = self.mix(do, z, h, n)
+        return [h], [z, r, n, u_n, more]
+
+    def mix(self, do, z, h, n):
+        """The state between the old one and the candidate, and its slope in z."""
+        start, end = (n, h) if self.keeps else (h, n)
+        more = do.subtract(end, start)
+        return do.add(start, do.multiply(z, more)), more
+
+    def shares(self, do, z, dh):
+        """Of the gradient of the state: the old state's, and the candidate's."""
+        with_z = do.multiply(z, dh)
+        without = do.subtract(dh, with_z)
+        return (with_z, without) if self.keeps else (without, with_z)
+
+    def step_back(self, do, kept, dh):
+        z, r, n, u_n, more = kept
+        past, new = self.shares(do, z, dh)
+        d_z = do(through, self.sigma, z, do.multiply(dh, more))
+        d_n = do(through, self.phi, n, new)
+        d_r = do(through, self.sigma, r, do.multiply(d_n, u_n))
+        du = do.concat([d_z, d_r, do.multiply(d_n, r)], 1)
+        return [du, d_n], [past]
+
+    def finish(self, h_before, kept, last, dz):
+        du, d_n = dz
+        _, dw = super().finish(h_before, kept, last, [du])
+        if "b" in self.w:
+            dw["b"] = over_steps(tf.ones_like(du[..., :1]), du)[0]
+        return tf.concat([du[..., : 2 * self.units], d_n], -1), dw
+
+
+class GRUResetBefore(GRU):
+    """The reset gate acts on the state, before the product."""
+
+    kept = 5
+
+    def __init__(self, equation, weights, batch):
+        super().__init__(equation, weights, batch)
+        self.written = [3 * self.units]
+        self.masks_zr, self.mask_n = None, None
+        if self.masks is not None:
+            self.masks_zr, self.mask_n = self.masks[:2], self.masks[2]
+
+    def step(self, do, x, h):
+        x_zr, x_n = do.split(x, [2 * self.units, self.units], 1)
+        zr = do.add(x_zr, do(product, h, self.w["U_zr"], self.masks_zr))
+        z, r = do.split(do(apply, self.sigma, zr), 2, 1)
+        rh = do.multiply(r, h)
+        n = do.add(x_n, do(product, rh, self.w["U_h"], self.mask_n))
+        n = do(apply, self.phi, n)
+        h_new, more = self.mix(do, z, h, n)
+        return [h_new], [z, r, n, h, more]
+
+    def turn(self):
+        self.back_zr = transposed(self.w["U_zr"], 2, self.masks_zr)
+        self.back_n = transposed(self.w["U_h"], 1, self.mask_n)
+
+    def step_back(self, do, kept, dh):
+        z, r, n, h, more = kept
+        past, new = self.shares(do, z, dh)
+        d_z = do(through, self.sigma, z, do.multiply(dh, more))
+        d_n = do(through, self.phi, n, new)
+        d_rh = do(self.back_n, d_n)
+        d_r = do(through, self.sigma, r, do.multiply(d_rh, h))
+        past = do.add(past, do.multiply(d_rh, r))
+        return [do.concat([d_z, d_r, d_n], 1)], [past]
+
+    def earlier(self, do, dz, d_states):
+        d_zr = do(self.back_zr, dz[0][:, : 2 * self.units])
+        return [do.add(d_zr, *d_states)]
+
+    def finish(self, h_before, kept, last, dz):
+        (dx,) = dz
+        cut = 2 * self.units
+        rh = kept[1].stack() * h_before
+        d_zr = weight_gradient(h_before, dx[..., :cut], 2, self.masks_zr)
+        d_n = weight_gradient(rh, dx[..., cut:], 1, self.mask_n)
+        return dx, {"U": tf.concat([d_zr, d_n], -1)}
+
+
+def of(equation):
+    """The class that computes an `Equation`."""
+    if equation.name == "gru" and not equation.reset_after:
+        return GRUResetBefore
+    return {"elman": Elman, "gated": Gated, "lstm": LSTM, "gru": GRU}[equation.name]

@@ -1,0 +1,194 @@
+"""The two ways of the recurrence on TensorFlow, and the order of its operations."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from kerasseq.core import backend
+
+if backend.chosen() != "tensorflow":
+    pytest.skip("TensorFlow's own way", allow_module_level=True)
+
+import tensorflow as tf
+from keras import tree
+
+import kerasseq
+from kerasseq import kernels
+from kerasseq.kernels import tensorflow_recurrence
+from kerasseq.kernels.tensorflow_loop import InOrder
+from tests.kernels.test_recurrence import (
+    EQUATIONS,
+    B,
+    H,
+    T,
+    case,
+    dropout_for,
+    fast,
+    name_of,
+    reference,
+)
+
+MASK = np.array([[0, 1, 0], [0, 1, 1], [0, 0, 1], [0, 1, 1], [0, 1, 0]], bool)
+
+
+def outputs_and_gradients(run, equation, arrays, mask, dropout):
+    """Of a loss in which each output counts."""
+    leaves = tree.flatten(arrays)
+    with tf.GradientTape() as tape:
+        tape.watch(leaves)
+        outputs = tree.flatten(list(run(equation, arrays, mask, dropout)))
+        loss = sum(tf.reduce_sum(y * tf.cos(y + 0.5)) for y in outputs)
+    return outputs + tape.gradient(loss, leaves)
+
+
+@pytest.mark.parametrize("jit", [True, False], ids=["xla", "graph"])
+@pytest.mark.parametrize("masked", [True, False], ids=["mask", ""])
+@pytest.mark.parametrize("equation", EQUATIONS, ids=name_of)
+def test_compiled_recurrence_is_the_equation(equation, masked, jit):
+    arrays = tree.map_structure(tf.constant, case(equation))
+    mask = tf.constant(MASK) if masked else None
+    dropout = dropout_for(equation) if masked else None
+    ways = []
+
+    @tf.function(jit_compile=jit)
+    def compiled(arrays):
+        ways.append(tensorflow_recurrence.for_xla())
+        return outputs_and_gradients(fast, equation, arrays, mask, dropout)
+
+    found = compiled(arrays)
+    expected = outputs_and_gradients(reference, equation, arrays, mask, dropout)
+    assert ways == [jit]
+    for a, b in zip(found, expected, strict=True):
+        size = max(1.0, np.abs(b).max())
+        np.testing.assert_allclose(a / size, b / size, atol=1e-5)
+
+
+@pytest.mark.parametrize("equation", EQUATIONS, ids=name_of)
+def test_number_of_steps_and_batch_may_be_unknown(equation):
+    arrays = tree.map_structure(tf.constant, case(equation))
+    width = equation.gates * H
+    signature = {
+        "x": tf.TensorSpec((None, None, width)),
+        "states": [tf.TensorSpec((None, H)) for _ in arrays["states"]],
+        "weights": tree.map_structure(
+            lambda w: tf.TensorSpec(w.shape), arrays["weights"]
+        ),
+    }
+
+    @tf.function(input_signature=[signature, tf.TensorSpec((None, None), tf.bool)])
+    def compiled(arrays, mask):
+        return outputs_and_gradients(fast, equation, arrays, mask, None)
+
+    for steps in (T, 1):
+        now = {**arrays, "x": arrays["x"][:steps]}
+        found = compiled(now, tf.constant(MASK[:steps]))
+        expected = outputs_and_gradients(reference, equation, now, MASK[:steps], None)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+@pytest.mark.parametrize("equation", EQUATIONS, ids=name_of)
+def test_a_masked_step_may_hold_anything(equation):
+    """Neither the states nor a gradient sees what is no number there."""
+    arrays = tree.map_structure(tf.constant, case(equation))
+    spoilt = np.where(MASK[..., None], arrays["x"], np.nan)
+    now = {**arrays, "x": tf.constant(spoilt)}
+    a = outputs_and_gradients(fast, equation, arrays, MASK, None)
+    b = outputs_and_gradients(fast, equation, now, MASK, None)
+    for clean, found in zip(a, b, strict=True):
+        np.testing.assert_allclose(found, clean, atol=1e-6)
+
+
+def before(op):
+    """All operations that an operation waits for."""
+    waited = [x.op for x in op.inputs] + list(op.control_inputs)
+    return waited + [earlier for w in waited for earlier in before(w)]
+
+
+def test_operations_wait_for_each_other():
+    @tf.function
+    def traced():
+        do = InOrder()
+        x = tf.zeros((2, 3))
+        results = [do.tanh(x), do.sigmoid(x), do.split(x, 3, 1)[0]]
+        results += [do(lambda a: tf.exp(a) + 1, x)]
+        results += [do(tf.TensorArray(tf.float32, 2).write, 0, x).flow, do.add(x, x)]
+        operations = [r.op for r in results]
+        for earlier, later in itertools.pairwise(operations):
+            assert earlier in before(later)
+        assert operations[0] not in before(tf.tanh(x).op)
+        return x
+
+    traced()
+
+
+TWICE = [e for e in EQUATIONS if e.phi != "softsign"]  # TensorFlow has it only once
+
+
+@pytest.mark.parametrize("equation", TWICE, ids=name_of)
+def test_second_derivatives(equation):
+    arrays = tree.map_structure(tf.constant, case(equation))
+
+    def second(run):
+        with tf.GradientTape() as outer:
+            outer.watch(arrays["weights"]["U"])
+            with tf.GradientTape() as inner:
+                inner.watch(arrays["weights"]["U"])
+                path, _ = run(equation, arrays)
+                loss = tf.reduce_sum(path**2)
+            slope = inner.gradient(loss, arrays["weights"]["U"])
+            total = tf.reduce_sum(slope**2)
+        return outer.gradient(total, arrays["weights"]["U"])
+
+    a, b = second(fast), second(reference)
+    size = max(1.0, np.abs(b).max())
+    np.testing.assert_allclose(a / size, b / size, atol=1e-5)
+
+
+def test_path_that_nobody_wants_is_none_and_changes_nothing():
+    equation = EQUATIONS[-1]
+    arrays = tree.map_structure(tf.constant, case(equation))
+
+    def run(wanted):
+        def last(equation, arrays, mask, dropout):
+            x, states, weights = (arrays[name] for name in ("x", "states", "weights"))
+            cell = kernels.Recurrence(equation, weights, x, lambda x: x, path=wanted)
+            path, last = kernels.recurrence(cell, states, mask)
+            assert (path is not None) == wanted
+            return last
+
+        return outputs_and_gradients(last, equation, arrays, MASK, None)
+
+    for a, b in zip(run(False), run(True), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (3, 5, 7), (0, 7)])
+def test_gradient_of_a_bias_is_the_sum(shape):
+    rng = np.random.default_rng(0)
+    x, factor = (tf.constant(rng.normal(size=shape).astype("float32")) for _ in "ab")
+    b = tf.Variable(rng.normal(size=7).astype("float32"))
+    W = tf.eye(7)
+    with tf.GradientTape() as tape:
+        y = kernels.project(x, W, b)
+        loss = tf.reduce_sum(y * factor)
+    expected = np.asarray(factor).reshape(-1, 7).sum(0)
+    np.testing.assert_allclose(y, x + b, rtol=1e-6)
+    np.testing.assert_allclose(tape.gradient(loss, b), expected, atol=1e-6)
+
+
+def test_layers_train_with_and_without_xla_alike():
+    x = np.random.default_rng(0).normal(size=(B, 11, 5)).astype("float32")
+    layer = kerasseq.layers.PeepholeLSTM(H)
+    layer.build(x.shape)
+    variables = [w.value for w in layer.trainable_variables]
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x, training=True) ** 2)
+        return tape.gradient(loss, variables)
+
+    with_xla, without = (tf.function(gradients, jit_compile=j)() for j in (True, False))
+    for a, b in zip(with_xla, without, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
