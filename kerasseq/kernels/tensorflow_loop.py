@@ -21,10 +21,11 @@ class InOrder:
         self.last = []
 
     def __call__(self, function, *args, **options):
-        """Call any function that gives a tensor, or a list of them."""
+        """Call any function that gives a tensor, a list of them or a `TensorArray`."""
         with tf.control_dependencies(self.last):
             result = function(*args, **options)
-        self.last = tf.nest.flatten(result, expand_composites=True)[:1]
+        first = tf.nest.flatten(result)[0]
+        self.last = [getattr(first, "flow", first)]
         return result
 
     def __getattr__(self, name):
@@ -56,8 +57,10 @@ def loop(step, steps, states, widths, reverse=False):
         do = InOrder()
         t = do.subtract(steps - 1, n) if reverse else n
         new, values = step(do, t, states)
+        n = do.add(n, 1)
+        # Nothing waits for what is written: without a way back it is never computed.
         arrays = [do(a.write, t, v) for a, v in zip(arrays, values, strict=True)]
-        return do.add(n, 1), keep_shapes(new, states), arrays
+        return n, keep_shapes(new, states), arrays
 
     start = (tf.constant(0), list(states), arrays)
     if isinstance(steps, int) and steps == 1:

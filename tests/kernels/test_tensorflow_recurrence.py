@@ -107,7 +107,7 @@ def before(op):
 
 
 def test_operations_wait_for_each_other():
-    @tf.function
+    @tf.function(autograph=False)
     def traced():
         do = InOrder()
         x = tf.zeros((2, 3))
