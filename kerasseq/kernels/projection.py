@@ -32,10 +32,12 @@ def plus(x, bias):
     """Add b over the last axis, where there is one."""
     if bias is None:
         return x
-    if keras.backend.backend() == "tensorflow" and x.dtype == bias.dtype:
-        from kerasseq.kernels import tensorflow_bias
+    tensorflow = keras.backend.backend() == "tensorflow"
+    if tensorflow and x.dtype == bias.dtype and len(x.shape) > 1:
+        import tensorflow as tf
 
-        return tensorflow_bias.plus(x, bias)
+        # Its gradient takes a third of that of a sum, and is traced in less time, too.
+        return tf.nn.bias_add(x, bias)
     return x + bias
 
 

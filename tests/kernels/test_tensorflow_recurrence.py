@@ -16,6 +16,7 @@ from keras import tree
 import kerasseq
 from kerasseq import kernels
 from kerasseq.kernels import tensorflow_recurrence
+from kerasseq.kernels.projection import affine
 from kerasseq.kernels.tensorflow_loop import InOrder
 from tests.kernels.test_recurrence import (
     EQUATIONS,
@@ -164,7 +165,7 @@ def test_path_that_nobody_wants_is_none_and_changes_nothing():
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(5, 7), (3, 5, 7), (0, 7)])
+@pytest.mark.parametrize("shape", [(5, 7), (3, 5, 7), (2, 3, 5, 7), (0, 7)])
 def test_gradient_of_a_bias_is_the_sum(shape):
     rng = np.random.default_rng(0)
     x, factor = (tf.constant(rng.normal(size=shape).astype("float32")) for _ in "ab")
@@ -175,6 +176,9 @@ def test_gradient_of_a_bias_is_the_sum(shape):
         loss = tf.reduce_sum(y * factor)
     expected = np.asarray(factor).reshape(-1, 7).sum(0)
     np.testing.assert_allclose(y, x + b, rtol=1e-6)
+    if len(x):
+        row = affine(x[0], W, b) if len(shape) == 2 else y[0]
+        np.testing.assert_allclose(row, y[0], rtol=1e-6)
     np.testing.assert_allclose(tape.gradient(loss, b), expected, atol=1e-6)
 
 
