@@ -25,7 +25,12 @@ def project(x, weights, bias=None):
         from kerasseq.kernels import torch_product
 
         return torch_product.project(x, weights, bias)
-    return plus(matmul(x, weights), bias)
+    y = matmul(x, weights)
+    if keras.backend.backend() == "tensorflow" and bias is not None:
+        from kerasseq.kernels import tensorflow_sums
+
+        return tensorflow_sums.plus(y, bias)
+    return plus(y, bias)
 
 
 def plus(x, bias):

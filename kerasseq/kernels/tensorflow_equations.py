@@ -10,14 +10,10 @@ before; `earlier` adds what flows through the product.
 import tensorflow as tf
 
 from kerasseq.kernels.activations import apply, slope
-from kerasseq.kernels.derivatives import (
-    over_steps,
-    peephole_gradient,
-    transposed,
-    weight_gradient,
-)
+from kerasseq.kernels.derivatives import over_steps, transposed, weight_gradient
 from kerasseq.kernels.equations import prepare, product
 from kerasseq.kernels.precision import matmul
+from kerasseq.kernels.tensorflow_sums import over_rows
 
 _GRADIENTS = {"sigmoid": tf.raw_ops.SigmoidGrad, "tanh": tf.raw_ops.TanhGrad}
 
@@ -149,8 +145,13 @@ class LSTM(Elman):
         dx, dw = super().finish(h_before, kept, last, dz)
         if self.equation.peephole:
             c_before = kept[-1].stack()
+            *dz_if, _, dz_o = tf.split(dx, self.equation.gates, -1)
+        if self.equation.peephole == "full":
+            dw["p"] = over_steps(c_before, tf.concat([*dz_if, dz_o], -1))
+        if self.equation.peephole == "diagonal":
             c = tf.concat([c_before[1:], last[-1][None]], 0)
-            dw["p"] = peephole_gradient(self.equation, c_before, c, dx)
+            dp = [c_before * d for d in dz_if] + [c * dz_o]
+            dw["p"] = tf.stack([over_rows(a) for a in dp])
         return dx, dw
 
 
@@ -201,7 +202,7 @@ class GRU(Elman):
         du, d_n = dz
         _, dw = super().finish(h_before, kept, last, [du])
         if "b" in self.w:
-            dw["b"] = over_steps(tf.ones_like(du[..., :1]), du)[0]
+            dw["b"] = over_rows(du)
         return tf.concat([du[..., : 2 * self.units], d_n], -1), dw
 
 
