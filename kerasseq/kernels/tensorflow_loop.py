@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from kerasseq.kernels.tensorflow_scan import keep_shapes
 
+AT_ONCE = 4  # steps in one round of a loop: the round itself takes time, too
+
 
 class InOrder:
     """TensorFlow's functions, each of which waits for the one before to finish.
@@ -53,23 +55,38 @@ def loop(step, steps, states, widths, reverse=False):
         for n in widths
     ]
 
-    def body(n, states, arrays):
-        do = InOrder()
-        t = do.subtract(steps - 1, n) if reverse else n
-        new, values = step(do, t, states)
-        n = do.add(n, 1)
-        # Nothing waits for what is written: without a way back it is never computed.
-        arrays = [do(a.write, t, v) for a, v in zip(arrays, values, strict=True)]
-        return n, keep_shapes(new, states), arrays
+    def group(count):
+        def run(n, states, arrays):
+            do, written = InOrder(), []
+            for _ in range(count):
+                t = do.subtract(steps - 1, n) if reverse else n
+                new, values = step(do, t, states)
+                states = keep_shapes(new, states)
+                written.append((t, values))
+                n = do.add(n, 1)
+            # Nothing waits for what is written: without a way back it is not computed.
+            for t, values in written:
+                pairs = zip(arrays, values, strict=True)
+                arrays = [do(a.write, t, v) for a, v in pairs]
+            return n, states, arrays
 
-    start = (tf.constant(0), list(states), arrays)
-    if isinstance(steps, int) and steps == 1:
-        _, states, arrays = body(*start)
-    else:
-        _, states, arrays = tf.while_loop(
-            lambda n, *_: n < steps,
-            body,
-            start,
-            parallel_iterations=1,  # each step waits for the one before it
-        )
+        return run
+
+    end = steps - steps % AT_ONCE
+    carried = (tf.constant(0), list(states), arrays)
+    carried = _repeat(group(AT_ONCE), AT_ONCE, 0, end, carried)
+    _, states, arrays = _repeat(group(1), 1, end, steps, carried)
     return states, arrays
+
+
+def _repeat(body, count, start, end, carried):
+    """Call a body that does so many steps at a time until the end."""
+    times = (end - start) // count if isinstance(end, int) else None
+    if times in (0, 1):
+        return body(*carried) if times else carried
+    return tf.while_loop(
+        lambda n, *_: n < end,
+        body,
+        carried,
+        parallel_iterations=1,  # each step waits for the one before it
+    )

@@ -15,9 +15,9 @@ from keras import tree
 
 import kerasseq
 from kerasseq import kernels
-from kerasseq.kernels import tensorflow_recurrence
+from kerasseq.kernels import tensorflow_loop, tensorflow_recurrence
 from kerasseq.kernels.projection import affine
-from kerasseq.kernels.tensorflow_loop import InOrder
+from kerasseq.kernels.tensorflow_loop import InOrder, loop
 from tests.kernels.test_recurrence import (
     EQUATIONS,
     B,
@@ -31,6 +31,12 @@ from tests.kernels.test_recurrence import (
 )
 
 MASK = np.array([[0, 1, 0], [0, 1, 1], [0, 0, 1], [0, 1, 1], [0, 1, 0]], bool)
+
+
+@pytest.fixture(autouse=True)
+def loops(monkeypatch):
+    """T steps are two rounds of two steps, in a loop, and one more step."""
+    monkeypatch.setattr(tensorflow_loop, "AT_ONCE", 2)
 
 
 def outputs_and_gradients(run, equation, arrays, mask, dropout):
@@ -122,6 +128,30 @@ def test_operations_wait_for_each_other():
         return x
 
     traced()
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+@pytest.mark.parametrize("reverse", [True, False], ids=["reverse", ""])
+def test_rounds_of_several_steps_are_the_steps(reverse, known, at_once, monkeypatch):
+    monkeypatch.setattr(tensorflow_loop, "AT_ONCE", at_once)
+
+    def run(steps):
+        def step(do, t, states):
+            h = do.add(do.multiply(states[0], 3.0), tf.cast(t, "float32"))
+            return [h], [h, do.add(h, 1.0)]
+
+        (h,), arrays = loop(step, steps, [tf.ones((2, 1))], [1, 1], reverse)
+        return h, [a.stack() for a in arrays]
+
+    unknown = tf.function(run, input_signature=[tf.TensorSpec((), tf.int32)])
+    for steps in (0, 1, 3, 4, 5, 8, 11):
+        path, h = np.zeros((steps, 2, 1), "float32"), np.ones((2, 1), "float32")
+        for t in reversed(range(steps)) if reverse else range(steps):
+            path[t] = h = 3 * h + t
+        last, written = tf.function(run)(steps) if known else unknown(steps)
+        for expected, found in zip((h, path, path + 1), (last, *written), strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 TWICE = [e for e in EQUATIONS if e.phi != "softsign"]  # TensorFlow has it only once
