@@ -72,8 +72,8 @@ def recurrence(cell: Recurrence, states, mask=None):
         and the list of the last states.
 
     Raises:
-        ValueError: If there is no step, if a state is not one for each row of the
-            inputs, or if `cudnn` is True and cuDNN cannot run it.
+        ValueError: If it is known that there is no step, if a state is not one for each
+            row of the inputs, or if `cudnn` is True and cuDNN cannot run it.
     """
     steps, batch = cell.inputs.shape[:2]
     if steps == 0:

@@ -19,10 +19,15 @@ _GRADIENTS = {"sigmoid": tf.raw_ops.SigmoidGrad, "tanh": tf.raw_ops.TanhGrad}
 
 
 def through(activation, y, dy):
-    r"""The gradient before an activation, from its value y and the one behind it."""
+    """The gradient before an activation, from its value y and the one behind it."""
     if activation in _GRADIENTS:
         return _GRADIENTS[activation](y=y, dy=dy)
     return dy * slope(activation, y)
+
+
+def left_of(gate):
+    """What a coupled gate lets in, in the type of the gate."""
+    return 1 - gate
 
 
 class Elman:
@@ -106,7 +111,7 @@ class LSTM(Elman):
             z_if = [add(z, mul(p, c)) for z, p in zip(z_if, self.p, strict=False)]
         *i, f = [do(apply, self.sigma, z) for z in z_if]
         g = do(apply, self.phi, z_g)
-        c_new = add(mul(f, c), mul(i[0] if i else do.subtract(1.0, f), g))
+        c_new = add(mul(f, c), mul(i[0] if i else do(left_of, f), g))
         if self.p is not None:
             z_o = add(z_o, mul(self.p[-1], c_new))
         o, y = do(apply, self.sigma, z_o), do(apply, self.phi, c_new)
@@ -127,7 +132,7 @@ class LSTM(Elman):
         factors = [g, c] if i else [do.subtract(c, g)]
         gates = zip([*i, f], factors, strict=True)
         d_if = [do(through, self.sigma, gate, mul(dc, a)) for gate, a in gates]
-        d_g = mul(dc, i[0] if i else do.subtract(1.0, f))
+        d_g = mul(dc, i[0] if i else do(left_of, f))
         d_g = do(through, self.phi, g, d_g)
         dc = mul(dc, f)
         if self.p is not None:
@@ -163,7 +168,7 @@ class GRU(Elman):
     def __init__(self, equation, weights, batch):
         super().__init__(equation, weights, batch)
         self.written = [3 * self.units, self.units]
-        self.keeps = equation.update == "keep"
+        self.z_keeps = equation.update == "keep"
 
     def step(self, do, x, h):
         u = do(product, h, self.w["U"], self.masks)
@@ -179,7 +184,7 @@ class GRU(Elman):
 
     def mix(self, do, z, h, n):
         """The state between the old one and the candidate, and its slope in z."""
-        start, end = (n, h) if self.keeps else (h, n)
+        start, end = (n, h) if self.z_keeps else (h, n)
         more = do.subtract(end, start)
         return do.add(start, do.multiply(z, more)), more
 
@@ -187,7 +192,7 @@ class GRU(Elman):
         """Of the gradient of the state: the old state's, and the candidate's."""
         with_z = do.multiply(z, dh)
         without = do.subtract(dh, with_z)
-        return (with_z, without) if self.keeps else (without, with_z)
+        return (with_z, without) if self.z_keeps else (without, with_z)
 
     def step_back(self, do, kept, dh):
         z, r, n, u_n, more = kept
@@ -208,8 +213,6 @@ class GRU(Elman):
 
 class GRUResetBefore(GRU):
     """The reset gate acts on the state, before the product."""
-
-    kept = 5
 
     def __init__(self, equation, weights, batch):
         super().__init__(equation, weights, batch)
@@ -250,9 +253,9 @@ class GRUResetBefore(GRU):
         (dx,) = dz
         cut = 2 * self.units
         rh = kept[1].stack() * h_before
-        d_zr = weight_gradient(h_before, dx[..., :cut], 2, self.masks_zr)
-        d_n = weight_gradient(rh, dx[..., cut:], 1, self.mask_n)
-        return dx, {"U": tf.concat([d_zr, d_n], -1)}
+        dU_zr = weight_gradient(h_before, dx[..., :cut], 2, self.masks_zr)
+        dU_h = weight_gradient(rh, dx[..., cut:], 1, self.mask_n)
+        return dx, {"U": tf.concat([dU_zr, dU_h], -1)}
 
 
 def of(equation):

@@ -10,7 +10,9 @@ import tensorflow as tf
 
 from kerasseq.kernels.tensorflow_scan import keep_shapes
 
-AT_ONCE = 4  # steps in one round of a loop: the round itself takes time, too
+# Steps in one round of a loop, for the round itself takes time, too. Where the number
+# of steps is unknown, one at a time is traced sooner.
+AT_ONCE = 4
 
 
 class InOrder:
@@ -72,11 +74,37 @@ def loop(step, steps, states, widths, reverse=False):
 
         return run
 
-    end = steps - steps % AT_ONCE
+    end = steps - steps % AT_ONCE if isinstance(steps, int) else 0
     carried = (tf.constant(0), list(states), arrays)
     carried = _repeat(group(AT_ONCE), AT_ONCE, 0, end, carried)
     _, states, arrays = _repeat(group(1), 1, end, steps, carried)
     return states, arrays
+
+
+def handed_over(arrays, steps):
+    """A function that gives arrays of all steps, readable where it is called.
+
+    The way back of a saved model, and of a Jacobian of eager code, is traced in a graph
+    of its own, which may read the tensors of the way there, but none of its arrays.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    stacked = None  # in a graph made now, but not computed unless it is read
+    if not tf.executing_eagerly():
+        stacked = [a.stack() for a in arrays]
+
+    def copied(tensor):
+        shape = tensor.shape[1:]
+        array = tf.TensorArray(
+            tensor.dtype, steps, element_shape=shape, clear_after_read=False
+        )
+        return array.unstack(tensor)
+
+    def get():
+        if tf.compat.v1.get_default_graph() is graph:
+            return arrays
+        return [copied(tensor) for tensor in stacked or [a.stack() for a in arrays]]
+
+    return get
 
 
 def _repeat(body, count, start, end, carried):

@@ -15,7 +15,7 @@ from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 from kerasseq.kernels import cudnn, tensorflow_cudnn, tensorflow_equations
 from kerasseq.kernels.derivatives import backward
 from kerasseq.kernels.equations import forward
-from kerasseq.kernels.tensorflow_loop import loop
+from kerasseq.kernels.tensorflow_loop import handed_over, loop
 
 
 def run(cell, states, mask):
@@ -36,6 +36,7 @@ def run(cell, states, mask):
         path, last, back = way(cell.equation, a["x"], a["states"], weights, mask)
 
         def gradient(*d_outputs):
+            d_outputs = [tf.convert_to_tensor(d) for d in d_outputs]  # no slices
             d_last, d_path = d_outputs[: len(last)], d_outputs[len(last) :]
             dx, d_states, d_w = back(d_last, *d_path)
             return tree.flatten({"x": dx, "states": d_states, "weights": d_w})
@@ -64,23 +65,25 @@ def _for_xla(equation, x, states, w, mask):
 
 
 def _in_order(equation, x, states, w, mask):
-    """The same."""
+    """As `_for_xla`, one operation after the other."""
     math = tensorflow_equations.of(equation)(equation, w, tf.shape(x)[1])
     steps = x.shape[0] or tf.shape(x)[0]
     real = None
     if mask is not None:
         real = tf.expand_dims(mask, -1)  # (T, B, 1)
         x = tf.where(real, x, tf.zeros((), x.dtype))  # it may hold anything there
-    last, (path, *kept) = _forward(math, steps, x, states, real)
+    last, arrays = _forward(math, steps, x, states, real)
+    handed = handed_over(arrays, steps)
 
     def back(d_last, d_path=None):
+        path, *kept = handed()
         math.turn()
         d_states, dz = _backward(math, steps, kept, real, d_last, d_path)
         h_before = tf.concat([states[0][None], path.stack()[:-1]], 0)
         dx, dw = math.finish(h_before, kept, last, [a.stack() for a in dz])
         return dx, d_states, dw
 
-    return path.stack, last, back
+    return arrays[0].stack, last, back
 
 
 def _forward(math, steps, x, states, real):

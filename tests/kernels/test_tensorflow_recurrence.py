@@ -109,8 +109,12 @@ def test_a_masked_step_may_hold_anything(equation):
 
 def before(op):
     """All operations that an operation waits for."""
-    waited = [x.op for x in op.inputs] + list(op.control_inputs)
-    return waited + [earlier for w in waited for earlier in before(w)]
+    seen, todo = set(), [op]
+    while todo:
+        now = todo.pop()
+        todo += {*(x.op for x in now.inputs), *now.control_inputs} - seen
+        seen.add(now)
+    return seen - {op}
 
 
 def test_operations_wait_for_each_other():
