@@ -36,8 +36,8 @@ def plus(x, bias):
     if tensorflow and x.dtype == bias.dtype != "bfloat16" and len(x.shape) > 1:
         import tensorflow as tf
 
-        # Its gradient takes a third of that of a sum, is traced in less time, and right
-        # in float16, where a sum stops growing at 2048. In bfloat16 it stops at 256.
+        # Its gradient takes a third of the time of a sum's, is traced sooner, and right
+        # in float16, where a sum's stops at 2048; in bfloat16 it would stop at 256.
         return tf.nn.bias_add(x, bias)
     return x + bias
 

@@ -41,6 +41,9 @@ class RNN(keras.layers.RNN):
         `(batch, units)`, or `(batch, time, units)` with `return_sequences`; a tuple of
         this and the states with `return_state`.
 
+    Raises:
+        ValueError: If there is no step.
+
     Examples:
         >>> import kerasseq
         >>> layer = kerasseq.layers.RNN(keras.layers.GRUCell(3), return_sequences=True)
@@ -71,6 +74,16 @@ class RNN(keras.layers.RNN):
         )
         check_float64(self)
         self.supports_masking = True  # Keras 3.16 no longer sets it
+
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        if sequences.shape[1] == 0:
+            raise ValueError(
+                f"sequences have shape {tuple(sequences.shape)}, of 0 steps: "
+                "there must be at least one step"
+            )
+        return super().call(
+            sequences, initial_state=initial_state, mask=mask, training=training
+        )
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
         return run_through_time(

@@ -234,3 +234,9 @@ def test_states_for_other_sequences_than_there_are(name):
 def test_wrong_rank():
     with pytest.raises(ValueError, match="expected ndim=3, found ndim=2"):
         layers.GRU(3)(X[0])
+
+
+@pytest.mark.parametrize("name", ["ElmanRNN", "LSTM", "GRU"])
+def test_no_step(name):
+    with pytest.raises(ValueError, match="of 0 steps: there must be at least one step"):
+        getattr(layers, name)(3)(X[:, :0])
