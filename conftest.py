@@ -21,20 +21,55 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("kerasseq")
 
 
+# Every test has a tier, the closest of the test's, the class's and the module's. Its
+# argument is the reason. `full` may say cheap=False, for what is slow on PyTorch, too.
+TIERS = {
+    "everywhere": "a backend can break it: runs on each of the three",
+    "once": "no backend has a say: runs on PyTorch",
+    "full": "others would find the same fault: runs on PyTorch; elsewhere with --full",
+}
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--skipped-to", metavar="FILE", help="where to add the tests that are skipped"
     )
+    parser.addoption("--full", action="store_true", help="run the tests of every tier")
 
 
 def pytest_configure(config):
     """A run on a backend that is not there fails: it must not look like a success."""
+    for tier, meaning in TIERS.items():
+        config.addinivalue_line("markers", f"{tier}(reason, cheap=True): {meaning}")
     try:
         backend.require()
     except backend.BackendError as error:
         raise pytest.UsageError(str(error)) from None
     if file := config.getoption("skipped_to"):
         config.pluginmanager.register(Skipped(pathlib.Path(file)))
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests whose tier does not run here; not those asked for by name."""
+    if config.getoption("full") or any("::" in word for word in config.args):
+        return
+    left_out = [item for item in items if not runs_on(backend.chosen(), item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def runs_on(name, item):
+    """Whether the tier of a test runs on the backend of this name."""
+    mark = tier(item)
+    if mark is None or mark.name == "everywhere":
+        return True
+    return name == "torch" and mark.kwargs.get("cheap", True)
+
+
+def tier(item):
+    """The closest mark that names a tier."""
+    return next((m for m in item.iter_markers() if m.name in TIERS), None)
 
 
 class Skipped:

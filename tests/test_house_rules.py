@@ -8,6 +8,7 @@ reached through an imported module, as in `keras.src.ops` or `kerasseq.rnn.lstm`
 import ast
 import pathlib
 import re
+import statistics
 
 import pytest
 
@@ -198,7 +199,12 @@ def short(path):
 
 @pytest.mark.parametrize("path", files("kerasseq") + files("apps"), ids=short)
 def test_file_is_short(path):
-    assert len(path.read_text().splitlines()) <= 300
+    assert len(path.read_text().splitlines()) <= 500
+
+
+def test_most_files_are_shorter():
+    lengths = [len(path.read_text().splitlines()) for path in files("kerasseq")]
+    assert statistics.median(lengths) <= 200
 
 
 @pytest.mark.parametrize("path", files("kerasseq"), ids=short)
