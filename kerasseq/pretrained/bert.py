@@ -4,7 +4,7 @@ from kerasseq.language.bert import BERT as MODEL
 from kerasseq.pretrained import common, hub_layers
 from kerasseq.pretrained.common import BLOCK, HUB_HEAD, LAYER
 from kerasseq.pretrained.family import Family, Format, differing
-from kerasseq.pretrained.layouts import dense, layer_norm, numbered, one
+from kerasseq.pretrained.layouts import REVERSED, dense, layer_norm, numbered, one
 from kerasseq.pretrained.tokenizers import special_ids
 
 CLASSES = {
@@ -137,10 +137,12 @@ _TOKENS = [
     *layer_norm("cls.predictions.transform.LayerNorm", "token_norm"),
     one("cls.predictions.bias", "tokens/bias", "V"),
 ]
+# Their class 0 is "b follows a", which is 1 here.
+_NEXT = dense("cls.seq_relationship", "next", "D", "C", values=REVERSED)
 HEADS = {
     None: [_POOLER],
     "tokens": [_TOKENS],
-    "pretraining": [_TOKENS, _POOLER, dense("cls.seq_relationship", "next", "D", "C")],
+    "pretraining": [_TOKENS, _POOLER, _NEXT],
     "classify": [_POOLER, _CLASSES],
     "tag": [dense("classifier", "tags", "D", "C")],
     "span": [dense("qa_outputs", "span", "D", "C")],

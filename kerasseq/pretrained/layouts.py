@@ -8,8 +8,46 @@ length one.
 import dataclasses
 import math
 import re
+from collections.abc import Callable
 
 import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """How the numbers of a tensor of a file differ from those of our weight.
+
+    Attributes:
+        to_ours: From the tensor of the file to one with our numbers.
+        to_file: The inverse.
+        extra_rows: How many rows the file has before the first of ours.
+    """
+
+    to_ours: Callable
+    to_file: Callable
+    extra_rows: int = 0
+
+
+SAME = Values(to_ours=lambda x: x, to_file=lambda x: x)
+REVERSED = Values(to_ours=lambda x: x[::-1], to_file=lambda x: x[::-1])
+MINUS_ONE = Values(to_ours=lambda x: x + 1, to_file=lambda x: x - 1)
+
+
+def rows_before(number):
+    """`Values` of a table that begins with rows that no token uses.
+
+    Examples:
+        >>> table = rows_before(2)
+        >>> table.to_ours(table.to_file(np.ones((3, 1)))).shape
+        (3, 1)
+    """
+    return Values(
+        to_ours=lambda x: x[number:],
+        to_file=lambda x: np.concatenate(
+            [np.zeros_like(x, shape=(number, x.shape[1])), x]
+        ),
+        extra_rows=number,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +61,7 @@ class Row:
         ours: The paths of our weights in it, side by side in its last axis.
         axes: The axes of each of ours.
         file_axes: The axes of each of them in the file; as `axes` if None.
+        values: How the numbers differ.
 
     Examples:
         >>> row = Row("q.weight", ("query/kernel",), "D N K", "(N K) D")
@@ -34,6 +73,7 @@ class Row:
     ours: tuple[str, ...]
     axes: str
     file_axes: str | None = None
+    values: Values = SAME
 
     def of_layer(self, n, layers):
         """The row of layer n of a stack of so many."""
@@ -55,11 +95,17 @@ class Row:
 
     def file_shape(self, sizes):
         """The shape of the tensor in the file."""
-        *first, last = [
+        *first, last = self._file_shape_of_ours(sizes)
+        if self.values.extra_rows:
+            first[0] += self.values.extra_rows
+        return (*first, last * len(self.ours))
+
+    def _file_shape_of_ours(self, sizes):
+        """The shape of each of ours in the axes of the file."""
+        return [
             math.prod(sizes.get(letter, 1) for letter in group)
             for group in _groups(self.file_axes or self.axes)
         ]
-        return (*first, last * len(self.ours))
 
     def to_file(self, arrays, sizes):
         """The tensor of the file, of our arrays.
@@ -70,15 +116,15 @@ class Row:
             (1, 1, 3)
         """
         letters, order = self._letters(sizes), self._order()
-        *first, last = self.file_shape(sizes)
-        shape = (*first, last // len(self.ours))
+        shape = self._file_shape_of_ours(sizes)
         parts = [x.reshape(letters).transpose(order).reshape(shape) for x in arrays]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        return self.values.to_file(whole)
 
     def to_ours(self, array, sizes):
         """Our arrays, of the tensor of the file."""
         letters, order = self._letters(sizes), self._order()
-        parts = np.split(array, len(self.ours), axis=-1)
+        parts = np.split(self.values.to_ours(array), len(self.ours), axis=-1)
         parts = [part.reshape([letters[axis] for axis in order]) for part in parts]
         shape = self.shape(sizes)
         return [part.transpose(np.argsort(order)).reshape(shape) for part in parts]
@@ -121,12 +167,12 @@ def every(rows, layers):
         yield from (row.of_layer(n, layers) for row in rows if row.repeats)
 
 
-def one(theirs, ours, axes, file_axes=None):
+def one(theirs, ours, axes, file_axes=None, values=SAME):
     """A row of a single weight."""
-    return Row(theirs, (ours,), axes, file_axes)
+    return Row(theirs, (ours,), axes, file_axes, values)
 
 
-def dense(theirs, ours, inputs, outputs, *, bias=True):
+def dense(theirs, ours, inputs, outputs, *, bias=True, values=SAME):
     """The rows of a dense layer as PyTorch has it: outputs before inputs.
 
     Examples:
@@ -138,10 +184,12 @@ def dense(theirs, ours, inputs, outputs, *, bias=True):
         f"{ours}/kernel",
         f"{inputs} {outputs}",
         f"({outputs}) ({inputs})",
+        values,
     )
     if not bias:
         return [kernel]
-    return [kernel, one(f"{theirs}.bias", f"{ours}/bias", outputs, f"({outputs})")]
+    axes = outputs, f"({outputs})"
+    return [kernel, one(f"{theirs}.bias", f"{ours}/bias", *axes, values)]
 
 
 def layer_norm(theirs, ours):

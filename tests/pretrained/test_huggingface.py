@@ -73,7 +73,6 @@ def test_heads_of_bert(head, tmp_path):
     for theirs, path in (  # squares, too: no package here reads all of them
         ("cls.predictions.transform.dense", "token_dense"),
         ("bert.pooler.dense", "pooler"),
-        ("cls.seq_relationship", "next"),
         ("classifier", "tags"),
         ("qa_outputs", "span"),
     ):
@@ -83,6 +82,21 @@ def test_heads_of_bert(head, tmp_path):
     same = models.from_pretrained(tmp_path)
     assert same.head == head
     assert_same(outputs_of(same), outputs_of(model), 1e-6)
+
+
+def test_class_0_of_next_sentence_is_that_b_follows_a(tmp_path):
+    """As published weights have it, and `transformers`' `next_sentence_label`."""
+    model = models.BERT(**BERT, head="pretraining")
+    shuffle(model.weights)
+    W = written(model, tmp_path)["cls.seq_relationship.weight"]
+    kernel = keras.ops.convert_to_numpy(model.get_layer("next").kernel)
+    np.testing.assert_array_equal(W[0], kernel[:, 1])
+    zeros = {"cls.seq_relationship.weight": np.zeros_like(W)}
+    follows = {"cls.seq_relationship.bias": np.array([3, -1], "float32"), **zeros}
+    rewrite(tmp_path, lambda tensors: tensors | follows)
+    same = models.from_pretrained(tmp_path)
+    found = keras.ops.convert_to_numpy(same(inputs_of(same))["next"])
+    assert found.tolist() == [[-1, 3]] * 3  # here 1 is "b follows a"
 
 
 @pytest.mark.parametrize(
