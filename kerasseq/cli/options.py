@@ -17,7 +17,7 @@ def quickstart(parser):
         "--steps",
         type=names.whole(),
         metavar="N",
-        help="training steps (default: 800; on PyTorch 200)",
+        help="training steps (default: 800)",
     )
     seed(parser, 0)
     backend(parser)

@@ -3,19 +3,16 @@
 from kerasseq.cli import runs
 from kerasseq.cli.console import Console
 from kerasseq.cli.train import new, work
-from kerasseq.core import backend
 
 SAMPLE = "sample.txt"
 PROMPT = "The "
 SIZE = {"steps": 800, "checkpoint_every": 20}
-_SIZES = {"torch": {"steps": 200, "sequence_length": 48}}  # slower, step by step
 
 
 def run(args):
     """Run `kerasseq quickstart`."""
     console = Console()
-    size = _SIZES.get(args.backend or backend.chosen(), {})
-    typed = {**SIZE, **size, "seed": args.seed}
+    typed = {**SIZE, "seed": args.seed}
     if args.steps:
         typed["steps"] = args.steps
     wanted = args.run or runs.free_folder(None, "runs/quickstart")
