@@ -8,31 +8,9 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).parent.parent
 
-# Makes the process see these backends, and no other, as installed. One that is not
-# there at all can be looked for and found, but not imported.
-ONLY = """\
-import importlib.machinery, sys
-
-class Only:
-    def __init__(self, finder):
-        self.finder = finder
-
-    def __getattr__(self, name):
-        return getattr(self.finder, name)
-
-    def find_spec(self, name, path=None, target=None):
-        top = name.partition(".")[0]
-        if top in {"tensorflow", "jax", "torch"} - set(ONLY):
-            return None
-        return self.finder.find_spec(name, path, target)
-
-class Pretend:
-    def find_spec(self, name, path=None, target=None):
-        if name in ONLY:
-            return importlib.machinery.ModuleSpec(name, None, origin="pretended")
-
-sys.meta_path[:] = [*map(Only, sys.meta_path), Pretend()]
-"""
+# Has Python hide backends when it starts: see the file in this folder.
+VISIBLE = ROOT / "tests" / "visible"
+VISIBLE_BACKENDS = "KERASSEQ_VISIBLE_BACKENDS"
 
 
 def run_python(code, *arguments, only=None, check=True, cwd=None, **environment):
@@ -46,7 +24,7 @@ def run_python(code, *arguments, only=None, check=True, cwd=None, **environment)
         The `subprocess.CompletedProcess`, with `returncode`, `stdout` and `stderr`.
     """
     if only is not None:
-        code = f"ONLY = {tuple(only)!r}\n{ONLY}\n{code}"
+        environment[VISIBLE_BACKENDS] = " ".join(only)
     with tempfile.TemporaryDirectory() as empty:
         done = subprocess.run(
             [sys.executable, "-c", code, *map(str, arguments)],
@@ -70,5 +48,7 @@ def clean_environment(changes):
         for name, value in os.environ.items()
         if not name.startswith(("KERAS", "PYTHON"))
     }
-    clean |= {"KERAS_BACKEND": os.environ.get("KERAS_BACKEND"), "PYTHONPATH": str(ROOT)}
+    clean["PYTHONPATH"] = os.pathsep.join(map(str, (VISIBLE, ROOT)))
+    for name in ("KERAS_BACKEND", VISIBLE_BACKENDS):
+        clean[name] = os.environ.get(name)
     return {name: v for name, v in (clean | changes).items() if v is not None}
