@@ -1,4 +1,4 @@
-"""What every test run shares: a right backend, names for doctests, hypothesis."""
+"""What every test run shares: its backend, tiers, costs, names for doctests."""
 
 import gc
 import os
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kerasseq.core import backend
+from tests import costs, tiers
 from tests.run_all import WITHOUT_KERAS
 
 HERE = pathlib.Path(__file__).parent
@@ -18,58 +19,35 @@ LOADS_NO_KERAS = tuple(map(os.path.normpath, WITHOUT_KERAS))
 hypothesis.settings.register_profile(
     "kerasseq", deadline=None, max_examples=20, derandomize=True, database=None
 )
-hypothesis.settings.load_profile("kerasseq")
-
-
-# Every test has a tier, the closest of the test's, the class's and the module's. Its
-# argument is the reason. `full` may say cheap=False, for what is slow on PyTorch, too.
-TIERS = {
-    "everywhere": "a backend can break it: runs on each of the three",
-    "once": "no backend has a say: runs on PyTorch",
-    "full": "others would find the same fault: runs on PyTorch; elsewhere with --full",
-}
+# Each example of another shape is traced and compiled there.
+hypothesis.settings.register_profile(
+    "compiled", hypothesis.settings.get_profile("kerasseq"), max_examples=5
+)
 
 
 def pytest_addoption(parser):
     parser.addoption(
         "--skipped-to", metavar="FILE", help="where to add the tests that are skipped"
     )
+    parser.addoption(
+        "--costs-to", metavar="FILE", help="where to add the CPU seconds of each test"
+    )
     parser.addoption("--full", action="store_true", help="run the tests of every tier")
 
 
 def pytest_configure(config):
     """A run on a backend that is not there fails: it must not look like a success."""
-    for tier, meaning in TIERS.items():
-        config.addinivalue_line("markers", f"{tier}(reason, cheap=True): {meaning}")
     try:
         backend.require()
     except backend.BackendError as error:
         raise pytest.UsageError(str(error)) from None
+    for tier, meaning in tiers.TIERS.items():
+        config.addinivalue_line("markers", f"{tier}(reason, ...): {meaning}")
+    quick = backend.chosen() != "torch" and not config.getoption("full")
+    hypothesis.settings.load_profile("compiled" if quick else "kerasseq")
     if file := config.getoption("skipped_to"):
         config.pluginmanager.register(Skipped(pathlib.Path(file)))
-
-
-def pytest_collection_modifyitems(config, items):
-    """Leave out the tests whose tier does not run here; not those asked for by name."""
-    if config.getoption("full") or any("::" in word for word in config.args):
-        return
-    left_out = [item for item in items if not runs_on(backend.chosen(), item)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
-
-
-def runs_on(name, item):
-    """Whether the tier of a test runs on the backend of this name."""
-    mark = tier(item)
-    if mark is None or mark.name == "everywhere":
-        return True
-    return name == "torch" and mark.kwargs.get("cheap", True)
-
-
-def tier(item):
-    """The closest mark that names a tier."""
-    return next((m for m in item.iter_markers() if m.name in TIERS), None)
+    config.pluginmanager.register(Costs(config.getoption("costs_to")))
 
 
 class Skipped:
@@ -84,6 +62,45 @@ class Skipped:
                 print(report.nodeid, file=file)
 
     pytest_collectreport = pytest_runtest_logreport
+
+
+class Costs:
+    """Measures the CPU seconds of each test, shows the dearest, and hands all on."""
+
+    def __init__(self, file):
+        self.file = file
+        self.unit = costs.calibrate()
+        self.tests = []
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item):
+        start = costs.cpu_seconds()
+        yield
+        seconds = costs.cpu_seconds() - start
+        self.tests.append((item.nodeid, tiers.of(item).name, seconds))
+
+    def pytest_terminal_summary(self, terminalreporter):
+        terminalreporter.section("CPU seconds")
+        for line in costs.dearest(self.tests):
+            terminalreporter.line(line)
+
+    def pytest_sessionfinish(self):
+        if self.file:
+            around = costs.cpu_seconds() - sum(test[-1] for test in self.tests)
+            costs.write(
+                pathlib.Path(self.file), backend.chosen(), self.unit, around, self.tests
+            )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests whose tier does not run here; not those asked for by name."""
+    tiers.assign(items, LOADS_NO_KERAS)
+    if config.getoption("full") or any("::" in word for word in config.args):
+        return
+    left_out = {item for item in items if not tiers.runs_on(backend.chosen(), item)}
+    if left_out:
+        config.hook.pytest_deselected(items=[i for i in items if i in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_ignore_collect(collection_path):

@@ -11,6 +11,8 @@ from benchmarks import transformer, transformer_contender
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
+pytestmark = pytest.mark.full("they run the code that the other tests check")
+
 
 def test_recurrent_compares_us_with_peers():
     command = [sys.executable, "-m", "benchmarks", "recurrent", "--cell", "peephole"]

@@ -12,6 +12,8 @@ import statistics
 
 import pytest
 
+pytestmark = pytest.mark.once("the text of the source")
+
 ROOT = pathlib.Path(__file__).parent.parent
 BACKENDS = {"tensorflow", "jax", "torch"}
 HEIGHT = {

@@ -9,6 +9,8 @@ from tests.layer_checks import check_config_names_every_argument, check_layer
 from tests.on_itself import Added, Around, AsImage, OnItself
 from tests.processes import run_python
 
+pytestmark = pytest.mark.everywhere("what every layer must do")
+
 SEQUENCE = np.random.default_rng(0).normal(size=(2, 7, 5)).astype("float32")
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from tests.processes import ROOT, clean_environment, run_python
 
+pytestmark = pytest.mark.once("what the README says")
+
 FENCE = re.compile(
     r"^(?:<!-- (?P<marker>.*?) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,

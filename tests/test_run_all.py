@@ -2,8 +2,12 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 from conftest import Skipped
 from tests import run_all
+
+pytestmark = pytest.mark.once("plain Python")
 
 
 def test_every_folder_is_in_one_part():

@@ -8,6 +8,8 @@ import pytest
 
 from kerasseq import layers
 
+pytestmark = pytest.mark.once("signatures: no backend is asked")
+
 # Ours, Keras', and the defaults in which ours differ.
 SAME = [
     ("ElmanRNN", "SimpleRNN", {"activation": "relu"}),

@@ -12,6 +12,8 @@ from kerasseq import layers
 from kerasseq.attention import scores
 from kerasseq.core import masks
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, Q, K, DQ, DK, DV, U = 2, 3, 5, 7, 11, 13, 17
 
 
@@ -110,6 +112,7 @@ def test_keys_projected_beforehand_give_the_same():
         np.testing.assert_allclose(numpy(found), numpy(expected)[:, 1:2], atol=1e-5)
 
 
+@pytest.mark.everywhere("masks, small types and gradients of the backend")
 @given(
     st.lists(st.lists(st.booleans(), min_size=K, max_size=K), min_size=B, max_size=B),
     st.booleans(),
@@ -157,6 +160,7 @@ def test_causal_masks_begin_at_the_place_of_the_first_query():
     assert numpy(masks.window(1, 7, 2, start=5))[0, 0].tolist() == [0] * 4 + [1] * 3
 
 
+@pytest.mark.everywhere("masks, small types and gradients of the backend")
 def test_half_precision_has_no_nan_in_empty_rows():
     scores = ops.zeros((2, 3), "float16")
     weights = masks.softmax(scores, ops.zeros((2, 3), "bool"))
@@ -176,6 +180,7 @@ def test_hard_attention_looks_at_the_best_place():
     assert np.all(numpy(nothing) == 0)
 
 
+@pytest.mark.everywhere("masks, small types and gradients of the backend")
 def test_hard_attention_learns_by_the_soft_gradient():
     from kerasseq import kernels
 

@@ -11,6 +11,8 @@ from kerasseq.attention import scores
 from kerasseq.core import masks
 from tests.layer_checks import float64_is_there
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, T, S, D, E, N, K, V = 2, 5, 7, 11, 13, 3, 4, 2
 
 
@@ -52,6 +54,7 @@ def same(ours, theirs, *inputs, **options):
         np.testing.assert_allclose(numpy(a), numpy(b), atol=1e-5)
 
 
+@pytest.mark.everywhere("the fused path differs between backends", cases=2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -109,6 +112,7 @@ def test_masks_of_keras_are_found_and_handed_on():
     same(ours, theirs, x, x, value_mask=mask, key_mask=mask)
 
 
+@pytest.mark.everywhere("the fused path differs between backends")
 @pytest.mark.parametrize("scores", [False, True])
 def test_who_may_look_nowhere_gets_zeros(scores):
     layer = layers.MultiHeadAttention(N, K)
@@ -147,6 +151,7 @@ def test_groups_share_keys_and_values(shared):
     assert alpha.shape == (B, 4, T, S)
 
 
+@pytest.mark.everywhere("the fused path differs between backends", cases=2)
 @pytest.mark.parametrize("window", [None, 2])
 @pytest.mark.parametrize("scores", [False, True])
 def test_step_by_step_with_a_cache_is_all_at_once(scores, window):
@@ -341,6 +346,7 @@ def test_places_of_a_cache_that_are_not_real():
     np.testing.assert_allclose(numpy(y), numpy(wanted), atol=1e-5)
 
 
+@pytest.mark.everywhere("the fused path differs between backends")
 def test_weights_and_cosines_in_float64_have_all_its_bits():
     if not float64_is_there():
         pytest.skip("JAX has no float64 unless it is switched on")

@@ -10,6 +10,8 @@ from kerasseq import layers
 from kerasseq.positions.frequencies import frequencies
 from tests.attention.test_multi_head import numpy
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, T, D, N, K = 2, 7, 11, 4, 6
 X = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
 KINDS = {
@@ -38,6 +40,7 @@ def layer(request):
     return layer
 
 
+@pytest.mark.everywhere("the fused path differs between backends", cases=2)
 def test_fused_is_by_weights_and_positions_matter(layer):
     """Without positions, what is read in another order comes out in that order."""
     order = np.random.default_rng(1).permutation(T)

@@ -7,6 +7,8 @@ from kerasseq.cli import names
 from kerasseq.text.eliza.reader import LANGUAGES
 from tests.processes import run_python
 
+pytestmark = pytest.mark.once("the command line")
+
 MAIN = "import sys\nfrom kerasseq.cli import main\nsys.exit(main(sys.argv[1:]))"
 FAREWELL = "Goodbye. Thank you for talking to me."
 

@@ -10,6 +10,8 @@ from kerasseq.cli.progress import Progress
 from kerasseq.cli.train import steps_of
 from tests.cli.conftest import RUN, snapshot
 
+pytestmark = pytest.mark.once("the command line")
+
 FILES = {
     "run.json",
     "checkpoint.npz",
@@ -122,6 +124,7 @@ def test_epochs_are_passes_over_the_text(steps, epochs, expected):
     assert steps_of(settings, steps_per_pass=7) == expected
 
 
+@pytest.mark.everywhere("a whole run of the command")
 def test_quickstart(capsys, monkeypatch, tmp_path, drawn):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(

@@ -11,6 +11,8 @@ from kerasseq.cli import figures, insides, main
 from tests.cli.conftest import snapshot
 from tests.processes import run_python
 
+pytestmark = pytest.mark.once("the command line")
+
 
 def test_generate_repeats_with_a_seed(command, trained):
     words = ["generate", trained[0], "--prompt", "gate ", "--length", 50, "--seed"]

@@ -9,6 +9,8 @@ from kerasseq.language.architectures import architectures
 from kerasseq.language.counting import count
 from tests.processes import run_python
 
+pytestmark = pytest.mark.once("the command line")
+
 
 def test_the_list_has_every_model_on_one_line(command):
     out = command("params").out

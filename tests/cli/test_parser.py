@@ -3,6 +3,8 @@ import pytest
 from kerasseq.cli import defaults, errors, names, parser
 from tests.processes import run_python
 
+pytestmark = pytest.mark.once("the command line")
+
 HELPS = [
     ["--help"],
     ["--version"],

@@ -2,9 +2,13 @@
 
 import json
 
+import pytest
+
 from kerasseq import layers
 from kerasseq.cli import positions
 from kerasseq.positions.code import PositionCode
+
+pytestmark = pytest.mark.once("the command line")
 
 
 def test_the_table(command):

@@ -10,6 +10,8 @@ from kerasseq.cli import runs
 from tests.cli.conftest import RUN, snapshot
 from tests.processes import run_python
 
+pytestmark = pytest.mark.once("the command line")
+
 # The command, in a process that sends itself a signal in the middle of an interval.
 STOPPED = """
 import os, signal, sys

@@ -7,6 +7,8 @@ import pytest
 from kerasseq.cli import race
 from tests.cli.conftest import snapshot
 
+pytestmark = pytest.mark.once("the command line")
+
 RACE = ["train", "parentheses", "--units", "3", "--steps", "4", "--checkpoint-every",
         "2", "--examples", "90", "--test-examples", "20", "--model",
         "elman,gru"]  # fmt: skip

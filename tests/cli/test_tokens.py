@@ -8,6 +8,8 @@ from kerasseq.cli import names, tokenizing
 from kerasseq.text import load_tokenizer
 from tests.cli.conftest import RUN
 
+pytestmark = pytest.mark.once("the command line")
+
 
 def test_the_names_are_those_of_the_tokenizers():
     assert tuple(tokenizing.KINDS) == names.TOKENIZERS

@@ -2,6 +2,10 @@
 
 import json
 
+import pytest
+
+pytestmark = pytest.mark.once("the command line")
+
 TINY = ["train", "translation", "--model", "transformer", "--data", "sort", "--units",
         "6", "--layers", "1", "--steps", "3", "--checkpoint-every",
         "2"]  # fmt: skip

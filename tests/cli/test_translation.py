@@ -11,6 +11,8 @@ import pytest
 
 from kerasseq.cli import main
 
+pytestmark = pytest.mark.once("the command line")
+
 PAIRS = [(f"{a} {b}", f"{b}-{a}") for a in "abcde" for b in "abcde"]
 TINY = ["train", "translation", "--units", "5", "--batch-size", "3", "--steps", "3",
         "--checkpoint-every", "2", "--seed", "3"]  # fmt: skip

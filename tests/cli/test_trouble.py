@@ -10,6 +10,8 @@ import pytest
 from tests.cli.conftest import TINY, snapshot
 from tests.processes import run_python
 
+pytestmark = pytest.mark.once("the command line")
+
 MAIN = "import sys\nfrom kerasseq.cli import main\nsys.exit(main(sys.argv[1:]))"
 TRAIN = ["train", "language-model", *TINY, "--steps", "2", "--checkpoint-every", "1"]
 TRAIN += ["--model", "elman"]

@@ -7,6 +7,8 @@ import pytest
 
 from tests.processes import ROOT, run_python
 
+pytestmark = pytest.mark.once("the choice of a backend, made before one is loaded")
+
 SHOW = """
 import os
 import kerasseq
@@ -152,6 +154,7 @@ print(os.environ.get("KERAS_BACKEND"), backend.chosen())
     assert done.stdout.split() == ["None", keras.backend.backend()]
 
 
+@pytest.mark.everywhere("the backend of this run, alone")
 def test_the_backend_of_this_run_is_enough_by_itself(tmp_path):
     done = run_python(
         """

@@ -5,6 +5,8 @@ import pytest
 import kerasseq
 from tests.processes import run_python
 
+pytestmark = pytest.mark.once("files and imports: layer checks load on each backend")
+
 HEAVY = {
     *("keras", "tensorflow", "jax", "torch", "h5py"),
     *("matplotlib", "scipy", "sklearn", "pandas", "statsmodels"),

@@ -10,6 +10,8 @@ from keras import ops
 from kerasseq.decoding import Beam, generate
 from tests.decoding import toys
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 V, L = 3, 4
 FULL = V ** (L - 1)
 
@@ -131,6 +133,7 @@ def test_each_row_is_searched_as_if_it_were_alone():
     assert len(turns) > 1  # a row that is done earlier shows no more
 
 
+@pytest.mark.everywhere("the compiled loop")
 def test_both_loops_find_the_same():
     beam = Beam(3, n_best=2, length_penalty=1.0)
     options = {"length": 7, "stop": 0, "return_trees": True}

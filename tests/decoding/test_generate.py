@@ -21,6 +21,8 @@ from kerasseq.decoding import (
 )
 from tests.decoding import toys
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 V = 11
 SAMPLERS = [
     Greedy(),
@@ -42,6 +44,7 @@ def words(written):
     ]
 
 
+@pytest.mark.everywhere("the compiled loop")
 @pytest.mark.parametrize("compiled", [False, True])
 def test_it_spells(compiled):
     step, prompt = toys.speller(), [toys.ids_of("s"), toys.ids_of("e")]
@@ -72,6 +75,7 @@ def test_it_ends_when_all_rows_are_done():
     assert len(calls) <= 1 + 3
 
 
+@pytest.mark.everywhere("the compiled loop", cases=2)
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_both_loops_and_the_stream_write_the_same(sampler):
     prompt = np.array([[1, 2, 3], [4, 5, 6]])
@@ -89,6 +93,7 @@ def test_both_loops_and_the_stream_write_the_same(sampler):
     np.testing.assert_array_equal(streamed, one.ids[:, : one.lengths.max()])
 
 
+@pytest.mark.everywhere("the compiled loop")
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_state_may_be_any_tree_in_any_order(compiled):
     """The count in the inner dictionary says what comes next."""
@@ -143,6 +148,7 @@ def test_each_row_is_written_as_if_it_were_alone(mask, sampler):
         )
 
 
+@pytest.mark.everywhere("the compiled loop")
 def test_padding_does_not_matter_in_the_compiled_loop():
     rows = [[3, 1, 4], [5]]
     left = np.array([[1, 1, 1], [0, 0, 1]], bool)
@@ -255,6 +261,7 @@ def test_contrastive_with_alpha_0_is_greedy():
     np.testing.assert_array_equal(one.ids, other.ids)
 
 
+@pytest.mark.everywhere("the compiled loop")
 def test_weights_that_change_are_seen():
     model = toys.Recurrent(V, seed=1)
     options = {"prompt": [[1]], "length": 7}
@@ -266,6 +273,7 @@ def test_weights_that_change_are_seen():
     assert before.ids.tolist() != after.ids.tolist() == [[9] * 7]
 
 
+@pytest.mark.everywhere("the compiled loop")
 def test_half_precision_logits():
     def step(state, token):
         logits, state = toys.speller()(state, token)

@@ -9,6 +9,8 @@ from keras import ops
 from kerasseq.decoding import Contrastive, Greedy, MinP, Temperature, TopK, TopP
 from kerasseq.decoding.sampler import Sampler, draw
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 P = np.array([0.05, 0.5, 0.15, 0.3])
 MANY = 20011
 
@@ -18,6 +20,7 @@ def distribution(sampler, p=P):
     return ops.convert_to_numpy(sampler.distribution(logits))[0]
 
 
+@pytest.mark.everywhere("random numbers and sorting of the backend", cases=3)
 @pytest.mark.parametrize(
     ("sampler", "expected"),
     [
@@ -99,6 +102,7 @@ def test_huge_and_masked_logits(sampler):
     np.testing.assert_allclose(found, [0.5, 0, 0, 0.5])
 
 
+@pytest.mark.everywhere("random numbers and sorting of the backend", cases=2)
 @pytest.mark.parametrize(
     ("sampler", "expected"),
     [

@@ -5,6 +5,8 @@ import pytest
 
 from kerasseq.decoding import sample
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 LOGITS = np.log(np.array([[0.05, 0.5, 0.15, 0.3]]))
 MANY = 20000
 

@@ -10,6 +10,8 @@ from kerasseq.kernels import cudnn
 from kerasseq.kernels.equations import Equation, forward
 from tests.kernels.test_recurrence import B, H, T, numpy
 
+pytestmark = pytest.mark.everywhere("kernels differ between backends")
+
 D = 2
 EQUATIONS = {name: Equation(name, "tanh") for name in ("gru", "lstm")}
 HERE = [n for n in cudnn.BUILT_FOR[backend.chosen()] if n in EQUATIONS]

@@ -1,9 +1,12 @@
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 from kerasseq import kernels
 from tests.layer_checks import assert_close
+
+pytestmark = pytest.mark.everywhere("kernels differ between backends")
 
 X = np.random.default_rng(0).normal(size=(2, 3)).astype("float32")
 

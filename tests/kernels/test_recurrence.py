@@ -14,6 +14,8 @@ from kerasseq.core import backend
 from kerasseq.kernels.equations import Equation, forward
 from tests.processes import ROOT, run_python
 
+pytestmark = pytest.mark.everywhere("kernels differ between backends")
+
 T, B, H = 5, 3, 7
 LSTMS = [(p, c) for p in (None, "diagonal", "full") for c in (False, True)]
 EQUATIONS = [

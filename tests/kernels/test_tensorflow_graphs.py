@@ -26,6 +26,8 @@ from tests.kernels.test_recurrence import (
 )
 from tests.kernels.test_tensorflow_recurrence import MASK, outputs_and_gradients
 
+pytestmark = pytest.mark.everywhere("kernels differ between backends")
+
 x = np.random.default_rng(0).normal(size=(B, 11, 5)).astype("float32")
 
 

@@ -14,6 +14,8 @@ from kerasseq import kernels
 from kerasseq.kernels import torch_product
 from tests.kernels.test_recurrence import EQUATIONS, B, H, T, case, name_of
 
+pytestmark = pytest.mark.everywhere("kernels differ between backends")
+
 
 @pytest.mark.parametrize("dropped", [False, True], ids=["", "dropout"])
 @pytest.mark.parametrize("masked", [False, True], ids=["", "mask"])

@@ -17,6 +17,8 @@ from kerasseq.kernels.equations import Equation
 from kerasseq.kernels.torch_recurrence import _without_denormals
 from tests.kernels.test_recurrence import B, H, T, assert_same, case, dropout_for
 
+pytestmark = pytest.mark.everywhere("kernels differ between backends")
+
 MASK = np.array([[0, 1, 0], [0, 1, 1], [0, 0, 1], [0, 1, 1], [0, 1, 0]], bool)
 DROPOUTS = {"none": None, "one": lambda e: dropout_for(e)[0], "each": dropout_for}
 

@@ -16,6 +16,8 @@ from kerasseq.kernels import torch_passes as passes
 from kerasseq.kernels import torch_product
 from kerasseq.kernels.torch_graph import EAGER_CALLS, recorded
 
+pytestmark = pytest.mark.everywhere("kernels differ between backends")
+
 
 def graph_of(function, *args):
     return make_fx(torch.func.functionalize(function))(*args)

@@ -9,6 +9,8 @@ import pytest
 from kerasseq.language.architecture import Architecture
 from kerasseq.language.architectures import architectures, find
 
+pytestmark = pytest.mark.once("arguments, messages and files")
+
 # Slides C: category, size in billions, norm, positions, activation, bias, layers,
 # heads, width, length, with their dashes. Their tick at LLaMA's bias is wrong.
 SLIDES = """

@@ -7,6 +7,8 @@ import pytest
 from kerasseq.layers import MultiHeadAttention, TransformerDecoder
 from kerasseq.models import BERT, GPT, T5, LanguageModel, Transformer, ViT
 
+pytestmark = pytest.mark.once("arguments, messages and files")
+
 V, LONGEST = 7, 5
 SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6}
 LONG = {**SIZES, "max_sequence_length": LONGEST}

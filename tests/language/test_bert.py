@@ -13,6 +13,8 @@ from kerasseq.text import CharacterTokenizer, WordPieceTokenizer
 from kerasseq.training import MaskedLanguageModel
 from tests.processes import ROOT
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, T, V, D, C, P = 3, 7, 31, 12, 5, 2
 SIZES = {"num_layers": 2, "num_heads": 3, "hidden_dim": D, "max_sequence_length": 17}
 PAD, CLS, SEP, MASK = 0, 2, 3, 4
@@ -193,6 +195,7 @@ def test_it_reads_in_both_directions_and_tells_segments_apart():
     assert np.all(np.abs(turned - y).max(-1) > 1e-4)
 
 
+@pytest.mark.everywhere("trained, saved, loaded", cases=1)
 @pytest.mark.parametrize("head", NAMES)
 def test_saved_and_loaded(head, tokenizer, tmp_path):
     net = model(head, tokenizer, intermediate_dim=23)
@@ -250,6 +253,7 @@ def test_other_classes_begin_anew():
     assert run(other, inputs())["output"].shape == (B, C + 1)
 
 
+@pytest.mark.everywhere("trained, saved, loaded")
 def test_every_weight_of_pretraining_moves(tokenizer):
     net = BERT(tokenizer, **SIZES, head="pretraining", dropout=0)
     before = [array(w).copy() for w in net.trainable_variables]
@@ -429,6 +433,7 @@ def test_fill(tokenizer):
     assert len(net.fill(("[MASK] be", "the [MASK]"))) == 2
 
 
+@pytest.mark.everywhere("trained, saved, loaded")
 def test_mixed_precision(tokenizer):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16")

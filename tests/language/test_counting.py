@@ -11,6 +11,8 @@ from kerasseq import layers, models
 from kerasseq.language.architectures import architectures
 from kerasseq.language.counting import count
 
+pytestmark = pytest.mark.once("arithmetic: the models of each row are built once")
+
 # Slides E, and what is between the lines there: rows of GPT-3.
 GPT3 = [
     ("Embedding", (12288, 50257), 1, 617_558_016),

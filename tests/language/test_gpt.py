@@ -8,6 +8,8 @@ import kerasseq
 from kerasseq import decoding, models, text, training
 from kerasseq.positions.by_name import OF_DECODERS
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 LETTERS = "abcdefgh ijk"
 ROWS = [
     name
@@ -48,6 +50,7 @@ def test_a_row_of_the_table_is_built_with_as_many_weights_as_counted(name):
     assert model.count_params() == models.count(row, what="all").total
 
 
+@pytest.mark.everywhere("the compiled loop; trained, saved, loaded", cases=1)
 @pytest.mark.parametrize("position", OF_DECODERS)
 def test_cached_is_uncached_for_prompts_of_any_length(position):
     model = tiny(position=position)
@@ -128,6 +131,7 @@ def test_samplers_and_stop():
     assert both == [best[:end]] * 2
 
 
+@pytest.mark.everywhere("the compiled loop; trained, saved, loaded")
 def test_a_beam_runs_over_its_step():
     model = tiny()
     state, last = model._begin([[0, 1, 2]], 4)
@@ -136,6 +140,7 @@ def test_a_beam_runs_over_its_step():
     assert found.scores[0, 0] >= greedy.log_probabilities.sum() - 1e-5
 
 
+@pytest.mark.everywhere("the compiled loop; trained, saved, loaded", cases=1)
 @pytest.mark.parametrize("position", ["relative", "transformer_xl"])
 def test_it_learns_and_is_the_same_after_saving(position, tmp_path):
     keras.utils.set_random_seed(0)
@@ -164,6 +169,7 @@ def test_ids_without_a_tokenizer():
     assert all(0 <= i < 7 for i in model.stream([4], 3, seed=0))
 
 
+@pytest.mark.everywhere("the compiled loop; trained, saved, loaded")
 def test_half_precision():
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16")

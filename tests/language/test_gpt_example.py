@@ -8,6 +8,8 @@ import pytest
 
 from tests.processes import ROOT
 
+pytestmark = pytest.mark.once("an example: its model is tested everywhere")
+
 spec = importlib.util.spec_from_file_location("gpt", ROOT / "examples/gpt_tasks.py")
 example = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(example)

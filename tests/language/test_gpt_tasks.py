@@ -11,6 +11,8 @@ from kerasseq.language.gpt_heads import HEADS
 from kerasseq.models import GPT, GPTTask
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 LETTERS = " abcdefg"
 V, D, C, LONGEST = len(LETTERS), 12, 5, 29
 START, DELIMITER, EXTRACT, PAD = V, V + 1, V + 2, V + 3
@@ -355,6 +357,7 @@ def test_it_learns_which_answer():
     assert learn("choose", texts, labels, epochs=12)["accuracy"] > 0.9
 
 
+@pytest.mark.everywhere("trained, saved, loaded", cases=1)
 @pytest.mark.parametrize("head", ["entail", "compare", "choose", "span"])
 def test_saved_and_loaded(head, tmp_path):
     gpt = trained(position="relative", dropout=0.1)
@@ -388,6 +391,7 @@ def test_from_head_to_head_and_back():
     assert isinstance(task.language_model(), GPT)
 
 
+@pytest.mark.everywhere("trained, saved, loaded")
 def test_lora_goes_along():
     gpt = trained()
     task = gpt.with_head("classify", num_classes=C)

@@ -14,6 +14,8 @@ from kerasseq.models import LanguageModel
 from kerasseq.tasks.architectures import ARCHITECTURES
 from kerasseq.text import CharacterTokenizer, NGramModel
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 V, H = 11, 5
 TEXT = "the cat sat on the mat, and the rat sat on the hat.\n"
 rng = np.random.default_rng(0)
@@ -52,6 +54,7 @@ def trained():
     return model, history.history
 
 
+@pytest.mark.everywhere("trained, saved, loaded, generated")
 def test_it_learns_a_text_better_than_bigrams(trained):
     model, history = trained
     bigrams = NGramModel(2).fit(tokenizer.encode(TEXT * 30), tokenizer.vocabulary_size)
@@ -138,6 +141,7 @@ def test_a_token_costs_one_step_of_the_same_shape(monkeypatch):
     assert shapes == [(1, 1)] * (len(ids) + 8)
 
 
+@pytest.mark.everywhere("trained, saved, loaded, generated")
 def test_what_is_trained_after_writing_is_written_with():
     model = small("lstm")
     model.generate(ids, 2)
@@ -305,6 +309,7 @@ def test_each_token_but_the_first_is_scored_once(size, length):
     assert len(scored) == len(NGramModel(2).fit(text, V).log_probabilities(text)) - 1
 
 
+@pytest.mark.everywhere("trained, saved, loaded, generated")
 def test_a_loaded_model_writes_the_same(trained, tmp_path):
     model, _ = trained
     model.save(tmp_path / "model.keras")
@@ -330,6 +335,7 @@ def test_what_is_inside_can_be_traced_and_sliced(trained):
     assert flow["peephole_lstm/cell_state"].shape == (len(TEXT) - 1,)
 
 
+@pytest.mark.everywhere("trained, saved, loaded, generated")
 def test_mixed_precision():
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16")

@@ -5,6 +5,8 @@ import pytest
 import kerasseq
 from kerasseq import models, text
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 TEXT = "the cat sat on the mat, the rat sat on the cat. " * 5
 TOKENIZERS = {
     "characters": lambda: text.CharacterTokenizer().fit(TEXT),
@@ -20,6 +22,7 @@ TOKENIZERS = {
 }
 
 
+@pytest.mark.everywhere("saved in a model", cases=1)
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_it_is_saved_with_the_model(name, tmp_path):
     tokenizer = TOKENIZERS[name]()

@@ -9,6 +9,8 @@ from kerasseq import layers
 from kerasseq.positions.alibi import slopes
 from kerasseq.positions.relative import buckets
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, N, T, S = 2, 3, 5, 7
 SCORES = np.random.default_rng(0).normal(size=(B, N, T, S)).astype("float32")
 
@@ -44,6 +46,7 @@ def test_alibi_by_positions():
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.everywhere("float64")
 def test_alibi_in_float64_is_no_float32():
     layer = layers.AlibiBias(dtype="float32")
     layer.build(SCORES.shape)

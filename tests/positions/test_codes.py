@@ -9,6 +9,8 @@ from keras import ops
 
 from kerasseq import kernels, layers
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, T, D = 2, 7, 5
 X = np.zeros((B, T, D), "float32")
 
@@ -69,6 +71,7 @@ def test_the_product_of_two_sine_codes_depends_on_their_distance_alone():
     assert np.ptp(products[0]) > 0.5
 
 
+@pytest.mark.everywhere("compiled and in small types", cases=1)
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
 def test_angles_do_not_lose_precision_with_the_layer(policy):
     """KerasHub's are off by 1.56 within 512 positions in bfloat16."""
@@ -132,6 +135,7 @@ def test_more_axes_before_time(layer):
     np.testing.assert_array_equal(found, np.stack([numpy(layer(X, mask=mask))] * 3, 1))
 
 
+@pytest.mark.everywhere("compiled and in small types", cases=1)
 def test_steps_in_a_compiled_function_are_the_whole(layer):
     """As decoding step by step asks for them: the start is a tensor."""
     whole = numpy(layer(X))

@@ -8,6 +8,8 @@ from keras import ops
 import kerasseq
 from kerasseq import layers
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 V, L, D = 13, 11, 5
 IDS = np.array([[0, 0, 7, 3, 12], [1, 2, 0, 4, 0]])
 

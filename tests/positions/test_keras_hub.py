@@ -10,6 +10,8 @@ from keras import ops
 from kerasseq import layers
 from kerasseq.positions.relative import buckets
 
+pytestmark = pytest.mark.full("KerasHub's layers are compositions, as ours are")
+
 B, T, N, D = 2, 7, 3, 6
 X = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
 HEADS = np.random.default_rng(1).normal(size=(B, T, N, D)).astype("float32")

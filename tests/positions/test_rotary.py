@@ -11,6 +11,8 @@ from keras import ops
 from kerasseq import layers
 from kerasseq.positions import frequencies
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, T, N, K = 2, 7, 3, 10
 X = np.random.default_rng(0).normal(size=(B, T, N, K)).astype("float32")
 
@@ -190,6 +192,7 @@ def test_places_and_masks():
     )
 
 
+@pytest.mark.everywhere("small types", cases=1)
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_angles_do_not_lose_precision_with_the_layer(policy):
     """At 4097, which bfloat16 takes for 4096: off by a whole turn of 1."""

@@ -16,6 +16,8 @@ from kerasseq.pretrained import safetensors_files, shards
 from tests.pretrained.helpers import SIZES, fresh, made
 from tests.pretrained.test_huggingface import rewrite
 
+pytestmark = pytest.mark.once("arguments, messages and files")
+
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 HUB_FILE, HUB_INDEX = "model.weights.h5", "model.weights.json"
 

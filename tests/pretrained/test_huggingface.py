@@ -26,6 +26,8 @@ from tests.pretrained.helpers import (
     shuffle,
 )
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 FILE = "model.safetensors"
 BERT = {"vocabulary_size": 29, "max_sequence_length": 13, **SIZES}
 
@@ -49,6 +51,7 @@ def rewrite(folder, change_tensors=None, **settings):
 HUB_ALONE = ("llama3", "t5_1_1", "bert_classify", "vit_classify")  # the rest: there
 
 
+@pytest.mark.everywhere("weights are assigned", cases=1)
 @pytest.mark.parametrize(
     ("name", "form"),
     [(name, "huggingface") for name in MAKE]

@@ -12,6 +12,7 @@ from tests.pretrained.helpers import assert_same, inputs_of, made, outputs_of, s
 
 hub = pytest.importorskip("keras_hub")
 pytestmark = [
+    pytest.mark.full("KerasHub's layers are compositions, as ours are"),
     pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask"),
     pytest.mark.filterwarnings("ignore:.*does not support masking"),
 ]

@@ -8,6 +8,8 @@ from kerasseq import models
 from kerasseq.transformer.gelu import gelu_by_tanh
 from tests.pretrained.helpers import SIZES, inputs_of, outputs_of, shuffle
 
+pytestmark = pytest.mark.once("arguments, messages and files")
+
 
 def by_tanh(x):
     return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))

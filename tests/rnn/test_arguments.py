@@ -1,7 +1,10 @@
 import keras
+import pytest
 
 from kerasseq.core import arguments
 from kerasseq.layers import GRU, LSTM
+
+pytestmark = pytest.mark.once("arguments and configurations")
 
 
 def test_whatever_can_be_named_comes_back():

@@ -19,6 +19,8 @@ from kerasseq.layers import (
 from tests.layer_checks import as_list, assert_close
 from tests.rnn import references
 
+pytestmark = pytest.mark.once("arguments and configurations")
+
 CELLS = [ElmanCell, GatedCell, LSTMCell, GRUCell]
 LAYERS = [ElmanRNN, GatedRNN, LSTM, PeepholeLSTM, GRU]
 RNG = np.random.default_rng(0)
@@ -149,6 +151,7 @@ def test_the_two_halves_are_the_call(cls):
     assert_close(cell.project(many)[4], cell.project(many[4]))
 
 
+@pytest.mark.everywhere("dropout is drawn by the backend", cases=1)
 @pytest.mark.parametrize("cells", [[ElmanCell], [GatedCell], [LSTMCell, GRUCell]])
 def test_dropout_in_the_layers_of_keras_under_fit(cells):
     """On JAX the masks must be drawn before the loop, and they are."""

@@ -7,6 +7,8 @@ from kerasseq.layers import ElmanCell, ElmanRNN
 from tests.layer_checks import assert_close
 from tests.rnn import peers, references
 
+pytestmark = pytest.mark.full("equations: kernels are tested everywhere")
+
 
 def tanh(units, **options):
     return ElmanRNN(units, activation="tanh", **options)
@@ -19,6 +21,7 @@ def test_is_the_simple_rnn_of_keras(options):
     peers.check_equal(tanh, keras.layers.SimpleRNN, *options)
 
 
+@pytest.mark.everywhere("training through the recurrence kernel")
 def test_trains_as_in_keras():
     peers.check_training_step(tanh, keras.layers.SimpleRNN)
 

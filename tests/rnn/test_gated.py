@@ -6,6 +6,8 @@ from kerasseq.layers import GatedCell, GatedRNN
 from tests.layer_checks import assert_close
 from tests.rnn import references
 
+pytestmark = pytest.mark.full("equations: kernels are tested everywhere")
+
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(2, 5)).astype("float32")
 H = RNG.normal(size=(2, 3)).astype("float32")

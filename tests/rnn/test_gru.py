@@ -10,6 +10,8 @@ from kerasseq.layers import GRU, GRUCell
 from tests.layer_checks import assert_close
 from tests.rnn import peers, references
 
+pytestmark = pytest.mark.full("equations: kernels are tested everywhere")
+
 KINDS = list(itertools.product([True, False], ["keep", "replace"]))
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(2, 5)).astype("float32")
@@ -24,6 +26,7 @@ def test_is_the_gru_of_keras(options):
     peers.check_equal(GRU, keras.layers.GRU, *options)
 
 
+@pytest.mark.everywhere("training through the recurrence kernel")
 def test_trains_as_in_keras():
     peers.check_training_step(GRU, keras.layers.GRU, reset_after=False)
 

@@ -9,6 +9,8 @@ from kerasseq import layers
 from tests.layer_checks import as_list, assert_close
 from tests.rnn import references
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3, 4, 5)).astype("float32")
 MASK = np.array([[1, 1, 1, 1], [0, 0, 1, 1], [1, 1, 1, 0]], bool)
@@ -51,6 +53,7 @@ def pair(cell, theirs=keras.layers.RNN, **options):
     return both
 
 
+@pytest.mark.everywhere("states and masks through the kernel", cases=1)
 @pytest.mark.parametrize("cell", FOREIGN)
 def test_foreign_cells_run_as_in_keras(cell):
     options = {"return_sequences": True, "return_state": True}
@@ -72,6 +75,7 @@ def test_a_mask_on_outputs_of_another_size_than_the_state():
     assert_close(outputs[2, 3], outputs[2, 2])
 
 
+@pytest.mark.everywhere("states and masks through the kernel", cases=1)
 @pytest.mark.parametrize("name", ["ElmanRNN", "GatedRNN", "LSTM", "GRU"])
 def test_keras_rnn_around_our_cell_is_our_layer(name):
     ours = getattr(layers, name)(3, return_sequences=True, return_state=True)
@@ -89,6 +93,7 @@ def test_config_of_rnn_keeps_the_cell():
     assert again.cell.peephole == "full" and again.go_backwards
 
 
+@pytest.mark.everywhere("states and masks through the kernel", cases=1)
 @pytest.mark.parametrize("merge_mode", ["concat", "sum", "mul", "ave", None])
 @pytest.mark.parametrize("return_sequences", [False, True])
 def test_bidirectional_with_masks_on_either_side(merge_mode, return_sequences):
@@ -170,6 +175,7 @@ def test_advance_in_two_halves_is_once(go_backwards):
         assert_close(actual, expected)
 
 
+@pytest.mark.everywhere("states and masks through the kernel")
 def test_stateful_goes_on_until_reset():
     layer = layers.LSTM(3, stateful=True, return_state=True)
     plain = layers.LSTM(3, return_state=True)
@@ -187,6 +193,7 @@ def test_stateful_goes_on_until_reset():
         layers.LSTM(3, stateful=True).build((None, 4, 5))
 
 
+@pytest.mark.everywhere("states and masks through the kernel", cases=1)
 @pytest.mark.parametrize("unroll", [False, True])
 @pytest.mark.parametrize("name", ["ElmanRNN", "LSTM", "PeepholeLSTM", "GRU"])
 def test_stateful_layers_learn(name, unroll):

@@ -17,6 +17,8 @@ from tests.layer_checks import assert_close
 from tests.rnn import references
 from tests.rnn.peers import FEW
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 KINDS = {
     "elman": (ElmanRNN, references.elman, 1),
     "gated": (GatedRNN, references.gated, 1),
@@ -50,6 +52,7 @@ def numpy(tensors):
     return [keras.ops.convert_to_numpy(t) for t in tensors]
 
 
+@pytest.mark.everywhere("masks, gradients and directions of the kernels", cases=2)
 @pytest.mark.parametrize(
     ("zero", "backwards", "unroll"), list(itertools.product([False, True], repeat=3))
 )
@@ -133,6 +136,7 @@ def test_going_backwards_keeps_the_order_of_processing():
     assert_close(outputs[:, -1], state)
 
 
+@pytest.mark.everywhere("masks, gradients and directions of the kernels")
 def test_what_is_masked_gets_no_gradient():
     from kerasseq import kernels
 
@@ -146,6 +150,7 @@ def test_what_is_masked_gets_no_gradient():
     assert np.all(np.any(gradient[MASK] != 0, axis=-1))
 
 
+@pytest.mark.everywhere("masks, gradients and directions of the kernels")
 def test_nan_in_padded_places_stays_there():
     layer, start, _ = make("lstm", unroll=True)
     clean = layer(X, initial_state=start, mask=MASK)
@@ -187,6 +192,7 @@ def test_wrong_mask():
     assert as_mask([None]) is None
 
 
+@pytest.mark.everywhere("masks, gradients and directions of the kernels", cases=4)
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("zero_output_for_mask", [False, True])
 @pytest.mark.parametrize("name", ["ElmanRNN", "GatedRNN", "PeepholeLSTM", "GRU"])
@@ -239,6 +245,7 @@ def test_a_cell_with_a_step_of_its_own_is_taken_at_its_word():
     np.testing.assert_allclose(outputs[2], outputs[0], atol=1e-6)
 
 
+@pytest.mark.everywhere("masks, gradients and directions of the kernels")
 def test_second_derivatives_are_right_or_refused():
     x = np.random.default_rng(0).normal(size=(2, 3, 5)).astype("float32")
     layers = [

@@ -9,6 +9,8 @@ from kerasseq.layers import LSTM, LSTMCell, PeepholeLSTM
 from tests.layer_checks import assert_close
 from tests.rnn import peers, references
 
+pytestmark = pytest.mark.full("equations: kernels are tested everywhere")
+
 KINDS = list(itertools.product([None, "diagonal", "full"], [False, True]))
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(2, 5)).astype("float32")
@@ -22,6 +24,7 @@ def test_is_the_lstm_of_keras(options):
     peers.check_equal(LSTM, keras.layers.LSTM, *options)
 
 
+@pytest.mark.everywhere("training through the recurrence kernel")
 def test_trains_as_in_keras():
     peers.check_training_step(LSTM, keras.layers.LSTM)
 

@@ -17,6 +17,8 @@ from kerasseq.rnn.stacked import FedBackCell
 from tests.layer_checks import as_list, assert_close, check_seed_repeats, fresh
 from tests.rnn import references
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2, 4, 3)).astype("float32")
 MASK = np.array([[0, 1, 1, 1], [1, 1, 0, 0]], bool)
@@ -143,6 +145,7 @@ def test_states_of_both_directions():
     assert_close(output, ops.concatenate(states[4:], axis=-1))
 
 
+@pytest.mark.everywhere("a loop that is compiled and saved", cases=1)
 @pytest.mark.parametrize("feed_back", [False, True])
 def test_dropout_when_compiled_too(feed_back):
     """The masks are drawn once and hold for all steps: those of each cell differ."""
@@ -164,6 +167,7 @@ def test_dropout_when_compiled_too(feed_back):
     assert_close(model.predict(X[:, 0], verbose=0), layer(X[:, 0]))
 
 
+@pytest.mark.everywhere("a loop that is compiled and saved")
 def test_fed_back_learns_and_is_saved_with_its_cells(tmp_path):
     cells = [GatedCell(3, activation="tanh"), LSTMCell(3, peephole="diagonal")]
     layer = StackedRNN(cells, steps=3, feed_back=True, residual=True)

@@ -12,6 +12,8 @@ from kerasseq.layers import GRU, LSTM, GatedRNN
 from tests.layer_checks import assert_close
 from tests.rnn import references
 
+pytestmark = pytest.mark.full("equations: kernels are tested everywhere")
+
 X = np.random.default_rng(2).normal(size=(2, 7, 5)).astype("float32")
 VARIANTS = {
     "gated": (GatedRNN(3), references.gated, 1),

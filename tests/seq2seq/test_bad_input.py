@@ -11,6 +11,8 @@ from kerasseq.rnn.gru import GRU
 from kerasseq.text import CharacterTokenizer
 from tests.seq2seq.toys import LETTERS, model
 
+pytestmark = pytest.mark.once("arguments, messages and files")
+
 IDS = {"source_vocabulary_size": 7, "target_vocabulary_size": 11}
 
 

@@ -15,6 +15,8 @@ from kerasseq.training import ScheduledSampling
 from tests.layer_checks import check_config_names_every_argument
 from tests.seq2seq import references, toys
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, M, S, T, N, V, H, E = 2, 3, 5, 7, 11, 13, 17, 19
 rng = np.random.default_rng(0)
 target = rng.integers(0, V, (B, T)).astype("int32")

@@ -11,6 +11,8 @@ from kerasseq.models import Seq2Seq
 from kerasseq.seq2seq.summary import Summary
 from tests.seq2seq import references, toys
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 rng = np.random.default_rng(0)
 
 ENCODERS = {

@@ -9,10 +9,13 @@ from kerasseq.datasets import Pairs, symbol_ids
 from kerasseq.training import PairBatches, exact_match
 from tests.seq2seq import references, toys
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 SOURCES = ["ab", "cde", "d", "eabc", "ba", "cc", "dada", "b", "ace"]
 TARGETS = ["ba", "edc", "d", "cbae", "ab", "cc", "adad", "bbbbbb", "e"]
 
 
+@pytest.mark.everywhere("trained")
 def test_twenty_pairs_are_learned_by_heart():
     made, history = toys.trained()
     translations = made.translate(toys.pairs().sources, length=6)

@@ -14,6 +14,8 @@ from kerasseq.seq2seq.feeding import Feeding
 from kerasseq.training import Checkpoint, ScheduledSampling, restore
 from tests.seq2seq import references, toys
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, T, S = 3, 7, 5
 rng = np.random.default_rng(0)
 source = rng.integers(3, 9, (B, S)).astype("int32")

@@ -9,6 +9,8 @@ from kerasseq.models import T5, architectures
 from kerasseq.training import SpanCorruption
 from tests.seq2seq.transformer_toys import D, F, L, N, W, fill, made, numpy, pairs
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 SOURCE, TARGET = pairs()
 SOURCE %= W  # both sides have one vocabulary
 SOURCE[:, 0] = 3
@@ -158,6 +160,7 @@ def test_what_an_attention_adds_is_not_lost_in_the_stream():
         assert std == pytest.approx(wanted, rel=0.05), dense.name
 
 
+@pytest.mark.everywhere("trained")
 def test_pre_training_by_spans():
     keras.utils.set_random_seed(0)
     start = np.random.default_rng(0).integers(1, 8, (32, 1))

@@ -8,6 +8,8 @@ import pytest
 
 from tests.processes import ROOT
 
+pytestmark = pytest.mark.once("an example: its model is tested everywhere")
+
 pytest.importorskip("num2words")
 spec = importlib.util.spec_from_file_location("t5_tasks", ROOT / "examples/t5_tasks.py")
 t5_tasks = importlib.util.module_from_spec(spec)

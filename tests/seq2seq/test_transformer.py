@@ -26,6 +26,8 @@ from tests.seq2seq.transformer_toys import (
     some,
 )
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 SOURCE, TARGET = pairs()
 ROWS = [row[row != 0] - 2 for row in SOURCE]  # as a user has them
 LETTERS = CharacterTokenizer().fit("abcd")
@@ -52,6 +54,7 @@ def test_with_caches_and_without(model):
     assert np.abs(logits[0, 1:] - logits[0, :-1]).max() > 1e-2
 
 
+@pytest.mark.everywhere("the compiled loop, saved and loaded", cases=1)
 def test_greedy_is_the_best_token_each_time(model):
     length = 8
     target = np.full((len(SOURCE), 1), START, "int32")
@@ -89,6 +92,7 @@ def test_the_source_is_seen_and_the_future_is_not(model):
         assert np.abs(changed - logits)[0].max(axis=-1).min() > 1e-5
 
 
+@pytest.mark.everywhere("the compiled loop, saved and loaded", cases=1)
 @pytest.mark.parametrize("variant", ["bart", "t5 1.1"])
 def test_saved_and_loaded(variant, tmp_path):
     model = some(variant)

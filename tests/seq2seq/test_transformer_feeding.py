@@ -10,6 +10,8 @@ from kerasseq.core.padding import END, PADDING, START
 from kerasseq.training import ScheduledSampling
 from tests.seq2seq.transformer_toys import W, fill, made, numpy, pairs, quickly
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 SOURCE, TARGET = pairs(rows=7)
 TARGET[2, 4:] = PADDING
 
@@ -100,6 +102,7 @@ def test_fit_counts_and_a_file_remembers(tmp_path):
     assert loaded.feeding.schedule.get_config() == model.feeding.schedule.get_config()
 
 
+@pytest.mark.everywhere("compiled")
 def test_compiled_as_users_compile():
     keras.utils.set_random_seed(0)
     model = made(num_layers=1, scheduled_sampling=sampling(0.5))

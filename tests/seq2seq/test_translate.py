@@ -11,6 +11,8 @@ from kerasseq import kernels
 from kerasseq.decoding import Beam, Temperature
 from tests.seq2seq import references, toys
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 LENGTH = 11
 # Two of one padded length and one that is longer.
 TEXTS = ["abc", "deadbeed", "cab" * 4]
@@ -83,6 +85,7 @@ def test_the_toys_are_worth_it(attention):
     assert len({t.text for t in found}) > 1
 
 
+@pytest.mark.everywhere("the compiled loop", cases=1)
 @pytest.mark.parametrize("attention", DRAWN)
 def test_greedy_takes_the_best_of_what_follows_what_it_said(attention):
     for text, translation in zip(TEXTS, greedy(attention), strict=True):
@@ -138,6 +141,7 @@ def assert_same(one, other):
     np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
 
 
+@pytest.mark.everywhere("the compiled loop", cases=1)
 @pytest.mark.parametrize("beam", [None, Beam(5, n_best=3)])
 def test_a_batch_gives_what_each_gives_alone(beam):
     """Also where the targets run on to the end that is set for them."""
@@ -251,6 +255,7 @@ def test_nothing_is_compiled_twice(monkeypatch):
     assert calls == []
 
 
+@pytest.mark.everywhere("the compiled loop")
 def test_what_is_trained_after_translating_is_translated_with():
     before = model().translate("abc", length=LENGTH)
     weights = model().get_weights()

@@ -5,6 +5,8 @@ import pytest
 
 from kerasseq.models import BERT, GPT
 
+pytestmark = pytest.mark.everywhere("what Keras traces and when")
+
 SIZES = {"vocabulary_size": 11, "num_layers": 1, "num_heads": 1, "hidden_dim": 4}
 X = np.random.default_rng(0).integers(5, 11, size=(2, 5)).astype("int32")
 

@@ -8,6 +8,8 @@ import kerasseq
 from kerasseq.models import Forecaster
 from kerasseq.tasks.architectures import ARCHITECTURES
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 rng = np.random.default_rng(0)
 
 
@@ -82,6 +84,7 @@ def test_every_name(name):
     assert model.output_shape == (None, 5)
 
 
+@pytest.mark.everywhere("trained, saved, loaded")
 def test_any_layer_and_a_round_trip(tmp_path):
     x = rng.normal(size=(2, 7, 1)).astype("float32")
     for layer in (keras.layers.GRU(3), keras.layers.Conv1D(3, 2)):

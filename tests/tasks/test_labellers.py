@@ -11,6 +11,8 @@ from kerasseq.layers import GRU, LSTM, StackedRNN
 from kerasseq.models import SequenceClassifier, SequenceTagger
 from kerasseq.tasks.architectures import ARCHITECTURES
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, T, V, D, C, H = 2, 7, 11, 5, 3, 4
 rng = np.random.default_rng(0)
 ids = rng.integers(1, V, (B, T)).astype("int32")
@@ -68,6 +70,7 @@ def test_any_layer(kind, tmp_path):
         assert tagger.output_shape == (None, None, C)
 
 
+@pytest.mark.everywhere("trained, saved, loaded; masks", cases=1)
 @pytest.mark.parametrize("architecture", ["lstm", LAYERS["all outputs"]()])
 def test_padding_changes_nothing(architecture):
     model = SequenceClassifier(architecture, C, vocabulary_size=V, units=H)
@@ -100,6 +103,7 @@ def test_the_loss_and_accuracy_of_a_tagger_ignore_padding():
         assert accuracy == pytest.approx(np.mean(logits.argmax(axis=-1) == labels))
 
 
+@pytest.mark.everywhere("trained, saved, loaded; masks")
 def test_a_classifier_learns_and_is_saved_with_all_that_training_needs(tmp_path):
     keras.utils.set_random_seed(0)
     x = rng.integers(1, V, (64, T))

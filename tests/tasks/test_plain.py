@@ -11,6 +11,8 @@ from kerasseq.tasks.plain import as_plain, from_plain
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer
 from kerasseq.training import ScheduledSampling
 
+pytestmark = pytest.mark.once("configurations and graphs")
+
 
 def there_and_back(value):
     return from_plain(json.loads(json.dumps(as_plain(value))))

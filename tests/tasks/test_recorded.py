@@ -15,6 +15,8 @@ from kerasseq.kernels.torch_graph import EAGER_CALLS
 from kerasseq.layers import AlibiBias
 from kerasseq.training import ScheduledSampling
 
+pytestmark = pytest.mark.everywhere("PyTorch's recorded steps")
+
 STEPS = EAGER_CALLS + 3
 SMALL = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8}
 MODERN = {

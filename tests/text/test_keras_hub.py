@@ -9,6 +9,8 @@ import pytest
 from kerasseq.text import load_tokenizer
 from tests.text.test_tokenizer_files import CORPUS, PEER, peer_of_word_pieces
 
+pytestmark = pytest.mark.once("arguments, messages and files")
+
 LINES = [" ".join(line.split()) for line in CORPUS.splitlines() if line.strip()]
 # KerasHub splits runs of white space, and white space before marks, in its own way.
 PLAIN = [line for line in LINES if re.fullmatch(r"[\w ,.'-]+", line)][:200]

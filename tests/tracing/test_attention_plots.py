@@ -8,6 +8,8 @@ import pytest
 from kerasseq.tracing.attention_plots import plot_alignments, plot_attention
 from tests.tracing.test_plots import draw, panels
 
+pytestmark = pytest.mark.once("arguments, messages and files")
+
 B, N, T, S = 2, 5, 3, 7
 weights = np.random.default_rng(0).uniform(size=(B, N, T, S)).astype("float32")
 

@@ -8,6 +8,8 @@ from keras import ops
 from kerasseq import layers, tracing
 from kerasseq.positions.code import PositionCode
 
+pytestmark = pytest.mark.once("arguments, messages and files")
+
 L, D = 16, 8
 NAMES = ["unique", "relation", "length", "width", "deterministic"]
 # What slides A say of the first three; True where a criterion is met.

@@ -9,6 +9,8 @@ from kerasseq.layers import GRU, LSTM, ElmanRNN, PeepholeLSTM
 from kerasseq.tracing import gradient_flow
 from tests.tracing import equations
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, T, D, H = 2, 7, 5, 3
 rng = np.random.default_rng(0)
 x = rng.normal(size=(B, T, D)).astype("float32")
@@ -37,6 +39,7 @@ def linear_model(U):
     return model
 
 
+@pytest.mark.everywhere("gradients of the backend")
 def test_a_linear_network_gives_the_product_of_its_jacobians():
     U = rng.normal(size=(H, H)) * 0.6
     model = linear_model(U)
@@ -90,6 +93,7 @@ def nudged(step, weights, at, nudge, name, **options):
     return np.mean(h**2)
 
 
+@pytest.mark.everywhere("gradients of the backend", cases=2)
 @pytest.mark.parametrize(
     ("layer", "step", "options"),
     [
@@ -210,6 +214,7 @@ def test_a_model_that_is_not_built_yet():
     assert set(gradient_flow(model, x, np.zeros((B, H)))) == {"gru/hidden_state"}
 
 
+@pytest.mark.everywhere("gradients of the backend")
 def test_nothing_is_changed_by_looking():
     layer = LSTM(H, stateful=True, dropout=0.5, seed=0, unroll=True, name="lstm")
     model = keras.Sequential([keras.Input(batch_shape=(B, T, D)), layer])

@@ -11,6 +11,8 @@ from kerasseq import tracing
 from kerasseq.tracing import plots
 from tests.processes import run_python
 
+pytestmark = pytest.mark.once("arguments, messages and files")
+
 try:
     import matplotlib.figure
 except ImportError:

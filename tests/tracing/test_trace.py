@@ -9,6 +9,8 @@ from kerasseq import tracing
 from kerasseq.layers import GRU, LSTM, ElmanRNN, GatedRNN, PeepholeLSTM, StackedRNN
 from tests.tracing import equations
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, T, D, H = 2, 7, 5, 3
 LAYERS = {
     "elman": (lambda **k: ElmanRNN(H, **k), equations.elman, {}),
@@ -66,6 +68,7 @@ def traced(layer, inputs=x, **options):
     return inside
 
 
+@pytest.mark.everywhere("eager calls and their order", cases=2)
 @pytest.mark.parametrize("name", LAYERS)
 def test_gates_and_states_are_those_of_the_equation(name):
     make, step, options = LAYERS[name]
@@ -108,6 +111,7 @@ def test_a_trace_equals_stepping_the_cell_by_hand():
         np.testing.assert_allclose(inside["cell_state"][:, t], c, atol=1e-6)
 
 
+@pytest.mark.everywhere("eager calls and their order", cases=2)
 @pytest.mark.parametrize(("masked", "training"), [(False, False), (True, True)])
 def test_tracing_changes_no_bit_of_the_result(masked, training):
     options = {"mask": mask if masked else None, "training": training}
@@ -228,6 +232,7 @@ def test_nested_models_have_nested_paths():
     assert list(traced(model)) == ["inner/elman/hidden_state"]
 
 
+@pytest.mark.everywhere("eager calls and their order")
 def test_a_loaded_model_can_be_traced(tmp_path):
     memory = LSTM(H, unroll=True, name="memory")
     both = keras.layers.Bidirectional(memory, name="both")
@@ -307,6 +312,7 @@ COMPILED = {
 }
 
 
+@pytest.mark.everywhere("eager calls and their order")
 def test_compiled_calls_are_refused_inside_and_work_after():
     model = small_model()
     with tracing.trace(model):
@@ -334,6 +340,7 @@ def test_a_trace_in_a_trace_belongs_to_the_inner_one():
     assert not set(COMPILED) & set(vars(model))
 
 
+@pytest.mark.everywhere("eager calls and their order")
 def test_code_compiled_by_hand_is_refused():
     layer = GRU(2)
     layer.build(x.shape)
@@ -394,6 +401,7 @@ def test_training_shows_what_dropout_leaves():
     np.testing.assert_array_equal(dropped[:, -1], y)
 
 
+@pytest.mark.everywhere("eager calls and their order")
 def test_mixed_precision():
     layer = LSTM(H, dtype="mixed_bfloat16")
     inside = traced(layer)

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from kerasseq.training import ArrayBatches, TextBatches
 
+pytestmark = pytest.mark.once("NumPy arrays: no backend has a say")
+
 sizes = st.integers(1, 7)
 seeds = st.integers(0, 5)
 

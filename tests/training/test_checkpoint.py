@@ -9,6 +9,8 @@ import pytest
 from kerasseq.models import LanguageModel
 from kerasseq.training import ArrayBatches, Checkpoint, restore
 
+pytestmark = pytest.mark.once("restoring NumPy arrays")
+
 FILE = "checkpoint.npz"
 ids = np.random.default_rng(0).integers(0, 5, 300)
 OPTIONS = {"sequence_length": 7, "batch_size": 5, "steps_per_epoch": 3, "verbose": 0}
@@ -52,6 +54,7 @@ def whole(tmp_path_factory):
     return model, checkpoint, folder
 
 
+@pytest.mark.everywhere("state of optimizer and random numbers of the backend")
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(whole, tmp_path):
     model, uninterrupted, _ = whole
     with pytest.raises(Killed):
@@ -89,6 +92,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(whole, tmp_path):
         )
 
 
+@pytest.mark.everywhere("state of optimizer and random numbers of the backend")
 def test_seeds_of_dropout_are_restored(whole):
     model, _, folder = whole
     copy = make()
@@ -170,6 +174,7 @@ def test_a_file_of_another_model(whole, architecture):
         np.testing.assert_array_equal(one, array(other))
 
 
+@pytest.mark.everywhere("state of optimizer and random numbers of the backend")
 def test_bfloat16_variables(tmp_path):
     model = keras.Sequential(
         [keras.Input((3,)), keras.layers.Dense(2, dtype="bfloat16")]

@@ -6,6 +6,8 @@ import pytest
 
 from kerasseq.training import BitsPerCharacter, Perplexity, TokenAccuracy
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, T, V = 3, 5, 7
 rng = np.random.default_rng(0)
 logits = rng.normal(size=(B, T, V)).astype("float32")
@@ -39,6 +41,7 @@ def test_the_mean_over_tokens(metric, weight):
     assert float(ours.result()) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.everywhere("compiled sums", cases=1)
 @pytest.mark.parametrize("metric", UNITS)
 def test_masks_leave_tokens_out_and_batches_add_up(metric):
     ours, at_once = metric(), metric()

@@ -9,6 +9,8 @@ import pytest
 from kerasseq import kernels
 from kerasseq.training import ScheduledSampling
 
+pytestmark = pytest.mark.once("NumPy arrays: no backend has a say")
+
 SCHEDULES = {
     "constant": ({"ratio": 0.3}, lambda i: 0.3 + 0 * i),
     "linear": ({"steps": 50}, lambda i: np.maximum(1 - i / 50, 0)),

@@ -25,6 +25,8 @@ from tests.transformer.toys import (
     numpy,
 )
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 BLOCKS = ["TransformerEncoder", "TransformerDecoder"]
 MLP = keras.layers.Dense(D)
 

@@ -23,6 +23,8 @@ from tests.transformer.toys import (
     numpy,
 )
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 OPTIONS = [
     {},
     {"placement": "pre", "norm": "rms", "feed_forward": "swiglu"},
@@ -49,6 +51,7 @@ def read(layer, x, cache, chunks=CHUNKS, **options):
     return np.concatenate(outputs, axis=1), cache
 
 
+@pytest.mark.everywhere("caches are written at an index", cases=2)
 @pytest.mark.parametrize(
     ("options", "form"),
     [*((options, "ours") for options in OPTIONS), (OPTIONS[3], "KerasHub's")],
@@ -173,6 +176,7 @@ def test_the_mask_of_keras_of_a_memory_that_is_in_the_cache():
         np.testing.assert_allclose(numpy(y), whole, atol=1e-5)
 
 
+@pytest.mark.everywhere("caches are written at an index")
 def test_compiled_steps_at_an_index_that_is_a_tensor():
     layer = built(layers.TransformerDecoder(F, N, position=Turn()))
     wanted = numpy(layer(X))

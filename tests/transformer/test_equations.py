@@ -25,6 +25,8 @@ from tests.transformer.toys import (
     numpy,
 )
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 OPTIONS = [
     {},
     {"placement": "pre"},
@@ -91,6 +93,7 @@ def test_decoder_alone(options):
     assert not any("cross" in weight.path for weight in layer.weights)
 
 
+@pytest.mark.everywhere("an encoder and a decoder by NumPy", cases=1)
 @pytest.mark.parametrize(
     "options", [o for o in OPTIONS if not o.get("parallel")], ids=str
 )

@@ -21,6 +21,8 @@ from tests.transformer.toys import (
     numpy,
 )
 
+pytestmark = pytest.mark.full("KerasHub's layers are compositions, as ours are")
+
 keras_hub = pytest.importorskip("keras_hub")
 
 ENCODER, DECODER = "TransformerEncoder", "TransformerDecoder"

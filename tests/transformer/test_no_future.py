@@ -23,6 +23,8 @@ from tests.transformer.toys import (
     numpy,
 )
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 SEEN = 3  # what comes after is changed
 EVERYTHING = np.ones((B, T, T), bool)
 REAL = np.array([[0, 1, 1, 1, 1], [1, 1, 1, 1, 0]], "bool")
@@ -83,6 +85,7 @@ def test_decoder_that_reads_an_encoder(scores, training):
     check(lambda x: outputs({}, call, x, shapes, MEMORY))
 
 
+@pytest.mark.everywhere("masks of the fused path", cases=2)
 @pytest.mark.parametrize("scores", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("form", ["ours", "KerasHub's"])

@@ -23,6 +23,8 @@ from tests.transformer.toys import (
     numpy,
 )
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 ENCODER, DECODER = "TransformerEncoder", "TransformerDecoder"
 ROW = normal(1, S, D, seed=11)
 REAL = 4
@@ -34,6 +36,7 @@ def plain(layer, x, memory=None):
     return numpy(layer(x) if memory is None else layer(x, memory))
 
 
+@pytest.mark.everywhere("masks of the fused path", cases=2)
 @pytest.mark.parametrize(
     ("name", "position", "scores"),
     [

@@ -11,6 +11,8 @@ from tests.layer_checks import check_layer, float64_is_there
 from tests.transformer.references import GATES, PHI
 from tests.transformer.toys import D, F, X, built, fill, numpy
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 NORMS = {
     norms.LayerNormalization: keras.layers.LayerNormalization,
     norms.RMSNormalization: keras.layers.RMSNormalization,
@@ -43,6 +45,7 @@ def test_a_norm_as_a_layer(cls):
     assert numpy(cls()(embedded)._keras_mask).tolist() == [[True, False, True]]
 
 
+@pytest.mark.everywhere("small types", cases=1)
 @pytest.mark.parametrize("options", [{}, {"center": False}, {"scale": False}])
 def test_layer_norm_in_float64_with_and_without_weights(options):
     if not float64_is_there():
@@ -56,6 +59,7 @@ def test_layer_norm_in_float64_with_and_without_weights(options):
     np.testing.assert_allclose(numpy(layer(X.astype("float64"))), wanted, atol=1e-12)
 
 
+@pytest.mark.everywhere("small types", cases=2)
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("cls", NORMS)
 def test_small_types_are_normalized_in_float32(cls, policy):

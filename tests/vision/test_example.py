@@ -6,6 +6,8 @@ import pytest
 
 from tests.processes import ROOT
 
+pytestmark = pytest.mark.once("an example: its model is tested everywhere")
+
 
 def test_digits(tmp_path, capsys):
     pytest.importorskip("sklearn")

@@ -8,6 +8,8 @@ import pytest
 
 from kerasseq.models import ViT
 
+pytestmark = pytest.mark.full("KerasHub's layers are compositions, as ours are")
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     keras_hub = pytest.importorskip("keras_hub")

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from kerasseq import layers, models
 from kerasseq.vision import grid, patches
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 B, H, W, C, P, Q, D = 3, 6, 35, 2, 2, 5, 11
 ROWS, COLUMNS = 3, 7
 X = np.random.default_rng(0).normal(size=(B, H, W, C)).astype("float32")
@@ -41,6 +43,7 @@ def test_the_image_of_the_course():
     assert sorted(cut.ravel()) == list(range(50_176))
 
 
+@pytest.mark.everywhere("convolution and resizing")
 def test_is_a_convolution_with_token_and_positions():
     layer = embedding()
     kernel, bias, token, positions = map(numpy, layer.weights)
@@ -87,6 +90,7 @@ def test_integers_are_cast():
     np.testing.assert_allclose(numpy(layer(image.astype("uint8"))), wanted)
 
 
+@pytest.mark.everywhere("convolution and resizing", cases=2)
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [(3, 7), (5, 13), (2, 3), (11, 2), (1, 1)])
 def test_interpolates_as_keras_resizes(interpolation, size):

@@ -13,6 +13,8 @@ from kerasseq.models import ViT, architectures, count
 from kerasseq.tracing import plots
 from kerasseq.vision import attention_maps
 
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
 ROWS = [name for name, row in architectures.items() if row.kind == "vision"]
 SIZES = {
     "image_size": (6, 10),
@@ -179,6 +181,7 @@ def test_channels_first_is_the_same_model(model):
         )
 
 
+@pytest.mark.everywhere("trained, saved, loaded")
 def test_learns_and_is_saved(tmp_path):
     """Which side is brighter; then the file answers alike, and trains on."""
     labels = np.arange(64) % 2
