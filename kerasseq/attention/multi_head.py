@@ -59,6 +59,10 @@ class MultiHeadAttention(MultiHeadArguments):
             the shape of the scores.
         value_initializer: Of the projections of values and of the output;
             `kernel_initializer` if None.
+        use_query_key_value_bias: Whether the projections of queries, keys and values
+            have biases; as `use_bias` if None. The output follows `use_bias`.
+        query_key_norm: A normalization layer, of which one copy normalizes each head of
+            the queries, and one each head of the keys, before positions apply.
         **kwargs: As for any layer.
 
     Call arguments:
@@ -90,6 +94,7 @@ class MultiHeadAttention(MultiHeadArguments):
         one was given.
 
     Raises:
+        TypeError: If `query_key_norm` is not a layer.
         ValueError: If an argument is out of range, or the shapes do not fit.
 
     Examples:
@@ -123,7 +128,8 @@ class MultiHeadAttention(MultiHeadArguments):
         self._check_shapes(query, value, attention_mask, cache, cache_update_index)
         index, T = cache_update_index, ops.shape(query)[1]
         at = self._places(query_mask, T, index, query_positions, cached_mask)
-        q = self._rotated(dense(self.query_dense, query), at)
+        q = _normalized(dense(self.query_dense, query), self.query_norm)
+        q = self._rotated(q, at)
         memory = cache
         if cache is None or index is not None:
             S = ops.shape(value)[1]
@@ -177,6 +183,7 @@ class MultiHeadAttention(MultiHeadArguments):
         If there is a cache, it with the new ones from the index on.
         """
         k = dense(self.key_dense, value if key is None else key)
+        k = _normalized(k, self.key_norm)
         new = {
             "key": self._rotated(k, at),
             "value": dense(self.value_dense, value),
@@ -293,3 +300,8 @@ class MultiHeadAttention(MultiHeadArguments):
         width = self._given["output_shape"] or query_shape[-1]
         width = (width,) if isinstance(width, int) else tuple(width)
         return (*query_shape[:-1], *width)
+
+
+def _normalized(x, norm):
+    """Heads `(..., N, K)`, each normalized if there is a norm."""
+    return x if norm is None else norm(x)

@@ -38,10 +38,13 @@ class MultiHeadArguments(keras.layers.Layer):
         scale=None,
         position=None,
         value_initializer=None,
+        use_query_key_value_bias=None,
+        query_key_norm=None,
         **kwargs,
     ):
         given = arguments.own(locals())
-        del given["position"]  # a layer in a dictionary would be saved with it
+        for name in ("position", "query_key_norm"):
+            del given[name]  # a layer in a dictionary would be saved with it
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
@@ -54,6 +57,8 @@ class MultiHeadArguments(keras.layers.Layer):
         self.value_dim = self.key_dim if value_dim is None else self.value_dim
         if isinstance(position, dict):  # as a file has it
             position = keras.saving.deserialize_keras_object(position)
+        self.query_key_norm = _config_of_norm(query_key_norm)
+        self.query_norm = self.key_norm = None
         # Tracked by Keras from `build` on: its weights come after those that Keras has.
         object.__setattr__(self, "position", position)
         if self.dropout:
@@ -67,6 +72,11 @@ class MultiHeadArguments(keras.layers.Layer):
                 checks.whole_number(name, getattr(self, name))
         if self.scale is not None:
             checks.number("scale", self.scale)
+        checks.one_of(
+            "use_query_key_value_bias",
+            self.use_query_key_value_bias,
+            (None, True, False),
+        )
         self.dropout = checks.rate("dropout", self.dropout)
         if self.flash_attention and self.dropout:
             raise ValueError(
@@ -98,16 +108,21 @@ class MultiHeadArguments(keras.layers.Layer):
                 f"{tuple(value_shape)} and {tuple(key_shape)}"
             )
         self.attended = self._attended(len(query_shape))
-        self.query_dense = self._split("query", query_shape, self.num_heads)
-        self.key_dense = self._split("key", key_shape, self.key_value_heads)
+        bias = {"use_bias": self.use_query_key_value_bias}
+        if bias["use_bias"] is None:
+            bias["use_bias"] = self.use_bias
+        N, M = self.num_heads, self.key_value_heads
+        self.query_dense = self._split("query", query_shape, N, **bias)
+        self.key_dense = self._split("key", key_shape, M, **bias)
         if self.use_gate:
             self.gate_dense = self._split(
-                "gate", query_shape, self.num_heads, self.value_dim, "sigmoid"
+                "gate", query_shape, N, self.value_dim, activation="sigmoid"
             )
-        self.value_dense = self._split(
-            "value", value_shape, self.key_value_heads, self.value_dim
-        )
+        self.value_dense = self._split("value", value_shape, M, self.value_dim, **bias)
         self.output_dense = self._join(query_shape)
+        if self.query_key_norm is not None:
+            self.query_norm = self._make_norm("query_norm", query_shape, N)
+            self.key_norm = self._make_norm("key_norm", key_shape, M)
         self._build_position()
         self.built = True
 
@@ -137,14 +152,24 @@ class MultiHeadArguments(keras.layers.Layer):
             )
         return found
 
-    def _split(self, name, shape, heads, width=None, activation=None):
+    def _make_norm(self, name, shape, heads):
+        """A copy of the norm, for heads `(..., N, K)`."""
+        norm = keras.saving.deserialize_keras_object(self.query_key_norm)
+        config = {**norm.get_config(), "name": name, "dtype": self.dtype_policy}
+        norm = type(norm).from_config(config)
+        norm.supports_masking = True  # each vector is normalized by itself
+        norm.build((*shape[:-1], heads, self.key_dim))
+        return norm
+
+    def _split(self, name, shape, heads, width=None, *, use_bias=None, activation=None):
         """The projection of `(..., D)` to `(..., N, K)`."""
+        use_bias = self.use_bias if use_bias is None else use_bias
         free = "abcdefgh"[: len(shape) - 1]
         width = width or self.key_dim
         layer = keras.layers.EinsumDense(
             f"{free}x,xyz->{free}yz",
             output_shape=(*[None] * (len(free) - 1), heads, width),
-            bias_axes="yz" if self.use_bias else None,
+            bias_axes="yz" if use_bias else None,
             activation=activation,
             name=name,
             **self._shared(name),
@@ -205,10 +230,27 @@ class MultiHeadArguments(keras.layers.Layer):
         config = super().get_config()
         config |= {name: self._as_config(name) for name in self._given}
         config["position"] = shared_config(self.position)
+        config["query_key_norm"] = self.query_key_norm
         return config
 
     def _as_config(self, name):
         return arguments.as_config(name, arguments.revive(name, self._given[name]))
+
+
+def _config_of_norm(norm):
+    """The config of a norm of which copies are made, or None.
+
+    Raises:
+        TypeError: If `norm` is not a layer.
+    """
+    if norm is None or isinstance(norm, dict):  # as a file has it
+        return norm
+    if isinstance(norm, keras.Layer):
+        return keras.saving.serialize_keras_object(norm)
+    raise TypeError(
+        "query_key_norm must be a normalization layer of which copies are made, or "
+        f"None, received {norm!r}. Pass keras.layers.RMSNormalization(), for example"
+    )
 
 
 def check_groups(num_heads, key_value_heads):

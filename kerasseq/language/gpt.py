@@ -69,6 +69,12 @@ class GPT(Writer, RecordedSteps, CausalModel):
         embedding_norm: Whether a norm follows the embedding.
         tie_embeddings: Whether logits come from the table of the embedding.
         layer_norm_epsilon: Epsilon of the norms.
+        use_query_key_value_bias: Whether the projections of queries, keys and values
+            have biases; as `use_bias` if None. True without other biases is Qwen2.
+        query_key_norm: Of each head of queries and keys: "layer", "rms" as in Qwen3, or
+            None for no norm.
+        embedding_scale: What the vectors of tokens are multiplied by: $\sqrt D$ in
+            Gemma; 1 if None.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -108,12 +114,17 @@ class GPT(Writer, RecordedSteps, CausalModel):
         embedding_norm=False,
         tie_embeddings=True,
         layer_norm_epsilon=1e-5,
+        use_query_key_value_bias=None,
+        query_key_norm=None,
+        embedding_scale=None,
         **kwargs,
     ):
         arguments = own(locals())
         size = known_ids(tokenizer, vocabulary_size)
         for name in ("num_layers", "num_heads", "hidden_dim", "max_sequence_length"):
             checks.whole_number(name, arguments[name])
+        if embedding_scale is not None:
+            _check_scale(embedding_scale)
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, by_name.OF_DECODERS)
         inner = by_name.of_layers(position, num_layers, hidden_dim)
@@ -135,6 +146,8 @@ class GPT(Writer, RecordedSteps, CausalModel):
                 sliding_window=sliding_window,
                 depth=num_layers if placement == "deep" else None,
                 seed=drawn_seed(dropout),
+                use_query_key_value_bias=use_query_key_value_bias,
+                query_key_norm=query_key_norm,
                 name=f"block_{n}",
             )
             for n in range(num_layers)
@@ -165,6 +178,7 @@ class GPT(Writer, RecordedSteps, CausalModel):
             ),
             blocks=blocks,
             logits=None,
+            embedding_scale=embedding_scale,
         )
         inputs = keras.Input((None,), dtype="int32", name="ids")
         logits, _ = layers(inputs)
@@ -241,6 +255,23 @@ class GPT(Writer, RecordedSteps, CausalModel):
         if tokenizer is None:
             options["vocabulary_size"] = row.vocabulary_size
         return cls(tokenizer, **options)
+
+
+def _check_scale(scale):
+    """Raise unless it is a finite number above 0.
+
+    Examples:
+        >>> _check_scale(0)
+        Traceback (most recent call last):
+        ...
+        ValueError: embedding_scale must be a finite number above 0, received 0. Pass \
+hidden_dim**0.5, as in Gemma, or None for 1
+    """
+    if not 0 < checks.number("embedding_scale", scale) < float("inf"):
+        raise ValueError(
+            "embedding_scale must be a finite number above 0, received "
+            f"{scale}. Pass hidden_dim**0.5, as in Gemma, or None for 1"
+        )
 
 
 def scaled_initializer():

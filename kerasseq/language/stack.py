@@ -21,6 +21,7 @@ class Stack:
         drop: Dropout behind the embedding.
         blocks: `TransformerDecoder`s, from the bottom up.
         logits: A layer from vectors to logits; None if the embedding does it.
+        embedding_scale: What the vectors of tokens are multiplied by; None for 1.
     """
 
     embedding: Any
@@ -29,6 +30,7 @@ class Stack:
     drop: Any
     blocks: list
     logits: Any
+    embedding_scale: float | None = None
 
     def __call__(self, ids, caches=None, at=0):
         """Logits `(B, T, V)` of ids `(B, T)`, and the caches after.
@@ -55,6 +57,8 @@ class Stack:
         """
         first_norm, last_norm = self.norms
         padding = {} if real is None else {"mask": real}
+        if self.embedding_scale is not None:
+            x = x * self.embedding_scale
         if self.position is not None:
             x = x + self.position(x, **_places(at), **padding)
         x = x if first_norm is None else first_norm(x)

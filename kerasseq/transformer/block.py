@@ -42,6 +42,8 @@ class TransformerBlock(keras.layers.Layer):
         parallel=False,
         depth=None,
         seed=None,
+        use_query_key_value_bias=None,
+        query_key_norm=None,
         **kwargs,
     ):
         given = arguments.own(locals())
@@ -50,6 +52,9 @@ class TransformerBlock(keras.layers.Layer):
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
         self.norm = norms.checked(given.pop("norm"))
+        given["query_key_norm"] = norms.checked_or_none(
+            "query_key_norm", query_key_norm
+        )
         for name, value in given.items():
             if name in OBJECTS and isinstance(value, dict):  # as a file has it
                 value = keras.saving.deserialize_keras_object(value)
@@ -128,6 +133,8 @@ class TransformerBlock(keras.layers.Layer):
             scale=self.scale,
             seed=seed,
             value_initializer=self._initializer(beta),
+            use_query_key_value_bias=self.use_query_key_value_bias,
+            query_key_norm=self._make_query_key_norm(),
             bias_initializer=self._as_config("bias_initializer"),
             kernel_initializer=self._initializer(gamma),
             name=name,
@@ -138,15 +145,23 @@ class TransformerBlock(keras.layers.Layer):
         return layer
 
     def _make_norm(self, name, shape):
-        norm = norms.make(
-            self.norm,
+        norm = self._norm_of(self.norm, name)
+        norm.build(shape)
+        return norm
+
+    def _make_query_key_norm(self):
+        """The norm of which the attentions make copies, or None."""
+        norm = self.query_key_norm
+        return None if norm is None else self._norm_of(norm, "query_key_norm")
+
+    def _norm_of(self, norm, name):
+        return norms.make(
+            norm,
             epsilon=self.layer_norm_epsilon,
             use_bias=self.use_bias,
             dtype=self.dtype_policy,
             name=name,
         )
-        norm.build(shape)
-        return norm
 
     def _make_feed_forward(self, shape, beta):
         """The feed-forward part, built: a layer that was given is used as it is."""

@@ -56,6 +56,10 @@ class TransformerDecoder(TransformerBlock):
             side; not with an encoder.
         depth: Number of decoder layers in the stack, for DeepNorm.
         seed: Seed of dropout.
+        use_query_key_value_bias: Whether the projections of queries, keys and values
+            have biases; as `use_bias` if None.
+        query_key_norm: Of each head of queries and keys, before positions apply:
+            "layer", "rms", a layer of which copies are made, or None for no norm.
         **kwargs: As for any layer.
 
     Call arguments:

@@ -57,6 +57,10 @@ class TransformerEncoder(TransformerBlock):
         depth: Number of layers of the stack, for DeepNorm; a pair, of encoder and
             decoder, where there is a decoder.
         seed: Seed of dropout.
+        use_query_key_value_bias: Whether the projections of queries, keys and values
+            have biases; as `use_bias` if None.
+        query_key_norm: Of each head of queries and keys, before positions apply:
+            "layer", "rms", a layer of which copies are made, or None for no norm.
         **kwargs: As for any layer.
 
     Call arguments:

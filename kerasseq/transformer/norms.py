@@ -96,7 +96,17 @@ def _mean(x, axis):
 NORMS = {"layer": LayerNormalization, "rms": RMSNormalization}
 
 
-def checked(norm):
+def checked_or_none(name, norm):
+    """None, or what `checked` gives for the argument of that name.
+
+    Examples:
+        >>> checked_or_none("query_key_norm", "rms")
+        'rms'
+    """
+    return None if norm is None else checked(norm, name)
+
+
+def checked(norm, name="norm"):
     """A norm as its name, or as the config of a layer: every one is made from it.
 
     Raises:
@@ -108,13 +118,14 @@ def checked(norm):
         ('rms', 'RMSNormalization')
     """
     if isinstance(norm, str):
-        return checks.one_of("norm", norm, NORMS)
+        return checks.one_of(name, norm, NORMS)
     if isinstance(norm, keras.Layer):
         return keras.saving.serialize_keras_object(norm)
     if isinstance(norm, dict):  # as a file has it
         return norm
     raise TypeError(
-        f'norm must be "layer", "rms" or a layer of which copies are made, got {norm!r}'
+        f'{name} must be "layer", "rms" or a layer of which copies are made, got '
+        f"{norm!r}"
     )
 
 
