@@ -3,13 +3,10 @@
 The classes of kerasseq are known by then: `kerasseq.load_model` loads them first.
 """
 
-import json
 import os
 import pathlib
-import zipfile
-import zlib
 
-from kerasseq.core import backend
+from kerasseq.core import archive, backend
 
 backend.require()  # a clear message, before Keras fails deep inside
 
@@ -46,8 +43,13 @@ def load_model(
         )
     path = pathlib.Path(filepath)
     _check_is_keras_file(path)
-    _check_is_whole(path)
-    return keras.saving.load_model(path, custom_objects, compile, safe_mode=True)
+    config = archive.read_config(path)
+    try:
+        return keras.saving.load_model(path, custom_objects, compile, safe_mode=True)
+    except ImportError:
+        raise
+    except Exception as error:  # a file of a stranger can end in any
+        raise archive.explained(path, config, error) from error
 
 
 def _check_is_keras_file(path: pathlib.Path) -> None:
@@ -65,39 +67,3 @@ def _check_is_keras_file(path: pathlib.Path) -> None:
         )
     if path.suffix != ".keras":
         raise ValueError(f'"{path}" is not a .keras file: its name ends differently')
-
-
-def _check_is_whole(path: pathlib.Path) -> None:
-    """Read the file once, so that damage is found before anything is built from it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            broken = archive.testzip()
-            config = json.loads(archive.read("config.json"))
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
-        raise ValueError(
-            f'"{path}" is not a .keras file, or is damaged: {error}'
-        ) from error
-    if broken:
-        raise ValueError(f'"{path}" is damaged: "{broken}" in it cannot be read')
-    if _holds_code(config):
-        raise ValueError(
-            f'"{path}" holds Python code (a Lambda layer with a lambda), which loading '
-            "it would run. Write the function as a layer class, register it with "
-            "keras.saving.register_keras_serializable, and save the model again"
-        )
-
-
-def _holds_code(config) -> bool:
-    """Look for a function that Keras saved as code.
-
-    Examples:
-        >>> _holds_code({"layers": [{"function": {"class_name": "__lambda__"}}]})
-        True
-    """
-    if isinstance(config, list):
-        return any(map(_holds_code, config))
-    if not isinstance(config, dict):
-        return False
-    return config.get("class_name") == "__lambda__" or _holds_code(
-        list(config.values())
-    )

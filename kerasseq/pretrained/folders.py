@@ -7,8 +7,8 @@ import pathlib
 import shutil
 import uuid
 
+from kerasseq.core.files import read_json
 from kerasseq.pretrained.settings import Settings
-from kerasseq.text.files import read_json
 
 CONFIG = "config.json"
 
@@ -42,7 +42,7 @@ def settings(folder):
     Returns:
         "huggingface" or "keras_hub"; the model's type or class; the settings.
     """
-    if not (folder / CONFIG).is_file():
+    if not (folder / CONFIG).exists():
         raise FileNotFoundError(
             f"{folder} has no {CONFIG}: it is neither a folder of Hugging Face nor a "
             "preset of KerasHub"
@@ -50,7 +50,7 @@ def settings(folder):
     table = Settings(read_table(folder / CONFIG), folder / CONFIG)
     if "registered_name" in table or "class_name" in table:
         config, task = table.part("config"), folder / "task.json"
-        if task.is_file():
+        if task.exists():
             task = Settings(read_table(task), task)
             config.task = keras_class(task), task.part("config")
         return "keras_hub", keras_class(table), config

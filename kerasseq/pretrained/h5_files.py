@@ -8,6 +8,7 @@ read this computer's other files nor claim more numbers than it holds.
 import h5py
 import numpy as np
 
+from kerasseq.core.files import regular
 from kerasseq.pretrained import shards
 from kerasseq.pretrained.tensors import Tensor
 
@@ -40,7 +41,7 @@ def read_file(path):
             found.append(_tensor(name, path, thing))
 
     try:
-        with h5py.File(path, "r") as file:
+        with h5py.File(regular(path), "r") as file:
             file.visititems(visit)
     except (OSError, RuntimeError, KeyError) as error:
         raise ValueError(f"{path} is no HDF5 file, or is damaged: {error}") from error

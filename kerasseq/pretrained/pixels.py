@@ -17,12 +17,12 @@ def check(folder):
     Args:
         folder: The folder, a path.
     """
-    if (folder / FILE).is_file():
+    if (folder / FILE).exists():
         settings = Settings(folders.read_table(folder / FILE), folder / FILE)
         settings.only(do_normalize=True, do_rescale=True, rescale_factor=1 / 255)
         for name in ("image_mean", "image_std"):
             _check(settings, name, settings.get(name, CENTRE), CENTRE)
-    if (folder / HUB_FILE).is_file():
+    if (folder / HUB_FILE).exists():
         table = Settings(folders.read_table(folder / HUB_FILE), folder / HUB_FILE)
         settings = table.part("config")
         for name, right in HUB.items():

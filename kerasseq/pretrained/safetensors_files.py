@@ -3,6 +3,7 @@
 import ml_dtypes  # noqa: F401  # NumPy knows bfloat16 from then on
 import numpy as np
 
+from kerasseq.core.files import regular
 from kerasseq.pretrained import shards
 from kerasseq.pretrained.tensors import Tensor
 
@@ -42,6 +43,7 @@ def _refuse_pickles(folder):
 
 def _of_file(path):
     library = _library()
+    regular(path)
     try:
         file = library.safe_open(path, framework="np")
     except (library.SafetensorError, OSError) as error:

@@ -1,9 +1,9 @@
 """The tokenizer of a folder, where there is one that is known here."""
 
+from kerasseq.core.files import read_json
 from kerasseq.language.bert_texts import SPECIAL_IDS
 from kerasseq.text import WordPieceTokenizer, load_tokenizer
 from kerasseq.text.byte_pair_files import from_vocabulary_and_merges
-from kerasseq.text.files import read_json
 
 OURS = "tokenizer.kerasseq.json"
 ASSETS = "assets/tokenizer"

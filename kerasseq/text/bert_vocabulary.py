@@ -1,6 +1,6 @@
 """BERT's `vocab.txt`: one token per line, in the order of their ids."""
 
-from kerasseq.text.files import read_text
+from kerasseq.core.files import read_text
 
 
 def read_bert_vocabulary(path) -> list[str]:

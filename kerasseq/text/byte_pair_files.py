@@ -1,7 +1,8 @@
 """Byte-pair tokenizers from files of others: GPT-2's two, and one in JSON."""
 
+from kerasseq.core.files import read_json, read_text
 from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
-from kerasseq.text.files import read_json, read_text, tokens_in_order
+from kerasseq.text.files import tokens_in_order
 
 
 def from_vocabulary_and_merges(vocabulary, merges, **options) -> BytePairTokenizer:

@@ -1,41 +1,4 @@
-"""Text and JSON from files, or a message that says where they are damaged."""
-
-import json
-import pathlib
-
-
-def read_text(path) -> str:
-    r"""The text of a UTF-8 file.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is not UTF-8; the text says on which line.
-    """
-    data = pathlib.Path(path).read_bytes()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} on line {line} (byte "
-            f"{error.start} of the file). Save it as UTF-8, or convert it with  "
-            "iconv -f LATIN1 -t UTF-8"
-        ) from error
-
-
-def read_json(path):
-    """What is in a JSON file.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is not JSON; the text says where it ends to be.
-    """
-    try:
-        return json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is damaged: it is not JSON ({error})") from error
-    except RecursionError as error:
-        raise ValueError(f"{path} is damaged: nested too deep") from error
+"""Vocabularies as others write them."""
 
 
 def tokens_in_order(ids: dict, path) -> list[str]:

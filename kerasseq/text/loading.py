@@ -3,11 +3,11 @@
 import pathlib
 
 from kerasseq.core.checks import nearest
+from kerasseq.core.files import read_json
 from kerasseq.text import huggingface
 from kerasseq.text.byte_pair_files import from_vocabulary_and_merges
 from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.character_tokenizer import CharacterTokenizer
-from kerasseq.text.files import read_json
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.text.unigram_tokenizer import UnigramTokenizer
 from kerasseq.text.word_tokenizer import WordTokenizer

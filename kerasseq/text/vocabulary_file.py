@@ -9,6 +9,8 @@ import os
 import pathlib
 import uuid
 
+from kerasseq.core.files import read_json
+
 VERSION = 1
 
 
@@ -46,16 +48,7 @@ def read_vocabulary(path, kind: str) -> dict:
     Raises:
         ValueError: If the file is damaged, of another format, or of a newer version.
     """
-    try:
-        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(
-            f"{path} is damaged or no {kind} file: it is not JSON ({error})."
-        ) from error
-    except RecursionError as error:
-        raise ValueError(
-            f"{path} is damaged or no {kind} file: nested too deep."
-        ) from error
+    content = read_json(path)
     found = content.pop("format", None) if isinstance(content, dict) else None
     if found != kind:
         raise ValueError(f"{path} is no {kind} file: its format is {found!r}.")

@@ -127,7 +127,7 @@ def test_equality_and_words():
     "content, message",
     [
         (b"", "not JSON"),
-        (b"\xff\xfe", "not JSON"),
+        (b"\xff\xfe", "not UTF-8"),
         (b"[" * 100_000, "damaged"),
         (b"[1]", "format is None"),
         (b'{"format": "kerasseq.Other"}', "format is 'kerasseq.Other'"),

@@ -8,6 +8,7 @@ import os
 import pathlib
 
 from kerasseq.core import checks
+from kerasseq.core.files import read_bytes
 
 FOLDER = pathlib.Path(__file__).parent
 LANGUAGES = ("en", "fr")
@@ -56,7 +57,7 @@ def _text(path) -> str:
             f"There is no file {path.name} in {path.absolute().parent}. The rules that "
             f"come with kerasseq are {known}."
         )
-    data = path.read_bytes()
+    data = read_bytes(path)
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")  # as Notepad writes it
     except UnicodeDecodeError as error:

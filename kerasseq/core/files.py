@@ -1,0 +1,152 @@
+"""Files that others wrote: regular, of bounded size, UTF-8, and JSON of bounded depth.
+
+Loads no Keras: the text tools stand on it, too.
+"""
+
+import json
+import pathlib
+
+LARGEST = 2**30  # bytes of a text file
+DEEPEST = 100  # levels of nesting in JSON
+
+
+def regular(path) -> pathlib.Path:
+    """Return the path of a file that can be read to its end.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        IsADirectoryError: If it is a folder.
+        ValueError: If it is a pipe, a socket or a device.
+    """
+    path = pathlib.Path(path)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise IsADirectoryError(f"expected a file, received the folder {path}")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    raise ValueError(
+        f"{path} is a pipe, a socket or a device, which may never end. Copy its "
+        "content to a file first"
+    )
+
+
+def read_bytes(path, largest: int | None = None) -> bytes:
+    """Read a regular file of at most `largest` bytes, by default `LARGEST`.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        IsADirectoryError: If it is a folder.
+        ValueError: If it is not regular, or is larger.
+    """
+    largest = LARGEST if largest is None else largest
+    with regular(path).open("rb") as file:
+        data = file.read(largest + 1)
+    if len(data) > largest:
+        raise ValueError(f"{path} is larger than {largest:,} bytes: it is not read")
+    return data
+
+
+def read_text(path) -> str:
+    """Read a UTF-8 file, with or without a byte order mark.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        IsADirectoryError: If it is a folder.
+        ValueError: If it is not regular, too large, or not UTF-8; the text names the
+            line.
+    """
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} on line {line} (byte "
+            f"{error.start} of the file). Save it as UTF-8, or convert it with  "
+            "iconv -f LATIN1 -t UTF-8"
+        ) from error
+
+
+def read_json(path):
+    """Read a JSON file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        IsADirectoryError: If it is a folder.
+        ValueError: If it is not regular, too large, not UTF-8, not JSON, or nested
+            deeper than `DEEPEST`.
+    """
+    return parse_json(read_text(path), path)
+
+
+def parse_json(text: str | bytes, where, deepest: int | None = None):
+    """Return the content of JSON, nested at most `deepest` levels.
+
+    Args:
+        text: The JSON.
+        where: Its file, for messages.
+        deepest: By default `DEEPEST`.
+
+    Examples:
+        >>> parse_json("[[[]]]", "x.json", deepest=2)
+        Traceback (most recent call last):
+        ...
+        ValueError: x.json is damaged: nested too deep, more than 2 levels, at [0][0]
+    """
+    deepest = DEEPEST if deepest is None else deepest
+    try:
+        content = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(
+            f"{where} is damaged: nested too deep, more than {deepest} levels"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{where} is damaged: it is not JSON ({error})") from error
+    if _is_deeper(content, deepest):
+        deep = (keys for keys, _ in walk(content) if len(keys) == deepest)
+        raise ValueError(
+            f"{where} is damaged: nested too deep, more than {deepest} levels, at "
+            f"{key_path(next(deep))[:60]}"
+        )
+    return content
+
+
+def _is_deeper(content, deepest):
+    """Whether lists and dictionaries are nested in more levels than `deepest`."""
+    level = [[content]]
+    for _ in range(deepest + 1):
+        values = (c.values() if isinstance(c, dict) else c for c in level)
+        level = [v for part in values for v in part if isinstance(v, dict | list)]
+    return bool(level)
+
+
+def walk(content):
+    """Yield each value in nested lists and dictionaries with its keys.
+
+    Examples:
+        >>> list(walk({"a": [1]}))
+        [((), {'a': [1]}), (('a',), [1]), (('a', 0), 1)]
+    """
+    pending = [((), content)]
+    while pending:
+        keys, value = pending.pop()
+        yield keys, value
+        if isinstance(value, dict):
+            inside = list(value.items())
+        elif isinstance(value, list):
+            inside = list(enumerate(value))
+        else:
+            continue
+        pending += [((*keys, key), part) for key, part in reversed(inside)]
+
+
+def key_path(keys) -> str:
+    """Write the keys that lead to a value.
+
+    Examples:
+        >>> key_path(("model", "vocab", 3, 0))
+        'model.vocab[3][0]'
+    """
+    parts = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys]
+    return "".join(parts).removeprefix(".")
