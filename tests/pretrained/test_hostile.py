@@ -553,3 +553,31 @@ def test_without_the_package(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(ImportError, match=re.escape('"kerasseq[weights]"')):
         models.save_pretrained(made("vit"), tmp_path / "x")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are of Unix")
+@pytest.mark.parametrize(
+    ("name", "form", "files"),
+    [
+        ("gpt2", "huggingface", ["config.json", FILE, INDEX]),
+        ("vit", "huggingface", ["preprocessor_config.json"]),
+        ("bert", "keras_hub", ["config.json", "task.json", HUB_FILE]),
+        ("bert", "keras_hub", ["task.weights.h5"]),
+        ("vit", "keras_hub", ["image_converter.json"]),
+    ],
+)
+def test_pipes_are_not_waited_for(name, form, files, copy):
+    for file in files:
+        folder = copy(name, form)
+        (folder / FILE).unlink(missing_ok=True) if file == INDEX else None
+        (folder / file).unlink(missing_ok=True)
+        os.mkfifo(folder / file)
+        refused(folder, file, "pipe")
+        (folder / file).unlink()
+
+
+@pytest.mark.parametrize("depth", [101, 900])
+def test_deep_nesting(depth, copy):
+    folder = copy("gpt2")
+    (folder / "config.json").write_text('{"a": ' + "[" * depth + "]" * depth + "}")
+    refused(folder, "config.json", "nested too deep", "a[0][0]")
