@@ -6,6 +6,7 @@ from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.character_tokenizer import CharacterTokenizer
 from kerasseq.text.eliza import Eliza
 from kerasseq.text.hidden_markov import HiddenMarkovModel
+from kerasseq.text.huggingface_tokenizer import HuggingFaceTokenizer
 from kerasseq.text.loading import load_tokenizer
 from kerasseq.text.ngram import NGramModel
 from kerasseq.text.shannon import shannon_series
@@ -21,6 +22,7 @@ __all__ = [
     "CharacterTokenizer",
     "Eliza",
     "HiddenMarkovModel",
+    "HuggingFaceTokenizer",
     "NGramModel",
     "SlidingWindowModel",
     "UnigramTokenizer",

@@ -21,6 +21,16 @@ def apply_merges(symbols: list[int], ranks: dict) -> list[int]:
         >>> apply_merges([0, 1, 0, 1, 2], {(1, 2): (1, 4), (0, 1): (0, 3)})
         [3, 3, 2]
     """
+    return [symbol for _, symbol in merge(symbols, ranks)]
+
+
+def merge(symbols: list[int], ranks: dict) -> list[tuple[int, int]]:
+    """The same, with the number of the symbol at which each id begins.
+
+    Examples:
+        >>> merge([0, 1, 0, 1, 2], {(1, 2): (1, 4), (0, 1): (0, 3)})
+        [(0, 3), (2, 3), (4, 2)]
+    """
     end = len(symbols)
     symbols = [*symbols, None]  # a stop on both sides: index -1 is the same
     left = [*range(-1, end - 1), end - 1]
@@ -49,4 +59,4 @@ def apply_merges(symbols: list[int], ranks: dict) -> list[int]:
             if start >= 0 and pair in ranks:
                 rank, symbol = ranks[pair]
                 heapq.heappush(heap, (rank, start, pair, symbol))
-    return [symbol for symbol in symbols if symbol is not None]
+    return [(at, symbol) for at, symbol in enumerate(symbols) if symbol is not None]

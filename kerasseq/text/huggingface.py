@@ -1,21 +1,24 @@
-"""Tokenizers from Hugging Face's `tokenizer.json`: what of it is known here.
+"""Tokenizers from Hugging Face's `tokenizer.json`.
 
-A file names its parts: a normalizer, a pre-tokenizer, a model, added tokens. Known are
-byte-level BPE (GPT-2, GPT-4 and their kin), WordPiece with BERT's parts, and unigram
-with Metaspace (T5 and its kin). Another part is an error that names it: it would give
-other ids. Post-processors, which only put marks around a text, are left out, and
-so are the spaces that a few special tokens swallow.
+Every file that is supported becomes a `HuggingFaceTokenizer`. Where a file says no more
+than a `BytePairTokenizer`, `WordPieceTokenizer` or `UnigramTokenizer` can, it becomes
+one of these, which can do more: show its merges, the n best paths, unknown words.
 """
 
-from kerasseq.text import byte_pair_files
-from kerasseq.text.files import tokens_in_order
+from kerasseq.text.byte_alphabet import BYTE_OF
+from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
+from kerasseq.text.huggingface_tokenizer import HuggingFaceTokenizer
+from kerasseq.text.pipeline.models import BytePairModel, UnigramModel
+from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.text.unigram_tokenizer import UnigramTokenizer
 from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
 
 _PREFIX = {"always": True, "never": False, "first": "first"}
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+_METASPACE = {"type": "Metaspace", "replacement": "▁", "split": True}
 
 
-def build(content: dict, path):
+def build(content: dict, path) -> Tokenizer:
     """A tokenizer from the content of a `tokenizer.json`.
 
     Args:
@@ -23,122 +26,104 @@ def build(content: dict, path):
         path: Where it came from, for messages.
 
     Raises:
-        ValueError: If a part is missing, damaged or not known here.
+        ValueError: If a part is missing, damaged or not supported.
     """
-    kind = content["model"].get("type")
-    builders = {"BPE": _byte_pair, "Unigram": _unigram, "WordPiece": _wordpiece}
-    if kind not in builders:
-        known = ", ".join(builders)
-        raise ValueError(f"{path}: the model's type is {kind!r}, known are {known}")
+    tokenizer = HuggingFaceTokenizer(content, path=path)
+    if not _is_plain(tokenizer):
+        return tokenizer
+    builders = {BytePairModel: _byte_pair, UnigramModel: _unigram}
+    builder = builders.get(type(tokenizer.model), _wordpiece)
     try:
-        return builders[kind](content, path)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"{path} is damaged, or of a version not known here: {error!r}"
-        ) from error
+        return builder(tokenizer, content) or tokenizer
+    except ValueError:  # for example, pieces that lack a byte
+        return tokenizer
 
 
-def _byte_pair(content, path):
-    model = content["model"]
-    _refuse(path, "normalizer", content.get("normalizer"))
-    for part in ("continuing_subword_prefix", "end_of_word_suffix", "dropout"):
-        _refuse(path, f"model.{part}", model.get(part) or None)
-    for part in ("byte_fallback", "ignore_merges"):
-        _refuse(path, f"model.{part}", model.get(part) or None)
-    special, ids = _added(content, model["vocab"])
-    merges = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
-    return byte_pair_files.build(
-        tokens_in_order(ids, path),
-        merges,
-        path,
-        {"special_tokens": special, "pattern": _pattern(content, path)},
+def _is_plain(tokenizer):
+    """Whether all that is special is found before all else, and by no options."""
+    added = tokenizer.added_tokens
+    if not all(token.is_plain for token in added):
+        return False
+    if tokenizer.normalizer is not None and any(token.normalized for token in added):
+        return False
+    return len({token.normalized for token in added}) < 2  # else there are two passes
+
+
+def _byte_pair(tokenizer, content):
+    model = tokenizer.model
+    if tokenizer.normalizer is not None or model.byte_fallback or model.ignore_merges:
+        return None
+    if not model.ids.keys() >= BYTE_OF.keys():
+        return None
+    pattern = _pattern(content.get("pre_tokenizer"))
+    decoder = content.get("decoder") or {}
+    if pattern is None or not _has(decoder, type="ByteLevel"):
+        return None
+    native = BytePairTokenizer(
+        tokenizer.vocabulary_size,
+        special_tokens=tokenizer.special_tokens,
+        pattern=pattern,
     )
+    native.take(tokenizer.vocabulary, model.merges)
+    return native
 
 
-def _pattern(content, path):
-    """How the text is cut before merging."""
-    parts = _sequence(content.get("pre_tokenizer"), "pretokenizers")
-    kinds = [part["type"] for part in parts]
-    if kinds not in (["ByteLevel"], ["Split", "ByteLevel"]):
-        _refuse(path, "pre_tokenizer", content.get("pre_tokenizer") or "none")
-    _refuse(path, "add_prefix_space", parts[-1]["add_prefix_space"] or None)
-    if kinds == ["ByteLevel"]:
-        if not parts[0].get("use_regex", True):
-            _refuse(path, "use_regex", False)
+def _pattern(part):
+    """How the text is split into words; None if a pattern cannot tell."""
+    if _has(part, **_BYTE_LEVEL):
         return "gpt2"
-    cut = parts[0]
-    if cut["behavior"] != "Isolated" or cut["invert"] or parts[1]["use_regex"]:
-        _refuse(path, "pre_tokenizer", cut)
-    return cut["pattern"]["Regex"]
+    parts = (part or {}).get("pretokenizers", [])
+    if len(parts) != 2 or not _has(parts[1], **{**_BYTE_LEVEL, "use_regex": False}):
+        return None
+    if not _has(parts[0], type="Split", behavior="Isolated", invert=False):
+        return None
+    return parts[0]["pattern"].get("Regex")
 
 
-def _unigram(content, path):
-    model = content["model"]
-    _refuse(path, "normalizer", content.get("normalizer"))
-    cut = content.get("pre_tokenizer") or {"type": "none"}
-    if cut["type"] != "Metaspace" or cut["replacement"] != "▁":
-        _refuse(path, "pre_tokenizer", cut)
-    if not cut.get("split", True):
-        _refuse(path, "pre_tokenizer.split", False)
+def _unigram(tokenizer, content):
+    part, model = content.get("pre_tokenizer"), content["model"]
+    if tokenizer.normalizer is not None or not _has(part, **_METASPACE):
+        return None
+    known = tokenizer.unknown in (None, *tokenizer.special_tokens)
+    if not known or tokenizer.decoder is not None:
+        return None
     pieces, scores = map(list, zip(*model["vocab"], strict=True))
-    special, ids = _added(content, {piece: i for i, piece in enumerate(pieces)})
-    added = tokens_in_order(ids, path)[len(pieces) :]
-    unknown = None if model["unk_id"] is None else pieces[model["unk_id"]]
+    added = tokenizer.vocabulary[len(pieces) :]
     return UnigramTokenizer.from_pieces(
         pieces + added,
         scores + [0.0] * len(added),
-        unknown=unknown,
-        special_tokens=special,
-        byte_fallback=model.get("byte_fallback", False),
-        add_prefix_space=_PREFIX[cut["prepend_scheme"]],
+        unknown=tokenizer.unknown,
+        special_tokens=tokenizer.special_tokens,
+        byte_fallback=tokenizer.model.byte_fallback,
+        add_prefix_space=_PREFIX[tokenizer.pre_tokenizer.scheme],
         lossless=False,
     )
 
 
-def _wordpiece(content, path):
-    model = content["model"]
-    normalizer, cut = content.get("normalizer"), content.get("pre_tokenizer")
-    for name, part, known in (
-        ("normalizer", normalizer, "BertNormalizer"),
-        ("pre_tokenizer", cut, "BertPreTokenizer"),
-    ):
-        if part is None or part["type"] != known:
-            _refuse(path, name, part or "none")
-    special, ids = _added(content, model["vocab"])
+def _wordpiece(tokenizer, content):
+    normalizer, decoder = content.get("normalizer"), content.get("decoder")
+    known = _has(normalizer, type="BertNormalizer")
+    known = known and tokenizer.unknown in tokenizer.special_tokens
+    if not known or not _has(content.get("pre_tokenizer"), type="BertPreTokenizer"):
+        return None
+    prefix = tokenizer.model.prefix
+    if decoder and not _has(decoder, type="WordPiece", prefix=prefix, cleanup=False):
+        return None
     return WordPieceTokenizer.from_vocabulary(
-        tokens_in_order(ids, path),
-        special_tokens=special,
-        unknown=model["unk_token"],
+        tokenizer.vocabulary,
+        special_tokens=tokenizer.special_tokens,
+        unknown=tokenizer.unknown,
         lowercase=normalizer["lowercase"],
-        strip_accents=normalizer["strip_accents"],
+        strip_accents=normalizer.get("strip_accents"),
         split_chinese=normalizer["handle_chinese_chars"],
         clean=normalizer["clean_text"],
-        prefix=model["continuing_subword_prefix"],
-        max_word_length=model["max_input_chars_per_word"],
+        prefix=prefix,
+        max_word_length=tokenizer.model.longest_word,
     )
 
 
-def _sequence(part, name):
-    """The parts of a `Sequence`, or the one part, or none."""
-    if part is None:
-        return []
-    return part[name] if part["type"] == "Sequence" else [part]
-
-
-def _added(content, vocabulary):
-    """Special tokens in the order of their ids, and the ids of all tokens."""
-    ids = {**vocabulary}  # an error unless it is a dictionary
-    added = sorted(content.get("added_tokens") or [], key=lambda token: token["id"])
-    for token in added:
-        ids[token["content"]] = token["id"]
-    return [token["content"] for token in added], ids
-
-
-def _refuse(path, name, value):
-    """Raise if a part is there that this package does not have."""
-    if value is not None:
-        kind = value.get("type", value) if isinstance(value, dict) else value
-        raise ValueError(
-            f"{path}: {name} = {kind!r} is not known to kerasseq, which would give "
-            "other ids. Use the package tokenizers for this file"
-        )
+def _has(part, **settings) -> bool:
+    """Whether a component has these settings; those it lacks are as by default."""
+    return part is not None and all(
+        part.get(key, value) == value for key, value in settings.items()
+    )

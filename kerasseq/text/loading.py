@@ -8,6 +8,7 @@ from kerasseq.text import huggingface
 from kerasseq.text.byte_pair_files import from_vocabulary_and_merges
 from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.character_tokenizer import CharacterTokenizer
+from kerasseq.text.huggingface_tokenizer import HuggingFaceTokenizer
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.text.unigram_tokenizer import UnigramTokenizer
 from kerasseq.text.word_tokenizer import WordTokenizer
@@ -18,6 +19,7 @@ OURS = {
     for cls in (
         BytePairTokenizer,
         CharacterTokenizer,
+        HuggingFaceTokenizer,
         UnigramTokenizer,
         WordPieceTokenizer,
         WordTokenizer,

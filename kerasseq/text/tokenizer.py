@@ -67,6 +67,10 @@ class Tokenizer(Saved, abc.ABC):
     def fit(self, text) -> "Tokenizer":
         """Learn the vocabulary from a text, or from several."""
 
+    def _cut_out(self, text: str) -> list[tuple[str, bool]]:
+        """Cut a text at its special tokens: each part, and whether it is such one."""
+        return cut_out(text, self.special_tokens)
+
     @abc.abstractmethod
     def _encode_part(self, text: str) -> list[int]:
         """The ids of a text without special tokens."""
@@ -112,7 +116,7 @@ class Tokenizer(Saved, abc.ABC):
         self._check_fitted()
         self._check_text(text)
         ids = []
-        for part, special in cut_out(text, self.special_tokens):
+        for part, special in self._cut_out(text):
             ids += [self._id_of_token[part]] if special else self._encode_part(part)
         return np.array(ids, "int32")
 
@@ -128,7 +132,7 @@ class Tokenizer(Saved, abc.ABC):
         self._check_fitted()
         self._check_text(text)
         places, start = [], 0
-        for part, special in cut_out(text, self.special_tokens):
+        for part, special in self._cut_out(text):
             found = [(self._id_of_token[part], 0, len(part))] if special else None
             for i, a, b in found or self._places(part):
                 places.append((i, start + a, start + b))

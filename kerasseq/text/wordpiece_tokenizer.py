@@ -19,6 +19,7 @@ from kerasseq.text.bert_vocabulary import read_bert_vocabulary
 from kerasseq.text.saved import check_keys
 from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.word_based import WordBased, check_bool
+from kerasseq.text.wordpiece_matching import longest_pieces
 from kerasseq.text.wordpiece_training import ScoredMerge, alphabet, learn, read_merges
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -179,21 +180,10 @@ class WordPieceTokenizer(WordBased):
         if word not in self._remembered:
             if len(self._remembered) >= REMEMBERED:
                 self._remembered.clear()
-            self._remembered[word] = self._longest_pieces(word)
+            found = longest_pieces(word, self._ids, self.prefix, self._longest)
+            unknown = [(self._ids[self.unknown], 0, len(word))]
+            self._remembered[word] = [i for i, _, _ in found or unknown]
         return self._remembered[word]
-
-    def _longest_pieces(self, word):
-        ids, start, prefix = [], 0, ""
-        while start < len(word):
-            for end in range(min(len(word), start + self._longest), start, -1):
-                piece = self._ids.get(prefix + word[start:end])
-                if piece is not None:
-                    break
-            else:
-                return [self._ids[self.unknown]]
-            ids.append(piece)
-            start, prefix = end, self.prefix
-        return ids
 
     def _places(self, text):
         places = []

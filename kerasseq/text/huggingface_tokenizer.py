@@ -1,0 +1,237 @@
+"""A tokenizer of Hugging Face, as its `tokenizer.json` describes it.
+
+    text → added tokens → normalizer → pre-tokenizer → model → ids → decoder → text
+
+The ids, offsets and decoded texts are those of the package `tokenizers`. A
+post-processor only puts special tokens around a text, which models and samplers do
+here, and trims offsets, which are never trimmed here. Truncation and padding are
+arguments of `encode_batch`. Which character is of which kind is as Python's Unicode has
+it, where `tokenizers` has tables of several versions.
+
+Two things differ on purpose: `decode` skips special tokens also where the normalizer
+changes them, and offsets are right where characters without a token are left out.
+
+Left out, with an error that names it: dropout of merges, the pre-compiled normalizer of
+SentencePiece, `Nmt`, words with a mark at their end, and the rare components that are
+not in the tables of `kerasseq.text.pipeline`.
+"""
+
+from kerasseq.text.files import tokens_in_order
+from kerasseq.text.ids import id_array
+from kerasseq.text.pipeline.added_tokens import AddedToken, Finder
+from kerasseq.text.pipeline.decoders import DECODERS
+from kerasseq.text.pipeline.models import read_model
+from kerasseq.text.pipeline.normalizers import NORMALIZERS
+from kerasseq.text.pipeline.part import Part
+from kerasseq.text.pipeline.piece import Piece
+from kerasseq.text.pipeline.pre_tokenizers import PRE_TOKENIZERS, Metaspace, Sequence
+from kerasseq.text.saved import check_keys
+from kerasseq.text.tokenizer import Tokenizer
+
+KEYS = ("added_tokens", "normalizer", "pre_tokenizer", "model", "decoder")
+
+
+class HuggingFaceTokenizer(Tokenizer):
+    """Turn text into ids as a `tokenizer.json` describes.
+
+    `load_tokenizer` builds it for the files that no other tokenizer of kerasseq
+    reproduces: LLaMA's, Mistral's, and those with normalizers or added tokens with
+    options. `decode` follows the decoder of the file, and joins tokens by spaces if
+    there is none.
+
+    Args:
+        content: What is in the file, as a dictionary. Other keys than `added_tokens`,
+            `normalizer`, `pre_tokenizer`, `model` and `decoder` are not read.
+        path: The file, for messages.
+
+    Attributes:
+        added_tokens: All `AddedToken`s in the order of their ids.
+        normalizer: The normalizer, or None.
+        pre_tokenizer: The pre-tokenizer, or None.
+        model: The model.
+        decoder: The decoder, or None.
+
+    Raises:
+        ValueError: If the file is damaged, or has a component that kerasseq does not
+            support; the message names the key.
+
+    Examples:
+        >>> vocabulary = {"a": 0, "b": 1, "ab": 2, "?": 3, "<m>": 4}
+        >>> model = {"type": "BPE", "vocab": vocabulary, "merges": [["a", "b"]]}
+        >>> tokenizer = HuggingFaceTokenizer(
+        ...     {
+        ...         "model": {**model, "unk_token": "?", "fuse_unk": True},
+        ...         "added_tokens": [{"content": "<m>", "id": 4, "single_word": True}],
+        ...         "normalizer": {"type": "Lowercase"},
+        ...         "decoder": {"type": "Fuse"},
+        ...     }
+        ... )
+        >>> tokenizer.encode("ABBA<m>")
+        array([2, 1, 0, 3], dtype=int32)
+        >>> tokenizer.encode("A <m> B")
+        array([0, 3, 4, 3, 1], dtype=int32)
+        >>> tokenizer.decode([2, 1, 0])
+        'abba'
+    """
+
+    def __init__(self, content: dict, *, path="the tokenizer"):
+        file = Part(content, path)
+        self._content = {key: content[key] for key in KEYS if key in content}
+        self.model = read_model(file.part("model"))
+        added = [AddedToken.read(part) for part in file.parts("added_tokens")]
+        self.added_tokens = sorted(added, key=lambda token: token.id)
+        self.normalizer = file.optional("normalizer", NORMALIZERS)
+        self.pre_tokenizer = file.optional("pre_tokenizer", PRE_TOKENIZERS)
+        self.decoder = file.optional("decoder", DECODERS)
+        ids = {**self.model.ids, **{t.content: t.id for t in self.added_tokens}}
+        self._vocabulary = tokens_in_order(ids, path)
+        special = [t.content for t in self.added_tokens if t.special]
+        self.special_tokens = tuple(special)
+        self.unknown = self.model.unknown
+        self._find_added(path)
+
+    def _find_added(self, path):
+        """Prepare the search for added tokens, before and after the normalizer."""
+        before, after = {}, {}
+        self._decoded = list(self._vocabulary)
+        for token in self.added_tokens:
+            if not token.normalized:
+                before[token.content] = token
+                continue
+            written = token.content
+            if self.normalizer is not None:
+                written = self.normalizer.text(written)
+            if not written:
+                raise ValueError(
+                    f"{path}: the normalizer leaves nothing of the added token "
+                    f"{token.content!r}, so no text can have it. Set its `normalized` "
+                    "to false"
+                )
+            after.setdefault(written, token)  # of equal ones the first; there: any
+            self._decoded[token.id] = written
+        self._before, self._after = Finder(before), Finder(after)
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """What each id stands for, in order."""
+        return self._vocabulary
+
+    def fit(self, text) -> "HuggingFaceTokenizer":
+        """Raise an error: the vocabulary is that of the file.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            "a HuggingFaceTokenizer cannot be fitted: its vocabulary is that of its "
+            "file. Fit a BytePairTokenizer, WordPieceTokenizer or UnigramTokenizer"
+        )
+
+    def _cut_out(self, text):
+        return [(text, False)]  # added tokens are found in `_words`
+
+    def _encode_part(self, text):
+        ids = []
+        for piece, added in self._words(text, with_spans=False):
+            if added is not None:
+                ids.append(added)
+            else:
+                ids += [i for i, _, _ in self.model.places(piece.text)]
+        return ids
+
+    def _places(self, text):
+        places = []
+        for piece, added in self._words(text, with_spans=True):
+            if added is None:
+                found = self.model.places(piece.text)
+            else:
+                found = [(added, 0, len(piece.text))]
+            for i, start, end in found:
+                places.append((i, piece.spans[start][0], piece.spans[end - 1][1]))
+        return places
+
+    def _words(self, text, with_spans):
+        """The words of a text, and the ids of those that are added tokens."""
+        for start, end, added in self._before.stretches(text):
+            needed = with_spans or (start == 0 and self._asks_for_start)
+            part = Piece.of(text[start:end], start, needed)
+            if added is not None:
+                yield part, added
+                continue
+            for piece, token in self._normalized(part):
+                if token is not None:
+                    yield piece, token
+                elif self.pre_tokenizer is None:
+                    yield piece, None
+                else:
+                    yield from ((word, None) for word in self.pre_tokenizer(piece))
+
+    def _normalized(self, part):
+        if self.normalizer is not None and part.spans is None:
+            part = part.with_text(self.normalizer.text(part.text))
+        elif self.normalizer is not None:
+            part = self.normalizer.piece(part)
+        for start, end, added in self._after.stretches(part.text):
+            yield part.cut(start, end), added
+
+    @property
+    def _asks_for_start(self) -> bool:
+        """Whether the place of a word in the text decides about its ids.
+
+        Then a word at the start must know where its first character is from. Without a
+        normalizer, and with nothing before `Metaspace`, that is known without.
+        """
+        alone = self.normalizer is None and isinstance(self.pre_tokenizer, Metaspace)
+        return not alone and any(
+            isinstance(step, Metaspace) and step.scheme == "first"
+            for step in _steps(self.pre_tokenizer)
+        )
+
+    def decode(self, ids, *, skip_special: bool = False) -> str:
+        """Turn ids into text.
+
+        Args:
+            ids: A list, array or tensor of whole numbers with one axis.
+            skip_special: Whether special tokens are left out. Added tokens that are not
+                special stay.
+
+        Returns:
+            The text, normalized. So are added tokens that were looked for in normalized
+            text.
+
+        Raises:
+            TypeError: If the ids are not whole numbers.
+            ValueError: If an id is outside the vocabulary.
+        """
+        ids = id_array(ids, self.vocabulary_size).tolist()
+        if skip_special:
+            special = {token.id for token in self.added_tokens if token.special}
+            ids = [i for i in ids if i not in special]
+        return self._decode_part(ids)
+
+    def _decode_part(self, ids):
+        tokens = [self._decoded[i] for i in ids]
+        return (
+            " ".join(tokens) if self.decoder is None else "".join(self.decoder(tokens))
+        )
+
+    def get_config(self) -> dict:
+        """Return what `from_config` needs to build an equal tokenizer: plain JSON."""
+        return {"content": self._content}
+
+    @classmethod
+    def from_config(cls, config: dict) -> "HuggingFaceTokenizer":
+        """Build a tokenizer from what `get_config` gave.
+
+        Raises:
+            ValueError: If a key is missing or strange, or the content is damaged.
+        """
+        check_keys(config, {"content"})
+        return cls(config["content"])
+
+
+def _steps(pre_tokenizer):
+    """The pre-tokenizer, or those that it is a sequence of."""
+    if not isinstance(pre_tokenizer, Sequence):
+        return [pre_tokenizer]
+    return [step for each in pre_tokenizer.steps for step in _steps(each)]
