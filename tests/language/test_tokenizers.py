@@ -8,6 +8,28 @@ from kerasseq import models, text
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
 TEXT = "the cat sat on the mat, the rat sat on the cat. " * 5
+
+
+def of_hugging_face():
+    """LLaMA's kind of file, with an added token."""
+    tokens = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "▁the"]
+    tokens += sorted(set(TEXT) - {" "}) + ["th", "the"]
+    model = {"type": "BPE", "unk_token": "<unk>", "byte_fallback": True}
+    model["vocab"] = {token: i for i, token in enumerate(tokens)}
+    model["merges"] = [["t", "h"], ["th", "e"], ["▁", "the"]]
+    spaces = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"}
+    added = {"content": "cat", "id": len(tokens), "single_word": True}
+    return text.HuggingFaceTokenizer(
+        {
+            "model": model,
+            "added_tokens": [{**added, "normalized": True}],
+            "normalizer": {"type": "NFC"},
+            "pre_tokenizer": {**spaces, "split": False},
+            "decoder": spaces,
+        }
+    )
+
+
 TOKENIZERS = {
     "characters": lambda: text.CharacterTokenizer().fit(TEXT),
     "byte pairs": lambda: text.BytePairTokenizer(270, special_tokens=["<|end|>"]).fit(
@@ -18,6 +40,7 @@ TOKENIZERS = {
     ).fit(TEXT),
     "words": lambda: text.WordTokenizer().fit(TEXT),
     "word pieces": lambda: text.WordPieceTokenizer(40).fit(TEXT),
+    "Hugging Face": of_hugging_face,
     "unigrams": lambda: text.UnigramTokenizer(290).fit(TEXT),
 }
 

@@ -6,8 +6,6 @@ import random
 import pytest
 import tokenizers
 
-import kerasseq
-from kerasseq import models
 from kerasseq.text import BytePairTokenizer, HuggingFaceTokenizer, load_tokenizer
 from kerasseq.text import huggingface as reader
 from tests.text.huggingface_examples import CORPUS, LLAMA_3, file, generate, text
@@ -195,20 +193,15 @@ def test_older_metaspace(tmp_path):
     check(ours, peer, " a the  cat")
 
 
-def test_files_and_models_keep_all_options(tmp_path):
+def test_saved_files_keep_all_options(tmp_path):
     token = {"content": "<m>", "single_word": True, "lstrip": True, "normalized": True}
     content = file(model_of("sentencepiece"), token, **LLAMA_2)
     ours = load(content, tmp_path)[0]
     ours.save(tmp_path / "mine.json")
     assert load_tokenizer(tmp_path / "mine.json") == ours
-    model = models.LanguageModel("gru", ours, units=3)
-    model.save(tmp_path / "model.keras")
-    same = kerasseq.load_model(tmp_path / "model.keras").tokenizer
-    assert same == ours and isinstance(same, HuggingFaceTokenizer)
     for one in TEXTS:
+        same = load_tokenizer(tmp_path / "mine.json")
         assert same.encode(one).tolist() == ours.encode(one).tolist()
-    written = model.generate("the cat", 3, temperature=0)
-    assert written.startswith("the cat")
 
 
 def test_it_cannot_be_fitted():
