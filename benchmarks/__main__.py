@@ -14,6 +14,7 @@ BENCHMARKS = (
     "bottleneck",
     "exposure",
     "ngrams",
+    "pretrained",
     "recurrent",
     "shakespeare",
     "text",

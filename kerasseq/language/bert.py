@@ -48,6 +48,7 @@ class BERT(Tasks, RecordedSteps, TaskModel):
     | head | outputs |
     |---|---|
     | None | "sequence" `(B, T, D)`, "pooled" `(B, D)` |
+    | "sequence" | "sequence" `(B, T, D)` |
     | "tokens" | logits "tokens" `(B, P, V)` |
     | "pretraining" | logits "tokens" `(B, P, V)`, "next" `(B, 2)`: 1 if b follows a |
     | "classify" | logits `(B, C)` |
@@ -56,7 +57,8 @@ class BERT(Tasks, RecordedSteps, TaskModel):
 
     Args:
         tokenizer: A fitted tokenizer of `kerasseq.text` with the special tokens [PAD],
-            [CLS], [SEP] and [MASK], saved with the model.
+            [CLS], [SEP] and [MASK], or RoBERTa's <pad>, <s>, </s> and <mask>, saved
+            with the model.
         vocabulary_size: Number of ids, V, for a model without a tokenizer.
         num_layers: L.
         num_heads: N.
@@ -65,12 +67,14 @@ class BERT(Tasks, RecordedSteps, TaskModel):
         max_sequence_length: The most tokens it reads at once.
         num_segments: How many sentences are told apart.
         dropout: Fraction dropped in training.
-        head: "tokens", "pretraining", "classify", "tag", "span", or None.
+        head: "sequence", "tokens", "pretraining", "classify", "tag", "span", or None.
         num_classes: C, for "classify" and "tag".
         special_ids: For a model without a tokenizer, the ids of the special tokens by
             name; those that a new `WordPieceTokenizer` gives them if None.
         activation: "gelu_tanh" as in the paper's code, or "gelu" or "relu".
         layer_norm_epsilon: Epsilon of the norms.
+        pair_separators: How many [SEP] stand between the texts of a pair: 1, or 2 as in
+            RoBERTa, where all tokens are of segment 0.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -109,6 +113,7 @@ class BERT(Tasks, RecordedSteps, TaskModel):
         special_ids=None,
         activation="gelu_tanh",
         layer_norm_epsilon=1e-12,
+        pair_separators=1,
         **kwargs,
     ):
         arguments = own(locals())
@@ -118,7 +123,15 @@ class BERT(Tasks, RecordedSteps, TaskModel):
         checks.one_of("head", head, HEADS)
         checks.one_of("activation", activation, ACTIVATIONS)
         task = HEADS[head](num_classes)
-        reader = Reader(tokenizer, special_ids, size, num_segments, max_sequence_length)
+        checks.one_of("pair_separators", pair_separators, (1, 2))
+        reader = Reader(
+            tokenizer,
+            special_ids,
+            size,
+            num_segments,
+            max_sequence_length,
+            pair_separators,
+        )
         names = ["ids", "segments", "positions"] if task.asks else ["ids", "segments"]
         inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in names}
         trunk = build(
@@ -144,7 +157,7 @@ class BERT(Tasks, RecordedSteps, TaskModel):
         """The same model with another head: what both have keeps its weights.
 
         Args:
-            head: "tokens", "pretraining", "classify", "tag", "span", or None.
+            head: One of the names above, or None.
             num_classes: Number of classes, for "classify" and "tag".
             dropout: Fraction dropped in training; as before if None.
 

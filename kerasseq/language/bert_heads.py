@@ -22,7 +22,7 @@ from kerasseq.language.bert_layers import AtPositions, Bias, OnlyReal
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.norms import LayerNormalization
 
-NAMES = ("tokens", "pretraining", "classify", "tag", "span", None)
+NAMES = ("tokens", "pretraining", "classify", "tag", "span", "sequence", None)
 
 
 def initializer():
@@ -78,6 +78,13 @@ class Head:
             name=name,
             **options,
         )
+
+
+class Sequence(Head):
+    """No task, and no pooler: the vectors themselves, "sequence" `(B, T, D)`."""
+
+    def outputs(self, trunk):
+        return {"sequence": trunk.sequence}
 
 
 class Tokens(Head):
@@ -202,7 +209,13 @@ class Span(Head):
         return {"start": [_accuracy()], "end": [_accuracy()]}
 
 
-HEADS = dict(zip(NAMES, (Tokens, Pretraining, Classify, Tag, Span, Head), strict=True))
+HEADS = dict(
+    zip(
+        NAMES,
+        (Tokens, Pretraining, Classify, Tag, Span, Sequence, Head),
+        strict=True,
+    )
+)
 
 
 def _cross_entropy():

@@ -12,6 +12,7 @@ from kerasseq.training.sentence_pairs import pack
 
 SPECIAL_IDS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 NEEDED = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
+ROBERTA = {"[PAD]": "<pad>", "[CLS]": "<s>", "[SEP]": "</s>", "[MASK]": "<mask>"}
 
 
 class Rows(NamedTuple):
@@ -32,25 +33,36 @@ class Reader:
     """Makes arrays of texts, or checks the arrays that it is given.
 
     Args:
-        tokenizer: A fitted tokenizer with BERT's special tokens, or None.
+        tokenizer: A fitted tokenizer with the special tokens of BERT or RoBERTa, or
+            None.
         special_ids: The ids of these, for a model without tokenizer; those of a new
             `WordPieceTokenizer` if None.
         vocabulary_size: Number of ids.
         num_segments: Number of segments.
         longest: The most ids in a row.
+        separators: How many `[SEP]` stand between the texts of a pair.
 
     Raises:
         ValueError: If there are both or a special token is missing.
     """
 
-    def __init__(self, tokenizer, special_ids, vocabulary_size, num_segments, longest):
+    def __init__(
+        self,
+        tokenizer,
+        special_ids,
+        vocabulary_size,
+        num_segments,
+        longest,
+        separators=1,
+    ):
         if tokenizer is not None and special_ids is not None:
             raise ValueError(
                 f"special_ids={special_ids} is for models without a tokenizer: the "
                 "tokenizer has its own"
             )
         if tokenizer is not None:
-            special_ids = {token: special_id(tokenizer, token) for token in NEEDED}
+            names = special_names(tokenizer)
+            special_ids = {t: special_id(tokenizer, name) for t, name in names.items()}
         self.special_ids = SPECIAL_IDS if special_ids is None else special_ids
         if missing := [t for t in NEEDED if t not in self.special_ids]:
             raise ValueError(
@@ -60,7 +72,7 @@ class Reader:
             checks.whole_number(f"special_ids[{token!r}]", i, at_least=0)
         self.tokenizer = tokenizer
         self.vocabulary_size, self.num_segments = vocabulary_size, num_segments
-        self.longest = longest
+        self.longest, self.separators = longest, separators
         self.start = self.special_ids["[CLS]"]
         self.end = self.special_ids["[SEP]"]
         self.padding = self.special_ids["[PAD]"]
@@ -105,7 +117,9 @@ class Reader:
         places = []
         for each in x:
             each = (each,) if isinstance(each, str) else each
-            first = 1 if len(each) == 1 else 2 + len(self.encode(each[0]))
+            first = 1
+            if len(each) > 1:
+                first += self.separators + len(self.encode(each[0]))
             offsets = self._tokenizer().encode_with_offsets(each[-1]).offsets
             places.append((offsets, first, 0, len(each[-1])))
         return rows._replace(places=places)
@@ -143,7 +157,11 @@ class Reader:
         return [self.encode(part) for part in parts]
 
     def _packed(self, pairs) -> Rows:
-        lengths = [1 + sum(len(part) + 1 for part in pair) for pair in pairs]
+        between = self.separators - 1
+        lengths = [
+            1 + sum(len(part) + 1 for part in pair) + between * (len(pair) - 1)
+            for pair in pairs
+        ]
         for row, length in enumerate(lengths):
             if length > self.longest:
                 raise ValueError(
@@ -152,7 +170,8 @@ class Reader:
                     "the text, or build the model for longer ones"
                 )
         length = min(bucket(max(lengths)), self.longest)
-        return Rows(pack(pairs, self.start, self.end, self.padding, length))
+        marks = self.start, self.end, self.padding
+        return Rows(pack(pairs, *marks, length, self.separators))
 
     def _checked(self, x) -> dict:
         x = x if isinstance(x, dict) else {"ids": x}
@@ -185,6 +204,20 @@ class Reader:
         ids = np.asarray(ids)
         within(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids
+
+
+def special_names(tokenizer):
+    """What a tokenizer calls BERT's special tokens: as BERT, or as RoBERTa.
+
+    Examples:
+        >>> from kerasseq.text import WordPieceTokenizer
+        >>> special_names(WordPieceTokenizer(99).fit("to be"))["[CLS]"]
+        '[CLS]'
+    """
+    vocabulary = set(tokenizer.vocabulary)
+    if set(ROBERTA.values()) <= vocabulary and not set(NEEDED) <= vocabulary:
+        return ROBERTA
+    return {token: token for token in NEEDED}
 
 
 def _is_texts(x):

@@ -75,6 +75,8 @@ class GPT(Writer, RecordedSteps, CausalModel):
             None for no norm.
         embedding_scale: What the vectors of tokens are multiplied by: $\sqrt D$ in
             Gemma; 1 if None.
+        head: "tokens" for logits `(B, T, V)`, or None for what is below them, vectors
+            `(B, T, D)`, to which `with_head` adds a task.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -117,12 +119,14 @@ class GPT(Writer, RecordedSteps, CausalModel):
         use_query_key_value_bias=None,
         query_key_norm=None,
         embedding_scale=None,
+        head="tokens",
         **kwargs,
     ):
         arguments = own(locals())
         size = known_ids(tokenizer, vocabulary_size)
         for name in ("num_layers", "num_heads", "hidden_dim", "max_sequence_length"):
             checks.whole_number(name, arguments[name])
+        checks.one_of("head", head, ("tokens", None))
         if embedding_scale is not None:
             _check_scale(embedding_scale)
         if isinstance(position, str) or position is None:
@@ -155,7 +159,7 @@ class GPT(Writer, RecordedSteps, CausalModel):
         embedding = keras.layers.ReversibleEmbedding(
             size,
             hidden_dim,
-            tie_weights=tie_embeddings,
+            tie_weights=tie_embeddings or head is None,
             embeddings_initializer=scaled_initializer(),
             name="embedding",
         )
@@ -181,11 +185,28 @@ class GPT(Writer, RecordedSteps, CausalModel):
             embedding_scale=embedding_scale,
         )
         inputs = keras.Input((None,), dtype="int32", name="ids")
-        logits, _ = layers(inputs)
-        super().__init__(inputs, logits, arguments, **kwargs)
-        self.stack = layers
+        outputs, _ = layers.vectors(layers.embedding(inputs))
+        if head is not None:
+            outputs = layers.scores(outputs)
+        super().__init__(inputs, outputs, arguments, **kwargs)
+        self.stack, self.head = layers, head
         self.max_sequence_length = max_sequence_length
         self.longest = max_sequence_length if position == "learned" else None
+
+    def ids(self, source):
+        """As for `CausalModel`.
+
+        Raises:
+            ValueError: If the model has no head, and cannot predict tokens.
+        """
+        found = super().ids(source)
+        if found is not None and self.head is None:
+            raise ValueError(
+                "this GPT has no head that predicts tokens, received head=None. Build "
+                'it with head="tokens" to train on texts and to generate, or add '
+                'another head with with_head("classify", num_classes=2), for example'
+            )
+        return found
 
     def with_head(
         self, head, *, num_classes=None, language_model_weight=0.0, dropout=None

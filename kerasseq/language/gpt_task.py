@@ -108,6 +108,11 @@ class GPTTask(Headed, TaskModel):
             raise TypeError(f"gpt must be a kerasseq.models.GPT, got {gpt!r}")
         checks.one_of("head", head, HEADS)
         weight = _weight(language_model_weight)
+        if weight and gpt.head is None:
+            raise ValueError(
+                "language_model_weight must be 0 for a GPT with head=None, which "
+                f"predicts no tokens, received {weight}. Leave it out"
+            )
         task = HEADS[head](num_classes)
         config = gpt.get_config()
         config["dropout"] = config["dropout"] if dropout is None else dropout

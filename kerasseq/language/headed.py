@@ -197,7 +197,7 @@ class Headed:
         return answers
 
     def _check_head(self, method, *wanted):
-        if self.head is None or (wanted and self.head not in wanted):
+        if self.head in (None, "sequence") or (wanted and self.head not in wanted):
             example = wanted[0] if wanted else "classify"
             raise ValueError(
                 f"{method} needs another head than {self.head!r}: take "

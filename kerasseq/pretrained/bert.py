@@ -1,14 +1,17 @@
 """BERT in the folders of others."""
 
+import itertools
+
 from kerasseq.language.bert import BERT as MODEL
 from kerasseq.pretrained import common, hub_layers
 from kerasseq.pretrained.common import BLOCK, HUB_HEAD, LAYER
 from kerasseq.pretrained.family import Family, Format, differing
-from kerasseq.pretrained.layouts import REVERSED, dense, layer_norm, numbered, one
+from kerasseq.pretrained.layouts import REVERSED, SAME, dense, layer_norm, numbered, one
 from kerasseq.pretrained.tokenizers import special_ids
 
 CLASSES = {
     None: "BertModel",
+    "sequence": "BertModel",
     "tokens": "BertForMaskedLM",
     "pretraining": "BertForPreTraining",
     "classify": "BertForSequenceClassification",
@@ -37,8 +40,8 @@ def sizes(a):
 
 
 def misfit(a):
-    """Every `BERT` is one."""
-    return
+    """What keeps a `BERT` from being the one of the paper."""
+    return differing(a, {"pair_separators": 1})
 
 
 def read(settings, shapes):
@@ -48,22 +51,29 @@ def read(settings, shapes):
     )
     head = _head(settings, shapes)
     has_classes = head in ("classify", "tag")
-    classes = common.classes(shapes, "classifier.weight") if has_classes else None
-    size = settings.whole("vocab_size")
     return {
-        "vocabulary_size": size,
+        **read_shared(settings),
+        "max_sequence_length": settings.whole("max_position_embeddings"),
+        "special_ids": _special_ids(settings, settings.whole("vocab_size")),
+        "head": head,
+        "num_classes": (
+            common.classes(shapes, "classifier.weight") if has_classes else None
+        ),
+    }
+
+
+def read_shared(settings):
+    """The arguments that BERT and RoBERTa call the same."""
+    return {
+        "vocabulary_size": settings.whole("vocab_size"),
         "num_layers": settings.whole("num_hidden_layers"),
         "num_heads": settings.whole("num_attention_heads"),
         "hidden_dim": settings.whole("hidden_size"),
         "intermediate_dim": settings.whole("intermediate_size"),
-        "max_sequence_length": settings.whole("max_position_embeddings"),
         "num_segments": settings.whole("type_vocab_size"),
         "activation": settings.word("hidden_act", common.ACTIVATIONS, "gelu"),
         "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
         "dropout": settings.rate("hidden_dropout_prob", 0.1),
-        "special_ids": _special_ids(settings, size),
-        "head": head,
-        "num_classes": classes,
     }
 
 
@@ -80,28 +90,36 @@ def _head(settings, shapes):
         parts = {"cls.seq_relationship.weight", "pooler.dense.weight"}
         return "pretraining" if parts <= set(shapes) else "tokens"
     known = {theirs: ours for ours, theirs in CLASSES.items()}
-    names = settings.get("architectures", [])
-    head = known.get(str(names[0])) if isinstance(names, list) and names else None
+    head = known.get(common.architecture(settings))
     needs = {"classify": "classifier.weight", "tag": "classifier.weight"}
     needs["span"] = "qa_outputs.weight"
-    return head if needs.get(head) in shapes else None
+    if needs.get(head) in shapes:
+        return head
+    return common.head_of_trunk(shapes)
 
 
 def write(a):
     """The settings of Hugging Face."""
-    s = sizes(a)
     return {
         "architectures": [CLASSES[a["head"]]],
+        **write_shared(a),
+        "max_position_embeddings": a["max_sequence_length"],
+        **{ID_NAMES[token]: n for token, n in a["special_ids"].items()},
+    }
+
+
+def write_shared(a):
+    """The settings that BERT and RoBERTa have."""
+    s = sizes(a)
+    return {
         "vocab_size": s["V"],
         "num_hidden_layers": a["num_layers"],
         "num_attention_heads": s["N"],
         "hidden_size": s["D"],
         "intermediate_size": s["F"],
-        "max_position_embeddings": s["T"],
         "type_vocab_size": s["S"],
         "hidden_act": common.WORDS[a["activation"]],
         "layer_norm_eps": a["layer_norm_epsilon"],
-        **{ID_NAMES[token]: n for token, n in a["special_ids"].items()},
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
         **common.labels(a),
@@ -110,14 +128,23 @@ def write(a):
 
 def rows(a):
     """The table of Hugging Face."""
+    return [*rows_of_trunk(), *itertools.chain(*HEADS[a["head"]])]
+
+
+def rows_of_trunk(positions=SAME):
+    """The rows below every head.
+
+    Args:
+        positions: How the table of positions differs in the file.
+    """
     found = []
-    for theirs, ours, letter in (
-        ("word", "embedding", "V"),
-        ("position", "position_embedding", "T"),
-        ("token_type", "segment_embedding", "S"),
+    for theirs, ours, letter, values in (
+        ("word", "embedding", "V", SAME),
+        ("position", "position_embedding", "T", positions),
+        ("token_type", "segment_embedding", "S", SAME),
     ):
-        name = f"embeddings.{theirs}_embeddings.weight"
-        found.append(one(name, f"{ours}/embeddings", f"{letter} D"))
+        name, path = f"embeddings.{theirs}_embeddings.weight", f"{ours}/embeddings"
+        found.append(one(name, path, f"{letter} D", values=values))
     found += layer_norm("embeddings.LayerNorm", "embedding_norm")
     found += common.encoder_layer("attention.self")
     for theirs, ours in (
@@ -125,12 +152,12 @@ def rows(a):
         ("output", "feedforward"),
     ):
         found += layer_norm(f"{LAYER}.{theirs}.LayerNorm", f"{BLOCK}/{ours}_layer_norm")
-    for rows_of in HEADS[a["head"]]:
-        found += rows_of
     return found
 
 
-_POOLER = dense("pooler.dense", "pooler", "D", "E")
+POOLER = dense("pooler.dense", "pooler", "D", "E")
+TAGS = dense("classifier", "tags", "D", "C")
+SPAN = dense("qa_outputs", "span", "D", "C")
 _CLASSES = dense("classifier", "classes", "D", "C")
 _TOKENS = [
     *dense("cls.predictions.transform.dense", "token_dense", "D", "E"),
@@ -140,12 +167,13 @@ _TOKENS = [
 # Their class 0 is "b follows a", which is 1 here.
 _NEXT = dense("cls.seq_relationship", "next", "D", "C", values=REVERSED)
 HEADS = {
-    None: [_POOLER],
+    None: [POOLER],
+    "sequence": [],
     "tokens": [_TOKENS],
-    "pretraining": [_TOKENS, _POOLER, _NEXT],
-    "classify": [_POOLER, _CLASSES],
-    "tag": [dense("classifier", "tags", "D", "C")],
-    "span": [dense("qa_outputs", "span", "D", "C")],
+    "pretraining": [_TOKENS, POOLER, _NEXT],
+    "classify": [POOLER, _CLASSES],
+    "tag": [TAGS],
+    "span": [SPAN],
 }
 
 

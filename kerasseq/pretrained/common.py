@@ -10,6 +10,7 @@ ACTIVATIONS = {  # by their names; of two the first is written
     "relu": "relu",
 }
 WORDS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel", "DoubleHeadsModel")
 BLOCK = "block_{n}"
 LAYER = "encoder.layer.{n}"
 HUB_HEAD = "task/layers/dense"
@@ -48,6 +49,48 @@ def misfit(a, fixed):
     if a["feed_forward"] not in WORDS:
         return f"feed_forward={a['feed_forward']!r}"
     return differing(a, fixed)
+
+
+def with_biases(a):
+    """The arguments, in which it is said whether queries, keys and values have biases.
+
+    Examples:
+        >>> a = {"use_bias": True, "use_query_key_value_bias": None}
+        >>> with_biases(a)["use_query_key_value_bias"]
+        True
+    """
+    bias = a["use_query_key_value_bias"]
+    return {**a, "use_query_key_value_bias": a["use_bias"] if bias is None else bias}
+
+
+def architecture(settings):
+    """The class that a folder of Hugging Face names first; "" if it names none."""
+    names = settings.get("architectures", [])
+    return str(names[0]) if isinstance(names, list) and names else ""
+
+
+def gpt_head(settings, shapes, tied):
+    """The head of a `GPT`: "tokens", or None if the folder has only what is below it.
+
+    Args:
+        settings: The `Settings`.
+        shapes: Of the tensors by name.
+        tied: Whether the table of the embedding gives the logits.
+    """
+    name = architecture(settings) or LANGUAGE_MODELS[0]
+    if tied or "lm_head.weight" in shapes or name.endswith(LANGUAGE_MODELS):
+        return "tokens"
+    return None
+
+
+def head_of_trunk(shapes):
+    """The head of a `BERT` without a task: "sequence" if the file has no pooler.
+
+    Examples:
+        >>> print(head_of_trunk({"pooler.dense.weight": (3, 3)}))
+        None
+    """
+    return None if any(name.startswith("pooler.") for name in shapes) else "sequence"
 
 
 def classes(shapes, name, axis=0):

@@ -4,10 +4,12 @@ from kerasseq.core.checks import nearest
 from kerasseq.pretrained.bert import BERT
 from kerasseq.pretrained.gpt2 import GPT2
 from kerasseq.pretrained.llama import LLAMA
+from kerasseq.pretrained.llama_kin import KIN
+from kerasseq.pretrained.roberta import ROBERTA
 from kerasseq.pretrained.t5 import T5
 from kerasseq.pretrained.vit import VIT
 
-FAMILIES = (GPT2, LLAMA, BERT, T5, VIT)
+FAMILIES = (GPT2, LLAMA, *KIN, BERT, ROBERTA, T5, VIT)
 FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
 
 
@@ -22,21 +24,24 @@ def of_folder(folder, form, kind):
     Raises:
         ValueError: If there is no such family.
     """
+    known = []
     for family in FAMILIES:
-        if kind in getattr(family, form).kinds:
+        kinds = getattr(getattr(family, form), "kinds", ())
+        if kind in kinds:
             return family
-    known = [kind for family in FAMILIES for kind in getattr(family, form).kinds]
+        known += kinds
     raise ValueError(
         f"{folder} holds a model of the kind {kind!r} of {FORMATS[form]}; kerasseq "
         f"knows {', '.join(known)}.{nearest(kind, known)}"
     )
 
 
-def of_model(model, arguments):
+def of_model(model, form, arguments):
     """The family of a model.
 
     Args:
         model: The model.
+        form: One of `FORMATS`.
         arguments: Those it was made from.
 
     Raises:
@@ -53,6 +58,11 @@ def of_model(model, arguments):
         )
     reasons = [(family, family.misfit(arguments)) for family in known]
     for family, reason in reasons:
+        if reason is None and getattr(family, form) is None:
+            raise ValueError(
+                f"a model of the kind {family.name} can be written in the form "
+                f'"huggingface", received format="{form}". Leave format out'
+            )
         if reason is None:
             return family
     raise ValueError(

@@ -50,7 +50,7 @@ class Family:
         misfit: From the arguments to what keeps a model from being of this family, in
             words; None if nothing does.
         huggingface: The `Format` of folders of Hugging Face.
-        keras_hub: That of presets of KerasHub.
+        keras_hub: That of presets of KerasHub, or None.
         check: A function of the folder, which raises if another of its files says
             something that our model does not do.
     """
@@ -60,7 +60,7 @@ class Family:
     sizes: Callable[[dict], dict]
     misfit: Callable[[dict], str | None]
     huggingface: Format
-    keras_hub: Format
+    keras_hub: Format | None = None
     check: Callable = lambda folder: None
 
 

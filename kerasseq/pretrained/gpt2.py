@@ -18,6 +18,8 @@ FIXED = {
     "parallel": False,
     "sliding_window": None,
     "embedding_norm": False,
+    "query_key_norm": None,
+    "embedding_scale": None,
 }
 
 
@@ -32,7 +34,8 @@ def sizes(a):
 
 def misfit(a):
     """What keeps a `GPT` from being a GPT-2."""
-    return common.misfit(a, FIXED)
+    bias = {"use_query_key_value_bias": FIXED["use_bias"]}
+    return common.misfit(common.with_biases(a), FIXED | bias)
 
 
 def read(settings, shapes):
@@ -42,6 +45,7 @@ def read(settings, shapes):
         scale_attn_by_inverse_layer_idx=False,
         add_cross_attention=False,
     )
+    tied = settings.truth("tie_word_embeddings", True)
     return {
         "vocabulary_size": settings.whole("vocab_size"),
         "num_layers": settings.whole("n_layer"),
@@ -52,7 +56,8 @@ def read(settings, shapes):
         "feed_forward": settings.word(
             "activation_function", common.ACTIVATIONS, "gelu_new"
         ),
-        "tie_embeddings": settings.truth("tie_word_embeddings", True),
+        "tie_embeddings": tied,
+        "head": common.gpt_head(settings, shapes, tied),
         "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-5),
         "dropout": settings.rate("resid_pdrop", 0.1),
         **{name: FIXED[name] for name in ("norm", "use_bias", "position")},
@@ -62,7 +67,7 @@ def read(settings, shapes):
 def write(a):
     """The settings of Hugging Face."""
     return {
-        "architectures": ["GPT2LMHeadModel"],
+        "architectures": ["GPT2LMHeadModel" if a["head"] else "GPT2Model"],
         "vocab_size": a["vocabulary_size"],
         "n_layer": a["num_layers"],
         "n_head": a["num_heads"],
@@ -81,7 +86,9 @@ def rows(a):
     attention, fed = f"{BLOCK}/self_attention", f"{BLOCK}/feed_forward"
     parts = ("query", "key", "value")
     joined = [tuple(f"{attention}/{p}/{w}" for p in parts) for w in ("kernel", "bias")]
-    head = [one("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
+    head = []
+    if a["head"] and not a["tie_embeddings"]:
+        head = [one("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
     return [
         one("wte.weight", "embedding/embeddings", "V D"),
         one("wpe.weight", "position_embedding/embeddings", "T D"),
@@ -95,7 +102,7 @@ def rows(a):
         *_turned("h.{n}.mlp.c_fc", f"{fed}/intermediate_dense", "D F"),
         *_turned("h.{n}.mlp.c_proj", f"{fed}/output_dense", "F D"),
         *layer_norm("ln_f", "final_norm"),
-        *([] if a["tie_embeddings"] else head),
+        *head,
     ]
 
 
@@ -123,6 +130,7 @@ def hub_write(a):
         "feed_forward": "gelu_tanh",
         "tie_embeddings": True,
         "layer_norm_epsilon": 1e-5,
+        "head": "tokens",
     }
     if wrong := differing(a, wanted):
         raise ValueError(f"a GPT2Backbone of KerasHub cannot have {wrong}")

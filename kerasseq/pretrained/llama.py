@@ -4,7 +4,7 @@ from kerasseq.language.gpt import GPT
 from kerasseq.pretrained import common, rope
 from kerasseq.pretrained.common import BLOCK
 from kerasseq.pretrained.family import Family, Format, differing
-from kerasseq.pretrained.layouts import dense, numbered, one
+from kerasseq.pretrained.layouts import SAME, dense, numbered, one
 
 FIXED = {
     "norm": "rms",
@@ -13,7 +13,10 @@ FIXED = {
     "parallel": False,
     "sliding_window": None,
     "embedding_norm": False,
+    "query_key_norm": None,
+    "embedding_scale": None,
 }
+ATTENTION = "layers.{n}.self_attn"
 AXES = {"query": "N K", "key": "M K", "value": "M K"}
 
 
@@ -28,7 +31,8 @@ def sizes(a):
 
 def misfit(a):
     """What keeps a `GPT` from being a LLaMA."""
-    return differing(a, FIXED) or rope.misfit(a["position"])
+    same = {"use_query_key_value_bias": a["use_bias"]}
+    return differing(common.with_biases(a), FIXED | same) or rope.misfit(a["position"])
 
 
 def read(settings, shapes):
@@ -36,27 +40,56 @@ def read(settings, shapes):
     use_bias = settings.truth("attention_bias", False)
     settings.only(hidden_act="silu", mlp_bias=use_bias)
     return {
+        **read_shared(settings, shapes),
+        "use_bias": use_bias,
+        **{name: FIXED[name] for name in ("norm", "feed_forward")},
+    }
+
+
+def read_shared(settings, shapes, *, head_dim=None, max_length=2048, tied=False):
+    """The arguments that all kin of LLaMA call the same.
+
+    Args:
+        settings: The `Settings`.
+        shapes: Of the tensors by name.
+        head_dim: The width of a head where the settings have none.
+        max_length: The longest text where they have none.
+        tied: Whether the embedding is tied where they do not say it.
+    """
+    tied = settings.truth("tie_word_embeddings", tied)
+    return {
         "vocabulary_size": settings.whole("vocab_size"),
         "num_layers": settings.whole("num_hidden_layers"),
         "num_heads": settings.whole("num_attention_heads"),
         "num_key_value_heads": settings.whole("num_key_value_heads", None),
-        "head_dim": settings.whole("head_dim", None),
+        "head_dim": settings.whole("head_dim", head_dim),
         "hidden_dim": settings.whole("hidden_size"),
         "intermediate_dim": settings.whole("intermediate_size"),
-        "max_sequence_length": settings.whole("max_position_embeddings", 2048),
+        "max_sequence_length": settings.whole("max_position_embeddings", max_length),
         "layer_norm_epsilon": settings.number("rms_norm_eps", 1e-6),
-        "tie_embeddings": settings.truth("tie_word_embeddings", False),
-        "use_bias": use_bias,
+        "tie_embeddings": tied,
+        "head": common.gpt_head(settings, shapes, tied),
+        "use_query_key_value_bias": None,
+        "query_key_norm": None,
         "position": rope.read(settings),
-        **{name: FIXED[name] for name in ("norm", "feed_forward")},
     }
 
 
 def write(a):
     """The settings of Hugging Face."""
+    return {
+        **write_shared(a, "Llama"),
+        "hidden_act": "silu",
+        "attention_bias": a["use_bias"],
+        "mlp_bias": a["use_bias"],
+    }
+
+
+def write_shared(a, name):
+    """The settings that all kin of LLaMA have, of which the classes begin so."""
     s = sizes(a)
     return {
-        "architectures": ["LlamaForCausalLM"],
+        "architectures": [f"{name}ForCausalLM" if a["head"] else f"{name}Model"],
         "vocab_size": s["V"],
         "num_hidden_layers": a["num_layers"],
         "num_attention_heads": s["N"],
@@ -67,54 +100,61 @@ def write(a):
         "max_position_embeddings": a["max_sequence_length"],
         "rms_norm_eps": a["layer_norm_epsilon"],
         "tie_word_embeddings": a["tie_embeddings"],
-        "hidden_act": "silu",
-        "attention_bias": a["use_bias"],
-        "mlp_bias": a["use_bias"],
         **rope.write(a["position"]),
     }
 
 
-def rows(a):
-    """The table of Hugging Face."""
-    attention, fed, bias = (
-        f"{BLOCK}/self_attention",
-        f"{BLOCK}/feed_forward",
-        a["use_bias"],
-    )
+def rows(a, scales=SAME):
+    """The table of Hugging Face.
+
+    Args:
+        a: The arguments.
+        scales: How the numbers of the norms' scales differ in the file.
+    """
+    attention, fed = f"{BLOCK}/self_attention", f"{BLOCK}/feed_forward"
+    bias, others = common.with_biases(a)["use_query_key_value_bias"], a["use_bias"]
     found = [one("embed_tokens.weight", "embedding/embeddings", "V D")]
     for name, axes in AXES.items():
-        found += dense(
-            f"layers.{{n}}.self_attn.{name[0]}_proj",
-            f"{attention}/{name}",
-            "D",
-            axes,
-            bias=bias,
-        )
-    found += dense(
-        "layers.{n}.self_attn.o_proj",
-        f"{attention}/attention_output",
-        "N K",
-        "D",
-        bias=bias,
-    )
+        theirs, ours = f"{ATTENTION}.{name[0]}_proj", f"{attention}/{name}"
+        found += dense(theirs, ours, "D", axes, bias=bias)
+    theirs, ours = f"{ATTENTION}.o_proj", f"{attention}/attention_output"
+    found += dense(theirs, ours, "N K", "D", bias=others)
     for theirs, ours, axes in (
         ("gate", "gate", "DF"),
         ("up", "intermediate", "DF"),
         ("down", "output", "FD"),
     ):
-        found += dense(
-            f"layers.{{n}}.mlp.{theirs}_proj", f"{fed}/{ours}_dense", *axes, bias=bias
-        )
-    for theirs, ours in (
-        ("layers.{n}.input_layernorm", f"{BLOCK}/self_attention_layer_norm"),
-        ("layers.{n}.post_attention_layernorm", f"{BLOCK}/feedforward_layer_norm"),
-        ("norm", "final_norm"),
-    ):
-        found.append(one(f"{theirs}.weight", f"{ours}/scale", "D"))
-    if not a["tie_embeddings"]:
+        theirs, ours = f"layers.{{n}}.mlp.{theirs}_proj", f"{fed}/{ours}_dense"
+        found += dense(theirs, ours, *axes, bias=others)
+    norms = {
+        "layers.{n}.input_layernorm": f"{BLOCK}/self_attention_layer_norm",
+        "layers.{n}.post_attention_layernorm": f"{BLOCK}/feedforward_layer_norm",
+        "norm": "final_norm",
+    }
+    for theirs, ours in norms.items():
+        found.append(one(f"{theirs}.weight", f"{ours}/scale", "D", values=scales))
+    for name in ("query", "key") if a["query_key_norm"] is not None else ():
+        theirs, ours = f"{ATTENTION}.{name[0]}_norm", f"{attention}/{name}_norm"
+        found.append(one(f"{theirs}.weight", f"{ours}/scale", "K"))
+    if a["head"] and not a["tie_embeddings"]:
         reverse = "embedding/reverse_embeddings"
         found.append(one("lm_head.weight", reverse, "D V", "V D"))
     return found
+
+
+def huggingface(kind, read, write, rows):
+    """The `Format` of a folder of Hugging Face."""
+    return Format(
+        kinds=(kind,),
+        read=read,
+        write=write,
+        rows=rows,
+        prefix="model.",
+        heads=("lm_head.",),
+        copies={"lm_head.weight": "embed_tokens.weight"},
+        ignored=("layers.*.self_attn.rotary_emb.inv_freq",),
+        left_out=("score.*",),
+    )
 
 
 def hub_read(settings, shapes):
@@ -143,7 +183,7 @@ def hub_read(settings, shapes):
 def hub_write(a):
     """The settings of KerasHub."""
     s = sizes(a)
-    wanted = {"use_bias": False, "head_dim": s["D"] // s["N"]}
+    wanted = {"use_bias": False, "head_dim": s["D"] // s["N"], "head": "tokens"}
     if wrong := differing({**a, "head_dim": s["K"]}, wanted):
         raise ValueError(f"a LlamaBackbone of KerasHub cannot have {wrong}")
     return {
@@ -199,17 +239,7 @@ LLAMA = Family(
     model=GPT,
     sizes=sizes,
     misfit=misfit,
-    huggingface=Format(
-        kinds=("llama",),
-        read=read,
-        write=write,
-        rows=rows,
-        prefix="model.",
-        heads=("lm_head.",),
-        copies={"lm_head.weight": "embed_tokens.weight"},
-        ignored=("layers.*.self_attn.rotary_emb.inv_freq",),
-        left_out=("score.*",),
-    ),
+    huggingface=huggingface("llama", read, write, rows),
     keras_hub=Format(
         kinds=("LlamaBackbone", "Llama3Backbone"),
         read=hub_read,

@@ -20,9 +20,12 @@ def from_pretrained(folder):
 
     | folder | kinds | becomes |
     |---|---|---|
-    | Hugging Face | gpt2, llama | `GPT` |
+    | Hugging Face | gpt2, llama, mistral, qwen2, qwen3, gemma | `GPT`; with \
+`head=None` if the file is a base model without the table of the logits |
     | | bert | `BERT` with the head that the file holds: "pretraining", "tokens", \
-"classify", "tag", "span" or None |
+"classify", "tag", "span", None, or "sequence" without a pooler |
+    | | roberta, xlm-roberta, camembert | `BERT` with `pair_separators=2` and such a \
+head |
     | | t5 | `T5` with `published_ids=True` |
     | | vit | `ViT`, without classifier where there is none |
     | KerasHub | GPT2Backbone, LlamaBackbone, Llama3Backbone, BertBackbone, \

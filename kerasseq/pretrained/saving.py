@@ -29,7 +29,8 @@ def save_pretrained(model, folder, format="huggingface"):
     when it is complete.
 
     Args:
-        model: A `GPT` with the options of GPT-2 or LLaMA, a `BERT`, `T5` or `ViT`.
+        model: A `GPT` with the options of GPT-2, LLaMA, Mistral, Qwen2, Qwen3 or Gemma,
+            a `BERT`, which may be a RoBERTa, a `T5` or a `ViT`.
         folder: Where to; there must be nothing, or an empty folder.
         format: "huggingface" or "keras_hub".
 
@@ -48,7 +49,7 @@ def save_pretrained(model, folder, format="huggingface"):
     """
     checks.one_of("format", format, families.FORMATS)
     arguments = _arguments(model)
-    family = families.of_model(model, arguments)
+    family = families.of_model(model, format, arguments)
     form = getattr(family, format)
     settings, sizes = form.write(arguments), family.sizes(arguments)
     rows = every(form.rows(arguments), arguments["num_layers"])

@@ -1,7 +1,7 @@
 """The tokenizer of a folder, where there is one that is known here."""
 
 from kerasseq.core.files import read_json
-from kerasseq.language.bert_texts import SPECIAL_IDS
+from kerasseq.language.bert_texts import SPECIAL_IDS, special_names
 from kerasseq.text import WordPieceTokenizer, load_tokenizer
 from kerasseq.text.byte_pair_files import from_vocabulary_and_merges
 
@@ -25,9 +25,8 @@ def added(folder, source, family, arguments):
     size = arguments["vocabulary_size"]
     if tokenizer is None or tokenizer.vocabulary_size != size:
         return arguments
-    if family.name == "bert":
-        tokens = tokenizer.vocabulary
-        if not {"[PAD]", "[CLS]", "[SEP]", "[MASK]"} <= set(tokens):
+    if "special_ids" in arguments:
+        if not set(special_names(tokenizer).values()) <= set(tokenizer.vocabulary):
             return arguments
         arguments = {**arguments, "special_ids": None}
     return {**arguments, "vocabulary_size": None, "tokenizer": tokenizer}

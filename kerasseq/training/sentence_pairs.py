@@ -160,7 +160,7 @@ def cut(sentences, half):
     return parts
 
 
-def pack(pairs, start, end, padding, length):
+def pack(pairs, start, end, padding, length, separators=1):
     """Rows `[CLS] a [SEP] b [SEP]` as two arrays.
 
     Args:
@@ -169,10 +169,11 @@ def pack(pairs, start, end, padding, length):
         end: The id of `[SEP]`.
         padding: The id of `[PAD]`.
         length: Ids in a row.
+        separators: How many `[SEP]` stand between a and b: 2 in RoBERTa.
 
     Returns:
         A dictionary of "ids" and "segments", int32 `(rows, length)`: the segment is 1
-        for b and the mark behind it.
+        for b and the mark behind it; with two separators it is 0 everywhere.
 
     Examples:
         >>> x = pack([([5, 6], [7]), ([8],)], 2, 3, 0, length=7)
@@ -186,8 +187,9 @@ def pack(pairs, start, end, padding, length):
     for row, pair in enumerate(pairs):
         joined = [start]
         for n, part in enumerate(pair):
+            joined += [end] * (separators - 1 if n else 0)
             begin = len(joined) if n else 0
             joined += [*part, end]
-            segments[row, begin : len(joined)] = n
+            segments[row, begin : len(joined)] = n if separators == 1 else 0
         ids[row, : len(joined)] = joined
     return {"ids": ids, "segments": segments}

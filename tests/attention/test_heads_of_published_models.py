@@ -8,6 +8,7 @@ from kerasseq import layers, models
 from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.transformer.norms import RMSNormalization
 
+pytestmark = pytest.mark.everywhere("kernels, types of numbers and files of attention")
 B, T, D, N, M, K = 2, 5, 7, 6, 3, 4
 EPSILON = 1e-2
 once = pytest.mark.once("arguments and configuration: no backend has a say")
