@@ -4,10 +4,15 @@ Loads matplotlib only when labels are drawn.
 """
 
 import functools
+import math
 import unicodedata
+from typing import NamedTuple
 
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "\\r", "\0": "\\0", "": "∅"}
 LONGEST = 14  # characters of a label
+SIZES = (10, 9, 8, 7)  # points; smaller letters are not legible
+LINE, GAP = 1.17, 0.3  # height of a line and space between labels, in font sizes
+LARGE = 100  # points, at which widths are measured
 
 
 def visible(token) -> str:
@@ -92,6 +97,83 @@ def _find(c):
     return None
 
 
+class Labels(NamedTuple):
+    """Tokens as the labels of an axis that are legible in the room they have.
+
+    Attributes:
+        texts: A label for each token.
+        fonts: The font families of each.
+        upright: Whether each is written along the horizontal.
+        size: Font size in points.
+        every: Every n-th label is written: 1 for all.
+        depth: Inches from the axis to the far end of the longest label.
+    """
+
+    texts: list[str]
+    fonts: list[list[str]]
+    upright: list[bool]
+    size: float
+    every: int
+    depth: float
+
+    def write(self, axis) -> None:
+        """Write the labels at 0, 1, 2 … of `axes.xaxis` or `axes.yaxis`."""
+        shown = slice(None, None, self.every)
+        axis.set_ticks(range(0, len(self.texts), self.every))
+        axis.set_ticklabels(self.texts[shown], parse_math=False)
+        styles = zip(self.fonts[shown], self.upright[shown], strict=True)
+        for tick, (fonts, upright) in zip(axis.get_ticklabels(), styles, strict=True):
+            tick.set(fontsize=self.size, fontfamily=fonts, rotation=90 * (not upright))
+
+
+def fit_labels(tokens, inches: float, *, vertical: bool = False) -> Labels:
+    """Choose the font size of labels, and how many are written.
+
+    The largest size at which each label has room; at the smallest that is legible,
+    every second one is written, or every third, and so on.
+
+    Args:
+        tokens: A string or a list of tokens.
+        inches: Length of the axis.
+        vertical: Whether it is a vertical axis, beside which each label is upright.
+            Below a horizontal one, labels of more than two characters are turned.
+
+    Examples:
+        >>> labels = fit_labels("abc" * 30, 3.0)
+        >>> labels.size, labels.every
+        (7, 3)
+    """
+    texts, fonts = zip(*[drawable(visible(token)) for token in tokens], strict=True)
+    widths = [_width(text) for text in texts]
+    upright = [vertical or len(text) <= 2 for text in texts]
+    turned = [not vertical and not up for up in upright]
+    sizes = zip(widths, turned, strict=True)
+    room = [LINE if vertical or turn else width for width, turn in sizes]
+    needed = (max(room) + GAP) * len(texts) / inches / 72  # inches for each point
+    size = next((size for size in SIZES if size * needed <= 1), SIZES[-1])
+    every = max(1, math.ceil(size * needed))
+    sizes = zip(widths[::every], turned[::every], strict=True)
+    depth = max(width if vertical or turn else LINE for width, turn in sizes)
+    return Labels([*texts], [*fonts], upright, size, every, depth * size / 72)
+
+
+def _width(text: str) -> float:
+    """The width of a label, in units of its font size."""
+    return sum(map(_advance, text))
+
+
+@functools.cache
+def _advance(c: str) -> float:
+    from matplotlib import font_manager
+
+    if ord(c) not in _characters(_main_font()):
+        return 1.0  # of another font
+    path = font_manager.findfont(font_manager.FontProperties())
+    font = font_manager.get_font(path)
+    font.set_size(LARGE, 72)
+    return font.load_char(ord(c)).linearHoriAdvance / 65536 / LARGE
+
+
 def label_time(axis, tokens, length, inches):
     """Label the time axis with tokens, or with the numbers of the steps.
 
@@ -107,31 +189,8 @@ def label_time(axis, tokens, length, inches):
         axis.set_xticks(range(0, length, every))
         axis.set_xlabel("time step")
         return
-    for tick in label_places(axis.xaxis, tokens, inches):
-        tick.set_rotation(0 if len(tick.get_text()) <= 2 else 90)
+    fit_labels(tokens, inches).write(axis.xaxis)
     axis.set_xlabel("input, in reading order")
-
-
-def label_places(axis, tokens, inches) -> list:
-    """Write tokens at 0, 1, 2 … of one axis, as many as find room.
-
-    Args:
-        axis: `axes.xaxis` or `axes.yaxis`.
-        tokens: A string or a list of tokens.
-        inches: Length of the axis.
-
-    Returns:
-        The labels that were written.
-    """
-    labels = [drawable(visible(token)) for token in tokens]
-    size = 10 if inches / len(labels) > 0.15 else 6
-    every = max(1, round(len(labels) * size / 72 / inches))
-    axis.set_ticks(range(0, len(labels), every))
-    axis.set_ticklabels([text for text, _ in labels[::every]], parse_math=False)
-    written = axis.get_ticklabels()
-    for tick, (_, fonts) in zip(written, labels[::every], strict=True):
-        tick.set(fontsize=size, fontfamily=fonts)
-    return written
 
 
 def check_tokens(tokens, length):

@@ -13,6 +13,8 @@ from kerasseq.tracing.labels import check_tokens, label_time
 from kerasseq.tracing.patch_plots import plot_patches
 from kerasseq.tracing.position_plots import plot_positions
 
+LABEL_HEIGHT = 0.065  # of the number above a bar, in accuracy
+
 __all__ = [
     "plot_alignments",
     "plot_attention",
@@ -259,8 +261,10 @@ def plot_race(results, title=None, *, chance=0.5):
             axis.bar(x, mean, bar * 0.92, color=colour, alpha=0.75, label=label)
             across = x + bar * 0.2 * np.linspace(-1, 1, len(seeds) + 2)[1:-1]
             axis.plot(across, seeds, "o", color="white", markeredgecolor="k", ms=4)
-            top = max(mean, seeds.max())
-            axis.text(x, top + 0.025, f"{mean:.2f}", ha="center", fontsize=8)
+            y = max(mean, seeds.max()) + 0.035
+            if chance is not None and y - 0.01 < chance < y + LABEL_HEIGHT:
+                y = max(y, chance + 0.02)  # the line of chance would strike it out
+            axis.text(x, y, f"{mean:.2f}", ha="center", fontsize=8)
     if chance is not None:
         axis.axhline(chance, color="k", linestyle=":", label=f"chance: {chance:.3g}")
     axis.set_xticks(range(len(tests)), [words(test) for test in tests])

@@ -3,6 +3,7 @@
 import io
 import pickle
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ pytestmark = pytest.mark.once("arguments, messages and files")
 
 try:
     import matplotlib.figure
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import to_rgb
 except ImportError:
     pytest.skip("needs matplotlib", allow_module_level=True)
 
@@ -40,6 +43,13 @@ def draw(figure):
 
 def labels(axis):
     return [text.get_text() for text in axis.get_xticklabels()]
+
+
+def boxes(figure, texts):
+    """Where texts stand, in pixels."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return [text.get_window_extent(canvas.get_renderer()) for text in texts]
 
 
 def panels(figure):
@@ -130,6 +140,16 @@ def test_a_long_text_labels_some_of_its_steps():
 
 
 @pytest.mark.parametrize(
+    ("tokens", "length"), [("m", 50), ("m", 200), ("internationalization", 50)]
+)
+def test_labels_over_time_lie_beside_each_other(tokens, length):
+    values = {"forget_gate": np.zeros((1, length, 2)), "h": np.zeros((1, length, 2))}
+    figure = plots.plot_gates(values, tokens=[tokens] * length)
+    found = boxes(figure, panels(figure)[-1].get_xticklabels())
+    assert not any(box.overlaps(after) for box, after in pairwise(found))
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"layer": "oen"}, 'layer="oen" is not in the trace. Did you mean "one"'),
@@ -198,6 +218,36 @@ def test_history(form):
     assert baseline.get_label() == "bigrams: 3.25"
     assert (axis.get_title(), axis.get_xlabel()) == ("A run", "epoch")
     draw(plots.plot_history({"accuracy": [0.5]}, metric="accuracy"))
+
+
+def test_a_history_of_one_point_shows_a_point():
+    figure = plots.plot_history([{"bits": 4.0, "val_bits": 4.5}])
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    picture = np.asarray(canvas.buffer_rgba())[..., :3]
+    (axis,) = figure.axes
+    for line, (x, y) in zip(axis.lines, [(1, 4.0), (1, 4.5)], strict=True):
+        across, up = axis.transData.transform((x, y)).astype(int)
+        found = picture[len(picture) - 1 - up, across] / 255
+        assert found == pytest.approx(to_rgb(line.get_color()), abs=0.01)
+
+
+@pytest.mark.parametrize(("chance", "models"), [(0.5, 2), (0.5, 9), (None, 2)])
+def test_numbers_of_a_race_do_not_touch_the_line(chance, models):
+    means = np.linspace(0.3, 0.6, 31)
+    results = {
+        f"model{n}": {f"test{i}": [m, m + 0.01] for i, m in enumerate(means[n::models])}
+        for n in range(models)
+    }
+    figure = plots.plot_race(results, chance=chance)
+    (axis,) = figure.axes
+    found = boxes(figure, axis.texts)
+    for line in axis.lines:
+        for x, y in axis.transData.transform(line.get_xydata()):
+            if str(line.get_label()).startswith("chance"):
+                assert not any(box.y0 <= y <= box.y1 for box in found)
+            else:
+                assert not any(box.contains(x, y) for box in found)
 
 
 def test_race():
