@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kerasseq.core.checks import fraction, one_of, whole_number
+from kerasseq.core.schema import Maybe, check
 from kerasseq.text.linear_prediction import (
     check_growth,
     go_on,
@@ -35,7 +36,7 @@ from kerasseq.text.linear_prediction import (
     yule_walker,
 )
 from kerasseq.text.probabilities import zero_or_more
-from kerasseq.text.saved import Saved, check_keys
+from kerasseq.text.saved import Saved
 
 
 class Forecast(NamedTuple):
@@ -50,6 +51,17 @@ class Forecast(NamedTuple):
     mean: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+
+
+SCHEMA = {
+    "order": int,
+    "method": str,
+    "fit_intercept": bool,
+    "coefficients": Maybe([float]),
+    "intercept": float,
+    "noise_variance": float | None,
+    "history": Maybe([float]),
+}
 
 
 class AutoRegression(Saved):
@@ -219,7 +231,7 @@ class AutoRegression(Saved):
             ValueError: If a key is missing or strange, or there are not `order`
                 coefficients and values to go on with.
         """
-        check_keys(config, set(cls(1).get_config()))
+        check(config, SCHEMA)
         model = cls(
             config["order"], config["method"], fit_intercept=config["fit_intercept"]
         )

@@ -17,10 +17,20 @@ from collections import Counter
 import numpy as np
 
 from kerasseq.core.checks import whole_number
-from kerasseq.text.saved import Saved, check_keys
+from kerasseq.core.schema import check
+from kerasseq.text.saved import Saved
 from kerasseq.text.words import find_words
 
 OPTIONS = {"lowercase", "punctuation", "n", "max_words"}
+SCHEMA = {
+    "lowercase": bool,
+    "punctuation": bool,
+    "n": int,
+    "max_words": int | None,
+    "vocabulary": [str],
+    "document_frequency": [int],
+    "documents": int,
+}
 
 
 class BagOfWords(Saved):
@@ -230,7 +240,7 @@ class BagOfWords(Saved):
             ValueError: If a key is missing or strange, the vocabulary is not sorted, or
                 a document frequency is not between 1 and the number of texts.
         """
-        check_keys(config, OPTIONS | {"vocabulary", "document_frequency", "documents"})
+        check(config, SCHEMA)
         bag = cls(**{name: config[name] for name in OPTIONS})
         words, frequency = config["vocabulary"], config["document_frequency"]
         documents = whole_number("documents", config["documents"], at_least=0)
@@ -272,7 +282,7 @@ class BagOfWords(Saved):
         words = find_words(text, lowercase=self.lowercase, punctuation=self.punctuation)
         return [
             " ".join(words[i : i + m])
-            for m in range(1, self.n + 1)
+            for m in range(1, min(self.n, len(words)) + 1)
             for i in range(len(words) - m + 1)
         ]
 

@@ -18,16 +18,27 @@ dropout of merges, and words with a mark at their end.
 from collections import Counter
 
 from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.schema import check
 from kerasseq.text import byte_alphabet
 from kerasseq.text.bpe_merging import apply_merges
 from kerasseq.text.bpe_training import Merge, learn
-from kerasseq.text.saved import check_keys
 from kerasseq.text.splitting import split
 from kerasseq.text.texts import cut_out, training_texts, utf8
 from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.tokenizer import Tokenizer
 
 REMEMBERED = 2**16  # words; a text has few that are not among them
+SCHEMA = {
+    "vocabulary_size": int,
+    "level": str,
+    "special_tokens": [str],
+    "unknown": str | None,
+    "all_bytes": bool,
+    "min_count": int,
+    "pattern": str,
+    "vocabulary": [str],
+    "merges": [(str, str, int | None)],
+}
 
 
 class BytePairTokenizer(Tokenizer):
@@ -226,7 +237,7 @@ class BytePairTokenizer(Tokenizer):
             ValueError: If a key is missing or strange, or merges do not fit the
                 vocabulary.
         """
-        check_keys(config, set(cls().get_config()))
+        check(config, SCHEMA)
         config = dict(config)
         vocabulary, merges = config.pop("vocabulary"), config.pop("merges")
         tokenizer = cls(**config)

@@ -7,6 +7,7 @@ no start or end mark: the models add what they need.
 
 import numpy as np
 
+from kerasseq.core.schema import check
 from kerasseq.text.texts import check_text, training_texts
 from kerasseq.text.tokenizer import Tokenizer
 
@@ -166,11 +167,7 @@ class CharacterTokenizer(Tokenizer):
             ValueError: If a key is missing or strange, or `characters` is not a sorted
                 list of distinct single characters.
         """
-        if not isinstance(config, dict) or config.keys() != {"unknown", "characters"}:
-            keys = sorted(config) if isinstance(config, dict) else config
-            raise ValueError(
-                f"`config` must have the keys 'characters' and 'unknown', got {keys!r}."
-            )
+        check(config, {"unknown": str | None, "characters": [str]})
         tokenizer = cls(unknown=config["unknown"])
         characters = config["characters"]
         if not _are_sorted_characters(characters):

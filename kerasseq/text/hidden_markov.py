@@ -21,11 +21,20 @@ from typing import NamedTuple
 import numpy as np
 
 from kerasseq.core.checks import whole_number
+from kerasseq.core.schema import check
 from kerasseq.text import markov_learning as learning
 from kerasseq.text import markov_recursions as recursions
 from kerasseq.text import probabilities as checks
 from kerasseq.text.ids import id_array
-from kerasseq.text.saved import Saved, check_keys
+from kerasseq.text.saved import Saved
+
+SCHEMA = {
+    "states": int,
+    "symbols": int,
+    "initial": [float],
+    "transition": [[float]],
+    "emission": [[float]],
+}
 
 
 class Sample(NamedTuple):
@@ -273,10 +282,7 @@ class HiddenMarkovModel(Saved):
             TypeError: If a size is not a whole number.
             ValueError: If a key is missing or strange, or a row is no distribution.
         """
-        check_keys(config, {"states", "symbols", "initial", "transition", "emission"})
-        for name, value in config.items():  # which the constructor would draw anew
-            if value is None:
-                raise ValueError(f"`{name}` is missing.")
+        check(config, SCHEMA)
         return cls(**config)
 
     def _matrices(self) -> learning.Matrices:

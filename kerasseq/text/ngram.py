@@ -16,10 +16,11 @@ From: Shannon, "A Mathematical Theory of Communication", 1948.
 import numpy as np
 
 from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.schema import Maybe, check
 from kerasseq.text.counting import CountingModel, checked_size
 from kerasseq.text.ngram_counts import NGramCounts
 from kerasseq.text.probabilities import log, zero_or_more
-from kerasseq.text.saved import Saved, check_keys
+from kerasseq.text.saved import Saved
 from kerasseq.text.smoothing import AddK, Discounted
 from kerasseq.text.with_tokenizer import (
     TextModel,
@@ -28,6 +29,17 @@ from kerasseq.text.with_tokenizer import (
 )
 
 SMOOTHING = ("add_k", "backoff", "kneser_ney")
+
+SCHEMA = {
+    "n": int,
+    "k": float,
+    "smoothing": str,
+    "discount": float | None,
+    "tokenizer": Maybe(object),
+    "vocabulary_size": int | None,
+    "counts": [str],
+    "end": [int],
+}
 
 
 class NGramModel(TextModel, Saved, CountingModel):
@@ -236,7 +248,7 @@ class NGramModel(TextModel, Saved, CountingModel):
             ValueError: If a key is missing or strange, an id is outside the vocabulary,
                 a count is below 1, or no text has these counts.
         """
-        check_keys(config, set(cls().get_config()))
+        check(config, SCHEMA)
         model = cls(
             config["n"],
             k=config["k"],

@@ -46,21 +46,5 @@ class Saved:
         return model
 
 
-def check_keys(config, keys: set[str]) -> None:
-    """Raise a `ValueError` unless `config` is a dictionary with exactly these keys.
-
-    Examples:
-        >>> check_keys({"k": 1}, {"k", "window"})
-        Traceback (most recent call last):
-        ...
-        ValueError: `config` must have the keys ['k', 'window'], got ['k'].
-    """
-    if not isinstance(config, dict) or config.keys() != keys:
-        found = sorted(config) if isinstance(config, dict) else config
-        raise ValueError(
-            f"`config` must have the keys {sorted(keys)}, got {repr(found)[:90]}."
-        )
-
-
 def _format(cls) -> str:
     return f"kerasseq.{cls.__name__}"

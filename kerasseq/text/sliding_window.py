@@ -19,10 +19,19 @@ Left out: embeddings. CBOW averages vectors, here the bags are counted as they a
 import numpy as np
 
 from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.schema import check
 from kerasseq.text.counting import CountingModel, checked_size, rank_among
 from kerasseq.text.ids import id_array
 from kerasseq.text.probabilities import log
-from kerasseq.text.saved import Saved, check_keys
+from kerasseq.text.saved import Saved
+
+SCHEMA = {
+    "window": int,
+    "k": float,
+    "unseen": str,
+    "vocabulary_size": int | None,
+    "counts": [[[int]]],
+}
 
 
 class SlidingWindowModel(Saved, CountingModel):
@@ -173,7 +182,7 @@ class SlidingWindowModel(Saved, CountingModel):
             ValueError: If a key is missing or strange, an id is outside the
                 vocabulary, or a count is below 1.
         """
-        check_keys(config, {"window", "k", "unseen", "vocabulary_size", "counts"})
+        check(config, SCHEMA)
         model = cls(config["window"], k=config["k"], unseen=config["unseen"])
         if config["vocabulary_size"] is None:
             return model

@@ -140,7 +140,10 @@ def _tokens(pieces) -> list[str]:
     for number, piece in enumerate(pieces):
         if not isinstance(piece, str) or not piece:
             raise ValueError(f"`pieces[{number}]` must be a string, got {piece!r}.")
-        utf8(piece)
+        try:
+            utf8(piece)
+        except ValueError as error:
+            raise ValueError(f"`pieces[{number}]`: {error}") from error
     if len(set(pieces)) < len(pieces):
         twice = Counter(pieces).most_common(1)[0][0]
         raise ValueError(f"`pieces` has {twice!r} twice: each needs one id.")

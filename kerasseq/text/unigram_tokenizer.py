@@ -17,9 +17,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.schema import check
 from kerasseq.text import texts
 from kerasseq.text.ids import id_array
-from kerasseq.text.saved import check_keys
 from kerasseq.text.tokenizer import Encoding, Tokenizer
 from kerasseq.text.unigram_pieces import BYTES, SPACE, Pieces
 from kerasseq.text.unigram_spaces import Spaces, check_special_tokens
@@ -28,6 +28,17 @@ from kerasseq.text.unigram_views import UnigramViews
 
 OPTIONS = {"special_tokens", "unknown", "byte_fallback", "max_piece_length"}
 OPTIONS |= {"add_prefix_space", "lossless"}
+SCHEMA = {
+    "vocabulary_size": int,
+    "special_tokens": [str],
+    "unknown": str | None,
+    "byte_fallback": bool,
+    "max_piece_length": int,
+    "add_prefix_space": bool | str,
+    "lossless": bool,
+    "pieces": [str],
+    "scores": [float],
+}
 
 
 class UnigramTokenizer(UnigramViews, Tokenizer):
@@ -288,7 +299,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
             ValueError: If a key is missing or strange, or pieces and scores are not as
                 for `from_pieces`.
         """
-        check_keys(config, {"vocabulary_size", "pieces", "scores", *OPTIONS})
+        check(config, SCHEMA)
         options = {name: config[name] for name in OPTIONS}
         tokenizer = cls(config["vocabulary_size"], **options)
         if config["pieces"] != [] or config["scores"] != []:

@@ -6,7 +6,7 @@ A tokenizer is anything with `fit`, `encode`, `decode` and `vocabulary_size`. Be
 
 import numpy as np
 
-from kerasseq.text.saved import check_keys
+from kerasseq.core.schema import check
 
 METHODS = ("fit", "encode", "decode")
 
@@ -157,11 +157,14 @@ def tokenizer_from_config(config: dict | None):
     """
     if config is None:
         return None
-    check_keys(config, {"class_name", "config"})
+    check(config, {"class_name": str, "config": {str: object}}, "tokenizer")
     found = _tokenizer_class(config["class_name"])
     if found is None:
         raise ValueError(f"{config['class_name']!r} is no tokenizer of kerasseq.text.")
-    return found.from_config(config["config"])
+    try:
+        return found.from_config(config["config"])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"tokenizer.config: {error}") from error
 
 
 def _tokenizer_class(name):

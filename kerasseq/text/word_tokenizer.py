@@ -10,7 +10,7 @@ Bengio et al. 2003; course D. Left out: stemming, and scripts without spaces.
 import re
 
 from kerasseq.core.checks import whole_number
-from kerasseq.text.saved import check_keys
+from kerasseq.core.schema import check
 from kerasseq.text.texts import cut_out
 from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.word_based import WordBased, check_bool
@@ -19,6 +19,15 @@ from kerasseq.text.words import find_places, find_words
 # The space before what closes, and after what opens. Of quotation marks " is both, and
 # languages do not agree about the others.
 NO_SPACE = re.compile(r" (?=[,.;:!?…)\]}])|(?<=[(\[{]) ")
+
+SCHEMA = {
+    "vocabulary_size": int | None,
+    "min_count": int,
+    "lowercase": bool,
+    "unknown": str | None,
+    "special_tokens": [str],
+    "vocabulary": [str],
+}
 
 
 class WordTokenizer(WordBased):
@@ -197,7 +206,7 @@ class WordTokenizer(WordBased):
             TypeError: If a value is of the wrong type.
             ValueError: If a key is missing or strange, or words repeat.
         """
-        check_keys(config, set(cls().get_config()))
+        check(config, SCHEMA)
         options = dict(config)
         vocabulary = options.pop("vocabulary")
         tokenizer = cls(**options)

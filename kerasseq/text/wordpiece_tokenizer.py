@@ -14,9 +14,9 @@ text, `[CLS]` and `[SEP]`, which models add; joining "do n't" after decoding.
 """
 
 from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.schema import check
 from kerasseq.text.bert_normalizer import BertNormalizer, is_punctuation
 from kerasseq.text.bert_vocabulary import read_bert_vocabulary
-from kerasseq.text.saved import check_keys
 from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.word_based import WordBased, check_bool
 from kerasseq.text.wordpiece_matching import longest_pieces
@@ -25,6 +25,21 @@ from kerasseq.text.wordpiece_training import ScoredMerge, alphabet, learn, read_
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 OPTIONS = ("unknown", "lowercase", "strip_accents", "split_chinese", "clean", "prefix")
 OPTIONS += ("max_word_length", "score", "min_count")
+SCHEMA = {
+    "vocabulary_size": int,
+    "special_tokens": [str],
+    "unknown": str,
+    "lowercase": bool,
+    "strip_accents": bool | None,
+    "split_chinese": bool,
+    "clean": bool,
+    "prefix": str,
+    "max_word_length": int,
+    "score": str,
+    "min_count": int,
+    "vocabulary": [str],
+    "merges": [(str, str, int, float)],
+}
 REMEMBERED = 2**16  # words; a text has few that are not among them
 
 
@@ -222,7 +237,7 @@ class WordPieceTokenizer(WordBased):
             ValueError: If a key is missing or strange, tokens repeat, or merges do not
                 fit the vocabulary.
         """
-        check_keys(config, set(cls().get_config()))
+        check(config, SCHEMA)
         options = dict(config)
         vocabulary, merges = options.pop("vocabulary"), options.pop("merges")
         tokenizer = cls(**options)

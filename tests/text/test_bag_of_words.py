@@ -196,15 +196,15 @@ def test_the_file_brings_all_back(tmp_path):
     [
         ({"vocabulary": ["b", "a"]}, "distinct words, sorted"),
         ({"vocabulary": ["a", "a"]}, "distinct words, sorted"),
-        ({"vocabulary": "ab"}, "distinct words, sorted"),
-        ({"vocabulary": ["a", 1]}, "distinct words, sorted"),
+        ({"vocabulary": "ab"}, "vocabulary: expected a list"),
+        ({"vocabulary": ["a", 1]}, r"vocabulary\[1\]: expected a string"),
         ({"document_frequency": [1]}, "one for each word"),
         ({"document_frequency": [1, -1]}, "of 'b' must be at least 1, got -1"),
         ({"document_frequency": [1, 3]}, "of 'b' is 3, of 2 texts"),
-        ({"documents": 1.5}, "documents must be a whole number"),
-        ({"lowercase": 1}, "`lowercase` must be a bool"),
+        ({"documents": 1.5}, "documents: expected a whole number"),
+        ({"lowercase": 1}, "lowercase: expected true or false"),
         ({"vocabulary": [], "document_frequency": []}, "call `fit"),
-        ({"extra": 1}, "must have the keys"),
+        ({"extra": 1}, "expected the key"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, change, message):

@@ -211,18 +211,18 @@ def test_saved_and_loaded(tmp_path):
     ("change", "message"),
     [
         ({"merges": [["a", "q", 1]]}, "merge number 0, .*'q'.*no pair of tokens"),
-        ({"merges": [["a"]]}, "merge number 0"),
-        ({"merges": ["ab"]}, "merge number 0"),
+        ({"merges": [["a"]]}, r"merges\[0\]: expected a list of 3"),
+        ({"merges": ["ab"]}, r"merges\[0\]: expected a list"),
         ({"vocabulary": ["a", "a"]}, "distinct strings"),
-        ({"vocabulary": [1, 2]}, "distinct strings"),
+        ({"vocabulary": [1, 2]}, r"vocabulary\[0\]: expected a string"),
         ({"level": "word"}, 'level="word" is not one of'),
         ({"special_tokens": ["<x>"]}, "lacks the special tokens"),
-        ({"more": 1}, "must have the keys"),
+        ({"more": 1}, "expected the key"),
     ],
 )
 def test_damaged_configurations(change, message):
     config = {**fitted_e().get_config(), **change}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         BytePairTokenizer.from_config(config)
 
 

@@ -147,14 +147,14 @@ def test_the_file_brings_all_back(tmp_path):
         ({"counts": [[[0, 1]]]}, "list of 2 tables"),
         ({"counts": [[[0, 1]], [[0, 1]]]}, "rows of 3 whole numbers"),
         ({"counts": [[[0, 1]], [[0, 1, 1], [1]]]}, "rows of 3 whole numbers"),
-        ({"counts": [[[0, 1]], [[0.5, 1, 1]]]}, "rows of 3 whole numbers"),
+        ({"counts": [[[0, 1]], [[0.5, 1, 1]]]}, r"counts\[1\]\[0\]\[0\]: expected"),
         ({"counts": [[[0, 1]], []]}, "rows of 3 whole numbers"),
         ({"counts": [[[5, 1]], [[0, 1, 1]]]}, r"counts\[0\]` holds 5"),
         ({"window": 0}, "window must be at least 1"),
         ({"window": 3, "counts": [[[0, 1]], [[0, 1, 1]], [[1, 0, 1, 1]]]}, "sorted"),
         ({"vocabulary_size": None}, "call `fit"),
         ({"vocabulary_size": 2**40}, "at most"),
-        ({"extra": 1}, "must have the keys"),
+        ({"extra": 1}, "expected the key"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, change, message):
