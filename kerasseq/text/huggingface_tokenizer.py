@@ -16,6 +16,7 @@ SentencePiece, `Nmt`, words with a mark at their end, and the rare components th
 not in the tables of `kerasseq.text.pipeline`.
 """
 
+from kerasseq.core.schema import check
 from kerasseq.text.files import tokens_in_order
 from kerasseq.text.ids import id_array
 from kerasseq.text.pipeline.added_tokens import AddedToken, Finder
@@ -25,7 +26,6 @@ from kerasseq.text.pipeline.normalizers import NORMALIZERS
 from kerasseq.text.pipeline.part import Part
 from kerasseq.text.pipeline.piece import Piece
 from kerasseq.text.pipeline.pre_tokenizers import PRE_TOKENIZERS, Metaspace, Sequence
-from kerasseq.text.saved import check_keys
 from kerasseq.text.tokenizer import Tokenizer
 
 KEYS = ("added_tokens", "normalizer", "pre_tokenizer", "model", "decoder")
@@ -226,7 +226,7 @@ class HuggingFaceTokenizer(Tokenizer):
         Raises:
             ValueError: If a key is missing or strange, or the content is damaged.
         """
-        check_keys(config, {"content"})
+        check(config, {"content": {str: object}})
         return cls(config["content"])
 
 

@@ -4,6 +4,7 @@ Patterns use Unicode classes (`\p{L}` letters, `\p{N}` numbers), which need the 
 `regex`. What a pattern does not match is a word of its own, so nothing is lost.
 """
 
+import contextlib
 import functools
 
 from kerasseq.core.checks import nearest
@@ -17,6 +18,10 @@ PATTERNS = {
     # One word per run of whitespace and what follows it.
     "spaces": r"\s*\S+|\s+",
 }
+
+# A pattern without long ways back takes about a millionth of a second per character.
+SECONDS = 5.0
+SECONDS_PER_CHARACTER = 1e-4
 
 
 @functools.cache
@@ -44,17 +49,76 @@ def compiled(pattern: str):
         ) from error
 
 
+def limited(pattern: str):
+    """A pattern by name, or any other, which is given up if it never ends.
+
+    Raises:
+        ImportError: If the package `regex` is missing; it says how to install it.
+        ValueError: If the pattern is none.
+    """
+    expression = compiled(pattern)
+    return expression if pattern in PATTERNS else Limited(expression)
+
+
+class Limited:
+    """A pattern from anybody, with a limit on the time that a text may take.
+
+    Some patterns try each of 2ⁿ ways to match n characters, for example `(?:a|a)+b`.
+
+    Args:
+        expression: Compiled by `regex`.
+    """
+
+    def __init__(self, expression):
+        self.expression, self.groups = expression, expression.groups
+
+    def findall(self, text: str) -> list:
+        """Like that of `regex`."""
+        with self._limit(text) as seconds:
+            return self.expression.findall(text, timeout=seconds)
+
+    def finditer(self, text: str):
+        """Like that of `regex`."""
+        with self._limit(text) as seconds:
+            yield from self.expression.finditer(text, timeout=seconds)
+
+    def sub(self, replacement, text: str) -> str:
+        """Like that of `regex`."""
+        with self._limit(text) as seconds:
+            return self.expression.sub(replacement, text, timeout=seconds)
+
+    @contextlib.contextmanager
+    def _limit(self, text):
+        seconds = SECONDS + SECONDS_PER_CHARACTER * len(text)
+        try:
+            yield seconds
+        except TimeoutError:
+            raise ValueError(
+                f"the pattern {self.expression.pattern!r} must match a text of "
+                f"{len(text)} characters within {seconds:.1f} seconds, but did not: it "
+                "tries too many ways. Write it so that each text has one way to match, "
+                "for example a+ instead of (a|a)+ or (a+)+, or do not let it go back: "
+                "(?>a+), a++"
+            ) from None
+
+
 def split(text: str, pattern: str) -> list[str]:
     """The words of a text, which in a row are the text again.
+
+    Raises:
+        ValueError: If the pattern takes too long on the text.
 
     Examples:
         >>> split("It's 42  words!", "gpt2")
         ['It', "'s", ' 42', ' ', ' words', '!']
+        >>> split("a-b-c", "(a|b)(-)")
+        ['a-', 'b-', 'c']
     """
-    expression = compiled(pattern)
-    words = expression.findall(text)
-    if sum(map(len, words)) == len(text):
-        return words
+    expression = limited(pattern)
+    if not expression.groups:  # else `findall` gives the groups
+        words = expression.findall(text)
+        if sum(map(len, words)) == len(text):
+            return words
     words, done = [], 0
     for match in expression.finditer(text):
         words += [text[done : match.start()], match.group()]

@@ -159,9 +159,8 @@ def test_rules_of_eliza(tmp_path, request):
     lines = content.split(b"\n")
     for _ in range(tries):
         changed, at = list(lines), draw.randrange(len(lines))
-        new = draw.choice(
-            [b"", b"a = 1", b"[x]", b'"', b"\xff", lines[0], b"rank = []"]
-        )
+        lost = [b"", b"a = 1", b"[x]", b'"', b"\xff", lines[0], b"rank = []"]
+        new = draw.choice(lost)
         changed[at : at + draw.choice([0, 1, 1, 3])] = [new]
         path.write_bytes(b"\n".join(changed))
         try:

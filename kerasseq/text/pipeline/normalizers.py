@@ -10,7 +10,7 @@ import unicodedata
 from kerasseq.text.bert_normalizer import CHINESE
 from kerasseq.text.pipeline.part import Part
 from kerasseq.text.pipeline.piece import WHITE, Piece
-from kerasseq.text.splitting import compiled
+from kerasseq.text.splitting import limited
 from kerasseq.text.unicode_forms import normalize_with_changes
 
 
@@ -144,7 +144,7 @@ def pattern(part: Part):
         string = found.get("String", str)
         return re.compile(re.escape(string) if string else "(?!)")
     try:
-        return compiled(found.get("Regex", str))
+        return limited(found.get("Regex", str))
     except ValueError as error:
         raise ValueError(f"{part.path}: {found.key('Regex')}: {error}") from error
 
