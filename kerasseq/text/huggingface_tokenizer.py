@@ -84,7 +84,8 @@ class HuggingFaceTokenizer(Tokenizer):
         self.pre_tokenizer = file.optional("pre_tokenizer", PRE_TOKENIZERS)
         self.decoder = file.optional("decoder", DECODERS)
         ids = {**self.model.ids, **{t.content: t.id for t in self.added_tokens}}
-        self._vocabulary = tokens_in_order(ids, path)
+        where = f"{path}: model.vocab and added_tokens"
+        self._vocabulary = tokens_in_order(ids, where)
         special = [t.content for t in self.added_tokens if t.special]
         self.special_tokens = tuple(special)
         self.unknown = self.model.unknown

@@ -56,11 +56,12 @@ def load_tokenizer(path) -> Tokenizer:
                 f"{path} holds a {name}, which is no tokenizer.{nearest(name, OURS)}"
             )
         return OURS[name].load(path)
-    if isinstance(content, dict) and isinstance(content.get("model"), dict):
+    if isinstance(content, dict) and "model" in content:
         return huggingface.build(content, path)
     raise ValueError(
         f"{path} is no tokenizer: neither one that kerasseq saved nor a tokenizer.json "
-        "of Hugging Face. For GPT-2's vocab.json and merges.txt give their folder"
+        "of Hugging Face, which has a model. For GPT-2's vocab.json and merges.txt "
+        "give their folder"
     )
 
 

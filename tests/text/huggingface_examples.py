@@ -1,5 +1,6 @@
 """Generated tokenizers of the package `tokenizers`, and texts hard to tokenize."""
 
+import copy
 import functools
 import itertools
 import json
@@ -133,10 +134,10 @@ def trained(kind):
 KINDS = ["bytes", "sentencepiece", "wordpiece", "unigram", "unigram with bytes"]
 
 
-def generate(random) -> dict:
+def generate(random, kind=None) -> dict:
     """The content of a `tokenizer.json` of components drawn at random."""
-    kind = random.choice(KINDS)
-    model = dict(trained(kind))
+    kind = kind or random.choice(KINDS)
+    model = copy.deepcopy(trained(kind))
     if model["type"] == "BPE":
         model["ignore_merges"] = random.random() < 0.3
         model["byte_fallback"] = random.random() < 0.5
@@ -148,9 +149,9 @@ def generate(random) -> dict:
     return {
         **file(model),
         "added_tokens": _added(random, model["vocab"]),
-        "normalizer": _drawn(random, NORMALIZERS, "normalizers"),
-        "pre_tokenizer": _drawn(random, PRE_TOKENIZERS, "pretokenizers"),
-        "decoder": _drawn(random, DECODERS, "decoders"),
+        "normalizer": copy.deepcopy(_drawn(random, NORMALIZERS, "normalizers")),
+        "pre_tokenizer": copy.deepcopy(_drawn(random, PRE_TOKENIZERS, "pretokenizers")),
+        "decoder": copy.deepcopy(_drawn(random, DECODERS, "decoders")),
     }
 
 

@@ -13,6 +13,7 @@ from kerasseq import text as kt
 from kerasseq.core.files import walk
 from kerasseq.text.eliza import reader
 from tests.limits import TooLong, within
+from tests.text.huggingface_examples import KINDS, generate
 
 pytestmark = pytest.mark.once("plain Python and NumPy: no backend has a say")
 
@@ -24,7 +25,7 @@ VALUES = [
 # What a message may name in place of the damaged key, which it contradicts.
 OTHERS = (
     *("special token", "pieces", "scores", "initial", "emission", "counts", "end"),
-    *("coefficients", "document_frequency", "fit("),
+    *("coefficients", "document_frequency", "fit(", "added token"),
 )
 
 
@@ -132,6 +133,23 @@ def test_one_value(name, saved, tmp_path, request):
         keys = damage(changed, draw)
         path.write_text(json.dumps(changed))
         if problem := judge(path, keys, load):
+            wrong.append((keys, problem[:300]))
+    assert not wrong
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokenizer_json(kind, tmp_path, request):
+    tries = 200 if request.config.getoption("full") else 15
+    path, draw, wrong = tmp_path / "tokenizer.json", random.Random(kind), []
+    for _ in range(tries):
+        content = generate(draw, kind)
+        large = draw.choice([[], ["vocab", "merges"]])  # most of the values are there
+        kept = {k: content["model"].pop(k) for k in large if k in content["model"]}
+        keys = damage(content, draw)
+        if isinstance(content.get("model"), dict):
+            content["model"] |= kept
+        path.write_text(json.dumps(content))
+        if problem := judge(path, keys, kt.load_tokenizer):
             wrong.append((keys, problem[:300]))
     assert not wrong
 

@@ -35,9 +35,9 @@ class AddedToken(NamedTuple):
         """Read one of a file."""
         content, number = part.get("content", str), part.get("id", int)
         if not content:
-            part.damaged("content", "a string that is not empty")
+            part.damaged("content", "a string that is not empty", content)
         if number < 0:
-            part.damaged("id", "0 or more")
+            part.damaged("id", "0 or more", number)
         special = part.get("special", bool, False)
         return cls(
             content,

@@ -148,13 +148,13 @@ class BytePairModel(Model):
 
 def _merges(part: Part, ids) -> list[tuple[str, str]]:
     merges = []
-    for number, found in enumerate(part.get("merges", list)):
+    for number, found in enumerate(part.get("merges", [object])):
         pair = found.split(" ") if isinstance(found, str) else found
         right = isinstance(pair, list) and len(pair) == 2
-        if not right or not all(isinstance(token, str) for token in pair):
-            part.damaged(f"merges[{number}]", "a pair of tokens")
-        if not {*pair, "".join(pair)} <= ids.keys():
-            part.damaged(f"merges[{number}]", "tokens that together are a token")
+        right = right and all(isinstance(token, str) for token in pair)
+        if not right or not {*pair, "".join(pair)} <= ids.keys():
+            expected = "two tokens that together are a token"
+            part.damaged(f"merges[{number}]", expected, found)
         merges.append(tuple(pair))
     return merges
 
@@ -163,16 +163,16 @@ class UnigramModel(Model):
     """The most probable pieces."""
 
     def __init__(self, part: Part):
-        pieces = [_piece(part, n) for n in range(len(part.get("vocab", list)))]
+        pieces = part.get("vocab", [(str, float)])
         ids = {piece: i for i, (piece, _) in enumerate(pieces)}
         number = part.get("unk_id", int, None)
         if number is not None and not 0 <= number < len(pieces):
-            part.damaged("unk_id", f"from 0 to {len(pieces) - 1}")
+            part.damaged("unk_id", f"0 to {len(pieces) - 1}", number)
         super().__init__(part, ids, None if number is None else pieces[number][0])
         self.byte_fallback = part.get("byte_fallback", bool, False)
         scores = {piece: score for piece, score in pieces if piece}
         if not scores:
-            part.damaged("vocab", "a list of pieces")
+            part.damaged("vocab", "at least one piece", pieces)
         self._trie = build_trie((piece, ids[piece], s) for piece, s in scores.items())
         self._strange = min(score for _, score in pieces) - PENALTY
 
@@ -203,14 +203,6 @@ class UnigramModel(Model):
         return stretches
 
 
-def _piece(part: Part, number: int) -> tuple[str, float]:
-    found = part.content["vocab"][number]
-    right = isinstance(found, list) and len(found) == 2 and isinstance(found[0], str)
-    if not right or isinstance(found[1], bool) or not isinstance(found[1], int | float):
-        part.damaged(f"vocab[{number}]", "a piece and its score")
-    return found[0], float(found[1])
-
-
 class WordPieceModel(Model):
     """The longest pieces from the left."""
 
@@ -228,11 +220,10 @@ class WordPieceModel(Model):
 
 
 def vocabulary(part: Part) -> dict[str, int]:
-    """The ids under `vocab`, checked to be whole numbers."""
-    ids = part.get("vocab", dict)
-    for token, i in ids.items():
-        if not isinstance(i, int) or isinstance(i, bool) or i < 0:
-            part.damaged(f"vocab[{token!r}]", "a whole number")
+    """The ids under `vocab`."""
+    ids = part.get("vocab", {str: int})
+    if not ids:
+        part.damaged("vocab", "at least one token", ids)
     return ids
 
 

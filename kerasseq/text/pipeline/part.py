@@ -1,5 +1,7 @@
 """One component of a `tokenizer.json`: its settings, and its place for messages."""
 
+from kerasseq.core.schema import check, fault
+
 REQUIRED = object()
 
 
@@ -17,29 +19,23 @@ class Part:
 
     def __init__(self, content, path, place: str = ""):
         self.path, self.place, self.content = path, place, content
-        if not isinstance(content, dict):
-            self._fail(place or "the file", "an object", content)
+        self._checked(content, {str: object}, place)
 
-    def get(self, key: str, kind, default=REQUIRED):
+    def get(self, key: str, schema, default=REQUIRED):
         """Return the value of a key.
 
         Args:
             key: The key.
-            kind: The type it must have, or several.
+            schema: What it must be, as `kerasseq.core.schema` describes.
             default: The value if the key is missing or null.
 
         Raises:
-            ValueError: If the key is missing and required, or of another type.
+            ValueError: If the key is missing and required, or does not fit.
         """
         value = self.content.get(key)
         if value is None and default is not REQUIRED:
             return default
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        wrong_bool = isinstance(value, bool) and bool not in kinds
-        if wrong_bool or not isinstance(value, kinds):
-            expected = " or ".join(_NAMES[k] for k in kinds)
-            self._fail(self.key(key), expected, value)
-        return value
+        return self._checked(value, schema, self.key(key))
 
     def choice(self, key: str, choices, default=REQUIRED):
         """Return a string that must be one of several."""
@@ -56,7 +52,7 @@ class Part:
         """Return the dictionaries of a list under a key; none if there is no list."""
         return [
             Part(each, self.path, f"{self.key(key)}[{number}]")
-            for number, each in enumerate(self.get(key, list, []))
+            for number, each in enumerate(self.get(key, [object], []))
         ]
 
     def component(self, table: dict):
@@ -83,32 +79,22 @@ class Part:
     def refuse(self, key: str, hint: str = ""):
         """Raise the `ValueError` of a setting that kerasseq does not support."""
         raise ValueError(
-            f"{self.path}: {self.key(key)} = {_short(self.content.get(key))} is not "
+            f"{self.path}: {self.key(key)} = {repr(self.content.get(key))[:90]} is not "
             f"supported by kerasseq, which would give other ids. {hint}Use the package "
             "tokenizers for this file"
         )
 
-    def damaged(self, key: str, expected: str):
+    def damaged(self, key: str, expected: str, received):
         """Raise the `ValueError` of a value that no file can have."""
-        self._fail(self.key(key), expected, self.content.get(key))
+        self._damaged(fault(self.key(key), expected, received))
 
-    def _fail(self, name, expected, value):
+    def _checked(self, value, schema, place):
+        try:
+            return check(value, schema, place)
+        except (TypeError, ValueError) as error:
+            self._damaged(error)
+
+    def _damaged(self, error):
         raise ValueError(
-            f"{self.path} is damaged: {name} must be {expected}, received "
-            f"{_short(value)}. Get the file anew"
-        )
-
-
-_NAMES = {
-    bool: "true or false",
-    dict: "an object",
-    float: "a number",
-    int: "a whole number",
-    list: "a list",
-    str: "a string",
-}
-
-
-def _short(value) -> str:
-    text = repr(value)
-    return text if len(text) <= 90 else text[:90] + "…"
+            f"{self.path} is damaged: {error}. Get the file anew"
+        ) from error

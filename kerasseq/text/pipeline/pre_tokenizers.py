@@ -97,7 +97,7 @@ class Metaspace:
     def __init__(self, part: Part):
         self.mark = part.get("replacement", str)
         if len(self.mark) != 1:
-            part.damaged("replacement", "one character")
+            part.damaged("replacement", "one character", self.mark)
         self.scheme = part.choice("prepend_scheme", SCHEMES, "always")
         if not part.get("add_prefix_space", bool, True):  # in older files
             self.scheme = "never"
