@@ -89,8 +89,15 @@ CASES = {  # the class of transformers without its end, its settings
         "T5ForConditionalGeneration",
         {**T5, "num_decoder_layers": 3, "feed_forward_proj": "gated-gelu"},
     ),
+    "t5 1.1": (
+        "T5ForConditionalGeneration",
+        {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    ),
     "t5 encoder": ("T5EncoderModel", T5),
 }
+
+
+DECODERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma")
 
 
 def add_arguments(parser):
@@ -174,7 +181,7 @@ def inputs_of(theirs):
     ids = rng.integers(3, 29, (3, 13))
     real = np.ones_like(ids)
     real[1, 9:] = 0
-    if theirs.config.model_type in ("bert", "roberta", "xlm-roberta", "t5"):
+    if theirs.config.model_type not in DECODERS:
         ids = np.where(real, ids, theirs.config.pad_token_id)
     return ids, real, rng.integers(3, 29, (3, 5))
 
@@ -185,17 +192,13 @@ def outputs_of_theirs(model, inputs):
 
     ids, real, target = map(torch.tensor, inputs)
     options = {"input_ids": ids, "attention_mask": real}
-    if type(model).__name__ == "T5ForConditionalGeneration":
+    if is_pair := type(model).__name__.endswith("T5ForConditionalGeneration"):
         options["decoder_input_ids"] = target
     with torch.no_grad():
         found = model(**options)
     found = {k: v.numpy() for k, v in found.items() if torch.is_tensor(v)}
     for name in ("prediction_logits", "logits", "last_hidden_state"):
-        if (
-            name in found
-            and len(found[name].shape) == 3
-            and "T5F" not in str(type(model))
-        ):
+        if name in found and len(found[name].shape) == 3 and not is_pair:
             found[name] = found[name][inputs[1] > 0]
     for name in ("start_logits", "end_logits"):
         if name in found:

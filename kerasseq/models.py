@@ -17,6 +17,7 @@ from kerasseq.pretrained.loading import from_pretrained
 from kerasseq.pretrained.saving import save_pretrained
 from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.seq2seq.t5 import T5
+from kerasseq.seq2seq.t5_encoder import T5Encoder
 from kerasseq.seq2seq.transformer import Transformer
 from kerasseq.tasks.classifier import SequenceClassifier
 from kerasseq.tasks.forecaster import Forecaster
@@ -31,6 +32,7 @@ __all__ = [
     "Seq2Seq",
     "Transformer",
     "T5",
+    "T5Encoder",
     "GPT",
     "GPTTask",
     "BERT",

@@ -52,7 +52,7 @@ def matched(family, form, arguments, tensors, folder):
     """
     sizes, rest, pairs = family.sizes(arguments), dict(tensors), []
     model = family.model.__name__
-    for row in every(form.rows(arguments), arguments["num_layers"]):
+    for row in every(form.rows(arguments), arguments):
         name = row.theirs
         if name not in tensors:
             name = form.instead.get(name, name)

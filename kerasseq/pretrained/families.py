@@ -2,34 +2,38 @@
 
 from kerasseq.core.checks import nearest
 from kerasseq.pretrained.bert import BERT
+from kerasseq.pretrained.common import architecture
 from kerasseq.pretrained.gpt2 import GPT2
 from kerasseq.pretrained.llama import LLAMA
 from kerasseq.pretrained.llama_kin import KIN
 from kerasseq.pretrained.roberta import ROBERTA
-from kerasseq.pretrained.t5 import T5
+from kerasseq.pretrained.t5 import T5, T5_ENCODER
 from kerasseq.pretrained.vit import VIT
 
-FAMILIES = (GPT2, LLAMA, *KIN, BERT, ROBERTA, T5, VIT)
+FAMILIES = (GPT2, LLAMA, *KIN, BERT, ROBERTA, T5_ENCODER, T5, VIT)
 FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
 
 
-def of_folder(folder, form, kind):
+def of_folder(folder, form, kind, settings):
     """The family of a folder.
 
     Args:
         folder: For messages.
         form: One of `FORMATS`.
         kind: What the folder calls its model.
+        settings: Its `Settings`.
 
     Raises:
         ValueError: If there is no such family.
     """
-    known = []
+    known, name = [], architecture(settings)
     for family in FAMILIES:
-        kinds = getattr(getattr(family, form), "kinds", ())
-        if kind in kinds:
+        format = getattr(family, form)
+        if format is None:
+            continue
+        if kind in format.kinds and name in (format.architectures or (name,)):
             return family
-        known += kinds
+        known += [kind for kind in format.kinds if kind not in known]
     raise ValueError(
         f"{folder} holds a model of the kind {kind!r} of {FORMATS[form]}; kerasseq "
         f"knows {', '.join(known)}.{nearest(kind, known)}"

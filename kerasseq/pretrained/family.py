@@ -16,6 +16,7 @@ class Format:
         write: From the arguments of our model to the settings of a folder; with "task",
             a class of KerasHub and its settings, if there is a head.
         rows: From the arguments of our model to its table of `Row`s.
+        architectures: The classes, one of which a folder must name first; any if empty.
         prefix: What may stand before the names of the trunk, as it does in files of
             models with a head; written always.
         heads: How names begin that are not of the trunk.
@@ -30,6 +31,7 @@ class Format:
     read: Callable[[Any, dict], dict]
     write: Callable[[dict], dict]
     rows: Callable[[dict], list]
+    architectures: tuple[str, ...] = ()
     prefix: str = ""
     heads: tuple[str, ...] = ()
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -155,16 +155,27 @@ def _counted(n):
     return f"_{n}" if n else ""
 
 
-def every(rows, layers):
+def every(rows, arguments):
     """All rows, those of the layers for each layer; one at a time.
 
     Args:
         rows: `Row`s.
-        layers: How many layers there are; a file may say any number.
+        arguments: Of our model, which say how many layers each stack has; a file may
+            say any number.
+
+    Examples:
+        >>> rows = [one("{n}.x", "block_{n}/x", "D"), one("y", "y", "D")]
+        >>> [row.theirs for row in every(rows, {"num_layers": 2})]
+        ['y', '0.x', '1.x']
     """
+    first = arguments["num_layers"]
+    second = arguments.get("num_decoder_layers") or first
     yield from (row for row in rows if not row.repeats)
-    for n in range(layers):
-        yield from (row.of_layer(n, layers) for row in rows if row.repeats)
+    for n in range(max(first, second)):
+        for row in rows:
+            layers = second if row.ours[0].startswith("decoder_") else first
+            if row.repeats and n < layers:
+                yield row.of_layer(n, first)
 
 
 def one(theirs, ours, axes, file_axes=None, values=SAME):

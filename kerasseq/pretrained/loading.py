@@ -26,7 +26,8 @@ def from_pretrained(folder):
 "classify", "tag", "span", None, or "sequence" without a pooler |
     | | roberta, xlm-roberta, camembert | `BERT` with `pair_separators=2` and such a \
 head |
-    | | t5 | `T5` with `published_ids=True` |
+    | | t5 | `T5` with `published_ids=True`; a `T5Encoder` if config.json names \
+T5EncoderModel |
     | | vit | `ViT`, without classifier where there is none |
     | KerasHub | GPT2Backbone, LlamaBackbone, Llama3Backbone, BertBackbone, \
 T5Backbone, ViTBackbone | the same |
@@ -62,7 +63,7 @@ T5Backbone, ViTBackbone | the same |
     """
     folder = folders.existing(folder)
     source, kind, settings = folders.settings(folder)
-    family = families.of_folder(folder, source, kind)
+    family = families.of_folder(folder, source, kind, settings)
     form = getattr(family, source)
     family.check(folder)
     if source == "huggingface":

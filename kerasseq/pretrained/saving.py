@@ -30,7 +30,7 @@ def save_pretrained(model, folder, format="huggingface"):
 
     Args:
         model: A `GPT` with the options of GPT-2, LLaMA, Mistral, Qwen2, Qwen3 or Gemma,
-            a `BERT`, which may be a RoBERTa, a `T5` or a `ViT`.
+            a `BERT`, which may be a RoBERTa, a `T5`, a `T5Encoder` or a `ViT`.
         folder: Where to; there must be nothing, or an empty folder.
         format: "huggingface" or "keras_hub".
 
@@ -52,7 +52,7 @@ def save_pretrained(model, folder, format="huggingface"):
     family = families.of_model(model, format, arguments)
     form = getattr(family, format)
     settings, sizes = form.write(arguments), family.sizes(arguments)
-    rows = every(form.rows(arguments), arguments["num_layers"])
+    rows = every(form.rows(arguments), arguments)
     tensors = conversion.tensors_of(model, rows, sizes)
     with folders.new(folder) as part:
         if format == "huggingface":

@@ -4,6 +4,7 @@ from kerasseq.pretrained import common
 from kerasseq.pretrained.family import Family, Format, differing
 from kerasseq.pretrained.layouts import dense, numbered, one
 from kerasseq.seq2seq.t5 import T5 as MODEL
+from kerasseq.seq2seq.t5_encoder import T5Encoder
 
 FEED_FORWARDS = {
     "relu": "relu",
@@ -39,10 +40,15 @@ def sizes(a):
 
 def misfit(a):
     """What keeps a `T5` from being one of the published ones."""
+    return misfit_of_encoder(a) or differing(a, {"published_ids": True})
+
+
+def misfit_of_encoder(a):
+    """What keeps a `T5Encoder` from being one of the published ones."""
     known = (*FEED_FORWARDS.values(), "geglu")
     if a["feed_forward"] not in known:
         return f"feed_forward={a['feed_forward']!r}"
-    return differing(a, {"published_ids": True})
+    return None
 
 
 def read(settings, shapes):
@@ -51,18 +57,23 @@ def read(settings, shapes):
     T5 multiplies what its tied head reads by a factor, T5 1.1 does not: whoever leaves
     the factor out has a head of its own, even if that was made of the embedding.
     """
-    layers = settings.whole("num_layers")
-    settings.only(
-        num_decoder_layers=layers,
-        relative_attention_max_distance=DISTANCE,
-        pad_token_id=0,
-        eos_token_id=1,
-        decoder_start_token_id=0,
-    )
+    settings.only(eos_token_id=1, decoder_start_token_id=0)
     tied = settings.truth("tie_word_embeddings", True)
+    layers = settings.whole("num_layers")
+    return {
+        **read_encoder(settings, shapes),
+        "num_decoder_layers": settings.whole("num_decoder_layers", layers),
+        "tie_embeddings": settings.truth("scale_decoder_outputs", tied),
+        "published_ids": True,
+    }
+
+
+def read_encoder(settings, shapes):
+    """The arguments of a `T5Encoder`, of the settings of Hugging Face."""
+    settings.only(relative_attention_max_distance=DISTANCE, pad_token_id=0)
     return {
         "vocabulary_size": settings.whole("vocab_size"),
-        "num_layers": layers,
+        "num_layers": settings.whole("num_layers"),
         "num_heads": settings.whole("num_heads"),
         "hidden_dim": settings.whole("d_model"),
         "intermediate_dim": settings.whole("d_ff"),
@@ -71,13 +82,24 @@ def read(settings, shapes):
         "feed_forward": settings.word("feed_forward_proj", FEED_FORWARDS, "relu"),
         "relative_buckets": settings.whole("relative_attention_num_buckets", BUCKETS),
         "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-6),
-        "tie_embeddings": settings.truth("scale_decoder_outputs", tied),
-        "published_ids": True,
     }
 
 
 def write(a):
     """The settings of Hugging Face."""
+    return {
+        "architectures": ["T5ForConditionalGeneration"],
+        "is_encoder_decoder": True,
+        **write_encoder(a),
+        "num_decoder_layers": a["num_decoder_layers"] or a["num_layers"],
+        "tie_word_embeddings": a["tie_embeddings"],
+        "eos_token_id": 1,
+        "decoder_start_token_id": 0,
+    }
+
+
+def write_encoder(a):
+    """The settings that a T5 and its encoder alone have."""
     words = {ours: theirs for theirs, ours in FEED_FORWARDS.items()}
     if a["feed_forward"] not in words:
         raise ValueError(
@@ -85,11 +107,8 @@ def write(a):
         )
     s = sizes(a)
     return {
-        "architectures": ["T5ForConditionalGeneration"],
-        "is_encoder_decoder": True,
         "vocab_size": s["V"],
         "num_layers": a["num_layers"],
-        "num_decoder_layers": a["num_layers"],
         "num_heads": s["N"],
         "d_model": s["D"],
         "d_ff": s["F"],
@@ -99,22 +118,26 @@ def write(a):
         "relative_attention_num_buckets": s["R"],
         "relative_attention_max_distance": DISTANCE,
         "layer_norm_epsilon": a["layer_norm_epsilon"],
-        "tie_word_embeddings": a["tie_embeddings"],
         "pad_token_id": 0,
-        "eos_token_id": 1,
-        "decoder_start_token_id": 0,
     }
 
 
 def rows(a):
     """The table of Hugging Face."""
-    gated = a["feed_forward"] in GATED
-    up = {"wi_0": "gate", "wi_1": "intermediate"} if gated else {"wi": "intermediate"}
-    found = [one("shared.weight", "embedding/embeddings", "V D")]
+    found = rows_of_stacks(a, ("encoder", "decoder"))
     if not a["tie_embeddings"]:
         reverse = "embedding/reverse_embeddings"
         found.append(one("lm_head.weight", reverse, "D V", "V D"))
-    for stack, parts in (("encoder", ["Self"]), ("decoder", ["Self", "EncDec"])):
+    return found
+
+
+def rows_of_stacks(a, stacks):
+    """The rows of the embedding and of some stacks."""
+    gated = a["feed_forward"] in GATED
+    up = {"wi_0": "gate", "wi_1": "intermediate"} if gated else {"wi": "intermediate"}
+    found = [one("shared.weight", "embedding/embeddings", "V D")]
+    for stack in stacks:
+        parts = ["Self"] if stack == "encoder" else ["Self", "EncDec"]
         ours = {"Self": "self_attention", "EncDec": "cross_attention"}
         block, theirs = f"{stack}_block_{{n}}", f"{stack}.block.{{n}}.layer"
         first = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
@@ -176,7 +199,8 @@ def hub_read(settings, shapes):
 
 def hub_write(a):
     """The settings of KerasHub."""
-    if wrong := differing(a, {"relative_buckets": BUCKETS}):
+    layers = {"num_decoder_layers": a["num_decoder_layers"] and a["num_layers"]}
+    if wrong := differing(a, {"relative_buckets": BUCKETS, **layers}):
         raise ValueError(f"a T5Backbone of KerasHub cannot have {wrong}")
     name, gated = {ours: theirs for theirs, ours in HUB.items()}[a["feed_forward"]]
     if name == "gelu_approximate":
@@ -257,5 +281,21 @@ T5 = Family(
     ),
     keras_hub=Format(
         kinds=("T5Backbone",), read=hub_read, write=hub_write, rows=hub_rows
+    ),
+)
+
+T5_ENCODER = Family(
+    name="t5_encoder",
+    model=T5Encoder,
+    sizes=sizes,
+    misfit=misfit_of_encoder,
+    huggingface=Format(
+        kinds=("t5",),
+        architectures=("T5EncoderModel",),
+        read=read_encoder,
+        write=lambda a: {"architectures": ["T5EncoderModel"], **write_encoder(a)},
+        rows=lambda a: rows_of_stacks(a, ("encoder",)),
+        copies={"encoder.embed_tokens.weight": "shared.weight"},
+        left_out=("decoder.*", "lm_head.weight"),
     ),
 )

@@ -18,7 +18,7 @@ class Options:
     """What both stacks are made of.
 
     Attributes:
-        num_layers: L, of each stack.
+        num_layers: L, of the encoder, and of the decoder if nothing else is said.
         hidden_dim: D.
         block: Arguments of the blocks, but for the positions.
         positions: What adds a code: a name and how many there are.
@@ -29,6 +29,7 @@ class Options:
         embedding_deviation: Of the first weights of the embedding.
         tie_embeddings: Whether logits come from the table of the target.
         last_dropout: Whether something is dropped behind the last norm, too.
+        num_decoder_layers: L of the decoder; `num_layers` if None.
     """
 
     num_layers: int
@@ -42,6 +43,17 @@ class Options:
     embedding_deviation: float
     tie_embeddings: bool
     last_dropout: bool
+    num_decoder_layers: int | None = None
+
+    def encoder(self, size):
+        """The `Encoder` alone, of so many ids."""
+        embedding = keras.layers.ReversibleEmbedding(
+            size,
+            self.hidden_dim,
+            embeddings_initializer=self._initializer(),
+            name="embedding",
+        )
+        return Encoder(**self._parts(embedding, "encoder"))
 
     def stacks(self, sizes, shared):
         """The two stacks.
@@ -80,9 +92,11 @@ class Options:
         """The attributes of one stack."""
         kind, length = self.positions
         deep = self.block["placement"] == "deep"
-        cls, inner, depth = TransformerEncoder, self.inner[0], (self.num_layers,) * 2
+        layers = self.num_layers
+        after = self.num_decoder_layers or layers
+        cls, inner, depth = TransformerEncoder, self.inner[0], (layers, after)
         if stack == "decoder":
-            cls, inner, depth = TransformerDecoder, self.inner[1], self.num_layers
+            cls, inner, depth, layers = TransformerDecoder, self.inner[1], after, after
         blocks = [
             cls(
                 **self.block,
@@ -91,7 +105,7 @@ class Options:
                 depth=depth if deep else None,
                 name=f"{stack}_block_{n}",
             )
-            for n in range(self.num_layers)
+            for n in range(layers)
         ]
         ends = (self.embedding_norm, self.block["placement"] == "pre")
         made = [

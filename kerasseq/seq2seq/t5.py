@@ -22,6 +22,7 @@ FIELDS = (  # of an architecture, which are arguments here
     "tie_embeddings",
     "relative_buckets",
 )
+BLOCK = ("num_heads", "head_dim", "dropout", "feed_forward", "layer_norm_epsilon")
 FIXED = {  # what makes a T5
     "norm": "rms",
     "placement": "pre",
@@ -29,6 +30,49 @@ FIXED = {  # what makes a T5
     "position": "relative",
     "embedding_norm": False,
 }
+
+
+def options_of(arguments) -> Options:
+    """What the stacks of a T5 are made of, from its arguments."""
+    D, tied = arguments["hidden_dim"], arguments.get("tie_embeddings", True)
+    return Options(
+        num_layers=arguments["num_layers"],
+        num_decoder_layers=arguments.get("num_decoder_layers"),
+        hidden_dim=D,
+        block={
+            "intermediate_dim": arguments["intermediate_dim"] or 4 * D,
+            **{name: arguments[name] for name in BLOCK},
+            **{name: FIXED[name] for name in ("norm", "placement", "use_bias")},
+            "scale": 1.0,
+            "kernel_initializer": FanIn(D),
+        },
+        positions=(None, None),
+        inner=tuple(
+            RelativePositionBias(
+                arguments["relative_buckets"],
+                bidirectional=ahead,
+                # From a small table, as the paper's, a text is a bag of tokens, and
+                # Adam finds no order in thousands of steps.
+                initializer=keras.initializers.RandomNormal(stddev=1.0),
+                name="relative_bias",
+            )
+            for ahead in (True, False)
+        ),
+        embedding_norm=FIXED["embedding_norm"],
+        factor=1.0,
+        logit_factor=D**-0.5 if tied else 1.0,
+        embedding_deviation=1.0,
+        tie_embeddings=tied,
+        last_dropout=True,
+    )
+
+
+def check_sizes(arguments):
+    """Raise unless the sizes of a T5 are whole numbers of at least 1."""
+    for name in ("num_layers", "num_heads", "hidden_dim"):
+        checks.whole_number(name, arguments[name])
+    if arguments.get("num_decoder_layers") is not None:
+        checks.whole_number("num_decoder_layers", arguments["num_decoder_layers"])
 
 
 @register
@@ -52,7 +96,7 @@ class T5(EncoderDecoder):
             model.
         vocabulary_size: Number of ids, for a model without a tokenizer, in which 0 is
             padding.
-        num_layers: L, of encoder and decoder each.
+        num_layers: L, of the encoder, and of the decoder if nothing else is said.
         num_heads: N.
         hidden_dim: D, the width between the layers.
         intermediate_dim: Width inside the feed-forward networks; 4 D if None.
@@ -68,6 +112,7 @@ class T5(EncoderDecoder):
             start, 1 the end, and rows of ids that are given or come out have the
             numbers of the tokens as they are. If not, the model keeps three ids of its
             own before the others.
+        num_decoder_layers: L of the decoder; `num_layers` if None.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -101,50 +146,18 @@ class T5(EncoderDecoder):
         scheduled_sampling=None,
         layer_norm_epsilon=1e-6,
         published_ids=False,
+        num_decoder_layers=None,
         **kwargs,
     ):
         arguments = own(locals())
-        for name in ("num_layers", "num_heads", "hidden_dim"):
-            checks.whole_number(name, arguments[name])
+        check_sizes(arguments)
         sides = [
             Side(name, tokenizer, vocabulary_size, published=published_ids)
             for name in ("source", "target")
         ]
-        encoder, decoder = Options(
-            num_layers=num_layers,
-            hidden_dim=hidden_dim,
-            block={
-                "intermediate_dim": intermediate_dim or 4 * hidden_dim,
-                "num_heads": num_heads,
-                "head_dim": head_dim,
-                "dropout": dropout,
-                "norm": FIXED["norm"],
-                "placement": FIXED["placement"],
-                "use_bias": FIXED["use_bias"],
-                "feed_forward": feed_forward,
-                "layer_norm_epsilon": layer_norm_epsilon,
-                "scale": 1.0,
-                "kernel_initializer": FanIn(hidden_dim),
-            },
-            positions=(None, None),
-            inner=tuple(
-                RelativePositionBias(
-                    relative_buckets,
-                    bidirectional=ahead,
-                    # From a small table, as the paper's, a text is a bag of tokens, and
-                    # Adam finds no order in thousands of steps.
-                    initializer=keras.initializers.RandomNormal(stddev=1.0),
-                    name="relative_bias",
-                )
-                for ahead in (True, False)
-            ),
-            embedding_norm=FIXED["embedding_norm"],
-            factor=1.0,
-            logit_factor=hidden_dim**-0.5 if tie_embeddings else 1.0,
-            embedding_deviation=1.0,
-            tie_embeddings=tie_embeddings,
-            last_dropout=True,
-        ).stacks([side.size for side in sides], shared=True)
+        encoder, decoder = options_of(arguments).stacks(
+            [side.size for side in sides], shared=True
+        )
         super().__init__(
             sides, encoder, decoder, arguments, scheduled_sampling, **kwargs
         )

@@ -265,7 +265,8 @@ def change(folder, form, which, function, also=None):
         ("bert", {"pad_token_id": -1}, ["pad_token_id", "-1"]),
         ("bert", {"pad_token_id": 29}, ["pad_token_id", "29"]),
         ("bert", {"mask_token_id": 29}, ["mask_token_id", "29"]),
-        ("t5", {"num_decoder_layers": 3}, ["num_decoder_layers", "3"]),
+        ("t5", {"num_decoder_layers": 3}, ["decoder.block.2", "no tensor"]),
+        ("t5", {"num_decoder_layers": 1}, ["decoder.block.1", "no place"]),
         ("t5", {"feed_forward_proj": "gated-tanh"}, ["gated-tanh"]),
         ("t5", {"relative_attention_max_distance": 64}, ["max_distance", "64"]),
         ("t5", {"eos_token_id": 2}, ["eos_token_id"]),
@@ -525,7 +526,9 @@ class TestWriting:
 
     def test_other_things(self, tmp_path):
         lstm = models.LanguageModel("lstm", vocabulary_size=7, units=3)
-        with pytest.raises(TypeError, match="GPT, BERT, T5, ViT.*LanguageModel"):
+        with pytest.raises(
+            TypeError, match="GPT, BERT, T5Encoder, T5, ViT.*LanguageModel"
+        ):
             models.save_pretrained(lstm, tmp_path / "x")
         task = made("gpt2").with_head("span")
         with pytest.raises(TypeError, match=r"GPTTask; give its language_model\(\)"):
