@@ -1,12 +1,13 @@
-"""Run the whole suite from nothing: on JAX, on TensorFlow, and with PyTorch alone.
+"""Run the suite from nothing: on JAX, on TensorFlow, and with PyTorch alone.
 
-Makes two environments, .venv-all and .venv-torch, and goes on with what is there when
-it is run again. PyTorch has an environment without other backends, so that nothing
-needs one by accident; what that one had to skip runs on PyTorch in the other. What
-loads no Keras runs there only. Two things run at a time, one core each: a fresh process
-spends most of its time on one. Arguments go to pytest:
+Makes an environment, .venv-all, and goes on with what is there when it is run again.
+PyTorch's tests see no other backend, so that nothing needs one by accident; what they
+have to skip for that runs again on PyTorch beside the others. Each test has a tier
+(`tests/tiers.py`), which says where it runs. Two processes run at a time, one core
+each, the dearest first. Arguments go to pytest:
 
     python3 tests/run_all.py -k peephole
+    python3 tests/run_all.py --full   every test on every backend
 """
 
 import concurrent.futures
@@ -19,8 +20,16 @@ import time
 import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:  # started as a script
+    sys.path.insert(0, str(ROOT))
+
+from tests import costs  # noqa: E402
+
 TOGETHER = 2
 NONE_SELECTED = 5  # pytest's exit code
+FOLDER = ROOT / ".venv-all"
+EXTRAS = "tensorflow,jax,torch,nlp,text,data,weights,viz,dev"
+BUDGETS = ROOT / "tests" / "budgets.toml"
 # A process for each, and one for the rest: what a backend has compiled it never gives
 # back, and all tests in one process would take more than 10 GB.
 PARTS = (
@@ -33,84 +42,98 @@ WITHOUT_KERAS = ("tests/text", "tests/datasets", "kerasseq/text", "kerasseq/data
 QUICK_TO_COMPILE = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 )
-EXTRAS = {
-    "all": "tensorflow,jax,torch,nlp,text,data,weights,viz,dev",
-    "torch": "torch,text,data,weights,viz,dev",
-}
 
 
 def main():
     if sys.version_info < (3, 11):  # noqa: UP036  # a system's python3 may be older
         sys.exit("kerasseq needs Python 3.11 or later, this is " + sys.version)
+    installed = install()
+    if not installed.ok:
+        sys.exit(1)
+    words = sys.argv[1:]
     start = time.monotonic()
     with (
         tempfile.TemporaryDirectory() as folder,
         concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool,
     ):
-        skipped = pathlib.Path(folder) / "skipped"
-        installed = {name: pool.submit(install, name) for name in ("torch", "all")}
-        steps = []
-        if installed["torch"].result().ok:
-            # Alone means with no other backend, and nothing that says so.
-            steps += [
-                pool.submit(test, "torch", None, part, f"--skipped-to={skipped}")
-                for part in parts(sys.argv[1:])
-            ]
-        alone = list(steps)
-        if installed["all"].result().ok:
-            steps += [
-                pool.submit(test, "all", backend, part)
-                for backend in ("jax", "tensorflow")
-                for part in parts(sys.argv[1:], WITHOUT_KERAS)
-            ]
-            concurrent.futures.wait(alone)
-            if skipped.exists():
-                steps.append(pool.submit(test, "all", "torch", [f"@{skipped}"]))
+        skipped, spent = (pathlib.Path(folder) / name for name in ("skipped", "costs"))
+        alone = [
+            pool.submit(test, "torch", part, spent, f"--skipped-to={skipped}")
+            for part in parts(words)
+        ]
+        steps = alone + [
+            pool.submit(test, backend, part, spent)
+            for backend in ("jax", "tensorflow")
+            for part in parts(words, WITHOUT_KERAS)
+        ]
+        concurrent.futures.wait(alone)
+        if skipped.exists():
+            steps.append(pool.submit(test, "torch", [f"@{skipped}"], spent))
         tests = [step.result() for step in steps]
-    results = [future.result() for future in installed.values()] + tests
+        runs = costs.read(spent)
     print("\nSummary")
-    for step in results:
+    for step in [installed, *tests]:
         print(
             f"  {'ok' if step.ok else 'FAILED':6}  {step.seconds:5.0f} s  {step.name}"
         )
-    print(f"  in all  {time.monotonic() - start:5.0f} s")
+    within = report(runs, words)
+    print(f"  in all  {time.monotonic() - start:5.0f} s after installing")
     # With words for pytest a part may have no test, but not all of them.
     some = any(step.code == 0 for step in tests)
-    sys.exit(0 if some and all(step.ok for step in results) else 1)
+    sys.exit(0 if some and within and all(step.ok for step in tests) else 1)
 
 
-def install(name):
-    folder = ROOT / f".venv-{name}"
-    if not python_of(folder).exists():
-        venv.create(folder, with_pip=True)
+def report(runs, words):
+    """Print what was spent; True unless a whole run has spent far too much."""
+    print("\nThe dearest tests, in CPU seconds")
+    named = [
+        (f"{run['backend']:10}  {name}", tier, seconds)
+        for run in runs
+        for name, tier, seconds in run["tests"]
+    ]
+    print(*costs.dearest(named), sep="\n")
+    if words:
+        print(*(f"{s:7.0f} s  {key}" for key, s in costs.sums(runs).items()), sep="\n")
+        return True
+    lines, within = costs.judge(runs, costs.budgets(BUDGETS))
+    print(*lines, sep="\n")
+    return within
+
+
+def install():
+    if not python().exists():
+        venv.create(FOLDER, with_pip=True)
     return Step(
-        f"install .venv-{name}",
-        [python_of(folder), "-m", "pip", "install", "--quiet"]
-        + ["--disable-pip-version-check", "-c", "tests/constraints.txt"]
-        + ["-e", f".[{EXTRAS[name]}]"],
+        f"install {FOLDER.name}",
+        [python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        + ["-c", "tests/constraints.txt", "-e", f".[{EXTRAS}]"],
         clean_environment(),
     )
 
 
-def test(name, backend, words, *more):
-    python = python_of(ROOT / f".venv-{name}")
+def test(backend, words, spent, *more):
+    """Run pytest on a backend, alone if it is told where skipped tests go."""
     threads = str(max(1, (os.cpu_count() or 1) // TOGETHER))
     settings = {
+        "KERAS_BACKEND": backend,
         "OMP_NUM_THREADS": threads,
         "TF_NUM_INTRAOP_THREADS": threads,
         "TF_NUM_INTEROP_THREADS": threads,
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "MPLBACKEND": "Agg",
+        "XLA_FLAGS": QUICK_TO_COMPILE,
     }
-    if backend in ("jax", "tensorflow"):
-        settings["XLA_FLAGS"] = QUICK_TO_COMPILE
-    if backend:
-        settings["KERAS_BACKEND"] = backend
-    title = f"tests on {backend}" if backend else "tests with torch alone"
+    title = f"tests on {backend}"
+    if more:
+        title = f"tests with {backend} alone"
+        # Alone means with no other backend, and nothing that says so.
+        del settings["KERAS_BACKEND"]
+        settings["PYTHONPATH"] = str(ROOT / "tests" / "visible")
+        settings["KERASSEQ_VISIBLE_BACKENDS"] = backend
     with tempfile.TemporaryDirectory() as empty:
         return Step(
             f"{title}: {' '.join(words)}",
-            [python, "-m", "pytest", "-q", "--durations=25", *words, *more],
+            [python(), "-m", "pytest", "-q", f"--costs-to={spent}", *words, *more],
             clean_environment() | settings | {"KERAS_HOME": empty},
             {0, NONE_SELECTED} if sys.argv[1:] else {0},
         )
@@ -159,9 +182,9 @@ def clean_environment():
     return {k: v for k, v in os.environ.items() if not k.startswith(private)}
 
 
-def python_of(folder):
+def python():
     windows = os.name == "nt"
-    return folder / ("Scripts/python.exe" if windows else "bin/python")
+    return FOLDER / ("Scripts/python.exe" if windows else "bin/python")
 
 
 if __name__ == "__main__":

@@ -209,6 +209,20 @@ def test_most_files_are_shorter():
     assert statistics.median(lengths) <= 200
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in files("tests")
+        if path.name.startswith("test_")
+        and not short(path).startswith(("tests/text/", "tests/datasets/"))
+    ],
+    ids=short,
+)
+def test_tests_say_where_they_run(path):
+    assert re.search(r"^pytestmark = ", path.read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize("path", files("kerasseq"), ids=short)
 def test_imports_point_down(path):
     home = home_of(path)
