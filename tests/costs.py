@@ -92,8 +92,8 @@ def judge(runs, budgets):
         Lines to print, and whether no budget is exceeded by half.
 
     >>> run = {"backend": "jax", "unit": 0.1, "around": 0, "tests": [["a", "once", 3]]}
-    >>> judge([run], {"jax once": 25, "jax start": 1})[0][0]
-    '      3 s  jax once: 1.20 of its budget'
+    >>> judge([run], {"jax once": 60, "jax start": 1})[0][0]
+    '      3 s  jax once: 0.50 of its budget'
     >>> judge([run], {"jax once": 20, "jax start": 1})[1]
     False
     """

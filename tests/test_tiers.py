@@ -1,0 +1,97 @@
+"""Which tests run where, and what they may cost."""
+
+import pathlib
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from tests import costs, tiers
+from tests.tiers import ROOT
+
+pytestmark = pytest.mark.once("plain Python")
+
+MODULE = pytest.mark.full("several of one kind").mark
+TEST = pytest.mark.everywhere("masks", cases=2).mark
+
+
+def item(name, *marks, folder="tests/rnn"):
+    """A collected test; the closest mark comes first."""
+    return SimpleNamespace(
+        nodeid=f"{folder}/{name}",
+        path=ROOT / folder / name.partition("::")[0],
+        iter_markers=lambda: iter([pytest.mark.skip.mark, *marks]),
+        stash={},
+    )
+
+
+def names(*items):
+    tiers.assign(items, ("tests/text",))
+    return [tiers.of(one).name for one in items]
+
+
+def test_the_closest_mark_counts():
+    assert names(item("a.py::one", TEST, MODULE), item("a.py::two", MODULE)) == [
+        "everywhere",
+        "full",
+    ]
+
+
+def test_only_the_first_cases_run_everywhere():
+    cases = [item(f"a.py::one[{n}]", TEST, MODULE) for n in range(4)]
+    other = item("b.py::one[0]", TEST, MODULE)
+    found = names(*cases, other)
+    assert found == ["everywhere", "everywhere", "full", "full", "everywhere"]
+
+
+def test_what_loads_no_keras_runs_once_and_the_rest_needs_a_mark():
+    assert names(item("a.py::one", folder="tests/text")) == ["once"]
+    with pytest.raises(pytest.UsageError, match=r"a.py::one has no tier.*everywhere"):
+        names(item("a.py::one"))
+
+
+@pytest.mark.parametrize(
+    ("mark", "torch", "jax"),
+    [
+        (pytest.mark.everywhere("a"), True, True),
+        (pytest.mark.once("a"), True, False),
+        (pytest.mark.full("a"), True, False),
+        (pytest.mark.full("a", cheap=False), False, False),
+    ],
+)
+def test_where_a_tier_runs(mark, torch, jax):
+    one = item("a.py::one", mark.mark)
+    names(one)
+    assert tiers.runs_on("torch", one) == torch
+    assert tiers.runs_on("jax", one) == tiers.runs_on("tensorflow", one) == jax
+
+
+def test_costs_of_several_processes_are_added_up_and_judged(tmp_path):
+    file = tmp_path / "costs"
+    assert costs.read(file) == []
+    for unit in (0.1, 0.2, 0.4):
+        costs.write(file, "jax", unit, 1.5, [("a.py::é", "once", 2.0)])
+    runs = costs.read(file)
+    assert costs.sums(runs) == {"jax once": 6, "jax start": 4.5}
+    # The median of the units is 0.2: 6 s are 30 of it, 4.5 s are 22.5.
+    lines, within = costs.judge(runs, {"jax once": 24, "jax start": 30})
+    assert within and "1.25 of its budget WARNING" in lines[0]
+    assert "0.75 of its budget" in lines[1] and "WARNING" not in lines[1]
+    lines, within = costs.judge(runs, {"jax once": 19, "jax start": 30})
+    assert not within and "TOO MUCH" in lines[0]
+    assert not costs.judge(runs, {"jax once": 30})[1], "no budget is no excuse"
+
+
+def test_every_tier_has_a_budget_on_each_backend():
+    found = costs.budgets(pathlib.Path(__file__).parent / "budgets.toml")
+    backends, tiers_ = ("jax", "tensorflow", "torch"), {*tiers.TIERS, "start"}
+    only_torch = {f"{b} {t}" for b in backends[:2] for t in ("once", "full")}
+    assert set(found) == {f"{b} {t}" for b in backends for t in tiers_} - only_torch
+
+
+def test_the_clock_counts_children_and_the_loop_is_measured():
+    before = costs.cpu_seconds()
+    subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
+    assert costs.cpu_seconds() > before
+    assert 1e-4 < costs.calibrate(1) < 10
