@@ -94,7 +94,7 @@ def judge(runs, budgets):
     >>> run = {"backend": "jax", "unit": 0.1, "around": 0, "tests": [["a", "once", 3]]}
     >>> judge([run], {"jax once": 60, "jax start": 1})[0][0]
     '      3 s  jax once: 0.50 of its budget'
-    >>> judge([run], {"jax once": 20, "jax start": 1})[1]
+    >>> judge([run], {"jax once": 10, "jax start": 1})[1]
     False
     """
     unit = statistics.median(run["unit"] for run in runs)
