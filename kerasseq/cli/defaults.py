@@ -20,6 +20,8 @@ DEFAULTS = {
         "epochs": None,
         "steps": None,
         "checkpoint_every": 100,
+        "held_out": 200_000,
+        "counted": 2_000_000,
         "seed": 0,
     },
     "parentheses": {

@@ -49,7 +49,3 @@ def _check(args):
     """What can be wrong before Keras loads, which takes seconds."""
     if args.prompt == "":
         raise ValueError("--prompt is empty: leave it out, or give one character")
-    if not args.temperature >= 0:
-        raise ValueError(f"--temperature must be 0 or more, got {args.temperature}")
-    if args.top_p is not None and not 0 < args.top_p <= 1:
-        raise ValueError(f"--top-p must be above 0 and at most 1, got {args.top_p}")

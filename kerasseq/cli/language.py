@@ -10,6 +10,7 @@ from kerasseq.cli import figures, fitting, runs, tokenizing
 from kerasseq.cli.console import note
 from kerasseq.cli.quiet import set_seed
 from kerasseq.cli.train import sha256, steps_of
+from kerasseq.cli.waiting import waiting
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
 
@@ -27,23 +28,28 @@ def train(job) -> dict:
         The results, as plain data.
     """
     settings = job.settings
-    text, data = read_text(settings)
+    with waiting("reading the text"):
+        text, data = read_text(settings)
     job.check_data(data)
-    text, held_out = split(text)
-    tokenizer = tokenizing.make(settings.tokenizer, settings.vocabulary_size, text)
+    text, held_out = split(text, settings.held_out)
+    with waiting("tokenizing the text", len(text)):
+        tokenizer = tokenizing.make(settings.tokenizer, settings.vocabulary_size, text)
+        ids = tokenizer.encode(text)
     if settings.tokenizer not in tokenizing.KINDS:  # a path: to resume from anywhere
         settings.tokenizer = os.path.abspath(settings.tokenizer)
-    ids = tokenizer.encode(text)
+    counted = text[-settings.counted :]
+    del text  # of a large one the ids are enough
     batches = training.TextBatches(
         ids, settings.sequence_length, settings.batch_size, settings.seed
     )
     steps = steps_of(settings, batches.steps_per_pass)
-    model = build(settings, tokenizer, steps)
+    with waiting("building the model"):
+        model = build(settings, tokenizer, steps)
     job.begin(data)
     say = job.console.say
     say(
         f"{data['source']}: {data['characters']:,} characters, {describe(tokenizer)}; "
-        f"the last {len(held_out):,} are held out."
+        f"the last {len(held_out):,} are held out{bounded(data, held_out, counted)}."
     )
     say(
         f"{settings.model}: {model.count_params():,} weights, on "
@@ -64,7 +70,8 @@ def train(job) -> dict:
         runs.save_model(model, job.folder)
         raise
     runs.save_model(model, job.folder)
-    results = compare(model, tokenizer, text, held_out)
+    with waiting("comparing with models that count"):
+        results = compare(model, tokenizer, counted, held_out)
     results |= {
         "task": job.task,
         "model": settings.model,
@@ -74,7 +81,8 @@ def train(job) -> dict:
         "run": str(job.folder),
     }
     show(job.console, results)
-    draw(job, model, held_out, history, results)
+    with waiting("drawing the figures"):
+        draw(job, model, held_out, history, results)
     job.finish(results)
     return results
 
@@ -92,19 +100,36 @@ def read_text(settings):
     return text, found
 
 
-def split(text):
-    """Nine tenths to learn from and the last tenth to be tested on.
+def split(text, at_most):
+    """Nine tenths or more to learn from, and the end to be tested on.
+
+    Args:
+        text: The text.
+        at_most: Characters that are held out of a text of ten times as many, or more.
 
     Raises:
         ValueError: If the text is too short to be split.
     """
-    cut = len(text) - len(text) // 10
+    cut = len(text) - min(len(text) // 10, at_most)
     if len(text) - cut < 2:
         raise ValueError(
             f"the text has {len(text)} characters, too few to hold out a tenth: "
             "give a longer one"
         )
     return text[:cut], text[cut:]
+
+
+def bounded(data, held_out, counted) -> str:
+    """What is said of the bounds that a large text meets."""
+    words, rest = [], data["characters"] - len(held_out)
+    if len(held_out) < data["characters"] // 10:
+        words.append("less than a tenth (--held-out)")
+    if len(counted) < rest:
+        words.append(
+            f"the models that count learn from the {len(counted):,} before them "
+            "(--counted)"
+        )
+    return "".join(f", {word}" for word in words)
 
 
 def describe(tokenizer):
@@ -140,21 +165,21 @@ def build(settings, tokenizer, steps):
     return model
 
 
-def compare(model, tokenizer, text, held_out) -> dict:
+def compare(model, tokenizer, counted, held_out) -> dict:
     """Bits per character on the held-out text, for the model and for those that count.
 
-    All are scored on the same characters, those after the first token, and learned from
-    the same text.
+    All are scored on the same characters, those after the first token. Those that count
+    learn from the end of the text that the model learned from.
     """
-    characters = CharacterTokenizer().fit(text)
-    ids, tested = characters.encode(text), characters.encode(held_out)
+    characters = CharacterTokenizer().fit(counted)
+    ids, tested = characters.encode(counted), characters.encode(held_out)
     _, _, offsets = tokenizer.encode_with_offsets(held_out)
     first = int(offsets[0, 1])
-    counted = {}
+    bits_of_counting = {}
     for n, name in COUNTED.items():
         ngram = NGramModel(n, k=smoothing(n)).fit(ids, characters.vocabulary_size)
         log_p = ngram.log_probabilities(tested)[first:]
-        counted[name] = float(-log_p.mean() / np.log(2))
+        bits_of_counting[name] = float(-log_p.mean() / np.log(2))
     tokens_per_character = (len(offsets) - 1) / (len(held_out) - first)
     bits = model.bits_per_token(tokenizer.encode(held_out))
     if tokenizer.decode(tokenizer.encode(held_out)) != held_out:
@@ -164,7 +189,7 @@ def compare(model, tokenizer, text, held_out) -> dict:
         )
     return {
         "bits_per_character": bits * tokens_per_character,
-        "bits_per_character_of_counting": counted,
+        "bits_per_character_of_counting": bits_of_counting,
         "held_out_characters": len(held_out) - first,
     }
 

@@ -67,18 +67,22 @@ translator = one_of("model", TRANSLATORS)
 backend_name = one_of("backend", backend.BACKENDS)
 
 
-def whole(at_least: int = 1):
-    """Make a type for argparse: a whole number.
+def whole(at_least: int = 1, at_most: int = 10**9):
+    """Make a type for argparse: a whole number between two bounds.
 
     Examples:
         >>> whole()("12")
         12
+        >>> whole(at_most=1000)("1001")
+        Traceback (most recent call last):
+        ...
+        argparse.ArgumentTypeError: must be at most 1,000, got 1001
     """
 
     def check(value):
         try:
             number = int(value)
-        except ValueError:
+        except ValueError:  # also of thousands of digits
             number = None
         if number is None:
             raise argparse.ArgumentTypeError(f'"{value}" is no whole number')
@@ -86,9 +90,19 @@ def whole(at_least: int = 1):
             raise argparse.ArgumentTypeError(
                 f"must be at least {at_least}, got {number}"
             )
+        if number > at_most:
+            raise argparse.ArgumentTypeError(
+                f"must be at most {at_most:,}, got {number}"
+            )
         return number
 
     return check
+
+
+seed = whole(0, 2**32 - 1)  # what NumPy and Keras take
+units, heads = whole(at_most=2**20), whole(at_most=2**16)
+layers = whole(at_most=1000)
+length = whole(at_most=10**6)  # of a sequence
 
 
 def positive(value) -> float:
@@ -98,12 +112,66 @@ def positive(value) -> float:
         >>> positive("0.5")
         0.5
     """
+    number = real(value)
+    if not 0 < number <= 10**6:
+        raise argparse.ArgumentTypeError(
+            f"must be above 0 and at most 1,000,000, got {value}"
+        )
+    return number
+
+
+def fraction(value) -> float:
+    """Read a number from 0 to 1, 1 left out.
+
+    Examples:
+        >>> fraction("0.5")
+        0.5
+    """
+    number = real(value)
+    if not 0 <= number < 1:
+        raise argparse.ArgumentTypeError(f"must be 0 or more and below 1, got {value}")
+    return number
+
+
+def temperature(value) -> float:
+    """Read a number of at least zero.
+
+    Examples:
+        >>> temperature("0")
+        0.0
+    """
+    number = real(value)
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"must be 0 or more, got {value}")
+    return number
+
+
+def probability(value) -> float:
+    """Read a number above 0 and at most 1.
+
+    Examples:
+        >>> probability("1")
+        1.0
+    """
+    number = real(value)
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(f"must be above 0 and at most 1, got {value}")
+    return number
+
+
+def real(value) -> float:
+    """Read a finite number.
+
+    Examples:
+        >>> real("-2.5")
+        -2.5
+    """
     try:
         number = float(value)
     except ValueError:
         number = math.nan
-    if not (0 < number < math.inf):
-        raise argparse.ArgumentTypeError(f'"{value}" is no number above zero')
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f'"{value}" is no number')
     return number
 
 
@@ -124,7 +192,7 @@ def seeds(value) -> list:
         >>> seeds("0,1,2")
         [0, 1, 2]
     """
-    return _distinct([whole(0)(number) for number in _parts(value)])
+    return _distinct([seed(number) for number in _parts(value)])
 
 
 def _parts(value):

@@ -43,10 +43,20 @@ def language_model(parser):
     group = parser.add_argument_group("how it is read")
     add(group, task, "--tokenizer", str, tokenizer_help(), "NAME")
     add(group, task, "--vocabulary-size", names.whole(), "ids of the tokenizer")
+    text = "characters held out at the end, at most a tenth of the text"
+    add(group, task, "--held-out", names.whole(2), text)
+    text = "characters before them that the models that count learn from, at most"
+    add(group, task, "--counted", names.whole(3), text)
     group = model(parser, task, names.language_model, names.LANGUAGE_MODELS)
-    add(group, task, "--heads", names.whole(), "heads of each attention of a gpt")
+    add(
+        group,
+        task,
+        "--heads",
+        names.heads,
+        "heads of each attention of a gpt",
+    )
     group = training(parser, task)
-    add(group, task, "--sequence-length", names.whole(), "tokens in a block")
+    add(group, task, "--sequence-length", names.length, "tokens in a block")
     group.add_argument(
         "--epochs",
         type=names.positive,
@@ -54,7 +64,7 @@ def language_model(parser):
         help=f"passes over the text, such as 2.5 (default: {EPOCHS})",
     )
     steps(group, "N", "training steps, instead of --epochs")
-    add(group, task, "--seed", names.whole(0), "seed of all that is random")
+    add(group, task, "--seed", names.seed, "seed of all that is random")
     where(parser, "runs/language-model-MODEL-N")
 
 
@@ -92,12 +102,12 @@ def forecast(parser):
         metavar="NAME",
         help="ar, sunspots or co2 (default: sunspots)",
     )
-    add(parser, task, "--ahead", names.whole(), "how many steps ahead to forecast")
+    add(parser, task, "--ahead", names.length, "how many steps ahead to forecast")
     model(parser, task)
     group = training(parser, task)
-    add(group, task, "--sequence-length", names.whole(), "values in a window")
+    add(group, task, "--sequence-length", names.length, "values in a window")
     steps(group, "N", "training steps (default: 1000)")
-    add(group, task, "--seed", names.whole(0), "seed of all that is random")
+    add(group, task, "--seed", names.seed, "seed of all that is random")
     where(parser, "runs/forecast-MODEL-N")
 
 
@@ -111,24 +121,25 @@ def generate(parser):
     )
     parser.add_argument(
         "--length",
-        type=names.whole(),
+        type=names.length,
         default=300,
         metavar="N",
         help="tokens to write (default: 300)",
     )
     parser.add_argument(
         "--temperature",
-        type=float,
+        type=names.temperature,
         default=1.0,
         metavar="X",
-        help="below 1 surer, above 1 more daring, 0 always the best (default: 1)",
+        help="lower is more deterministic, higher more random; 0 always takes the most "
+        "probable token (default: 1)",
     )
     parser.add_argument(
         "--top-k", type=names.whole(), metavar="K", help="draw from the K best only"
     )
     parser.add_argument(
         "--top-p",
-        type=float,
+        type=names.probability,
         metavar="P",
         help="draw from the best that hold probability P together",
     )
@@ -221,7 +232,7 @@ def seed(parser, default):
     shown = "another each time" if default is None else default
     parser.add_argument(
         "--seed",
-        type=names.whole(0),
+        type=names.seed,
         default=default,
         metavar="N",
         help=f"seed of all that is random (default: {shown})",
@@ -248,10 +259,17 @@ def model(
         metavar=metavar,
         help=f"{', '.join(choices)} (default: {shown})",
     )
-    add(group, task, "--units", names.whole(), "width of each layer")
-    add(group, task, "--layers", names.whole(), "layers on top of each other")
+    add(group, task, "--units", names.units, "width of each layer")
+    add(group, task, "--layers", names.layers, "layers on top of each other")
     if "dropout" in DEFAULTS[task]:
-        add(group, task, "--dropout", float, "fraction dropped before each layer", "X")
+        add(
+            group,
+            task,
+            "--dropout",
+            names.fraction,
+            "fraction dropped before each layer",
+            "X",
+        )
     return group
 
 

@@ -13,7 +13,7 @@ from kerasseq.cli import (
     train_parser,
     translation_options,
 )
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, cut
 from kerasseq.core import checks
 
 
@@ -52,13 +52,15 @@ def parse(argv) -> argparse.Namespace:
         raise SystemExit(0)
     args, unknown = parser.parse_known_args(argv)
     if unknown:
-        used = parsers[args.command, getattr(args, "task", None)]
+        used = parsers.get((args.command, getattr(args, "task", None)), parser)
         known = re.findall(r"--[a-z][a-z-]*", used.format_help())
         raise UsageError(
-            f"{used.prog} does not know {unknown[0]}."
+            f"{used.prog} does not know {cut(unknown[0], 60)}."
             f"{checks.nearest(unknown[0].partition('=')[0], known)} "
             f"See  {used.prog} --help"
         )
+    if args.command is None:  # as in `kerasseq --`
+        parser.error(f"say what to do: {', '.join(names.COMMANDS)}")
     return args
 
 
@@ -143,8 +145,9 @@ def _generate(add):
         "generate",
         "let a trained language model write",
         """\
-Write on from a prompt, one character at a time, each drawn from what the model expects.
-A low temperature takes the most probable ones, a high one dares more.""",
+Generate a continuation of a prompt, token by token, each drawn from the distribution
+that the model predicts. Lower temperatures are more deterministic, higher ones more
+random.""",
         """\
 examples:
   kerasseq generate runs/quickstart

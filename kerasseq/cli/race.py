@@ -72,9 +72,18 @@ def _finished(folder):
     if not file.exists():
         return {}
     found = runs.read_json(file)
-    if not isinstance(found, dict) or any(set(f) != set(TESTS) for f in found.values()):
+    if not isinstance(found, dict) or not all(map(_is_tested, found.values())):
         raise ValueError(f"{file} is damaged. Delete it to train all models again")
     return found
+
+
+def _is_tested(found):
+    """Whether this is what `_one` returns."""
+    return (
+        isinstance(found, dict)
+        and set(found) == set(TESTS)
+        and all(isinstance(a, float) and 0 <= a <= 1 for a in found.values())
+    )
 
 
 def _one(job, name, seed, strings, tests):

@@ -20,9 +20,12 @@ import pathlib
 import platform
 
 import kerasseq
+from kerasseq.cli import record
 from kerasseq.cli.quiet import quiet
+from kerasseq.core.reading import check_readable
 
 RUN, HISTORY, RESULTS, MODEL = "run.json", "history.json", "results.json", "model.keras"
+LARGEST = 2**27  # bytes of a file of JSON: histories may be long
 
 
 @contextlib.contextmanager
@@ -59,9 +62,10 @@ def read_json(file):
     Raises:
         ValueError: If the file is damaged.
     """
+    check_readable(file, LARGEST)
     try:
         return json.loads(pathlib.Path(file).read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{file} is damaged ({error}): the run cannot be used. Start another"
         ) from error
@@ -117,7 +121,7 @@ def _numbered(default):
 def create(folder, task, arguments, backend, data):
     """Make the folder of a run and write down what the run is."""
     folder.mkdir(parents=True, exist_ok=True)
-    record = {
+    found = {
         "task": task,
         "arguments": arguments,
         "backend": backend,
@@ -125,8 +129,8 @@ def create(folder, task, arguments, backend, data):
         "versions": versions(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-    write_json(folder / RUN, record)
-    return record
+    write_json(folder / RUN, found)
+    return found
 
 
 def read(folder):
@@ -144,11 +148,7 @@ def read(folder):
         raise FileNotFoundError(
             f"{folder} holds no run: it has no {RUN}.{_others(folder)}"
         )
-    record = read_json(file)
-    needed = ("task", "arguments", "backend", "data")
-    if not isinstance(record, dict) or any(key not in record for key in needed):
-        raise ValueError(f"{file} is damaged: it lacks one of {', '.join(needed)}")
-    return record
+    return record.check(read_json(file), file)
 
 
 def _others(folder):

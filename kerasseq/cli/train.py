@@ -22,6 +22,7 @@ _MODULES = {
     "forecast": "forecast",
     "translation": "translation",
 }
+PART = 2**20  # characters of a text that are encoded at a time
 
 
 class Job:
@@ -47,7 +48,7 @@ class Job:
         Raises:
             ValueError: If they have changed since.
         """
-        if self.record and self.record["data"].get("sha256") != data["sha256"]:
+        if self.record and self.record["data"]["sha256"] != data["sha256"]:
             raise ValueError(
                 f"{data['source']} has changed since the run in {self.folder} began: "
                 "it cannot go on with other data. Bring the old ones back, or start "
@@ -100,6 +101,11 @@ def work(job):
 
 def _finished(job, as_json):
     results = runs.read_json(job.folder / runs.RESULTS)
+    if not isinstance(results, dict):
+        raise ValueError(
+            f"{job.folder / runs.RESULTS} is damaged: expected an object, received "
+            f"{results!r}. Delete it, and resume the run to measure again"
+        )
     if as_json:
         json.dump(results, sys.stdout, indent=1)
         print()
@@ -168,12 +174,6 @@ def resumed(args, console):
     folder = pathlib.Path(args.resume)
     record = runs.read(folder)
     task, known = record["task"], record["arguments"]
-    defaults = DEFAULTS.get(task, {})
-    if not defaults or not isinstance(known, dict) or set(known) != set(defaults):
-        raise ValueError(
-            f"{folder / runs.RUN} is damaged, or of another version of kerasseq: task "
-            "and arguments do not fit together"
-        )
     if args.task not in (None, task):
         raise UsageError(f"the run in {folder} is of the task {task}, not {args.task}")
     typed = given(args)
@@ -216,8 +216,12 @@ def choose_backend(name):
 
 def sha256(data) -> str:
     """The checksum of a text, or of the bytes of an array."""
-    data = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    return hashlib.sha256(data).hexdigest()
+    if not isinstance(data, str):
+        return hashlib.sha256(data).hexdigest()
+    found = hashlib.sha256()
+    for start in range(0, len(data), PART):
+        found.update(data[start : start + PART].encode("utf-8", "surrogatepass"))
+    return found.hexdigest()
 
 
 def steps_of(settings, steps_per_pass):

@@ -65,7 +65,7 @@ then:
         f"{short:,} and {few:,}",
     )
     options.steps(group, "N", "training steps")
-    options.add(group, task, "--seed", names.whole(0), "seed of all that is random")
+    options.add(group, task, "--seed", names.seed, "seed of all that is random")
     options.where(parser, "runs/translation-MODEL-N")
 
 
@@ -100,7 +100,7 @@ examples:
     )
     parser.add_argument(
         "--beam",
-        type=names.whole(),
+        type=names.whole(at_most=1000),
         metavar="N",
         help="search with a beam of this width (default: the best token each time)",
     )
@@ -113,7 +113,7 @@ examples:
     )
     parser.add_argument(
         "--length",
-        type=names.whole(),
+        type=names.length,
         metavar="N",
         help="the most tokens of a translation (default: by the length of the text)",
     )

@@ -52,7 +52,8 @@ def text_file(path, encoding: str = "utf-8") -> str:
         FileNotFoundError: If there is no such file.
         IsADirectoryError: If it is a folder.
         TypeError: If `path` is no path or `encoding` no string.
-        ValueError: If the file is empty, blank, binary, or in another encoding.
+        ValueError: If the file is empty, blank, binary, in another encoding, larger
+            than 2 GiB, or a pipe or device.
 
     Examples:
         >>> text_file("hamlet.txt")  # doctest: +ELLIPSIS
@@ -63,7 +64,8 @@ def text_file(path, encoding: str = "utf-8") -> str:
     text = decode(path, data, encoding)
     if "\0" in text:
         raise not_text(path, data, encoding)
+    del data  # a large text is in memory once
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    if not text.strip():
+    if not text or text.isspace():
         raise ValueError(f"{path} holds nothing but blanks and line ends.")
     return text

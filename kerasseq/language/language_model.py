@@ -115,7 +115,8 @@ class LanguageModel(CausalModel):
         Args:
             prompt: Text, or ids `(tokens,)` for a model without a tokenizer.
             length: How many tokens to write.
-            temperature: Below 1 more sure, above 1 more daring; 0 takes the best token.
+            temperature: Lower is more deterministic, higher more random; 0 takes the
+                most probable token.
             top_k: Only the k best tokens may be drawn.
             top_p: Only the best tokens that hold this much probability may be drawn.
             seed: Seed of the draw; with it the text repeats exactly.

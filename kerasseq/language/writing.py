@@ -39,7 +39,8 @@ class Writer:
             prompt: Text, or ids `(tokens,)` for a model without a tokenizer; or a list
                 of such prompts, of any lengths.
             length: How many tokens to write.
-            temperature: Below 1 more sure, above 1 more daring; 0 takes the best token.
+            temperature: Lower is more deterministic, higher more random; 0 takes the
+                most probable token.
             top_k: Only the k best tokens may be drawn.
             top_p: Only the best tokens that hold this much probability may be drawn.
             sampler: A sampler of `kerasseq.decoding`, instead of the last three.

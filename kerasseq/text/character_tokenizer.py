@@ -11,6 +11,8 @@ from kerasseq.core.schema import check
 from kerasseq.text.texts import check_text, training_texts
 from kerasseq.text.tokenizer import Tokenizer
 
+PART = 2**18  # characters looked up at a time: memory holds little beside the ids
+
 
 class CharacterTokenizer(Tokenizer):
     r"""Turn text into ids, one per character, and back.
@@ -106,8 +108,12 @@ class CharacterTokenizer(Tokenizer):
 
     def _look_up(self, text: str) -> np.ndarray:
         """Return an id per character, whatever stands for unseen ones included."""
-        points = _code_points(text)
-        return self._id_of_point[np.minimum(points, len(self._id_of_point) - 1)]
+        ids = np.empty(len(text), "int32")
+        for start in range(0, len(text), PART):
+            points = _code_points(text[start : start + PART])
+            np.minimum(points, len(self._id_of_point) - 1, out=points)
+            ids[start : start + PART] = self._id_of_point[points]
+        return ids
 
     def _check_text(self, text):
         check_text(text)  # half a surrogate pair is a character, too
@@ -187,7 +193,8 @@ class CharacterTokenizer(Tokenizer):
 
 def _code_points(text: str) -> np.ndarray:
     # "surrogatepass": half a pair, as broken downloads have them, is a character too.
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    data = bytearray(text.encode("utf-32-le", "surrogatepass"))
+    return np.frombuffer(data, "<u4")
 
 
 def _are_sorted_characters(characters) -> bool:

@@ -98,8 +98,8 @@ class CountingModel(abc.ABC):
         Args:
             length: How many tokens to write.
             prompt: The ids to go on from; not part of the result.
-            temperature: Below 1 bolder, above 1 more surprising; 0 always takes the
-                most probable token.
+            temperature: Lower is more deterministic, higher more random; 0 always
+                takes the most probable token.
             seed: Seed of the random choices.
 
         Returns:

@@ -32,8 +32,8 @@ class TextModel:
         Args:
             length: How many tokens to write.
             prompt: The text to go on from.
-            temperature: Below 1 bolder, above 1 more surprising; 0 always takes the
-                most probable token.
+            temperature: Lower is more deterministic, higher more random; 0 always
+                takes the most probable token.
             seed: Seed of the random choices.
 
         Returns:

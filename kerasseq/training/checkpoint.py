@@ -9,10 +9,13 @@ of epochs done: see `training.batches`.
 import json
 import os
 import pathlib
+import sys
 import zipfile
 
 import keras
 import numpy as np
+
+from kerasseq.core.reading import check_readable
 
 FILE = "checkpoint.npz"
 
@@ -108,14 +111,45 @@ def read(file):
         ValueError: If the file is damaged or something else.
     """
     try:
+        check_readable(file, sys.maxsize)
         with open(file, "rb") as opened, np.load(opened, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-        return arrays, json.loads(str(arrays.pop("state")))
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+        state = json.loads(str(arrays.pop("state")))
+        _check(arrays, state)
+        return arrays, state
+    except (
+        ValueError,
+        KeyError,
+        AttributeError,  # an array alone is no archive
+        EOFError,
+        OSError,
+        RecursionError,
+        zipfile.BadZipFile,
+    ) as error:
         raise ValueError(
             f"{file} is damaged or no checkpoint of kerasseq ({error}). Delete it to "
             "start anew"
         ) from error
+
+
+def _check(arrays, state):
+    """Raise unless this is what `Checkpoint` saves."""
+    if not isinstance(state, dict):
+        raise ValueError(f"its state must be an object, received {str(state)[:60]}")
+    epochs, history = state.get("epochs"), state.get("history")
+    if type(epochs) is not int or epochs < 1:
+        raise ValueError(f"epochs must be a number from 1, received {epochs!r}")
+    if not isinstance(history, list) or len(history) != epochs:
+        raise ValueError(f"history must be a list of {epochs} epochs")
+    for numbers in history:
+        if not isinstance(numbers, dict) or not all(
+            isinstance(value, int | float) for value in numbers.values()
+        ):
+            raise ValueError("history must be a list of numbers by name")
+    expected = {f"v{n}" for n in range(len(arrays))}
+    if set(arrays) != expected:
+        missing = ", ".join(sorted(expected - set(arrays)))
+        raise ValueError(f"it lacks the variables {missing}")
 
 
 def _variables(model):

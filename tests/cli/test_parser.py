@@ -53,7 +53,7 @@ def test_a_wrong_name_gets_the_nearest_right_one(refused, words, right):
         (["train"], "say what to train: language-model, parentheses, forecast"),
         (["train", "language-model", "--units", "0"], "must be at least 1, got 0"),
         (["train", "language-model", "--units", "x"], '"x" is no whole number'),
-        (["train", "language-model", "--epochs", "-1"], '"-1" is no number above zero'),
+        (["train", "language-model", "--epochs", "-1"], 'must be above 0'),
         (["train", "language-model", "--text", "a", "--data", "python-reference"],
          "--text or --data, not both"),
         (["train", "language-model", "--steps", "1", "--epochs", "1"],
@@ -98,11 +98,15 @@ def test_resume_and_json_may_stand_before_and_after_the_task(where):
     assert args.resume == "x" and args.json is True
 
 
-def test_a_bug_shows_itself(monkeypatch, command):
+def test_a_bug_is_one_line_that_says_where_it_is(monkeypatch, command):
     def broken(*args):
         raise KeyError("a bug")
 
     monkeypatch.setattr("kerasseq.datasets.sample", broken)
+    line = command("data", "ar", code=1).err
+    assert "unexpected KeyError at test_parser.py:" in line and "'a bug'" in line
+    assert "KERASSEQ_DEBUG=1" in line and len(line.splitlines()) == 1
+    monkeypatch.setenv("KERASSEQ_DEBUG", "1")
     with pytest.raises(KeyError):
         command("data", "ar")
 
