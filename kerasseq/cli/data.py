@@ -5,13 +5,15 @@ import sys
 
 from kerasseq import datasets
 from kerasseq.cli.console import Console
+from kerasseq.cli.waiting import waiting
 
 
 def run(args):
     """Run `kerasseq data`."""
     console = Console()
     if args.name is not None:
-        lines = datasets.sample(args.name, args.count, args.seed)
+        with waiting("making the samples"):
+            lines = datasets.sample(args.name, args.count, args.seed)
         if args.json:
             json.dump(lines, sys.stdout, indent=1, ensure_ascii=False)
             print()

@@ -4,6 +4,8 @@ import sys
 
 from kerasseq.text import Eliza
 
+LONGEST = 100_000  # bytes of a line
+
 
 def run(args):
     """Run `kerasseq eliza`."""
@@ -41,7 +43,12 @@ def _piped():
     """Yield the lines of a pipe or file, whatever encoding the system expects."""
     if sys.stdin is None:  # closed, as by `<&-`
         return
-    for number, line in enumerate(sys.stdin.buffer, 1):
+    lines = iter(lambda: sys.stdin.buffer.readline(LONGEST + 1), b"")
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST:
+            raise ValueError(
+                f"line {number} of what you say must have at most {LONGEST:,} bytes"
+            )
         try:
             yield line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:

@@ -4,10 +4,11 @@ import keras
 import numpy as np
 
 from kerasseq import models, tracing, training
-from kerasseq.cli import figures, fitting, runs
+from kerasseq.cli import capacity, figures, fitting, runs
 from kerasseq.cli.console import note
 from kerasseq.cli.quiet import set_seed
 from kerasseq.cli.train import sha256
+from kerasseq.cli.waiting import waiting
 from kerasseq.datasets import series, windows
 
 
@@ -32,7 +33,9 @@ def train(job) -> dict:
         )
     x, y = windows(values[:cut], length)
     batches = training.ArrayBatches(x, y, settings.batch_size, settings.seed)
-    model = build(settings, values[:cut])
+    capacity.check(settings, len(x))
+    with waiting("building the model"):
+        model = build(settings, values[:cut])
     job.begin(data)
     job.console.say(
         f"{settings.data}: {len(values):,} values; the last {len(values) - cut:,} are "
@@ -53,12 +56,14 @@ def train(job) -> dict:
         runs.save_model(model, job.folder)
         raise
     runs.save_model(model, job.folder)
+    with waiting("forecasting what is held out"):
+        errors = errors_by_distance(model, values, cut, length, settings.ahead)
     results = {
         "task": job.task,
         "model": settings.model,
         "steps": settings.steps,
         "loss": history[-1]["loss"],
-        **errors_by_distance(model, values, cut, length, settings.ahead),
+        **errors,
         "run": str(job.folder),
     }
     show(job.console, results)
@@ -116,9 +121,11 @@ def draw(job, model, values, history):
         note(f"no figures: {figures.MISSING}")
         return
     x, y = windows(values, job.settings.sequence_length)
-    files = [
-        figures.history(job.folder, history, "loss", "Mean square error"),
-        figures.gates(job.folder, model, x[-1:], None),
-        figures.flow(job.folder, tracing.gradient_flow(model, x[-1:], y[-1:]), None),
-    ]
+    with waiting("drawing the figures"):
+        flow = tracing.gradient_flow(model, x[-1:], y[-1:])
+        files = [
+            figures.history(job.folder, history, "loss", "Mean square error"),
+            figures.gates(job.folder, model, x[-1:], None),
+            figures.flow(job.folder, flow, None),
+        ]
     job.console.say(f"Figures: {', '.join(str(file) for file in files if file)}")

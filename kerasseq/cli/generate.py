@@ -5,6 +5,7 @@ import sys
 from kerasseq.cli.loading import find, load
 from kerasseq.cli.tokenizing import tell_unknown
 from kerasseq.cli.train import choose_backend
+from kerasseq.cli.waiting import waiting
 
 
 def run(args):
@@ -23,14 +24,15 @@ def run(args):
     if prompt is None:
         prompt = _default_prompt(tokenizer)
     tell_unknown(tokenizer, prompt, "prompt")
-    text = model.generate(
-        prompt,
-        args.length,
-        temperature=args.temperature,
-        top_k=args.top_k,
-        top_p=args.top_p,
-        seed=args.seed,
-    )
+    with waiting(f"generating {args.length:,} tokens"):
+        text = model.generate(
+            prompt,
+            args.length,
+            temperature=args.temperature,
+            top_k=args.top_k,
+            top_p=args.top_p,
+            seed=args.seed,
+        )
     sys.stdout.write(args.prompt or "")  # as it was typed, unknown characters too
     begun = tokenizer.decode(tokenizer.encode(prompt))  # as the model has read it
     sys.stdout.write(text[len(begun) :] + "\n")

@@ -8,6 +8,7 @@ from kerasseq.cli import figures
 from kerasseq.cli.console import Console
 from kerasseq.cli.examples import example
 from kerasseq.cli.loading import load
+from kerasseq.cli.waiting import waiting
 from kerasseq.core.checks import one_of
 
 THRESHOLD = 0.01  # of the gradient at the end: below it nothing is learned
@@ -19,21 +20,26 @@ def show(args):
     model, record = load(args.folder)
     shown = example(model, record, args)
     structure(console, model)
-    inside = figures.traced(model, shown.x)
+    with waiting("tracing the model"):
+        inside = figures.traced(model, shown.x)
     if shown.flow is None:
         figures.require()
-        file = figures.attention(_out(args), inside, shown.tokens)
+        with waiting("drawing the figure"):
+            file = figures.attention(_out(args), inside, shown.tokens)
         console.say(f"Figures: {file}")
         return
     gates(console, inside)
-    flow = shown.flow()
+    with waiting("computing the gradient through time"):
+        flow = shown.flow()
     memory(console, flow)
     figures.require()
     folder = _out(args)
-    files = [
-        figures.gates(folder, model, shown.x, shown.tokens, _layer(args.layer, inside)),
-        figures.flow(folder, flow, shown.flow_tokens),
-    ]
+    layer = _layer(args.layer, inside)
+    with waiting("drawing the figures"):
+        files = [
+            figures.gates(folder, model, shown.x, shown.tokens, layer),
+            figures.flow(folder, flow, shown.flow_tokens),
+        ]
     console.say(f"Figures: {', '.join(str(file) for file in files if file)}")
 
 

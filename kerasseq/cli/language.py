@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from kerasseq import models, training
-from kerasseq.cli import figures, fitting, runs, tokenizing
+from kerasseq.cli import capacity, figures, fitting, runs, tokenizing
 from kerasseq.cli.console import note
 from kerasseq.cli.quiet import set_seed
 from kerasseq.cli.train import sha256, steps_of
@@ -32,8 +32,8 @@ def train(job) -> dict:
         text, data = read_text(settings)
     job.check_data(data)
     text, held_out = split(text, settings.held_out)
+    tokenizer = tokenizing.make(settings.tokenizer, settings.vocabulary_size, text)
     with waiting("tokenizing the text", len(text)):
-        tokenizer = tokenizing.make(settings.tokenizer, settings.vocabulary_size, text)
         ids = tokenizer.encode(text)
     if settings.tokenizer not in tokenizing.KINDS:  # a path: to resume from anywhere
         settings.tokenizer = os.path.abspath(settings.tokenizer)
@@ -43,6 +43,7 @@ def train(job) -> dict:
         ids, settings.sequence_length, settings.batch_size, settings.seed
     )
     steps = steps_of(settings, batches.steps_per_pass)
+    capacity.check(settings, batches.rows, tokenizer.vocabulary_size)
     with waiting("building the model"):
         model = build(settings, tokenizer, steps)
     job.begin(data)
@@ -81,8 +82,7 @@ def train(job) -> dict:
         "run": str(job.folder),
     }
     show(job.console, results)
-    with waiting("drawing the figures"):
-        draw(job, model, held_out, history, results)
+    draw(job, model, held_out, history, results)
     job.finish(results)
     return results
 
@@ -217,17 +217,18 @@ def draw(job, model, held_out, history, results):
     if not figures.possible():
         note(f"no figures: {figures.MISSING}")
         return
-    ids = model.tokenizer.encode(held_out)[:SHOWN]
-    tokens = tokenizing.pieces(model.tokenizer, held_out)[:SHOWN]
     counted = results["bits_per_character_of_counting"]
-    files = [
-        figures.history(
-            job.folder,
-            history,
-            "bits",
-            f"{job.settings.model} on {job.record['data']['source']}",
-            {f"counting {name}": bits for name, bits in counted.items()},
-        ),
-        *figures.inside(job.folder, model, ids, tokens),
-    ]
+    with waiting("drawing the figures"):
+        ids = model.tokenizer.encode(held_out)[:SHOWN]
+        tokens = tokenizing.pieces(model.tokenizer, held_out)[:SHOWN]
+        files = [
+            figures.history(
+                job.folder,
+                history,
+                "bits",
+                f"{job.settings.model} on {job.record['data']['source']}",
+                {f"counting {name}": bits for name, bits in counted.items()},
+            ),
+            *figures.inside(job.folder, model, ids, tokens),
+        ]
     job.console.say(f"Figures: {', '.join(str(file) for file in files if file)}")

@@ -4,6 +4,7 @@ import pathlib
 
 import kerasseq
 from kerasseq.cli import runs
+from kerasseq.cli.waiting import waiting
 
 
 def find(folder):
@@ -44,7 +45,8 @@ def load(folder):
         ValueError: If it is damaged.
     """
     file, record = find(folder)
-    return kerasseq.load_model(file), record
+    with waiting("loading the model"):
+        return kerasseq.load_model(file), record
 
 
 def _record(path):

@@ -18,18 +18,18 @@ examples:
   kerasseq positions
   kerasseq positions --length 32 --width 8 --figure positions.png""",
     )
-    _size(parser, "--length", 64, "how many positions are compared")
-    _size(parser, "--width", 16, "how many numbers are in a code")
+    _size(parser, "--length", 64, 512, "how many positions are compared")
+    _size(parser, "--width", 16, 1024, "how many numbers are in a code")
     parser.add_argument("--figure", metavar="FILE", help="draw the codes as PNG")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options.backend(parser)
 
 
-def _size(parser, option, default, text):
+def _size(parser, option, default, most, text):
     parser.add_argument(
         option,
-        type=names.whole(2),
+        type=names.whole(2, most),
         default=default,
         metavar="N",
-        help=f"{text} (default: {default})",
+        help=f"{text}, at most {most} (default: {default})",
     )

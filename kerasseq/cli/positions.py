@@ -8,6 +8,7 @@ from kerasseq.cli.console import Console
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.quiet import set_seed
 from kerasseq.cli.train import choose_backend
+from kerasseq.cli.waiting import waiting
 
 MEANING = """\
 unique: distance of the nearest two codes. relation: how much it varies between places,
@@ -31,12 +32,13 @@ def run(args):
     set_seed(0)
     layers = make(args.length)
     sizes = {"length": args.length, "width": args.width}
-    found = {
-        name: tracing.position_criteria(layer, **sizes)
-        for name, layer in layers.items()
-    }
+    found = {}
+    for name, layer in layers.items():
+        with waiting(f"measuring {name}"):
+            found[name] = tracing.position_criteria(layer, **sizes)
     if args.figure:
-        draw(args.figure, layers, sizes)
+        with waiting("drawing the figure"):
+            draw(args.figure, layers, sizes)
     if args.json:
         listed = {
             name: {n: criterion._asdict() for n, criterion in criteria.items()}

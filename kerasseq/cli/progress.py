@@ -6,6 +6,7 @@ import keras
 import rich.progress
 
 PLAIN_LINES = 20  # of a run, where no bar can be drawn
+LONGEST_SILENCE = 15  # seconds between two of them
 
 
 class Progress(keras.callbacks.Callback):
@@ -23,7 +24,7 @@ class Progress(keras.callbacks.Callback):
         super().__init__()
         self.console, self.label, self.metric = console, label, metric
         self.total, self.done, self.first = total, done, done
-        self.bar, self.started, self.shown = None, None, 0.0
+        self.bar, self.started, self.shown = None, None, time.monotonic()
         self.lines = done * PLAIN_LINES // total
 
     def __enter__(self):
@@ -56,13 +57,20 @@ class Progress(keras.callbacks.Callback):
             self.shown = now
             state = self.state(logs or {}, now)
             self.bar.update(self.task, completed=self.done, state=state)
+        if self.bar is None and now - self.shown > LONGEST_SILENCE:
+            self.say(logs, now)
 
     def on_epoch_end(self, epoch, logs=None):
         lines = self.done * PLAIN_LINES // self.total
         if self.bar is None and (lines > self.lines or self.done == self.total):
             self.lines = lines
-            state = self.state(logs or {}, time.monotonic())
-            self.console.say(f"{self.label}: step {self.done}/{self.total}  {state}")
+            self.say(logs, time.monotonic())
+
+    def say(self, logs, now):
+        """Print a plain line."""
+        self.shown = now
+        state = self.state(logs or {}, now)
+        self.console.say(f"{self.label}: step {self.done}/{self.total}  {state}")
 
     def state(self, logs, now):
         """What is known now, in words."""

@@ -3,6 +3,7 @@
 from kerasseq.cli import runs
 from kerasseq.cli.console import Console
 from kerasseq.cli.train import new, work
+from kerasseq.cli.waiting import waiting
 
 SAMPLE = "sample.txt"
 PROMPT = "The "
@@ -22,8 +23,9 @@ def run(args):
 
     import kerasseq  # now the models: Keras is loaded
 
-    model = kerasseq.load_model(job.folder / runs.MODEL)
-    text = model.generate(PROMPT, 300, temperature=0.8, seed=args.seed)
+    with waiting("generating a sample"):
+        model = kerasseq.load_model(job.folder / runs.MODEL)
+        text = model.generate(PROMPT, 300, temperature=0.8, seed=args.seed)
     with runs.replacing(job.folder / SAMPLE) as part:
         part.write_text(text + "\n", encoding="utf-8")
     console.say(f"\nWhat it writes after “{PROMPT}”:", style="bold")

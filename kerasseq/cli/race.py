@@ -4,10 +4,11 @@ import keras
 import numpy as np
 
 from kerasseq import models, training
-from kerasseq.cli import figures, fitting, runs
+from kerasseq.cli import capacity, figures, fitting, runs
 from kerasseq.cli.console import note
 from kerasseq.cli.quiet import set_seed
 from kerasseq.cli.train import sha256
+from kerasseq.cli.waiting import waiting
 from kerasseq.datasets import parentheses
 
 RACE = "race.json"
@@ -26,10 +27,12 @@ def train(job) -> dict:
         The results, as plain data: accuracies by model and test set, one per seed.
     """
     settings = job.settings
-    tests = {
-        kind: draw(settings.test_examples, settings.plain, kind, TEST_SEED + n)
-        for n, kind in enumerate(TESTS)
-    }
+    capacity.check(settings, settings.examples)
+    with waiting("making the test strings"):
+        tests = {
+            kind: draw(settings.test_examples, settings.plain, kind, TEST_SEED + n)
+            for n, kind in enumerate(TESTS)
+        }
     data = {
         "source": "parentheses" + ("-plain" if settings.plain else ""),
         "sha256": sha256(b"".join(t.ids.tobytes() for t in tests.values())),
@@ -44,7 +47,8 @@ def train(job) -> dict:
     )
     for seed in settings.seeds:
         left = [m for m in settings.model if f"{m}-seed{seed}" not in finished]
-        strings = draw(settings.examples, settings.plain, "training", seed)
+        with waiting("making the training strings"):
+            strings = draw(settings.examples, settings.plain, "training", seed)
         for name in left:
             finished[f"{name}-seed{seed}"] = _one(job, name, seed, strings, tests)
             runs.write_json(job.folder / RACE, finished)
@@ -92,7 +96,8 @@ def _one(job, name, seed, strings, tests):
     batches = training.ArrayBatches(
         strings.ids, strings.labels, settings.batch_size, seed
     )
-    model = build(settings, name, seed)
+    with waiting("building the model"):
+        model = build(settings, name, seed)
     folder = job.folder / f"{name}-seed{seed}"
     fitting.fit(
         model,
@@ -104,7 +109,8 @@ def _one(job, name, seed, strings, tests):
         label=label,
         metric="accuracy",
     )
-    found = {kind: accuracy(model, test) for kind, test in tests.items()}
+    with waiting("testing the model"):
+        found = {kind: accuracy(model, test) for kind, test in tests.items()}
     runs.save_model(model, folder)
     shown = ", ".join(
         f"{title} {found[kind]:.3f}" for kind, title in zip(TESTS, TITLES, strict=True)
@@ -162,4 +168,6 @@ def _draw(job, accuracies):
         name: {title: found[kind] for kind, title in zip(TESTS, TITLES, strict=True)}
         for name, found in accuracies.items()
     }
-    job.console.say(f"Figure: {figures.race(job.folder, named)}")
+    with waiting("drawing the figure"):
+        file = figures.race(job.folder, named)
+    job.console.say(f"Figure: {file}")

@@ -22,10 +22,10 @@ import platform
 import kerasseq
 from kerasseq.cli import record
 from kerasseq.cli.quiet import quiet
-from kerasseq.core.reading import check_readable
+from kerasseq.cli.waiting import waiting
+from kerasseq.core.files import read_json
 
 RUN, HISTORY, RESULTS, MODEL = "run.json", "history.json", "results.json", "model.keras"
-LARGEST = 2**27  # bytes of a file of JSON: histories may be long
 
 
 @contextlib.contextmanager
@@ -56,24 +56,10 @@ def write_json(file, data):
         out.write("\n")
 
 
-def read_json(file):
-    """Read what `write_json` wrote.
-
-    Raises:
-        ValueError: If the file is damaged.
-    """
-    check_readable(file, LARGEST)
-    try:
-        return json.loads(pathlib.Path(file).read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{file} is damaged ({error}): the run cannot be used. Start another"
-        ) from error
-
-
 def save_model(model, folder):
     """Save a model, whole or not at all."""
-    with replacing(pathlib.Path(folder) / MODEL) as part, quiet():
+    file = pathlib.Path(folder) / MODEL
+    with replacing(file) as part, waiting("saving the model"), quiet():
         model.save(part)  # which loads TensorFlow, if it is there
 
 

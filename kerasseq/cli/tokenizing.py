@@ -5,6 +5,8 @@ import os
 from kerasseq import text as text_tools
 from kerasseq.cli import names
 from kerasseq.cli.console import note
+from kerasseq.cli.errors import cut
+from kerasseq.cli.waiting import waiting
 from kerasseq.core.checks import nearest
 
 KINDS = {  # the names, and the classes; those without a size take what the text has
@@ -14,6 +16,9 @@ KINDS = {  # the names, and the classes; those without a size take what the text
     "wordpiece": ("WordPieceTokenizer", True),
     "unigram": ("UnigramTokenizer", True),
 }
+
+# Characters that a tokenizer with merges or pieces learns from: more change little.
+LEARNED = 5_000_000
 
 
 def make(name: str, vocabulary_size: int, text: str):
@@ -36,7 +41,14 @@ def make(name: str, vocabulary_size: int, text: str):
         return text_tools.load_tokenizer(name)
     cls, sized = KINDS[name]
     arguments = (vocabulary_size,) if sized else ()
-    return getattr(text_tools, cls)(*arguments).fit(text)
+    if sized and len(text) > LEARNED:
+        note(
+            f"the tokenizer learns from the first {LEARNED:,} of the {len(text):,} "
+            "characters"
+        )
+        text = text[:LEARNED]
+    with waiting("learning the tokenizer", len(text)):
+        return getattr(text_tools, cls)(*arguments).fit(text)
 
 
 def pieces(tokenizer, text: str) -> list[str]:
@@ -51,7 +63,7 @@ def tell_unknown(tokenizer, text, what):
     unknown = getattr(tokenizer, f"unknown_{unit}")(text)
     if unknown:
         total, known = sum(unknown.values()), "" if by_word else f" of the {len(text)}"
-        shown = ", ".join(f"{c!r} ×{n}" for c, n in list(unknown.items())[:8])
+        shown = ", ".join(f"{cut(c, 40)!r} ×{n}" for c, n in [*unknown.items()][:8])
         more = ", …" if len(unknown) > 8 else ""
         note(
             f"{total}{known} {unit} of the {what} were not in the text the model "

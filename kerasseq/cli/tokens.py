@@ -4,21 +4,26 @@ import json
 import os
 import sys
 
-from kerasseq.cli import tokenizing
+from kerasseq.cli import runs, tokenizing
 from kerasseq.cli.console import Console, note
+from kerasseq.cli.waiting import waiting
 from kerasseq.datasets import python_reference, text_file
 
 MERGES = 20  # shown of the training
+LONGEST = 1_000_000  # characters of a file: each token takes some 200 bytes
 
 
 def run(args):
     """Run `kerasseq tokens`."""
     text = _text(args)
+    if args.save is not None:
+        _check_free(args.save)
     tokenizer, source = _tokenizer(args)
     if args.save is not None:
         tokenizer.save(args.save)
-    tokenizing.tell_unknown(tokenizer, text, "text")
-    encoding = tokenizer.encode_with_offsets(text)
+    with waiting("tokenizing the text"):
+        tokenizing.tell_unknown(tokenizer, text, "text")
+        encoding = tokenizer.encode_with_offsets(text)
     if args.json:
         _print_json(text, tokenizer, encoding)
         return
@@ -37,10 +42,32 @@ def run(args):
 
 def _text(args):
     if args.file is not None:
-        return text_file(args.file, args.encoding)
+        text = text_file(args.file, args.encoding)
+        if len(text) > LONGEST:
+            note(
+                f"of the {len(text):,} characters the first {LONGEST:,} are tokenized. "
+                "In Python, tokenizer.encode(text) takes all"
+            )
+        return text[:LONGEST]
     if args.text is None:
         raise ValueError('there is no text: give one, as in  kerasseq tokens "to be"')
     return args.text
+
+
+def _check_free(path):
+    """Raise unless a tokenizer may be written there: over another of ours at most."""
+    if not os.path.lexists(path):
+        return
+    ours = {f"kerasseq.{name}" for name, _ in tokenizing.KINDS.values()}
+    try:
+        content = runs.read_json(path)
+    except (OSError, ValueError):
+        content = None
+    if not isinstance(content, dict) or content.get("format") not in ours:
+        raise ValueError(
+            f"{path} exists and is no tokenizer that kerasseq saved, so it is not "
+            "overwritten. Name another file with --save, or delete it first"
+        )
 
 
 def _tokenizer(args):

@@ -14,6 +14,7 @@ from kerasseq.cli.console import Console, note
 from kerasseq.cli.defaults import DEFAULTS, EPOCHS, OF_MODEL
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.quiet import load_keras
+from kerasseq.cli.waiting import waiting
 from kerasseq.core import backend
 
 _MODULES = {
@@ -211,7 +212,8 @@ def choose_backend(name):
             f"Keras already runs on {backend.chosen()} in this process, and cannot "
             f"change to {name}"
         )
-    load_keras()
+    with waiting("loading Keras"):
+        load_keras()
 
 
 def sha256(data) -> str:

@@ -9,8 +9,11 @@ from kerasseq.cli.console import note
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.loading import find, load
 from kerasseq.cli.train import choose_backend
+from kerasseq.cli.waiting import waiting
 
 RUNS = "runs"  # where runs are kept if nothing else is said
+TOGETHER = 256  # texts that are translated before they are printed
+LARGEST = 10**7  # characters from a pipe
 
 
 def run(args):
@@ -20,10 +23,32 @@ def run(args):
             f"--candidates {args.candidates} needs a --beam of at least as many"
         )
     texts = read_texts(args)
+    if args.align and len(texts) > TOGETHER:
+        raise UsageError(
+            f"--align draws at most {TOGETHER} texts, received {len(texts):,}"
+        )
     folder = args.run or newest_run()
     find(folder)
     choose_backend(args.backend)
     model, _ = load(folder)
+    _check(model, args, folder)
+    listed = []
+    for start in range(0, len(texts), TOGETHER):
+        part = texts[start : start + TOGETHER]
+        found = _translate(model, part, start, args)
+        if args.json:
+            listed += map(as_json, part, found)
+        else:
+            for translation in found:
+                say(translation, args.candidates)
+            sys.stdout.flush()
+    if args.json:
+        json.dump(listed, sys.stdout, indent=1, ensure_ascii=False)
+        print()
+
+
+def _check(model, args, folder):
+    """Raise unless the model can do what was asked for."""
     if not hasattr(model, "translate"):
         raise ValueError(
             f"the model in {folder} does not translate. Train one with  "
@@ -34,20 +59,19 @@ def run(args):
             f"the model in {folder} has no alignments to draw: it was trained with "
             "--attention none"
         )
+
+
+def _translate(model, texts, start, args):
+    """Translate the texts from number `start` on, and draw their alignments."""
     for text in texts:
         mark_unknown(model.source_side.tokenizer, text)
-    found = model.translate(
-        texts, beam=beam(args), length=args.length, alignments=bool(args.align)
-    )
+    with waiting(f"translating texts {start + 1:,} to {start + len(texts):,}"):
+        found = model.translate(
+            texts, beam=beam(args), length=args.length, alignments=bool(args.align)
+        )
     if args.align:
         draw(args.align, found)
-    if args.json:
-        json.dump([as_json(*one) for one in zip(texts, found, strict=True)], sys.stdout,
-                  indent=1, ensure_ascii=False)  # fmt: skip
-        print()
-        return
-    for translation in found:
-        say(translation, args.candidates)
+    return found
 
 
 def read_texts(args) -> list[str]:
@@ -59,13 +83,24 @@ def read_texts(args) -> list[str]:
     elif args.texts:
         lines = args.texts
     elif not sys.stdin.isatty():
-        lines = sys.stdin.read().splitlines()
+        lines = _piped().splitlines()
     else:
         raise UsageError('say what to translate, such as  kerasseq translate "ten"')
     texts = [line for line in lines if line.strip()]
     if not texts or (args.texts and len(texts) < len(lines)):
         raise ValueError("there is an empty text: nothing can be translated")
     return texts
+
+
+def _piped() -> str:
+    """What is piped in."""
+    text = sys.stdin.read(LARGEST + 1)
+    if len(text) > LARGEST:
+        raise ValueError(
+            f"what is piped in must have at most {LARGEST:,} characters: translate it "
+            "in parts"
+        )
+    return text
 
 
 def newest_run() -> pathlib.Path:

@@ -7,11 +7,12 @@ import keras
 import numpy as np
 
 from kerasseq import datasets, models, training
-from kerasseq.cli import figures, fitting, names, runs, tokenizing
+from kerasseq.cli import capacity, figures, fitting, names, runs, tokenizing
 from kerasseq.cli.console import note
 from kerasseq.cli.defaults import TRANSLATION
 from kerasseq.cli.quiet import set_seed
 from kerasseq.cli.train import sha256
+from kerasseq.cli.waiting import waiting
 
 HELD_OUT = 0.05  # of the pairs
 TESTED = 500  # of the held-out pairs, at most
@@ -30,14 +31,19 @@ def train(job) -> dict:
         The results, as plain data.
     """
     settings, say = job.settings, job.console.say
-    pairs, data = read_pairs(settings)
+    with waiting("reading the pairs"):
+        pairs, data = read_pairs(settings)
     job.check_data(data)
     learned, held_out = split(pairs, settings.seed)
     tokenizers = [tokenizer(settings, texts) for texts in learned]
-    model = build(settings, tokenizers)
-    batches = model.batches(
-        *learned, batch_size=settings.batch_size, seed=settings.seed
-    )
+    size = tokenizers[1].vocabulary_size
+    capacity.check(settings, len(learned.sources), size)
+    with waiting("building the model"):
+        model = build(settings, tokenizers)
+    with waiting("making batches"):
+        batches = model.batches(
+            *learned, batch_size=settings.batch_size, seed=settings.seed
+        )
     job.begin(data)
     kinds = [t.vocabulary_size for t in tokenizers]
     say(
@@ -65,7 +71,8 @@ def train(job) -> dict:
         raise
     runs.save_model(model, job.folder)
     tested = datasets.Pairs(*(texts[:TESTED] for texts in held_out))
-    translations = model.translate(tested.sources)
+    with waiting("translating what is held out"):
+        translations = model.translate(tested.sources)
     results = {
         **measure([t.text for t in translations], tested.targets),
         "task": job.task,
@@ -202,8 +209,9 @@ def draw(job, translations, tested, history):
         note(f"no figures: {figures.MISSING}")
         return
     title = f"{job.settings.model} on {job.record['data']['source']}"
-    files = [figures.history(job.folder, history, "accuracy", title)]
-    if translations[0].alignment is not None:
-        shown = examples(translations, translations)
-        files.append(figures.alignments(job.folder / "alignments.png", shown))
+    with waiting("drawing the figures"):
+        files = [figures.history(job.folder, history, "accuracy", title)]
+        if translations[0].alignment is not None:
+            shown = examples(translations, translations)
+            files.append(figures.alignments(job.folder / "alignments.png", shown))
     job.console.say(f"Figures: {', '.join(str(file) for file in files)}")

@@ -6,7 +6,7 @@ import encodings.aliases
 import os
 import pathlib
 
-from kerasseq.core.reading import check_readable
+from kerasseq.core import files
 
 _BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -31,7 +31,7 @@ def read_bytes(path, encoding: str) -> tuple[pathlib.Path, bytes]:
         FileNotFoundError: If there is no such file.
         IsADirectoryError: If it is a folder.
         TypeError: If `path` is no path or `encoding` no string.
-        ValueError: If the file is empty, larger than 2 GiB, or a pipe or device.
+        ValueError: If the file is empty, larger than 1 GiB, or a pipe or device.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"`path` must be a path, got {type(path).__name__}.")
@@ -39,8 +39,7 @@ def read_bytes(path, encoding: str) -> tuple[pathlib.Path, bytes]:
         raise TypeError(f"`encoding` must be a string, got {encoding!r}.")
     path = pathlib.Path(path)
     check_is_file(path)
-    check_readable(path)
-    data = path.read_bytes()
+    data = files.read_bytes(path)
     if not data:
         raise ValueError(f"{path} is empty.")
     return path, data

@@ -53,7 +53,7 @@ def text_file(path, encoding: str = "utf-8") -> str:
         IsADirectoryError: If it is a folder.
         TypeError: If `path` is no path or `encoding` no string.
         ValueError: If the file is empty, blank, binary, in another encoding, larger
-            than 2 GiB, or a pipe or device.
+            than 1 GiB, or a pipe or device.
 
     Examples:
         >>> text_file("hamlet.txt")  # doctest: +ELLIPSIS

@@ -9,13 +9,12 @@ of epochs done: see `training.batches`.
 import json
 import os
 import pathlib
-import sys
 import zipfile
 
 import keras
 import numpy as np
 
-from kerasseq.core.reading import check_readable
+from kerasseq.core.files import regular
 
 FILE = "checkpoint.npz"
 
@@ -111,8 +110,10 @@ def read(file):
         ValueError: If the file is damaged or something else.
     """
     try:
-        check_readable(file, sys.maxsize)
-        with open(file, "rb") as opened, np.load(opened, allow_pickle=False) as stored:
+        with (
+            regular(file).open("rb") as opened,
+            np.load(opened, allow_pickle=False) as stored,
+        ):
             arrays = {name: stored[name] for name in stored.files}
         state = json.loads(str(arrays.pop("state")))
         _check(arrays, state)
