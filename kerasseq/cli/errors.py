@@ -44,6 +44,7 @@ def line(error: BaseException) -> str:
     elif not text:
         text = type(error).__name__
     text = re.sub(r"\bencoding='([^']+)'", r"--encoding \1", text)
+    text = text.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair
     return shortened(" ".join(cut(word) for word in text.split()), LINE)
 
 

@@ -59,8 +59,6 @@ def parse(argv) -> argparse.Namespace:
             f"{checks.nearest(unknown[0].partition('=')[0], known)} "
             f"See  {used.prog} --help"
         )
-    if args.command is None:  # as in `kerasseq --`
-        parser.error(f"say what to do: {', '.join(names.COMMANDS)}")
     return args
 
 

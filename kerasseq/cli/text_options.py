@@ -12,7 +12,7 @@ def data(parser):
     )
     parser.add_argument(
         "--count",
-        type=names.whole(),
+        type=names.whole(at_most=10**6),
         default=5,
         metavar="N",
         help="how many samples (default: 5)",

@@ -4,6 +4,7 @@ Loads no Keras: the text tools stand on it, too.
 """
 
 import json
+import os
 import pathlib
 
 LARGEST = 2**30  # bytes of a text file
@@ -41,10 +42,9 @@ def read_bytes(path, largest: int | None = None) -> bytes:
     """
     largest = LARGEST if largest is None else largest
     with regular(path).open("rb") as file:
-        data = file.read(largest + 1)
-    if len(data) > largest:
-        raise ValueError(f"{path} is larger than {largest:,} bytes: it is not read")
-    return data
+        if os.fstat(file.fileno()).st_size > largest:
+            raise ValueError(f"{path} is larger than {largest:,} bytes: it is not read")
+        return file.read()  # with a number it would reserve as much memory
 
 
 def read_text(path) -> str:
