@@ -34,7 +34,7 @@ def train(job) -> dict:
     text, held_out = split(text, settings.held_out)
     tokenizer = tokenizing.make(settings.tokenizer, settings.vocabulary_size, text)
     with waiting("tokenizing the text", len(text)):
-        ids = tokenizer.encode(text)
+        ids = tokenizing.encode(tokenizer, text)
     if settings.tokenizer not in tokenizing.KINDS:  # a path: to resume from anywhere
         settings.tokenizer = os.path.abspath(settings.tokenizer)
     counted = text[-settings.counted :]

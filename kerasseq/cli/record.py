@@ -44,6 +44,7 @@ def _check(record):
         names = ", ".join(sorted(set(arguments) ^ set(DEFAULTS[task])))
         raise ValueError(f"arguments lacks keys, or has strange ones: {names}")
     _check_arguments(task, arguments)
+    _check_source(arguments)
     _object("data", data)
     for key in ("source", "sha256"):
         if not isinstance(data.get(key), str):
@@ -74,6 +75,13 @@ def _check_arguments(task, arguments):
             raise ValueError(
                 f"arguments.{name} must be {expected!r}, received {value!r}"
             )
+
+
+def _check_source(arguments):
+    """A run has learned from a file or from a data set, and says from which."""
+    for file in {"text", "pairs"} & set(arguments):
+        if (arguments[file] is None) == (arguments["data"] is None):
+            raise ValueError(f"one of arguments.{file} and arguments.data must be null")
 
 
 def _typed(task, name, value) -> str:

@@ -1,6 +1,9 @@
 """Tokenizers by the names that the command line knows."""
 
+import array
 import os
+
+import numpy as np
 
 from kerasseq import text as text_tools
 from kerasseq.cli import names
@@ -19,6 +22,7 @@ KINDS = {  # the names, and the classes; those without a size take what the text
 
 # Characters that a tokenizer with merges or pieces learns from: more change little.
 LEARNED = 5_000_000
+PART = 2**20  # characters that are tokenized at a time
 
 
 def make(name: str, vocabulary_size: int, text: str):
@@ -49,6 +53,26 @@ def make(name: str, vocabulary_size: int, text: str):
         text = text[:LEARNED]
     with waiting("learning the tokenizer", len(text)):
         return getattr(text_tools, cls)(*arguments).fit(text)
+
+
+def encode(tokenizer, text: str) -> np.ndarray:
+    """Return the ids of a text, which is tokenized in parts of a million characters.
+
+    A part ends with a line, if it has lines. So memory holds the ids and one part.
+
+    Examples:
+        >>> from kerasseq.text import CharacterTokenizer
+        >>> encode(CharacterTokenizer().fit("ab"), "abba").tolist()
+        [0, 1, 1, 0]
+    """
+    ids, start = array.array("i"), 0  # it grows in place
+    while start < len(text):
+        end = start + PART
+        if end < len(text):
+            end = text.rfind("\n", start, end) + 1 or end
+        ids.frombytes(tokenizer.encode(text[start:end]).astype("int32").tobytes())
+        start = end
+    return np.frombuffer(ids, "int32")
 
 
 def pieces(tokenizer, text: str) -> list[str]:

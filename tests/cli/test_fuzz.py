@@ -124,6 +124,13 @@ def options_of(base):
     return sorted(found - {"--help", "--version"}) + ["--nope", "--"]
 
 
+def shown(word):
+    """How a message may show what was typed."""
+    word = word.encode("utf-8", "backslashreplace").decode()[:40]
+    quoted = [f'"{word}"', f"'{word}'", f"folder {word}"]
+    return quoted if len(word.strip()) < 2 else [word]
+
+
 def test_strange_options(attempt, folder, request):
     rng, wrong = random.Random(18), []
     for _ in range(3 * tries(request)):
@@ -134,7 +141,7 @@ def test_strange_options(attempt, folder, request):
             typed += rng.choice([[rng.choice(WORDS)], []])
         first = 0 if rng.random() < 0.1 else 1 + (task_of(base) is not None)
         words = base[:first] + typed + base[first:]  # of two the last one counts
-        expected = [word[:40] for word in words if len(word.strip()) > 1]
+        expected = [form for word in words for form in shown(word)]
         wrong.append(attempt(words, expected))
     wrong = [w for w in wrong if w]
     assert not wrong, "\n".join(wrong)
@@ -176,7 +183,7 @@ def damage_record(rng, run):
     else:
         inside["strange"] = rng.choice(VALUES)
     file.write_text(json.dumps(record))
-    return ["run.json", path[-1], "strange"]
+    return ["run.json", path[-1], "strange", "There is no file"]
 
 
 def damage_file(rng, run):

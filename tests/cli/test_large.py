@@ -5,6 +5,7 @@ import os
 import time
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from kerasseq.cli import capacity, errors, tokenizing, waiting
@@ -49,6 +50,18 @@ def test_a_tokenizer_learns_from_a_bounded_part(monkeypatch, capsys):
     assert "from the first 30 of the 46 characters" in capsys.readouterr().err
     assert "be" in made.vocabulary and "that" not in made.vocabulary
     assert len(tokenizing.make("character", 100, "ab" * 50).characters) == 2
+
+
+@pytest.mark.parametrize("name", ["character", "bpe", "word"])
+def test_a_text_is_tokenized_in_parts_that_end_with_lines(monkeypatch, name, text_path):
+    text = text_path.read_text(encoding="utf-8")
+    tokenizer = tokenizing.make(name, 300, text)
+    monkeypatch.setattr(tokenizing, "PART", 200)
+    assert tokenizing.encode(tokenizer, text).tolist() == (
+        np.concatenate([tokenizer.encode(s) for s in text.splitlines(True)]).tolist()
+    )
+    assert len(tokenizing.encode(tokenizer, "é" * 900)) >= 900 / 300
+    assert not len(tokenizing.encode(tokenizer, ""))
 
 
 def test_a_wait_is_shown(monkeypatch, capsys):
