@@ -1,5 +1,6 @@
 import json
 import random
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -42,7 +43,7 @@ def command(capsys, monkeypatch, tmp_path):
         found = main([str(word) for word in words])
         out, err = capsys.readouterr()
         assert found == code, (found, out, err)
-        return SimpleNamespace(out=out, err=err)
+        return SimpleNamespace(out=out, err=without_waits(err))
 
     return run
 
@@ -69,6 +70,12 @@ def trained(text_path, tmp_path_factory):
     # With figures: fixtures of the session come before those of a test.
     assert main([str(word) for word in words]) == 0
     return folder, json.loads((folder / "results.json").read_text())
+
+
+def without_waits(err):
+    """What was printed on stderr beside the lines that tell of a wait."""
+    wait = re.compile(r"kerasseq: (?!error: ).* …\n")
+    return "".join(s for s in err.splitlines(True) if not wait.fullmatch(s))
 
 
 def snapshot(folder):
