@@ -1,5 +1,7 @@
 """The tokenizer of a folder, where there is one that is known here."""
 
+import warnings
+
 from kerasseq.core.files import read_json
 from kerasseq.language.bert_texts import SPECIAL_IDS, special_names
 from kerasseq.text import WordPieceTokenizer, load_tokenizer
@@ -18,12 +20,21 @@ def added(folder, source, family, arguments):
         source: "huggingface" or "keras_hub".
         family: The `Family`.
         arguments: Of the model.
+
+    Warns:
+        UserWarning: If there is a tokenizer that is not supported, is damaged, or has
+            another number of ids than the model.
     """
     if "vocabulary_size" not in arguments:  # it reads no text
         return arguments
-    tokenizer = _known(folder, source)
-    size = arguments["vocabulary_size"]
-    if tokenizer is None or tokenizer.vocabulary_size != size:
+    tokenizer, size = _known(folder, source), arguments["vocabulary_size"]
+    if tokenizer is None:
+        return arguments
+    if tokenizer.vocabulary_size != size:
+        _warn(
+            f"the tokenizer of {folder} has {tokenizer.vocabulary_size} ids, the model "
+            f"{size}"
+        )
         return arguments
     if "special_ids" in arguments:
         if not set(special_names(tokenizer).values()) <= set(tokenizer.vocabulary):
@@ -43,8 +54,19 @@ def _known(folder, source):
             lowercase = _setting(folder / "tokenizer_config.json", "do_lower_case")
             return _word_piece(folder / "vocab.txt", lowercase)
         return load_tokenizer(folder)
-    except (FileNotFoundError, ValueError, ImportError):
+    except FileNotFoundError:
         return None
+    except (ValueError, ImportError) as error:
+        _warn(error)
+        return None
+
+
+def _warn(reason):
+    warnings.warn(
+        f"The model is loaded without a tokenizer, so it takes ids instead of text: "
+        f"{reason}",
+        stacklevel=2,
+    )
 
 
 def _of_preset(folder):
