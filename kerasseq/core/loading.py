@@ -12,6 +12,8 @@ backend.require()  # a clear message, before Keras fails deep inside
 
 import keras  # noqa: E402
 
+from kerasseq.core.portable import portable_file  # noqa: E402
+
 
 def load_model(
     filepath: str | os.PathLike,
@@ -23,6 +25,10 @@ def load_model(
 
     Unlike `keras.saving.load_model` it finds the classes of kerasseq whatever was
     imported before, and never reads a format that can run code of whoever wrote it.
+
+    A model saved on one backend trains on on every other. Keras writes the class of an
+    optimizer, and what `jit_compile="auto"` came to, as the backend has them: here they
+    are read as what the user chose, in plain Keras models, too.
 
     Args:
         filepath: The `.keras` file.
@@ -45,7 +51,10 @@ def load_model(
     _check_is_keras_file(path)
     config = archive.read_config(path)
     try:
-        return keras.saving.load_model(path, custom_objects, compile, safe_mode=True)
+        with portable_file(path, config) as file:
+            return keras.saving.load_model(
+                file, custom_objects, compile, safe_mode=True
+            )
     except ImportError:
         raise
     except Exception as error:  # a file of a stranger can end in any

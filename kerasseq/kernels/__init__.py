@@ -8,6 +8,7 @@ from kerasseq.core import backend
 backend.require()
 
 from kerasseq.kernels.compilation import (  # noqa: E402
+    compiler,
     default_jit_compile,
     has_cudnn,
     is_concrete,
@@ -34,6 +35,7 @@ from kerasseq.kernels.scan import scan  # noqa: E402
 __all__ = [
     "Recurrence",
     "compiled",
+    "compiler",
     "default_jit_compile",
     "dense",
     "equation_of",

@@ -12,6 +12,11 @@ def default_jit_compile() -> bool:
     return keras.backend.backend() != "torch"
 
 
+def compiler() -> str:
+    """What `jit_compile=True` means on this backend: "xla" or "inductor"."""
+    return "inductor" if keras.backend.backend() == "torch" else "xla"
+
+
 def has_cudnn() -> bool:
     """Whether our layers can run on cuDNN: whether the backend has an NVIDIA GPU."""
     backend = keras.backend.backend()

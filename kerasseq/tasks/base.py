@@ -4,6 +4,7 @@ import keras
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.tasks.plain import as_plain, from_plain
 
 
@@ -74,18 +75,25 @@ class TaskModel(keras.Model):
             loss: The loss of the task.
             loss_weights: As for `keras.Model.compile`.
             metrics: The metrics of the task.
-            **kwargs: As for `keras.Model.compile`. `jit_compile` is True on TensorFlow
-                and JAX, also on a CPU.
+            **kwargs: As for `keras.Model.compile`. `jit_compile="auto"`, the default,
+                is True on TensorFlow and JAX, also on a CPU.
         """
         if optimizer is None:
             optimizer = keras.optimizers.Adam(1e-3, global_clipnorm=1.0)
-        eager = kwargs.get("run_eagerly", False)
-        kwargs.setdefault("jit_compile", kernels.default_jit_compile() and not eager)
+        jit_compile = kwargs.pop("jit_compile", "auto")
+        self._chosen = {
+            "jit_compile": kernels.compiler() if jit_compile is True else jit_compile,
+            "auto_scale_loss": kwargs.get("auto_scale_loss", True),
+        }
+        if jit_compile == "auto":
+            eager = kwargs.get("run_eagerly", False)
+            jit_compile = kernels.default_jit_compile() and not eager
         super().compile(
             optimizer=optimizer,
             loss=self.default_loss() if loss is None else loss,
             loss_weights=loss_weights,
             metrics=self.default_metrics() if metrics is None else metrics,
+            jit_compile=jit_compile,
             **kwargs,
         )
 
@@ -99,9 +107,12 @@ class TaskModel(keras.Model):
         return super().make_train_function(force)
 
     def get_compile_config(self):
-        """Settings to save. The optimizer gets its variables, which loading expects."""
+        """Settings to save, as the user chose them, with nothing of this backend.
+
+        The optimizer gets its variables, which loading expects.
+        """
         self._build_optimizer()
-        return super().get_compile_config()
+        return {**public_optimizers(super().get_compile_config()), **self._chosen}
 
     def _build_optimizer(self):
         if not self.optimizer.built:
@@ -109,8 +120,14 @@ class TaskModel(keras.Model):
 
     def compile_from_config(self, config):
         """Compile a loaded model as it was; Keras leaves that to an own `compile`."""
+        config = portable_settings({"compile_config": config})["compile_config"]
+        chosen = config.get("jit_compile")
+        if isinstance(chosen, str):  # the name of a compiler is a choice for it alone
+            config["jit_compile"] = True if chosen == kernels.compiler() else "auto"
         self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
+        if isinstance(chosen, str):
+            self._chosen["jit_compile"] = chosen
+        self._build_optimizer()
 
     def default_loss(self):
         raise NotImplementedError(f"{type(self).__name__} must define default_loss")

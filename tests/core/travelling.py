@@ -1,0 +1,157 @@
+"""Six kinds of models that are saved on one backend and go on on another.
+
+Run as a program with a task and folders; see `test_travel`.
+"""
+
+import pathlib
+import sys
+
+import keras
+import numpy as np
+
+import kerasseq
+from kerasseq import models
+
+LETTERS = kerasseq.text.CharacterTokenizer().fit("abc")
+IDS = np.array([[1, 2, 3, 2, 1], [3, 1, 2, 2, 0]], "int32")
+NEXT = np.array([[2, 3, 2, 1, 1], [1, 2, 2, 3, 1]], "int32")
+LABELS = np.array([0, 1], "int32")
+SERIES = np.linspace(-1, 1, 10).reshape(2, 5, 1).astype("float32")
+ON_TORCH = keras.backend.backend() == "torch"
+EAGERLY = keras.backend.backend() == "tensorflow"  # where compiling takes longest
+IMAGES = np.linspace(0, 1, 96).reshape(2, 4, 4, 3).astype("float32")
+
+
+def classifier():
+    return models.SequenceClassifier("lstm", num_classes=2, vocabulary_size=5, units=3)
+
+
+def forecaster():
+    return models.Forecaster("gru", units=3)
+
+
+def language_model():
+    return models.LanguageModel("elman", LETTERS, units=3)
+
+
+def gpt():
+    return models.GPT(
+        LETTERS, num_layers=1, num_heads=1, hidden_dim=6, max_sequence_length=16
+    )
+
+
+def translator():
+    model = models.Seq2Seq("gru", LETTERS, LETTERS, units=3, bidirectional=False)
+    # On PyTorch True would be inductor; what is chosen elsewhere is no choice for it.
+    optimizer = keras.optimizers.AdamW(1e-2, global_clipnorm=1.0)
+    model.compile(optimizer, jit_compile=not ON_TORCH or "auto")
+    return model
+
+
+def vit():
+    return models.ViT(
+        image_size=4, patch_size=2, num_layers=1, num_heads=1, hidden_dim=6,
+        num_classes=2,
+    )  # fmt: skip
+
+
+def plain():
+    """A model of Keras alone."""
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(2)])
+    model.compile("rmsprop", keras.losses.SparseCategoricalCrossentropy(True))
+    return model
+
+
+# How to build each, what it is trained on, and what it generates.
+KINDS = {
+    "classifier": (classifier, (IDS, LABELS), None),
+    "forecaster": (
+        forecaster,
+        (SERIES, SERIES[:, :1, 0]),
+        lambda model: model.forecast(SERIES, 2),
+    ),
+    "language_model": (
+        language_model,
+        (IDS, NEXT),
+        lambda model: model.generate("ab", 3, temperature=0),
+    ),
+    "gpt": (gpt, (IDS, NEXT), lambda model: model.generate("ab", 3, temperature=0)),
+    "translator": (
+        translator,
+        ({"source": IDS, "target": IDS}, NEXT),
+        lambda model: model.translate(["abc"], length=3)[0].text,
+    ),
+    "vit": (vit, (IMAGES, LABELS), None),
+    "plain": (plain, (IDS.astype("float32"), LABELS), None),
+}
+
+
+def write(folder):
+    """Train a step, save, and note what comes out then and after one step more."""
+    for name, (make, (x, y), _) in KINDS.items():
+        keras.utils.set_random_seed(3)
+        model = make()
+        model.run_eagerly = EAGERLY  # after compile: no file holds this
+        fit(model, x, y)
+        model.save(folder / f"{name}.keras")
+        saved = as_array(model(x))
+        fit(model, x, y)
+        np.savez(folder / f"{name}.npz", saved=saved, on=as_array(model(x)))
+
+
+def read(folders, everything):
+    """Load what each backend saved, and go on as there.
+
+    Compiling takes long, except on PyTorch: elsewhere each kind of model goes on from
+    one backend, in turn, unless `everything` is to be.
+    """
+    everything = everything or ON_TORCH
+    for n, (name, (_, (x, y), generate)) in enumerate(KINDS.items()):
+        for m, folder in enumerate(folders):
+            expected = np.load(folder / f"{name}.npz")
+            model = kerasseq.load_model(folder / f"{name}.keras")
+            assert int(model.optimizer.iterations) == 1
+            if name != "plain":  # "auto" of Keras depends on the machine
+                assert model.jit_compile is not ON_TORCH, (folder, name)
+            close(model(x), expected["saved"])
+            if not everything and (n + m) % len(folders):
+                continue
+            if generate:
+                same(folder / f"{name}-generated.npy", generate(model))
+            if everything:
+                close(model.predict(x, verbose=0), expected["saved"])
+            model.run_eagerly = EAGERLY and name != "classifier"
+            fit(model, x, y)
+            close(model(x), expected["on"])
+
+
+def same(file, generated):
+    """Generated is what the first backend generated that read the same file."""
+    if not file.exists():
+        np.save(file, generated)
+    expected = np.load(file)
+    if expected.dtype.kind == "U":
+        assert generated == expected, file
+    else:
+        close(generated, expected)
+
+
+def fit(model, x, y):
+    model.fit(x, y, batch_size=len(y), epochs=1, verbose=0)
+
+
+def close(actual, expected):
+    np.testing.assert_allclose(as_array(actual), expected, rtol=1e-4, atol=1e-5)
+
+
+def as_array(outputs):
+    return keras.ops.convert_to_numpy(outputs)
+
+
+if __name__ == "__main__":
+    task, *folders = sys.argv[1:]
+    folders = [pathlib.Path(folder) for folder in folders]
+    if task == "write":
+        write(*folders)
+    else:
+        read(folders, everything=task == "read everything")
