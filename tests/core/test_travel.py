@@ -13,6 +13,7 @@ from kerasseq.core import portable
 from kerasseq.tasks.classifier import SequenceClassifier
 from tests.processes import run_python
 
+pytestmark = pytest.mark.once("settings are plain data, by rule of each backend")
 BACKENDS = ("torch", "jax", "tensorflow")
 RUN = (
     "import runpy, sys; runpy.run_module('tests.core.travelling', run_name='__main__')"
@@ -51,7 +52,6 @@ def settings(*, jit_compile, optimizer="keras.optimizers", **more):
     return {"class_name": "Functional", "compile_config": compiled}
 
 
-@pytest.mark.once("which settings fit which backend is plain data")
 @pytest.mark.parametrize(
     ("here", "optimizer", "saved", "loaded"),
     [
@@ -105,7 +105,6 @@ def test_a_plain_model_of_any_backend_loads(tmp_path):
         np.testing.assert_allclose(array(new), array(old), atol=1e-6)
 
 
-@pytest.mark.once("what is written, by rule, for any backend")
 @pytest.mark.parametrize("chosen", ["auto", True, False])
 def test_a_file_holds_what_the_user_chose(tmp_path, chosen):
     model = SequenceClassifier("elman", num_classes=2, features=3, units=2)
@@ -122,7 +121,6 @@ def test_a_file_holds_what_the_user_chose(tmp_path, chosen):
         assert again.get_compile_config()["jit_compile"] == written["jit_compile"]
 
 
-@pytest.mark.once("what is read, by rule, from a file of any backend")
 @pytest.mark.parametrize("old", [True, "xla"])
 def test_what_was_chosen_for_another_compiler_is_kept_for_it(tmp_path, old):
     """True is what the files of version 0.1 hold if they were saved on JAX."""
