@@ -245,6 +245,11 @@ def main(words=None) -> int:
         print("interrupted: the copies are removed", file=sys.stderr)
         return 130
     finally:
+        for number in (
+            signal.SIGINT,
+            signal.SIGTERM,
+        ):  # a second one would leave copies
+            signal.signal(number, signal.SIG_IGN)
         pool.shutdown(wait=False, cancel_futures=True)
         runs.stop()
         pool.shutdown(wait=True)
