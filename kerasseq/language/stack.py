@@ -75,6 +75,22 @@ class Stack:
             after.append(cache)
         return x if last_norm is None else last_norm(x), after
 
+    @property
+    def constant_length(self):
+        """The longest text whose keys may be cached; None for any.
+
+        See `RotaryEmbedding.constant_length`.
+        """
+        lengths = [getattr(b.position, "constant_length", None) for b in self.blocks]
+        return min((n for n in lengths if n is not None), default=None)
+
+    def next_scores(self, ids, at):
+        """Logits `(B, V)` of what follows the ids `(B, T)` up to places `(B,)`."""
+        real = keras.ops.arange(keras.ops.shape(ids)[1]) <= at[:, None]
+        x, _ = self.vectors(self.embedding(ids), real=real)
+        x = keras.ops.take_along_axis(x, at[:, None, None], axis=1)
+        return self.scores(x)[:, 0]
+
     def scores(self, x):
         """Logits `(B, T, V)` of vectors `(B, T, D)`."""
         if self.logits is None:

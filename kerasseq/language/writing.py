@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
+from kerasseq.attention.places import put
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket
 from kerasseq.decoding import Greedy, Temperature, TopK, TopP, generate, stream
@@ -31,7 +32,9 @@ class Writer:
     ):
         """Write on from a prompt, or from several at once.
 
-        Each token costs the same, since keys and values of those before are kept. Where
+        Each token costs the same, since keys and values of those before are kept;
+        unless the angles of a `RotaryEmbedding` depend on the length of the text and it
+        grows beyond that of the training, where each token reads the text again. Where
         positions are learned, and so end, the model goes on from the last half of what
         it has read each time it comes to the end of them.
 
@@ -189,13 +192,17 @@ class Writer:
         if self.longest is not None:
             places = min(places, self.longest)
         read = min(bucket(max(longest - 1, 1)), places)
-        ids = np.zeros((batch, read), "int32")
+        constant = self.stack.constant_length
+        has_caches = constant is None or max(read, longest + part) <= constant
+        ids = np.zeros((batch, read if has_caches else places), "int32")
         for row, prompt in enumerate(rows):
             ids[row, : len(prompt) - 1] = prompt[:-1]
         at = np.array([len(prompt) - 1 for prompt in rows], "int32")
         last = np.array([[prompt[-1]] for prompt in rows], "int32")
-        caches = self._fill(ops.convert_to_tensor(ids), places)
-        return {"caches": caches, "at": ops.convert_to_tensor(at)}, last
+        ids, at = ops.convert_to_tensor(ids), ops.convert_to_tensor(at)
+        if not has_caches:  # each token reads the whole text again
+            return {"ids": ids, "at": at}, last
+        return {"caches": self._fill(ids, places), "at": at}, last
 
     @functools.cached_property
     def _fill(self):
@@ -217,8 +224,12 @@ class Writer:
 
     def step(self, state, token):
         """The step function of decoding: `(state, token) -> (logits, state)`."""
-        logits, caches = self.stack(token[:, None], state["caches"], state["at"])
-        return logits[:, 0], {"caches": caches, "at": state["at"] + 1}
+        at = state["at"]
+        if "ids" in state:
+            ids = put(state["ids"], token[:, None], at)
+            return self.stack.next_scores(ids, at), {"ids": ids, "at": at + 1}
+        logits, caches = self.stack(token[:, None], state["caches"], at)
+        return logits[:, 0], {"caches": caches, "at": at + 1}
 
     def _said(self, ids):
         if self.tokenizer is None:

@@ -100,6 +100,59 @@ def llama3(D, wavelength, factor, length, low, high):
     return (1 - r) * omega / factor + r * omega
 
 
+def dynamic_ntk(D, wavelength, factor, length, trained):
+    r"""Frequencies with a λ that grows with the text, once it is longer than trained.
+
+    $\lambda' = \lambda\,(s\,t / T - (s - 1))^{D/(D-2)}$ with t the length of the text,
+    at least the T of the training.
+
+    Args:
+        D: How many numbers turn.
+        wavelength: λ.
+        factor: s.
+        length: t, a float32 tensor `(B, 1, 1)`.
+        trained: T.
+
+    Returns:
+        `(B, 1, D / 2)`.
+
+    Examples:
+        >>> omega = dynamic_ntk(4, 10000, 4.0, keras.ops.full((1, 1, 1), 16.0), 8)
+        >>> keras.ops.convert_to_numpy(1 / omega).round().tolist()
+        [[[1.0, 500.0]]]
+    """
+    t = ops.maximum(length, float(trained))
+    growth = ops.log(factor * t / trained - (factor - 1)) * (D / max(D - 2, 1))
+    exponents = ops.convert_to_tensor((np.arange(0, D, 2) / D).astype("float32"))
+    omega = ops.convert_to_tensor(frequencies(D, wavelength).astype("float32"))
+    return omega * ops.exp(-exponents * growth)
+
+
+def divided(D, wavelength, name, factors):
+    """Frequencies, each divided by a number of its own; a tensor `(D / 2,)`.
+
+    Args:
+        D: How many numbers turn.
+        wavelength: λ.
+        name: Of the factors, for messages.
+        factors: D / 2 numbers.
+
+    Raises:
+        ValueError: If there are more or fewer.
+
+    Examples:
+        >>> keras.ops.convert_to_numpy(divided(4, 1e4, "long_factor", [1, 2])).tolist()
+        [1.0, 0.004999999888241291]
+    """
+    if len(factors) != D // 2:
+        raise ValueError(
+            f"{name} must have {D // 2} numbers, one for each pair of {D} features, "
+            f"received {len(factors)}"
+        )
+    omega = frequencies(D, wavelength) / np.array(factors)
+    return ops.convert_to_tensor(omega.astype("float32"))
+
+
 def _pair(D, wavelength, length, turns):
     """The pair, a fraction maybe, that turns so often within the length."""
     return D * math.log(length / (2 * math.pi * turns)) / (2 * math.log(wavelength))

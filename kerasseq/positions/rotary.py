@@ -18,7 +18,8 @@ from kerasseq.core import checks, masks
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.positions import frequencies
 
-TYPES = ("linear", "ntk", "dynamic", "yarn", "llama3")
+TYPES = ("linear", "ntk", "dynamic", "yarn", "llama3", "dynamic_ntk", "longrope")
+BY_LENGTH = ("dynamic_ntk", "longrope")
 
 
 @register
@@ -36,12 +37,15 @@ class RotaryEmbedding(keras.layers.Layer):
             so that fast pairs stay and the slowest is divided. "yarn": fast pairs stay,
             slow ones are divided, and scores get sharper. "llama3": the same by other
             bounds, without the sharper scores. "dynamic": KerasHub's, which divides
-            positions by $s^{D/(D-2)}$.
+            positions by $s^{D/(D-2)}$. "dynamic_ntk": that of LLaMA, as "ntk" for texts
+            longer than the original length, with a λ that grows with them. "longrope":
+            ω is divided by `short_factor` for texts of up to the original length and by
+            `long_factor` for longer ones, and scores get sharper.
         beta_fast: For "yarn": a pair with so many turns within the original length
             stays.
         beta_slow: For "yarn": one with fewer than so many is divided.
-        original_max_position_embeddings: For "yarn" and "llama3": the length of the
-            training.
+        original_max_position_embeddings: For "yarn", "llama3", "dynamic_ntk" and
+            "longrope": the length of the training.
         truncate: For "yarn": whether what lies between begins and ends at whole pairs.
         sequence_axis: T, when it is called as a layer.
         feature_axis: D, when it is called as a layer.
@@ -50,11 +54,14 @@ class RotaryEmbedding(keras.layers.Layer):
         interleaved: Whether neighbours make a pair, as in RoFormer and GPT-J, instead
             of a number of the first half and one of the second, as in LLaMA.
         fraction: Of the numbers, how many turn: 0.25 in GPT-NeoX. The first ones do.
-        attention_factor: For "yarn": what turned numbers are multiplied by;
-            $0.1 \ln s + 1$ if None.
+        attention_factor: For "yarn" and "longrope": what turned numbers are multiplied
+            by; if None, $0.1 \ln s + 1$ for "yarn", and for "longrope", with the
+            original length T, $\sqrt{1 + \ln s / \ln T}$, at least 1.
         low_freq_factor: For "llama3": a pair with fewer than so many turns within the
             original length is divided.
         high_freq_factor: For "llama3": one with more than so many stays.
+        short_factor: For "longrope": D / 2 numbers above 0, one for each pair.
+        long_factor: The same for longer texts.
         **kwargs: As for any layer.
 
     Call arguments:
@@ -94,6 +101,8 @@ class RotaryEmbedding(keras.layers.Layer):
         attention_factor=None,
         low_freq_factor=1.0,
         high_freq_factor=4.0,
+        short_factor=None,
+        long_factor=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -113,6 +122,7 @@ class RotaryEmbedding(keras.layers.Layer):
         self.fraction = checks.fraction("fraction", fraction)
         self.attention_factor = attention_factor
         self.low_freq_factor, self.high_freq_factor = low_freq_factor, high_freq_factor
+        self.short_factor, self.long_factor = short_factor, long_factor
         self._check()
         self.built = True
 
@@ -131,6 +141,25 @@ class RotaryEmbedding(keras.layers.Layer):
                 f"larger, got {self.low_freq_factor} and {self.high_freq_factor}"
             )
 
+        for name in ("short_factor", "long_factor"):
+            if self.rope_type == "longrope":
+                setattr(self, name, _checked_factors(name, getattr(self, name)))
+            elif getattr(self, name) is not None:
+                raise ValueError(
+                    f'{name} is for rope_type="longrope", received '
+                    f"rope_type={self.rope_type!r}. Leave it out"
+                )
+
+    @property
+    def constant_length(self):
+        """The longest text up to which each pair turns by one speed; None for any.
+
+        Beyond it the speed depends on the length of the text, and keys that were
+        rotated before, as those in a cache, do not fit to those of a longer one.
+        """
+        is_constant = self.rope_type not in BY_LENGTH
+        return None if is_constant else self.original_max_position_embeddings
+
     def call(self, inputs, start_index=0, positions=None, *, mask=None):
         axes = self.sequence_axis, self.feature_axis
         x = ops.moveaxis(inputs, axes, (1, -1))
@@ -148,7 +177,7 @@ class RotaryEmbedding(keras.layers.Layer):
             `(B, T, ..., D)`.
         """
         D = self._width(x.shape[-1])
-        at = frequencies.angles(positions, self._frequencies(D))  # (B, T, D / 2)
+        at = self._angles(positions, D)  # (B, T, D / 2)
         for _ in x.shape[2:-1]:
             at = at[:, :, None]
         factor = self._factor()
@@ -160,6 +189,24 @@ class RotaryEmbedding(keras.layers.Layer):
             turned = ops.reshape(ops.stack(turned, -1), ops.shape(turning))
             return ops.concatenate([turned, rest], -1)
         return ops.concatenate([*turned, rest], -1)
+
+    def _angles(self, positions, D):
+        """`(B, T, D / 2)`; by the length of each text where ω depends on it."""
+        if self.rope_type not in BY_LENGTH:
+            return frequencies.angles(positions, self._frequencies(D))
+        p = ops.cast(positions, "float32")
+        length = ops.max(p, axis=1)[:, None, None] + 1  # (B, 1, 1)
+        trained = self.original_max_position_embeddings
+        base, s = self.max_wavelength, self.scaling_factor
+        if self.rope_type == "dynamic_ntk":
+            omega = frequencies.dynamic_ntk(D, base, s, length, trained)
+        else:
+            short, long = (
+                frequencies.divided(D, base, name, getattr(self, name))
+                for name in ("short_factor", "long_factor")
+            )
+            omega = ops.where(length > trained, long, short)
+        return p[..., None] * omega
 
     def _width(self, D):
         """How many numbers turn."""
@@ -196,11 +243,14 @@ class RotaryEmbedding(keras.layers.Layer):
 
     def _factor(self):
         """What turned numbers are multiplied by, and scores by its square."""
-        if self.rope_type != "yarn":
+        s, T = self.scaling_factor, self.original_max_position_embeddings
+        if self.rope_type not in ("yarn", "longrope"):
             return 1.0
-        if self.attention_factor is None:
-            return 0.1 * math.log(self.scaling_factor) + 1
-        return self.attention_factor
+        if self.attention_factor is not None:
+            return self.attention_factor
+        if self.rope_type == "yarn":
+            return 0.1 * math.log(s) + 1
+        return math.sqrt(1 + math.log(s) / math.log(T)) if s > 1 else 1.0
 
     def compute_output_shape(self, input_shape):
         return input_shape
@@ -210,7 +260,23 @@ class RotaryEmbedding(keras.layers.Layer):
             "max_wavelength scaling_factor rope_type beta_fast beta_slow "
             "original_max_position_embeddings truncate sequence_axis feature_axis "
             "denominator_dim interleaved fraction attention_factor low_freq_factor "
-            "high_freq_factor"
+            "high_freq_factor short_factor long_factor"
         )
         config = {name: getattr(self, name) for name in names.split()}
         return {**super().get_config(), **config}
+
+
+def _checked_factors(name, value):
+    """The factors of "longrope" as a list of floats.
+
+    Examples:
+        >>> _checked_factors("long_factor", [1, 2.5])
+        [1.0, 2.5]
+    """
+    known = isinstance(value, list | tuple) and len(value) > 0
+    if not known or not all(0 < checks.number(name, x) < math.inf for x in value):
+        raise ValueError(
+            f"{name} must be a list of finite numbers above 0, one for each pair of "
+            f'features, received {value!r}. rope_type="longrope" needs it'
+        )
+    return [float(x) for x in value]

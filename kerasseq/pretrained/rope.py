@@ -9,7 +9,10 @@ TYPES = {  # of Hugging Face: ours, and which numbers must be there
     "linear": ("linear", ("factor",)),
     "llama3": ("llama3", ("factor", "low_freq_factor", "high_freq_factor")),
     "yarn": ("yarn", ("factor",)),
+    "dynamic": ("dynamic_ntk", ("factor",)),
+    "longrope": ("longrope", ()),
 }
+FACTORS = ("short_factor", "long_factor")  # of "longrope"
 OPTIONAL = ("beta_fast", "beta_slow", "attention_factor")  # of "yarn"
 HUB = {  # our arguments of "llama3", as KerasHub calls them
     "scaling_factor": "rope_frequency_adjustment_factor",
@@ -35,17 +38,13 @@ def read(settings):
         part = settings.part(name) if name in settings else part
     theta = (part if "rope_theta" in part else settings).number("rope_theta", 1e4)
     word = "rope_type" if "rope_type" in part else "type"
-    if part.get(word, "default") == "dynamic":
-        # What a token is would depend on how many follow it, and no cache would do.
-        part.refuse(
-            word,
-            'frequencies that stay: set it to "default", which is the same for texts '
-            "of up to max_position_embeddings tokens",
-            "kerasseq builds",
-        )
     kind, needed = part.word(word, TYPES, "default")
     part.only(partial_rotary_factor=1.0, mscale_all_dim=0.0)
     options = {_ours(name): part.number(name) for name in needed}
+    if kind == "dynamic_ntk":
+        options[TRAINED] = settings.whole("max_position_embeddings", 2048)
+    if kind == "longrope":
+        options |= _longrope(settings, part)
     if kind in ("llama3", "yarn"):
         trained = part if TRAINED in part else settings
         name = TRAINED if TRAINED in part else "max_position_embeddings"
@@ -54,6 +53,26 @@ def read(settings):
         options |= {name: part.number(name) for name in OPTIONAL if name in part}
         options["truncate"] = part.truth("truncate", True)
     return RotaryEmbedding(theta, rope_type=kind, **options)
+
+
+def _longrope(settings, part):
+    """The arguments of "longrope"."""
+    longest = settings.whole("max_position_embeddings", 2048)
+    trained = part if TRAINED in part else settings
+    options = {TRAINED: trained.whole(TRAINED, longest)}
+    ratio = longest / options[TRAINED]
+    options["scaling_factor"] = part.number("factor", ratio)
+    if "attention_factor" in part:
+        options["attention_factor"] = part.number("attention_factor")
+    heads = settings.whole("num_attention_heads")
+    width = settings.whole("head_dim", settings.whole("hidden_size") // heads)
+    for name in FACTORS:
+        values = part.get(name)
+        if not isinstance(values, list) or len(values) != width // 2:
+            part.refuse(name, f"a list of {width // 2} numbers")
+        numbers = Settings(dict(enumerate(values)), f"{part.where}, {name}")
+        options[name] = [numbers.number(n) for n in range(len(values))]
+    return options
 
 
 def _ours(name):
@@ -73,7 +92,7 @@ def misfit(position):
     for name, right in SIMPLE.items():
         if have[name] != right:
             return f"a RotaryEmbedding with {name}={have[name]!r}"
-    if have["rope_type"] not in ("linear", "llama3", "yarn"):
+    if have["rope_type"] not in [ours for ours, _ in TYPES.values()]:
         return f"a RotaryEmbedding with rope_type={have['rope_type']!r}"
     return None
 
@@ -85,6 +104,14 @@ def write(position):
     found = {"rope_theta": have["max_wavelength"], "rope_scaling": None}
     if kind == "linear" and scale == 1:
         return found
+    if kind == "dynamic_ntk":
+        part = {"rope_type": "dynamic", "factor": scale}
+        return {**found, "rope_scaling": part, "max_position_embeddings": have[TRAINED]}
+    if kind == "longrope":
+        names = ("attention_factor", TRAINED, *FACTORS)
+        part = {name: have[name] for name in names if have[name] is not None}
+        part = {"rope_type": kind, "factor": scale, **part}
+        return {**found, "rope_scaling": part}
     names = {_ours(name): name for name in TYPES[kind][1]}
     if kind != "linear":
         names[TRAINED] = TRAINED
@@ -116,7 +143,7 @@ def hub_write(position):
     """
     have = config(position)
     is_llama3, scale = have["rope_type"] == "llama3", have["scaling_factor"]
-    if not is_llama3 and (have["rope_type"] == "yarn" or scale != 1):
+    if not is_llama3 and (have["rope_type"] != "linear" or scale != 1):
         raise ValueError(
             "a LlamaBackbone of KerasHub cannot have a RotaryEmbedding with rope_type="
             f"{have['rope_type']!r} and scaling_factor={scale}"

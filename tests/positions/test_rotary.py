@@ -10,6 +10,7 @@ from keras import ops
 
 from kerasseq import layers
 from kerasseq.positions import frequencies
+from kerasseq.positions.rotary import RotaryEmbedding
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
@@ -226,3 +227,60 @@ def test_an_odd_number_of_numbers_cannot_turn():
         layers.RotaryEmbedding()(X[..., :9])
     with pytest.raises(ValueError, match=r"of 10 and fraction=0.5 it would be 5"):
         layers.RotaryEmbedding(fraction=0.5)(X)
+
+
+D, TRAINED = 8, 5
+
+
+def by_length(kind, length):
+    """ω and the factor of the numbers, as their authors define them."""
+    exponents = np.arange(0, D, 2) / D
+    if kind == "longrope":
+        factors = np.array(LONG["long_factor" if length > TRAINED else "short_factor"])
+        sharper = np.sqrt(1 + np.log(4.0) / np.log(TRAINED))
+        return 1 / (factors * 100.0**exponents), sharper
+    growth = 4.0 * max(length, TRAINED) / TRAINED - 3.0
+    return (100.0 * growth ** (D / (D - 2))) ** -exponents, 1.0
+
+
+LONG = {"short_factor": [1.0, 1.1, 1.2, 1.5], "long_factor": [1.0, 2.0, 4.0, 8.0]}
+
+
+@pytest.mark.everywhere("angles that are computed from the positions of the batch")
+@pytest.mark.parametrize("kind", ["dynamic_ntk", "longrope"])
+def test_speeds_that_depend_on_the_length_of_the_text(kind):
+    layer = RotaryEmbedding(
+        100.0,
+        4.0,
+        kind,
+        original_max_position_embeddings=TRAINED,
+        **(LONG if kind == "longrope" else {}),
+    )
+    assert layer.constant_length == TRAINED
+    same = type(layer).from_config(layer.get_config())
+    x = np.random.default_rng(0).normal(size=(2, 7, D)).astype("float32")
+    mask = np.array([[1] * 7, [1] * 4 + [0] * 3], bool)  # a long text, and a short one
+    found = ops.convert_to_numpy(same(x, mask=mask))
+    for row, length in ((0, 7), (1, 4)):
+        omega, factor = by_length(kind, length)
+        at = np.arange(length)[:, None] * omega
+        one, two = x[row, :length, : D // 2], x[row, :length, D // 2 :]
+        wanted = factor * np.concatenate(
+            [
+                one * np.cos(at) - two * np.sin(at),
+                two * np.cos(at) + one * np.sin(at),
+            ],
+            -1,
+        )
+        np.testing.assert_allclose(found[row, :length], wanted, atol=1e-5)
+
+
+@pytest.mark.once("arguments: no backend has a say")
+def test_wrong_factors():
+    with pytest.raises(ValueError, match="short_factor must be a list of finite"):
+        RotaryEmbedding(rope_type="longrope")
+    with pytest.raises(ValueError, match='long_factor is for rope_type="longrope"'):
+        RotaryEmbedding(long_factor=[1.0])
+    layer = RotaryEmbedding(rope_type="longrope", short_factor=[1], long_factor=[2])
+    with pytest.raises(ValueError, match="short_factor must have 4 numbers, one for"):
+        layer(np.ones((1, 3, D), "float32"))

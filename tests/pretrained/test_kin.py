@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 import kerasseq
 from kerasseq import models
+from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.pretrained import common
 from tests.pretrained.helpers import LLAMA, SIZES, assert_same, outputs_of, shuffle
 from tests.pretrained.test_huggingface import FILE, rewrite
@@ -254,6 +255,32 @@ def test_generation_with_a_cache_is_that_without(tmp_path):
     model.save(tmp_path / "model.keras")
     same = kerasseq.load_model(tmp_path / "model.keras")
     assert same.generate(text, 6, temperature=0).tolist() == found
+
+
+LENGTH = {
+    "dynamic_ntk": {"scaling_factor": 4.0},
+    "longrope": {"short_factor": [1.0, 1.5], "long_factor": [2.0, 7.0]},
+}
+
+
+@pytest.mark.everywhere("loops without a cache are compiled, too")
+@pytest.mark.parametrize("kind", LENGTH)
+def test_angles_by_the_length_of_the_text(kind, tmp_path):
+    """Beyond the length of the training each token reads the text again."""
+    options = {"rope_type": kind, "original_max_position_embeddings": 8}
+    position = RotaryEmbedding(100.0, **options, **LENGTH[kind])
+    model = models.GPT(**{**SHARED, "position": position, "max_sequence_length": 8})
+    shuffle(model.weights)
+    models.save_pretrained(model, tmp_path)
+    same, text = models.from_pretrained(tmp_path), ids_of(2, 5).tolist()
+    text[1] = text[1][:2]
+    ids = ids_of(1, 13)
+    assert_same([array(same(ids))], [array(model(ids))], 1e-6)
+    for row, begin in zip(same.generate(text, 9, temperature=0), text, strict=True):
+        wanted = list(begin)
+        for _ in range(9):
+            wanted.append(int(array(model(np.array([wanted])))[0, -1].argmax()))
+        assert row.tolist() == wanted
 
 
 def encoder(folder, ids, padding):
