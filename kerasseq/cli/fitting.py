@@ -4,6 +4,7 @@ import keras
 
 from kerasseq import training
 from kerasseq.cli import runs
+from kerasseq.cli.console import note
 from kerasseq.cli.interrupt import Interrupt
 from kerasseq.cli.progress import Progress
 from kerasseq.training import checkpoint
@@ -42,6 +43,8 @@ def fit(model, stream, *, folder, steps, interval, console, label, metric=None):
     """
     interval = min(interval, steps)
     epochs = training.restore(model, folder)
+    if not epochs and (folder / runs.HISTORY).exists():
+        note(f"{folder} has lost its {checkpoint.FILE}: the training starts anew")
     saved = training.Checkpoint(folder)
     done = min(epochs * interval, steps)
     if done < steps:

@@ -103,6 +103,7 @@ seed = whole(0, 2**32 - 1)  # what NumPy and Keras take
 units, heads = whole(at_most=2**20), whole(at_most=2**16)
 layers = whole(at_most=1000)
 length = whole(at_most=10**6)  # of a sequence
+examples = whole(at_most=10**6)  # of which each takes some 700 bytes
 
 
 def positive(value) -> float:

@@ -81,8 +81,9 @@ def parentheses(parser):
     model(parser, task, names.architectures, metavar="A,B,…")
     group = training(parser, task)
     steps(group, "N", "training steps of each model (default: 20000)")
-    add(group, task, "--examples", names.whole(), "training strings")
-    add(group, task, "--test-examples", names.whole(), "strings of each test set")
+    add(group, task, "--examples", names.examples, "training strings")
+    text = "strings of each test set"
+    add(group, task, "--test-examples", names.examples, text)
     group.add_argument(
         "--seeds",
         type=names.seeds,

@@ -18,7 +18,7 @@ examples:
   kerasseq positions
   kerasseq positions --length 32 --width 8 --figure positions.png""",
     )
-    _size(parser, "--length", 64, 512, "how many positions are compared")
+    _size(parser, "--length", 64, 256, "how many positions are compared")
     _size(parser, "--width", 16, 1024, "how many numbers are in a code")
     parser.add_argument("--figure", metavar="FILE", help="draw the codes as PNG")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -254,6 +254,16 @@ def test_damaged_runs(attempt, folder, healthy, request, damage, share):
     assert not wrong, "\n".join(wrong)
 
 
+def test_a_run_without_its_checkpoint_says_that_it_starts_anew(
+    healthy, tmp_path, capsys
+):
+    run = tmp_path / "run"
+    shutil.copytree(healthy, run)
+    (run / "checkpoint.npz").unlink()
+    assert main(["train", "--resume", str(run)]) == 0
+    assert "has lost its checkpoint.npz: the training starts" in capsys.readouterr().err
+
+
 def test_a_run_with_numbers_beyond_all_bounds(attempt, folder, healthy):
     """Each of these went on for ever, or ended in a traceback."""
     for name in ("steps", "layers", "units", "batch_size", "sequence_length"):
