@@ -13,6 +13,7 @@ slides B.
 import keras
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.attention import scores
 from kerasseq.attention.memory import MemoryAttention
 from kerasseq.core import checks
@@ -108,6 +109,7 @@ class AlignmentAttention(MemoryAttention):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
+        self.check_shapes(query_shape, value_shape, key_shape)
         Q, K = query_shape[-1], (key_shape or value_shape)[-1]
         if self.score in EQUAL_WIDTHS and Q != K:
             raise ValueError(
@@ -123,6 +125,16 @@ class AlignmentAttention(MemoryAttention):
             weight = self.add_weight(name=name, shape=shape, initializer=initializer)
             setattr(self, name, weight)
         self.built = True
+
+    def _check(self, query, value, key, projected):
+        super()._check(query, value, key, projected)
+        S = value.shape[1]
+        known = isinstance(S, int) and not kernels.size_is_guessed(value)
+        if self.score == "location" and known and self.max_length < S:
+            raise ValueError(
+                f"the memory has {S} places, more than max_length={self.max_length}. "
+                f"Choose max_length={S} or more"
+            )
 
     def project_keys(self, key):
         """What of the keys does not depend on the query, computed once for all steps.
@@ -150,11 +162,6 @@ class AlignmentAttention(MemoryAttention):
         if self.score == "general":
             return scores.general(query, key, ops.convert_to_tensor(self.W))
         if self.score == "location":
-            if isinstance(key_time, int) and key_time > self.max_length:
-                raise ValueError(
-                    f"the memory has {key_time} places, more than "
-                    f"max_length={self.max_length}"
-                )
             return scores.location(query, ops.convert_to_tensor(self.W), key_time)
         if self.score == "cosine":
             return scores.cosine(query, key, ops.convert_to_tensor(self.beta))

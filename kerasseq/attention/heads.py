@@ -46,7 +46,7 @@ def attend(q, k, v, *, scale, mask=None, bias=None, causal=False, flash=None):
             )
         bias = ops.cast(bias, q.dtype)
         if mask is not None:
-            bias = ops.where(mask, bias, masks.lowest(q.dtype))
+            bias = ops.where(mask, bias, masks.lowest(bias.dtype))
     heads = fused_attention(
         q,
         k,

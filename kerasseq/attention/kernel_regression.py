@@ -60,6 +60,7 @@ class KernelAttention(MemoryAttention):
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
+        self.check_shapes(query_shape, value_shape, key_shape)
         D_q, D_k = query_shape[-1], (key_shape or value_shape)[-1]
         if D_q != D_k:
             raise ValueError(

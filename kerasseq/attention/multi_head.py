@@ -125,8 +125,11 @@ class MultiHeadAttention(MultiHeadArguments):
         cached_mask=None,
         causal_cache=True,
     ):
-        self._check_shapes(query, value, attention_mask, cache, cache_update_index)
         index, T = cache_update_index, ops.shape(query)[1]
+        given = attention_mask, query_mask, value_mask, key_mask
+        inputs, cached = (query, value, key), (cache, index, cached_mask)
+        self._check_inputs(inputs, given, cached)
+        query, value, key = self._hide(inputs, given, cached)
         at = self._places(query_mask, T, index, query_positions, cached_mask)
         q = _normalized(dense(self.query_dense, query), self.query_norm)
         q = self._rotated(q, at)
@@ -176,6 +179,34 @@ class MultiHeadAttention(MultiHeadArguments):
         results += [alpha] if return_attention_scores else []
         results += [] if cache is None else [memory]
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _hide(self, inputs, given, cached):
+        """The inputs, with zeros at what the masks hide from all.
+
+        Masks of several axes say which pairs are hidden, not which inputs.
+        """
+        query, value, key = inputs
+        attention_mask, query_mask, value_mask, key_mask = given
+        count = len(query.shape) - 2
+        if count > 1:  # those of Keras are for one axis
+            query_mask = value_mask = key_mask = None
+            if self.attended != tuple(range(1, count + 1)):
+                return inputs
+        cache, index, cached_mask = cached
+        if cache is not None:  # what the masks given are of is in the cache
+            attention_mask = key_mask = query_mask = value_mask = None
+            if index is not None:
+                value_mask = places.new(cached_mask, ops.shape(value)[1], index)
+                query_mask = value_mask if query is value else None
+        queries, keys = masks.seen(attention_mask, count)
+        keys = masks.all_of(value_mask, key_mask, keys)
+        hidden = masks.hide(value, keys)
+        if key is not None:
+            key = hidden if key is value else masks.hide(key, keys)
+        one_mask = query_mask is value_mask and key_mask is None and queries is None
+        if query is value and one_mask:  # a sequence that attends to itself
+            return hidden, hidden, key
+        return masks.hide(query, masks.all_of(query_mask, queries)), hidden, key
 
     def _memory(self, value, key, at, cache=None, index=None):
         """Keys and values, and where they stand if there is a bias.
@@ -238,6 +269,8 @@ class MultiHeadAttention(MultiHeadArguments):
         if attention_mask is None:
             return mask, False
         attention_mask = ops.cast(attention_mask, "bool")
+        if len(attention_mask.shape) == 2:
+            attention_mask = attention_mask[None]
         if len(attention_mask.shape) == 3:
             attention_mask = attention_mask[:, None]
         if mask is not None:
@@ -289,7 +322,8 @@ class MultiHeadAttention(MultiHeadArguments):
         """
         B, S = ops.shape(value)[:2]
         at = ops.broadcast_to(masks.positions(value_mask, S), (B, S))
-        memory = self._memory(value, key, at)
+        value = masks.hide(value, value_mask)
+        memory = self._memory(value, masks.hide(key, value_mask), at)
         # Outside of a call nothing is cast to the compute type.
         return memory | {
             name: ops.cast(memory[name], self.compute_dtype)

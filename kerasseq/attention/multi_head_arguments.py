@@ -6,6 +6,13 @@ import keras
 
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, shared_config
+from kerasseq.core.shapes import (
+    check_batches,
+    check_mask,
+    check_numbers,
+    check_shape,
+    check_width,
+)
 
 SHARED = ("regularizer", "constraint", "initializer")
 
@@ -102,12 +109,13 @@ class MultiHeadArguments(keras.layers.Layer):
 
     def build(self, query_shape, value_shape, key_shape=None):
         key_shape = key_shape or value_shape
-        if tuple(value_shape[1:-1]) != tuple(key_shape[1:-1]):
-            raise ValueError(
-                "value and key must have the same sizes but for the last, got shapes "
-                f"{tuple(value_shape)} and {tuple(key_shape)}"
-            )
-        self.attended = self._attended(len(query_shape))
+        shapes = {"query": query_shape, "value": value_shape, "key": key_shape}
+        for name, shape in shapes.items():
+            check_shape(name, shape, more=True)
+        check_alike(**shapes)
+        self._widths = tuple(shape[-1] for shape in shapes.values())
+        self._rank = len(query_shape)
+        self.attended = self._attended(self._rank)
         bias = {"use_bias": self.use_query_key_value_bias}
         if bias["use_bias"] is None:
             bias["use_bias"] = self.use_bias
@@ -206,25 +214,42 @@ class MultiHeadArguments(keras.layers.Layer):
         # There may be weights and a cache, too: Keras finds out by a call.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
-    def _check_shapes(self, query, value, mask, cache, index):
-        """Raise where sizes that are known do not fit each other."""
-        T, S = query.shape[1], value.shape[1]
-        if cache is not None:
-            S = cache["key"].shape[1]
-            new = value.shape[1]
-            if isinstance(index, int) and isinstance(new, int) and index + new > S:
-                raise ValueError(
-                    f"the cache has {S} places: {new} new ones do not fit at "
-                    f"cache_update_index={index}. Make it longer with make_cache"
-                )
-        if mask is None or len(query.shape) > 3:
-            return
-        for found, wanted in zip(mask.shape[-2:], (T, S), strict=True):
-            if None not in (found, wanted) and found not in (1, wanted):
-                raise ValueError(
-                    f"attention_mask of shape {tuple(mask.shape)} does not fit {T} "
-                    f"queries and {S} keys: it must be (batch, {T}, {S})"
-                )
+    def _check_inputs(self, inputs, given, cached):
+        """Raise where inputs, masks and cache do not fit, as far as it is known."""
+        cache, index, cached_mask = cached
+        names, shapes = ("query", "value", "key"), {}
+        for name, x, width in zip(names, inputs, self._widths, strict=True):
+            if x is not None:
+                check_numbers(name, x, more=True)
+                shapes[name] = tuple(x.shape)
+                if name == "query" or cache is None or index is not None:
+                    check_width(name, x.shape, width)
+        check_batches(**shapes)
+        check_alike(**shapes)
+        if len(shapes["query"]) != self._rank:
+            raise ValueError(
+                f"{self.name} was built for {self._rank} axes, received a query of "
+                f"shape {shapes['query']}, with {len(shapes['query'])} axes"
+            )
+        (B, T, *_), new = shapes["query"], shapes["value"][1]
+        S = new if cache is None else cache["key"].shape[1]
+        if isinstance(index, int) and None not in (new, S) and index + new > S:
+            raise ValueError(
+                f"the cache has {S} places: {new} new ones do not fit at "
+                f"cache_update_index={index}. Make it longer with make_cache"
+            )
+        if len(shapes["query"]) > 3:
+            return  # a mask may be of some of the axes
+        mask, *of_steps = given
+        axes, sizes = ("batch", "heads", "query_time", "key_time"), (B, None, T, S)
+        rank = 3 if mask is None else len(getattr(mask, "shape", (0,) * 3))
+        chosen = {2: [2, 3], 4: [0, 1, 2, 3]}.get(rank, [0, 2, 3])
+        axes, sizes = ([each[n] for n in chosen] for each in (axes, sizes))
+        check_mask("attention_mask", mask, axes, sizes)
+        lengths = {"query_mask": T, "value_mask": new, "key_mask": new}
+        for (name, length), one in zip(lengths.items(), of_steps, strict=True):
+            check_mask(name, one, ("batch", "time"), (B, length))
+        check_mask("cached_mask", cached_mask, ("batch", "places"), (B, S))
 
     def get_config(self):
         config = super().get_config()
@@ -251,6 +276,22 @@ def _config_of_norm(norm):
         "query_key_norm must be a normalization layer of which copies are made, or "
         f"None, received {norm!r}. Pass keras.layers.RMSNormalization(), for example"
     )
+
+
+def check_alike(query, value, key=None):
+    """Raise unless value and key have the axes of the query and one length."""
+    if len(query) != len(value):
+        raise ValueError(
+            "query and value must have equally many axes, received shapes "
+            f"{tuple(query)} and {tuple(value)}"
+        )
+    key = value if key is None else key
+    pairs = zip(value[1:-1], key[1:-1], strict=False)
+    if len(value) != len(key) or any(None not in p and p[0] != p[1] for p in pairs):
+        raise ValueError(
+            "value and key must have the same sizes but for the last, received shapes "
+            f"{tuple(value)} and {tuple(key)}"
+        )
 
 
 def check_groups(num_heads, key_value_heads):

@@ -34,6 +34,29 @@ def put(old, new, index):
     return ops.scatter_update(old, at, ops.reshape(new, (-1, *rest)))
 
 
+def new(of_all, time, index):
+    """Of what is known of all places of a cache, that of the new ones.
+
+    Args:
+        of_all: `(B, S)`, such as which places are real, or None.
+        time: T, how many are new.
+        index: Where they go, as for `put`.
+
+    Returns:
+        `(B, T)`, or None.
+
+    Examples:
+        >>> real = np.array([[0, 1, 1, 0]])
+        >>> keras.ops.convert_to_numpy(new(real, 2, index=2)).tolist()
+        [[1, 0]]
+    """
+    if of_all is None:
+        return None
+    place = masks.positions(None, time, index)  # (B, T) or (1, T)
+    place = ops.broadcast_to(place, (ops.shape(of_all)[0], time))
+    return ops.take_along_axis(of_all, place, axis=1)
+
+
 def positions(mask, time, index=None, given=None, cached_mask=None):
     """The positions of what is new.
 
@@ -57,6 +80,4 @@ def positions(mask, time, index=None, given=None, cached_mask=None):
     if given is not None or cached_mask is None or index is None:
         return masks.positions(mask, time, 0 if index is None else index, given)
     of_all = masks.positions(cached_mask, ops.shape(cached_mask)[1])
-    place = masks.positions(None, time, index)  # (B, T) or (1, T)
-    place = ops.broadcast_to(place, (ops.shape(of_all)[0], time))
-    return ops.take_along_axis(of_all, place, axis=1)
+    return new(of_all, time, index)

@@ -9,6 +9,7 @@ import math
 
 from keras import ops
 
+from kerasseq.core import masks
 from kerasseq.kernels import matmul
 from kerasseq.kernels.precision import tanh
 
@@ -69,6 +70,11 @@ def location(s, W, key_time):
     Args:
         s: Queries.
         W: `(D_q, L)`, a column for each place, up to a longest memory of L.
-        key_time: $T_k$, at most L.
+        key_time: $T_k$. What lies behind L places is never attended to.
     """
-    return matmul(s, W)[..., :key_time]
+    L, e = W.shape[-1], matmul(s, W)
+    if isinstance(key_time, int) and key_time <= L:
+        return e[..., :key_time]
+    places = ops.arange(key_time, dtype="int32")
+    e = ops.take(e, ops.minimum(places, L - 1), axis=-1)
+    return ops.where(places < L, e, masks.lowest(e.dtype))

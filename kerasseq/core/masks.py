@@ -2,6 +2,9 @@
 
 import keras
 from keras import ops
+from keras.backend import standardize_dtype
+
+from kerasseq.core.shapes import check_steps
 
 
 def causal(query_time, key_time, start=0):
@@ -72,16 +75,76 @@ def of_pairs(mask=None, query_mask=None, key_mask=None, *others):
         masks.append(ops.cast(query_mask, "bool")[:, :, None])
     if key_mask is not None:
         masks.append(ops.cast(key_mask, "bool")[:, None, :])
-    found = None
-    for one in masks:
-        if one is not None:
-            found = one if found is None else ops.logical_and(found, one)
-    return found
+    return all_of(*masks)
 
 
 def first(*masks):
     """The first mask that there is, or None."""
     return next((mask for mask in masks if mask is not None), None)
+
+
+def hide(x, mask):
+    """Zeros at the steps that the mask hides.
+
+    Whatever stands there, NaN and infinity included, then reaches no result and no
+    gradient. Done before the first product: zero times NaN is NaN, in the product and
+    in its gradient.
+
+    Args:
+        x: `(B, T, ...)`, or None.
+        mask: `(B, T)`, False where a step is hidden, or None: none is.
+
+    Returns:
+        A tensor like x.
+
+    Examples:
+        >>> x = np.array([[1.0, np.nan]])[..., None]
+        >>> x = hide(x, np.array([[True, False]]))
+        >>> print(keras.ops.convert_to_numpy(x).ravel())
+        [1. 0.]
+    """
+    if mask is None or x is None:
+        return x
+    x, mask = ops.convert_to_tensor(x), ops.cast(mask, "bool")
+    for _ in range(len(x.shape) - len(mask.shape)):
+        mask = mask[..., None]
+    return ops.where(mask, x, ops.zeros((), x.dtype))
+
+
+def seen(mask, axes=1):
+    """Which queries see a key at all, and which keys are seen by a query at all.
+
+    Args:
+        mask: `(T_q, T_k)` or `(B, ..., T_q, T_k)`, or None.
+        axes: How many axes T_q and T_k have each.
+
+    Returns:
+        Boolean `(B, T_q)` and `(B, T_k)`, with axes of 1 where the mask has them; None
+        twice if there is no mask.
+
+    Examples:
+        >>> queries, keys = seen(np.array([[[True, False], [False, False]]]))
+        >>> print(keras.ops.convert_to_numpy(queries), keras.ops.convert_to_numpy(keys))
+        [[ True False]] [[ True False]]
+    """
+    if mask is None:
+        return None, None
+    mask = ops.cast(mask, "bool")
+    mask = mask[None] if len(mask.shape) == 2 * axes else mask
+    between = tuple(range(1, len(mask.shape) - 2 * axes))
+    mask = ops.any(mask, axis=between) if between else mask
+    of_keys, of_queries = tuple(range(-axes, 0)), tuple(range(-2 * axes, -axes))
+    return ops.any(mask, axis=of_keys), ops.any(mask, axis=of_queries)
+
+
+def all_of(*masks):
+    """One mask that is True where all are; those that are None do not count."""
+    found = None
+    for mask in masks:
+        if mask is not None:
+            mask = ops.cast(mask, "bool")
+            found = mask if found is None else ops.logical_and(found, mask)
+    return found
 
 
 def softmax(scores, mask=None):
@@ -118,11 +181,13 @@ def softmax(scores, mask=None):
 def lowest(dtype):
     """The score of what is masked: not minus infinity, which less itself is no number.
 
+    Far below any score, also below those of hidden keys as large as 1e30.
+
     Examples:
         >>> float(lowest("float16"))
         -30000.0
     """
-    return ops.cast(-3e4 if "float16" in str(dtype) else -1e9, dtype)
+    return ops.cast(-3e4 if standardize_dtype(dtype) == "float16" else -1e38, dtype)
 
 
 def positions(mask, time, start=0, given=None):
@@ -146,6 +211,7 @@ def positions(mask, time, start=0, given=None):
         given = ops.convert_to_tensor(given)
         if not keras.backend.is_float_dtype(given.dtype):
             given = ops.cast(given, "int32")
+        check_steps("positions", given, time)
         return given[None] if len(given.shape) == 1 else given
     if len(getattr(start, "shape", ())) == 1:  # a place per row
         start = ops.cast(start, "int32")[:, None]

@@ -90,7 +90,8 @@ def _torch(q, k, v, scale, bias, mask, causal):
 
     if mask is not None:  # -inf would give NaN where a query sees nothing
         bias = torch.zeros(mask.shape, dtype=q.dtype, device=mask.device)
-        bias = bias.masked_fill(~mask, torch.finfo(q.dtype).min)
+        # Half of the lowest number: less a score, it is not minus infinity.
+        bias = bias.masked_fill(~mask, torch.finfo(q.dtype).min / 2)
     elif bias is not None:
         bias = bias.to(q.dtype)
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))

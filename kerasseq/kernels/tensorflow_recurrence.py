@@ -71,7 +71,6 @@ def _in_order(equation, x, states, w, mask):
     real = None
     if mask is not None:
         real = tf.expand_dims(mask, -1)  # (T, B, 1)
-        x = tf.where(real, x, tf.zeros((), x.dtype))  # it may hold anything there
     last, arrays = _forward(math, steps, x, states, real)
     handed = handed_over(arrays, steps)
 

@@ -15,6 +15,9 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import check_numbers
+
+SCORES = "(batch, heads, query_time, key_time)"
 
 
 @register
@@ -59,6 +62,7 @@ class AlibiBias(keras.layers.Layer):
 
     def call(self, attention_scores):
         N = heads_of(self, attention_scores.shape)
+        check_numbers("attention_scores", attention_scores, SCORES)
         s = ops.arange(ops.shape(attention_scores)[-1], dtype="int32")[None]
         b = self._bias(N, s[:, -1:], s)  # (1, N, 1, S)
         return attention_scores + ops.cast(b, attention_scores.dtype)
@@ -92,8 +96,8 @@ def heads_of(layer, scores_shape):
     """N, from the shape of scores `(B, N, T, S)`."""
     if len(scores_shape) != 4 or not scores_shape[1]:
         raise ValueError(
-            f"{type(layer).__name__} biases scores of shape (batch, heads, "
-            f"query_time, key_time), got {tuple(scores_shape)}"
+            f"{type(layer).__name__} biases scores of shape {SCORES}, got "
+            f"{tuple(scores_shape)}"
         )
     return scores_shape[1]
 

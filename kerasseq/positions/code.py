@@ -6,6 +6,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import masks
 from kerasseq.core.serialization import check_float64
+from kerasseq.core.shapes import check_mask, check_numbers
 
 
 class PositionCode(keras.layers.Layer):
@@ -31,6 +32,9 @@ class PositionCode(keras.layers.Layer):
         self.supports_masking = True
 
     def call(self, inputs, start_index=0, positions=None, *, mask=None):
+        check_numbers("inputs", inputs, more=True)
+        sizes = inputs.shape[0], inputs.shape[-2]
+        check_mask("mask", mask, ("batch", "time"), sizes)
         if positions is None and not kernels.size_is_guessed(inputs):
             self._check_length(*inputs.shape[-2:], start_index)
         at = masks.positions(mask, ops.shape(inputs)[-2], start_index, positions)

@@ -12,6 +12,7 @@ from keras import ops
 
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import register
+from kerasseq.core.shapes import check_shape
 from kerasseq.positions.code import PositionCode
 
 
@@ -51,12 +52,13 @@ class PositionEmbedding(PositionCode):
         self.initializer = arguments.revive("initializer", initializer)
 
     def build(self, inputs_shape):
+        check_shape("inputs", inputs_shape, more=True)
         self.position_embeddings = self.add_weight(
             name="embeddings",
             shape=(self.sequence_length, inputs_shape[-1]),
             initializer=self.initializer,
         )
-        self.input_spec = keras.InputSpec(min_ndim=3, axes={-1: inputs_shape[-1]})
+        self.input_spec = keras.InputSpec(axes={-1: inputs_shape[-1]})
         self.built = True
 
     def code(self, p, D):

@@ -15,7 +15,8 @@ from keras import ops
 
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.positions.alibi import heads_of
+from kerasseq.core.shapes import check_numbers
+from kerasseq.positions.alibi import SCORES, heads_of
 
 
 @register
@@ -83,6 +84,7 @@ class RelativePositionBias(keras.layers.Layer):
         self.built = True
 
     def call(self, attention_scores, start_index=0):
+        check_numbers("attention_scores", attention_scores, SCORES)
         T, S = ops.shape(attention_scores)[2:]
         p = ops.arange(T, dtype="int32")[None] + start_index
         b = self.bias(p, ops.arange(S, dtype="int32")[None])

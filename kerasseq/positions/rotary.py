@@ -16,6 +16,7 @@ from keras import ops
 
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.positions import frequencies
 
 TYPES = ("linear", "ntk", "dynamic", "yarn", "llama3", "dynamic_ntk", "longrope")
@@ -162,6 +163,9 @@ class RotaryEmbedding(keras.layers.Layer):
 
     def call(self, inputs, start_index=0, positions=None, *, mask=None):
         axes = self.sequence_axis, self.feature_axis
+        check_numbers("inputs", inputs, more=True)
+        sizes = inputs.shape[0], inputs.shape[self.sequence_axis]
+        check_mask("mask", mask, ("batch", "time"), sizes)
         x = ops.moveaxis(inputs, axes, (1, -1))
         at = masks.positions(mask, ops.shape(x)[1], start_index, positions)
         return ops.moveaxis(self.rotate(x, at), (1, -1), axes)

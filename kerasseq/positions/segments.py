@@ -12,6 +12,7 @@ from keras import ops
 
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import check_shape, check_steps
 
 
 @register
@@ -45,6 +46,7 @@ class SegmentEmbedding(keras.layers.Layer):
         self.initializer = arguments.revive("initializer", initializer)
 
     def build(self, inputs_shape, segments_shape=None):
+        check_shape("inputs", inputs_shape, more=True)
         self.segment_embeddings = self.add_weight(
             name="embeddings",
             shape=(self.num_segments, inputs_shape[-1]),
@@ -53,6 +55,7 @@ class SegmentEmbedding(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, segments):
+        check_steps("segments", segments, inputs.shape[-2])
         S = ops.convert_to_tensor(self.segment_embeddings)
         code = ops.take(S, ops.cast(segments, "int32"), axis=0)
         return ops.broadcast_to(code, ops.shape(inputs))

@@ -12,6 +12,7 @@ from keras import ops
 
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import check_shape
 from kerasseq.positions.embedding import PositionEmbedding
 
 
@@ -90,6 +91,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         return arguments.as_config("initializer", self.embeddings_initializer)
 
     def build(self, input_shape):
+        check_shape("inputs", input_shape, "(batch, time)", more=True)
         self.token_embedding.build(input_shape)
         self.position_embedding.build((*input_shape, self.embedding_dim))
         self.built = True

@@ -8,6 +8,7 @@ from keras import ops, tree
 from kerasseq import kernels
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.through import Through
 from kerasseq.rnn.loop import run_through_time
 
@@ -76,6 +77,7 @@ class RNN(keras.layers.RNN):
         self.supports_masking = True  # Keras 3.16 no longer sets it
 
     def call(self, sequences, initial_state=None, mask=None, training=False):
+        check_numbers("sequences", sequences, more=True)
         if sequences.shape[1] == 0:
             raise ValueError(
                 f"sequences have shape {tuple(sequences.shape)}, of 0 steps: "
@@ -90,7 +92,7 @@ class RNN(keras.layers.RNN):
             self,
             sequences,
             initial_state,
-            mask=as_mask(mask),
+            mask=as_mask(mask, sequences.shape),
             training=training,
             return_sequences=self.return_sequences,
         )
@@ -116,20 +118,16 @@ class RNN(keras.layers.RNN):
         return outputs, states
 
 
-def as_mask(mask):
-    """The boolean mask `(batch, time)`, or None.
+def as_mask(mask, shape):
+    """The boolean mask `(batch, time)` of sequences of this shape, or None.
 
     Raises:
-        ValueError: If the mask has another rank.
+        ValueError: If the mask has another rank, batch size or length.
     """
     mask = tree.flatten(mask)[0] if tree.is_nested(mask) else mask
     if mask is None:
         return None
-    if len(mask.shape) != 2:
-        raise ValueError(
-            f"mask has shape {tuple(mask.shape)}; it must be (batch, time), with True "
-            "where a step is real"
-        )
+    check_mask("mask", mask, ("batch", "time"), shape[:2], broadcasts=False)
     return ops.cast(mask, "bool")
 
 

@@ -12,6 +12,7 @@ import inspect
 from keras import ops, tree
 
 from kerasseq import kernels, tracing
+from kerasseq.core import masks
 
 
 def run_through_time(
@@ -30,7 +31,8 @@ def run_through_time(
             `zero_output_for_mask` count, and tracing files values under its path.
         sequences: Tensor of shape `(batch, time, ...)`.
         initial_state: List of states, each `(batch, units)`.
-        mask: Boolean tensor `(batch, time)`, True where a step is real.
+        mask: Boolean tensor `(batch, time)`, True where a step is real. What stands at
+            the others is not read.
         training: Passed to the cell.
         return_sequences: Whether all outputs are wanted, not only the last.
 
@@ -39,6 +41,7 @@ def run_through_time(
         `(batch, time, units)` in order of processing (or that last one alone,
         `(batch, 1, units)`), and the list of states after the last real step.
     """
+    sequences = masks.hide(sequences, mask)
     x = time_first(sequences, layer.go_backwards)  # (T, B, ...)
     real = None if mask is None else time_first(mask, layer.go_backwards)  # (T, B)
     states = list(initial_state)

@@ -5,6 +5,7 @@ from keras import ops, tree
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.core.shapes import STEPS, check_shape
 from kerasseq.rnn.cell import DropoutRNNCell
 from kerasseq.rnn.layer import RNN
 from kerasseq.rnn.loop import call_foreign
@@ -157,6 +158,8 @@ class StackedRNN(keras.layers.Layer):
         return rnns
 
     def build(self, input_shape):
+        steps = STEPS if self.steps is None else "(batch, features)"
+        check_shape("sequences", input_shape, steps, more=self.steps is None)
         width = input_shape[-1]
         if self.feed_back:
             last = self.cells[-1].output_size

@@ -27,6 +27,7 @@ from keras import ops
 from kerasseq.attention.alignment import AlignmentAttention
 from kerasseq.attention.memory import MemoryAttention
 from kerasseq.attention.named import BahdanauAttention
+from kerasseq.core import masks
 from kerasseq.core.serialization import register
 from kerasseq.seq2seq import cells as cell_tools
 from kerasseq.seq2seq import teaching
@@ -133,7 +134,9 @@ class RecurrentDecoder(keras.layers.Layer):
         self.first.build((None, N))
         width = self.embedding_dim + self.input_feeding * H
         if self.attention is not None:
-            self.attention.build((None, 1, H), (None, None, M))
+            self._check_places(memory_shape[1])
+            if not self.attention.built:  # one from a file is
+                self.attention.build((None, 1, H), (None, None, M))
         width += 0 if self._looks_after() else M if self.looks_first else N
         for layer in self.recurrent:
             layer.build((None, None, width))
@@ -142,6 +145,15 @@ class RecurrentDecoder(keras.layers.Layer):
         self.logits.build((None, H))
         self.feeding.build()
         self.built = True
+
+    def _check_places(self, places):
+        """Raise if the memory is known to have more places than the attention."""
+        most = getattr(self.attention, "max_length", None)
+        if None not in (most, places) and places > most:
+            raise ValueError(
+                f"max_length of the attention must be at least {places}, the places "
+                f"of the memory, received max_length={most}"
+            )
 
     def _looks_after(self):
         return self.attention is not None and not self.looks_first
@@ -178,6 +190,8 @@ class RecurrentDecoder(keras.layers.Layer):
         """
         if memory_mask is None:
             memory_mask = ops.ones(ops.shape(memory)[:2], "bool")
+        else:  # here once, and not at each step
+            memory = masks.hide(memory, memory_mask)
         source = {"memory": memory, "mask": memory_mask, "summary": summary}
         if isinstance(self.attention, AlignmentAttention):
             source["keys"] = self.attention.project_keys(memory)
@@ -187,14 +201,13 @@ class RecurrentDecoder(keras.layers.Layer):
 
     def attend(self, query, source, training=False):
         """Contexts `(B, T, M)` and weights `(B, T, S)` of queries `(B, T, H)`."""
-        key = source.get("keys")
-        return self.attention.call(
+        memory, keys = source["memory"], source.get("keys")
+        return self.attention.attend(
             query,
-            source["memory"],
-            key=key,
-            mask=source["mask"],
-            return_attention_scores=True,
-            projected=key is not None,
+            memory,
+            memory if keys is None else keys,
+            ops.cast(source["mask"], "bool")[:, None],
+            projected=keys is not None,
             training=training,
         )
 

@@ -98,7 +98,13 @@ class Seq2Seq(Translator):
         reads_itself = isinstance(architecture, keras.Model)
         source_side = None
         if not reads_itself:
-            source_side = Side("source", source_tokenizer, source_vocabulary_size)
+            source_side = Side(
+                "source",
+                source_tokenizer,
+                source_vocabulary_size,
+                getattr(attention, "max_length", None),
+                longer="give its attention a larger max_length",
+            )
         target_side = Side("target", target_tokenizer, target_vocabulary_size)
         width = embedding_width(embedding_dim, units)
         dropout = checks.rate("dropout", dropout)

@@ -21,6 +21,7 @@ class Side:
         vocabulary_size: Number of ids in the user's rows, 0 for padding included, if
             there is no tokenizer.
         longest: The most tokens of a row; None for any number.
+        longer: What to do for more tokens, as the message says it.
         published: Whether ids are those of the published T5: 0 is padding and start, 1
             the end, and the user's ids are the model's. A source that is a text gets an
             end, as in its training.
@@ -43,6 +44,7 @@ class Side:
         vocabulary_size=None,
         longest=None,
         *,
+        longer="build it with a larger max_sequence_length",
         published=False,
     ):
         if (tokenizer is None) == (vocabulary_size is None):
@@ -51,7 +53,8 @@ class Side:
                 f"got {name}_tokenizer={tokenizer!r}, "
                 f"{name}_vocabulary_size={vocabulary_size}"
             )
-        self.name, self.tokenizer, self.longest = name, tokenizer, longest
+        self.name, self.tokenizer = name, tokenizer
+        self.longest, self.longer = longest, longer
         if tokenizer is None:
             known = checks.whole_number(f"{name}_vocabulary_size", vocabulary_size, 2)
             self.shift = FIRST - 1  # the user's id 0 is padding, and so is ours
@@ -99,8 +102,7 @@ class Side:
             if self.longest is not None and len(ids) > self.longest:
                 raise ValueError(
                     f"{self.name} number {n} has {len(ids)} tokens, and this model has "
-                    f"positions for {self.longest}: build it with a larger "
-                    "max_sequence_length"
+                    f"positions for {self.longest}: {self.longer}"
                 )
         return rows
 

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from kerasseq.core import checks
+from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.tasks.architectures import last_step
 
@@ -48,7 +48,7 @@ class Summary(keras.layers.Layer):
         if mask is None:
             return ops.mean(h, axis=1)
         real = ops.cast(mask, h.dtype)[..., None]
-        return ops.sum(h * real, axis=1) / ops.sum(real, axis=1)
+        return ops.sum(masks.hide(h, mask), axis=1) / ops.sum(real, axis=1)
 
     def compute_mask(self, inputs, mask=None):
         return None

@@ -9,6 +9,7 @@ from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.attention.multi_head_arguments import check_groups
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, shared_config
+from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.transformer import feed_forward as feed_forwards
 from kerasseq.transformer import norms, residual
 from kerasseq.transformer.initializers import Scaled
@@ -234,3 +235,14 @@ class TransformerBlock(keras.layers.Layer):
         if name in OBJECTS:
             return shared_config(value)
         return arguments.as_config(name, value)
+
+
+def check_step_masks(x, padding_mask, attention_mask, prefix=""):
+    """Raise unless the masks of a self-attention fit its inputs `(B, T, D)`."""
+    check_numbers(f"{prefix}sequence" if prefix else "inputs", x)
+    B, T, _ = x.shape
+    axes = ("batch", "time")
+    check_mask(f"{prefix}padding_mask", padding_mask, axes, (B, T))
+    if len(getattr(attention_mask, "shape", (0, 0, 0))) != 4:
+        axes, sizes = ("batch", "query_time", "key_time"), (B, T, T)
+        check_mask(f"{prefix}attention_mask", attention_mask, axes, sizes)

@@ -16,8 +16,9 @@ from keras import ops
 from kerasseq import tracing
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
+from kerasseq.core.shapes import check_mask, check_numbers, check_shape
 from kerasseq.transformer import caches, residual
-from kerasseq.transformer.block import TransformerBlock
+from kerasseq.transformer.block import TransformerBlock, check_step_masks
 
 
 @register
@@ -135,6 +136,7 @@ class TransformerDecoder(TransformerBlock):
         )
         self._cross_attention_layer = None
         if memory is not None:
+            check_shape("encoder_sequence", memory)
             self._memory_width = memory[-1]
             self._cross_attention_layer = self._make_attention(
                 "cross_attention", shape, memory, seed=self._seeds[2], beta=beta
@@ -177,12 +179,20 @@ class TransformerDecoder(TransformerBlock):
             "training": training,
         }
         x, norm = decoder_sequence, self._self_attention_layer_norm
+        padding = decoder_padding_mask, masks.first(decoder_sequence_mask, mask)
+        if self_attention_cache is None:  # else a mask is of the places of the cache
+            real = masks.first(*padding)
+            check_step_masks(x, real, decoder_attention_mask, "decoder_")
+            x = masks.hide(x, real)
+        if cross_attention_cache is None and encoder_sequence is not None:
+            axes, sizes = ("batch", "time"), encoder_sequence.shape[:2]
+            check_mask("encoder_padding_mask", encoder_padding_mask, axes, sizes)
         n = self._enter(x, norm)
         a, *found = caches.attend(
             "self",
             self._self_attention_layer,
             (n, n),
-            (decoder_padding_mask, masks.first(decoder_sequence_mask, mask)),
+            padding,
             (self_attention_cache, indices[0]),
             attention_mask=decoder_attention_mask,
             use_causal_mask=use_causal_mask,
@@ -226,6 +236,8 @@ class TransformerDecoder(TransformerBlock):
                 "this block attends to an encoder: it needs encoder_sequence, or a "
                 "cross_attention_cache made of it by project_memory"
             )
+        if memory is not None:
+            check_numbers("encoder_sequence", memory)
         if memory is not None and memory.shape[-1] != self._memory_width:
             raise ValueError(
                 f"encoder_sequence has width {memory.shape[-1]}, but the block was "

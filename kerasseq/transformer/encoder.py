@@ -19,7 +19,7 @@ from kerasseq import tracing
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.transformer import residual
-from kerasseq.transformer.block import TransformerBlock
+from kerasseq.transformer.block import TransformerBlock, check_step_masks
 
 
 @register
@@ -70,7 +70,8 @@ class TransformerEncoder(TransformerBlock):
         attention_mask: Boolean `(B, T, T)`, True where a query may look.
         training: Whether dropout is on.
         return_attention_scores: Whether to return the weights, too.
-        mask: What Keras fills in, used where there is no padding mask.
+        mask: What Keras fills in, used where there is no padding mask; in
+            `inputs_mask`, if there are other tensors beside the inputs.
 
     Returns:
         `(B, T, D)`; with the weights, `(B, N, T, T)`, if asked for.
@@ -122,10 +123,11 @@ class TransformerEncoder(TransformerBlock):
         return_attention_scores=False,
         *,
         mask=None,
+        inputs_mask=None,
     ):
-        # Where there is none the attention finds that of Keras by itself.
-        real = masks.first(padding_mask, mask)
-        x, norm = inputs, self._self_attention_layer_norm
+        real = masks.first(padding_mask, mask, inputs_mask)
+        check_step_masks(inputs, real, attention_mask)
+        x, norm = masks.hide(inputs, real), self._self_attention_layer_norm
         n = self._enter(x, norm)
         a = self._self_attention_layer(
             n,

@@ -12,8 +12,14 @@ Vaswani et al. 2017; the gated form, which has biases too if there are any, from
 import keras
 
 from kerasseq import tracing
-from kerasseq.core import arguments, checks
+from kerasseq.core import arguments, checks, masks
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import (
+    check_mask,
+    check_numbers,
+    check_shape,
+    check_width,
+)
 from kerasseq.kernels import dense, precise
 from kerasseq.transformer.gelu import gelu_by_tanh
 
@@ -53,6 +59,8 @@ class FeedForward(keras.layers.Layer):
     Call arguments:
         x: `(B, T, D)`, or with any axes before the last.
         training: Whether dropout is on.
+        mask: Boolean `(B, T)`, filled in by Keras: what stands at hidden steps is not
+            read.
 
     Returns:
         A tensor of the shape of x.
@@ -95,6 +103,8 @@ class FeedForward(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, shape):
+        check_shape("x", shape, "(batch, features)", more=True)
+        self._width = shape[-1]
         D, F = shape[-1], self.intermediate_dim
         if self.gated:
             self.gate_dense = self._dense("gate_dense", D, F)
@@ -114,7 +124,12 @@ class FeedForward(keras.layers.Layer):
         layer.build((None, width))
         return layer
 
-    def call(self, x, training=False):
+    def call(self, x, training=False, *, mask=None):
+        check_numbers("x", x, "(batch, features)", more=True)
+        check_width("x", x.shape, self._width)
+        if len(x.shape) > 2:
+            check_mask("mask", mask, ("batch", "time"), x.shape[:2])
+        x = masks.hide(x, mask)
         phi = precise(self.activation)
         if self.gated:
             gate = tracing.record(self, "gate", phi(dense(self.gate_dense, x)))

@@ -109,6 +109,7 @@ class PatchEmbedding(keras.layers.Layer):
         check_float64(self)
         for name, value in given.items():
             setattr(self, name, arguments.revive(name, value))
+        self.input_spec = keras.InputSpec(ndim=4)
         self.patch_size = sizes.pair("patch_size", patch_size)
         checks.whole_number("hidden_dim", hidden_dim)
         checks.one_of("class_token", class_token, (True, False))

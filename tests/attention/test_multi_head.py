@@ -278,7 +278,7 @@ def test_shapes_that_do_not_fit():
         layers.MultiHeadAttention(N, K)(X, Y, Y[:, :3])
     with pytest.raises(ValueError, match="attention_axes=3 must lie between"):
         layers.MultiHeadAttention(N, K, attention_axes=3)(X, Y)
-    with pytest.raises(ValueError, match=r"attention_mask .*must be \(batch, 5, 7\)"):
+    with pytest.raises(ValueError, match=r"attention_mask .*= \(2, 5, 7\), received"):
         layers.MultiHeadAttention(N, K)(X, Y, attention_mask=np.ones((B, S, T)))
     layer = layers.MultiHeadAttention(N, K)
     layer(X, X)

@@ -186,10 +186,12 @@ def test_integer_masks_are_read_as_boolean():
 
 def test_wrong_mask():
     layer = RNN(keras.layers.GRUCell(3))
-    with pytest.raises(ValueError, match=r"mask has shape \(5, 4, 1\).*\(batch, ti"):
+    with pytest.raises(
+        ValueError, match=r"mask must have shape \(batch, time\) = .*\(5, 4, 1\)"
+    ):
         layer(X, mask=MASK[..., None])
-    assert as_mask(None) is None
-    assert as_mask([None]) is None
+    assert as_mask(None, X.shape) is None
+    assert as_mask([None], X.shape) is None
 
 
 @pytest.mark.everywhere("masks, gradients and directions of the kernels", cases=4)

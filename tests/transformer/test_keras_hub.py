@@ -119,7 +119,12 @@ def test_caches_of_keras_hub_step_by_step(causal):
             )
             kept.append((y, *caches))
     for mine, wanted in zip(kept[:3], kept[3:], strict=True):
-        same(mine, wanted)
+        # Of hidden places of the memory ours has the projection of zeros.
+        *mine, memory = (numpy(part) for part in mine)
+        *wanted, its_memory = (numpy(part) for part in wanted)
+        same(tuple(mine), tuple(wanted))
+        for part in range(2):
+            same(memory[:, part][MEMORY_REAL], its_memory[:, part][MEMORY_REAL])
 
 
 def test_cache_of_a_decoder_alone():

@@ -1,0 +1,161 @@
+"""Checks of what a layer is called with: ranks, masks and number types, in one place.
+
+Sizes that are not known before the graph runs are not checked.
+"""
+
+import keras
+
+STEPS = "(batch, time, features)"
+
+
+def check_numbers(name, x, axes=STEPS, *, more=False):
+    """Raise unless a tensor has its axes and holds numbers.
+
+    Args:
+        name: Of the argument.
+        x: The tensor.
+        axes: Names of its axes, as the message shows them.
+        more: Whether there may be more axes between the first and the last ones.
+
+    Raises:
+        TypeError: If it holds booleans, or is no tensor at all.
+        ValueError: If its rank is another.
+
+    Examples:
+        >>> check_numbers("query", np.ones((2, 3)))
+        Traceback (most recent call last):
+        ...
+        ValueError: query must have shape (batch, time, features), received shape \
+(2, 3). Add the axis that is missing, as in query[None] for one sequence
+    """
+    check_shape(name, getattr(x, "shape", None), axes, more=more, received=x)
+    if keras.backend.standardize_dtype(x.dtype) == "bool":
+        raise TypeError(
+            f"{name} must hold numbers, received booleans of shape {tuple(x.shape)}. A "
+            "mask is an argument of its own; other booleans are cast by "
+            'keras.ops.cast(x, "float32")'
+        )
+
+
+def check_shape(name, shape, axes=STEPS, *, more=False, received=None):
+    """Raise unless a shape has the right number of axes; see `check_numbers`."""
+    if shape is None:
+        raise TypeError(
+            f"{name} must be a tensor of shape {axes}, received {received!r}"
+        )
+    rank = axes.count(",") + 1
+    if len(shape) == rank or (more and len(shape) > rank):
+        return
+    advice = f"Add the axis that is missing, as in {name}[None] for one sequence"
+    if len(shape) > rank:
+        advice = f"Reshape it to {rank} axes"
+    least = " or more axes" if more else ""
+    raise ValueError(
+        f"{name} must have shape {axes}{least}, received shape {tuple(shape)}. {advice}"
+    )
+
+
+def check_width(name, shape, width):
+    """Raise unless the last axis is as wide as it was when the layer was built.
+
+    Examples:
+        >>> check_width("value", (2, 7, 5), 6)
+        Traceback (most recent call last):
+        ...
+        ValueError: value must have the 6 features that the layer was built for, \
+received shape (2, 7, 5)
+    """
+    if None not in (shape[-1], width) and shape[-1] != width:
+        raise ValueError(
+            f"{name} must have the {width} features that the layer was built for, "
+            f"received shape {tuple(shape)}"
+        )
+
+
+def check_batches(**shapes):
+    """Raise unless all shapes, by the names of their arguments, have one batch size.
+
+    Examples:
+        >>> check_batches(query=(2, 3, 5), value=(7, 3, 5))
+        Traceback (most recent call last):
+        ...
+        ValueError: query and value must have the same batch size, received shapes \
+(2, 3, 5) and (7, 3, 5)
+    """
+    (first, wanted), *others = shapes.items()
+    for name, shape in others:
+        if None not in (shape[0], wanted[0]) and shape[0] != wanted[0]:
+            raise ValueError(
+                f"{first} and {name} must have the same batch size, received shapes "
+                f"{tuple(wanted)} and {tuple(shape)}"
+            )
+
+
+def check_mask(name, mask, axes, sizes, *, broadcasts=True):
+    """Raise unless a mask fits what it masks.
+
+    Args:
+        name: Of the argument.
+        mask: The mask, or None.
+        axes: Names of its axes.
+        sizes: Their sizes; None where one is not known.
+        broadcasts: Whether an axis of the mask may be 1 instead.
+
+    Raises:
+        TypeError: If it is no tensor.
+        ValueError: If its rank or a size is another.
+
+    Examples:
+        >>> check_mask("mask", np.ones((2, 7)), ("batch", "time"), (2, 3))
+        Traceback (most recent call last):
+        ...
+        ValueError: mask must have shape (batch, time) = (2, 3), received shape \
+(2, 7): its time is 7 instead of 3. Pass a boolean for each, True where it is real
+    """
+    if mask is None:
+        return
+    shape = getattr(mask, "shape", None)
+    wanted = f"({', '.join(axes)}) = ({', '.join(map(_shown, sizes))})"
+    if shape is None:
+        raise TypeError(f"{name} must be a tensor of shape {wanted}, received {mask!r}")
+    wrong = ""
+    if len(shape) != len(sizes):
+        wrong = f"it has {len(shape)} axes instead of {len(sizes)}"
+    else:
+        for axis, size, found in zip(axes, sizes, shape, strict=True):
+            fits = None in (size, found) or found == size or (broadcasts and found == 1)
+            if not fits and not wrong:
+                wrong = f"its {axis} is {found} instead of {size}"
+    if wrong:
+        raise ValueError(
+            f"{name} must have shape {wanted}, received shape {tuple(shape)}: {wrong}. "
+            "Pass a boolean for each, True where it is real"
+        )
+
+
+def check_steps(name, x, time):
+    """Raise unless there is one number for each step: `(batch, time)` or `(time,)`.
+
+    Args:
+        name: Of the argument.
+        x: The numbers.
+        time: How many steps there are; None if that is not known.
+
+    Examples:
+        >>> check_steps("segments", np.ones((2, 7)), 3)
+        Traceback (most recent call last):
+        ...
+        ValueError: segments must have shape (batch, time) or (time,) with time = 3, \
+received shape (2, 7). Pass one number for each step
+    """
+    shape = tuple(x.shape)
+    known = isinstance(time, int) and bool(shape) and shape[-1] is not None
+    if len(shape) not in (1, 2) or (known and shape[-1] not in (1, time)):
+        raise ValueError(
+            f"{name} must have shape (batch, time) or (time,) with time = {time}, "
+            f"received shape {shape}. Pass one number for each step"
+        )
+
+
+def _shown(size):
+    return "any" if size is None else str(size)

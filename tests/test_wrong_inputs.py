@@ -1,0 +1,211 @@
+"""Masks, ranks, widths and number types that do not fit are errors that say so."""
+
+import numpy as np
+import pytest
+
+from kerasseq import layers
+from tests.layer_checks import assert_close
+
+pytestmark = pytest.mark.once("messages: no backend has a say")
+
+X = np.ones((2, 3, 5), "float32")
+Y = np.ones((2, 7, 5), "float32")
+RECURRENT = ["ElmanRNN", "GatedRNN", "LSTM", "PeepholeLSTM", "GRU"]
+
+
+@pytest.mark.parametrize("sequences", [False, True])
+@pytest.mark.parametrize("name", RECURRENT)
+def test_a_mask_of_another_length(name, sequences):
+    layer = getattr(layers, name)(4, return_sequences=sequences)
+    for shape, words in {
+        (2, 7): r"= \(2, 3\), received shape \(2, 7\): its time is 7 instead of 3",
+        (2, 1): "its time is 1 instead of 3",
+        (4, 3): "its batch is 4 instead of 2",
+        (1, 3): "its batch is 1 instead of 2",
+        (2,): "it has 1 axes instead of 2",
+        (2, 3, 1): "it has 3 axes instead of 2",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            layer(X, mask=np.ones(shape, bool))
+
+
+def attention():
+    return layers.MultiHeadAttention(2, 3)
+
+
+ALIGNMENTS = {
+    "bahdanau": lambda: layers.BahdanauAttention(3),
+    "luong": lambda: layers.LuongAttention(),
+    "location": lambda: layers.LocationAttention(11),
+    "cosine": lambda: layers.CosineAttention(),
+    "kernel": lambda: layers.KernelAttention(),
+}
+ATTENTIONS = {"multi_head": attention, **ALIGNMENTS}
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_what_an_attention_is_called_with(name):
+    layer = ATTENTIONS[name]()
+    for inputs, error, words in [
+        ((X[0], Y), ValueError, r"query must have shape \(batch, time, feat.*\(3, 5\)"),
+        ((X, Y[0]), ValueError, r"value must have shape \(batch, time, fe.*\(7, 5\)"),
+        ((X, Y[0, 0]), ValueError, r"value must have shape .* shape \(5,\)"),
+        ((X > 0, Y), TypeError, r"query must hold numbers, received booleans"),
+        ((X, Y > 0), TypeError, r"value must hold numbers, received booleans"),
+        ((X, Y, Y[0]), ValueError, r"key must have shape .* shape \(7, 5\)"),
+        ((X, Y[:1]), ValueError, r"query and value must have the same batch size"),
+        ((X, Y, X), ValueError, "value and key must have the same "),
+    ]:
+        with pytest.raises(error, match=words):
+            layer(*inputs)
+    layer(X, Y)
+    if name != "location":
+        with pytest.raises(ValueError, match="the 5 features that the layer was built"):
+            layer(X, Y, Y[..., :4])
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_masks_of_an_attention(name):
+    layer = ATTENTIONS[name]()
+    for mask, shape, words in [
+        (
+            "query_mask",
+            (2, 7),
+            r"query_mask must .*\(2, 3\), .*\(2, 7\): its time is 7",
+        ),
+        (
+            "value_mask",
+            (2, 3),
+            r"value_mask must .*\(2, 7\), .*\(2, 3\): its time is 3",
+        ),
+        ("value_mask", (4, 7), "its batch is 4 instead of 2"),
+        ("value_mask", (7,), "it has 1 axes instead of 2"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            layer(X, Y, **{mask: np.ones(shape, bool)})
+    pairs = "attention_mask" if name == "multi_head" else "mask"
+    words = rf"{pairs} must .*= \(2, 3, 7\), .*\(2, 7, 3\): its query_time is 7 inst"
+    with pytest.raises(ValueError, match=words):
+        layer(X, Y, **{pairs: np.ones((2, 7, 3), bool)})
+
+
+def test_masks_that_broadcast():
+    layer, seen = attention(), np.arange(7) < 4
+    wanted = layer(X, Y, value_mask=np.repeat(seen[None], 2, 0))
+    for shape in ((1, 7), (2, 1, 7), (1, 1, 7), (2, 1, 1, 7)):
+        mask = np.broadcast_to(seen, shape).copy()
+        name = "value_mask" if len(shape) == 2 else "attention_mask"
+        assert_close(layer(X, Y, **{name: mask}), wanted)
+    pairs = np.repeat(seen[None], 3, 0)  # (T, S), as Keras takes it
+    assert_close(layer(X, Y, attention_mask=pairs), wanted)
+
+
+def test_an_attention_built_for_one_axis_and_called_with_two():
+    layer = attention()
+    layer(X, Y)
+    with pytest.raises(ValueError, match="built for 3 axes, received .* with 4 axes"):
+        layer(X[:, None], Y[:, None])
+    with pytest.raises(ValueError, match="must have equally many axes"):
+        attention()(X, Y[:, None])
+
+
+@pytest.mark.parametrize("name", ["TransformerEncoder", "TransformerDecoder"])
+def test_blocks(name):
+    layer = getattr(layers, name)(7, 1)
+    before = "decoder_" if name == "TransformerDecoder" else ""
+    with pytest.raises(TypeError, match="must hold numbers, received booleans"):
+        layer(X > 0)
+    for mask, shape, words in [
+        ("padding_mask", (2, 7), r"= \(2, 3\), received shape \(2, 7\): its time is 7"),
+        ("padding_mask", (2, 3, 1), "it has 3 axes instead of 2"),
+        ("attention_mask", (2, 3, 7), r"\(2, 3, 3\), .*: its key_time is 7 instead"),
+        ("attention_mask", (3,), r"it has 1 axes instead of 3"),
+    ]:
+        mask = before + mask
+        with pytest.raises(ValueError, match=rf"{mask} must have .*{words}"):
+            layer(X, **{mask: np.ones(shape, bool)})
+
+
+def test_a_decoder_and_its_encoder():
+    layer = layers.TransformerDecoder(7, 1)
+    with pytest.raises(ValueError, match="must have .*, received shape "):
+        layer(X, Y[0])
+    with pytest.raises(ValueError, match=r"encoder_padding_mask must .*\(2, 7\), rece"):
+        layers.TransformerDecoder(7, 1)(X, Y, encoder_padding_mask=np.ones((2, 3)))
+    with pytest.raises(ValueError, match="same batch size, received shapes"):
+        layers.TransformerDecoder(7, 1)(X, Y[:1])
+
+
+CODES = {
+    "sine": lambda: layers.SinePositionEncoding(),
+    "amplitude": lambda: layers.AmplitudePosition(),
+    "binary": lambda: layers.BinaryPosition(),
+    "learned": lambda: layers.PositionEmbedding(11),
+    "rotary": lambda: layers.RotaryEmbedding(),
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_positions(name):
+    x = np.ones((2, 3, 4), "float32")
+    for inputs, options, error, words in [
+        (x[0, 0], {}, ValueError, r"inputs must have shape \(batch, time, fe.* \(4,\)"),
+        (x[0], {}, ValueError, r"inputs must have shape \(batch, time, .* \(3, 4\)"),
+        (x > 0, {}, TypeError, "inputs must hold numbers, received booleans"),
+        (x, {"mask": (2, 7)}, ValueError, "its time is 7 instead of 3"),
+        (x, {"mask": (3,)}, ValueError, "it has 1 axes instead of 2"),
+        (x, {"positions": (2, 7)}, ValueError, r"positions must .* 3, rece.* \(2, 7\)"),
+        (x, {"positions": (2, 3, 1)}, ValueError, r"positions must .* \(2, 3, 1\)"),
+    ]:
+        options = {k: np.ones(shape, "int32") for k, shape in options.items()}
+        with pytest.raises(error, match=words):
+            CODES[name]()(inputs, **options)
+
+
+def test_ids_and_segments():
+    layer = layers.TokenAndPositionEmbedding(11, 7, 5)
+    ids = np.ones((2, 3), "int32")
+    with pytest.raises(ValueError, match=r"inputs must have shape \(batch, time\) or"):
+        layer(ids[0])
+    with pytest.raises(ValueError, match="its time is 7 instead of 3"):
+        layer(ids, mask=np.ones((2, 7), bool))
+    for segments in (np.ones((2, 7)), np.ones((7,)), np.ones((2, 3, 1))):
+        with pytest.raises(ValueError, match="segments must have shape"):
+            layers.SegmentEmbedding()(X, segments.astype("int32"))
+    with pytest.raises(ValueError, match="inputs must have shape"):
+        layers.SegmentEmbedding()(X[0], ids)
+
+
+@pytest.mark.parametrize("name", ["AlibiBias", "RelativePositionBias"])
+def test_scores(name):
+    scores = np.ones((2, 3, 5, 5), bool)
+    with pytest.raises(TypeError, match="attention_scores must hold numbers"):
+        getattr(layers, name)()(scores)
+    with pytest.raises(ValueError, match=r"biases scores of shape \(batch, heads"):
+        getattr(layers, name)()(X)
+
+
+def test_images_and_feed_forward():
+    layer = layers.PatchEmbedding(1, 5)
+    with pytest.raises(ValueError, match="expected ndim=4, found ndim=3"):
+        layer(X)
+    with pytest.raises(ValueError, match=r"x must have shape \(batch, features\)"):
+        layers.FeedForward(7)(X[0, 0])
+    with pytest.raises(TypeError, match="x must hold numbers, received booleans"):
+        layers.FeedForward(7)(X > 0)
+    with pytest.raises(ValueError, match="its time is 7 instead of 3"):
+        layers.FeedForward(7)(X, mask=np.ones((2, 7), bool))
+    layer = layers.FeedForward(7)
+    layer(X)
+    with pytest.raises(ValueError, match="the 5 features that the layer was built for"):
+        layer(X[..., :4])
+
+
+def test_stacked():
+    layer = layers.StackedRNN([layers.GRUCell(3)])
+    with pytest.raises(ValueError, match=r"sequences must have shape \(batch, time, f"):
+        layer(X[0])
+    with pytest.raises(ValueError, match="its time is 7 instead of 3"):
+        layer(X, mask=np.ones((2, 7), bool))
+    with pytest.raises(ValueError, match=r"sequences must have shape \(batch, feat"):
+        layers.StackedRNN([layers.GRUCell(3)], steps=2)(X)
