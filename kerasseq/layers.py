@@ -1,4 +1,8 @@
-"""Every public layer, in the order of the course."""
+"""Every public layer, in the order of the course.
+
+What stands at steps that a mask hides, and where it counts nevertheless, is told in
+`docs/hidden_steps.md`.
+"""
 
 import kerasseq.core.serialization  # first: it checks the backend
 import kerasseq.models  # noqa: F401  # whoever loads a layer can load every model

@@ -97,18 +97,6 @@ def test_number_of_steps_and_batch_may_be_unknown(equation):
             np.testing.assert_allclose(a, b, atol=1e-4)
 
 
-@pytest.mark.parametrize("equation", EQUATIONS, ids=name_of)
-def test_a_masked_step_may_hold_anything(equation):
-    """Neither the states nor a gradient sees what is no number there."""
-    arrays = tree.map_structure(tf.constant, case(equation))
-    spoilt = np.where(MASK[..., None], arrays["x"], np.nan)
-    now = {**arrays, "x": tf.constant(spoilt)}
-    a = outputs_and_gradients(fast, equation, arrays, MASK, None)
-    b = outputs_and_gradients(fast, equation, now, MASK, None)
-    for clean, found in zip(a, b, strict=True):
-        np.testing.assert_allclose(found, clean, atol=1e-6)
-
-
 def before(op):
     """All operations that an operation waits for."""
     seen, todo = set(), [op]
