@@ -129,7 +129,7 @@ def read(folder):
     folder = pathlib.Path(folder)
     file = folder / RUN
     if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}.{_others(folder)}")
+        raise FileNotFoundError(f'there is no folder "{folder}".{_others(folder)}')
     if not file.exists():
         raise FileNotFoundError(
             f"{folder} holds no run: it has no {RUN}.{_others(folder)}"
