@@ -57,6 +57,8 @@ def whole_number(name: str, value, at_least: int = 1) -> int:
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if number < at_least:
         raise ValueError(f"{name} must be at least {at_least}, got {number}")
+    if number >= 2**63:  # no array has such a size, no seed such a value
+        raise ValueError(f"{name} must be below 2 ** 63, got {number}")
     return number
 
 
@@ -102,3 +104,70 @@ def rate(name: str, value) -> float:
     if value == 1:
         raise ValueError(f"{name}=1 would drop everything: it must be below 1")
     return value
+
+
+def truth(name: str, value) -> bool:
+    """Return `value` if it is True or False.
+
+    Examples:
+        >>> truth("lowercase", "yes")
+        Traceback (most recent call last):
+        ...
+        TypeError: lowercase must be True or False, got 'yes'
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {short(value)}")
+    return value
+
+
+def several(name: str, value, what: str = "strings") -> list:
+    """Return `value` as a list, if it is one, a tuple, or anything else but a string.
+
+    Examples:
+        >>> several("texts", "ab")
+        Traceback (most recent call last):
+        ...
+        TypeError: `texts` must be a list of strings, got 'ab'. For one alone: [...]
+    """
+    try:
+        if isinstance(value, str | bytes | dict):
+            raise TypeError
+        return list(value)
+    except TypeError:
+        raise TypeError(
+            f"`{name}` must be a list of {what}, got {short(value)}. For one alone: "
+            "[...]"
+        ) from None
+
+
+def random_generator(seed, name: str = "seed"):
+    """Return NumPy's generator for a seed: a whole number, several, or None.
+
+    Examples:
+        >>> random_generator("now")
+        Traceback (most recent call last):
+        ...
+        TypeError: `seed` must be a whole number of at least 0, or None, got 'now'
+    """
+    import numpy as np
+
+    try:
+        if isinstance(seed, str | bytes | dict | bool):
+            raise TypeError
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        kind = ValueError if isinstance(seed, int) else TypeError
+        raise kind(
+            f"`{name}` must be a whole number of at least 0, or None, got {short(seed)}"
+        ) from error
+
+
+def short(value) -> str:
+    """A value in a message, cut where it is long.
+
+    Examples:
+        >>> len(short(list(range(99))))
+        60
+    """
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"

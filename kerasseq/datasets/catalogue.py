@@ -4,9 +4,7 @@ import functools
 import platform
 from typing import NamedTuple
 
-import numpy as np
-
-from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, random_generator, whole_number
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pairs import Pairs
@@ -254,5 +252,5 @@ def generated_pairs(name: str, count: int, *, seed=0, **options) -> Pairs:
 def _run(lines: list[str], count: int, seed) -> list[str]:
     """Return `count` lines in a row."""
     last = max(0, len(lines) - count)
-    start = int(np.random.default_rng(seed).integers(last + 1))
+    start = int(random_generator(seed).integers(last + 1))
     return lines[start : start + count]

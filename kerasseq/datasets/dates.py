@@ -8,9 +8,7 @@ differ a little from one version of babel to the next.
 
 import datetime
 
-import numpy as np
-
-from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, random_generator, several, whole_number
 from kerasseq.datasets.pairs import Pairs
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
@@ -59,7 +57,7 @@ def dates(
     if end < start:
         raise ValueError(f"last is {end}, which is before first, {start}")
     write = _writer()
-    rng = np.random.default_rng(seed)
+    rng = random_generator(seed)
     cells = rng.permutation(((end - start).days + 1) * len(languages))
     formats = rng.integers(len(FORMATS), size=len(cells))
     found = {}
@@ -76,7 +74,9 @@ def dates(
 
 
 def _languages(languages) -> list[str]:
-    languages = [languages] if isinstance(languages, str) else list(languages)
+    if isinstance(languages, str):
+        languages = [languages]
+    languages = several("languages", languages)
     if not languages:
         raise ValueError(
             "languages is empty: name at least one, as in languages=['fr']"

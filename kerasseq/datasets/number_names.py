@@ -8,7 +8,7 @@ num2words (`pip install "kerasseq[data]"`).
 
 import numpy as np
 
-from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, random_generator, whole_number
 from kerasseq.datasets.drawing import shares
 from kerasseq.datasets.pairs import Pairs
 
@@ -73,7 +73,7 @@ def number_names(
 
 def _draw(count: int, low: int, high: int, seed) -> list[int]:
     """Numbers from `low` to `high`, evenly over their lengths, in random order."""
-    rng = np.random.default_rng(seed)
+    rng = random_generator(seed)
     ranges = []
     for digits in range(len(str(low)), len(str(high)) + 1):
         shortest = 10 ** (digits - 1) if digits > 1 else 0

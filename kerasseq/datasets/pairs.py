@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import fraction
+from kerasseq.core.checks import fraction, random_generator, several, short
 
 
 class Pairs(NamedTuple):
@@ -49,6 +49,7 @@ def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
         [['Hi.', 'Hi.'], ['Run!', 'Go.']]
     """
     sources, targets = _two_lists(pairs)
+    fractions = several("fractions", fractions, "numbers")
     fractions = [fraction(f"fractions[{i}]", f) for i, f in enumerate(fractions)]
     if not math.isclose(math.fsum(fractions), 1):
         raise ValueError(f"fractions must add up to 1, got {fractions}")
@@ -59,7 +60,7 @@ def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
 
     groups = _groups(sources, targets)
     parts = [[] for _ in room]
-    for which in np.random.default_rng(seed).permutation(len(groups)):
+    for which in random_generator(seed).permutation(len(groups)):
         group = groups[which]
         fits = (part for part in small if len(group) <= room[part] - len(parts[part]))
         parts[next(fits, largest)] += group
@@ -81,8 +82,8 @@ def _two_lists(pairs) -> tuple[list, list]:
         sources, targets = map(list, pairs)
     except (TypeError, ValueError):
         raise ValueError(
-            "pairs must be two lists of texts, (sources, targets); of a list of pairs "
-            "they are zip(*pairs)"
+            f"pairs must be two lists of texts, (sources, targets), got {short(pairs)};"
+            " of a list of pairs they are zip(*pairs)"
         ) from None
     if len(sources) != len(targets):
         raise ValueError(

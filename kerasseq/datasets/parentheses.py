@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, random_generator, several, whole_number
 
 SLIDE_ROWS = (  # sequence, colours, label: the twelve examples of course C
     ((1, 1, -1, -1, 1, -1), 1, 1),
@@ -91,7 +91,7 @@ def parentheses(
     colours = whole_number("colours", colours, at_least=1)
     one_of("kind", kind, LENGTHS)
     even = _even_lengths(LENGTHS[kind] if lengths is None else lengths)
-    rng = np.random.default_rng(seed)
+    rng = random_generator(seed)
 
     rows = _balanced_rows(rng, rng.choice(even, size), colours)
     labels = np.ones(size, "int32")
@@ -132,7 +132,7 @@ def is_balanced(sequence, colours: int = 5) -> bool:
     closer = {1: -1} if colours == 1 else {i: last - i for i in range(colours)}
     symbols = {*closer, *closer.values()}
     expected = []
-    for position, symbol in enumerate(sequence):
+    for position, symbol in enumerate(several("sequence", sequence, "ids")):
         if symbol not in symbols:
             right = "1 and -1" if colours == 1 else f"0 to {last}"
             raise ValueError(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.checks import number, one_of, random_generator, short, whole_number
 
 
 class Series(NamedTuple):
@@ -81,12 +81,16 @@ def series(
 
 
 def _autoregressive(length: int, coefficients, noise: float, seed) -> np.ndarray:
-    a = np.asarray(coefficients, "float64")
+    try:
+        a = np.asarray(coefficients, "float64")
+    except (TypeError, ValueError):
+        a = np.empty(0)
     if a.ndim != 1 or not len(a) or not np.isfinite(a).all():
         raise ValueError(
             f"`coefficients` must be a row of numbers such as (0.6, -0.3), got "
             f"{coefficients!r}."
         )
+    number("noise", noise)
     if not (noise >= 0 and math.isfinite(noise)):
         raise ValueError(f"`noise` must be zero or a positive number, got {noise}.")
     sizes = np.abs(np.roots(np.concatenate([[1.0], -a])))
@@ -100,7 +104,7 @@ def _autoregressive(length: int, coefficients, noise: float, seed) -> np.ndarray
     # Until the zeros at the start are forgotten to one part in a million.
     burn_in = 100 + math.ceil(math.log(1e-6) / math.log(max(largest, 0.5)))
     burn_in = min(burn_in, 100_000)
-    shocks = np.random.default_rng(seed).normal(0.0, noise, burn_in + length).tolist()
+    shocks = random_generator(seed).normal(0.0, noise, burn_in + length).tolist()
     weights = a[::-1].tolist()
     x = [0.0] * len(a)
     for shock in shocks:
@@ -174,9 +178,10 @@ def windows(
     length = whole_number("length", length, at_least=1)
     horizon = whole_number("horizon", horizon, at_least=1)
     stride = whole_number("stride", stride, at_least=1)
+    index = whole_number("target", target, at_least=-(10**9))
     table = _table(values)
     time, features = table.shape
-    if not -features <= target < features:
+    if not -features <= index < features:
         raise ValueError(f"`target` is {target}, but there are {features} features.")
     if time < length + horizon:
         raise ValueError(
@@ -191,7 +196,10 @@ def windows(
 
 def _table(values) -> np.ndarray:
     """Return the series as float32 `(time, features)`, with nothing missing."""
-    table = np.asarray(values, "float32")
+    try:
+        table = np.asarray(values, "float32")
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`values` must be numbers, got {short(values)}") from error
     if table.ndim not in (1, 2) or 0 in table.shape[1:]:
         raise ValueError(
             "`values` must have the shape (time,) or (time, features), got "
@@ -226,9 +234,14 @@ def calendar_features(dates) -> np.ndarray:
         >>> calendar_features(["2015-10-02"]).round(2)
         array([[0.03, 0.82, 0.15]], dtype=float32)
     """
-    days = np.asarray(dates, "datetime64[D]")
+    try:
+        days = np.asarray(dates, "datetime64[D]")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`dates` must be dates, got {short(dates)}") from error
     if days.ndim != 1 or np.isnat(days).any():
-        raise ValueError("`dates` must be one row of dates, with none missing.")
+        raise ValueError(
+            f"`dates` must be one row of dates, with none missing, got {short(dates)}"
+        )
     months = days.astype("datetime64[M]")
     day = (days - months).astype(int)  # 0 … 30
     month = months.astype(int) % 12  # 0 … 11

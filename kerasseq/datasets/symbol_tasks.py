@@ -9,7 +9,7 @@ with a tokenizer of characters; `symbol_ids` makes arrays of it for all other mo
 
 import numpy as np
 
-from kerasseq.core.checks import whole_number
+from kerasseq.core.checks import random_generator, several, whole_number
 from kerasseq.datasets.drawing import shares
 from kerasseq.datasets.pairs import Pairs
 
@@ -144,7 +144,10 @@ def symbol_ids(texts, symbols: str = SYMBOLS, *, length: int | None = None):
                [3, 1, 2]], dtype=int32)
     """
     known = {symbol: i for i, symbol in enumerate(_symbols(symbols), start=1)}
-    texts = list(texts)
+    texts = several("texts", texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"texts[{number}] must be a string, got {text!r}")
     longest = max(map(len, texts), default=0)
     length = longest if length is None else whole_number("length", length)
     if length < longest:
@@ -176,7 +179,7 @@ def _strings(count, symbols: str, min_length, max_length, seed) -> list[str]:
     lengths = range(min_length, max_length + 1)
     what = f"strings of {len(symbols)} symbols and length {min_length} to {max_length}"
     numbers = shares(count, [len(symbols) ** length for length in lengths], what)
-    rng = np.random.default_rng(seed)
+    rng = random_generator(seed)
     found = {}  # a dictionary keeps the order of the draw, whatever the hashes
     for length, number in zip(lengths, numbers, strict=True):
         enough = len(found) + number

@@ -132,8 +132,8 @@ def whole_numbers(name, value):
         ids = None
     if ids is None or ids.dtype == object:
         raise TypeError(
-            f"{name} must be one array of whole numbers; rows of unequal length are "
-            "filled up, and mask tells what is real"
+            f"{name} must be one array of whole numbers, got {checks.short(value)}; "
+            "rows of unequal length are filled up, and mask tells what is real"
         )
     if ids.size and ids.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold whole numbers, got {ids.dtype}")

@@ -29,7 +29,15 @@ def sample(logits, rng, *, temperature=1.0, top_k=None, top_p=None):
         [1]
     """
     check_sampling(temperature, top_k, top_p)
-    logits = np.asarray(logits, "float64")
+    try:
+        rows = np.asarray(logits, "float64")
+    except (TypeError, ValueError):
+        rows = np.empty(0)
+    if rows.ndim != 2 or not rows.size:
+        raise ValueError(
+            f"logits must be numbers (batch, vocabulary), got {checks.short(logits)}"
+        )
+    logits = rows
     if temperature == 0:
         return logits.argmax(axis=-1)
     logits = logits / temperature
@@ -50,6 +58,7 @@ def sample(logits, rng, *, temperature=1.0, top_k=None, top_p=None):
 
 def check_sampling(temperature, top_k, top_p):
     """Raise a `ValueError` that names the argument that is out of range."""
+    checks.number("temperature", temperature)
     if not temperature >= 0:
         raise ValueError(f"temperature must be 0 or more, got {temperature}")
     if top_k is not None:

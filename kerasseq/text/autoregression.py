@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import fraction, one_of, whole_number
+from kerasseq.core.checks import fraction, one_of, random_generator, whole_number
 from kerasseq.core.schema import Maybe, check
 from kerasseq.text.linear_prediction import (
     check_growth,
@@ -206,7 +206,7 @@ class AutoRegression(Saved):
         """
         length = whole_number("length", length, at_least=0)
         phi, past = self._fitted(), self._past(history)
-        e = np.random.default_rng(seed).normal(0, np.sqrt(self.noise_variance), length)
+        e = random_generator(seed).normal(0, np.sqrt(self.noise_variance), length)
         return go_on(phi, self.intercept, past, e)
 
     def get_config(self) -> dict:

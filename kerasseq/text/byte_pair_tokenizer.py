@@ -17,7 +17,7 @@ dropout of merges, and words with a mark at their end.
 
 from collections import Counter
 
-from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, truth, whole_number
 from kerasseq.core.schema import check
 from kerasseq.text import byte_alphabet
 from kerasseq.text.bpe_merging import apply_merges
@@ -92,7 +92,7 @@ class BytePairTokenizer(Tokenizer):
         self.level = one_of("level", level, ["byte", "character"])
         self.unknown = unknown
         self.special_tokens = checked_special_tokens(special_tokens, unknown)
-        self.all_bytes = bool(all_bytes)
+        self.all_bytes = truth("all_bytes", all_bytes)
         self.min_count = whole_number("min_count", min_count)
         if not isinstance(pattern, str):
             raise TypeError(f"pattern must be a string, got {pattern!r}")

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from kerasseq.core.checks import whole_number
+from kerasseq.core.checks import random_generator, whole_number
 from kerasseq.text.ids import id_array
 from kerasseq.text.probabilities import log, zero_or_more
 
@@ -108,7 +108,7 @@ class CountingModel(abc.ABC):
         size = self._fitted_size()
         length = whole_number("length", length, at_least=0)
         temperature = zero_or_more("temperature", temperature)
-        rng = np.random.default_rng(seed)
+        rng = random_generator(seed)
         text = self._ids(prompt, "prompt").tolist()
         start = len(text)
         for _ in range(length):

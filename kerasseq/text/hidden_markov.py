@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import whole_number
+from kerasseq.core.checks import random_generator, whole_number
 from kerasseq.core.schema import check
 from kerasseq.text import markov_learning as learning
 from kerasseq.text import markov_recursions as recursions
@@ -95,7 +95,7 @@ class HiddenMarkovModel(Saved):
     ):
         self.states = S = whole_number("states", states)
         self.symbols = V = whole_number("symbols", symbols)
-        rng = np.random.default_rng(seed)
+        rng = random_generator(seed)
         self.initial = checks.probability_rows("initial", initial, (S,), rng)
         self.transition = checks.probability_rows("transition", transition, (S, S), rng)
         self.emission = checks.probability_rows("emission", emission, (S, V), rng)
@@ -256,7 +256,7 @@ class HiddenMarkovModel(Saved):
     def sample(self, length: int, *, seed=None) -> Sample:
         """Make up `length` symbols, with the states behind them, as a `Sample`."""
         length = whole_number("length", length, at_least=0)
-        rng = np.random.default_rng(seed)
+        rng = random_generator(seed)
         ids, states = np.empty((2, length), "int32")
         for t in range(length):
             row = self.transition[states[t - 1]] if t else self.initial

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from kerasseq.core.checks import short
+
 
 def id_array(ids, size: int, *, name: str = "ids") -> np.ndarray:
     """Return `ids` as one row of int64, all within a vocabulary.
@@ -22,10 +24,16 @@ def id_array(ids, size: int, *, name: str = "ids") -> np.ndarray:
         >>> id_array([2, 0], 3)
         array([2, 0])
     """
-    array = np.asarray(ids)
+    try:
+        array = np.asarray(ids)
+    except ValueError as error:  # rows of unequal lengths
+        raise ValueError(
+            f"`{name}` must be one row of ids, got {short(ids)}. Pass one sequence at "
+            "a time."
+        ) from error
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise TypeError(
-            f"`{name}` must be whole numbers, got dtype {array.dtype}. A "
+            f"`{name}` must be whole numbers, got {short(ids)} of {array.dtype}. A "
             "tokenizer's `encode` turns text into ids."
         )
     if array.ndim != 1:

@@ -1,8 +1,9 @@
 """One way to load any tokenizer: ours, GPT-2's, BERT's, Hugging Face's."""
 
+import os
 import pathlib
 
-from kerasseq.core.checks import nearest
+from kerasseq.core.checks import nearest, short
 from kerasseq.core.files import read_json
 from kerasseq.text import huggingface
 from kerasseq.text.byte_pair_files import from_vocabulary_and_merges
@@ -42,6 +43,8 @@ def load_tokenizer(path) -> Tokenizer:
         FileNotFoundError: If there is no such file, or the folder has none.
         ValueError: If a file is damaged, or has parts that are not known here.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"`path` must be a path, got {short(path)}")
     path = pathlib.Path(path)
     if path.is_dir():
         return _from_folder(path)

@@ -16,7 +16,7 @@ until that letter came, and took the one after it.
 
 import numpy as np
 
-from kerasseq.core.checks import whole_number
+from kerasseq.core.checks import several, whole_number
 from kerasseq.text.character_tokenizer import CharacterTokenizer
 from kerasseq.text.ngram import NGramModel
 from kerasseq.text.texts import check_text
@@ -52,6 +52,7 @@ def shannon_series(
     """
     check_text(text)
     check_tokenizer(tokenizer)
+    orders = several("orders", orders, "numbers")
     orders = [whole_number("an order", order, at_least=0) for order in orders]
     tokenizer = CharacterTokenizer(unknown=None) if tokenizer is None else tokenizer
     if not has_learned(tokenizer):

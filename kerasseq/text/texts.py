@@ -2,6 +2,8 @@
 
 import re
 
+from kerasseq.core.checks import several, short
+
 
 def check_text(text):
     """Raise a `TypeError` unless `text` is a string."""
@@ -23,7 +25,7 @@ def training_texts(text) -> list[str]:
     if isinstance(text, bytes) or not hasattr(text, "__iter__"):
         kind = type(text).__name__
         raise TypeError(f"`text` must be a string, or several, got {kind}")
-    texts = [text] if isinstance(text, str) else list(text)
+    texts = [text] if isinstance(text, str) else several("text", text)
     for number, one in enumerate(texts):
         if not isinstance(one, str):
             raise TypeError(
@@ -44,7 +46,13 @@ def special_tokens(tokens, unknown=None) -> tuple[str, ...]:
     """
     if isinstance(tokens, str) or not hasattr(tokens, "__iter__"):
         raise TypeError(f"special_tokens must be a list of strings, got {tokens!r}")
-    tokens = tuple(tokens)
+    if unknown is not None and not isinstance(unknown, str):
+        raise TypeError(f"unknown must be a string or None, got {short(unknown)}")
+    tokens = tuple(several("special_tokens", tokens))
+    if wrong := [token for token in tokens if not isinstance(token, str)]:
+        raise ValueError(
+            f"special_tokens: a special token must be a string, not {short(wrong[0])}"
+        )
     if unknown is not None and unknown not in tokens:
         tokens = (unknown, *tokens)
     for token in tokens:

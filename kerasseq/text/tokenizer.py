@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, several, whole_number
 from kerasseq.text.ids import id_array
 from kerasseq.text.saved import Saved
 from kerasseq.text.texts import check_text, cut_out, utf8
@@ -194,7 +194,7 @@ class Tokenizer(Saved, abc.ABC):
         one_of("truncate", truncate, ["right", "left"])
         if isinstance(texts, str):
             raise TypeError("`texts` must be a list of strings; for one use `encode`")
-        rows = [self.encode(text) for text in texts]
+        rows = [self.encode(text) for text in several("texts", texts)]
         if length is None:
             length = max(map(len, rows), default=0)
         length = whole_number("length", length, at_least=0)

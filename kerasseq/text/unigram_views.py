@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import whole_number
+from kerasseq.core.checks import random_generator, whole_number
 from kerasseq.text.probabilities import zero_or_more
 from kerasseq.text.unigram_lattice import Lattices, best_paths
 from kerasseq.text.unigram_pieces import SPACE, Pieces
@@ -91,7 +91,7 @@ class UnigramViews:
         if not words:
             return np.array([], "int32")
         lattices, w = _side_by_side(self._pieces, words)
-        drawn = lattices.sample(alpha * w, np.random.default_rng(seed))
+        drawn = lattices.sample(alpha * w, random_generator(seed))
         start, end = _places(lattices)
         path = np.stack([start[drawn], end[drawn], lattices.piece[drawn]], axis=1)
         places = self._pieces.spell(_joined(words), path.tolist())

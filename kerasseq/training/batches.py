@@ -54,6 +54,11 @@ class ArrayBatches(_Batches):
     """
 
     def __init__(self, x, y, batch_size=32, seed=0):
+        for name, rows in (("x", x), ("y", y)):
+            if not getattr(rows, "shape", ()):
+                raise TypeError(
+                    f"{name} must be an array of rows, got {checks.short(rows)}"
+                )
         if len(x) != len(y) or not len(x):
             raise ValueError(
                 f"x has {len(x)} rows and y has {len(y)}: there must be as many, and "
@@ -93,6 +98,8 @@ class TextBatches(_Batches):
     def __init__(self, ids, sequence_length=64, batch_size=32, seed=0):
         checks.whole_number("sequence_length", sequence_length)
         self.ids = np.asarray(ids)
+        if self.ids.ndim != 1 or not np.issubdtype(self.ids.dtype, np.integer):
+            raise TypeError(f"ids must be one row of ids, got {checks.short(ids)}")
         self.sequence_length = sequence_length
         if len(self.ids) < sequence_length + 1:
             raise ValueError(

@@ -89,7 +89,11 @@ class MaskedLanguageModel:
             special_ids = [tokenizer.id_of(t) for t in tokenizer.special_tokens]
         self.vocabulary_size = checks.whole_number("vocabulary_size", vocabulary_size)
         self.mask_id = checks.whole_number("mask_id", mask_id, at_least=0)
-        self.special_ids = sorted({*map(int, special_ids), self.mask_id})
+        special_ids = checks.several("special_ids", special_ids, "ids")
+        special_ids = [
+            checks.whole_number("one of special_ids", i, -1) for i in special_ids
+        ]
+        self.special_ids = sorted({*special_ids, self.mask_id})
         self._ordinary = np.setdiff1d(np.arange(vocabulary_size), self.special_ids)
         if self.special_ids[0] < 0 or self.special_ids[-1] >= vocabulary_size:
             raise ValueError(

@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from kerasseq.core import checks
 from kerasseq.core.serialization import register
 
 
@@ -102,6 +103,8 @@ class TokenAccuracy(keras.metrics.Metric):
     """
 
     def __init__(self, name="accuracy", dtype=None, *, ignore_class=0):
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name must be a string, got {checks.short(name)}")
         super().__init__(name=name, dtype=dtype)
         self.ignore_class = ignore_class
         self.right = self.add_weight(name="right", initializer="zeros")

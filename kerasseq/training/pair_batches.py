@@ -6,6 +6,7 @@ an end.
 
 import numpy as np
 
+from kerasseq.core import checks
 from kerasseq.core.padding import END, PADDING, START
 from kerasseq.training.batches import _Batches
 
@@ -45,6 +46,14 @@ class PairBatches(_Batches):
         *,
         marks=(START, END),
     ):
+        groups = checks.whole_number("groups", groups)
+        marks = checks.several("marks", marks, "two ids, start and end")
+        if len(marks) != 2:
+            raise ValueError(f"marks must be two ids, start and end, got {marks}")
+        marks = tuple(checks.whole_number("one of marks", mark, 0) for mark in marks)
+        for name, rows in (("sources", sources), ("targets", targets)):
+            if not hasattr(rows, "__len__"):
+                raise TypeError(f"{name} must be a list, got {checks.short(rows)}")
         if len(sources) != len(targets) or not len(sources):
             raise ValueError(
                 f"there are {len(sources)} sources and {len(targets)} targets: there "

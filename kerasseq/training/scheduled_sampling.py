@@ -75,7 +75,7 @@ class ScheduledSampling:
     ):
         self.schedule = checks.one_of("schedule", schedule, tuple(SCHEDULES))
         self.lowest = checks.fraction("lowest", lowest)
-        self.sampled = bool(sampled)
+        self.sampled = checks.truth("sampled", sampled)
         given = {"ratio": ratio, "steps": steps, "k": k}
         needed, check = SCHEDULES[schedule]
         for name, value in given.items():

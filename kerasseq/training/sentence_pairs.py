@@ -54,6 +54,9 @@ class SentencePairs(_Batches):
         seed=0,
     ):
         checks.whole_number("sequence_length", sequence_length, at_least=5)
+        for name, mark in (("start", start), ("end", end), ("padding", padding)):
+            checks.whole_number(name, mark, at_least=0)
+        documents = checks.several("documents", documents, "documents")
         self.marks = start, end, padding
         self.sequence_length = sequence_length
         half = (sequence_length - 3) // 2

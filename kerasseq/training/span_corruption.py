@@ -42,7 +42,9 @@ class SpanCorruption:
     """
 
     def __init__(self, sentinels, *, rate=0.15, mean_length=3.0, seed=0):
-        self.sentinels = np.asarray(list(sentinels), "int32")
+        ids = checks.several("sentinels", sentinels, "ids")
+        ids = [checks.whole_number("an id of sentinels", i, 0) for i in ids]
+        self.sentinels = np.asarray(ids, "int32")
         if len(set(self.sentinels.tolist())) < max(2, len(self.sentinels)):
             raise ValueError(
                 "sentinels must be two ids at least, and no id twice, got "
@@ -54,9 +56,11 @@ class SpanCorruption:
                 f"rate={rate} would take {'all' if rate else 'nothing'}: it must lie "
                 "between 0 and 1"
             )
+        checks.number("mean_length", mean_length)
         if not 1 <= mean_length < float("inf"):
             raise ValueError(f"mean_length must be at least 1, got {mean_length}")
-        self.mean_length, self.seed = mean_length, seed
+        self.mean_length = mean_length
+        self.seed = checks.whole_number("seed", seed, at_least=0)
 
     def __call__(self, ids, number=0):
         """One text as source and target.

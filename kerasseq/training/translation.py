@@ -5,7 +5,7 @@ those of characters. Both are computed by sacrebleu (`pip install "kerasseq[text
 that they can be compared with those of papers; the signature says how.
 """
 
-from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.checks import one_of, several, truth, whole_number
 
 TOKENIZERS = ("13a", "char", "intl", "none", "zh")  # those that need nothing more
 
@@ -50,6 +50,7 @@ def bleu(
         100.0
     """
     one_of("tokenize", tokenize, TOKENIZERS)
+    truth("lowercase", lowercase)
     hypotheses, streams = _checked(hypotheses, references)
     metric = _sacrebleu().BLEU(tokenize=tokenize, lowercase=lowercase)
     return _score(metric, hypotheses, streams, signature)
@@ -87,6 +88,7 @@ def chrf(
         >>> round(chrf(["zweiundzwanzig"], ["einundzwanzig"]), 1)
         73.2
     """
+    truth("lowercase", lowercase)
     word_order = whole_number("word_order", word_order, at_least=0)
     hypotheses, streams = _checked(hypotheses, references)
     metric = _sacrebleu().CHRF(word_order=word_order, lowercase=lowercase)
@@ -122,8 +124,12 @@ def _checked(hypotheses, references) -> tuple[list[str], list[list[str]]]:
     for name, given in (("hypotheses", hypotheses), ("references", references)):
         if isinstance(given, str):
             raise TypeError(f"{name} must be a list of strings, got one: {given!r}")
-    hypotheses = list(hypotheses)
-    wanted = [[r] if isinstance(r, str) else list(r) for r in references]
+    hypotheses = several("hypotheses", hypotheses)
+    references = several("references", references)
+    wanted = [
+        [r] if isinstance(r, str) else several(f"references[{i}]", r)
+        for i, r in enumerate(references)
+    ]
     if not hypotheses or len(hypotheses) != len(wanted):
         raise ValueError(
             "there must be one reference for each hypothesis, and at least one: got "

@@ -1,0 +1,618 @@
+"""A seeded generator of right and wrong uses of public names, and what judges them.
+
+A use is a public layer, model, function or method with valid arguments. One argument is
+replaced by a value of a list; then the use is run. It must give a right result, or a
+`ValueError` or `TypeError` that names the argument and the value that was received.
+"""
+
+import random
+import re
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from kerasseq import datasets, decoding, layers, models, text, training
+from tests.limits import TooLong, within
+
+SECONDS = 1
+VALUES = [
+    *(None, True, False, 0, 1, -1, 2, 2.5, -0.5, 1.5, 10**9, 10**19, -(10**19)),
+    *(float("nan"), float("inf"), "", "x", "3", b"x", [], [1], ["a"], [None], ()),
+    *((1, 2), {}, {"a": 1}, object, len, 1j, np.float32(0.5), np.int64(3)),
+    *(
+        np.zeros((2, 3)),
+        np.zeros((0,)),
+        np.array(2),
+        np.ones((2, 3, 5, 7)),
+        [[1, 2], [3]],
+    ),
+    *(
+        np.array(["a"]),
+        np.array([np.nan, 1.0]),
+        [-1, 2],
+        [0.5, 1.5],
+        ["a", 1],
+        range(3),
+    ),
+]
+
+
+class Use(NamedTuple):
+    """Something to be used.
+
+    Attributes:
+        name: For messages.
+        function: Takes the arguments by name and gives arrays, numbers or text.
+        arguments: Valid ones.
+    """
+
+    name: str
+    function: object
+    arguments: dict
+
+
+class Outcome(NamedTuple):
+    """How a use ended.
+
+    Attributes:
+        use: Its name.
+        argument: Which one was replaced.
+        value: By what.
+        problem: What is wrong with how it ended, or None.
+    """
+
+    use: str
+    argument: str
+    value: object
+    problem: str | None
+
+
+def layer(cls, *inputs, **arguments):
+    """A layer that is built and called."""
+
+    def function(**arguments):
+        made = cls(**arguments)
+        if cls.__name__.endswith("Cell"):
+            return made(inputs[0][:, 0], made.get_initial_state(batch_size=2))
+        return made(*inputs)
+
+    return Use(cls.__name__, function, arguments)
+
+
+def model(cls, *inputs, **arguments):
+    """A model that is built and called."""
+
+    def function(**arguments):
+        made = cls(**arguments)
+        return made(inputs[0] if len(inputs) == 1 else list(inputs))
+
+    return Use(cls.__name__, function, arguments)
+
+
+X = np.linspace(-1, 1, 2 * 5 * 6).reshape(2, 5, 6).astype("float32")
+HEADS = X.reshape(2, 5, 2, 3)
+IDS = np.array([[1, 2, 3, 4, 0], [4, 3, 2, 1, 1]])
+IMAGES = np.linspace(0, 1, 2 * 4 * 4 * 3).reshape(2, 4, 4, 3).astype("float32")
+TEXT = "a banana and a bandana in a cabana"
+SMALL = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "dropout": 0.0}
+RECURRENT = {
+    **{"units": 3, "use_bias": True, "activation": "tanh", "dropout": 0.0, "seed": 1},
+    **{"kernel_initializer": "zeros", "bias_regularizer": None},
+    **{"return_sequences": True, "recurrent_dropout": 0.0, "kernel_constraint": None},
+}
+CELL = {k: v for k, v in RECURRENT.items() if k != "return_sequences"}
+BLOCK = {
+    **{"intermediate_dim": 7, "num_heads": 2, "dropout": 0.0, "activation": "relu"},
+    **{"layer_norm_epsilon": 1e-5, "normalize_first": False, "norm": "layer"},
+    **{"placement": None, "feed_forward": None, "use_bias": True, "position": None},
+    **{"num_key_value_heads": None, "head_dim": None, "sliding_window": None},
+    **{"scale": None, "parallel": False, "depth": None},
+}
+ATTENTION = {"dropout": 0.0, "seed": None, "hard": False, "sampled": False}
+
+
+def of_layers():
+    """Each public layer."""
+    gates = {**RECURRENT, "recurrent_activation": "sigmoid"}
+    wave = {"max_wavelength": 10000}
+    return [
+        layer(layers.ElmanRNN, X, **RECURRENT),
+        layer(layers.GatedRNN, X, **gates),
+        layer(layers.LSTM, X, **gates, peephole="full", coupled=False),
+        layer(layers.PeepholeLSTM, X, **gates),
+        layer(layers.GRU, X, **gates, reset_after=True, update="keep"),
+        layer(layers.ElmanCell, X, **CELL),
+        layer(layers.LSTMCell, X, **CELL, unit_forget_bias=True),
+        layer(layers.GRUCell, X, **CELL),
+        layer(layers.AlignmentAttention, X, X, units=3, score="additive", **ATTENTION),
+        layer(layers.BahdanauAttention, X, X, units=3, **ATTENTION),
+        layer(layers.LuongAttention, X, X, score="general", **ATTENTION),
+        layer(layers.LocationAttention, X, X, max_length=5, **ATTENTION),
+        layer(layers.CosineAttention, X, X, **ATTENTION),
+        layer(
+            *(layers.MultiHeadAttention, X, X),
+            **{"num_heads": 2, "key_dim": 3, "value_dim": None, "dropout": 0.0},
+            **{"use_bias": True, "num_key_value_heads": None, "scale": None},
+            **{"position": None, "sliding_window": None, "output_shape": None},
+        ),
+        layer(layers.AmplitudePosition, X, scale=1.0),
+        layer(layers.SinePositionEncoding, X, **wave),
+        layer(layers.PositionEmbedding, X, sequence_length=5, initializer="zeros"),
+        layer(
+            *(layers.TokenAndPositionEmbedding, IDS),
+            **{"vocabulary_size": 5, "sequence_length": 5, "embedding_dim": 3},
+            **{"tie_weights": True, "mask_zero": False},
+        ),
+        layer(
+            *(layers.PositionalEmbedding, IDS),
+            **{"sequence_length": 5, "input_dim": 5, "output_dim": 3},
+        ),
+        layer(layers.SegmentEmbedding, X, IDS % 2, num_segments=2),
+        layer(
+            *(layers.RotaryEmbedding, HEADS[..., :2]),
+            **{**wave, "scaling_factor": 1.0, "rope_type": "linear", "fraction": 1.0},
+            **{"sequence_axis": 1, "feature_axis": -1, "interleaved": False},
+        ),
+        layer(layers.FeedForward, X, intermediate_dim=7, activation="relu", gated=True),
+        layer(layers.TransformerEncoder, X, **BLOCK),
+        layer(layers.TransformerDecoder, X, X, **BLOCK),
+        layer(
+            *(layers.PatchEmbedding, IMAGES),
+            **{"patch_size": 2, "hidden_dim": 3, "class_token": True},
+            **{"image_size": 4, "interpolation": "bicubic", "use_bias": True},
+        ),
+    ]
+
+
+def of_models():
+    """Each public model."""
+    task = {"architecture": "gru", "num_classes": 3, "features": 6, "units": 3}
+    task |= {"num_layers": 1, "dropout": 0.0, "bidirectional": False}
+    sizes = {"source_vocabulary_size": 5, "target_vocabulary_size": 5}
+    block = {"norm": "layer", "feed_forward": "gelu", "use_bias": True}
+    block |= {"num_key_value_heads": None, "head_dim": None, "intermediate_dim": 7}
+    writing = {"max_sequence_length": 7, **SMALL, **block}
+    return [
+        model(models.SequenceClassifier, X, **task, mask_value=None),
+        model(models.SequenceTagger, X, **task, activation=None),
+        model(
+            *(models.Forecaster, X),
+            **{"architecture": "elman", "features": 6, "horizon": 2, "units": 3},
+        ),
+        model(
+            *(models.LanguageModel, IDS),
+            **{"architecture": "gru", "vocabulary_size": 5, "units": 3},
+            **{"num_layers": 1, "embedding_dim": 2, "dropout": 0.0, "tokenizer": None},
+        ),
+        model(
+            *(models.Seq2Seq, IDS, IDS),
+            **{"architecture": "gru", **sizes, "attention": "bahdanau", "units": 3},
+            **{"num_layers": 1, "bidirectional": True, "input_feeding": False},
+        ),
+        model(models.Transformer, IDS, IDS, **sizes, **writing, position="sinusoidal"),
+        model(models.T5, IDS, IDS, vocabulary_size=5, **SMALL, relative_buckets=8),
+        model(
+            *(models.GPT, IDS),
+            **{"vocabulary_size": 5, **writing, "position": "learned"},
+            **{"placement": "pre", "parallel": False, "sliding_window": None},
+            **{"layer_norm_epsilon": 1e-5, "embedding_scale": None, "head": "tokens"},
+        ),
+        Use(
+            "BERT",
+            lambda **a: models.BERT(**a).count_params(),
+            {"vocabulary_size": 9, "max_sequence_length": 7, "num_segments": 2}
+            | {**SMALL, "head": None, "num_classes": None, "activation": "gelu"},
+        ),
+        model(
+            *(models.ViT, IMAGES),
+            **{"num_classes": 3, "image_size": 4, "patch_size": 2, "channels": 3},
+            **{**SMALL, **block, "pooling": "token", "interpolation": "bicubic"},
+        ),
+        Use("count", lambda **a: models.count(**a).total, {"architecture": "gpt3"}),
+    ]
+
+
+def learned(cls, *, fit=TEXT, use="banana"):
+    """A function that fits a tokenizer, and encodes and decodes a text."""
+
+    def function(text=fit, encoded=use, **arguments):
+        made = cls(**arguments).fit(text)
+        return made.decode(made.encode(encoded)), made.encode_batch([encoded]).ids
+
+    return function
+
+
+def of_text():
+    """Tokenizers and models that count."""
+    both = {"text": TEXT, "encoded": "banana"}
+    special = {"special_tokens": ["<a>"], "unknown": "<unk>"}
+    batch = {"texts": ["a b", "c"], "length": 3, "pad": "right", "truncate": "left"}
+    ids = [0, 1, 2, 1, 0, 2, 2, 1] * 3
+    fitted = text.CharacterTokenizer().fit(TEXT)
+    gram = text.NGramModel(2).fit(ids, 3)
+    window = text.SlidingWindowModel(2).fit(ids, 3)
+    markov = text.HiddenMarkovModel(2, 3, seed=0)
+    regression = text.AutoRegression(2).fit([0.1, 0.5, 0.2, 0.4, 0.3, 0.9, 0.1])
+    bag = text.BagOfWords().fit(["a b", "b c"])
+    return [
+        Use(
+            "CharacterTokenizer",
+            learned(text.CharacterTokenizer),
+            {**both, "unknown": "?"},
+        ),
+        Use(
+            "WordTokenizer",
+            learned(text.WordTokenizer),
+            {
+                **both,
+                **special,
+                "vocabulary_size": 9,
+                "min_count": 1,
+                "lowercase": True,
+            },
+        ),
+        Use(
+            "BytePairTokenizer",
+            learned(text.BytePairTokenizer),
+            {**both, **special, "vocabulary_size": 270, "level": "byte", "min_count": 2}
+            | {"pattern": "gpt2", "all_bytes": True},
+        ),
+        Use(
+            "WordPieceTokenizer",
+            learned(text.WordPieceTokenizer),
+            {**both, "vocabulary_size": 60, "special_tokens": ["[UNK]"], "prefix": "##"}
+            | {
+                "lowercase": True,
+                "strip_accents": None,
+                "clean": True,
+                "score": "count",
+            }
+            | {"max_word_length": 20, "min_count": 2, "unknown": "[UNK]"},
+        ),
+        Use(
+            "UnigramTokenizer",
+            learned(text.UnigramTokenizer),
+            {**both, **special, "vocabulary_size": 300, "byte_fallback": True}
+            | {"max_piece_length": 5, "add_prefix_space": True, "lossless": None},
+        ),
+        Use("encode", fitted.encode, {"text": "banana"}),
+        Use("decode", fitted.decode, {"ids": [0, 1, 2], "skip_special": False}),
+        Use("encode_batch", lambda **a: fitted.encode_batch(**a).ids, batch),
+        Use("unknown_characters", fitted.unknown_characters, {"text": "xyz"}),
+        Use(
+            "NGramModel",
+            lambda ids, vocabulary_size, **a: (
+                text.NGramModel(**a).fit(ids, vocabulary_size).cross_entropy([0, 1])
+            ),
+            {
+                "n": 2,
+                "k": 1.0,
+                "smoothing": "add_k",
+                "discount": None,
+                "tokenizer": None,
+            }
+            | {"ids": ids, "vocabulary_size": 3},
+        ),
+        Use("NGramModel.probabilities", gram.probabilities, {"context": [1]}),
+        Use(
+            "NGramModel.sample",
+            gram.sample,
+            {"length": 4, "temperature": 0.5, "seed": 0},
+        ),
+        Use("NGramModel.perplexity", gram.perplexity, {"ids": [0, 1, 2]}),
+        Use(
+            "SlidingWindowModel",
+            lambda ids, vocabulary_size, **a: (
+                text.SlidingWindowModel(**a)
+                .fit(ids, vocabulary_size)
+                .cross_entropy([0, 1])
+            ),
+            {
+                "window": 2,
+                "k": 1.0,
+                "unseen": "narrow",
+                "ids": ids,
+                "vocabulary_size": 3,
+            },
+        ),
+        Use("SlidingWindowModel.probabilities", window.probabilities, {"context": [1]}),
+        Use(
+            "HiddenMarkovModel",
+            lambda **a: text.HiddenMarkovModel(**a).log_likelihood([0, 1]),
+            {"states": 2, "symbols": 3, "initial": [0.5, 0.5], "seed": 1}
+            | {"transition": [[0.5, 0.5], [0.1, 0.9]], "emission": None},
+        ),
+        Use("viterbi", lambda ids: markov.viterbi(ids).states, {"ids": [0, 1]}),
+        Use(
+            "HiddenMarkovModel.fit",
+            text.HiddenMarkovModel(2, 3, seed=0).fit,
+            {"sequences": [[0, 1], [2]], "tolerance": 1e-3, "max_iterations": 2},
+        ),
+        Use("HiddenMarkovModel.sample", markov.sample, {"length": 3, "seed": 0}),
+        Use(
+            "AutoRegression",
+            lambda series, **a: text.AutoRegression(**a).fit(series).coefficients,
+            {"order": 1, "method": "least_squares", "fit_intercept": True}
+            | {"series": [0.1, 0.5, 0.2, 0.4, 0.3, 0.9, 0.1]},
+        ),
+        Use("forecast", regression.forecast, {"steps": 3}),
+        Use(
+            "BagOfWords",
+            lambda texts, **a: text.BagOfWords(**a).fit(texts).transform(["a"]),
+            {"texts": ["a b", "b"], "lowercase": True, "punctuation": True, "n": 2}
+            | {"max_words": 3},
+        ),
+        Use("BagOfWords.transform", bag.transform, {"texts": ["a b c"]}),
+        Use("shannon_series", text.shannon_series, {"text": TEXT, "orders": (0, 1)}),
+        Use("Eliza.reply", lambda **a: text.Eliza().reply(**a), {"text": "I am sad."}),
+        Use("Eliza", lambda **a: text.Eliza(**a).reply("I am sad."), {"rules": "fr"}),
+        Use("load_tokenizer", text.load_tokenizer, {"path": "no such file"}),
+    ]
+
+
+def of_datasets():
+    """Data sets."""
+    symbols = {
+        "count": 3,
+        "symbols": "abc",
+        "min_length": 1,
+        "max_length": 4,
+        "seed": 0,
+    }
+    pairs = datasets.copy_task(9)
+    names = {"count": 3, "source": "en", "target": "de", "low": 0, "high": 99}
+    return [
+        Use("copy_task", datasets.copy_task, symbols),
+        Use("reverse_task", datasets.reverse_task, symbols),
+        Use("sort_task", datasets.sort_task, symbols),
+        Use("number_names", datasets.number_names, {**names, "seed": 0}),
+        Use(
+            "dates",
+            datasets.dates,
+            {"count": 2, "languages": ("en",), "first": "1990-01-01", "seed": 0}
+            | {"last": "1999-12-31"},
+        ),
+        Use(
+            "parentheses",
+            lambda **a: datasets.parentheses(**a).ids,
+            {"size": 4, "colours": 2, "lengths": (2, 6), "kind": "training", "seed": 0},
+        ),
+        Use("is_balanced", datasets.is_balanced, {"sequence": [1, 3], "colours": 2}),
+        Use(
+            "series",
+            lambda **a: datasets.series(**a).values,
+            {
+                "name": "ar",
+                "length": 9,
+                "coefficients": (0.5,),
+                "noise": 1.0,
+                "seed": 0,
+            },
+        ),
+        Use(
+            "windows",
+            datasets.windows,
+            {"values": np.arange(9.0), "length": 3, "horizon": 1, "stride": 1}
+            | {"target": 0},
+        ),
+        Use(
+            "split",
+            datasets.split,
+            {"pairs": pairs, "fractions": (0.5, 0.5), "seed": 0},
+        ),
+        Use("sample", datasets.sample, {"name": "copy", "count": 2, "seed": 0}),
+        Use("generated_pairs", datasets.generated_pairs, {"name": "copy", "count": 2}),
+        Use(
+            "symbol_ids",
+            datasets.symbol_ids,
+            {"texts": ["ab", "c"], "symbols": "abc", "length": 3},
+        ),
+        Use("calendar_features", datasets.calendar_features, {"dates": ["2024-02-29"]}),
+        Use("text_file", datasets.text_file, {"path": __file__, "encoding": "utf-8"}),
+        Use("read_pairs", datasets.read_pairs, {"path": "no file", "limit": 3}),
+    ]
+
+
+def of_decoding():
+    """Samplers and loops."""
+    logits = np.array([[0.1, 0.5, 0.2], [1.0, 0.2, 0.3]], "float32")
+    table = keras.ops.convert_to_tensor(np.eye(3, dtype="float32"))
+
+    def step(state, ids):
+        return keras.ops.take(table, ids, axis=0), state
+
+    def generated(prompt, **arguments):
+        state = keras.ops.zeros((np.shape(prompt)[0] if np.ndim(prompt) else 1, 1))
+        return decoding.generate(step, state, prompt, **arguments).ids
+
+    def streamed(prompt, **arguments):
+        state = keras.ops.zeros((np.shape(prompt)[0] if np.ndim(prompt) else 1, 1))
+        return list(decoding.stream(step, state, prompt, **arguments))
+
+    def sampled(cls):
+        return lambda **a: generated(prompt=[[0, 1]], length=2, sampler=cls(**a))
+
+    rng = np.random.default_rng(0)
+    loop = {"prompt": [[0, 1], [2, 1]], "length": 2, "mask": None, "stop": None}
+    loop |= {"sampler": None, "fill": 0, "seed": 0}
+    return [
+        Use(
+            "decoding.sample",
+            lambda **a: decoding.sample(rng=rng, **a),
+            {"logits": logits, "temperature": 0.5, "top_k": 2, "top_p": None},
+        ),
+        Use("generate", generated, loop),
+        Use("stream", streamed, loop),
+        Use("Temperature", sampled(decoding.Temperature), {"temperature": 0.5}),
+        Use("TopK", sampled(decoding.TopK), {"k": 2, "temperature": 1.0}),
+        Use("TopP", sampled(decoding.TopP), {"p": 0.5, "temperature": 1.0}),
+        Use("MinP", sampled(decoding.MinP), {"p": 0.5, "temperature": 1.0}),
+        Use(
+            "Beam",
+            lambda **a: repr(decoding.Beam(**a)),
+            {"width": 2, "length_penalty": 0.5, "n_best": 1},
+        ),
+    ]
+
+
+def of_training():
+    """Batches, masks, metrics."""
+    ids = np.arange(60) % 7
+    texts = {"hypotheses": ["a b c d"], "references": ["a b c d"], "lowercase": False}
+    pairs = {"sources": [[3, 4], [5]], "targets": [[3], [4, 5]], "batch_size": 2}
+    documents = [[[5, 6], [7], [8, 9]], [[5], [6, 7]]]
+
+    def batches(cls):
+        return lambda **a: cls(**a).batch(0)
+
+    def masked(ids=ids, **arguments):
+        return training.MaskedLanguageModel(**arguments)(ids)
+
+    def schedule(**arguments):
+        return float(training.ScheduledSampling(**arguments).ratio_at(3))
+
+    return [
+        Use(
+            "TextBatches",
+            batches(training.TextBatches),
+            {"ids": ids, "sequence_length": 4, "batch_size": 2, "seed": 0},
+        ),
+        Use(
+            "ArrayBatches",
+            batches(training.ArrayBatches),
+            {"x": X, "y": np.zeros(2), "batch_size": 2, "seed": 0},
+        ),
+        Use(
+            "PairBatches",
+            batches(training.PairBatches),
+            {**pairs, "seed": 0, "groups": 1, "marks": (1, 2)},
+        ),
+        Use(
+            "SentencePairs",
+            batches(training.SentencePairs),
+            {"documents": documents, "start": 1, "end": 2, "padding": 0, "seed": 0}
+            | {"sequence_length": 16, "batch_size": 2},
+        ),
+        Use(
+            "MaskedLanguageModel",
+            masked,
+            {"vocabulary_size": 9, "mask_id": 8, "special_ids": (0,), "rate": 0.5}
+            | {"mask": 0.8, "random": 0.1, "seed": 0, "ids": IDS},
+        ),
+        Use(
+            "SpanCorruption",
+            lambda ids, **a: training.SpanCorruption(**a)(ids),
+            {"sentinels": [7, 8, 9], "rate": 0.3, "mean_length": 2.0, "seed": 0}
+            | {"ids": [1, 2, 3, 4, 5, 6]},
+        ),
+        Use(
+            "ScheduledSampling",
+            lambda **a: repr(training.ScheduledSampling(**a)),
+            {"schedule": "linear", "ratio": None, "steps": 9, "lowest": 0.1}
+            | {"sampled": False},
+        ),
+        Use("bleu", training.bleu, {**texts, "tokenize": "13a"}),
+        Use("chrf", training.chrf, {**texts, "word_order": 0}),
+        Use(
+            "exact_match",
+            training.exact_match,
+            {"hypotheses": ["a"], "references": ["a"]},
+        ),
+        Use(
+            "Perplexity",
+            lambda **a: training.Perplexity(**a).result(),
+            {"from_logits": True},
+        ),
+        Use(
+            "TokenAccuracy",
+            lambda **a: training.TokenAccuracy(**a).result(),
+            {"name": "a"},
+        ),
+    ]
+
+
+def all_uses():
+    """Every use, in a fixed order."""
+    parts = (of_text, of_datasets, of_decoding, of_training, of_models, of_layers)
+    return [use for part in parts for use in part()]
+
+
+def tries(uses, count, seed=0):
+    """Draw `count` uses, each with one argument replaced, and say how each ends."""
+    draw = random.Random(seed)
+    for _ in range(count):
+        use = draw.choice(uses)
+        argument = draw.choice([*use.arguments])
+        value = draw.choice(VALUES)
+        yield tried(use, argument, value)
+
+
+def tried(use, argument, value):
+    """Run a use with one argument replaced."""
+    arguments = {**use.arguments, argument: value}
+    try:
+        with within(SECONDS), np.errstate(all="ignore"):
+            result = use.function(**arguments)
+            problem = problem_of_result(result)
+    except (ValueError, TypeError, OSError, KeyError) as error:
+        problem = problem_of_error(error, argument, value, use.arguments)
+    except TooLong as error:
+        # So many steps take so long: that was asked for.
+        problem = None if value == 10**9 else str(error)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    return Outcome(use.name, argument, value, problem and problem[:400])
+
+
+def problem_of_result(result):
+    """Whether numbers in a result are not finite."""
+    for part in keras.tree.flatten(result):
+        if isinstance(part, str | bytes) or part is None:
+            continue
+        if keras.ops.is_tensor(part):
+            part = keras.ops.convert_to_numpy(part)
+        is_number = isinstance(part, np.ndarray | float)
+        part = np.asarray(part if is_number else 0)
+        if part.dtype.kind == "f" and np.isnan(part).any():
+            return "the result has NaN"
+    return None
+
+
+def problem_of_error(error, argument, value, arguments):
+    """Whether an error does not say which argument it is about, or what it was."""
+    message = str(error)
+    if isinstance(error, FileNotFoundError | IsADirectoryError):
+        return None
+    if isinstance(error, KeyError | OSError | UnicodeError):
+        return f"{type(error).__name__}: {message}"
+    plain = message.replace("`", "")
+    # Of two that contradict each other either may be named.
+    names = [argument, argument.rpartition("_")[2], argument.rstrip("s")]
+    others = [name for name in arguments if name != argument]
+    if not any(re.search(rf"\b{re.escape(name)}", plain) for name in names + others):
+        return f"names no argument: {message}"
+    if not any(word in message for word in shown(value)):
+        return f"does not show the value: {message}"
+    return None
+
+
+def shown(value):
+    """How a message may show a value: itself, its type, shape or number of parts."""
+    words = {repr(value)[:30], str(value)[:30], type(value).__name__, f'"{value}"'}
+    if isinstance(value, int) and not isinstance(value, bool):
+        words.add(f"{value:,}")
+    if isinstance(value, np.ndarray | np.generic | float | int | bool) or value is None:
+        words |= {str(np.shape(value)), str(np.asarray(value).dtype)}
+    elif not isinstance(value, str | bytes):
+        words |= {"array of", "() of object"}
+    parts = [value]
+    if isinstance(value, str | bytes | list | tuple | dict | range | np.ndarray):
+        if not (value.size if isinstance(value, np.ndarray) else len(value)):
+            words |= {"empty", "at least", "()", "no "}
+        if np.ndim(value) if isinstance(value, np.ndarray) else True:
+            words.add(str(len(value)))
+            parts = [*value]
+    for part in parts:
+        words |= {repr(part)[:30], str(part)[:30], type(part).__name__}
+    return {word for word in words if word}
