@@ -29,7 +29,7 @@ from kerasseq.core import checks
 from kerasseq.decoding import arguments
 from kerasseq.decoding.beam_tree import BeamTree, grow, path_to
 from kerasseq.decoding.inputs import read_inputs
-from kerasseq.decoding.loop import Loop, is_in, put
+from kerasseq.decoding.loop import is_in, loop_of, put
 from kerasseq.decoding.steps import repeat_rows, take_rows
 
 
@@ -137,7 +137,8 @@ class Beam:
         fill = checks.whole_number("fill", fill, -(2**31))
         inputs = read_inputs(step, state, prompt, mask, stop)
         check_width(self.width, inputs.vocabulary, length)
-        loop = Loop(step, Searching(self, inputs.stop))
+        plan = Searching(self, inputs.stop)
+        loop = loop_of(step, plan, inputs.programs, compiled)
         after = loop.read(inputs.state, inputs.before, compiled)
         carry = self.first_carry(inputs, after, length, return_trees)
         carry = loop.run(carry, compiled)
@@ -262,7 +263,7 @@ class Searching:
         t, L, N = carry["t"], carry["tokens"].shape[1], self.beam.n_best
         lp = ops.convert_to_tensor(penalties(L, self.beam.length_penalty), "float32")
         ended = ops.logical_or(is_in(token, self.stop), t + 1 == L)
-        new = ops.where(ended, score / lp[t], -np.inf)
+        new = ops.where(ended, score / ops.take(lp, t), -np.inf)
         running = ops.where(ended, -np.inf, score)  # (B, W)
         # Those that ended earlier stand first, and so win if scores are equal.
         best, order = kernels.top_k(ops.concatenate([carry["best"], new], axis=1), N)

@@ -10,7 +10,7 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.decoding.greedy import Greedy
 from kerasseq.decoding.inputs import read_inputs
-from kerasseq.decoding.loop import Loop, is_in, put
+from kerasseq.decoding.loop import is_in, loop_of, put
 from kerasseq.decoding.prompts import uniform_numbers
 from kerasseq.decoding.sampler import Sampler
 
@@ -55,7 +55,9 @@ def generate(
         step: Function `(state, token) -> (logits, state)` that reads one token per row:
             `token` is int32 `(batch,)`, `logits` are `(batch, vocabulary)`. Each tensor
             of the state has the batch on axis 0, and keeps its shape and type. Give the
-            same function each time: it is compiled once per shape.
+            same function each time: TensorFlow and JAX compile it once per shape, and
+            run its Python, such as a counter, only then; after a change of its layers,
+            of their options or of a number that it reads they compile it anew.
         state: The state before the prompt. A model that reads a prompt at once gives
             its state after all but the last token, and that token as the prompt.
         prompt: Ids `(batch, time)`.
@@ -68,7 +70,9 @@ def generate(
             draws as it would alone with its seed; or a `keras.random.SeedGenerator`.
         compiled: Compile the whole loop, and not only each turn: faster for a small
             model on TensorFlow and JAX, but compiled anew for each length of prompt.
-            The tokens are the same. On PyTorch both run in Python.
+            The tokens are the same. On PyTorch the loop runs in Python; a step function
+            of your own is recorded after some calls, and its Python not run any more,
+            only if `compiled` is True. Those of our models always are.
 
     Returns:
         Ids, lengths and log-probabilities.
@@ -160,7 +164,8 @@ def start(step, state, prompt, length, sampler, mask, stop, fill, seed, compiled
     inputs = read_inputs(step, state, prompt, mask, stop)
     batch, steps_before = inputs.before.ids.shape
     u = uniform_numbers(seed, batch, length)
-    loop = Loop(step, Writing(sampler, inputs.stop, fill))
+    plan = Writing(sampler, inputs.stop, fill)
+    loop = loop_of(step, plan, inputs.programs, compiled)
     state = sampler.begin(inputs.state, room=steps_before + length)
     carry = {
         "t": np.int32(0),

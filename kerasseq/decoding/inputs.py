@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kerasseq import kernels
 from kerasseq.decoding.prompts import (
     Prompt,
     check_ids,
@@ -23,6 +24,7 @@ class Inputs(NamedTuple):
         state: The state as tensors.
         stop: The stop tokens.
         vocabulary: How many logits there are.
+        programs: What was compiled of the step function.
     """
 
     before: Prompt
@@ -30,6 +32,7 @@ class Inputs(NamedTuple):
     state: Any
     stop: tuple
     vocabulary: int
+    programs: kernels.Programs
 
 
 def read_inputs(step, state, prompt, mask, stop) -> Inputs:
@@ -41,7 +44,8 @@ def read_inputs(step, state, prompt, mask, stop) -> Inputs:
     prompt, stop = read_prompt(prompt, mask), read_stop(stop)
     batch = len(prompt.ids)
     state = as_state(state, batch)
-    vocabulary = vocabulary_size(step, state, batch)
+    programs = kernels.programs(step)
+    vocabulary = vocabulary_size(step, state, batch, programs)
     check_ids(prompt, vocabulary)
     check_stop(stop, vocabulary)
-    return Inputs(*prompt.split(), state, stop, vocabulary)
+    return Inputs(*prompt.split(), state, stop, vocabulary, programs)

@@ -13,27 +13,38 @@ from kerasseq import kernels
 from kerasseq.decoding.steps import checked, leaves_like, where_rows
 
 
-@functools.lru_cache(maxsize=8)
+def loop_of(step, plan, programs, compiled=False):
+    """The loop of a step function and a plan, the one made before if it is kept.
+
+    Args:
+        step: The step function.
+        plan: As for `Loop`.
+        programs: The `kernels.programs` of the step function, which keep the loops.
+        compiled: Whether the caller knows that the step function is pure.
+    """
+    depends_on = kernels.Fingerprint(plan)
+    pure = compiled or (programs.pure and depends_on.ours)
+    return programs.get("loop", (depends_on, pure), lambda: Loop(step, plan, pure=pure))
+
+
 class Loop:
     """A step function and a plan, compiled when first needed.
-
-    The last few are kept: with the same step function and equal plans nothing is
-    compiled twice.
 
     Args:
         step: The step function.
         plan: Has `watch(step)`, which gives the step function with which a prompt is
-            read, and `turn(step, carry)`. It must be hashable.
+            read, and `turn(step, carry)`.
+        pure: Whether both are known to have no effects, see `kernels.compiled`.
     """
 
-    def __init__(self, step, plan):
+    def __init__(self, step, plan, *, pure):
         step = checked(step)
         self.step = plan.watch(step)
         turn = functools.partial(plan.turn, step)
-        self.turn = kernels.compiled(turn, donated=True)
-        self.read_one = kernels.compiled(self._read_one)
-        self.read_all = kernels.compiled(self._read_all)
-        self.all_turns = kernels.compiled(self._all_turns, jit=True)
+        self.turn = kernels.compiled(turn, donated=True, pure=pure)
+        self.read_one = kernels.compiled(self._read_one, pure=pure)
+        self.read_all = kernels.compiled(self._read_all, pure=pure)
+        self.all_turns = kernels.compiled(self._all_turns, jit=True, pure=pure)
 
     def read(self, state, prompt, compiled):
         """The state after a prompt: where a row has no token, its state stays."""

@@ -122,20 +122,20 @@ def name_of(path):
     return "state" + "".join(f"[{part!r}]" for part in path)
 
 
-_VOCABULARIES = {}  # of the last step functions: finding out takes a trace
+def vocabulary_size(step, state, batch, programs):
+    """How many logits a step function gives, once it keeps its contract.
 
+    Finding out takes a trace, so what was found is kept in its `programs`.
+    """
 
-def vocabulary_size(step, state, batch):
-    """How many logits a step function gives, once it keeps its contract."""
-    leaves = tree.flatten_with_path(state)
-    key = (step, batch, *((path, tuple(x.shape), str(x.dtype)) for path, x in leaves))
-    if key not in _VOCABULARIES:
+    def find():
         token = ops.zeros((batch,), "int32")
         logits, _ = kernels.output_specs(checked(step), state, token)
-        while len(_VOCABULARIES) > 32:
-            _VOCABULARIES.pop(next(iter(_VOCABULARIES)))
-        _VOCABULARIES[key] = logits.shape[-1]
-    return _VOCABULARIES[key]
+        return logits.shape[-1]
+
+    leaves = tree.flatten_with_path(state)
+    key = (batch, *((path, tuple(x.shape), str(x.dtype)) for path, x in leaves))
+    return programs.get("vocabulary", key, find, kept=32)
 
 
 def where_rows(true, new, old):

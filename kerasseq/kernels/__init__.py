@@ -14,6 +14,7 @@ from kerasseq.kernels.compilation import (  # noqa: E402
     is_concrete,
     size_is_guessed,
 )
+from kerasseq.kernels.fingerprint import Fingerprint  # noqa: E402
 from kerasseq.kernels.functions import (  # noqa: E402
     compiled,
     output_specs,
@@ -23,6 +24,7 @@ from kerasseq.kernels.fused import fused_attention  # noqa: E402
 from kerasseq.kernels.gradients import gradients  # noqa: E402
 from kerasseq.kernels.inference import inference  # noqa: E402
 from kerasseq.kernels.precision import matmul, precise  # noqa: E402
+from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.projection import dense, project  # noqa: E402
 from kerasseq.kernels.ranking import top_k  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
@@ -33,6 +35,8 @@ from kerasseq.kernels.recurrence import (  # noqa: E402
 from kerasseq.kernels.scan import scan  # noqa: E402
 
 __all__ = [
+    "Fingerprint",
+    "Programs",
     "Recurrence",
     "compiled",
     "compiler",
@@ -47,6 +51,7 @@ __all__ = [
     "matmul",
     "output_specs",
     "precise",
+    "programs",
     "project",
     "recurrence",
     "scan",

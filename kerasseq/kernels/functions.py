@@ -3,7 +3,7 @@
 import keras
 
 
-def compiled(function, *, jit=False, donated=False):
+def compiled(function, *, jit=False, donated=False, pure=True):
     """A function for inference, compiled where the backend compiles.
 
     Weights are read at each call, so training goes on. Layers must be built before.
@@ -15,6 +15,8 @@ def compiled(function, *, jit=False, donated=False):
             loop over small steps. JAX always does, PyTorch never.
         donated: Whether the caller gives up what came out when it goes in again, as in
             a loop: PyTorch then writes into caches, and copies none.
+        pure: Whether the function is known to have no effects. If not, PyTorch runs it
+            as it is; TensorFlow and JAX run its Python once for each new shape.
 
     Returns:
         A function of the same arguments. On PyTorch it runs without gradients.
@@ -31,9 +33,9 @@ def compiled(function, *, jit=False, donated=False):
         return tf.function(function, autograph=False, jit_compile=jit)
     if keras.backend.backend() == "jax":
         return _jax(function)
-    from kerasseq.kernels.torch_graph import recorded
+    from kerasseq.kernels.torch_graph import as_it_is, recorded
 
-    return recorded(function, donated=donated)
+    return recorded(function, donated=donated) if pure else as_it_is(function)
 
 
 def training(function):

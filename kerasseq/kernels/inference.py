@@ -3,7 +3,7 @@
 import keras
 
 
-def inference(model):
+def inference(model, *, pure=True):
     """The model as a function for inference, compiled where the backend compiles.
 
     `predict_on_batch` costs a millisecond of bookkeeping; this is for a loop whose body
@@ -11,6 +11,7 @@ def inference(model):
 
     Args:
         model: A `keras.Model` with a list of inputs, called with fixed shapes.
+        pure: Whether its layers are known to have no effects, as for `compiled`.
 
     Returns:
         A function from the list of inputs to the outputs, as tensors.
@@ -21,7 +22,10 @@ def inference(model):
         >>> keras.ops.shape(inference(model)([np.ones((1, 3), "float32")]))
         (1, 2)
     """
-    return _BACKENDS[keras.backend.backend()](model)
+    backend = keras.backend.backend()
+    if backend == "torch":
+        return _torch(model, pure)
+    return _tensorflow(model) if backend == "tensorflow" else _jax(model)
 
 
 def _tensorflow(model):
@@ -44,10 +48,7 @@ def _jax(model):
     return function
 
 
-def _torch(model):
-    from kerasseq.kernels.torch_graph import recorded
+def _torch(model, pure):
+    from kerasseq.kernels.torch_graph import as_it_is, recorded
 
-    return recorded(lambda inputs: model(inputs, training=False))
-
-
-_BACKENDS = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
+    return (recorded if pure else as_it_is)(lambda x: model(x, training=False))

@@ -9,7 +9,7 @@ import collections
 import warnings
 import weakref
 
-from keras import ops, tree
+from keras import ops
 
 from kerasseq.kernels import torch_passes as passes
 
@@ -37,26 +37,79 @@ def recorded(function, *, gradients=False, donated=False):
     made = collections.OrderedDict()
 
     def call(*args):
-        leaves = [ops.convert_to_tensor(x) for x in tree.flatten(args)]
-        key = tuple((x.shape, x.dtype, x.device) for x in leaves)
-        if key not in made:
-            made[key] = _Calls(function, args, gradients, donated)
+        leaves, structure = flatten(args)
+        key = structure, *[(x.shape, x.dtype, x.device) for x in leaves]
+        calls = made.get(key)
+        if calls is None:
+            calls = made[key] = _Calls(function, structure, gradients, donated)
             if len(made) > SHAPES:
                 made.popitem(last=False)
         made.move_to_end(key)
         with torch.set_grad_enabled(gradients and torch.is_grad_enabled()):
-            return made[key](leaves)
+            return calls(leaves)
 
     return call
+
+
+def as_it_is(function):
+    """The function without gradients: each call runs all of its Python."""
+    import torch
+
+    def call(*args):
+        leaves, structure = flatten(args)
+        with torch.no_grad():
+            return function(*rebuild(structure, iter(leaves)))
+
+    return call
+
+
+def flatten(value):
+    """The leaves of a structure as tensors, and the structure, hashable.
+
+    As in `keras.tree` a dictionary is taken in the order of its keys, and an
+    `OrderedDict` in its own, which is part of the structure.
+
+    Examples:
+        >>> leaves, structure = flatten({"b": 1, "a": [2.0, ()]})
+        >>> [float(x) for x in leaves], structure[1]
+        ([2.0, 1.0], ('a', 'b'))
+        >>> rebuild(structure, iter("xy"))
+        {'a': ['x', ()], 'b': 'y'}
+    """
+    leaves = []
+    return leaves, _flatten(value, leaves)
+
+
+def _flatten(value, leaves):
+    kind = type(value)
+    if isinstance(value, dict):
+        keys = sorted(value) if kind in (dict, collections.defaultdict) else value
+        return kind, tuple(keys), *[_flatten(value[key], leaves) for key in keys]
+    if isinstance(value, list | tuple):
+        return kind, None, *[_flatten(x, leaves) for x in value]
+    leaves.append(ops.convert_to_tensor(value))
+    return None
+
+
+def rebuild(structure, leaves):
+    """The structure with other leaves, an iterator over them."""
+    if structure is None:
+        return next(leaves)
+    kind, keys, *parts = structure
+    parts = [rebuild(part, leaves) for part in parts]
+    if keys is not None:
+        entries = zip(keys, parts, strict=True)
+        return kind(None, entries) if kind is collections.defaultdict else kind(entries)
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
 class _Calls:
     """Calls with arguments of one structure, and of the same shapes."""
 
-    def __init__(self, function, args, gradients, donated):
+    def __init__(self, function, structure, gradients, donated):
         self.function, self.left = function, EAGER_CALLS
         self.gradients, self.donated = gradients, donated
-        self.args = tree.map_structure(lambda x: 0, args)
+        self.args = structure
         self.graph = self.outputs = None
         self.written, self.own = [], {}
 
@@ -66,12 +119,12 @@ class _Calls:
             if not self.left:
                 self.graph = self._record(leaves)
         if self.graph is None:
-            return self.function(*tree.pack_sequence_as(self.args, leaves))
+            return self.function(*rebuild(self.args, iter(leaves)))
         if not self.written:
-            return tree.pack_sequence_as(self.outputs, self.graph(*leaves))
+            return rebuild(self.outputs, iter(self.graph(*leaves)))
         outputs = self.graph(*self._writable(leaves))
         self.own = {id(x): weakref.ref(x) for x in outputs}
-        return tree.pack_sequence_as(self.outputs, outputs)
+        return rebuild(self.outputs, iter(outputs))
 
     def _writable(self, leaves):
         """The leaves, with copies of those that are written into but not our own."""
@@ -90,12 +143,11 @@ class _Calls:
         from torch.fx.experimental.proxy_tensor import make_fx
 
         def flat(*leaves):
-            outputs = self.function(*tree.pack_sequence_as(self.args, list(leaves)))
-            self.outputs = tree.map_structure(lambda x: 0, outputs)
-            outputs = tree.flatten(outputs)
+            outputs = self.function(*rebuild(self.args, iter(leaves)))
+            outputs, self.outputs = flatten(outputs)
             if self.gradients and any(hasattr(x, "_keras_mask") for x in outputs):
                 raise ValueError("a mask is no output of a list of operations")
-            return [ops.convert_to_tensor(x) for x in outputs]
+            return outputs
 
         try:
             with warnings.catch_warnings():

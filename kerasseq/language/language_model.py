@@ -1,10 +1,10 @@
 """A language model over any recurrent architecture: what comes next, and then what."""
 
-import functools
-
 import keras
 import numpy as np
+from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.arguments import own
 from kerasseq.core.padding import pad_rows
@@ -94,9 +94,7 @@ class LanguageModel(CausalModel):
         ids = np.zeros((1, 7), "int32")
         other = ids.copy()
         other[0, -1] = 1
-        before, after = (
-            keras.ops.convert_to_numpy(self(i))[0, :-1] for i in (ids, other)
-        )
+        before, after = (ops.convert_to_numpy(self(i))[0, :-1] for i in (ids, other))
         if not np.array_equal(before, after):
             raise ValueError(
                 f"{self._sequence_layers[0].name} sees the future: its outputs at "
@@ -134,8 +132,9 @@ class LanguageModel(CausalModel):
             raise ValueError("prompt must have at least one token to write on from")
         rng = np.random.default_rng(seed)
         written, states, new = list(ids), None, ids
+        advance = self._advance()
         for _ in range(length):
-            logits, states = self._advance(new, states, written)
+            logits, states = advance(new, states, written)
             token = sample(
                 logits, rng, temperature=temperature, top_k=top_k, top_p=top_p
             )
@@ -145,15 +144,25 @@ class LanguageModel(CausalModel):
             return np.array(written, "int32")
         return self.tokenizer.decode(written)
 
-    def _advance(self, new, states, written):
-        """Logits `(1, vocabulary)` after the `new` ids, and the states to go on."""
-        if not all(isinstance(layer, RNN) for layer in self._sequence_layers):
-            # What stands behind does not change what a causal layer gives before it.
-            rows = pad_rows([written])
-            return self.predict_on_batch(rows)[:, len(written) - 1], None
-        return self._stepper(new, states)
+    def _advance(self):
+        """Function `(new, states, written)` of ids to logits `(1, V)` and states.
 
-    @functools.cached_property
-    def _stepper(self):
-        layers = self._sequence_layers
-        return Stepper(self.get_layer("embedding"), layers, self.get_layer("logits"))
+        It is compiled for the model as it is now.
+        """
+        layers, programs = self._sequence_layers, kernels.programs(self)
+        if all(isinstance(layer, RNN) for layer in layers):
+            ends = self.get_layer("embedding"), layers, self.get_layer("logits")
+            step = programs.get(
+                "step", None, lambda: Stepper(*ends, pure=programs.pure)
+            )
+            return lambda new, states, written: step(new, states)
+        read = programs.get(
+            "read", None, lambda: kernels.inference(self, pure=programs.pure)
+        )
+
+        def advance(new, states, written):
+            # What stands behind does not change what a causal layer gives before it.
+            logits = ops.convert_to_numpy(read(pad_rows([written])))
+            return logits[:, len(written) - 1], None
+
+        return advance

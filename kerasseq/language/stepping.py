@@ -13,9 +13,10 @@ class Stepper:
         embedding: The layer that turns ids into vectors.
         recurrent: The `kerasseq.layers.RNN`s, in order.
         logits: The layer that scores the next token.
+        pure: Whether the layers are known to have no effects.
     """
 
-    def __init__(self, embedding, recurrent, logits):
+    def __init__(self, embedding, recurrent, logits, *, pure):
         self.first = [layer.get_initial_state(1) for layer in recurrent]
         ids = keras.Input(batch_shape=(1, 1), dtype="int32")
         states = tree.map_structure(
@@ -27,7 +28,7 @@ class Stepper:
             after.append(state)
         inputs = [ids, *tree.flatten(states)]
         outputs = [logits(x[:, -1]), *tree.flatten(after)]
-        self.call = kernels.inference(keras.Model(inputs, outputs))
+        self.call = kernels.inference(keras.Model(inputs, outputs), pure=pure)
 
     def __call__(self, ids, states=None):
         """Read ids one by one.

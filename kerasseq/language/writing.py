@@ -202,20 +202,15 @@ class Writer:
         ids, at = ops.convert_to_tensor(ids), ops.convert_to_tensor(at)
         if not has_caches:  # each token reads the whole text again
             return {"ids": ids, "at": at}, last
-        return {"caches": self._fill(ids, places), "at": at}, last
+        return {"caches": self._fill(places)(ids), "at": at}, last
 
-    @functools.cached_property
-    def _fill(self):
+    def _fill(self, places):
         """Compiled: the caches after prompts `(B, P)`, for so many places."""
-        made = {}
-
-        def call(ids, places):
-            if places not in made:
-                fill = functools.partial(self.read_prompts, places=places)
-                made[places] = kernels.compiled(fill)
-            return made[places](ids)
-
-        return call
+        programs = kernels.programs(self.step)
+        fill = functools.partial(self.read_prompts, places=places)
+        return programs.get(
+            "fill", places, lambda: kernels.compiled(fill, pure=programs.pure)
+        )
 
     def read_prompts(self, ids, places):
         """Caches of `places` tokens, filled with ids `(B, P)`."""

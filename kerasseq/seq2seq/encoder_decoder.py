@@ -90,16 +90,15 @@ class EncoderDecoder(RecordedSteps, Translator):
             )
         return self._begin(bucket(length))(ops.convert_to_tensor(source))
 
-    @functools.cached_property
-    def _begin(self):
-        """By the length of the caches, the compiled `begin`."""
-        begin = Through(self, "begin")
+    def _begin(self, length):
+        """The compiled `begin`, for caches of a length."""
+        programs = kernels.programs(self)
 
-        @functools.cache
-        def for_length(length):
-            return kernels.compiled(functools.partial(begin, length=length))
+        def make():
+            begin = functools.partial(Through(self, "begin"), length=length)
+            return kernels.compiled(begin, pure=programs.pure)
 
-        return for_length
+        return programs.get("begin", length, make)
 
     def begin(self, source, length):
         """The state before the first of so many tokens, from ids `(B, S)`."""

@@ -1,7 +1,5 @@
 """What all models of pairs share: training on pairs, and translating."""
 
-import functools
-
 import keras
 import numpy as np
 
@@ -261,15 +259,24 @@ class Translator(TaskModel):
         """The state before the first of so many tokens."""
         return self.start([source])
 
-    @functools.cached_property
+    @property
     def start(self):
         """`start_model` as a function from a list of one batch of sources."""
-        return kernels.inference(self.start_model)
+        return self._compiled("start_model")
 
-    @functools.cached_property
+    @property
     def align(self):
         """`alignment_model` as a function from a list of sources and targets."""
-        return kernels.inference(self.alignment_model)
+        return self._compiled("alignment_model")
+
+    def _compiled(self, name):
+        """One of the models as a function, compiled for this one as it is now."""
+        programs = kernels.programs(self)
+        return programs.get(
+            "model",
+            name,
+            lambda: kernels.inference(getattr(self, name), pure=programs.pure),
+        )
 
 
 def _both(x, y=None):

@@ -104,7 +104,21 @@ class TaskModel(keras.Model):
         optimizer are made before.
         """
         self._build_optimizer()
-        return super().make_train_function(force)
+        return super().make_train_function(force or self._has_changed("train"))
+
+    def make_test_function(self, force=False):
+        """The step of evaluation, as Keras makes it; a new one for changed layers."""
+        return super().make_test_function(force or self._has_changed("test"))
+
+    def make_predict_function(self, force=False):
+        """The step of prediction, as Keras makes it; a new one for changed layers."""
+        return super().make_predict_function(force or self._has_changed("predict"))
+
+    def _has_changed(self, step):
+        """Whether layers have changed since this was asked before for a step."""
+        changed = []
+        kernels.programs(self).get("keras", step, lambda: changed.append(True))
+        return bool(changed)
 
     def get_compile_config(self):
         """Settings to save, as the user chose them, with nothing of this backend.

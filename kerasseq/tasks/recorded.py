@@ -11,16 +11,14 @@ import keras
 
 from kerasseq import kernels
 
-OURS = ("keras", "kerasseq")
-
 
 class RecordedSteps:
     """A functional model whose steps of training PyTorch records: a mixin.
 
     After some batches of one shape its forward pass runs as the list of operations
-    that it comes to; gradients flow as before, and the figures are the same. Not
-    recorded are models that draw (dropout) or count in training, layers of others,
-    and losses of activities.
+    that it comes to; gradients flow as before, and the figures are the same. It is
+    recorded anew after a change of the layers. Not recorded are models that draw
+    (dropout) or count in training, layers of others, and losses of activities.
     """
 
     _in_train_step = False
@@ -32,24 +30,29 @@ class RecordedSteps:
         finally:
             self._in_train_step = False
 
-    def compile(self, *args, **kwargs):
-        super().compile(*args, **kwargs)
-        # What was recorded may be of layers that were changed since.
-        self.__dict__.pop("_is_plain", None)
-        self._forward = kernels.training(functools.partial(super().call, training=True))
-
     def call(self, inputs, training=None, mask=None):
-        if training and self._in_train_step and self._is_plain:
-            return self._forward(inputs)
+        if training and self._in_train_step:
+            recorded = self._recorded_pass()
+            if recorded is not None:
+                return recorded(inputs)
         return super().call(inputs, training=training, mask=mask)
 
-    @functools.cached_property
-    def _is_plain(self):
-        """Whether its call is a function of inputs and weights alone."""
+    def _recorded_pass(self):
+        """The forward pass of training, if PyTorch may record it; else None."""
         if keras.backend.backend() != "torch" or self.jit_compile:
-            return False
-        return not self.non_trainable_variables and all(
-            type(layer).__module__.partition(".")[0] in OURS
-            and layer.activity_regularizer is None
+            return None
+        programs, forward = kernels.programs(self), super().call
+
+        def make():
+            if not programs.pure or self._draws_or_adds():
+                return None
+            return kernels.training(functools.partial(forward, training=True))
+
+        return programs.get("training", None, make)
+
+    def _draws_or_adds(self):
+        """Whether its call is more than a function of inputs and weights."""
+        return bool(self.non_trainable_variables) or any(
+            layer.activity_regularizer is not None
             for layer in self._flatten_layers(include_self=False)
         )

@@ -1,5 +1,6 @@
 """The loop that writes on: both ways of it, prompts, stops, seeds, errors."""
 
+import collections
 import functools
 
 import keras
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from keras import ops
 
 from kerasseq.decoding import (
+    Beam,
     Contrastive,
     Greedy,
     MinP,
@@ -380,3 +382,44 @@ def test_messages(message):
 def test_a_stream_complains_before_its_first_token():
     with pytest.raises(ValueError, match="length must be at least 1"):
         stream(toys.speller(), {}, PROMPT, length=0)
+
+
+@pytest.mark.parametrize("search", ["generate", "stream", "beam"])
+def test_a_state_in_another_order_is_not_exchanged(search):
+    """Of `h` and `c` with equal shapes, which come in one order and then the other."""
+
+    def step(state, token):
+        logits = ops.one_hot((token + state["h"]) % V, V) * 9 - state["c"][:, None] * 0
+        return logits, state
+
+    def run(names):
+        values = {"h": np.array([1], "int32"), "c": np.array([5], "int32")}
+        state = collections.OrderedDict((name, values[name]) for name in names)
+        options = {"length": 13}
+        if search == "beam":
+            return (
+                Beam(2).search(step, state, [[0]], compiled=True, **options).ids[0, 0]
+            )
+        if search == "stream":
+            return np.ravel(list(stream(step, state, [[0]], **options)))
+        return generate(step, state, [[0]], compiled=True, **options).ids[0]
+
+    expected = [(n + 1) % V for n in range(13)]
+    for names in ("hc", "ch", "hc"):
+        assert run(names).tolist() == expected
+
+
+class Counter:
+    """A step function that counts its calls, and says so."""
+
+    calls = 0
+
+    def __call__(self, state, token):
+        self.calls += 1
+        return ops.one_hot(token * 0 + self.calls % V, V) * 9, state
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="compiled elsewhere")
+def test_what_a_step_function_counts_goes_on():
+    written = generate(Counter(), {}, [[0]], length=23).ids[0]  # the first: of the size
+    assert written.tolist() == [(n + 2) % V for n in range(23)]

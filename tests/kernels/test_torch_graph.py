@@ -1,5 +1,7 @@
 """Functions recorded on PyTorch: what is recorded, and what is not."""
 
+import collections
+
 import keras
 import numpy as np
 import pytest
@@ -189,3 +191,29 @@ def test_what_came_out_twice_is_not_written_into():
         y = y if n > EAGER_CALLS else y.clone()  # two while it is recorded
         x, y, at, before = call(x, y, at)
         assert float(before) == 6 * n
+
+
+@pytest.mark.parametrize("kind", [collections.OrderedDict, dict])
+def test_keys_in_another_order(kind):
+    def function(state, x):
+        return kind((name, value + x) for name, value in state.items())
+
+    call = recorded(function)
+    for n in range(3 * EAGER_CALLS):
+        names = "hc" if n % 3 else "ch"
+        state = kind((name, np.float32([ord(name)])) for name in names)
+        for name, value in call(state, np.float32([n])).items():
+            assert float(value[0]) == ord(name) + n
+
+
+Two = collections.namedtuple("Two", "first second")
+
+
+def test_structures_come_back_as_they_are():
+    table = collections.defaultdict(list, b=[np.ones(1)], a=())
+    call = recorded(lambda x: x)
+    for _ in range(EAGER_CALLS + 2):
+        found = call(Two(table, [np.zeros(1)]))
+        assert type(found) is Two and type(found.first) is collections.defaultdict
+        assert list(found.first) == ["a", "b"] and found.first["a"] == ()
+        assert float(found.first["b"][0][0]) == 1 and float(found.second[0][0]) == 0

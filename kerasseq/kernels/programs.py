@@ -1,0 +1,90 @@
+"""What was compiled or recorded of a model: dropped when that changes, and with it.
+
+It is kept by the object to which a function belongs, in its `__dict__`, and nowhere
+else: without the object there is none of it.
+"""
+
+import collections
+import types
+
+from kerasseq.kernels.fingerprint import HOME, Fingerprint
+
+KEPT = 8  # of each kind, those used last
+
+
+def programs(function):
+    """What was compiled for a function, of the model as it is now.
+
+    Args:
+        function: A bound method, whose object keeps the programs; or a function, model
+            or layer, which keeps them itself.
+
+    Returns:
+        Its `Programs`, empty if what the function depends on has changed since the last
+        call. An object without a `__dict__` keeps none: it always gets new ones.
+
+    Examples:
+        >>> layer = keras.layers.Dense(2)
+        >>> layer.build((None, 3))
+        >>> programs(layer).get("kind", "key", lambda: "compiled")
+        'compiled'
+        >>> programs(layer).get("kind", "key", lambda: "again")
+        'compiled'
+        >>> layer.enable_lora(1)
+        >>> programs(layer).get("kind", "key", lambda: "again")
+        'again'
+    """
+    owner = function.__self__ if isinstance(function, types.MethodType) else function
+    home = getattr(owner, "__dict__", None)
+    if not isinstance(home, dict):
+        return Programs(Fingerprint(function))
+    kept = home.setdefault(HOME, {})
+    # One for each method: they depend on different things if others wrote the object.
+    key = getattr(function, "__func__", None)
+    found = kept.get(key)
+    if found is None or not found.fingerprint.holds():
+        now = Fingerprint(function)
+        if found is None or found.fingerprint != now:
+            found = kept[key] = Programs(now)
+        found.fingerprint = now
+    return found
+
+
+class Programs:
+    """Compiled functions, by kind and key.
+
+    Args:
+        fingerprint: Of what they depend on.
+
+    Attributes:
+        fingerprint: The same.
+    """
+
+    def __init__(self, fingerprint):
+        self.fingerprint = fingerprint
+        self._made = collections.defaultdict(collections.OrderedDict)
+
+    @property
+    def pure(self):
+        """Whether the function gives its outputs and does nothing else, for sure."""
+        return self.fingerprint.ours
+
+    def get(self, kind, key, make, *, kept=KEPT):
+        """What `make()` gave for this kind and key, or gives now.
+
+        Args:
+            kind: A name.
+            key: What else it depends on, hashable.
+            make: Function of no arguments.
+            kept: How many of this kind are kept.
+        """
+        made = self._made[kind]
+        if key not in made:
+            made[key] = make()
+            if len(made) > kept:
+                made.popitem(last=False)
+        made.move_to_end(key)
+        return made[key]
+
+    def __reduce__(self):
+        return Programs, (Fingerprint(),)  # a copy compiles its own

@@ -1,0 +1,144 @@
+"""What was compiled of a model: when it is dropped, and where it is kept."""
+
+import collections
+import copy
+import functools
+import gc
+import pickle
+import weakref
+
+import keras
+import numpy as np
+import pytest
+
+from kerasseq import kernels, models
+from kerasseq.kernels import Fingerprint
+
+pytestmark = pytest.mark.once("attributes of objects: no backend has a say")
+
+SMALL = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4}
+
+
+@functools.cache
+def gpt():
+    model = models.GPT(vocabulary_size=7, max_sequence_length=5, dropout=0.1, **SMALL)
+    model.compile(keras.optimizers.SGD(0.1))
+    return model
+
+
+def feed_forward(model):
+    return model.stack.blocks[0]._feedforward_sublayer
+
+
+def replace_inside(model):
+    layer = feed_forward(model)
+    layer._tracker.unlock()
+    layer.output_dense = keras.layers.Dense(4)
+
+
+CHANGES = {
+    "LoRA": lambda m: m.stack.embedding.enable_lora(1),
+    "quantized": lambda m: feed_forward(m).output_dense.quantize("int8"),
+    "dtype policy": lambda m: setattr(m.stack.drop, "dtype_policy", "mixed_bfloat16"),
+    "attribute": lambda m: setattr(feed_forward(m), "activation", keras.ops.tanh),
+    "replaced layer": lambda m: setattr(m.stack, "drop", keras.layers.Dropout(0.3)),
+    "replaced block": lambda m: m.stack.blocks.append(m.stack.blocks[0]),
+    "replaced inside": replace_inside,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_changed_model_keeps_nothing(change):
+    model = models.GPT(vocabulary_size=7, max_sequence_length=5, **SMALL)
+    kept = [kernels.programs(f) for f in (model, model.step)]
+    change(model)
+    for function, before in zip((model, model.step), kept, strict=True):
+        after = kernels.programs(function)
+        assert after is not before
+        assert kernels.programs(function) is after
+
+
+def test_use_and_training_are_no_changes():
+    model, x = gpt(), np.ones((3, 5), "int32")
+    kept = kernels.programs(model.step)
+    model.fit(x, x, verbose=0)
+    model.predict(x, verbose=0)
+    model.generate([1], 2)
+    model.set_weights([w + 1 for w in model.get_weights()])
+    model.compile(keras.optimizers.SGD(0.2))
+    assert kept.fingerprint.holds()
+    assert kernels.programs(model.step) is kept
+
+
+def test_what_a_function_reads_counts():
+    layer, factor, numbers = keras.layers.Dense(3), 2.0, [1, 2]
+    layer.build((None, 2))
+
+    def inner(x):
+        return layer(x) * numbers[0]
+
+    def function(x):
+        return inner(x) * factor
+
+    fingerprint = Fingerprint(function)
+    assert not fingerprint.ours and fingerprint == Fingerprint(function)
+    numbers[0] = 1
+    assert fingerprint.holds()
+    for change in (lambda: layer.enable_lora(1), lambda: numbers.append(3)):
+        change()
+        assert not fingerprint.holds() and fingerprint != Fingerprint(function)
+        fingerprint = Fingerprint(function)
+    factor = 3.0
+    assert not fingerprint.holds() and fingerprint != Fingerprint(function)
+
+
+def test_equal_numbers_are_the_same_and_others_not():
+    Plan = collections.namedtuple("Plan", "scale names")
+    one, other = Plan(1.5e300, ("a", "b")), Plan(float("1.5e300"), ("a", "b"))
+    assert Fingerprint(one) == Fingerprint(other)
+    assert Fingerprint(one) != Fingerprint(Plan(1.5, ("a", "b")))
+    assert Fingerprint(one) != Fingerprint(Plan(1.5e300, ("a",)))
+
+
+def test_a_name_without_a_value_and_an_object_without_attributes():
+    def function(x):
+        return later(x)
+
+    fingerprint = Fingerprint(function)
+    later = abs
+    assert not fingerprint.holds()
+    assert kernels.programs(len) is not kernels.programs(len)
+
+
+class Step:
+    def __call__(self, state, token):
+        return state, token
+
+
+def test_copies_keep_their_own():
+    step = Step()
+    kept = kernels.programs(step)
+    kept.get("kind", 1, lambda: lambda: None)
+    for copied in (copy.deepcopy(step), pickle.loads(pickle.dumps(step))):
+        assert kernels.programs(copied) is not kept
+        assert kernels.programs(copied).get("kind", 1, lambda: "new") == "new"
+    assert kernels.programs(step) is kept
+
+
+def test_the_last_ones_are_kept():
+    programs, made = kernels.programs(Step()), []
+
+    def get(key):
+        return programs.get("kind", key, lambda: made.append(key), kept=2)
+
+    for key in (1, 2, 1, 3, 1, 2):
+        get(key)
+    assert made == [1, 2, 3, 2]
+
+
+def test_they_die_with_their_object():
+    step = Step()
+    programs = weakref.ref(kernels.programs(step))
+    del step
+    gc.collect()
+    assert programs() is None
