@@ -16,7 +16,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.attention import scores
 from kerasseq.attention.memory import MemoryAttention
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.kernels import matmul
 
@@ -105,7 +105,7 @@ class AlignmentAttention(MemoryAttention):
         self.dropout = checks.rate("dropout", dropout)
         self.seed = seed
         if self.dropout or self.sampled:
-            self.seed_generator = keras.random.SeedGenerator(seed)
+            self.seed_generator = arguments.seed_generator(seed)
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):

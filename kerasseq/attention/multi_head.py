@@ -63,6 +63,8 @@ class MultiHeadAttention(MultiHeadArguments):
             have biases; as `use_bias` if None. The output follows `use_bias`.
         query_key_norm: A normalization layer, of which one copy normalizes each head of
             the queries, and one each head of the keys, before positions apply.
+        output_initializer: Of the projection of the output; as `value_initializer`
+            says if None.
         **kwargs: As for any layer.
 
     Call arguments:

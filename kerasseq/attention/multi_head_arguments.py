@@ -47,6 +47,7 @@ class MultiHeadArguments(keras.layers.Layer):
         value_initializer=None,
         use_query_key_value_bias=None,
         query_key_norm=None,
+        output_initializer=None,
         **kwargs,
     ):
         given = arguments.own(locals())
@@ -69,7 +70,7 @@ class MultiHeadArguments(keras.layers.Layer):
         # Tracked by Keras from `build` on: its weights come after those that Keras has.
         object.__setattr__(self, "position", position)
         if self.dropout:
-            self.seed_generator = keras.random.SeedGenerator(seed)
+            self.seed_generator = arguments.seed_generator(seed)
 
     def _check_numbers(self):
         for name in ("num_heads", "key_dim"):
@@ -204,10 +205,13 @@ class MultiHeadArguments(keras.layers.Layer):
 
     def _shared(self, name):
         """What the projections have in common; initializers are not shared."""
-        names = {n for n in self._given if n.endswith(SHARED)} - {"value_initializer"}
+        own = ("value_initializer", "output_initializer")
+        names = {n for n in self._given if n.endswith(SHARED)} - set(own)
         made = {n: self._as_config(n) for n in names}
         if name in ("value", "attention_output") and self.value_initializer:
             made["kernel_initializer"] = self._as_config("value_initializer")
+        if name == "attention_output" and self.output_initializer:
+            made["kernel_initializer"] = self._as_config("output_initializer")
         return {**made, "dtype": self.dtype_policy}
 
     def compute_output_spec(self, *args, **kwargs):

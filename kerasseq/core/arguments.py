@@ -60,10 +60,21 @@ def as_config(name: str, value):
     return kind.serialize(value) if kind else value
 
 
-def drawn_seed(rate):
-    """A seed for a layer that drops at this rate, drawn as Keras draws it.
+def seed_generator(seed):
+    """A generator from a seed, or from one that is drawn as Keras draws it.
 
-    Without one, dropout on PyTorch would use a state that no checkpoint of ours holds.
+    Keras' dropout on PyTorch would use the global generator of PyTorch for one without
+    a seed, whose state is in no file.
+
+    Examples:
+        >>> seed_generator(7).get_config()
+        {'seed': 7}
+    """
+    return keras.random.SeedGenerator(drawn_seed(1.0) if seed is None else seed)
+
+
+def drawn_seed(rate):
+    """A seed for a layer of Keras that drops at this rate, as for `seed_generator`.
 
     Examples:
         >>> drawn_seed(0.0) is None, isinstance(drawn_seed(0.1), int)

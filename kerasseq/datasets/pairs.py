@@ -1,6 +1,7 @@
 """Pairs of texts, and how to divide them so that no test is known from training."""
 
 import math
+import numbers
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +30,10 @@ def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
     keeps a small part from its exact size, the largest part takes the rest.
 
     Args:
-        pairs: A `Pairs`, or any two lists of strings of one length.
-        fractions: The share of each part; they add up to 1.
+        pairs: A `Pairs`, any two lists of strings of one length, or a list of tuples
+            (source, target).
+        fractions: The share of each part; they add up to 1. One number is that of the
+            second of two parts, the test.
         seed: Which pairs go where.
 
     Returns:
@@ -48,7 +51,10 @@ def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
         >>> sorted([training.sources, test.sources])
         [['Hi.', 'Hi.'], ['Run!', 'Go.']]
     """
-    sources, targets = _two_lists(pairs)
+    sources, targets = two_lists(pairs)
+    if isinstance(fractions, numbers.Real):
+        share = fraction("fractions", fractions)
+        fractions = (1 - share, share)
     fractions = several("fractions", fractions, "numbers")
     fractions = [fraction(f"fractions[{i}]", f) for i, f in enumerate(fractions)]
     if not math.isclose(math.fsum(fractions), 1):
@@ -77,13 +83,24 @@ def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
     ]
 
 
-def _two_lists(pairs) -> tuple[list, list]:
+def two_lists(pairs) -> tuple[list, list]:
+    """Sources and targets, of both or of a list of tuples of two strings.
+
+    Raises:
+        ValueError: If there is something else, or not as many of each.
+
+    Examples:
+        >>> two_lists([("a", "p"), ("b", "q"), ("c", "r")])
+        (['a', 'b', 'c'], ['p', 'q', 'r'])
+    """
+    if are_tuples(pairs):
+        pairs = zip(*pairs, strict=True)
     try:
         sources, targets = map(list, pairs)
     except (TypeError, ValueError):
         raise ValueError(
-            f"pairs must be two lists of texts, (sources, targets), got {short(pairs)};"
-            " of a list of pairs they are zip(*pairs)"
+            "pairs must be two lists of texts, (sources, targets), or a list of tuples "
+            f"(source, target), got {short(pairs)}"
         ) from None
     if len(sources) != len(targets):
         raise ValueError(
@@ -91,6 +108,16 @@ def _two_lists(pairs) -> tuple[list, list]:
             f"{len(sources)}"
         )
     return sources, targets
+
+
+def are_tuples(pairs):
+    """Whether these are tuples of two strings, in a list."""
+    return isinstance(pairs, list) and all(
+        isinstance(pair, tuple)
+        and len(pair) == 2
+        and all(isinstance(text, str) for text in pair)
+        for pair in pairs
+    )
 
 
 def _groups(sources: list, targets: list) -> list[list[int]]:

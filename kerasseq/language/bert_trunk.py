@@ -13,6 +13,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from kerasseq.core.arguments import drawn_seed
 from kerasseq.language.bert_heads import initializer
 from kerasseq.language.bert_layers import FirstStep
 from kerasseq.positions.embedding import PositionEmbedding
@@ -55,7 +56,9 @@ class Trunk:
 
     def drop(self, name):
         """A layer of dropout."""
-        return keras.layers.Dropout(self.dropout, name=name)
+        return keras.layers.Dropout(
+            self.dropout, seed=drawn_seed(self.dropout), name=name
+        )
 
 
 def build(
@@ -86,7 +89,7 @@ def build(
     x = embedding(inputs["ids"])
     x = x + position(x, mask=real) + segment(x, inputs["segments"])
     x = LayerNormalization(epsilon=layer_norm_epsilon, name="embedding_norm")(x)
-    x = keras.layers.Dropout(dropout, name="dropout")(x)
+    x = keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name="dropout")(x)
     for n in range(num_layers):
         x = TransformerEncoder(
             intermediate_dim,

@@ -7,7 +7,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.ids import arrays_within
-from kerasseq.language.corpus import as_ids, scoring_rows
+from kerasseq.language.corpus import are_texts, as_ids, scoring_rows
 from kerasseq.tasks.base import TaskModel
 from kerasseq.training import BitsPerCharacter, TextBatches
 
@@ -66,6 +66,7 @@ class CausalModel(TaskModel):
         epochs=1,
         initial_epoch=0,
         steps_per_epoch=None,
+        validation_split=0.0,
         validation_data=None,
         seed=0,
         **kwargs,
@@ -73,15 +74,16 @@ class CausalModel(TaskModel):
         """Train on a text.
 
         Args:
-            x: The text as a string; a file, as `pathlib.Path` or open; or ids,
-                integers `(tokens,)`. Anything else, such as arrays with `y`, goes to
-                `keras.Model.fit` as it is.
+            x: The text as a string, or several in a list, which follow one another; a
+                file, as `pathlib.Path` or open; or ids, integers `(tokens,)`. Anything
+                else, such as arrays with `y`, goes to `keras.Model.fit` as it is.
             y: Targets, if `x` are rows of ids.
             sequence_length: Tokens in a block, through which gradients flow.
             batch_size: Blocks in a batch.
             epochs: Last epoch; an epoch is a pass over the text, or `steps_per_epoch`.
             initial_epoch: Epochs done already: their batches are not seen again.
             steps_per_epoch: Batches in an epoch. A whole pass if None.
+            validation_split: Which fraction of the text, its end, is held out.
             validation_data: Another text, in any of the forms of `x`.
             seed: Seed of the order of the blocks.
             **kwargs: As for `keras.Model.fit`.
@@ -102,17 +104,20 @@ class CausalModel(TaskModel):
                 y,
                 batch_size=batch_size if hasattr(x, "shape") else None,
                 steps_per_epoch=steps_per_epoch,
+                validation_split=validation_split,
                 validation_data=validation_data,
                 **shared,
             )
         self._check_length(sequence_length)
+        held_out = None if validation_data is None else self.ids(validation_data)
+        if validation_data is None and checks.fraction(
+            "validation_split", validation_split
+        ):
+            ids, held_out = _cut(ids, validation_split, sequence_length)
         batches = TextBatches(ids, sequence_length, batch_size, seed)
         steps = steps_per_epoch or batches.steps_per_pass
-        if validation_data is not None and not isinstance(validation_data, tuple):
-            held_out = TextBatches(self.ids(validation_data), sequence_length, 1)
-            validation_data = held_out.take(
-                np.arange(0, len(held_out.ids) - sequence_length, sequence_length)
-            )
+        if held_out is not None:
+            validation_data = _blocks(held_out, sequence_length)
         return super().fit(
             batches.stream(start=initial_epoch * steps),
             steps_per_epoch=steps,
@@ -122,13 +127,49 @@ class CausalModel(TaskModel):
             **shared,
         )
 
-    def evaluate(self, x=None, y=None, **kwargs):
-        """Measure, as `keras.Model.evaluate` does, on rows of ids and their targets."""
+    def evaluate(self, x=None, y=None, *, sequence_length=64, **kwargs):
+        """Measure, as `keras.Model.evaluate` does, on a text or on rows of ids.
+
+        Args:
+            x: A text in any of the forms of `fit`, of which whole blocks count; see
+                `cross_entropy` for every token. Or rows of ids, or what Keras takes.
+            y: Targets, if `x` are rows of ids.
+            sequence_length: The most tokens in a block of a text.
+            **kwargs: As for `keras.Model.evaluate`.
+
+        Returns:
+            What Keras returns.
+        """
+        ids = self.ids(x) if y is None else None
+        if ids is not None:
+            longest = min(sequence_length, max(len(ids) - 1, 1), self.longest or 10**9)
+            x, y = _blocks(ids, longest)
         self._check_ids(x, y)
         return super().evaluate(x, y, **kwargs)
 
     def predict(self, x, **kwargs):
-        """Logits `(B, T, V)` of ids `(B, T)`, as `keras.Model.predict` gives them."""
+        """Logits of what follows each token, as `keras.Model.predict` gives them.
+
+        Args:
+            x: Ids `(B, T)`, or what Keras takes; a text, or ids `(T,)`; or a list of
+                texts.
+            **kwargs: As for `keras.Model.predict`.
+
+        Returns:
+            Logits `(B, T, V)`, where B is 1 for a text; a list of `(T, V)` for a list.
+        """
+        if are_texts(x):
+            rows = [self.ids(text) for text in x]
+            longest = max(map(len, rows))
+            ids = np.zeros((len(rows), longest), "int32")
+            for row, text in zip(ids, rows, strict=True):
+                row[: len(text)] = text  # what stands behind changes nothing before it
+            logits = self.predict(ids, **kwargs)
+            return [each[: len(text)] for each, text in zip(logits, rows, strict=True)]
+        ids = self.ids(x)
+        if ids is not None:
+            x = ids[None]
+            self._check_length(len(ids))
         self._check_ids(x)
         return super().predict(x, **kwargs)
 
@@ -179,3 +220,21 @@ class CausalModel(TaskModel):
     def bits_per_token(self, source, **kwargs):
         """`cross_entropy` in bits: for characters, bits per character."""
         return self.cross_entropy(source, **kwargs) / math.log(2)
+
+
+def _cut(ids, fraction, sequence_length):
+    """The two parts of a text, the second held out, long enough to be of use."""
+    count = max(round(len(ids) * fraction), 1)
+    if count < sequence_length + 1:
+        raise ValueError(
+            f"validation_split={fraction} of {len(ids)} tokens are {count}, too few "
+            f"for one block of sequence_length={sequence_length} and the token after "
+            "it. Choose a larger fraction or shorter blocks, or pass `validation_data`"
+        )
+    return ids[:-count], ids[-count:]
+
+
+def _blocks(ids, sequence_length):
+    """Inputs and targets `(B, T)`: the blocks of a text, one behind the other."""
+    whole = TextBatches(ids, sequence_length, 1)
+    return whole.take(np.arange(0, len(ids) - sequence_length, sequence_length))

@@ -1,7 +1,6 @@
 """Texts in the forms in which users have them, as the ids that a model reads."""
 
 import io
-import os
 import pathlib
 
 import numpy as np
@@ -14,7 +13,8 @@ def as_ids(source, tokenizer, vocabulary_size):
     """The ids of a text.
 
     Args:
-        source: A string, a `pathlib.Path`, an open file, or integers `(tokens,)`.
+        source: A string, which is never the name of a file; a list of strings, which
+            follow one another; a `pathlib.Path`, an open file, or integers `(tokens,)`.
         tokenizer: What turns strings into ids, or None.
         vocabulary_size: One more than the largest id allowed.
 
@@ -36,11 +36,19 @@ def as_ids(source, tokenizer, vocabulary_size):
         source = source.read()
     if isinstance(source, str):
         return _encode(source, tokenizer)
+    if are_texts(source):
+        return np.concatenate([_encode(text, tokenizer) for text in source])
     if isinstance(source, list) and source and isinstance(source[0], int):
         source = np.array(source)
     if not hasattr(source, "shape") or len(source.shape) != 1:
         return None
     return id_array(source, vocabulary_size).astype("int32")
+
+
+def are_texts(source):
+    """Whether there are several texts: strings in a list, and one at least."""
+    several = isinstance(source, list | tuple) and len(source) > 0
+    return several and all(isinstance(text, str) for text in source)
 
 
 def _encode(text, tokenizer):
@@ -51,10 +59,6 @@ def _encode(text, tokenizer):
         )
     if not text:
         raise ValueError("the text is empty")
-    if len(text) < 256 and "\n" not in text and os.path.isfile(text):
-        raise ValueError(
-            f'"{text}" is the name of a file. To read it, give pathlib.Path("{text}")'
-        )
     return tokenizer.encode(text)
 
 

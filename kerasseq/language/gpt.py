@@ -46,6 +46,10 @@ class GPT(Writer, RecordedSteps, CausalModel):
     Its options are the columns of the course's table of language models: with others
     than the defaults it is a LLaMA, a BLOOM, a PaLM; see `from_architecture`.
 
+    Weights begin as in GPT-2, normal, of deviation 0.02, of positions 0.01; with the
+    norms before the parts the kernels whose products are added to x have
+    $0.02 / \sqrt{2 L}$, since 2 L of them add up.
+
     Args:
         tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
         vocabulary_size: Number of ids, for a model without a tokenizer.
@@ -132,6 +136,7 @@ class GPT(Writer, RecordedSteps, CausalModel):
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, by_name.OF_DECODERS)
         inner = by_name.of_layers(position, num_layers, hidden_dim)
+        added = 0.02 / (2 * num_layers) ** 0.5
         blocks = [
             TransformerDecoder(
                 intermediate_dim or 4 * hidden_dim,
@@ -141,7 +146,8 @@ class GPT(Writer, RecordedSteps, CausalModel):
                 norm=norm,
                 placement=placement,
                 feed_forward=feed_forward,
-                kernel_initializer=scaled_initializer(),
+                kernel_initializer=normal(),
+                output_initializer=normal(added) if placement == "pre" else None,
                 use_bias=use_bias,
                 position=inner[n],
                 num_key_value_heads=num_key_value_heads,
@@ -160,7 +166,7 @@ class GPT(Writer, RecordedSteps, CausalModel):
             size,
             hidden_dim,
             tie_weights=tie_embeddings or head is None,
-            embeddings_initializer=scaled_initializer(),
+            embeddings_initializer=normal(),
             name="embedding",
         )
 
@@ -172,7 +178,9 @@ class GPT(Writer, RecordedSteps, CausalModel):
 
         layers = stack.Stack(
             embedding=embedding,
-            position=by_name.added_position(position, max_sequence_length),
+            position=by_name.added_position(
+                position, max_sequence_length, initializer=normal(0.01)
+            ),
             norms=(
                 made("embedding_norm", embedding_norm),
                 made("final_norm", placement == "pre"),
@@ -295,6 +303,6 @@ hidden_dim**0.5, as in Gemma, or None for 1
         )
 
 
-def scaled_initializer():
-    """GPT-2's: normal, of deviation 0.02; one for each layer."""
-    return keras.initializers.RandomNormal(stddev=0.02)
+def normal(deviation=0.02):
+    """GPT-2's initializer; one for each weight."""
+    return keras.initializers.RandomNormal(stddev=deviation)

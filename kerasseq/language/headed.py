@@ -142,13 +142,15 @@ class Headed:
 
     def _weighted(self, x, y=None, given=None):
         """Inputs, labels, and weights of rows with those that the labels have."""
+        if isinstance(x, str) and y is not None:
+            x, y = [x], [y]
         x, y, weights = self.arrays(x, y)
         return x, y, _product(weights, given)
 
     def _rows(self, x):
         """What the head reads, as `Rows`; None if it is for Keras."""
         if isinstance(x, str):
-            raise TypeError(f"texts must be in a list, [{x!r}], but x is {x!r}")
+            x = [x]
         if isinstance(x, list | tuple) and not len(x):
             raise ValueError("there are no texts: x is empty")
         if getattr(getattr(x, "dtype", None), "kind", None) in ("U", "O"):
@@ -159,18 +161,21 @@ class Headed:
         """The likeliest stretch of each text, or of the second text of each pair.
 
         Args:
-            texts: A list of texts or of pairs, such as a question and a text.
+            texts: A list of texts or of pairs, such as a question and a text; or one
+                text.
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
             A list of strings, or of ids where the texts are; None where no answer is
-            likelier than any.
+            likelier than any. For one text the answer itself.
 
         Raises:
             TypeError: If there is something else than texts.
             ValueError: If the head is another.
         """
         self._check_head("answers", "span")
+        if isinstance(texts, str):
+            return self.answers([texts], **kwargs)[0]
         rows = self._rows(texts)
         if rows is None or rows.places is None:
             raise TypeError(

@@ -13,6 +13,7 @@ from kerasseq.decoding import sample
 from kerasseq.decoding.sampling import check_sampling
 from kerasseq.language.causal import CausalModel, known_ids
 from kerasseq.language.stepping import Stepper
+from kerasseq.language.writing import is_list_of_prompts, seed_of
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
@@ -111,7 +112,8 @@ class LanguageModel(CausalModel):
         same, however long the text. Other layers read the whole text again.
 
         Args:
-            prompt: Text, or ids `(tokens,)` for a model without a tokenizer.
+            prompt: Text, which is never the name of a file, or ids `(tokens,)`; or a
+                list of such prompts.
             length: How many tokens to write.
             temperature: Lower is more deterministic, higher more random; 0 takes the
                 most probable token.
@@ -120,13 +122,20 @@ class LanguageModel(CausalModel):
             seed: Seed of the draw; with it the text repeats exactly.
 
         Returns:
-            The prompt and what was written: text, or an array of ids.
+            The prompt and what was written: text, or an array of ids; a list of them
+            for a list of prompts.
 
         Raises:
             ValueError: If the prompt is empty, or an option out of range.
         """
         checks.whole_number("length", length)
         check_sampling(temperature, top_k, top_p)
+        if is_list_of_prompts(prompt):
+            options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+            return [
+                self.generate(one, length, seed=seed_of(seed, n), **options)
+                for n, one in enumerate(prompt)
+            ]
         ids = self.ids(prompt)
         if ids is None or not len(ids):
             raise ValueError("prompt must have at least one token to write on from")

@@ -68,7 +68,7 @@ class Writer:
                 length=part,
                 sampler=sampler,
                 stop=stop,
-                seed=_seed_of(seed, n),
+                seed=seed_of(seed, n),
                 compiled=kernels.default_jit_compile(),
             )
             for row, (ids, count) in enumerate(
@@ -111,8 +111,8 @@ class Writer:
         Raises:
             ValueError: At once, if the prompt is empty, or an option out of range.
         """
-        rows, one = self._prompts(prompt)
-        if not one:
+        rows, _ = self._prompts(prompt)
+        if len(rows) > 1:
             raise ValueError("stream takes one prompt; generate takes several")
         sampler, stop = self._plan(length, temperature, top_k, top_p, sampler, stop)
         return self._stream(rows, length, sampler, stop, seed)
@@ -126,7 +126,7 @@ class Writer:
                 length=part,
                 sampler=sampler,
                 stop=stop,
-                seed=_seed_of(seed, n),
+                seed=seed_of(seed, n),
             )
             for token in tokens:
                 rows[0].append(int(token[0]))
@@ -141,9 +141,7 @@ class Writer:
 
     def _prompts(self, prompt):
         """Prompts as lists of ids, and whether there was one alone."""
-        several = isinstance(prompt, list | tuple) and (
-            not prompt or not isinstance(prompt[0], int | np.integer)
-        )
+        several = is_list_of_prompts(prompt)
         prompts = list(prompt) if several else [prompt]
         rows = [self.ids(each) for each in prompts]
         if not rows or any(row is None or not len(row) for row in rows):
@@ -232,6 +230,18 @@ class Writer:
         return self.tokenizer.decode(ids)
 
 
+def is_list_of_prompts(prompt):
+    """Whether there are several prompts, or one in a list, not the ids of one.
+
+    Examples:
+        >>> is_list_of_prompts(["to be"]), is_list_of_prompts([3, 1])
+        (True, False)
+    """
+    return isinstance(prompt, list | tuple) and (
+        not prompt or not isinstance(prompt[0], int | np.integer)
+    )
+
+
 def sampler_of(temperature=1.0, top_k=None, top_p=None):
     """The sampler that a temperature and one bound mean.
 
@@ -255,7 +265,7 @@ def sampler_of(temperature=1.0, top_k=None, top_p=None):
     return Temperature(temperature)
 
 
-def _seed_of(seed, part):
+def seed_of(seed, part):
     """A seed for each part of a long text."""
     if seed is None or isinstance(seed, keras.random.SeedGenerator) or not part:
         return seed

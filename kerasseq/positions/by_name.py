@@ -13,15 +13,21 @@ POSITIONS = (*ADDED, *INSIDE, None)
 OF_DECODERS = (*ADDED, *INSIDE, "transformer_xl", None)
 
 
-def added_position(position, length, name="position"):
+def added_position(position, length, name="position", **options):
     """The layer whose code is added to the vectors of tokens, or None.
+
+    Args:
+        position: A name, an object, or None.
+        length: How many positions have a learned code.
+        name: The first word of the layer's name.
+        **options: Of a learned code, such as its `initializer`.
 
     Examples:
         >>> added_position("learned", 7).sequence_length
         7
     """
     if position == "learned":
-        return PositionEmbedding(length, name=f"{name}_embedding")
+        return PositionEmbedding(length, name=f"{name}_embedding", **options)
     if position == "sinusoidal":
         return SinePositionEncoding(name=f"{name}_encoding")
     return None

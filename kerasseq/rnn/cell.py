@@ -43,7 +43,7 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             "recurrent_dropout", self.recurrent_dropout
         )
         check_float64(self)
-        self.seed_generator = keras.random.SeedGenerator(self.seed)
+        self.seed_generator = arguments.seed_generator(self.seed)
         if self.recurrent_dropout and self.gates > 1:
             self.dropout_mask_count = self.gates  # as Keras: then each gate has its own
         states = len(self.state_names)

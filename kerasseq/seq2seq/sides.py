@@ -84,7 +84,8 @@ class Side:
         """The ids of each row, without padding.
 
         Args:
-            rows: Strings, or ids: an array `(rows, time)` or lists of any lengths.
+            rows: Strings, or one; or ids: an array `(rows, time)` or lists of any
+                lengths.
 
         Returns:
             One int32 array per row.
@@ -94,7 +95,9 @@ class Side:
                 one can read.
             ValueError: If a row is empty or too long, or an id out of range.
         """
-        if isinstance(rows, str) or not hasattr(rows, "__iter__"):
+        if isinstance(rows, str):
+            rows = [rows]
+        if not hasattr(rows, "__iter__"):
             raise TypeError(f"{self.name}s must be a list of rows, got {rows!r}")
         read = self._text if self.tokenizer else self._ids
         rows = [read(n, row) for n, row in enumerate(rows)]

@@ -7,6 +7,7 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import arrays_within
 from kerasseq.core.padding import PADDING, bucket, pad_rows
+from kerasseq.datasets.pairs import are_tuples, two_lists
 from kerasseq.seq2seq import translating
 from kerasseq.seq2seq.translation import Translation
 from kerasseq.tasks.base import TaskModel
@@ -40,6 +41,7 @@ class Translator(TaskModel):
         epochs=1,
         initial_epoch=0,
         steps_per_epoch=None,
+        validation_split=0.0,
         validation_data=None,
         seed=0,
         **kwargs,
@@ -56,6 +58,8 @@ class Translator(TaskModel):
             epochs: Last epoch; an epoch is a pass over the pairs, or `steps_per_epoch`.
             initial_epoch: Epochs done already: their batches are not seen again.
             steps_per_epoch: Batches in an epoch. A whole pass if None.
+            validation_split: Which fraction of the pairs, the last, is held out;
+                `kerasseq.datasets.split` keeps translations of one text together.
             validation_data: Other pairs, `(sources, targets)`, or as for
                 `keras.Model.fit`.
             seed: Seed of the order.
@@ -68,6 +72,10 @@ class Translator(TaskModel):
             TypeError: If a row is not of the kind that the model reads.
             ValueError: If there is no pair, a row is empty, or an id out of range.
         """
+        pairs = _both(x, y)
+        if pairs is not None and validation_data is None and validation_split:
+            pairs, validation_data = _cut(pairs, validation_split)
+            validation_split = 0.0
         shared = {
             "epochs": epochs,
             "initial_epoch": initial_epoch,
@@ -75,7 +83,6 @@ class Translator(TaskModel):
             "validation_batch_size": batch_size,
             **kwargs,
         }
-        pairs = _both(x, y)
         if pairs is None:
             self._check_ids(x, y)
             return super().fit(
@@ -83,6 +90,7 @@ class Translator(TaskModel):
                 y,
                 batch_size=None if y is None else batch_size,
                 steps_per_epoch=steps_per_epoch,
+                validation_split=validation_split,
                 **shared,
             )
         batches = self.batches(*pairs, batch_size=batch_size, seed=seed)
@@ -170,8 +178,8 @@ class Translator(TaskModel):
         """Translate one source or several.
 
         Args:
-            texts: A string or a list of strings; for a model without tokenizers rows of
-                ids; for one that reads images an array `(rows, ...)`.
+            texts: A string or a list of strings; for a model without tokenizers ids,
+                or rows of ids; for one that reads images an array `(rows, ...)`.
             beam: Width of a beam search, or a `decoding.Beam`. Without it the best
                 token is taken each time.
             sampler: A sampler of `kerasseq.decoding`, instead of a beam.
@@ -182,7 +190,7 @@ class Translator(TaskModel):
             seed: Seed of a sampler that draws.
 
         Returns:
-            A `Translation` for one string, else a list of them.
+            A `Translation` for one source, else a list of them.
 
         Raises:
             TypeError: If a text is none.
@@ -198,7 +206,8 @@ class Translator(TaskModel):
         checks.whole_number("batch_size", batch_size)
         if not hasattr(texts, "__iter__"):
             raise TypeError(f"texts must be a string, or several, got {texts!r}")
-        rows = [texts] if isinstance(texts, str) else list(texts)
+        one = isinstance(texts, str) or self._is_one_row(texts)
+        rows = [texts] if one else list(texts)
         if not rows:
             return []
         ids, found = self.encode_sources(rows), [None] * len(rows)
@@ -217,7 +226,15 @@ class Translator(TaskModel):
                 found[n] = self._translation(
                     rows[n], source[place], *known, weights[place]
                 )
-        return found[0] if isinstance(texts, str) else found
+        return found[0] if one else found
+
+    def _is_one_row(self, ids):
+        """Whether these are the ids of one source, not rows of ids."""
+        side = self.source_side
+        if side is None or side.tokenizer or not hasattr(ids, "__getitem__"):
+            return False
+        first = np.asarray(ids[0]) if len(ids) else np.zeros(1)
+        return first.ndim == 0 and first.dtype.kind in "iu"
 
     def _alignments(self, source, said):
         """Weights `(B, T, S)` of the best, from one more run over all of it."""
@@ -279,15 +296,33 @@ class Translator(TaskModel):
         )
 
 
+def _cut(pairs, fraction):
+    """The first pairs and the last ones, which are held out; one of each at least."""
+    checks.fraction("validation_split", fraction)
+    sources, targets = ([part] if isinstance(part, str) else part for part in pairs)
+    count = round(len(sources) * fraction)
+    if not 0 < count < len(sources):
+        raise ValueError(
+            f"validation_split={fraction} of {len(sources)} pairs leaves a part "
+            "without a pair. Choose another fraction, or pass `validation_data`"
+        )
+    return (
+        (sources[:-count], targets[:-count]),
+        (sources[-count:], targets[-count:]),
+    )
+
+
 def _both(x, y=None):
     """Sources and targets, if x and y are such; None for anything else."""
     if y is None and isinstance(x, tuple) and len(x) == 2:
         x, y = x
     if y is None and isinstance(x, list):
-        raise TypeError(
-            "give sources and targets, one list of each; of a list of pairs they are "
-            "zip(*pairs)"
-        )
+        if not x or not are_tuples(x):
+            raise TypeError(
+                "expected sources and targets, or tuples (source, target) of strings, "
+                "received one list. Pass one list of each, fit(sources, targets)"
+            )
+        x, y = two_lists(x)
     return None if y is None or _are_arrays(x) else (x, y)
 
 

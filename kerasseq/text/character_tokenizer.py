@@ -8,7 +8,7 @@ no start or end mark: the models add what they need.
 import numpy as np
 
 from kerasseq.core.schema import check
-from kerasseq.text.texts import check_text, training_texts
+from kerasseq.text.texts import check_text, each_text, training_texts
 from kerasseq.text.tokenizer import Tokenizer
 
 PART = 2**18  # characters looked up at a time: memory holds little beside the ids
@@ -78,6 +78,7 @@ class CharacterTokenizer(Tokenizer):
         self._id_of_point = np.full(int(points[-1]) + 2, unseen, "int32")
         self._id_of_point[points] = np.arange(len(characters))
 
+    @each_text
     def encode(self, text: str) -> np.ndarray:
         """Turn text into ids.
 

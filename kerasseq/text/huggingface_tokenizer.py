@@ -26,6 +26,7 @@ from kerasseq.text.pipeline.normalizers import NORMALIZERS
 from kerasseq.text.pipeline.part import Part
 from kerasseq.text.pipeline.piece import Piece
 from kerasseq.text.pipeline.pre_tokenizers import PRE_TOKENIZERS, Metaspace, Sequence
+from kerasseq.text.texts import each_row
 from kerasseq.text.tokenizer import Tokenizer
 
 KEYS = ("added_tokens", "normalizer", "pre_tokenizer", "model", "decoder")
@@ -188,6 +189,7 @@ class HuggingFaceTokenizer(Tokenizer):
             for step in _steps(self.pre_tokenizer)
         )
 
+    @each_row
     def decode(self, ids, *, skip_special: bool = False) -> str:
         """Turn ids into text.
 

@@ -1,6 +1,9 @@
 """Texts and special tokens as the tokenizers take them, or what is wrong with them."""
 
+import functools
 import re
+
+import numpy as np
 
 from kerasseq.core.checks import several, short
 
@@ -9,6 +12,37 @@ def check_text(text):
     """Raise a `TypeError` unless `text` is a string."""
     if not isinstance(text, str):
         raise TypeError(f"`text` must be a string, got {type(text).__name__}.")
+
+
+def each_text(method):
+    """Let a method of one text take a list of them, and give a list."""
+
+    @functools.wraps(method)
+    def one_or_several(self, text, **options):
+        if isinstance(text, list | tuple):
+            return [method(self, one, **options) for one in text]
+        return method(self, text, **options)
+
+    return one_or_several
+
+
+def each_row(method):
+    """Let a method of one row of ids take rows of them, a `Batch`, or one id."""
+
+    @functools.wraps(method)
+    def one_or_several(self, ids, **options):
+        if isinstance(ids, tuple) and hasattr(ids, "mask"):
+            ids = [row[real] for row, real in zip(ids.ids, ids.mask, strict=True)]
+        if len(getattr(ids, "shape", ())) > 1 or _are_rows(ids):
+            return [method(self, row, **options) for row in ids]
+        one = isinstance(ids, int | np.integer) and not isinstance(ids, bool)
+        return method(self, [ids] if one else ids, **options)
+
+    return one_or_several
+
+
+def _are_rows(ids):
+    return isinstance(ids, list | tuple) and len(ids) > 0 and hasattr(ids[0], "__len__")
 
 
 def training_texts(text) -> list[str]:

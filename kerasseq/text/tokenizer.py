@@ -17,7 +17,7 @@ import numpy as np
 from kerasseq.core.checks import one_of, several, whole_number
 from kerasseq.text.ids import id_array
 from kerasseq.text.saved import Saved
-from kerasseq.text.texts import check_text, cut_out, utf8
+from kerasseq.text.texts import check_text, cut_out, each_row, each_text, utf8
 
 
 class Encoding(NamedTuple):
@@ -100,6 +100,7 @@ class Tokenizer(Saved, abc.ABC):
         except KeyError:
             raise KeyError(f"no token of the vocabulary is {token!r}") from None
 
+    @each_text
     def encode(self, text: str) -> np.ndarray:
         """Turn text into ids.
 
@@ -142,11 +143,13 @@ class Tokenizer(Saved, abc.ABC):
         tokens = [vocabulary[i] for i in table[:, 0].tolist()]
         return Encoding(table[:, 0].astype("int32"), tokens, table[:, 1:])
 
+    @each_text
     def tokenize(self, text: str) -> list[str]:
         """Split text into tokens, spelled as in the vocabulary."""
         vocabulary = self.vocabulary
         return [vocabulary[i] for i in self.encode(text).tolist()]
 
+    @each_row
     def decode(self, ids, *, skip_special: bool = False) -> str:
         """Turn ids into text.
 
@@ -179,7 +182,7 @@ class Tokenizer(Saved, abc.ABC):
         """Turn texts into one array, with a mask.
 
         Args:
-            texts: A list of strings.
+            texts: A list of strings, or one string, which is one row.
             length: Ids in a row. The longest text decides if None.
             pad: On which side short texts are filled up, "right" or "left". They are
                 filled with the special token `<pad>` or `[PAD]` if there is one, else
@@ -192,9 +195,8 @@ class Tokenizer(Saved, abc.ABC):
         self._check_fitted()
         one_of("pad", pad, ["right", "left"])
         one_of("truncate", truncate, ["right", "left"])
-        if isinstance(texts, str):
-            raise TypeError("`texts` must be a list of strings; for one use `encode`")
-        rows = [self.encode(text) for text in several("texts", texts)]
+        texts = [texts] if isinstance(texts, str) else several("texts", texts)
+        rows = [self.encode(text) for text in texts]
         if length is None:
             length = max(map(len, rows), default=0)
         length = whole_number("length", length, at_least=0)

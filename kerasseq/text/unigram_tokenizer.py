@@ -20,6 +20,7 @@ from kerasseq.core.checks import one_of, whole_number
 from kerasseq.core.schema import check
 from kerasseq.text import texts
 from kerasseq.text.ids import id_array
+from kerasseq.text.texts import each_row, each_text
 from kerasseq.text.tokenizer import Encoding, Tokenizer
 from kerasseq.text.unigram_pieces import BYTES, SPACE, Pieces
 from kerasseq.text.unigram_spaces import Spaces, check_special_tokens
@@ -225,6 +226,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
     def scores(self) -> np.ndarray:
         return np.array(self._pieces.scores if self._pieces else [])
 
+    @each_text
     def encode(self, text: str) -> np.ndarray:
         self._check_text(text)
         return super().encode(self._spaces.begin(text))
@@ -236,6 +238,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         shift = len(begun) - len(text)
         return encoding._replace(offsets=np.maximum(encoding.offsets - shift, 0))
 
+    @each_row
     def decode(self, ids, *, skip_special: bool = False) -> str:
         self._check_fitted()
         special = {self.id_of(token): token for token in self.special_tokens}

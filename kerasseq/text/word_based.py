@@ -8,7 +8,7 @@ import abc
 from collections import Counter
 
 from kerasseq.text.ids import id_array
-from kerasseq.text.texts import cut_out, training_texts, utf8
+from kerasseq.text.texts import cut_out, each_row, training_texts, utf8
 from kerasseq.text.tokenizer import Tokenizer
 
 
@@ -32,6 +32,7 @@ class WordBased(Tokenizer):
     def _join(self, tokens: list[str]) -> str:
         """The text of tokens, special ones among them."""
 
+    @each_row
     def decode(self, ids, *, skip_special: bool = False) -> str:
         """Turn ids into the normalised text.
 

@@ -11,7 +11,7 @@ import re
 
 from kerasseq.core.checks import whole_number
 from kerasseq.core.schema import check
-from kerasseq.text.texts import cut_out
+from kerasseq.text.texts import cut_out, each_text
 from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.word_based import WordBased, check_bool
 from kerasseq.text.words import find_places, find_words
@@ -117,6 +117,7 @@ class WordTokenizer(WordBased):
         self._vocabulary = vocabulary
         self._ids = {word: i for i, word in enumerate(vocabulary)}
 
+    @each_text
     def encode(self, text: str):
         """Turn text into ids.
 

@@ -45,6 +45,7 @@ class TransformerBlock(keras.layers.Layer):
         seed=None,
         use_query_key_value_bias=None,
         query_key_norm=None,
+        output_initializer=None,
         **kwargs,
     ):
         given = arguments.own(locals())
@@ -67,7 +68,7 @@ class TransformerBlock(keras.layers.Layer):
         draw = random.Random(seed)
         self._seeds = [None if seed is None else draw.getrandbits(30) for _ in range(3)]
         if self.dropout:
-            self.seed_generator = keras.random.SeedGenerator(self._seeds[0])
+            self.seed_generator = arguments.seed_generator(self._seeds[0])
 
     def _check_numbers(self):
         checks.whole_number("num_heads", self.num_heads)
@@ -134,6 +135,7 @@ class TransformerBlock(keras.layers.Layer):
             scale=self.scale,
             seed=seed,
             value_initializer=self._initializer(beta),
+            output_initializer=self._output_initializer(beta),
             use_query_key_value_bias=self.use_query_key_value_bias,
             query_key_norm=self._make_query_key_norm(),
             bias_initializer=self._as_config("bias_initializer"),
@@ -174,6 +176,7 @@ class TransformerBlock(keras.layers.Layer):
                 self.activation,
                 use_bias=self.use_bias,
                 kernel_initializer=self._initializer(beta),
+                output_initializer=self._output_initializer(beta),
                 bias_initializer=self._as_config("bias_initializer"),
                 name="feed_forward",
                 dtype=self.dtype_policy,
@@ -182,10 +185,16 @@ class TransformerBlock(keras.layers.Layer):
             layer.build(shape)
         return layer
 
-    def _initializer(self, factor):
+    def _initializer(self, factor, name="kernel_initializer"):
         """The initializer of kernels, times a number."""
-        config = self._as_config("kernel_initializer")
+        config = self._as_config(name)
         return config if factor == 1 else Scaled(config, factor)
+
+    def _output_initializer(self, factor):
+        """That of what is added to the inputs, times a number; None if it has none."""
+        if self.output_initializer is None:
+            return None
+        return self._initializer(factor, "output_initializer")
 
     def _start(self, shape):
         """Before anything is built: the width is fixed, α and β are 1."""

@@ -61,6 +61,8 @@ class TransformerEncoder(TransformerBlock):
             have biases; as `use_bias` if None.
         query_key_norm: Of each head of queries and keys, before positions apply:
             "layer", "rms", a layer of which copies are made, or None for no norm.
+        output_initializer: Of the last kernel of each part, whose product is added to
+            the inputs; as `kernel_initializer` says if None.
         **kwargs: As for any layer.
 
     Call arguments:

@@ -37,6 +37,8 @@ FEED_FORWARDS = {
     "swiglu": ("silu", True),
 }
 
+OUTPUT = "output_initializer"
+
 
 @register
 class FeedForward(keras.layers.Layer):
@@ -54,6 +56,8 @@ class FeedForward(keras.layers.Layer):
         kernel_initializer: Of the kernels.
         bias_initializer: Of the biases.
         seed: Seed of dropout.
+        output_initializer: Of the kernel of the last layer; as `kernel_initializer`
+            says if None.
         **kwargs: As for any layer.
 
     Call arguments:
@@ -87,6 +91,7 @@ class FeedForward(keras.layers.Layer):
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         seed=None,
+        output_initializer=None,
         **kwargs,
     ):
         given = arguments.own(locals())
@@ -99,7 +104,7 @@ class FeedForward(keras.layers.Layer):
         )
         self.dropout = checks.rate("dropout", dropout)
         if self.dropout:
-            self.seed_generator = keras.random.SeedGenerator(seed)
+            self.seed_generator = arguments.seed_generator(seed)
         self.supports_masking = True
 
     def build(self, shape):
@@ -109,17 +114,18 @@ class FeedForward(keras.layers.Layer):
         if self.gated:
             self.gate_dense = self._dense("gate_dense", D, F)
         self.intermediate_dense = self._dense("intermediate_dense", D, F)
-        self.output_dense = self._dense("output_dense", F, D)
+        own = "kernel_initializer" if self.output_initializer is None else OUTPUT
+        self.output_dense = self._dense("output_dense", F, D, own)
         self.built = True
 
-    def _dense(self, name, width, units):
-        shared = ("kernel_initializer", "bias_initializer")
+    def _dense(self, name, width, units, initializer="kernel_initializer"):
         layer = keras.layers.Dense(
             units,
             use_bias=self.use_bias,
             name=name,
             dtype=self.dtype_policy,
-            **{key: self._as_config(key) for key in shared},
+            kernel_initializer=self._as_config(initializer),
+            bias_initializer=self._as_config("bias_initializer"),
         )
         layer.build((None, width))
         return layer

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.core.arguments import own
+from kerasseq.core.arguments import drawn_seed, own
 from kerasseq.core.serialization import register
 from kerasseq.language.architectures import find
 from kerasseq.transformer import norms
@@ -139,7 +139,8 @@ class ViT(ImageClassifier):
             data_format=data_format,
             name="patch_embedding",
         )
-        x = keras.layers.Dropout(dropout, name="dropout")(patches(x))
+        drop = keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name="dropout")
+        x = drop(patches(x))
         blocks = [
             TransformerEncoder(
                 intermediate_dim or 4 * hidden_dim,
@@ -154,6 +155,7 @@ class ViT(ImageClassifier):
                 head_dim=head_dim,
                 parallel=parallel,
                 depth=num_layers if placement == "deep" else None,
+                seed=drawn_seed(dropout),
                 name=f"block_{n}",
             )
             for n in range(num_layers)

@@ -203,3 +203,28 @@ def test_half_precision():
 def test_what_is_wrong_is_said(call, message):
     with pytest.raises(ValueError, match=message):
         call(tiny())
+
+
+@pytest.mark.once("initial weights, of which backends draw others of the same kind")
+@pytest.mark.parametrize("placement", ["pre", "post"])
+def test_weights_begin_as_in_gpt2(placement):
+    sizes = {"num_layers": 2, "num_heads": 4, "hidden_dim": 64, "placement": placement}
+    model = models.GPT(vocabulary_size=97, max_sequence_length=89, **sizes)
+    added = 0.02 / (2 * 2) ** 0.5 if placement == "pre" else 0.02
+    seen = set()
+    for weight in model.weights:
+        *_, layer, kind = weight.path.split("/")
+        if kind not in ("kernel", "embeddings"):
+            continue
+        wanted = 0.01 if layer == "position_embedding" else 0.02
+        wanted = added if layer in ("attention_output", "output_dense") else wanted
+        found = keras.ops.convert_to_numpy(weight)
+        assert abs(found.mean()) < 0.1 * wanted, weight.path
+        assert 0.95 * wanted < found.std() < 1.05 * wanted, weight.path
+        seen.add(layer)
+    assert {"embedding", "query", "attention_output", "output_dense"} < seen
+    again = models.GPT.from_config(model.get_config())
+    block = type(model.stack.blocks[0]).from_config(model.stack.blocks[0].get_config())
+    if placement == "pre":
+        assert block.output_initializer.stddev == added
+    assert again.count_params() == model.count_params()

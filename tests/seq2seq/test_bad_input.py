@@ -156,8 +156,8 @@ def test_ids_that_are_none(numbers, rows, error, message):
     [
         ([], [], ValueError, "as many, and one at least"),
         (["ab", "c"], ["ab"], ValueError, "2 .* 1"),
-        ([("ab", "ba")], None, TypeError, r"zip\(\*pairs\)"),
-        ("ab", ["ba"], TypeError, "sources must be a list of rows, got 'ab'"),
+        ([["ab", "ba"]], None, TypeError, r"received one list\. Pass one list of each"),
+        (5, ["ba"], TypeError, "sources must be a list of rows, got 5"),
         (["ab"], [""], ValueError, "target number 0 is empty"),
     ],
 )

@@ -6,7 +6,13 @@ import keras
 import numpy as np
 import pytest
 
-from kerasseq.models import LanguageModel
+from kerasseq.layers import (
+    ElmanRNN,
+    FeedForward,
+    MultiHeadAttention,
+    TransformerEncoder,
+)
+from kerasseq.models import BERT, LanguageModel, ViT
 from kerasseq.training import ArrayBatches, Checkpoint, restore
 
 pytestmark = pytest.mark.once("restoring NumPy arrays")
@@ -189,3 +195,57 @@ def test_bfloat16_variables(tmp_path):
     assert restore(model, tmp_path) == 1
     after = array(keras.ops.cast(model.weights[0], "float32"))
     np.testing.assert_array_equal(after, before)
+
+
+def bert():
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4}
+    return BERT(
+        vocabulary_size=11, dropout=0.4, head="classify", num_classes=2, **sizes
+    )
+
+
+def vit():
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4, "channels": 1}
+    return ViT(2, image_size=4, patch_size=2, dropout=0.4, **sizes)
+
+
+@pytest.mark.everywhere("dropout of the backend")
+@pytest.mark.parametrize("make", [bert, vit])
+def test_dropout_goes_on_where_it_was(make, tmp_path):
+    rng, y = np.random.default_rng(0), np.arange(5) % 2
+    x = rng.random((5, 4, 4, 1), "float32")
+    if make is bert:
+        ids = rng.integers(5, 11, (5, 7)).astype("int32")
+        x = {"ids": ids, "segments": ids * 0}
+    model, resumed = make(), make()
+    for each in (model, resumed):
+        each.compile(keras.optimizers.SGD(0.5))
+    options = {"verbose": 0, "shuffle": False}
+    model.fit(x, y, callbacks=[Checkpoint(tmp_path)], **options)
+    model.fit(x, y, epochs=2, initial_epoch=1, **options)
+    assert restore(resumed, tmp_path) == 1
+    resumed.fit(x, y, epochs=2, initial_epoch=1, **options)
+    for one, other in zip(resumed.weights, model.weights, strict=True):
+        np.testing.assert_allclose(array(one), array(other), atol=1e-5)
+
+
+def test_layers_of_ours_draw_from_states_of_their_own():
+    x = np.ones((2, 3, 4), "float32")
+    for make in (
+        lambda: TransformerEncoder(5, 2, 0.5),
+        lambda: MultiHeadAttention(2, 2, dropout=0.5),
+        lambda: FeedForward(5, dropout=0.5),
+        lambda: ElmanRNN(3, dropout=0.5),
+    ):
+        layer = make()
+        inputs = (x, x) if isinstance(layer, MultiHeadAttention) else (x,)
+        layer(*inputs)
+        weights = {id(weight) for weight in layer.weights}
+        states = [v for v in layer.variables if id(v) not in weights]
+        before = [array(v) for v in states]
+        one = array(layer(*inputs, training=True))
+        other = array(layer(*inputs, training=True))
+        for variable, value in zip(states, before, strict=True):
+            variable.assign(value)
+        assert (one != other).any() and states
+        np.testing.assert_array_equal(array(layer(*inputs, training=True)), one)
