@@ -77,7 +77,7 @@ def test_one_part_and_an_empty_one():
     "pairs, fractions, message",
     [
         ((["a"], ["b", "c"]), [1], "as many targets as sources, got 2 and 1"),
-        ([("a", "b")] * 3, [1], "two lists of texts"),
+        ([["a", "b"]] * 3, [1], "two lists of texts"),
         (3, [1], "two lists of texts"),
         ((["a"], ["b"]), (0.5, 0.4), "add up to 1"),
         ((["a"], ["b"]), (1.5, -0.5), r"fractions\[0\]"),
