@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import kerasseq
+from kerasseq import kernels
 from kerasseq.decoding import sample
 from kerasseq.language.corpus import scoring_rows
 from kerasseq.layers import GRU, LSTM, StackedRNN
