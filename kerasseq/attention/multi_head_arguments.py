@@ -13,11 +13,12 @@ from kerasseq.core.shapes import (
     check_shape,
     check_width,
 )
+from kerasseq.core.sublayers import WithSublayers
 
 SHARED = ("regularizer", "constraint", "initializer")
 
 
-class MultiHeadArguments(keras.layers.Layer):
+class MultiHeadArguments(WithSublayers, keras.layers.Layer):
     """The constructor and the projections of `MultiHeadAttention`."""
 
     def __init__(

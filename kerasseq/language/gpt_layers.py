@@ -7,7 +7,6 @@ import keras
 from keras import ops
 
 from kerasseq.core.serialization import register
-from kerasseq.language.bert_layers import at_positions
 
 
 @register
@@ -62,26 +61,6 @@ class MarkEmbedding(keras.layers.Layer):
             ),
         }
         return {**super().get_config(), **config}
-
-
-@register
-class LastStep(keras.layers.Layer):
-    """The vector at the last real step, `(B, T, D)` to `(B, D)`.
-
-    Examples:
-        >>> x = np.arange(6.0).reshape(1, 3, 2)
-        >>> y = LastStep()(x, np.array([[True, True, False]]))
-        >>> keras.ops.convert_to_numpy(y).tolist()
-        [[2.0, 3.0]]
-    """
-
-    def call(self, sequence, real):
-        places = ops.arange(ops.shape(real)[1], dtype="int32")
-        last = ops.max(ops.where(real, places, 0), axis=1)
-        return at_positions(sequence, last[:, None])[:, 0]
-
-    def compute_output_shape(self, sequence_shape, real_shape=None):
-        return sequence_shape[0], sequence_shape[-1]
 
 
 @register
@@ -154,3 +133,10 @@ class LanguageLoss(keras.layers.Layer):
 
     def compute_output_shape(self, sequence_shape, ids_shape=None):
         return sequence_shape
+
+    def get_config(self):
+        raise NotImplementedError(
+            "the loss of a language model shares the layers of its model, so that it "
+            "cannot be copied alone. Copy the whole model: "
+            "type(model).from_config(model.get_config())"
+        )

@@ -6,19 +6,19 @@ from typing import Any
 import keras
 from keras import ops
 
-from kerasseq.core import checks
+from kerasseq.core import checks, sublayers
 from kerasseq.core.serialization import register
 from kerasseq.language.bert_trunk import Trunk
 from kerasseq.language.gpt_heads import HEADS
 from kerasseq.language.gpt_layers import (
     LanguageLoss,
-    LastStep,
     MarkEmbedding,
     SideBySide,
     Together,
 )
 from kerasseq.language.gpt_texts import MARKS, MarkedReader
 from kerasseq.language.headed import Headed, keep_weights
+from kerasseq.tasks.architectures import LastStep
 from kerasseq.tasks.base import TaskModel
 
 
@@ -36,7 +36,7 @@ class MarkedTrunk(Trunk):
 
     def pooled(self):
         """The vector of the last mark, `(B, D)`, or `(B, K, D)` for several rows."""
-        last = LastStep(name="last")(self.sequence, self.real)
+        last = LastStep(name="last")(self.sequence, mask=self.real)
         return last if self.rows is None else Together(name="together")(last, self.rows)
 
     def there(self):
@@ -115,6 +115,8 @@ class GPTTask(Headed, TaskModel):
             )
         task = HEADS[head](num_classes)
         config = gpt.get_config()
+        for name in ("dtype", sublayers.KEY):  # a new model: nothing is frozen in it
+            del config[name]
         config["dropout"] = config["dropout"] if dropout is None else dropout
         own = type(gpt).from_config(config)
         keep_weights(gpt, own)

@@ -13,11 +13,12 @@ from keras import ops
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_shape
+from kerasseq.core.sublayers import WithSublayers
 from kerasseq.positions.embedding import PositionEmbedding
 
 
 @register
-class TokenAndPositionEmbedding(keras.layers.Layer):
+class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
     """Embed tokens, and add a learned code of their positions.
 
     Takes what `keras_hub.layers.TokenAndPositionEmbedding` takes, and has its weights.

@@ -9,12 +9,13 @@ from kerasseq import kernels
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_mask, check_numbers
+from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.through import Through
 from kerasseq.rnn.loop import run_through_time
 
 
 @register
-class RNN(keras.layers.RNN):
+class RNN(WithSublayers, keras.layers.RNN):
     """Run any Keras cell through time, in a way that can be looked into.
 
     The same as `keras.layers.RNN`, argument by argument, but masks mean the same on

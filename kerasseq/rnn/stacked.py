@@ -6,13 +6,14 @@ from keras import ops, tree
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import STEPS, check_shape
+from kerasseq.core.sublayers import WithSublayers
 from kerasseq.rnn.cell import DropoutRNNCell
 from kerasseq.rnn.layer import RNN
 from kerasseq.rnn.loop import call_foreign
 
 
 @register
-class FedBackCell(keras.layers.Layer):
+class FedBackCell(WithSublayers, keras.layers.Layer):
     r"""Cells on top of each other whose output is their next input.
 
     $y_t = f(y_{t-1})$: the first state is the last output, and the input is not looked
@@ -65,7 +66,7 @@ class FedBackCell(keras.layers.Layer):
 
 
 @register
-class StackedRNN(keras.layers.Layer):
+class StackedRNN(WithSublayers, keras.layers.Layer):
     r"""Recurrent layers on top of each other, from any cells.
 
     $$y^{(l)} = \mathrm{RNN}^{(l)}(y^{(l-1)}) \quad\text{or, residual,}\quad

@@ -29,13 +29,14 @@ from kerasseq.attention.memory import MemoryAttention
 from kerasseq.attention.named import BahdanauAttention
 from kerasseq.core import masks
 from kerasseq.core.serialization import register
+from kerasseq.core.sublayers import WithSublayers
 from kerasseq.seq2seq import cells as cell_tools
 from kerasseq.seq2seq import teaching
 from kerasseq.seq2seq.feeding import Feeding, revived
 
 
 @register
-class RecurrentDecoder(keras.layers.Layer):
+class RecurrentDecoder(WithSublayers, keras.layers.Layer):
     r"""Say a target, token by token, from the memory of a source.
 
     Args:
@@ -139,7 +140,8 @@ class RecurrentDecoder(keras.layers.Layer):
                 self.attention.build((None, 1, H), (None, None, M))
         width += 0 if self._looks_after() else M if self.looks_first else N
         for layer in self.recurrent:
-            layer.build((None, None, width))
+            if not layer.built:
+                layer.build((None, None, width))
             width = cell_tools.width(layer)
         self.combine.build((None, H + (N if self.attention is None else M)))
         self.logits.build((None, H))

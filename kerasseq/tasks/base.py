@@ -1,9 +1,10 @@
 """What the models of all tasks share: inputs, saving, and how they compile."""
 
 import keras
+import numpy as np
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import checks, sublayers
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.tasks.plain import as_plain, from_plain
 
@@ -149,10 +150,43 @@ class TaskModel(keras.Model):
     def default_metrics(self):
         return []
 
+    def save_own_variables(self, store):
+        """Save the state of the seed generators, of which layers save none."""
+        super().save_own_variables(store)
+        for n, state in enumerate(self._seeds()):
+            store[f"seed_{n}"] = state
+
+    def load_own_variables(self, store):
+        """Load the state of the seed generators, if the file has any."""
+        names = [name for name in store.keys() if not name.startswith("seed_")]  # noqa: SIM118
+        super().load_own_variables({name: store[name] for name in names})
+        for n, state in enumerate(self._seeds()):
+            if f"seed_{n}" in store.keys():  # noqa: SIM118
+                state.assign(np.array(store[f"seed_{n}"]))
+
+    def _seeds(self):
+        """The variables that are no weights: states of seed generators."""
+        weights = {id(weight) for weight in self.weights}
+        return [v for v in self.variables if id(v) not in weights]
+
     def get_config(self):
+        """The arguments, and what was set on the layers since; see `core.sublayers`."""
         plain = {name: as_plain(value) for name, value in self._arguments.items()}
-        return {"name": self.name, "trainable": self.trainable, **plain}
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            sublayers.KEY: sublayers.settings_of(self),
+            **plain,
+        }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        return cls(**{name: from_plain(value) for name, value in config.items()})
+        """Make the model again, of the dtype that it had, whatever is the default."""
+        config = dict(config)
+        settings = config.pop(sublayers.KEY, None)
+        with sublayers.default_policy(config.pop("dtype", None)):
+            model = cls(**{name: from_plain(value) for name, value in config.items()})
+        if settings is not None:
+            sublayers.apply_settings(model, settings)
+        return model

@@ -10,6 +10,7 @@ from kerasseq.attention.multi_head_arguments import check_groups
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, shared_config
 from kerasseq.core.shapes import check_mask, check_numbers
+from kerasseq.core.sublayers import WithSublayers
 from kerasseq.transformer import feed_forward as feed_forwards
 from kerasseq.transformer import norms, residual
 from kerasseq.transformer.initializers import Scaled
@@ -17,7 +18,7 @@ from kerasseq.transformer.initializers import Scaled
 OBJECTS = ("feed_forward", "position")
 
 
-class TransformerBlock(keras.layers.Layer):
+class TransformerBlock(WithSublayers, keras.layers.Layer):
     """The constructor of both blocks, and the way from one part to the next."""
 
     def __init__(

@@ -20,6 +20,7 @@ from kerasseq.core.shapes import (
     check_shape,
     check_width,
 )
+from kerasseq.core.sublayers import WithSublayers
 from kerasseq.kernels import dense, precise
 from kerasseq.transformer.gelu import gelu_by_tanh
 
@@ -41,7 +42,7 @@ OUTPUT = "output_initializer"
 
 
 @register
-class FeedForward(keras.layers.Layer):
+class FeedForward(WithSublayers, keras.layers.Layer):
     r"""Two dense layers with an activation between them, or three with a gate.
 
     Args:

@@ -15,6 +15,7 @@ from keras import ops
 from kerasseq import kernels, tracing
 from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.sublayers import WithSublayers
 from kerasseq.kernels import matmul
 from kerasseq.vision import grid as grids
 from kerasseq.vision import sizes
@@ -49,7 +50,7 @@ def _rows_and_columns(x, patch_size):
 
 
 @register
-class PatchEmbedding(keras.layers.Layer):
+class PatchEmbedding(WithSublayers, keras.layers.Layer):
     r"""Vectors of the patches of an image, with a class token and learned positions.
 
     Cutting and projecting is one convolution whose stride is its width. The positions

@@ -1,0 +1,110 @@
+"""What was set on the layers inside a layer or model after it was made.
+
+A layer that makes others is saved as its own arguments. Whether one of those inside is
+frozen, or has a dtype policy of its own, as after `quantize("int8")`, is kept here: by
+`WithSublayers` in the build config of a layer, by `TaskModel` in the config of a model.
+"""
+
+import collections
+import contextlib
+
+import keras
+
+KEY = "sublayers"
+
+
+class WithSublayers:
+    """A layer with others inside that Keras does not find in its config: a mixin."""
+
+    def get_build_config(self):
+        """The shapes to build with, and what was set on the layers inside."""
+        config = super().get_build_config()
+        settings = settings_of(self) if config else {}
+        return {**config, KEY: settings} if settings else config
+
+    def build_from_config(self, config):
+        """Build the layer, and set what was set on the layers inside."""
+        super().build_from_config(config)
+        if KEY in config:
+            apply_settings(self, config[KEY])
+
+
+def settings_of(layer) -> dict:
+    """What tells the layers inside from the layer that each stands in.
+
+    Returns:
+        Plain data: by kind of setting and by path, see `_walk`.
+
+    Examples:
+        >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        >>> settings_of(model)
+        {}
+        >>> model.layers[0].trainable = False
+        >>> settings_of(model)
+        {'trainable': {'Dense': False}}
+    """
+    found = collections.defaultdict(dict)
+    for path, child, parent in _walk(layer):
+        if child.trainable != parent.trainable:
+            found["trainable"][path] = child.trainable
+        if child.dtype_policy != parent.dtype_policy:
+            policy = keras.dtype_policies.serialize(child.dtype_policy)
+            found["dtype"][path] = policy
+        if getattr(child, "quantization_config", None) is not None:
+            how = keras.saving.serialize_keras_object(child.quantization_config)
+            found["quantization"][path] = how
+    return dict(found)
+
+
+def apply_settings(layer, settings):
+    """Set on the layers inside `layer`, which is built, what `settings_of` found."""
+    trainable, dtypes = settings.get("trainable", {}), settings.get("dtype", {})
+    for path, child, parent in _walk(layer):
+        policy = keras.dtype_policies.get(dtypes.get(path, parent.dtype_policy))
+        how = settings.get("quantization", {}).get(path)
+        if how is not None:
+            child.quantize(
+                policy.quantization_mode,
+                config=keras.saving.deserialize_keras_object(how),
+            )
+        if child.dtype_policy != policy:
+            child.dtype_policy = policy
+        wanted = trainable.get(path, parent.trainable)
+        if child.trainable != wanted:
+            child.trainable = wanted
+
+
+def _walk(layer, path="", seen=None):
+    """Each layer inside once, outer ones first, as (path, layer, the one it is in).
+
+    A path has names of classes, numbered where there are several of one: other than the
+    names of layers they are the same in each process.
+    """
+    seen = {id(layer)} if seen is None else seen
+    counts = collections.Counter()
+    for child in layer._flatten_layers(include_self=False, recursive=False):
+        name = type(child).__name__
+        number = counts[name]
+        counts[name] += 1
+        if id(child) in seen:
+            continue
+        seen.add(id(child))
+        here = f"{path}/{name}_{number}" if path else f"{name}_{number}"
+        here = here.removesuffix("_0")
+        yield here, child, layer
+        yield from _walk(child, here, seen)
+
+
+@contextlib.contextmanager
+def default_policy(policy):
+    """Make layers of this dtype policy, unless they are given another.
+
+    Args:
+        policy: A `keras.DTypePolicy`, its name or its config; None changes nothing.
+    """
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(keras.dtype_policies.get(policy or before))
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
