@@ -192,8 +192,7 @@ def test_batches():
     assert left.mask.tolist() == [[True, True], [False, True]]
     assert tokenizer.encode_batch(["abc"], length=2).ids.tolist() == [[a, b]]
     assert tokenizer.encode_batch([]).ids.shape == (0, 0)
-    with pytest.raises(TypeError, match="for one use `encode`"):
-        tokenizer.encode_batch("abc")
+    assert tokenizer.encode_batch("abc").ids.shape[0] == 1
     with pytest.raises(ValueError, match='pad="rigth" is not one of'):
         tokenizer.encode_batch(["a"], pad="rigth")
 
