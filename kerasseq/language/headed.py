@@ -143,7 +143,8 @@ class Headed:
     def _weighted(self, x, y=None, given=None):
         """Inputs, labels, and weights of rows with those that the labels have."""
         if isinstance(x, str) and y is not None:
-            x, y = [x], [y]
+            tags = self.head == "tag" and y and not hasattr(y[0], "__len__")
+            x, y = [x], [y] if tags or not isinstance(y, list) else y
         x, y, weights = self.arrays(x, y)
         return x, y, _product(weights, given)
 

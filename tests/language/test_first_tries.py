@@ -143,7 +143,11 @@ def test_one_text_for_a_head():
     )
     found = task.fit(["to", "be"] * 5, [0, 1] * 5, validation_split=0.5, verbose=0)
     assert "val_loss" in found.history
-    assert "loss" in task.fit("to be", 1, verbose=0).history
+    for label in (1, [1]):
+        assert "loss" in task.fit("to be", label, verbose=0).history
+    tags = gpt.with_head("tag", num_classes=2)
+    for labels in ([0, 1], [[0, 1]]):
+        assert "loss" in tags.fit("to be", labels, verbose=0).history
     span = gpt.with_head("span")
     assert span.answers("to be", verbose=0) == span.answers(["to be"], verbose=0)[0]
 

@@ -478,7 +478,7 @@ def test_mixed_precision():
         ("span", np.array([[1, 2]]), [(1, 0)], ValueError, r"first and the last pl"),
         ("span", np.array([[1, 2]]), [1], ValueError, r"\(rows, 2\), got \[1\]"),
         ("tag", [1], [[0]], TypeError, "a list of words or a list of ids, got 1"),
-        ("classify", "abc", [0], TypeError, r"in a list, \['abc'\], but x is 'abc'"),
+        ("classify", "abc", [0, 1], ValueError, "1 texts, but 2 labels"),
         ("classify", [], [], ValueError, "no texts: x is empty"),
         ("classify", ["a"], None, ValueError, "texts need labels.*y is None"),
     ],
