@@ -94,6 +94,7 @@ class AlignmentAttention(MemoryAttention):
         seed=None,
         **kwargs,
     ):
+        arguments.check(locals())
         super().__init__(**kwargs)
         check_float64(self)
         self.score = checks.one_of("score", score, SCORES)
@@ -101,7 +102,9 @@ class AlignmentAttention(MemoryAttention):
         self.max_length = _needed("max_length", max_length, score, ("location",))
         self.hard, self.sampled = bool(hard), bool(sampled)
         if self.sampled and not self.hard:
-            raise ValueError("sampled=True draws one place: it needs hard=True")
+            raise ValueError(
+                f"sampled={sampled!r} draws one place: it needs hard=True, got {hard!r}"
+            )
         self.dropout = checks.rate("dropout", dropout)
         self.seed = seed
         if self.dropout or self.sampled:

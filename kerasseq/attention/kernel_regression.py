@@ -16,6 +16,7 @@ import keras
 from keras import ops
 
 from kerasseq.attention.memory import MemoryAttention
+from kerasseq.core import arguments
 from kerasseq.core.serialization import check_float64, register
 
 
@@ -51,6 +52,7 @@ class KernelAttention(MemoryAttention):
     """
 
     def __init__(self, width=1.0, *, learnable=True, **kwargs):
+        arguments.check(locals())
         super().__init__(**kwargs)
         check_float64(self)
         self.width = float(width)

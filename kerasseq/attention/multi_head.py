@@ -127,10 +127,11 @@ class MultiHeadAttention(MultiHeadArguments):
         cached_mask=None,
         causal_cache=True,
     ):
-        index, T = cache_update_index, ops.shape(query)[1]
+        index = cache_update_index
         given = attention_mask, query_mask, value_mask, key_mask
         inputs, cached = (query, value, key), (cache, index, cached_mask)
         self._check_inputs(inputs, given, cached)
+        T = ops.shape(query)[1]
         query, value, key = self._hide(inputs, given, cached)
         at = self._places(query_mask, T, index, query_positions, cached_mask)
         q = _normalized(dense(self.query_dense, query), self.query_norm)

@@ -122,6 +122,8 @@ class MultiHeadArguments(WithSublayers, keras.layers.Layer):
         if bias["use_bias"] is None:
             bias["use_bias"] = self.use_bias
         N, M = self.num_heads, self.key_value_heads
+        checks.fits_memory("key_dim", self.key_dim, N * query_shape[-1])
+        checks.fits_memory("value_dim", self.value_dim, M * value_shape[-1])
         self.query_dense = self._split("query", query_shape, N, **bias)
         self.key_dense = self._split("key", key_shape, M, **bias)
         if self.use_gate:

@@ -8,6 +8,7 @@ import pathlib
 import zipfile
 import zlib
 
+from kerasseq.core import checks
 from kerasseq.core.files import key_path, parse_json, regular, walk
 
 CONFIG, WEIGHTS = "config.json", ("model.weights.h5", "model.weights.npz")
@@ -144,9 +145,12 @@ def explained(path, config, error) -> ValueError:
             found = found.__context__
     text = f'"{path}" cannot be loaded: '
     text += "".join(f"{name}: " for name in dict.fromkeys(classes))
-    if isinstance(found, ValueError | TypeError):
+    if isinstance(found, checks.NotEnoughMemory):
+        text += str(found)
+    elif isinstance(found, ValueError | TypeError):
         return ValueError(f"{text}{found}")
-    text += f"{type(found).__name__}: {str(found)[:300]}"
+    else:
+        text += f"{type(found).__name__}: {str(found)[:300]}"
     sizes = [
         (value, key_path(keys))
         for keys, value in walk(config)

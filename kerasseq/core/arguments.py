@@ -1,9 +1,12 @@
 """Hyper-parameters as attributes and as plain JSON, told apart by the ends of names."""
 
+import functools
 import inspect
 import random
 
 import keras
+
+from kerasseq.core import checks
 
 _KINDS = {
     "activation": keras.activations,
@@ -11,15 +14,108 @@ _KINDS = {
     "regularizer": keras.regularizers,
     "constraint": keras.constraints,
 }
+# What the arguments of constructors are, by their names: None is checked elsewhere.
+_FLAGS = (
+    *("bidirectional", "coupled", "embedding_norm", "feed_back", "gated"),
+    *("go_backwards", "hard", "input_feeding", "interleaved", "invert", "learnable"),
+    *("mask_zero", "normalize_first", "parallel", "published_ids", "reset_after"),
+    *("residual", "return_sequences", "return_state", "sampled", "scale_embeddings"),
+    *("share_embeddings", "stateful", "tie_embeddings", "tie_weights", "truncate"),
+    *("unit_forget_bias", "unroll", "use_bias", "use_gate", "use_query_key_value_bias"),
+    *("zero_output_for_mask",),
+)
+_SIZES = (
+    *("channels", "code_dim", "embedding_dim", "denominator_dim", "features"),
+    *("head_dim", "hidden_dim", "horizon", "input_dim", "intermediate_dim", "key_dim"),
+    *("max_distance", "max_length", "max_sequence_length", "num_buckets"),
+    *("num_classes", "num_decoder_layers", "num_heads", "num_key_value_heads"),
+    *("num_layers", "num_segments", "original_max_position_embeddings", "output_dim"),
+    *("relative_buckets", "sequence_length", "sliding_window"),
+    *("source_vocabulary_size", "steps", "target_vocabulary_size", "units"),
+    *("value_dim", "vocabulary_size"),
+)
+_NUMBERS = (
+    *("beta_fast", "beta_slow", "high_freq_factor", "low_freq_factor", "mask_value"),
+    "scale",
+)
+_ABOVE_0 = (
+    *("alibi_bias_max", "attention_factor", "embedding_scale", "layer_norm_epsilon"),
+    *("max_wavelength", "scaling_factor", "width"),
+)
+_CHECKS = {
+    **dict.fromkeys(_FLAGS, checks.flag),
+    **dict.fromkeys(_SIZES, checks.size),
+    **dict.fromkeys(_NUMBERS, checks.number),
+    **dict.fromkeys(_ABOVE_0, checks.positive),
+    **dict.fromkeys(("dropout", "recurrent_dropout"), checks.rate),
+    "fraction": checks.fraction,
+    "seed": checks.seed,
+    **dict.fromkeys(("sequence_axis", "feature_axis"), checks.axis),
+}
+# Each has a weight with so many rows, as wide as the first of these that is given.
+_ROWS = (
+    *("vocabulary_size", "source_vocabulary_size", "target_vocabulary_size"),
+    *("input_dim", "num_segments", "intermediate_dim", "features"),
+)
+_WIDTHS = ("hidden_dim", "embedding_dim", "output_dim", "units")
 
 
 def own(local_names: dict) -> dict:
-    """The arguments of an `__init__`, from its `locals()`, without `**kwargs`."""
-    return {
+    """The arguments of an `__init__`, checked, from its `locals()`, without `**kwargs`.
+
+    Raises:
+        TypeError: If a flag, size, rate or number is of another type.
+        ValueError: If its value is out of bounds.
+
+    Examples:
+        >>> own({"units": 3, "use_bias": "yes"})
+        Traceback (most recent call last):
+        TypeError: use_bias must be True or False, got 'yes'
+    """
+    given = {
         name: value
         for name, value in local_names.items()
         if name not in ("self", "__class__", "kwargs")
     }
+    needed = _never_none(local_names.get("__class__"))
+    for name, value in given.items():
+        if name in _CHECKS and (value is not None or name in needed):
+            given[name] = _CHECKS[name](name, value)
+    _check_memory(given, local_names.get("kwargs", {}).get("dtype"))
+    return given
+
+
+def check(local_names: dict) -> None:
+    """Raise as `own` does, in an `__init__` that needs no table of its arguments."""
+    own(local_names)
+
+
+@functools.cache
+def _never_none(cls):
+    """Arguments of a class whose default is a flag or a number, as None is none."""
+    parameters = inspect.signature(cls).parameters if cls else {}
+    return {
+        n for n, p in parameters.items() if isinstance(p.default, bool | int | float)
+    }
+
+
+def _check_memory(given, dtype):
+    """Raise if one weight of a layer alone cannot be held, or the layers of a model."""
+    dtype = dtype or keras.config.dtype_policy().variable_dtype
+    bytes_each = 2 if "16" in str(dtype) else 4
+    width = next((w for w in _WIDTHS if given.get(w) is not None), None)
+    W = given.get(width, 1)
+    others = dict.fromkeys(_ROWS, W) | {width: 1, "units": 1, "sequence_length": W}
+    position = given.get("position", "learned")
+    if isinstance(position, str) and position == "learned":
+        others["max_sequence_length"] = W
+    if "num_layers" in given:  # a layer has weights between its parts, of this width
+        small = given.get("head_dim") or given.get("intermediate_dim")
+        square = 1 if small or not isinstance(given.get("architecture", ""), str) else W
+        others |= {width: square, "num_layers": square * W}
+    for name, count in others.items():
+        if given.get(name) is not None:
+            checks.fits_memory(name, given[name], count, bytes_each)
 
 
 def names(cls) -> list[str]:
@@ -46,7 +142,18 @@ def revive(name: str, value):
         3
     """
     kind = _KINDS.get(name.rsplit("_", 1)[-1])
-    return kind.get(value) if kind else value
+    if kind is None:
+        return value
+    what = f"{name} must be the name of one of Keras, or an object of your own"
+    if kind is keras.activations and isinstance(value, type):
+        raise TypeError(f"{what}, got the class {value!r}. Pass an instance")
+    try:
+        found = kind.get(value)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{what}, got {checks.short(value)}: {error}") from error
+    if found is not None and not callable(found):
+        raise TypeError(f"{what}, got {checks.short(value)}")
+    return found
 
 
 def as_config(name: str, value):
@@ -67,8 +174,8 @@ def seed_generator(seed):
     a seed, whose state is in no file.
 
     Examples:
-        >>> seed_generator(7).get_config()
-        {'seed': 7}
+        >>> seed_generator(7).get_config()["seed"]
+        7
     """
     return keras.random.SeedGenerator(drawn_seed(1.0) if seed is None else seed)
 

@@ -4,8 +4,11 @@ Loads no Keras: the text tools and the data sets stand on it, too.
 """
 
 import difflib
+import functools
+import math
 import numbers
 import operator
+import os
 
 
 def nearest(value: object, choices) -> str:
@@ -71,7 +74,22 @@ def number(name: str, value):
         TypeError: scale must be a number, got '1'
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise TypeError(f"{name} must be a number, got {short(value)}")
+    if isinstance(value, numbers.Integral) and abs(value) >= 2**63:
+        raise ValueError(f"{name} must be below 2 ** 63 in size, got {value}")
+    return value
+
+
+def positive(name: str, value):
+    """Return `value` if it is a finite number above 0.
+
+    Examples:
+        >>> positive("max_wavelength", -1)
+        Traceback (most recent call last):
+        ValueError: max_wavelength must be a number above 0, got -1
+    """
+    if not 0 < number(name, value) < math.inf:
+        raise ValueError(f"{name} must be a number above 0, got {value}")
     return value
 
 
@@ -118,6 +136,91 @@ def truth(name: str, value) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {short(value)}")
     return value
+
+
+def flag(name: str, value):
+    """Return `value` as a `bool`: True or False, of Python or NumPy, or 1 or 0.
+
+    Examples:
+        >>> flag("use_bias", "no")
+        Traceback (most recent call last):
+        TypeError: use_bias must be True or False, got 'no'
+    """
+    is_bool = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+    if is_bool or (isinstance(value, numbers.Integral) and value in (0, 1)):
+        return bool(value)
+    return truth(name, value)
+
+
+def size(name: str, value):
+    """Return `value` as an `int` of at least 1; an array is not a whole number.
+
+    Examples:
+        >>> import numpy as np
+        >>> size("hidden_dim", np.array(2))
+        Traceback (most recent call last):
+        TypeError: hidden_dim must be a whole number, got array(2)
+    """
+    if not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, got {short(value)}")
+    return whole_number(name, value)
+
+
+def seed(name: str, value):
+    """Return `value` as an `int` from which every backend can draw random numbers.
+
+    Examples:
+        >>> seed("seed", -1)
+        Traceback (most recent call last):
+        ValueError: seed must be at least 0, got -1
+    """
+    value = whole_number(name, value, 0)
+    if value >= 2**31:  # PyTorch has it in 32 bits with a sign
+        raise ValueError(f"{name} must be below 2 ** 31, got {value}")
+    return value
+
+
+def axis(name: str, value):
+    """Return `value` if it is a whole number, of either sign.
+
+    Examples:
+        >>> axis("sequence_axis", "x")
+        Traceback (most recent call last):
+        TypeError: sequence_axis must be a whole number, got 'x'
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, got {short(value)}")
+    return value
+
+
+class NotEnoughMemory(ValueError):
+    """Weights of a size that the machine cannot hold."""
+
+
+def fits_memory(name: str, value: int, others: int = 1, bytes_each: int = 4):
+    """Raise if `value` times `others` weights are more than the machine's memory.
+
+    Examples:
+        >>> fits_memory("units", 10**12)
+        Traceback (most recent call last):
+        kerasseq.core.checks.NotEnoughMemory: units must be a size whose weights fit \
+into memory, got 1000000000000: they take at least 4,000 GB. Choose a smaller one
+    """
+    needed = int(value) * int(others) * bytes_each
+    if needed > memory():
+        raise NotEnoughMemory(
+            f"{name} must be a size whose weights fit into memory, got {value}: they "
+            f"take at least {needed // 10**9:,} GB. Choose a smaller one"
+        )
+
+
+@functools.cache
+def memory() -> int:
+    """Bytes of memory that this machine has; 2 ** 40 if it does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return 2**40
 
 
 def several(name: str, value, what: str = "strings") -> list:

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq.core import arguments
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_numbers
 
@@ -48,6 +49,7 @@ class AlibiBias(keras.layers.Layer):
     """
 
     def __init__(self, alibi_bias_max=8, **kwargs):
+        arguments.check(locals())
         super().__init__(**kwargs)
         check_float64(self)
         self.alibi_bias_max = alibi_bias_max

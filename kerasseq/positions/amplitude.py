@@ -10,6 +10,7 @@ slides A, which turn it down.
 
 from keras import ops
 
+from kerasseq.core import arguments
 from kerasseq.core.serialization import register
 from kerasseq.positions.code import PositionCode
 
@@ -39,6 +40,7 @@ class AmplitudePosition(PositionCode):
     """
 
     def __init__(self, scale=1.0, **kwargs):
+        arguments.check(locals())
         super().__init__(**kwargs)
         self.scale = float(scale)
         self.built = True

@@ -47,18 +47,20 @@ class PositionEmbedding(PositionCode):
     """
 
     def __init__(self, sequence_length, initializer="glorot_uniform", **kwargs):
+        arguments.check(locals())
         super().__init__(**kwargs)
         self.sequence_length = checks.whole_number("sequence_length", sequence_length)
         self.initializer = arguments.revive("initializer", initializer)
 
     def build(self, inputs_shape):
         check_shape("inputs", inputs_shape, more=True)
+        checks.fits_memory("sequence_length", self.sequence_length, inputs_shape[-1])
         self.position_embeddings = self.add_weight(
             name="embeddings",
             shape=(self.sequence_length, inputs_shape[-1]),
             initializer=self.initializer,
         )
-        self.input_spec = keras.InputSpec(axes={-1: inputs_shape[-1]})
+        self.input_spec = keras.InputSpec(min_ndim=2, axes={-1: inputs_shape[-1]})
         self.built = True
 
     def code(self, p, D):

@@ -60,6 +60,7 @@ class RelativePositionBias(keras.layers.Layer):
         initializer="uniform",
         **kwargs,
     ):
+        arguments.check(locals())
         super().__init__(**kwargs)
         check_float64(self)
         self.bidirectional = bool(bidirectional)

@@ -14,7 +14,7 @@ import math
 import keras
 from keras import ops
 
-from kerasseq.core import checks, masks
+from kerasseq.core import arguments, checks, masks
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.positions import frequencies
@@ -106,6 +106,7 @@ class RotaryEmbedding(keras.layers.Layer):
         long_factor=None,
         **kwargs,
     ):
+        arguments.check(locals())
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True

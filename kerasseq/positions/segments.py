@@ -39,6 +39,7 @@ class SegmentEmbedding(keras.layers.Layer):
     """
 
     def __init__(self, num_segments=2, *, initializer="glorot_uniform", **kwargs):
+        arguments.check(locals())
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
@@ -47,6 +48,7 @@ class SegmentEmbedding(keras.layers.Layer):
 
     def build(self, inputs_shape, segments_shape=None):
         check_shape("inputs", inputs_shape, more=True)
+        checks.fits_memory("num_segments", self.num_segments, inputs_shape[-1])
         self.segment_embeddings = self.add_weight(
             name="embeddings",
             shape=(self.num_segments, inputs_shape[-1]),

@@ -11,6 +11,7 @@ Vaswani et al. 2017; course slides A, and C with the cosine first.
 
 from keras import ops
 
+from kerasseq.core import arguments
 from kerasseq.core.serialization import register
 from kerasseq.positions.code import PositionCode
 from kerasseq.positions.frequencies import angles, check_wavelength, frequencies
@@ -47,6 +48,7 @@ class SinePositionEncoding(PositionCode):
     """
 
     def __init__(self, max_wavelength=10000, **kwargs):
+        arguments.check(locals())
         super().__init__(**kwargs)
         self.max_wavelength = check_wavelength(max_wavelength)
         self.built = True

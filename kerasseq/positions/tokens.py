@@ -63,6 +63,7 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
         mask_zero=False,
         **kwargs,
     ):
+        arguments.check(locals())
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
@@ -166,6 +167,7 @@ class PositionalEmbedding(TokenAndPositionEmbedding):
         mask_zero=False,
         **kwargs,
     ):
+        arguments.check(locals())
         self.input_dim = checks.whole_number("input_dim", input_dim)
         self.output_dim = checks.whole_number("output_dim", output_dim)
         super().__init__(

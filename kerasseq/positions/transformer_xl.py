@@ -21,6 +21,7 @@ class Initialized(keras.layers.Layer):
     """What both layers have: an initializer, of their paper's size if none is given."""
 
     def __init__(self, initializer=None, **kwargs):
+        arguments.check(locals())
         super().__init__(**kwargs)
         check_float64(self)
         if initializer is None:
@@ -107,6 +108,7 @@ class TransformerXLPosition(Initialized):
         initializer=None,
         **kwargs,
     ):
+        arguments.check(locals())
         super().__init__(initializer, **kwargs)
         if code_dim is not None:
             _even(checks.whole_number("code_dim", code_dim))

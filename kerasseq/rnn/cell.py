@@ -38,6 +38,7 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         for name, value in arguments.own(local_names).items():
             setattr(self, name, arguments.revive(name, value))
         self.units = checks.whole_number("units", self.units)
+        checks.fits_memory("units", self.units, self.gates * self.units, 2)
         self.dropout = checks.rate("dropout", self.dropout)
         self.recurrent_dropout = checks.rate(
             "recurrent_dropout", self.recurrent_dropout

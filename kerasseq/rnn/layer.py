@@ -167,6 +167,10 @@ class RecurrentLayer(RNN):
             if use_cudnn is True and keras.backend.backend() == "tensorflow":
                 self.supports_jit = False  # XLA does not know cuDNN's operation
 
+    def build(self, sequences_shape, initial_state_shape=None):
+        super().build(sequences_shape, initial_state_shape)
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: sequences_shape[-1]})
+
     @classmethod
     def from_config(cls, config):
         """Build the layer; where there is no cuDNN, one saved with it does without."""

@@ -3,7 +3,7 @@
 import keras
 from keras import ops, tree
 
-from kerasseq.core import checks
+from kerasseq.core import arguments, checks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import STEPS, check_shape
 from kerasseq.core.sublayers import WithSublayers
@@ -123,6 +123,7 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         feed_back=False,
         **kwargs,
     ):
+        arguments.check(locals())
         super().__init__(**kwargs)
         self.cells = list(cells) if isinstance(cells, (list, tuple)) else [cells]
         if not self.cells:

@@ -112,6 +112,7 @@ class FeedForward(WithSublayers, keras.layers.Layer):
         check_shape("x", shape, "(batch, features)", more=True)
         self._width = shape[-1]
         D, F = shape[-1], self.intermediate_dim
+        checks.fits_memory("intermediate_dim", F, D)
         if self.gated:
             self.gate_dense = self._dense("gate_dense", D, F)
         self.intermediate_dense = self._dense("intermediate_dense", D, F)

@@ -120,7 +120,7 @@ class ViT(ImageClassifier):
         value_range = pixels.checked_range(value_range)
         arguments = own(locals())
         if num_classes is not None:
-            checks.whole_number("num_classes", num_classes, 2)
+            num_classes = checks.whole_number("num_classes", num_classes, 2)
         for name in ("channels", "num_layers", "num_heads", "hidden_dim"):
             checks.whole_number(name, arguments[name])
         checks.one_of("pooling", pooling, ("token", "mean"))

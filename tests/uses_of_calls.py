@@ -1,0 +1,61 @@
+"""Layers that are built, called with an input or a mask replaced by a wrong one."""
+
+import random
+
+import numpy as np
+
+from kerasseq import layers
+from tests.uses import HEADS, IMAGES, Use, X, tried
+
+MASK = np.ones((2, 5), bool)
+SQUARE = np.ones((2, 5, 5), bool)
+# Of another rank, width, batch size, length or type than what is expected.
+ARRAYS = [
+    *(X[0], X[0, 0], X[None], X[..., :5], X[:1], X[:, :3], X > 0, np.ones((3, 5, 6))),
+    *(MASK[0], MASK[:1], MASK[:, :4], MASK[..., None], SQUARE[:, :4], np.array(1.0)),
+]
+
+
+def of_calls():
+    """Layers that are built, and what they are called with."""
+    memory = {"query": X, "value": X, "query_mask": MASK, "value_mask": MASK}
+    stack = {"padding_mask": MASK, "attention_mask": SQUARE}
+    both = {"decoder_sequence": X, "encoder_sequence": X}
+    both |= {"decoder_padding_mask": MASK, "encoder_padding_mask": MASK}
+    return [
+        *(
+            call(made, {"sequences": X, "mask": MASK})
+            for made in (layers.ElmanRNN(3), layers.LSTM(3), layers.GRU(3))
+        ),
+        call(layers.AlignmentAttention(3), memory),
+        call(layers.LuongAttention(), memory),
+        call(layers.MultiHeadAttention(2, 3), {**memory, "attention_mask": SQUARE}),
+        call(layers.SinePositionEncoding(), {"inputs": X}),
+        call(layers.PositionEmbedding(5), {"inputs": X}),
+        call(layers.RotaryEmbedding(), {"inputs": HEADS[..., :2]}),
+        call(layers.FeedForward(7), {"x": X}),
+        call(layers.TransformerEncoder(7, 2), {"inputs": X, **stack}),
+        call(layers.TransformerDecoder(7, 2), both),
+        call(layers.PatchEmbedding(2, 3), {"inputs": IMAGES}),
+    ]
+
+
+def call(layer, arguments):
+    """A use of a layer that is built by a right call when it is first used."""
+    first, *others = arguments
+
+    def function(**given):
+        if not layer.built:
+            layer(arguments[first], **{name: arguments[name] for name in others})
+        return layer(given[first], **{name: given[name] for name in others})
+
+    return Use(type(layer).__name__, function, arguments)
+
+
+def wrong_calls(count, seed=0):
+    """Draw `count` calls, each with an argument replaced, and say how each ends."""
+    draw = random.Random(seed)
+    uses = of_calls()
+    for number in range(count):
+        use = uses[number % len(uses)]
+        yield tried(use, draw.choice([*use.arguments]), draw.choice(ARRAYS))
