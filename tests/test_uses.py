@@ -37,7 +37,7 @@ def test_wrong_uses_are_explained(part, request):
 
 @pytest.mark.everywhere("an error of a backend comes first where a check is missing")
 def test_wrong_calls_are_explained(request):
-    count = 400 if request.config.getoption("full") else 52
+    count = 400 if request.config.getoption("full") else 26
     wrong = [o for o in uses_of_calls.wrong_calls(count, 1) if o.problem]
     assert not wrong
 

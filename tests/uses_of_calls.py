@@ -41,12 +41,14 @@ def of_calls():
 
 
 def call(layer, arguments):
-    """A use of a layer that is built by a right call when it is first used."""
+    """A use of a layer that is built when it is first used."""
     first, *others = arguments
 
     def function(**given):
-        if not layer.built:
-            layer(arguments[first], **{name: arguments[name] for name in others})
+        if not layer.built:  # by shapes: a right call would compile
+            layer.build(
+                *(x.shape for name, x in arguments.items() if "mask" not in name)
+            )
         return layer(given[first], **{name: given[name] for name in others})
 
     return Use(type(layer).__name__, function, arguments)

@@ -21,7 +21,7 @@ _FLAGS = (
     *("mask_zero", "normalize_first", "parallel", "published_ids", "reset_after"),
     *("residual", "return_sequences", "return_state", "sampled", "scale_embeddings"),
     *("share_embeddings", "stateful", "tie_embeddings", "tie_weights", "truncate"),
-    *("unit_forget_bias", "unroll", "use_bias", "use_gate", "use_query_key_value_bias"),
+    *("unit_forget_bias", "unroll", "use_bias", "use_gate"),
     *("zero_output_for_mask",),
 )
 _SIZES = (
