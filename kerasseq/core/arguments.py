@@ -36,10 +36,10 @@ _SIZES = (
 )
 _NUMBERS = (
     *("beta_fast", "beta_slow", "high_freq_factor", "low_freq_factor", "mask_value"),
-    "scale",
+    *("embedding_scale", "scale"),
 )
 _ABOVE_0 = (
-    *("alibi_bias_max", "attention_factor", "embedding_scale", "layer_norm_epsilon"),
+    *("alibi_bias_max", "attention_factor", "layer_norm_epsilon"),
     *("max_wavelength", "scaling_factor", "width"),
 )
 _CHECKS = {
