@@ -13,6 +13,7 @@ backend.require()  # a clear message, before Keras fails deep inside
 import keras  # noqa: E402
 
 from kerasseq.core.portable import portable_file  # noqa: E402
+from kerasseq.core.sublayers import restart_lora  # noqa: E402
 
 
 def load_model(
@@ -28,7 +29,8 @@ def load_model(
 
     A model saved on one backend trains on on every other. Keras writes the class of an
     optimizer, and what `jit_compile="auto"` came to, as the backend has them: here they
-    are read as what the user chose, in plain Keras models, too.
+    are read as what the user chose, in plain Keras models, too. LoRA stays on: what was
+    learned is in the matrices, and A and B start anew.
 
     Args:
         filepath: The `.keras` file.
@@ -52,13 +54,15 @@ def load_model(
     config = archive.read_config(path)
     try:
         with portable_file(path, config) as file:
-            return keras.saving.load_model(
+            model = keras.saving.load_model(
                 file, custom_objects, compile, safe_mode=True
             )
     except ImportError:
         raise
     except Exception as error:  # a file of a stranger can end in any
         raise archive.explained(path, config, error) from error
+    restart_lora(model)
+    return model
 
 
 def _check_is_keras_file(path: pathlib.Path) -> None:

@@ -1,14 +1,16 @@
 """What was set on the layers inside a layer or model after it was made.
 
 A layer that makes others is saved as its own arguments. Whether one of those inside is
-frozen, or has a dtype policy of its own, as after `quantize("int8")`, is kept here: by
-`WithSublayers` in the build config of a layer, by `TaskModel` in the config of a model.
+frozen, adapted by LoRA, or has a dtype policy of its own, as after `quantize("int8")`,
+is kept here: by `WithSublayers` in the build config of a layer, by `TaskModel` in the
+config of a model.
 """
 
 import collections
 import contextlib
 
 import keras
+import numpy as np
 
 KEY = "sublayers"
 
@@ -53,6 +55,8 @@ def settings_of(layer) -> dict:
         if getattr(child, "quantization_config", None) is not None:
             how = keras.saving.serialize_keras_object(child.quantization_config)
             found["quantization"][path] = how
+        if getattr(child, "lora_enabled", False):
+            found["lora"][path] = [child.lora_rank, child.lora_alpha]
     return dict(found)
 
 
@@ -69,9 +73,28 @@ def apply_settings(layer, settings):
             )
         if child.dtype_policy != policy:
             child.dtype_policy = policy
+        lora = settings.get("lora", {}).get(path)
+        if lora is not None and not child.lora_enabled:
+            child.enable_lora(lora[0], lora_alpha=lora[1])
         wanted = trainable.get(path, parent.trainable)
         if child.trainable != wanted:
             child.trainable = wanted
+
+
+def restart_lora(model):
+    """Let the LoRA of a model that was just loaded learn again.
+
+    A file holds the product of A and B within the matrix that they adapt, and Keras
+    then loads zeros for both, which have no gradient. A starts as in `enable_lora`, B
+    at zero: the model computes the same, and trains the same weights.
+    """
+    for layer in model._flatten_layers():
+        if not getattr(layer, "lora_enabled", False):
+            continue
+        names = ("lora_kernel_a", "lora_embeddings_a")
+        a = next(getattr(layer, name) for name in names if hasattr(layer, name))
+        if not np.any(keras.ops.convert_to_numpy(a)):
+            a.assign(keras.initializers.HeUniform()(a.shape, a.dtype))
 
 
 def _walk(layer, path="", seen=None):

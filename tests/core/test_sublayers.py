@@ -106,6 +106,26 @@ def test_quantized_and_frozen(again):
     assert settings[0] == settings[1]
 
 
+@pytest.mark.everywhere("new variables of the backend")
+def test_lora_goes_on_where_it_was(tmp_path):
+    model = gpt()
+    attention = model.get_layer("block_0")._self_attention_layer
+    for layer in (attention.query_dense, model.get_layer("embedding")):
+        layer.enable_lora(2, lora_alpha=3)
+    model.fit(IDS, IDS, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    names = [name for name, _ in trainable(loaded)]
+    assert trainable(loaded) == trainable(model)
+    assert sum(name.startswith("lora_") for name in names) == 4
+    np.testing.assert_allclose(array(loaded(IDS)), array(model(IDS)), atol=1e-5)
+    for _ in range(2):  # A has no gradient while B is zero
+        before = [array(v) for v in loaded.trainable_variables]
+        loaded.fit(IDS, IDS, verbose=0)
+    for name, old, new in zip(names, before, loaded.trainable_variables, strict=True):
+        assert np.any(old != array(new)), name
+
+
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "float64"])
 def test_a_model_keeps_the_type_that_was_default(again, policy):
     with sublayers.default_policy(policy):
