@@ -201,7 +201,7 @@ def _needed(name, value, score, by):
     """A size that some scores need and the others do not take."""
     if score in by:
         if value is None:
-            raise ValueError(f'score="{score}" needs {name}, a whole number')
+            raise ValueError(f'score="{score}" needs {name}, a whole number, got None')
         return checks.whole_number(name, value)
     if value is not None:
         raise ValueError(

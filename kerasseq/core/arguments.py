@@ -36,7 +36,7 @@ _SIZES = (
 )
 _NUMBERS = (
     *("beta_fast", "beta_slow", "high_freq_factor", "low_freq_factor", "mask_value"),
-    *("embedding_scale", "scale"),
+    "embedding_scale",
 )
 _ABOVE_0 = (
     *("alibi_bias_max", "attention_factor", "layer_norm_epsilon"),
@@ -49,6 +49,7 @@ _CHECKS = {
     **dict.fromkeys(_ABOVE_0, checks.positive),
     **dict.fromkeys(("dropout", "recurrent_dropout"), checks.rate),
     "fraction": checks.fraction,
+    "scale": checks.finite,
     "seed": checks.seed,
     **dict.fromkeys(("sequence_axis", "feature_axis"), checks.axis),
 }
@@ -56,6 +57,7 @@ _CHECKS = {
 _ROWS = (
     *("vocabulary_size", "source_vocabulary_size", "target_vocabulary_size"),
     *("input_dim", "num_segments", "intermediate_dim", "features"),
+    *("head_dim", "horizon", "key_dim", "value_dim"),
 )
 _WIDTHS = ("hidden_dim", "embedding_dim", "output_dim", "units")
 

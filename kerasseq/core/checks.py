@@ -80,6 +80,19 @@ def number(name: str, value):
     return value
 
 
+def finite(name: str, value):
+    """Return `value` if it is a number, neither infinite nor NaN.
+
+    Examples:
+        >>> finite("scale", float("inf"))
+        Traceback (most recent call last):
+        ValueError: scale must be a finite number, got inf
+    """
+    if not math.isfinite(number(name, value)):
+        raise ValueError(f"{name} must be a finite number, got {value}")
+    return value
+
+
 def positive(name: str, value):
     """Return `value` if it is a finite number above 0.
 
@@ -190,6 +203,8 @@ def axis(name: str, value):
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be a whole number, got {short(value)}")
+    if abs(value) >= 64:  # no array of NumPy has so many
+        raise ValueError(f"{name} must be the number of an axis, got {value}")
     return value
 
 

@@ -71,6 +71,7 @@ def check_sizes(arguments):
     """Raise unless the sizes of a T5 are whole numbers of at least 1."""
     for name in ("num_layers", "num_heads", "hidden_dim"):
         checks.whole_number(name, arguments[name])
+    checks.whole_number("relative_buckets", arguments["relative_buckets"], 4)
     if arguments.get("num_decoder_layers") is not None:
         checks.whole_number("num_decoder_layers", arguments["num_decoder_layers"])
 
