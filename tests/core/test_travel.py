@@ -31,7 +31,7 @@ def test_models_travel_between_all_backends(tmp_path, request):
     folders = [tmp_path / name for name in BACKENDS]
     for folder in folders:
         folder.mkdir()
-        on(folder.name, "write", folder)
+        on(folder.name, "write everything" if full else "write", folder)
     for name in BACKENDS:
         on(name, "read everything" if full else "read", *folders)
 

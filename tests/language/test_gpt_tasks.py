@@ -391,6 +391,15 @@ def test_from_head_to_head_and_back():
     assert isinstance(task.language_model(), GPT)
 
 
+@pytest.mark.everywhere("training frees the arrays that it replaces")
+def test_a_new_head_has_its_own_arrays():
+    gpt = trained()
+    task = gpt.with_head("classify", num_classes=C)
+    other = task.with_head("entail", num_classes=C)
+    arrays = [w.value for model in (gpt, task, other) for w in model.weights]
+    assert len({id(x) for x in arrays}) == len(arrays)
+
+
 @pytest.mark.everywhere("trained, saved, loaded")
 def test_lora_goes_along():
     gpt = trained()

@@ -9,7 +9,7 @@ import pytest
 from kerasseq import kernels
 from kerasseq.core.through import Through
 from kerasseq.layers import GRU, LSTM, BahdanauAttention, ElmanRNN, LuongAttention
-from kerasseq.seq2seq import teaching
+from kerasseq.seq2seq import cells, teaching
 from kerasseq.seq2seq.decoder import RecurrentDecoder
 from kerasseq.training import ScheduledSampling
 from tests.layer_checks import check_config_names_every_argument
@@ -195,6 +195,20 @@ def test_cells_with_dropout_of_their_own_drop_the_same_in_turn(monkeypatch):
     np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-4)
     plain, _ = references.run(layer, target, memory, summary, real)
     assert np.abs(plain - found[0]).max() > 0.01
+
+
+@pytest.mark.everywhere("random numbers are drawn before a loop")
+def test_each_call_draws_anew():
+    layer = ElmanRNN(H, dropout=0.5, recurrent_dropout=0.5, seed=3)
+    layer.build((B, T, E))
+    found = []
+    for _ in range(2):
+        with cells.drawn_before([layer], memory[..., :E], training=True):
+            drawn = (layer.cell._dropout_mask, layer.cell._recurrent_dropout_mask)
+            found.append([keras.ops.convert_to_numpy(mask) for mask in drawn])
+        assert layer.cell._dropout_mask is layer.cell._recurrent_dropout_mask is None
+    for first, second in zip(*found, strict=True):
+        assert (first != second).any()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import kerasseq
 from kerasseq.layers import GRU, LSTM, StackedRNN
 from kerasseq.models import SequenceClassifier, SequenceTagger
-from kerasseq.tasks.architectures import ARCHITECTURES
+from kerasseq.tasks.architectures import ARCHITECTURES, LastStep
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
@@ -68,6 +68,18 @@ def test_any_layer(kind, tmp_path):
     else:
         tagger = SequenceTagger(LAYERS[kind](), C, features=D)
         assert tagger.output_shape == (None, None, C)
+
+
+@pytest.mark.everywhere("lengths unknown while compiling")
+def test_the_last_step_of_any_length():
+    inputs = [keras.Input((None, D)), keras.Input((None,), dtype="bool")]
+    model = keras.Model(inputs, LastStep()(inputs[0], mask=inputs[1]))
+    model.compile(jit_compile=False)
+    for time in (T, T + 2):
+        x = np.random.default_rng(time).normal(size=(2, time, D)).astype("float32")
+        real = np.arange(time) < np.array([[time], [time - 2]])
+        y = model.predict([x, real], verbose=0)
+        np.testing.assert_array_equal(y, [x[0, -1], x[1, -3]])
 
 
 @pytest.mark.everywhere("trained, saved, loaded; masks", cases=1)
