@@ -86,7 +86,7 @@ KINDS = {
 }
 
 
-# Keras' own training, and ours with each way of generating; the rest is built from these.
+# Training of Keras and ours, each way of generating; the rest is built from these.
 USUAL = ("gpt", "translator", "plain")
 
 
