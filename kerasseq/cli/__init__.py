@@ -1,5 +1,5 @@
 """The `kerasseq` command. Loading it loads no Keras."""
 
-from kerasseq.cli.entry import main
+from kerasseq.cli.main import main
 
 __all__ = ["main"]
