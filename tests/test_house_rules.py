@@ -112,7 +112,7 @@ def complaints(home, source):
     """What is wrong with the imports of a file.
 
     Args:
-        home: The package it is in, as "rnn"; "" for kerasseq/layers.py and the like;
+        home: The package it is in, as "rnn" or "kernels/torch"; "" for kerasseq/layers.py and the like;
             one of `OUTSIDE` for files that use kerasseq.
         source: The text of the file.
     """
@@ -128,8 +128,9 @@ def _reason(home, name):
     top, _, rest = name.partition(".")
     if not top:
         return "relative import"
-    if top in BACKENDS and home not in ("kernels", "benchmarks"):
-        return "backends belong in kernels/"
+    if top in BACKENDS and home not in (f"kernels/{top}", "benchmarks"):
+        return f"{top} belongs in kernels/{top}/"
+    home = home.partition("/")[0]
     if (name + ".").startswith("keras.src."):
         return "private to Keras"
     if top == "keras" and home in KERAS_FREE:
@@ -192,6 +193,8 @@ def files(folder):
 def home_of(path):
     """The package of a file of kerasseq, "" at its top."""
     parts = path.relative_to(ROOT / "kerasseq").parts
+    if len(parts) > 2 and parts[0] == "kernels" and parts[1] in BACKENDS:
+        return "/".join(parts[:2])
     return parts[0] if len(parts) > 1 else ""
 
 
@@ -227,7 +230,7 @@ def test_tests_say_where_they_run(path):
 def test_imports_point_down(path):
     home = home_of(path)
     known = {"", "cli", *HEIGHT, *SERVING, *KERAS_FREE}
-    assert home in known, f"say in HEIGHT where {home} stands"
+    assert home.partition("/")[0] in known, f"say in HEIGHT where {home} stands"
     assert complaints(home, path.read_text()) == []
 
 
@@ -260,6 +263,10 @@ def test_pages_use_public_names(path):
         ("rnn", "import sys\nsys.modules['torch']"),
         ("", "import jax"),
         ("apps", "import torch"),
+        ("kernels", "import torch"),
+        ("kernels/jax", "import torch"),
+        ("kernels/torch", "from jax import numpy"),
+        ("kernels/torch", "from kerasseq.rnn.lstm import LSTM"),
         ("kernels", "import keras.src"),
         ("kernels", "from keras.src import ops"),
         ("kernels", "from keras import src"),
@@ -310,7 +317,9 @@ def test_a_planted_fault_is_found(home, source):
         ("rnn", "import keras, numpy\nfrom keras import ops\nkeras.ops.add(1, 2)"),
         ("rnn", "from kerasseq.tracing import record\nfrom kerasseq import kernels"),
         ("rnn", "from kerasseq.rnn.cell import Cell"),
-        ("kernels", "import torch, jax\nimport tensorflow as tf\ntorch.src"),
+        ("kernels/torch", "import torch\ntorch.src"),
+        ("kernels/tensorflow", "import tensorflow as tf"),
+        ("kernels/jax", "import jax\nfrom kerasseq.kernels.reference import scan"),
         ("kernels", "import importlib as i\ni.import_module(f'kerasseq.kernels.{n}')"),
         ("kernels", "import keras\nfrom kerasseq.core import backend"),
         ("training", "from kerasseq import kernels\nfrom kerasseq.core import checks"),

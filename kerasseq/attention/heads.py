@@ -11,8 +11,7 @@ Vaswani et al. 2017; course slides A, D and E.
 from keras import ops
 
 from kerasseq.core import masks
-from kerasseq.kernels import fused_attention, matmul
-from kerasseq.kernels.precision import is_float64
+from kerasseq.kernels import fused_attention, is_float64, matmul
 
 
 def attend(q, k, v, *, scale, mask=None, bias=None, causal=False, flash=None):

@@ -10,8 +10,7 @@ import math
 from keras import ops
 
 from kerasseq.core import masks
-from kerasseq.kernels import matmul
-from kerasseq.kernels.precision import tanh
+from kerasseq.kernels import matmul, tanh
 
 
 def dot(s, h):

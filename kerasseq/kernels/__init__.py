@@ -1,36 +1,41 @@
 """Fast paths, and the only place that knows the backends.
 
-Each public function has one meaning on all backends; what differs is chosen inside.
+Each public function has one meaning on all backends; the fast path is chosen inside.
+`reference/` defines the operations in `keras.ops`; `tensorflow/`, `jax/` and `torch/`
+hold what is faster there. The tests compare each fast path with its definition.
 """
 
 from kerasseq.core import backend
 
 backend.require()
 
-from kerasseq.kernels.compilation import (  # noqa: E402
-    compiler,
-    default_jit_compile,
-    has_cudnn,
-    is_concrete,
-    size_is_guessed,
-)
+from kerasseq.kernels.attention import fused_attention  # noqa: E402
 from kerasseq.kernels.fingerprint import Fingerprint  # noqa: E402
 from kerasseq.kernels.functions import (  # noqa: E402
     compiled,
+    compiler,
+    default_jit_compile,
+    gradients,
+    has_cudnn,
+    inference,
+    is_concrete,
     output_specs,
+    size_is_guessed,
     training,
 )
-from kerasseq.kernels.fused import fused_attention  # noqa: E402
-from kerasseq.kernels.gradients import gradients  # noqa: E402
-from kerasseq.kernels.inference import inference  # noqa: E402
-from kerasseq.kernels.precision import matmul, precise  # noqa: E402
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
-from kerasseq.kernels.projection import dense, project  # noqa: E402
+from kerasseq.kernels.projection import affine, dense, project  # noqa: E402
 from kerasseq.kernels.ranking import top_k  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
     equation_of,
     recurrence,
+)
+from kerasseq.kernels.reference.precision import (  # noqa: E402
+    is_float64,
+    matmul,
+    precise,
+    tanh,
 )
 from kerasseq.kernels.scan import scan  # noqa: E402
 
@@ -38,6 +43,7 @@ __all__ = [
     "Fingerprint",
     "Programs",
     "Recurrence",
+    "affine",
     "compiled",
     "compiler",
     "default_jit_compile",
@@ -48,6 +54,7 @@ __all__ = [
     "has_cudnn",
     "inference",
     "is_concrete",
+    "is_float64",
     "matmul",
     "output_specs",
     "precise",
@@ -56,6 +63,7 @@ __all__ = [
     "recurrence",
     "scan",
     "size_is_guessed",
+    "tanh",
     "top_k",
     "training",
 ]

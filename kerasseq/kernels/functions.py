@@ -1,22 +1,34 @@
-"""Compiling a function of tensors, where `inference` compiles a model."""
+"""Compiles and differentiates functions of tensors, alike on the three backends.
+
+`tensorflow/functions.py`, `jax/functions.py` and `torch/functions.py` implement each of
+them under the same name.
+"""
+
+from collections.abc import Callable
 
 import keras
+from keras import ops, tree
+
+from kerasseq.kernels.dispatch import backend_module
 
 
-def compiled(function, *, jit=False, donated=False, pure=True):
-    """A function for inference, compiled where the backend compiles.
+def compiled(
+    function: Callable, *, jit: bool = False, donated: bool = False, pure: bool = True
+) -> Callable:
+    """Compiles a function for inference, where the backend compiles.
 
-    Weights are read at each call, so training goes on. Layers must be built before.
+    Weights are read at each call, so the function follows later training. Layers must
+    be built before.
 
     Args:
-        function: Function of structures of tensors that gives one, without effects. It
-            is compiled anew for each new shape.
+        function: Function of structures of tensors that returns one, without side
+            effects. It is compiled again for each new shape.
         jit: Whether TensorFlow compiles with XLA, which takes longer at first: for a
             loop over small steps. JAX always does, PyTorch never.
-        donated: Whether the caller gives up what came out when it goes in again, as in
-            a loop: PyTorch then writes into caches, and copies none.
-        pure: Whether the function is known to have no effects. If not, PyTorch runs it
-            as it is; TensorFlow and JAX run its Python once for each new shape.
+        donated: Whether an output may be overwritten when the caller passes it in
+            again, as in a loop: PyTorch then updates caches in place.
+        pure: Whether the function is known to have no side effects. If not, PyTorch
+            runs it as it is; TensorFlow and JAX run its Python once for each new shape.
 
     Returns:
         A function of the same arguments. On PyTorch it runs without gradients.
@@ -27,27 +39,82 @@ def compiled(function, *, jit=False, donated=False, pure=True):
         >>> keras.ops.shape(compiled(layer)(keras.ops.ones((5, 3))))
         (5, 2)
     """
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        return tf.function(function, autograph=False, jit_compile=jit)
-    if keras.backend.backend() == "jax":
-        return _jax(function)
-    from kerasseq.kernels.torch_graph import as_it_is, recorded
-
-    return recorded(function, donated=donated) if pure else as_it_is(function)
+    functions = backend_module("functions")
+    return functions.compiled(function, jit=jit, donated=donated, pure=pure)
 
 
-def training(function):
-    """A function that gradients flow through, with little around it on PyTorch.
+def inference(model: keras.Model, *, pure: bool = True) -> Callable:
+    """Compiles the forward pass of a model for inference.
+
+    `predict_on_batch` costs a millisecond of bookkeeping; this is for a loop whose body
+    costs less than that. Weights are read at each call, so the function follows later
+    training.
 
     Args:
-        function: Function of structures of tensors that gives one, without effects and
-            without draws.
+        model: A `keras.Model` with a list of inputs, called with fixed shapes.
+        pure: Whether its layers are known to have no side effects, as for `compiled`.
 
     Returns:
-        A function of the same arguments. TensorFlow and JAX have compiled what is
-        around it: there it is the same function.
+        A function from the list of inputs to the outputs, as tensors.
+
+    Examples:
+        >>> inputs = keras.Input((3,))
+        >>> model = keras.Model([inputs], keras.layers.Dense(2)(inputs))
+        >>> keras.ops.shape(inference(model)([np.ones((1, 3), "float32")]))
+        (1, 2)
+    """
+    return backend_module("functions").inference(model, pure)
+
+
+def gradients(function: Callable, arguments):
+    """Computes the gradients of a scalar function, outside a training step.
+
+    Args:
+        function: Takes one structure of tensors, returns one number. Variables that it
+            assigns keep their old values: it runs inside a `keras.StatelessScope`.
+        arguments: Structure of floating tensors.
+
+    Returns:
+        Structure like `arguments`, of the gradients. Zeros where the result does not
+        depend on an argument.
+
+    Examples:
+        >>> g = gradients(lambda a: keras.ops.sum(a["x"] ** 2), {"x": np.ones(3)})
+        >>> keras.ops.convert_to_numpy(g["x"]).tolist()
+        [2.0, 2.0, 2.0]
+    """
+    arguments = tree.map_structure(ops.convert_to_tensor, arguments)
+
+    def stateless(arguments):
+        with keras.StatelessScope():
+            return function(arguments)
+
+    return backend_module("functions").gradients(stateless, arguments)
+
+
+def output_specs(function: Callable, *args):
+    """Infers what `function(*args)` returns: a structure with shapes and dtypes.
+
+    TensorFlow and JAX trace the function; PyTorch has to run it.
+
+    Examples:
+        >>> def double(x):
+        ...     return {"y": keras.ops.concatenate([x, x], axis=-1)}
+        >>> tuple(output_specs(double, keras.ops.ones((5, 3)))["y"].shape)
+        (5, 6)
+    """
+    return backend_module("functions").output_specs(function, *args)
+
+
+def training(function: Callable) -> Callable:
+    """Records a function for training on PyTorch; elsewhere returns it unchanged.
+
+    Args:
+        function: Function of structures of tensors that returns one, without side
+            effects and without random numbers.
+
+    Returns:
+        A function of the same arguments, with gradients.
 
     Examples:
         >>> layer = keras.layers.Dense(2)
@@ -57,71 +124,44 @@ def training(function):
     """
     if keras.backend.backend() != "torch":
         return function
-    from kerasseq.kernels.torch_graph import recorded
-
-    return recorded(function, gradients=True)
+    return backend_module("graph").recorded(function, gradients=True)
 
 
-def output_specs(function, *args):
-    """What `function(*args)` would give: a structure of things with shape and dtype.
+def default_jit_compile() -> bool:
+    """Whether models compile with XLA if `jit_compile` is not given.
 
-    Nothing is computed, but on PyTorch, which cannot tell without.
+    On TensorFlow Keras' own "auto" leaves XLA off on a CPU, where it is faster. On
+    PyTorch `jit_compile` means inductor, which needs a C++ compiler and most of a
+    minute.
+    """
+    return keras.backend.backend() != "torch"
+
+
+def compiler() -> str:
+    """The compiler behind `jit_compile=True` on this backend: "xla" or "inductor"."""
+    return "inductor" if keras.backend.backend() == "torch" else "xla"
+
+
+def has_cudnn() -> bool:
+    """Whether the backend finds an NVIDIA GPU with cuDNN."""
+    return backend_module("functions").has_cudnn()
+
+
+def is_concrete(value) -> bool:
+    """Whether `value` holds numbers now, and is not a tracer or a symbolic tensor."""
+    if isinstance(value, keras.KerasTensor):
+        return False
+    return backend_module("functions").is_concrete(value)
+
+
+def size_is_guessed(value) -> bool:
+    """Whether Keras infers shapes and has replaced an unknown size by a number.
+
+    On PyTorch Keras runs a layer on the device "meta" with 83 in place of None. On the
+    other backends an unknown size is not an `int`.
 
     Examples:
-        >>> def double(x):
-        ...     return {"y": keras.ops.concatenate([x, x], axis=-1)}
-        >>> tuple(output_specs(double, keras.ops.ones((5, 3)))["y"].shape)
-        (5, 6)
+        >>> size_is_guessed(keras.ops.zeros((2, 83)))
+        False
     """
-    backend = keras.backend.backend()
-    if backend == "jax":
-        import jax
-
-        return jax.eval_shape(function, *args)
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        graph = tf.function(function, autograph=False).get_concrete_function(*args)
-        return graph.structured_outputs
-    import torch
-
-    with torch.no_grad():
-        return function(*args)
-
-
-def _jax(function):
-    import jax
-
-    variables = {}  # those that the function has read, by id
-
-    @jax.jit
-    def call(values, args):
-        known = list(variables.values())
-        with _Reading(variables, zip(known, values, strict=True)):
-            return function(*args)
-
-    def weights_read_anew(*args):
-        if not variables:
-            with _Reading(variables):
-                jax.eval_shape(function, *args)
-        while True:
-            values = [v.value for v in variables.values()]
-            outputs = call(values, args)
-            # A new shape may have led to a weight that was not read before. Compiled
-            # once more it is an argument, not a constant.
-            if len(values) == len(variables):
-                return outputs
-
-    return weights_read_anew
-
-
-class _Reading(keras.StatelessScope):
-    """Note every variable that is read."""
-
-    def __init__(self, variables, values=()):
-        super().__init__(state_mapping=list(values))
-        self.variables = variables
-
-    def get_current_value(self, variable):
-        self.variables.setdefault(id(variable), variable)
-        return super().get_current_value(variable)
+    return getattr(getattr(value, "device", None), "type", None) == "meta"

@@ -5,7 +5,8 @@ import math
 import keras
 from keras import ops
 
-from kerasseq.kernels.precision import matmul
+from kerasseq.kernels.dispatch import backend_module
+from kerasseq.kernels.reference.precision import matmul
 
 
 def project(x, weights, bias=None):
@@ -22,9 +23,7 @@ def project(x, weights, bias=None):
         (3, 2, 7)
     """
     if keras.backend.backend() == "torch":
-        from kerasseq.kernels import torch_product
-
-        return torch_product.project(x, weights, bias)
+        return backend_module("product").project(x, weights, bias)
     return plus(matmul(x, weights), bias)
 
 
@@ -32,13 +31,8 @@ def plus(x, bias):
     """$x + b$; $x$ where b is None."""
     if bias is None:
         return x
-    tensorflow = keras.backend.backend() == "tensorflow"
-    if tensorflow and x.dtype == bias.dtype != "bfloat16" and len(x.shape) > 1:
-        import tensorflow as tf
-
-        # Its gradient takes a third of the time of a sum's, is traced sooner, and right
-        # in float16, where a sum's stops at 2048; in bfloat16 it would stop at 256.
-        return tf.nn.bias_add(x, bias)
+    if keras.backend.backend() == "tensorflow":
+        return backend_module("functions").plus(x, bias)
     return x + bias
 
 
@@ -62,16 +56,10 @@ def affine(x, kernel, bias=None, *, axes=1):
         >>> keras.ops.shape(affine(keras.ops.array(x), keras.ops.array(w)))
         (3, 2, 7)
     """
+    if keras.backend.backend() == "torch" and x.dtype == kernel.dtype:
+        return backend_module("product").flat_affine(x, kernel, bias, axes)
     inner, out = kernel.shape[:axes], kernel.shape[axes:]
     D, N = math.prod(inner), math.prod(out)
-    if keras.backend.backend() == "torch" and x.dtype == kernel.dtype:
-        import torch
-
-        x, before = x.reshape(-1, D), x.shape[: x.ndim - axes]
-        kernel = kernel.reshape(D, N)
-        b = None if bias is None else bias.reshape(N)
-        y = x @ kernel if b is None else torch.addmm(b, x, kernel)
-        return y.view(*before, *out)
     before = ops.shape(x)[: len(x.shape) - axes]
     y = matmul(ops.reshape(x, (*before, D)), ops.reshape(kernel, (D, N)))
     y = plus(y, None if bias is None else ops.reshape(bias, (N,)))

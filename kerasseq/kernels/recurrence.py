@@ -1,15 +1,12 @@
 """The fast recurrence: one operation for all our cells, with gradients by hand."""
 
 import dataclasses
-import importlib
 from collections.abc import Callable
 from typing import Any
 
-import keras
-
-from kerasseq.kernels import activations
-from kerasseq.kernels.equations import Equation
 from kerasseq.kernels.heap import keep_pages
+from kerasseq.kernels.reference import activations
+from kerasseq.kernels.reference.equations import Equation
 
 
 @dataclasses.dataclass
@@ -85,7 +82,5 @@ def recurrence(cell: Recurrence, states, mask=None):
                 f"{batch}: each sequence needs one state to start from"
             )
     keep_pages()
-    backend = keras.backend.backend()
-    module = importlib.import_module(f"kerasseq.kernels.{backend}_recurrence")
-    path, last = module.run(cell, states, mask)
+    path, last = backend_module("recurrence").run(cell, states, mask)
     return path if cell.path else None, last

@@ -4,18 +4,20 @@
 in structure, and its gradient fails under `jit_compile=True`.
 """
 
-import importlib
+from collections.abc import Callable
 
-import keras
 from keras import ops, tree
 
+from kerasseq.kernels.dispatch import backend_module
+from kerasseq.kernels.reference import scan as reference
 
-def scan(step, carry, inputs, *, unroll: bool = False, reverse: bool = False):
-    """Carry a state through time and stack what each step gives.
+
+def scan(step: Callable, carry, inputs, *, unroll: bool = False, reverse: bool = False):
+    """Carries a state through time and stacks the outputs of the steps.
 
     Args:
         step: Function `(carry, inputs_t) -> (carry, outputs_t)`. The carry keeps its
-            structure, shapes and types; `outputs_t` is any structure of tensors.
+            structure, shapes and dtypes; `outputs_t` is any structure of tensors.
         carry: Structure of tensors, the state before the first step.
         inputs: Structure of tensors with time on axis 0, of one length, at least 1.
         unroll: Write the steps out one by one; the length must then be known.
@@ -38,22 +40,13 @@ def scan(step, carry, inputs, *, unroll: bool = False, reverse: bool = False):
     carry = tree.map_structure(ops.convert_to_tensor, carry)
     length = tree.flatten(inputs)[0].shape[0]
     if length == 0:
-        raise ValueError("the sequence has length 0: there must be at least one step")
+        raise ValueError("expected at least one time step, received a length of 0")
     if unroll and length is None:
-        raise ValueError("unroll=True needs a number of steps that is known in advance")
-    # One step needs no loop, and a loop would be compiled anew at each eager call.
+        raise ValueError(
+            "`unroll=True` needs a known number of time steps, received a dynamic "
+            "length. Give the input a fixed length, or leave `unroll` out"
+        )
+    # One step needs no loop, and a loop would be compiled again at each eager call.
     if unroll or length == 1:
-        return step_by_step(step, carry, inputs, reverse)
-    module = importlib.import_module(f"kerasseq.kernels.{keras.backend.backend()}_scan")
-    return module.scan(step, carry, inputs, reverse)
-
-
-def step_by_step(step, carry, inputs, reverse=False):
-    """The definition: a Python loop. The others must give the same."""
-    per_step = list(zip(*(ops.unstack(x) for x in tree.flatten(inputs)), strict=True))
-    order = slice(None, None, -1 if reverse else 1)
-    outputs = []
-    for flat_t in per_step[order]:
-        carry, output = step(carry, tree.pack_sequence_as(inputs, list(flat_t)))
-        outputs.append(output)
-    return carry, tree.map_structure(lambda *steps: ops.stack(steps), *outputs[order])
+        return reference.scan(step, carry, inputs, reverse)
+    return backend_module("functions").scan(step, carry, inputs, reverse)

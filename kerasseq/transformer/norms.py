@@ -19,7 +19,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.kernels.precision import is_float64
+from kerasseq.kernels import is_float64
 
 
 @register

@@ -7,7 +7,7 @@ from keras import ops, tree
 from kerasseq import kernels, layers
 from kerasseq.core import backend
 from kerasseq.kernels import cudnn
-from kerasseq.kernels.equations import Equation, forward
+from kerasseq.kernels.reference.equations import Equation, forward
 from tests.kernels.test_recurrence import B, H, T, numpy
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")

@@ -11,7 +11,7 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import backend
-from kerasseq.kernels.equations import Equation, forward
+from kerasseq.kernels.reference.equations import Equation, forward
 from tests.processes import ROOT, run_python
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")
@@ -227,7 +227,8 @@ def test_native_kernels_compute_the_same(equation, bias):
     )
     runs = [kernels.recurrence(cell, states)]
     if backend.chosen() == "torch":
-        from kerasseq.kernels import cudnn, torch_native
+        from kerasseq.kernels import cudnn
+        from kerasseq.kernels.torch import native as torch_native
 
         if cudnn.why_not(cell, None, cudnn.BUILT_FOR["torch"]) is None:
             runs.append(torch_native.run(cell, states))

@@ -1,4 +1,4 @@
-"""`kernels.scan` is its definition, `step_by_step`, on every backend and compiled."""
+"""`kernels.scan` equals `reference/scan.py`, on every backend and compiled."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from keras import ops, tree
 
 from kerasseq import kernels
-from kerasseq.kernels.scan import step_by_step
+from kerasseq.kernels.reference.scan import scan as reference_scan
 from tests.layer_checks import assert_close
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")
@@ -41,7 +41,7 @@ def assert_same(actual, expected):
 @settings(max_examples=4)
 def test_is_its_definition(length, unroll):
     carry, inputs = arguments(length)
-    expected = step_by_step(
+    expected = reference_scan(
         step,
         tree.map_structure(ops.convert_to_tensor, carry),
         tree.map_structure(ops.convert_to_tensor, inputs),
@@ -79,7 +79,7 @@ def loss(x, scan=kernels.scan):
 
 
 def reference_gradient(x):
-    return kernels.gradients(lambda x: loss(x, step_by_step), x)
+    return kernels.gradients(lambda x: loss(x, reference_scan), x)
 
 
 def test_gradient():
@@ -128,5 +128,5 @@ def test_unknown_length():
 
 
 def test_length_zero():
-    with pytest.raises(ValueError, match="length 0: there must be at least one step"):
+    with pytest.raises(ValueError, match="at least one time step"):
         kernels.scan(step, *arguments(0))

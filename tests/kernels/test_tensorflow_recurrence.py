@@ -15,9 +15,10 @@ from keras import tree
 
 import kerasseq
 from kerasseq import kernels
-from kerasseq.kernels import tensorflow_loop, tensorflow_recurrence
 from kerasseq.kernels.projection import affine
-from kerasseq.kernels.tensorflow_loop import InOrder, loop
+from kerasseq.kernels.tensorflow import loop as tensorflow_loop
+from kerasseq.kernels.tensorflow import recurrence as tensorflow_recurrence
+from kerasseq.kernels.tensorflow.loop import InOrder, loop
 from tests.kernels.test_recurrence import (
     EQUATIONS,
     B,

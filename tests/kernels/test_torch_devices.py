@@ -11,7 +11,7 @@ import keras
 import torch
 
 from kerasseq import kernels
-from kerasseq.kernels import torch_product
+from kerasseq.kernels.torch import product as torch_product
 from tests.kernels.test_recurrence import EQUATIONS, B, H, T, case, name_of
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")

@@ -15,8 +15,8 @@ if backend.chosen() != "torch":
 
 import torch
 
-from kerasseq.kernels import torch_graph
-from kerasseq.kernels.torch_graph import EAGER_CALLS, recorded
+from kerasseq.kernels.torch import graph as torch_graph
+from kerasseq.kernels.torch.graph import EAGER_CALLS, recorded
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")
 

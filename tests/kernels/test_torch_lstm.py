@@ -12,9 +12,12 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import kerasseq
-from kerasseq.kernels import torch_lstm, torch_native, torch_product, torch_recurrence
-from kerasseq.kernels.equations import Equation
-from kerasseq.kernels.torch_recurrence import _without_denormals
+from kerasseq.kernels.reference.equations import Equation
+from kerasseq.kernels.torch import lstm as torch_lstm
+from kerasseq.kernels.torch import native as torch_native
+from kerasseq.kernels.torch import product as torch_product
+from kerasseq.kernels.torch import recurrence as torch_recurrence
+from kerasseq.kernels.torch.recurrence import _without_denormals
 from tests.kernels.test_recurrence import B, H, T, assert_same, case, dropout_for
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")

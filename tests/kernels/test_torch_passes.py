@@ -12,9 +12,9 @@ if backend.chosen() != "torch":
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from kerasseq.kernels import torch_passes as passes
-from kerasseq.kernels import torch_product
-from kerasseq.kernels.torch_graph import EAGER_CALLS, recorded
+from kerasseq.kernels.torch import passes
+from kerasseq.kernels.torch import product as torch_product
+from kerasseq.kernels.torch.graph import EAGER_CALLS, recorded
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")
 

@@ -11,7 +11,7 @@ from kerasseq.core.serialization import register
 if backend.chosen() != "torch":
     pytest.skip("records on PyTorch", allow_module_level=True)
 
-from kerasseq.kernels.torch_graph import EAGER_CALLS
+from kerasseq.kernels.torch.graph import EAGER_CALLS
 from kerasseq.layers import AlibiBias
 from kerasseq.training import ScheduledSampling
 

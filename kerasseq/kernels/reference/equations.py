@@ -8,8 +8,8 @@ import dataclasses
 
 from keras import ops
 
-from kerasseq.kernels.activations import apply
-from kerasseq.kernels.precision import matmul
+from kerasseq.kernels.reference.activations import apply
+from kerasseq.kernels.reference.precision import matmul
 from kerasseq.kernels.scan import scan
 
 

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from kerasseq.kernels.precision import precise
+from kerasseq.kernels.reference.precision import precise
 
 # Each gives φ'(x) from y = φ(x).
 _SLOPES = {

@@ -8,7 +8,7 @@ import functools
 
 import tensorflow as tf
 
-from kerasseq.kernels.tensorflow_scan import keep_shapes
+from kerasseq.kernels.tensorflow.functions import keep_shapes
 
 # Steps in one round of a loop, for the round itself takes time, too. Where the number
 # of steps is unknown, one at a time is traced sooner.

@@ -9,9 +9,10 @@ import functools
 
 import torch
 
-from kerasseq.kernels import torch_equations, torch_native
-from kerasseq.kernels.torch_in_place import IN_CACHE
-from kerasseq.kernels.torch_lstm import GateMajorLSTM
+from kerasseq.kernels.torch import equations as torch_equations
+from kerasseq.kernels.torch import native as torch_native
+from kerasseq.kernels.torch.in_place import IN_CACHE
+from kerasseq.kernels.torch.lstm import GateMajorLSTM
 
 OFTEN = 4  # steps after which vanished gradients are looked for
 

@@ -5,7 +5,7 @@ import warnings
 import torch
 
 from kerasseq.kernels import cudnn
-from kerasseq.kernels.torch_product import on_intel
+from kerasseq.kernels.torch.product import on_intel
 
 SMALL, LARGE = 2**16, 2**20  # recurrent weights
 LONG = 256  # steps

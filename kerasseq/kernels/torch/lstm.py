@@ -24,9 +24,9 @@ import torch
 from torch.nn.functional import pad
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from kerasseq.kernels.torch_equations import Equation
-from kerasseq.kernels.torch_in_place import in_pieces, present
-from kerasseq.kernels.torch_product import GateProduct, uses_onednn
+from kerasseq.kernels.torch.equations import Equation
+from kerasseq.kernels.torch.in_place import in_pieces, present
+from kerasseq.kernels.torch.product import GateProduct, uses_onednn
 
 tanh_backward = torch.ops.aten.tanh_backward
 

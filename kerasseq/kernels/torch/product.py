@@ -6,11 +6,12 @@ but for weights that fit no cache: those it reads three times as fast.
 """
 
 import functools
+import math
 
 import torch
 
-from kerasseq.kernels import derivatives, equations
-from kerasseq.kernels.precision import matmul
+from kerasseq.kernels.reference import derivatives, equations
+from kerasseq.kernels.reference.precision import matmul
 
 LARGE = 2**21  # weights that fit no cache
 
@@ -187,6 +188,17 @@ def project(x, weights, bias=None):
         rows = x.reshape(-1, x.shape[-1])
         return torch.addmm(bias, rows, weights).view(*x.shape[:-1], len(bias))
     return matmul(x, weights) + bias
+
+
+def flat_affine(x, kernel, bias, axes):
+    """See `kerasseq.kernels.affine`; the bias is added within the product."""
+    inner, out = kernel.shape[:axes], kernel.shape[axes:]
+    D, N = math.prod(inner), math.prod(out)
+    x, before = x.reshape(-1, D), x.shape[: x.ndim - axes]
+    kernel = kernel.reshape(D, N)
+    b = None if bias is None else bias.reshape(N)
+    y = x @ kernel if b is None else torch.addmm(b, x, kernel)
+    return y.view(*before, *out)
 
 
 def learned_affine(x, weights, bias=None):

@@ -9,7 +9,7 @@ import types
 
 import torch
 
-from kerasseq.kernels import torch_product
+from kerasseq.kernels.torch import product as torch_product
 
 aten = torch.ops.aten
 COPIES = (aten.clone.default, aten.lift_fresh_copy.default)

@@ -17,7 +17,7 @@ nothing. All arrays are `(..., B, H)`, those of several gates `(..., B, gates, H
 
 from keras import ops
 
-from kerasseq.kernels.activations import slope
+from kerasseq.kernels.reference.activations import slope
 
 
 def elman(equation, h, m):

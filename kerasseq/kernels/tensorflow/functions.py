@@ -1,11 +1,62 @@
-"""The loop over time on TensorFlow: a `while_loop` over arrays of tensors.
+"""Loops, compiled functions and gradients on TensorFlow.
 
-The first step stands before the loop: it tells the shapes and types of the outputs, and
-nothing is computed twice.
+The loop over time is a `tf.while_loop` over arrays of tensors. The first step stands
+before the loop: it determines the shapes and dtypes of the outputs, and no step is
+computed twice.
 """
 
 import tensorflow as tf
 from keras import tree
+
+
+def compiled(function, *, jit, donated, pure):
+    """See `kerasseq.kernels.compiled`."""
+    return tf.function(function, autograph=False, jit_compile=jit)
+
+
+def inference(model, pure):
+    """See `kerasseq.kernels.inference`."""
+    return tf.function(lambda inputs: model(inputs, training=False), autograph=False)
+
+
+def gradients(function, arguments):
+    """See `kerasseq.kernels.gradients`."""
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(tree.flatten(arguments))
+        result = function(arguments)
+    flat = tape.gradient(
+        result,
+        tree.flatten(arguments),
+        unconnected_gradients=tf.UnconnectedGradients.ZERO,
+    )
+    return tree.pack_sequence_as(arguments, flat)
+
+
+def output_specs(function, *args):
+    """See `kerasseq.kernels.output_specs`."""
+    graph = tf.function(function, autograph=False).get_concrete_function(*args)
+    return graph.structured_outputs
+
+
+def has_cudnn():
+    """See `kerasseq.kernels.has_cudnn`."""
+    return bool(tf.config.list_physical_devices("GPU"))
+
+
+def is_concrete(value):
+    """See `kerasseq.kernels.is_concrete`."""
+    return not tf.is_tensor(value) or hasattr(value, "numpy")
+
+
+def plus(x, bias):
+    """$x + b$, by `tf.nn.bias_add` where its gradient is faster and exact.
+
+    The gradient takes a third of the time of that of a sum, and is right in float16,
+    where a sum stops at 2048. In bfloat16 that of `bias_add` would stop at 256.
+    """
+    if x.dtype == bias.dtype != "bfloat16" and len(x.shape) > 1:
+        return tf.nn.bias_add(x, bias)
+    return x + bias
 
 
 def scan(step, carry, inputs, reverse=False):

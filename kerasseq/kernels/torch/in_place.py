@@ -2,7 +2,7 @@
 
 import torch
 
-from kerasseq.kernels import activations
+from kerasseq.kernels.reference import activations
 
 IN_CACHE = 2**16  # numbers in one array of a chunk of steps
 

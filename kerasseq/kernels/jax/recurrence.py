@@ -5,16 +5,14 @@ import functools
 import jax
 
 from kerasseq.kernels import cudnn
-from kerasseq.kernels.derivatives import backward
-from kerasseq.kernels.equations import forward
+from kerasseq.kernels.reference.derivatives import backward
+from kerasseq.kernels.reference.equations import forward
 
 
 def run(cell, states, mask):
     """See `kerasseq.kernels.recurrence`."""
     if cudnn.asked_for(cell, mask, "jax"):
-        from kerasseq.kernels import jax_cudnn
-
-        return jax_cudnn.run(cell, states)
+        return _cudnn(cell, states)
     x = cell.project(cell.inputs)
     return _compiled(cell.equation, x, list(states), cell.weights, mask)
 
@@ -43,3 +41,26 @@ _run.defvjp(_forward, _backward)
 
 # Compiled here, so that calls outside a compiled function do not trace it anew.
 _compiled = jax.jit(_run, static_argnums=0)
+
+
+def _cudnn(cell, states):
+    """Runs the LSTM that JAX hands to cuDNN."""
+    from jax.experimental import rnn  # slow to import
+
+    x = cell.inputs.swapaxes(0, 1)  # (B, T, D)
+    batch, steps, features = x.shape
+    h, c = (state[None] for state in states)
+    lengths = jax.numpy.full(batch, steps, "int32")
+    path, h, c = rnn.lstm(
+        x,
+        h,
+        c,
+        cudnn.flat_weights(cell),
+        lengths,
+        input_size=features,
+        hidden_size=h.shape[-1],
+        num_layers=1,
+        dropout=0.0,
+        bidirectional=False,
+    )
+    return path.swapaxes(0, 1), [h[0], c[0]]

@@ -11,7 +11,7 @@ import weakref
 
 from keras import ops
 
-from kerasseq.kernels import torch_passes as passes
+from kerasseq.kernels.torch import passes
 
 EAGER_CALLS = 8  # before a shape is worth the recording, which costs a few calls
 SHAPES = 64  # that are kept, those used last: a recording holds on to memory

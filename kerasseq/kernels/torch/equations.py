@@ -10,11 +10,11 @@ import contextlib
 
 import torch
 
-from kerasseq.kernels import activations, factors
-from kerasseq.kernels.derivatives import peephole_gradient
-from kerasseq.kernels.equations import in_blocks, prepare, side_by_side
-from kerasseq.kernels.torch_in_place import in_place, present
-from kerasseq.kernels.torch_product import Product, StateProduct
+from kerasseq.kernels.reference import activations, factors
+from kerasseq.kernels.reference.derivatives import peephole_gradient
+from kerasseq.kernels.reference.equations import in_blocks, prepare, side_by_side
+from kerasseq.kernels.torch.in_place import in_place, present
+from kerasseq.kernels.torch.product import Product, StateProduct
 
 
 class Equation:

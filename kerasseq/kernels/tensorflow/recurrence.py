@@ -1,7 +1,7 @@
 """The fast recurrence on TensorFlow: a `while_loop` forward and, by hand, backward.
 
 XLA makes few loops over memory of all operations of a step, and is given the equations
-as JAX is. Without it each operation counts, and `tensorflow_equations.py` has them.
+as JAX is. Without it each operation counts, and `equations.py` has them.
 """
 
 from operator import getitem
@@ -12,16 +12,17 @@ from keras import tree
 # TensorFlow tells nowhere else for what it traces a function.
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
-from kerasseq.kernels import cudnn, tensorflow_cudnn, tensorflow_equations
-from kerasseq.kernels.derivatives import backward
-from kerasseq.kernels.equations import forward
-from kerasseq.kernels.tensorflow_loop import handed_over, loop
+from kerasseq.kernels import cudnn
+from kerasseq.kernels.reference.derivatives import backward
+from kerasseq.kernels.reference.equations import forward
+from kerasseq.kernels.tensorflow.equations import of as kind_of
+from kerasseq.kernels.tensorflow.loop import handed_over, loop
 
 
 def run(cell, states, mask):
     """See `kerasseq.kernels.recurrence`."""
     if cudnn.asked_for(cell, mask, "tensorflow"):
-        return tensorflow_cudnn.run(cell, states)
+        return _cudnn(cell, states)
     weights = dict(cell.weights)
     fixed = {"dropout": weights.pop("dropout")} if "dropout" in weights else {}
     x = cell.project(cell.inputs)
@@ -48,6 +49,23 @@ def run(cell, states, mask):
     return (path, last) if cell.path else (None, list(outputs))
 
 
+def _cudnn(cell, states):
+    """Runs TensorFlow's cuDNN operation, which XLA cannot compile."""
+    x, gru = cell.inputs, cell.equation.name == "gru"
+    hidden = [state[None] for state in states]
+    path, h, c, _, _ = tf.raw_ops.CudnnRNNV3(
+        input=x,
+        input_h=hidden[0],
+        input_c=tf.zeros_like(hidden[0]) if gru else hidden[1],
+        params=cudnn.flat_weights(cell),
+        sequence_lengths=tf.fill([tf.shape(x)[1]], tf.shape(x)[0]),
+        rnn_mode="gru" if gru else "lstm",
+        is_training=True,
+        time_major=True,
+    )
+    return path, [h[0]] if gru else [h[0], c[0]]
+
+
 def for_xla() -> bool:
     """Whether XLA is going to compile what is called now."""
     return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
@@ -66,7 +84,7 @@ def _for_xla(equation, x, states, w, mask):
 
 def _in_order(equation, x, states, w, mask):
     """As `_for_xla`, one operation after the other."""
-    math = tensorflow_equations.of(equation)(equation, w, tf.shape(x)[1])
+    math = kind_of(equation)(equation, w, tf.shape(x)[1])
     steps = x.shape[0] or tf.shape(x)[0]
     real = None
     if mask is not None:

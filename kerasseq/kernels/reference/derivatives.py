@@ -6,10 +6,10 @@ letters. The gradient of the weights is one product over all steps, after the lo
 
 from keras import ops
 
-from kerasseq.kernels import factors
-from kerasseq.kernels.activations import apply, slope
-from kerasseq.kernels.equations import in_blocks, prepare, side_by_side
-from kerasseq.kernels.precision import matmul
+from kerasseq.kernels.reference import factors
+from kerasseq.kernels.reference.activations import apply, slope
+from kerasseq.kernels.reference.equations import in_blocks, prepare, side_by_side
+from kerasseq.kernels.reference.precision import matmul
 from kerasseq.kernels.scan import scan
 
 

@@ -1,0 +1,44 @@
+"""All heads of attention as one operation of the backend."""
+
+import keras
+
+from kerasseq.kernels.dispatch import backend_module
+from kerasseq.kernels.reference import attention as reference
+
+
+def fused_attention(
+    q,
+    k,
+    v,
+    *,
+    scale: float,
+    bias=None,
+    mask=None,
+    causal: bool = False,
+    flash: bool | None = None,
+):
+    r"""$\mathrm{softmax}(\lambda\, Q K^T + b) V$, without materializing the weights.
+
+    Args:
+        q: `(B, T, N, K)`.
+        k: `(B, S, N, K)`.
+        v: `(B, S, N, K)`.
+        scale: λ.
+        bias: b, of a shape that broadcasts to `(B, N, T, S)`; without a mask.
+        mask: Boolean, of such a shape; without a bias.
+        causal: Whether to apply a causal mask; without the others.
+        flash: Whether flash attention must (True) or must not (False) be used.
+
+    Returns:
+        `(B, T, N, K)`. The output of a fully masked query is undefined.
+
+    Examples:
+        >>> x = keras.ops.ones((2, 5, 3, 7))
+        >>> keras.ops.shape(fused_attention(x, x, x, scale=1.0, causal=True))
+        (2, 5, 3, 7)
+    """
+    options = {"scale": scale, "bias": bias, "mask": mask}
+    options |= {"causal": causal, "flash": flash}
+    if keras.backend.backend() == "tensorflow":
+        return reference.fused_attention(q, k, v, **options)
+    return backend_module("attention").fused_attention(q, k, v, **options)

@@ -1,0 +1,1 @@
+"""Fast paths on JAX, each tested against `reference/`."""

@@ -1,0 +1,1 @@
+"""The definition of every operation, in `keras.ops`: what the fast paths equal."""

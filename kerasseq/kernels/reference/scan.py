@@ -1,0 +1,14 @@
+"""The loop over time as a Python loop."""
+
+from keras import ops, tree
+
+
+def scan(step, carry, inputs, reverse=False):
+    """See `kerasseq.kernels.scan`."""
+    per_step = list(zip(*(ops.unstack(x) for x in tree.flatten(inputs)), strict=True))
+    order = slice(None, None, -1 if reverse else 1)
+    outputs = []
+    for flat_t in per_step[order]:
+        carry, output = step(carry, tree.pack_sequence_as(inputs, list(flat_t)))
+        outputs.append(output)
+    return carry, tree.map_structure(lambda *steps: ops.stack(steps), *outputs[order])

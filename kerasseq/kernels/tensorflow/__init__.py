@@ -1,0 +1,1 @@
+"""Fast paths on TensorFlow, each tested against `reference/`."""

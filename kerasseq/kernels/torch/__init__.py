@@ -1,0 +1,1 @@
+"""Fast paths on PyTorch, each tested against `reference/`."""

@@ -1,0 +1,50 @@
+"""Loops, compiled functions and gradients on PyTorch.
+
+PyTorch records operations as they run, so its loop over time is Python's own.
+"""
+
+import torch
+from keras import tree
+
+from kerasseq.kernels.reference.scan import scan
+from kerasseq.kernels.torch.graph import as_it_is, recorded
+
+__all__ = ["scan"]
+
+
+def compiled(function, *, jit, donated, pure):
+    """See `kerasseq.kernels.compiled`."""
+    return recorded(function, donated=donated) if pure else as_it_is(function)
+
+
+def inference(model, pure):
+    """See `kerasseq.kernels.inference`."""
+    return (recorded if pure else as_it_is)(lambda x: model(x, training=False))
+
+
+def gradients(function, arguments):
+    """See `kerasseq.kernels.gradients`."""
+    flat = [x.detach().clone().requires_grad_() for x in tree.flatten(arguments)]
+    result = function(tree.pack_sequence_as(arguments, flat))
+    found = torch.autograd.grad(result, flat, allow_unused=True)
+    found = [
+        torch.zeros_like(x) if g is None else g
+        for x, g in zip(flat, found, strict=True)
+    ]
+    return tree.pack_sequence_as(arguments, found)
+
+
+def output_specs(function, *args):
+    """See `kerasseq.kernels.output_specs`."""
+    with torch.no_grad():
+        return function(*args)
+
+
+def has_cudnn():
+    """See `kerasseq.kernels.has_cudnn`."""
+    return torch.cuda.is_available() and torch.backends.cudnn.is_available()
+
+
+def is_concrete(value):
+    """See `kerasseq.kernels.is_concrete`."""
+    return not torch.compiler.is_compiling()
