@@ -112,8 +112,9 @@ def complaints(home, source):
     """What is wrong with the imports of a file.
 
     Args:
-        home: The package it is in, as "rnn" or "kernels/torch"; "" for kerasseq/layers.py and the like;
-            one of `OUTSIDE` for files that use kerasseq.
+        home: The package it is in, as "rnn" or "kernels/torch"; "" for
+            kerasseq/layers.py and the like; one of `OUTSIDE` for files that use
+            kerasseq.
         source: The text of the file.
     """
     wrong = {

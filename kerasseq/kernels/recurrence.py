@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from kerasseq.kernels.dispatch import backend_module
 from kerasseq.kernels.heap import keep_pages
 from kerasseq.kernels.reference import activations
 from kerasseq.kernels.reference.equations import Equation
