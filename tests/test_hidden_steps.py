@@ -276,7 +276,7 @@ CASES = {
     "FeedForward": code(L.FeedForward, 11, activation="gelu", gated=True),
     "TransformerEncoder": block(L.TransformerEncoder),
     "TransformerEncoder-pre": block(
-        L.TransformerEncoder, norm="rms", placement="pre", feed_forward="swiglu"
+        L.TransformerEncoder, norm="rms", norm_placement="pre", feed_forward="swiglu"
     ),
     "TransformerEncoder-parallel": block(
         L.TransformerEncoder, "mask", parallel=True, normalize_first=True
@@ -368,7 +368,7 @@ def real_outputs(case, layer, inputs):
     """The outputs, with zeros at steps that are not real."""
     found = case.call(layer, **inputs)
     pairs = zip(found, case.real, strict=False)
-    return [masks.hide(ops.cast(y, "float32"), real) for y, real in pairs]
+    return [masks.zero_masked(ops.cast(y, "float32"), real) for y, real in pairs]
 
 
 def scale(shape):

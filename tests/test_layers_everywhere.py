@@ -90,7 +90,7 @@ BUILDERS = {
     ],
     "TransformerDecoder": [
         lambda **kw: layers.TransformerDecoder(
-            11, 5, norm="rms", placement="pre", feed_forward="swiglu", **kw
+            11, 5, norm="rms", norm_placement="pre", feed_forward="swiglu", **kw
         ),
     ],
     "AmplitudePosition": [added("AmplitudePosition", 0.5)],

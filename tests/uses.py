@@ -110,7 +110,12 @@ CELL = {k: v for k, v in RECURRENT.items() if k != "return_sequences"}
 BLOCK = {
     **{"intermediate_dim": 7, "num_heads": 2, "dropout": 0.0, "activation": "relu"},
     **{"layer_norm_epsilon": 1e-5, "normalize_first": False, "norm": "layer"},
-    **{"placement": None, "feed_forward": None, "use_bias": True, "position": None},
+    **{
+        "norm_placement": None,
+        "feed_forward": None,
+        "use_bias": True,
+        "position": None,
+    },
     **{"num_key_value_heads": None, "head_dim": None, "sliding_window": None},
     **{"scale": None, "parallel": False, "depth": None},
 }
@@ -200,7 +205,7 @@ def of_models():
         model(
             *(models.GPT, 0 * IDS),
             **{"vocabulary_size": 5, **writing, "position": "learned"},
-            **{"placement": "pre", "parallel": False, "sliding_window": None},
+            **{"norm_placement": "pre", "parallel": False, "sliding_window": None},
             **{"layer_norm_epsilon": 1e-5, "embedding_scale": None, "head": "tokens"},
         ),
         Use(

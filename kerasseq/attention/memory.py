@@ -44,12 +44,12 @@ class MemoryAttention(keras.layers.Layer):
         sizes = (query.shape[0], query.shape[1], value.shape[1])
         check_masks(sizes, mask, query_mask, value_mask)
         by_pairs = mask is not None and len(mask.shape) == 3
-        queries, keys = masks.seen(mask if by_pairs else None)
-        hidden = masks.all_of(value_mask, keys if by_pairs else mask)
+        queries, keys = masks.reachable(mask if by_pairs else None)
+        hidden = masks.intersect(value_mask, keys if by_pairs else mask)
         value, key = self._hide(value, key, hidden, projected)
-        query = masks.hide(query, masks.all_of(query_mask, queries))
+        query = masks.zero_masked(query, masks.intersect(query_mask, queries))
         no_future = masks.causal(T_q, T_k) if use_causal_mask else None
-        allowed = masks.of_pairs(mask, query_mask, value_mask, no_future)
+        allowed = masks.combine_masks(mask, query_mask, value_mask, no_future)
         found = self.attend(query, value, key, allowed, projected, training)
         return found if return_attention_scores else found[0]
 
@@ -76,10 +76,10 @@ class MemoryAttention(keras.layers.Layer):
 
     def _hide(self, value, key, mask, projected):
         """Values and keys, with zeros at what the mask hides from all queries."""
-        hidden = masks.hide(value, mask)
+        hidden = masks.zero_masked(value, mask)
         if key is None or key is value:
             return hidden, hidden
-        return hidden, key if projected else masks.hide(key, mask)
+        return hidden, key if projected else masks.zero_masked(key, mask)
 
     def _check(self, query, value, key, projected):
         """Raise where the inputs do not fit each other or the weights."""

@@ -13,7 +13,8 @@ import keras
 from keras import ops
 
 from kerasseq import tracing
-from kerasseq.attention import axes, heads, places
+from kerasseq.attention import axes, heads
+from kerasseq.attention import cache as caches
 from kerasseq.attention.multi_head_arguments import MultiHeadArguments
 from kerasseq.core import masks
 from kerasseq.core.serialization import register
@@ -199,17 +200,21 @@ class MultiHeadAttention(MultiHeadArguments):
         if cache is not None:  # what the masks given are of is in the cache
             attention_mask = key_mask = query_mask = value_mask = None
             if index is not None:
-                value_mask = places.new(cached_mask, ops.shape(value)[1], index)
+                value_mask = caches.read_cache(cached_mask, ops.shape(value)[1], index)
                 query_mask = value_mask if query is value else None
-        queries, keys = masks.seen(attention_mask, count)
-        keys = masks.all_of(value_mask, key_mask, keys)
-        hidden = masks.hide(value, keys)
+        queries, keys = masks.reachable(attention_mask, count)
+        keys = masks.intersect(value_mask, key_mask, keys)
+        hidden = masks.zero_masked(value, keys)
         if key is not None:
-            key = hidden if key is value else masks.hide(key, keys)
+            key = hidden if key is value else masks.zero_masked(key, keys)
         one_mask = query_mask is value_mask and key_mask is None and queries is None
         if query is value and one_mask:  # a sequence that attends to itself
             return hidden, hidden, key
-        return masks.hide(query, masks.all_of(query_mask, queries)), hidden, key
+        return (
+            masks.zero_masked(query, masks.intersect(query_mask, queries)),
+            hidden,
+            key,
+        )
 
     def _memory(self, value, key, at, cache=None, index=None):
         """Keys and values, and where they stand if there is a bias.
@@ -227,11 +232,14 @@ class MultiHeadAttention(MultiHeadArguments):
             new["position"] = at if cache is None else ops.broadcast_to(at, whole)
         if cache is None:
             return new
-        return {name: places.put(old, new[name], index) for name, old in cache.items()}
+        return {
+            name: caches.update_cache(old, new[name], index)
+            for name, old in cache.items()
+        }
 
     def _places(self, *where):
         """Positions, where something asks for them."""
-        return None if self.position is None else places.positions(*where)
+        return None if self.position is None else caches.token_positions(*where)
 
     def _rotated(self, x, at):
         rotate = getattr(self.position, "rotate", None)
@@ -267,7 +275,7 @@ class MultiHeadAttention(MultiHeadArguments):
         attention_mask, query_mask, value_mask, key_mask = given
         if key_mask is not None:
             extra.append(ops.cast(key_mask, "bool")[:, None])
-        mask = masks.of_pairs(None, query_mask, value_mask, *extra)
+        mask = masks.combine_masks(None, query_mask, value_mask, *extra)
         mask = None if mask is None else mask[:, None]
         if attention_mask is None:
             return mask, False
@@ -325,8 +333,8 @@ class MultiHeadAttention(MultiHeadArguments):
         """
         B, S = ops.shape(value)[:2]
         at = ops.broadcast_to(masks.positions(value_mask, S), (B, S))
-        value = masks.hide(value, value_mask)
-        memory = self._memory(value, masks.hide(key, value_mask), at)
+        value = masks.zero_masked(value, value_mask)
+        memory = self._memory(value, masks.zero_masked(key, value_mask), at)
         # Outside of a call nothing is cast to the compute type.
         return memory | {
             name: ops.cast(memory[name], self.compute_dtype)

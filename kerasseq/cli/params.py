@@ -44,7 +44,7 @@ def _list(as_json):
         (
             a.name,
             _KINDS.get(a.kind, a.kind),
-            f"{a.placement} {a.norm}",
+            f"{a.norm_placement} {a.norm}",
             "relative xl" if a.position == "transformer_xl" else a.position,
             a.feed_forward,
             "yes" if a.use_bias else "no",

@@ -146,7 +146,7 @@ def build(settings, tokenizers):
             num_heads=math.gcd(settings.units, 4),
             hidden_dim=settings.units,
             dropout=settings.dropout,
-            placement="pre",
+            norm_placement="pre",
         )
         warm = min(WARM_UP, steps(settings) // 2)
         rest, rate = steps(settings) - warm, settings.learning_rate

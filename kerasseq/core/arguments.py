@@ -79,8 +79,10 @@ def own(local_names: dict) -> dict:
         for name, value in local_names.items()
         if name not in ("self", "__class__", "kwargs")
     }
-    if hasattr(given.get("placement"), "shape"):  # it is compared with names
-        checks.one_of("placement", given["placement"], (None, "pre", "post", "deep"))
+    if hasattr(given.get("norm_placement"), "shape"):  # it is compared with names
+        checks.one_of(
+            "norm_placement", given["norm_placement"], (None, "pre", "post", "deep")
+        )
     needed = _never_none(local_names.get("__class__"))
     for name, value in given.items():
         if name in _CHECKS and (value is not None or name in needed):

@@ -1,4 +1,4 @@
-"""Every mask is built here. Boolean, True = may be attended to, or is real."""
+"""Masks. Boolean everywhere: True = may be attended to, or is a real token."""
 
 import keras
 from keras import ops
@@ -8,36 +8,37 @@ from kerasseq.core.shapes import check_steps
 
 
 def causal(query_time, key_time, start=0):
-    """What a position may attend to if it sees no future: itself and what is before.
+    """Causal mask: a query attends to its own position and to earlier ones.
 
     Args:
         query_time: Number of queries, $T_q$.
         key_time: Number of keys, $T_k$.
-        start: Place of the first query among the keys, or of each row `(B,)`.
+        start: Index of the first query among the keys; an integer, or one for each
+            sequence of the batch, `(B,)`.
 
     Returns:
-        `(1, T_q, T_k)`.
+        Boolean `(1, T_q, T_k)`, or `(B, T_q, T_k)` if `start` is `(B,)`.
 
     Examples:
         >>> print(keras.ops.convert_to_numpy(causal(2, 3))[0])
         [[ True False False]
          [ True  True False]]
     """
-    queries, keys = _places(query_time, key_time, start)
+    queries, keys = _indices(query_time, key_time, start)
     return keys <= queries
 
 
 def window(query_time, key_time, width, start=0):
-    """What lies fewer than `width` places away, on either side.
+    """Sliding-window mask: a query attends to keys at a distance below `width`.
 
     Args:
         query_time: Number of queries, $T_q$.
         key_time: Number of keys, $T_k$.
-        width: Places, the query's own included.
-        start: Place of the first query among the keys, or of each row `(B,)`.
+        width: Largest distance to either side, plus one.
+        start: Index of the first query among the keys, as for `causal`.
 
     Returns:
-        `(1, T_q, T_k)`.
+        Boolean `(1, T_q, T_k)`, or `(B, T_q, T_k)` if `start` is `(B,)`.
 
     Examples:
         >>> print(keras.ops.convert_to_numpy(window(3, 3, width=2))[0].astype(int))
@@ -45,28 +46,29 @@ def window(query_time, key_time, width, start=0):
          [1 1 1]
          [0 1 1]]
     """
-    queries, keys = _places(query_time, key_time, start)
+    queries, keys = _indices(query_time, key_time, start)
     return ops.abs(queries - keys) < width
 
 
-def _places(query_time, key_time, start):
-    if len(getattr(start, "shape", ())) == 1:  # a place per row
+def _indices(query_time, key_time, start):
+    """Indices of the queries, `(1, T_q, 1)`, and of the keys, `(1, 1, T_k)`."""
+    if len(getattr(start, "shape", ())) == 1:  # one start for each sequence
         start = ops.cast(start, "int32")[:, None, None]
     queries = ops.arange(query_time, dtype="int32")[None, :, None] + start
     return queries, ops.arange(key_time, dtype="int32")[None, None, :]
 
 
-def of_pairs(mask=None, query_mask=None, key_mask=None, *others):
-    """Which query may attend to which key, from all masks that there are.
+def combine_masks(mask=None, query_mask=None, key_mask=None, *others):
+    """Combines padding masks and attention masks into one attention mask.
 
     Args:
         mask: `(B, T_k)` or `(B, T_q, T_k)`, or None.
         query_mask: `(B, T_q)`, or None.
         key_mask: `(B, T_k)`, or None.
-        *others: What `causal` or `window` give, or None.
+        *others: Further attention masks, such as those of `causal`, or None.
 
     Returns:
-        `(B, T_q, T_k)`, where an axis may be 1; None if there is no mask at all.
+        Boolean `(B, T_q, T_k)`, where any axis may be 1; None if all masks are None.
     """
     masks = list(others)
     if mask is not None:
@@ -75,31 +77,31 @@ def of_pairs(mask=None, query_mask=None, key_mask=None, *others):
         masks.append(ops.cast(query_mask, "bool")[:, :, None])
     if key_mask is not None:
         masks.append(ops.cast(key_mask, "bool")[:, None, :])
-    return all_of(*masks)
+    return intersect(*masks)
 
 
-def first(*masks):
-    """The first mask that there is, or None."""
+def first_given(*masks):
+    """The first mask that is not None, or None."""
     return next((mask for mask in masks if mask is not None), None)
 
 
-def hide(x, mask):
-    """Zeros at the steps that the mask hides.
+def zero_masked(x, mask):
+    """Sets the features of masked steps to zero.
 
-    Whatever stands there, NaN and infinity included, then reaches no result and no
-    gradient. Done before the first product: zero times NaN is NaN, in the product and
-    in its gradient.
+    NaN or infinity at a masked step then affects neither results nor gradients. It must
+    happen before the first matrix product: zero times NaN is NaN, in the product and in
+    its gradient.
 
     Args:
         x: `(B, T, ...)`, or None.
-        mask: `(B, T)`, False where a step is hidden, or None: none is.
+        mask: `(B, T)`, False at masked steps, or None for no mask.
 
     Returns:
-        A tensor like x.
+        A tensor with the shape and type of x.
 
     Examples:
         >>> x = np.array([[1.0, np.nan]])[..., None]
-        >>> x = hide(x, np.array([[True, False]]))
+        >>> x = zero_masked(x, np.array([[True, False]]))
         >>> print(keras.ops.convert_to_numpy(x).ravel())
         [1. 0.]
     """
@@ -111,19 +113,20 @@ def hide(x, mask):
     return ops.where(mask, x, ops.zeros((), x.dtype))
 
 
-def seen(mask, axes=1):
-    """Which queries see a key at all, and which keys are seen by a query at all.
+def reachable(mask, axes=1):
+    """Which queries attend to any key, and which keys any query attends to.
 
     Args:
-        mask: `(T_q, T_k)` or `(B, ..., T_q, T_k)`, or None.
-        axes: How many axes T_q and T_k have each.
+        mask: Attention mask `(T_q, T_k)` or `(B, ..., T_q, T_k)`, or None.
+        axes: Number of axes of T_q, and of T_k.
 
     Returns:
-        Boolean `(B, T_q)` and `(B, T_k)`, with axes of 1 where the mask has them; None
-        twice if there is no mask.
+        Boolean `(B, T_q)` and `(B, T_k)`, with axes of 1 where the mask has them; two
+        None if there is no mask.
 
     Examples:
-        >>> queries, keys = seen(np.array([[[True, False], [False, False]]]))
+        >>> mask = np.array([[[True, False], [False, False]]])
+        >>> queries, keys = reachable(mask)
         >>> print(keras.ops.convert_to_numpy(queries), keras.ops.convert_to_numpy(keys))
         [[ True False]] [[ True False]]
     """
@@ -131,30 +134,28 @@ def seen(mask, axes=1):
         return None, None
     mask = ops.cast(mask, "bool")
     mask = mask[None] if len(mask.shape) == 2 * axes else mask
-    between = tuple(range(1, len(mask.shape) - 2 * axes))
-    mask = ops.any(mask, axis=between) if between else mask
-    of_keys, of_queries = tuple(range(-axes, 0)), tuple(range(-2 * axes, -axes))
-    return ops.any(mask, axis=of_keys), ops.any(mask, axis=of_queries)
+    heads = tuple(range(1, len(mask.shape) - 2 * axes))
+    mask = ops.any(mask, axis=heads) if heads else mask
+    key_axes, query_axes = tuple(range(-axes, 0)), tuple(range(-2 * axes, -axes))
+    return ops.any(mask, axis=key_axes), ops.any(mask, axis=query_axes)
 
 
-def all_of(*masks):
-    """One mask that is True where all are; those that are None do not count."""
-    found = None
+def intersect(*masks):
+    """Logical and of all masks that are not None; None if all are."""
+    result = None
     for mask in masks:
         if mask is not None:
             mask = ops.cast(mask, "bool")
-            found = mask if found is None else ops.logical_and(found, mask)
-    return found
+            result = mask if result is None else ops.logical_and(result, mask)
+    return result
 
 
 def softmax(scores, mask=None):
-    r"""$\mathrm{softmax}$ over the last axis, over what the mask lets through.
-
-    A row in which nothing is let through is all zeros.
+    r"""Masked softmax over the last axis; a fully masked row gives zeros.
 
     Args:
         scores: `(..., T_k)`.
-        mask: Boolean, of a shape that broadcasts to that of the scores, or None.
+        mask: Boolean, broadcastable to the shape of the scores, or None.
 
     Returns:
         Weights of the shape of the scores, exactly 0 where the mask is False.
@@ -173,15 +174,15 @@ def softmax(scores, mask=None):
     if mask is not None:
         powers = ops.where(mask, powers, ops.zeros_like(powers))
     total = ops.sum(powers, axis=-1, keepdims=True)
-    # The highest adds 1 to the sum, unless nothing is let through. ops.maximum would
-    # compute float64 in float32 on PyTorch.
+    # The highest score adds 1 to the sum, so that only a fully masked row sums to 0.
+    # ops.maximum would compute float64 in float32 on PyTorch.
     return powers / ops.where(total > 0, total, ops.ones_like(total))
 
 
 def lowest(dtype):
-    """The score of what is masked: not minus infinity, which less itself is no number.
+    """The score of a masked key: finite, as infinity minus infinity is NaN.
 
-    Far below any score, also below those of hidden keys as large as 1e30.
+    It is below any real score, even where a masked key holds numbers as large as 1e30.
 
     Examples:
         >>> float(lowest("float16"))
@@ -191,17 +192,17 @@ def lowest(dtype):
 
 
 def positions(mask, time, start=0, given=None):
-    """The places of tokens, counted over real ones.
+    """Positions of the tokens of a sequence, counted over real tokens.
 
     Args:
-        mask: `(B, T)`, True where a token is real, or None: all are.
+        mask: `(B, T)`, True at real tokens, or None if there is no padding.
         time: T.
-        start: The place of the first; or of each row `(B,)`.
-        given: The places if they are known, `(B, T)` or `(T,)`; then nothing is
-            counted.
+        start: Position of the first token; an integer, or one for each sequence,
+            `(B,)`.
+        given: Positions `(B, T)` or `(T,)` to use instead of counting.
 
     Returns:
-        int32, `(B, T)` or `(1, T)`; floats if such were given.
+        int32, `(B, T)` or `(1, T)`; floats if `given` holds floats.
 
     Examples:
         >>> print(keras.ops.convert_to_numpy(positions(np.array([[0, 1, 1]]), 3)))
@@ -213,7 +214,7 @@ def positions(mask, time, start=0, given=None):
             given = ops.cast(given, "int32")
         check_steps("positions", given, time)
         return given[None] if len(given.shape) == 1 else given
-    if len(getattr(start, "shape", ())) == 1:  # a place per row
+    if len(getattr(start, "shape", ())) == 1:  # one start for each sequence
         start = ops.cast(start, "int32")[:, None]
     if mask is None:
         return ops.arange(time, dtype="int32")[None] + start

@@ -20,7 +20,7 @@ STACKS = {  # of layers, by kind; a decoder after an encoder also looks at that
 _CHOICES = {
     "kind": tuple(STACKS),
     "norm": ("layer", "rms"),
-    "placement": ("pre", "post", "deep"),
+    "norm_placement": ("pre", "post", "deep"),
     "feed_forward": ("relu", "gelu", "gelu_tanh", "swiglu", "geglu"),
     "position": (
         "learned",
@@ -66,8 +66,8 @@ class Architecture:
         vocabulary_size: V; None for images.
         max_sequence_length: T, the most tokens at a time; None where none is said.
         norm: "layer" or "rms".
-        placement: Of the norms: "pre", "post", or "deep", which is post with a scaled
-            residual. With "pre" a norm follows the last layer.
+        norm_placement: Where the norms are: "pre", "post", or "deep", which is post
+            with a scaled residual. With "pre" a norm follows the last layer.
         feed_forward: "relu", "gelu", "gelu_tanh", "swiglu" or "geglu".
         use_bias: Whether dense layers have biases, and layer norms offsets.
         position: "learned", "sinusoidal", "rope", "alibi", "relative" (buckets, as in
@@ -99,7 +99,7 @@ class Architecture:
     vocabulary_size: int | None = None
     max_sequence_length: int | None = None
     norm: str
-    placement: str
+    norm_placement: str
     feed_forward: str
     use_bias: bool
     position: str

@@ -22,7 +22,7 @@ ACTIVATIONS = ("gelu_tanh", "gelu", "relu")
 SHAPE = {  # what an architecture must be, to be a BERT
     "kind": "encoder",
     "norm": "layer",
-    "placement": "post",
+    "norm_placement": "post",
     "feed_forward": "gelu",
     "use_bias": True,
     "position": "learned",

@@ -24,7 +24,7 @@ FIELDS = (  # of an architecture, which are arguments here
     "hidden_dim",
     "intermediate_dim",
     "norm",
-    "placement",
+    "norm_placement",
     "feed_forward",
     "use_bias",
     "position",
@@ -60,7 +60,7 @@ class GPT(Writer, RecordedSteps, CausalModel):
         max_sequence_length: The most tokens it reads at once.
         dropout: Fraction dropped in training.
         norm: "layer" or "rms".
-        placement: Of the norms: "pre", "post" or "deep".
+        norm_placement: Of the norms: "pre", "post" or "deep".
         feed_forward: "gelu", "gelu_tanh" as in the weights of GPT-2, "relu", "swiglu",
             "geglu" …, see `FeedForward`.
         use_bias: Whether dense layers and norms have biases.
@@ -109,7 +109,7 @@ class GPT(Writer, RecordedSteps, CausalModel):
         max_sequence_length=256,
         dropout=0.0,
         norm="layer",
-        placement="pre",
+        norm_placement="pre",
         feed_forward="gelu",
         use_bias=True,
         position="learned",
@@ -134,8 +134,8 @@ class GPT(Writer, RecordedSteps, CausalModel):
         if embedding_scale is not None:
             _check_scale(embedding_scale)
         if isinstance(position, str) or position is None:
-            checks.one_of("position", position, by_name.OF_DECODERS)
-        inner = by_name.of_layers(position, num_layers, hidden_dim)
+            checks.one_of("position", position, by_name.DECODER_POSITIONS)
+        inner = by_name.make_decoder_positions(position, num_layers, hidden_dim)
         added = 0.02 / (2 * num_layers) ** 0.5
         blocks = [
             TransformerDecoder(
@@ -144,17 +144,17 @@ class GPT(Writer, RecordedSteps, CausalModel):
                 dropout,
                 layer_norm_epsilon=layer_norm_epsilon,
                 norm=norm,
-                placement=placement,
+                norm_placement=norm_placement,
                 feed_forward=feed_forward,
                 kernel_initializer=normal(),
-                output_initializer=normal(added) if placement == "pre" else None,
+                output_initializer=normal(added) if norm_placement == "pre" else None,
                 use_bias=use_bias,
                 position=inner[n],
                 num_key_value_heads=num_key_value_heads,
                 head_dim=head_dim,
                 parallel=parallel,
                 sliding_window=sliding_window,
-                depth=num_layers if placement == "deep" else None,
+                depth=num_layers if norm_placement == "deep" else None,
                 seed=drawn_seed(dropout),
                 use_query_key_value_bias=use_query_key_value_bias,
                 query_key_norm=query_key_norm,
@@ -178,12 +178,12 @@ class GPT(Writer, RecordedSteps, CausalModel):
 
         layers = stack.Stack(
             embedding=embedding,
-            position=by_name.added_position(
+            position=by_name.make_embedding_position(
                 position, max_sequence_length, initializer=normal(0.01)
             ),
             norms=(
                 made("embedding_norm", embedding_norm),
-                made("final_norm", placement == "pre"),
+                made("final_norm", norm_placement == "pre"),
             ),
             drop=keras.layers.Dropout(
                 dropout, seed=drawn_seed(dropout), name="dropout"

@@ -46,7 +46,7 @@ def weights(a: Architecture):
     for stack in a.stacks:
         yield from _positions_of(a, stack)
         yield from _layers(a, stack)
-        if a.placement == "pre":  # else each layer ends with a norm
+        if a.norm_placement == "pre":  # else each layer ends with a norm
             yield from _norm(a, f"{stack}/norm")
     yield from _head(a)
 

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.attention.places import put
+from kerasseq.attention.cache import update_cache
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket
 from kerasseq.decoding import Greedy, Temperature, TopK, TopP, generate, stream
@@ -219,7 +219,7 @@ class Writer:
         """The step function of decoding: `(state, token) -> (logits, state)`."""
         at = state["at"]
         if "ids" in state:
-            ids = put(state["ids"], token[:, None], at)
+            ids = update_cache(state["ids"], token[:, None], at)
             return self.stack.next_scores(ids, at), {"ids": ids, "at": at + 1}
         logits, caches = self.stack(token[:, None], state["caches"], at)
         return logits[:, 0], {"caches": caches, "at": at + 1}

@@ -1,4 +1,4 @@
-"""Positions by name: a code that is added to the tokens, or an object of attention."""
+"""Position encodings by name, as the models' argument `position` takes them."""
 
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.embedding import PositionEmbedding
@@ -7,23 +7,28 @@ from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.positions.sine import SinePositionEncoding
 from kerasseq.positions.transformer_xl import TransformerXLBiases, TransformerXLPosition
 
-ADDED = ("learned", "sinusoidal")
-INSIDE = ("rope", "alibi", "relative")
-POSITIONS = (*ADDED, *INSIDE, None)
-OF_DECODERS = (*ADDED, *INSIDE, "transformer_xl", None)
+EMBEDDING_POSITIONS = ("learned", "sinusoidal")  # added to the token embeddings
+ATTENTION_POSITIONS = ("rope", "alibi", "relative")  # applied inside the attention
+POSITIONS = (*EMBEDDING_POSITIONS, *ATTENTION_POSITIONS, None)
+DECODER_POSITIONS = (
+    *EMBEDDING_POSITIONS,
+    *ATTENTION_POSITIONS,
+    "transformer_xl",
+    None,
+)
 
 
-def added_position(position, length, name="position", **options):
-    """The layer whose code is added to the vectors of tokens, or None.
+def make_embedding_position(position, length, name="position", **options):
+    """Creates the layer whose encoding is added to the token embeddings, or None.
 
     Args:
         position: A name, an object, or None.
-        length: How many positions have a learned code.
-        name: The first word of the layer's name.
-        **options: Of a learned code, such as its `initializer`.
+        length: Number of learned positions.
+        name: First word of the layer's name.
+        **options: Arguments of `PositionEmbedding`, such as `initializer`.
 
     Examples:
-        >>> added_position("learned", 7).sequence_length
+        >>> make_embedding_position("learned", 7).sequence_length
         7
     """
     if position == "learned":
@@ -33,39 +38,43 @@ def added_position(position, length, name="position", **options):
     return None
 
 
-def inner_position(position, causal=True):
-    """The position object of the attentions, or None; an object as it is.
+def make_attention_position(position, causal=True):
+    """Creates the position encoding inside the attention, or None.
+
+    Args:
+        position: A name; an object or None is returned as it is.
+        causal: Whether the attention is causal.
 
     Examples:
-        >>> inner_position("relative", causal=False).bidirectional
+        >>> make_attention_position("relative", causal=False).bidirectional
         True
     """
-    if not isinstance(position, str):
-        return position
-    return {
-        "rope": RotaryEmbedding,
-        "alibi": AlibiBias,
-        "relative": lambda: RelativePositionBias(bidirectional=not causal),
-    }.get(position, lambda: None)()
+    if position == "rope":
+        return RotaryEmbedding()
+    if position == "alibi":
+        return AlibiBias()
+    if position == "relative":
+        return RelativePositionBias(bidirectional=not causal)
+    return None if isinstance(position, str) else position
 
 
-def of_layers(position, number, width):
-    """The position objects of the layers of a decoder, a list.
+def make_decoder_positions(position, num_layers, hidden_dim):
+    """Creates the position encodings inside the attentions of a decoder, a list.
 
-    All have one, as in T5, but of "transformer_xl" each has its own, which shares two
-    vectors of each head with the others.
+    All layers share one, as in T5. With "transformer_xl" each layer has its own, and
+    they share the biases u and v.
 
     Args:
         position: A name, an object, or None.
-        number: How many layers there are.
-        width: D, of their inputs.
+        num_layers: Number of layers.
+        hidden_dim: D, the width of their inputs.
 
     Examples:
-        >>> one, other = of_layers("transformer_xl", 2, 12)
-        >>> one is other, one.biases is other.biases, one.code_dim
+        >>> first, second = make_decoder_positions("transformer_xl", 2, 12)
+        >>> first is second, first.biases is second.biases, first.code_dim
         (False, True, 12)
     """
     if position != "transformer_xl":
-        return [inner_position(position)] * number
+        return [make_attention_position(position)] * num_layers
     biases = TransformerXLBiases()
-    return [TransformerXLPosition(width, biases) for _ in range(number)]
+    return [TransformerXLPosition(hidden_dim, biases) for _ in range(num_layers)]

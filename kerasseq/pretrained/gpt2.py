@@ -12,7 +12,7 @@ from kerasseq.pretrained.layouts import Row, layer_norm, numbered, one
 
 FIXED = {
     "norm": "layer",
-    "placement": "pre",
+    "norm_placement": "pre",
     "use_bias": True,
     "position": "learned",
     "parallel": False,

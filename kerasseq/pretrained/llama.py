@@ -8,7 +8,7 @@ from kerasseq.pretrained.layouts import SAME, dense, numbered, one
 
 FIXED = {
     "norm": "rms",
-    "placement": "pre",
+    "norm_placement": "pre",
     "feed_forward": "swiglu",
     "parallel": False,
     "sliding_window": None,

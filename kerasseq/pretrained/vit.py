@@ -9,7 +9,7 @@ from kerasseq.vision.vit import ViT
 FIXED = {
     "pooling": "token",
     "norm": "layer",
-    "placement": "pre",
+    "norm_placement": "pre",
     "use_bias": True,
     "parallel": False,
     "activation": None,

@@ -41,7 +41,7 @@ def run_through_time(
         `(batch, time, units)` in order of processing (or that last one alone,
         `(batch, 1, units)`), and the list of states after the last real step.
     """
-    sequences = masks.hide(sequences, mask)
+    sequences = masks.zero_masked(sequences, mask)
     x = time_first(sequences, layer.go_backwards)  # (T, B, ...)
     real = None if mask is None else time_first(mask, layer.go_backwards)  # (T, B)
     states = list(initial_state)

@@ -193,7 +193,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         if memory_mask is None:
             memory_mask = ops.ones(ops.shape(memory)[:2], "bool")
         else:  # here once, and not at each step
-            memory = masks.hide(memory, memory_mask)
+            memory = masks.zero_masked(memory, memory_mask)
         source = {"memory": memory, "mask": memory_mask, "summary": summary}
         if isinstance(self.attention, AlignmentAttention):
             source["keys"] = self.attention.project_keys(memory)

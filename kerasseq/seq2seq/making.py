@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from kerasseq.core.arguments import drawn_seed
-from kerasseq.positions.by_name import added_position, inner_position
+from kerasseq.positions.by_name import make_attention_position, make_embedding_position
 from kerasseq.seq2seq.stacks import Decoder, Encoder
 from kerasseq.transformer import norms
 from kerasseq.transformer.decoder import TransformerDecoder
@@ -91,7 +91,7 @@ class Options:
     def _parts(self, embedding, stack) -> dict[str, Any]:
         """The attributes of one stack."""
         kind, length = self.positions
-        deep = self.block["placement"] == "deep"
+        deep = self.block["norm_placement"] == "deep"
         layers = self.num_layers
         after = self.num_decoder_layers or layers
         cls, inner, depth = TransformerEncoder, self.inner[0], (layers, after)
@@ -107,7 +107,7 @@ class Options:
             )
             for n in range(layers)
         ]
-        ends = (self.embedding_norm, self.block["placement"] == "pre")
+        ends = (self.embedding_norm, self.block["norm_placement"] == "pre")
         made = [
             self._norm(f"{stack}_{which}_norm") if wanted else None
             for which, wanted in zip(("embedding", "final"), ends, strict=True)
@@ -116,7 +116,7 @@ class Options:
         return {
             "embedding": embedding,
             "factor": self.factor,
-            "position": added_position(kind, length, name=f"{stack}_position"),
+            "position": make_embedding_position(kind, length, name=f"{stack}_position"),
             "longest": length if kind == "learned" else None,
             "norms": tuple(made),
             "drops": (drops[0], drops[1] if self.last_dropout else None),
@@ -139,4 +139,6 @@ class Options:
 
 def inner_positions(position):
     """The position objects of encoder and decoder: the one looks ahead."""
-    return inner_position(position, causal=False), inner_position(position)
+    return make_attention_position(position, causal=False), make_attention_position(
+        position
+    )

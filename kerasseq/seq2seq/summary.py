@@ -48,7 +48,7 @@ class Summary(keras.layers.Layer):
         if mask is None:
             return ops.mean(h, axis=1)
         real = ops.cast(mask, h.dtype)[..., None]
-        return ops.sum(masks.hide(h, mask), axis=1) / ops.sum(real, axis=1)
+        return ops.sum(masks.zero_masked(h, mask), axis=1) / ops.sum(real, axis=1)
 
     def compute_mask(self, inputs, mask=None):
         return None

@@ -25,7 +25,7 @@ FIELDS = (  # of an architecture, which are arguments here
 BLOCK = ("num_heads", "head_dim", "dropout", "feed_forward", "layer_norm_epsilon")
 FIXED = {  # what makes a T5
     "norm": "rms",
-    "placement": "pre",
+    "norm_placement": "pre",
     "use_bias": False,
     "position": "relative",
     "embedding_norm": False,
@@ -42,7 +42,7 @@ def options_of(arguments) -> Options:
         block={
             "intermediate_dim": arguments["intermediate_dim"] or 4 * D,
             **{name: arguments[name] for name in BLOCK},
-            **{name: FIXED[name] for name in ("norm", "placement", "use_bias")},
+            **{name: FIXED[name] for name in ("norm", "norm_placement", "use_bias")},
             "scale": 1.0,
             "kernel_initializer": FanIn(D),
         },

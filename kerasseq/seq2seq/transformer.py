@@ -19,7 +19,7 @@ BLOCK = (  # arguments that are those of the blocks
     "num_heads",
     "dropout",
     "norm",
-    "placement",
+    "norm_placement",
     "feed_forward",
     "use_bias",
     "num_key_value_heads",
@@ -63,7 +63,7 @@ class Transformer(EncoderDecoder):
         max_sequence_length: The most tokens of a side, where positions are learned.
         dropout: Fraction dropped in training.
         norm: "layer" or "rms".
-        placement: Of the norms: "post", "pre" or "deep".
+        norm_placement: Of the norms: "post", "pre" or "deep".
         feed_forward: "relu", "gelu", "swiglu", "geglu" …, see `FeedForward`.
         use_bias: Whether dense layers and norms have biases.
         position: "sinusoidal", "learned", "rope", "alibi", "relative", or None.
@@ -110,7 +110,7 @@ class Transformer(EncoderDecoder):
         max_sequence_length=256,
         dropout=0.1,
         norm="layer",
-        placement="post",
+        norm_placement="post",
         feed_forward="relu",
         use_bias=True,
         position="sinusoidal",

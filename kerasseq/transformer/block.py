@@ -33,7 +33,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         normalize_first=False,
         *,
         norm="layer",
-        placement=None,
+        norm_placement=None,
         feed_forward=None,
         use_bias=True,
         position=None,
@@ -97,23 +97,26 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         """Raise unless it is clear where the norms stand."""
         if self.depth is not None:
             self._check_depth()
-        checks.one_of("placement", self.placement, (None, *residual.PLACEMENTS))
-        if self.normalize_first and self.placement not in (None, "pre"):
+        checks.one_of(
+            "norm_placement", self.norm_placement, (None, *residual.NORM_PLACEMENTS)
+        )
+        if self.normalize_first and self.norm_placement not in (None, "pre"):
             raise ValueError(
-                f'placement="{self.placement}" and normalize_first=True contradict '
-                "each other: leave normalize_first out"
+                f'norm_placement="{self.norm_placement}" and normalize_first=True '
+                "contradict each other: leave normalize_first out"
             )
-        self.placed = self.placement or ("pre" if self.normalize_first else "post")
+        self.placed = self.norm_placement or ("pre" if self.normalize_first else "post")
         if self.placed != "deep":
             return
         if self.parallel:
             raise ValueError(
-                'placement="deep" is made for parts one behind the other: it does not '
-                "go with parallel=True"
+                'norm_placement="deep" is made for parts one behind the other: it does '
+                "not go with parallel=True"
             )
         if self.depth is None:
             raise ValueError(
-                'placement="deep" needs depth, the number of layers of the whole stack'
+                'norm_placement="deep" needs depth, the number of layers of the whole '
+                "stack"
             )
 
     def _make_attention(self, name, shape, value_shape, seed, beta, **own):
@@ -209,13 +212,15 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
     def _feed_forward(self, x, training):
         """The last part of the block, with its norm."""
         norm = self._feedforward_layer_norm
-        return self._leave(x, self._fed_forward(self._enter(x, norm), training), norm)
+        return self._post_sublayer(
+            x, self._fed_forward(self._pre_sublayer(x, norm), training), norm
+        )
 
-    def _enter(self, x, norm):
-        return residual.enter(x, norm, self.placed)
+    def _pre_sublayer(self, x, norm):
+        return residual.pre_sublayer(x, norm, self.placed)
 
-    def _leave(self, x, f_x, norm):
-        return residual.leave(x, f_x, norm, self.placed, self.alpha)
+    def _post_sublayer(self, x, f_x, norm):
+        return residual.post_sublayer(x, f_x, norm, self.placed, self.alpha)
 
     def _drop(self, x, training):
         if not (self.dropout and training):

@@ -41,7 +41,7 @@ class TransformerDecoder(TransformerBlock):
         bias_initializer: Of all biases.
         normalize_first: Whether norms stand before the parts, as "pre" does.
         norm: "layer", "rms", or a layer of which copies are made.
-        placement: Of the norms: "post", "pre", or "deep" for DeepNorm.
+        norm_placement: Of the norms: "post", "pre", or "deep" for DeepNorm.
             As `normalize_first` says if None.
         feed_forward: "relu", "gelu", "silu", the gated "glu", "bilinear", "reglu",
             "geglu", "swiglu", or a layer. With `activation` and no gate if None.
@@ -123,7 +123,7 @@ class TransformerDecoder(TransformerBlock):
         beta = self._start(shape)
         if self.placed == "deep":
             cross = memory is not None
-            self.alpha, beta = residual.of_decoder(self.depth, cross)
+            self.alpha, beta = residual.deepnorm_decoder(self.depth, cross)
         self._self_attention_layer = self._make_attention(
             "self_attention",
             shape,
@@ -181,15 +181,15 @@ class TransformerDecoder(TransformerBlock):
             "training": training,
         }
         x, norm = decoder_sequence, self._self_attention_layer_norm
-        padding = decoder_padding_mask, masks.first(decoder_sequence_mask, mask)
+        padding = decoder_padding_mask, masks.first_given(decoder_sequence_mask, mask)
         if self_attention_cache is None:  # else a mask is of the places of the cache
-            real = masks.first(*padding)
+            real = masks.first_given(*padding)
             check_step_masks(x, real, decoder_attention_mask, "decoder_")
-            x = masks.hide(x, real)
+            x = masks.zero_masked(x, real)
         if cross_attention_cache is None and encoder_sequence is not None:
             axes, sizes = ("batch", "time"), encoder_sequence.shape[:2]
             check_mask("encoder_padding_mask", encoder_padding_mask, axes, sizes)
-        n = self._enter(x, norm)
+        n = self._pre_sublayer(x, norm)
         a, *found = caches.attend(
             "self",
             self._self_attention_layer,
@@ -203,10 +203,10 @@ class TransformerDecoder(TransformerBlock):
         a = self._drop(a, training)
         if self.parallel:
             a = a + self._fed_forward(n, training)
-        x = self._leave(x, a, norm)
+        x = self._post_sublayer(x, a, norm)
         if self._cross_attention_layer is not None:
             norm = self._cross_attention_layer_norm
-            n = self._enter(x, norm)
+            n = self._pre_sublayer(x, norm)
             a, *more = caches.attend(
                 "cross",
                 self._cross_attention_layer,
@@ -216,7 +216,7 @@ class TransformerDecoder(TransformerBlock):
                 attention_mask=encoder_attention_mask,
                 **options,
             )
-            x = self._leave(x, self._drop(a, training), norm)
+            x = self._post_sublayer(x, self._drop(a, training), norm)
             found = [each for pair in zip(found, more, strict=True) for each in pair]
         if not self.parallel:
             x = self._feed_forward(x, training)

@@ -42,7 +42,7 @@ class TransformerEncoder(TransformerBlock):
         bias_initializer: Of all biases.
         normalize_first: Whether norms stand before the parts, as "pre" does.
         norm: "layer", "rms", or a layer of which copies are made.
-        placement: Of the norms: "post", "pre", or "deep" for DeepNorm.
+        norm_placement: Of the norms: "post", "pre", or "deep" for DeepNorm.
             As `normalize_first` says if None.
         feed_forward: "relu", "gelu", "silu", the gated "glu", "bilinear", "reglu",
             "geglu", "swiglu", or a layer. With `activation` and no gate if None.
@@ -82,7 +82,7 @@ class TransformerEncoder(TransformerBlock):
         ValueError: If an argument is out of range, or two contradict each other.
 
     Examples:
-        >>> layer = TransformerEncoder(11, num_heads=2, norm="rms", placement="pre")
+        >>> layer = TransformerEncoder(11, 2, norm="rms", norm_placement="pre")
         >>> keras.ops.shape(layer(np.ones((3, 7, 4))))
         (3, 7, 4)
     """
@@ -96,7 +96,7 @@ class TransformerEncoder(TransformerBlock):
     def build(self, inputs_shape):
         beta = self._start(inputs_shape)
         if self.placed == "deep":
-            self.alpha, beta = residual.of_encoder(*self._depths)
+            self.alpha, beta = residual.deepnorm_encoder(*self._depths)
         self._self_attention_layer = self._make_attention(
             "self_attention",
             inputs_shape,
@@ -127,10 +127,10 @@ class TransformerEncoder(TransformerBlock):
         mask=None,
         inputs_mask=None,
     ):
-        real = masks.first(padding_mask, mask, inputs_mask)
+        real = masks.first_given(padding_mask, mask, inputs_mask)
         check_step_masks(inputs, real, attention_mask)
-        x, norm = masks.hide(inputs, real), self._self_attention_layer_norm
-        n = self._enter(x, norm)
+        x, norm = masks.zero_masked(inputs, real), self._self_attention_layer_norm
+        n = self._pre_sublayer(x, norm)
         a = self._self_attention_layer(
             n,
             n,
@@ -143,9 +143,9 @@ class TransformerEncoder(TransformerBlock):
         a, *alpha = a if return_attention_scores else (a,)
         a = self._drop(a, training)
         if self.parallel:
-            y = self._leave(x, a + self._fed_forward(n, training), norm)
+            y = self._post_sublayer(x, a + self._fed_forward(n, training), norm)
         else:
-            y = self._feed_forward(self._leave(x, a, norm), training)
+            y = self._feed_forward(self._post_sublayer(x, a, norm), training)
         y = tracing.record(self, "output", y)
         return (y, *alpha) if alpha else y
 

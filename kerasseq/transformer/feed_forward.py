@@ -137,7 +137,7 @@ class FeedForward(WithSublayers, keras.layers.Layer):
         check_width("x", x.shape, self._width)
         if len(x.shape) > 2:
             check_mask("mask", mask, ("batch", "time"), x.shape[:2])
-        x = masks.hide(x, mask)
+        x = masks.zero_masked(x, mask)
         phi = precise(self.activation)
         if self.gated:
             gate = tracing.record(self, "gate", phi(dense(self.gate_dense, x)))

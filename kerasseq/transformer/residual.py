@@ -1,4 +1,4 @@
-r"""How a block adds what a part of it, $f$, gives for $x$. The rule stands here alone.
+r"""The residual connection of a sublayer $f$, with the norm in one of three places.
 
 $$
 \begin{aligned}
@@ -8,51 +8,57 @@ $$
 \end{aligned}
 $$
 
-Post is of Vaswani et al. 2017, pre as in GPT-2 (Xiong et al. 2020), deep is DeepNorm,
-Wang et al. 2022: there $\alpha$ grows with the number of layers, and some weights of
-$f$ start smaller by $\beta$, so that a step of training changes the output of a
-thousand layers no more than that of a few. Course slides A, B; the table of C.
+"post" is the placement of Vaswani et al. 2017, "pre" that of GPT-2 (Xiong et al. 2020),
+"deep" is DeepNorm, Wang et al. 2022: $\alpha$ grows with the number of layers, and some
+weights of $f$ are initialized smaller by a factor $\beta$, so that one training step
+changes the output of a thousand layers as little as that of a few. Course slides A, B;
+the table of C.
 """
 
-PLACEMENTS = ("post", "pre", "deep")
+from collections.abc import Callable
+
+NORM_PLACEMENTS = ("post", "pre", "deep")
 
 
-def enter(x, norm, placement):
-    """What $f$ is given."""
-    return norm(x) if placement == "pre" else x
+def pre_sublayer(x, norm: Callable, norm_placement: str):
+    """The input of the sublayer: x, normalized if the placement is "pre"."""
+    return norm(x) if norm_placement == "pre" else x
 
 
-def leave(x, f_x, norm, placement, alpha=1.0):
-    """What the block goes on with.
+def post_sublayer(x, f_x, norm: Callable, norm_placement: str, alpha: float = 1.0):
+    """Adds the residual connection, and normalizes unless the placement is "pre".
 
     Args:
-        x: What came in.
-        f_x: What $f$ gave.
-        norm: Function of a tensor.
-        placement: One of `PLACEMENTS`.
-        alpha: α, of "deep".
+        x: Input of the residual connection.
+        f_x: Output of the sublayer.
+        norm: Layer or function that normalizes a tensor.
+        norm_placement: "post", "pre" or "deep".
+        alpha: α of "deep".
 
     Examples:
         >>> double = lambda x: 2 * x
-        >>> [leave(5.0, 1.0, double, name, 3.0) for name in PLACEMENTS]
+        >>> [post_sublayer(5.0, 1.0, double, name, 3.0) for name in NORM_PLACEMENTS]
         [12.0, 6.0, 32.0]
     """
-    if placement == "pre":
+    if norm_placement == "pre":
         return x + f_x
-    return norm((alpha * x if placement == "deep" else x) + f_x)
+    return norm((alpha * x if norm_placement == "deep" else x) + f_x)
 
 
-def of_encoder(layers, decoder_layers=None):
+def deepnorm_encoder(
+    layers: int, decoder_layers: int | None = None
+) -> tuple[float, float]:
     r"""α and β of DeepNorm in an encoder of N layers.
 
     Args:
         layers: N.
-        decoder_layers: M, those of the decoder that reads it; None if there is none.
+        decoder_layers: M, number of decoder layers of an encoder-decoder; None for an
+            encoder alone.
 
     Examples:
-        >>> print("%.3f %.3f" % of_encoder(12))
+        >>> print("%.3f %.3f" % deepnorm_encoder(12))
         2.213 0.319
-        >>> print("%.3f %.3f" % of_encoder(12, 6))
+        >>> print("%.3f %.3f" % deepnorm_encoder(12, 6))
         1.686 0.418
     """
     if decoder_layers is None:
@@ -61,16 +67,16 @@ def of_encoder(layers, decoder_layers=None):
     return 0.81 * size, 0.87 / size
 
 
-def of_decoder(layers, cross=False):
+def deepnorm_decoder(layers: int, cross_attention: bool = False) -> tuple[float, float]:
     r"""α and β of DeepNorm in a decoder of M layers.
 
     Args:
         layers: M.
-        cross: Whether it reads an encoder, by a third part in each layer.
+        cross_attention: Whether the layers have a third sublayer, the cross-attention.
 
     Examples:
-        >>> print("%.3f %.3f" % of_decoder(12))
+        >>> print("%.3f %.3f" % deepnorm_decoder(12))
         2.213 0.319
     """
-    parts = (3 if cross else 2) * layers
-    return parts**0.25, (4 * parts) ** -0.25
+    sublayers = (3 if cross_attention else 2) * layers
+    return sublayers**0.25, (4 * sublayers) ** -0.25

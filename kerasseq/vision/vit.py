@@ -24,7 +24,7 @@ FIELDS = (  # of an architecture, which are arguments here
     "hidden_dim",
     "intermediate_dim",
     "norm",
-    "placement",
+    "norm_placement",
     "feed_forward",
     "use_bias",
     "num_key_value_heads",
@@ -60,7 +60,7 @@ class ViT(ImageClassifier):
         pooling: What the classifier reads: "token", the class token, or "mean", the
             mean of the patches; then there is no class token.
         norm: "layer" or "rms".
-        placement: Of the norms: "pre", "post" or "deep".
+        norm_placement: Of the norms: "pre", "post" or "deep".
         feed_forward: "gelu", "relu", "swiglu" …, see `FeedForward`.
         use_bias: Whether dense layers and norms have biases.
         num_key_value_heads: Heads of keys and values; N if None.
@@ -103,7 +103,7 @@ class ViT(ImageClassifier):
         dropout=0.0,
         pooling="token",
         norm="layer",
-        placement="pre",
+        norm_placement="pre",
         feed_forward="gelu",
         use_bias=True,
         num_key_value_heads=None,
@@ -148,13 +148,13 @@ class ViT(ImageClassifier):
                 dropout,
                 layer_norm_epsilon=layer_norm_epsilon,
                 norm=norm,
-                placement=placement,
+                norm_placement=norm_placement,
                 feed_forward=feed_forward,
                 use_bias=use_bias,
                 num_key_value_heads=num_key_value_heads,
                 head_dim=head_dim,
                 parallel=parallel,
-                depth=num_layers if placement == "deep" else None,
+                depth=num_layers if norm_placement == "deep" else None,
                 seed=drawn_seed(dropout),
                 name=f"block_{n}",
             )
@@ -162,7 +162,7 @@ class ViT(ImageClassifier):
         ]
         for block in blocks:
             x = block(x)
-        if placement == "pre":
+        if norm_placement == "pre":
             options = {"epsilon": layer_norm_epsilon, "use_bias": use_bias}
             norm = norms.checked(norm)
             x = norms.make(norm, **options, dtype=None, name="final_norm")(x)

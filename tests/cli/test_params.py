@@ -16,7 +16,7 @@ def test_the_list_has_every_model_on_one_line(command):
     out = command("params").out
     made_of, _, sizes = out.partition("Their sizes")
     for name, a in architectures.items():
-        assert f"{a.placement} {a.norm} " in row(made_of, name)
+        assert f"{a.norm_placement} {a.norm} " in row(made_of, name)
         assert f"{count(a, what='all').total:,}" in row(sizes, name)
     assert row(sizes, "gpt3") == "gpt3 96 96 12,288 175B 174,604,259,328 173.9B"
     assert row(made_of, "palm") == "palm decoder pre layer rope swiglu no 2,048"

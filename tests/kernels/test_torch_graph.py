@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from kerasseq.attention.places import put
+from kerasseq.attention.cache import update_cache
 from kerasseq.core import backend
 
 if backend.chosen() != "torch":
@@ -106,8 +106,8 @@ def turn(carry):
     at = carry["at"]
     new = ops.cast(at, "float32")[:, None, None] + ops.ones((2, 1, 3))
     return {
-        "key": put(carry["key"], new, at),
-        "value": put(carry["value"], -new, at),
+        "key": update_cache(carry["key"], new, at),
+        "value": update_cache(carry["value"], -new, at),
         "at": at + 1,
         "seen": ops.sum(carry["key"], axis=(1, 2)),  # before
     }
@@ -138,7 +138,7 @@ def test_a_loop_writes_into_its_own_caches_and_into_no_others(same):
 
 def test_what_is_read_besides_is_not_written_into():
     def both(x, at):
-        return put(x, torch.ones(2, 1, 3), at), x * 1, at
+        return update_cache(x, torch.ones(2, 1, 3), at), x * 1, at
 
     call = recorded(both, donated=True)
     x, at = torch.zeros(2, 5, 3), torch.tensor([0, 4], dtype=torch.int32)
@@ -181,7 +181,7 @@ def test_what_has_a_mask_keeps_it():
 
 def test_what_came_out_twice_is_not_written_into():
     def twice(x, y, at):
-        after = put(x, torch.ones(2, 1, 3), at)
+        after = update_cache(x, torch.ones(2, 1, 3), at)
         return after, after, at + 1, ops.sum(y)
 
     call = recorded(twice, donated=True)

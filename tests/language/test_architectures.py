@@ -44,7 +44,7 @@ def test_a_row_says_what_the_slides_say(row):
         a.name,
         a.kind,
         str(round(a.size / 10**9)),
-        f"{a.placement}_{a.norm}",
+        f"{a.norm_placement}_{a.norm}",
         a.position,
         a.feed_forward,
         "yes" if a.use_bias else "no",
@@ -79,9 +79,9 @@ def test_every_row_has_a_title_of_its_own():
         ("lamda", {"intermediate_dim": 65536, "head_dim": 128}),
         ("glm_130b", {"intermediate_dim": 32768, "embedding_norm": True}),
         ("bloom", {"embedding_norm": True, "vocabulary_size": 250880}),
-        ("bert_large", {"segments": 2, "pooler": True, "placement": "post"}),
-        ("gpt", {"placement": "post", "max_sequence_length": 512}),
-        ("gpt2_xl", {"placement": "pre", "num_heads": 25, "head_dim": 64}),
+        ("bert_large", {"segments": 2, "pooler": True, "norm_placement": "post"}),
+        ("gpt", {"norm_placement": "post", "max_sequence_length": 512}),
+        ("gpt2_xl", {"norm_placement": "pre", "num_heads": 25, "head_dim": 64}),
         ("gpt2_xl", {"feed_forward": "gelu_tanh"}),  # as its code has it
         ("vit_huge_14", {"patches": 256, "classes": 1000, "vocabulary_size": None}),
     ],
@@ -148,7 +148,15 @@ def test_scaled_keeps_proportions():
 def test_small_is_the_same_but_small(name):
     a, tiny = architectures[name], architectures[name].small()
     same = {
-        *("name", "kind", "norm", "placement", "feed_forward", "use_bias", "position"),
+        *(
+            "name",
+            "kind",
+            "norm",
+            "norm_placement",
+            "feed_forward",
+            "use_bias",
+            "position",
+        ),
         *("tie_embeddings", "parallel", "embedding_norm", "segments", "pooler"),
     }
     assert {k: getattr(a, k) for k in same} == {k: getattr(tiny, k) for k in same}
@@ -184,7 +192,12 @@ def test_back_and_forth(times, heads):
         ("gpt3", {"head_dim": 0}, ValueError, "head_dim must be at least 1"),
         ("gpt3", {"kind": "decodr"}, ValueError, 'Did you mean "decoder"'),
         ("gpt3", {"norm": "deep"}, ValueError, 'norm="deep" is not one of'),
-        ("gpt3", {"placement": "rms"}, ValueError, 'placement="rms" is not one of'),
+        (
+            "gpt3",
+            {"norm_placement": "rms"},
+            ValueError,
+            'norm_placement="rms" is not one of',
+        ),
         ("gpt3", {"position": "rop"}, ValueError, 'Did you mean "rope"'),
         ("gpt3", {"use_bias": "no"}, ValueError, 'use_bias="no" is not one of'),
         ("gpt3", {"vocabulary_size": None}, TypeError, "vocabulary_size must be a who"),

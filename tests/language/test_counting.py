@@ -199,7 +199,7 @@ def test_equals_a_sum_done_otherwise(name, size):
     st.fixed_dictionaries(
         {
             "norm": st.sampled_from(["layer", "rms"]),
-            "placement": st.sampled_from(["pre", "post", "deep"]),
+            "norm_placement": st.sampled_from(["pre", "post", "deep"]),
             "feed_forward": st.sampled_from(["relu", "gelu", "swiglu", "geglu"]),
             "position": st.sampled_from(
                 ["learned", "sinusoidal", "rope", "alibi", "relative", "transformer_xl"]
@@ -243,7 +243,7 @@ def by_formula(a):
     for sublayers in {"encoder_decoder": (1, 2)}.get(a.kind, (1,)):
         norms = 1 if a.parallel else sublayers + 1
         layer = sublayers * attention + forward + norms * norm
-        total += a.num_layers * layer + relative + (a.placement == "pre") * norm
+        total += a.num_layers * layer + relative + (a.norm_placement == "pre") * norm
     if a.kind == "vision":
         patch = a.patch_size**2 * a.channels
         total += (patch + b) * d + d + (a.patches + 1) * d + (d + b) * a.classes

@@ -6,7 +6,7 @@ import pytest
 
 import kerasseq
 from kerasseq import decoding, models, text, training
-from kerasseq.positions.by_name import OF_DECODERS
+from kerasseq.positions.by_name import DECODER_POSITIONS
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
@@ -51,7 +51,7 @@ def test_a_row_of_the_table_is_built_with_as_many_weights_as_counted(name):
 
 
 @pytest.mark.everywhere("the compiled loop; trained, saved, loaded", cases=1)
-@pytest.mark.parametrize("position", OF_DECODERS)
+@pytest.mark.parametrize("position", DECODER_POSITIONS)
 def test_cached_is_uncached_for_prompts_of_any_length(position):
     model = tiny(position=position)
     prompts = ["abc", "k", "deaf edh"]
@@ -67,8 +67,8 @@ def test_cached_is_uncached_for_prompts_of_any_length(position):
         {"num_key_value_heads": 1, "position": "rope", "norm": "rms"},
         {"sliding_window": 3},
         {"parallel": True, "feed_forward": "swiglu", "use_bias": False},
-        {"placement": "deep"},
-        {"placement": "post", "embedding_norm": True, "tie_embeddings": False},
+        {"norm_placement": "deep"},
+        {"norm_placement": "post", "embedding_norm": True, "tie_embeddings": False},
     ],
     ids=str,
 )
@@ -206,11 +206,16 @@ def test_what_is_wrong_is_said(call, message):
 
 
 @pytest.mark.once("initial weights, of which backends draw others of the same kind")
-@pytest.mark.parametrize("placement", ["pre", "post"])
-def test_weights_begin_as_in_gpt2(placement):
-    sizes = {"num_layers": 2, "num_heads": 4, "hidden_dim": 64, "placement": placement}
+@pytest.mark.parametrize("norm_placement", ["pre", "post"])
+def test_weights_begin_as_in_gpt2(norm_placement):
+    sizes = {
+        "num_layers": 2,
+        "num_heads": 4,
+        "hidden_dim": 64,
+        "norm_placement": norm_placement,
+    }
     model = models.GPT(vocabulary_size=97, max_sequence_length=89, **sizes)
-    added = 0.02 / (2 * 2) ** 0.5 if placement == "pre" else 0.02
+    added = 0.02 / (2 * 2) ** 0.5 if norm_placement == "pre" else 0.02
     seen = set()
     for weight in model.weights:
         *_, layer, kind = weight.path.split("/")
@@ -225,6 +230,6 @@ def test_weights_begin_as_in_gpt2(placement):
     assert {"embedding", "query", "attention_output", "output_dense"} < seen
     again = models.GPT.from_config(model.get_config())
     block = type(model.stack.blocks[0]).from_config(model.stack.blocks[0].get_config())
-    if placement == "pre":
+    if norm_placement == "pre":
         assert block.output_initializer.stddev == added
     assert again.count_params() == model.count_params()

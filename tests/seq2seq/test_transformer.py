@@ -238,7 +238,7 @@ def test_other_rows_of_two_stacks():
     changes = {
         "position": "sinusoidal",
         "norm": "layer",
-        "placement": "post",
+        "norm_placement": "post",
         "use_bias": True,
         "feed_forward": "gelu",
         "num_key_value_heads": 2,
@@ -297,7 +297,7 @@ def test_padding_beyond_the_last_position():
         ({"num_layers": 0}, "num_layers must be at least 1, got 0"),
         ({"num_heads": 5}, "num_heads=5 must divide the width of the inputs, 12"),
         ({"dropout": 1}, "dropout=1 would drop everything"),
-        ({"placement": "front"}, 'placement="front" is not one of'),
+        ({"norm_placement": "front"}, 'norm_placement="front" is not one of'),
         ({"feed_forward": "gelo"}, 'Did you mean "gelu"'),
     ],
 )

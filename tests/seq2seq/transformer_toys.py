@@ -26,7 +26,7 @@ VARIANTS = {
     },
     "modern": {
         "position": "rope",
-        "placement": "pre",
+        "norm_placement": "pre",
         "norm": "rms",
         "feed_forward": "swiglu",
         "use_bias": False,
@@ -34,8 +34,8 @@ VARIANTS = {
         "head_dim": 6,
         "tie_embeddings": False,
     },
-    "deep": {"placement": "deep", "position": "alibi"},
-    "relative": {"placement": "pre", "position": "relative"},
+    "deep": {"norm_placement": "deep", "position": "alibi"},
+    "relative": {"norm_placement": "pre", "position": "relative"},
     "t5": {},
     "t5 1.1": {"feed_forward": "geglu", "tie_embeddings": False, "head_dim": 5},
 }

@@ -78,7 +78,7 @@ def vit():
 MADE = {
     "GPT": gpt,
     "GPT as LLaMA": lambda: gpt(**MODERN),
-    "GPT with ALiBi": lambda: gpt(position="alibi", placement="deep"),
+    "GPT with ALiBi": lambda: gpt(position="alibi", norm_placement="deep"),
     "BERT": bert,
     "Transformer": transformer,
     "T5": t5,

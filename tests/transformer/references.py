@@ -33,7 +33,7 @@ class Block:
 
     Args:
         weights: What `weights_of` gives.
-        placement: "post", "pre" or "deep".
+        norm_placement: "post", "pre" or "deep".
         norm: "layer" or "rms".
         feed_forward: A name.
         parallel: Whether both parts read the same norm.
@@ -47,7 +47,7 @@ class Block:
         self,
         weights,
         *,
-        placement="post",
+        norm_placement="post",
         norm="layer",
         feed_forward="relu",
         parallel=False,
@@ -57,7 +57,7 @@ class Block:
         slope=0,
     ):
         self.w = weights
-        self.placement, self.kind, self.mlp = placement, norm, feed_forward
+        self.norm_placement, self.kind, self.mlp = norm_placement, norm, feed_forward
         self.parallel, self.alpha, self.scale = parallel, alpha, scale
         self.angle, self.slope = angle, slope
 
@@ -118,9 +118,9 @@ class Block:
 
     def added(self, norm, x, f):
         """The output of one part with its residual."""
-        if self.placement == "pre":
+        if self.norm_placement == "pre":
             return x + f(self.norm(norm, x))
-        alpha = self.alpha if self.placement == "deep" else 1
+        alpha = self.alpha if self.norm_placement == "deep" else 1
         return self.norm(norm, alpha * x + f(x))
 
     def __call__(self, x, allowed, memory=None, memory_allowed=True):

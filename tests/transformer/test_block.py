@@ -46,18 +46,26 @@ MLP = keras.layers.Dense(D)
         ({"layer_norm_epsilon": 0}, ValueError, "layer_norm_epsilon must be a number"),
         ({"norm": "batch"}, ValueError, 'norm="batch" is not one of "layer", "rms"'),
         ({"norm": 3}, TypeError, 'norm must be "layer", "rms" or a layer'),
-        ({"placement": "before"}, ValueError, 'one of None, "post", "pre", "deep"'),
         (
-            {"placement": "post", "normalize_first": True},
+            {"norm_placement": "before"},
             ValueError,
-            'placement="post" and normalize_first=True contradict',
+            'one of None, "post", "pre", "deep"',
         ),
-        ({"placement": "deep"}, ValueError, "needs depth, the number of layers"),
-        ({"placement": "deep", "depth": 0}, ValueError, "depth must be at least 1"),
+        (
+            {"norm_placement": "post", "normalize_first": True},
+            ValueError,
+            'norm_placement="post" and normalize_first=True contradict',
+        ),
+        ({"norm_placement": "deep"}, ValueError, "needs depth, the number of layers"),
+        (
+            {"norm_placement": "deep", "depth": 0},
+            ValueError,
+            "depth must be at least 1",
+        ),
         ({"depth": 2.5}, TypeError, "depth must be a whole number, got 2.5"),
         ({"depth": (2, 3, 4)}, TypeError, "depth must be a whole number"),
         (
-            {"placement": "deep", "depth": 2, "parallel": True},
+            {"norm_placement": "deep", "depth": 2, "parallel": True},
             ValueError,
             "does not go with parallel=True",
         ),
@@ -103,14 +111,14 @@ def models():
     real = keras.Input((None,), dtype="bool", name="real")
     mlp = layers.FeedForward(F, activation="silu", gated=True)
     decoder = layers.TransformerDecoder(
-        None, N, feed_forward=mlp, norm="rms", placement="pre", position=Near()
+        None, N, feed_forward=mlp, norm="rms", norm_placement="pre", position=Near()
     )
     yield [inputs, memory], decoder(inputs, memory), [X, MEMORY]
     encoder = layers.TransformerEncoder(
         F,
         N,
         norm=keras.layers.LayerNormalization(epsilon=0.1),
-        placement="deep",
+        norm_placement="deep",
         depth=(3, 2),
         position=Turn(),
         kernel_initializer=keras.initializers.HeNormal(),
@@ -149,7 +157,7 @@ def test_a_config_gives_the_layer_again(name):
         kernel_initializer="he_normal",
         bias_initializer="ones",
         norm=keras.layers.LayerNormalization(epsilon=0.1),
-        placement="deep",
+        norm_placement="deep",
         feed_forward=layers.FeedForward(F),
         use_bias=False,
         position=Turn(),

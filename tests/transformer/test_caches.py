@@ -27,8 +27,8 @@ pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
 OPTIONS = [
     {},
-    {"placement": "pre", "norm": "rms", "feed_forward": "swiglu"},
-    {"placement": "deep", "depth": 2},
+    {"norm_placement": "pre", "norm": "rms", "feed_forward": "swiglu"},
+    {"norm_placement": "deep", "depth": 2},
     {"position": Turn(), "num_key_value_heads": 1},
     {"position": Near(), "head_dim": 5},
     {"sliding_window": 2, "position": Turn()},

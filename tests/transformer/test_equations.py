@@ -29,12 +29,12 @@ pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
 OPTIONS = [
     {},
-    {"placement": "pre"},
-    {"placement": "deep", "depth": 6},
-    {"norm": "rms", "placement": "pre"},
+    {"norm_placement": "pre"},
+    {"norm_placement": "deep", "depth": 6},
+    {"norm": "rms", "norm_placement": "pre"},
     {"norm": "rms"},
     {"parallel": True},
-    {"parallel": True, "placement": "pre", "norm": "rms"},
+    {"parallel": True, "norm_placement": "pre", "norm": "rms"},
     *({"feed_forward": name} for name in ("relu", "gelu", "silu", "glu", "bilinear")),
     *({"feed_forward": name} for name in ("reglu", "geglu", "swiglu")),
     {"use_bias": False},
@@ -49,7 +49,13 @@ OPTIONS = [
 
 def reference(layer, alpha, options):
     position = options.get("position")
-    known = {"placement", "norm", "feed_forward", "parallel", "scale"} & options.keys()
+    known = {
+        "norm_placement",
+        "norm",
+        "feed_forward",
+        "parallel",
+        "scale",
+    } & options.keys()
     return Block(
         weights_of(layer),
         alpha=alpha,
@@ -171,21 +177,21 @@ def test_the_constants_of_deep_norm(name, depth, memory, alpha, beta):
     shapes = [(None, None, D)] + [(None, None, E)] * memory
     cls = getattr(layers, name)
     ones = {"kernel_initializer": "ones"}
-    layer = cls(F, N, placement="deep", depth=depth, **ones)
+    layer = cls(F, N, norm_placement="deep", depth=depth, **ones)
     layer.build(*shapes)
     assert layer.alpha == pytest.approx(alpha)
     smaller = ("value", "attention_output", "intermediate_dense", "output_dense")
     for path, kernel in kernels_of(layer).items():
         wanted = beta if path.split("/")[-2] in smaller else 1
         np.testing.assert_allclose(kernel, wanted, rtol=1e-6, err_msg=path)
-    plain = cls(F, N, placement="pre", depth=depth, **ones)
+    plain = cls(F, N, norm_placement="pre", depth=depth, **ones)
     plain.build(*shapes)
     assert all(np.all(kernel == 1) for kernel in kernels_of(plain).values())
     assert plain.alpha == 1
 
 
 def test_parts_of_a_block_start_differently():
-    layer = layers.TransformerEncoder(D, N, placement="deep", depth=2)
+    layer = layers.TransformerEncoder(D, N, norm_placement="deep", depth=2)
     layer.build((None, None, D))
     kernels = list(kernels_of(layer).values())
     flat = [np.sort(kernel.ravel()) for kernel in kernels]

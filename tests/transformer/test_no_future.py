@@ -30,8 +30,8 @@ EVERYTHING = np.ones((B, T, T), bool)
 REAL = np.array([[0, 1, 1, 1, 1], [1, 1, 1, 1, 0]], "bool")
 BLOCKS = [
     {},
-    {"placement": "pre", "norm": "rms", "feed_forward": "geglu"},
-    {"placement": "deep", "depth": 2},
+    {"norm_placement": "pre", "norm": "rms", "feed_forward": "geglu"},
+    {"norm_placement": "deep", "depth": 2},
     {"parallel": True},
     {"position": Turn()},
     {"position": Near(), "num_key_value_heads": 1},
@@ -119,7 +119,7 @@ def test_an_encoder_and_a_decoder_without_the_causal_mask_see_everything():
 
 def test_dropout_is_drawn_for_each_part():
     """Parts with one seed would drop the same places."""
-    layer = layers.TransformerEncoder(D, N, dropout=0.5, seed=7, placement="pre")
+    layer = layers.TransformerEncoder(D, N, dropout=0.5, seed=7, norm_placement="pre")
     built(layer)
     dropped = []
     layer._drop = lambda x, training: (
@@ -134,7 +134,9 @@ def test_dropout_is_drawn_for_each_part():
 
 def test_dropout_of_what_each_part_gives():
     """Where everything but the residual is dropped, that alone is left."""
-    layer = layers.TransformerDecoder(F, N, dropout=0.999999, seed=7, placement="pre")
+    layer = layers.TransformerDecoder(
+        F, N, dropout=0.999999, seed=7, norm_placement="pre"
+    )
     built(layer, (None, None, D), (None, None, E))
     np.testing.assert_allclose(numpy(layer(X, MEMORY, training=True)), X, atol=1e-6)
     assert np.abs(numpy(layer(X, MEMORY)) - X).max() > 0.1

@@ -225,7 +225,7 @@ def test_config_names_every_argument(model):
         ({"pooling": "max"}, ValueError, 'pooling="max" is not one of "token", "mean"'),
         ({"channels": 0}, ValueError, "channels must be at least 1, got 0"),
         ({"num_heads": 5}, ValueError, "num_heads=5 must divide the width .*12"),
-        ({"placement": "top"}, ValueError, 'placement="top" is not one of'),
+        ({"norm_placement": "top"}, ValueError, 'norm_placement="top" is not one of'),
         ({"activation": "relu"}, ValueError, 'activation="relu" is not one of None'),
         ({"value_range": 16}, TypeError, "value_range must be a pair of numbers"),
         ({"value_range": (1, 1)}, ValueError, "value_range must go up"),

@@ -1,0 +1,187 @@
+"""Key-value caches of attention: writing to them, and the positions of their tokens.
+
+A cache is a dictionary of "key" `(B, S, N, K)` and "value" `(B, S, N, V)`, and of
+"position" `(B, S)` if the scores have a bias by position. S is its capacity: the tokens
+from `index` on are written at each step. KerasHub keeps keys and values in one tensor,
+`(B, 2, S, N, K)`; `to_dict_cache` and `restore_cache_format` convert between the two.
+"""
+
+from keras import ops
+
+from kerasseq.core import masks
+
+
+def update_cache(old, new, index):
+    """Writes the entries of new tokens into a cache.
+
+    Args:
+        old: `(B, S, ...)`.
+        new: `(B, T, ...)`, or `(1, T, ...)` for all sequences.
+        index: Where the first new token goes: an integer, or one for each sequence,
+            `(B,)`.
+
+    Returns:
+        `(B, S, ...)`.
+
+    Examples:
+        >>> old, new = np.zeros((2, 3), "float32"), np.ones((2, 1), "float32")
+        >>> print(keras.ops.convert_to_numpy(update_cache(old, new, np.array([0, 2]))))
+        [[1. 0. 0.]
+         [0. 0. 1.]]
+    """
+    new = ops.cast(new, old.dtype)
+    rest = old.shape[2:]
+    B, T = ops.shape(old)[0], ops.shape(new)[1]
+    new = ops.broadcast_to(new, (B, T, *rest))
+    if len(getattr(index, "shape", ())) == 0:
+        return ops.slice_update(old, (0, index, *[0] * len(rest)), new)
+    column = ops.add(index[:, None], ops.arange(T, dtype="int32"))  # (B, T)
+    row = ops.broadcast_to(ops.arange(B, dtype="int32")[:, None], (B, T))
+    at = ops.reshape(ops.stack([row, ops.cast(column, "int32")], -1), (-1, 2))
+    return ops.scatter_update(old, at, ops.reshape(new, (-1, *rest)))
+
+
+def read_cache(values, time, index):
+    """Reads the entries of the new tokens from a tensor that covers the whole cache.
+
+    Args:
+        values: `(B, S)`, such as a mask of the cache, or None.
+        time: T, the number of new tokens.
+        index: Where they start, as for `update_cache`.
+
+    Returns:
+        `(B, T)`, or None.
+
+    Examples:
+        >>> cached_mask = np.array([[0, 1, 1, 0]])
+        >>> keras.ops.convert_to_numpy(read_cache(cached_mask, 2, index=2)).tolist()
+        [[1, 0]]
+    """
+    if values is None:
+        return None
+    column = masks.positions(None, time, index)  # (B, T) or (1, T)
+    column = ops.broadcast_to(column, (ops.shape(values)[0], time))
+    return ops.take_along_axis(values, column, axis=1)
+
+
+def token_positions(mask, time, index=None, given=None, cached_mask=None):
+    """Positions of the new tokens, counted over real tokens.
+
+    Args:
+        mask: `(B, T)`, True where a new token is real, or None.
+        time: T.
+        index: Where the new tokens go in a cache, as for `update_cache`; None without a
+            cache.
+        given: Positions `(B, T)` or `(T,)` to use instead of counting, or None.
+        cached_mask: `(B, S)`, True at the real tokens of the cache; positions are
+            counted over it.
+
+    Returns:
+        `(B, T)` or `(1, T)`.
+
+    Examples:
+        >>> cached_mask = np.array([[0, 1, 1]])
+        >>> p = token_positions(None, 1, index=2, cached_mask=cached_mask)
+        >>> keras.ops.convert_to_numpy(p).tolist()
+        [[1]]
+    """
+    if given is not None or cached_mask is None or index is None:
+        return masks.positions(mask, time, 0 if index is None else index, given)
+    of_cache = masks.positions(cached_mask, ops.shape(cached_mask)[1])
+    return read_cache(of_cache, time, index)
+
+
+def to_dict_cache(name, cache, attention, batch=None):
+    """Converts a cache of either format to a dictionary, and checks its shape.
+
+    Args:
+        name: Name of the argument, for messages.
+        cache: A dictionary, or KerasHub's tensor `(B, 2, S, N, K)`.
+        attention: The `MultiHeadAttention` that uses it.
+        batch: B, if known.
+
+    Raises:
+        ValueError: If the cache does not fit the heads or the batch.
+    """
+    N, K = attention.key_value_heads, attention.key_dim
+    if not isinstance(cache, dict):
+        if len(cache.shape) != 5 or cache.shape[1] != 2:
+            raise ValueError(
+                f"{name} must have shape (batch, 2, length, {N}, {K}), received shape "
+                f"{tuple(cache.shape)}. Create it with make_cache or project_memory"
+            )
+        cache = {"key": cache[:, 0], "value": cache[:, 1]}
+    elif cache.keys() - {"position"} != {"key", "value"}:
+        raise ValueError(
+            f'{name} must have the keys "key" and "value", received '
+            f"{', '.join(map(repr, cache))}. Create it with make_cache or "
+            "project_memory"
+        )
+    for part in (cache["key"], cache["value"]):
+        if tuple(part.shape[-2:]) != (N, K):
+            raise ValueError(
+                f"{name} must hold {N} heads of width {K}, received "
+                f"{part.shape[-2]} heads of width {part.shape[-1]}. Create it with the "
+                "layer that uses it"
+            )
+        if None not in (batch, part.shape[0]) and part.shape[0] != batch:
+            raise ValueError(
+                f"{name} must have the batch size of the inputs, {batch}, received "
+                f"{part.shape[0]}. Create it with make_cache(batch={batch}, ...)"
+            )
+    return cache
+
+
+def restore_cache_format(cache, like):
+    """Converts a dictionary to the format of another cache.
+
+    Args:
+        cache: The dictionary.
+        like: The cache whose format to use.
+
+    Examples:
+        >>> cache = {"key": np.zeros((2, 5, 3, 4)), "value": np.ones((2, 5, 3, 4))}
+        >>> tensor = restore_cache_format(cache, like=np.zeros((2, 2, 5, 3, 4)))
+        >>> keras.ops.shape(tensor)
+        (2, 2, 5, 3, 4)
+    """
+    if isinstance(like, dict):
+        return {name: cache[name] for name in like}
+    return ops.stack((cache["key"], cache["value"]), axis=1)
+
+
+def add_positions(cache, attention, cached_mask=None):
+    """Adds "position" to a cache that lacks it, if the attention biases its scores."""
+    if "position" in cache or not hasattr(attention.position, "bias"):
+        return cache
+    B, S = ops.shape(cache["key"])[:2]
+    at = ops.broadcast_to(masks.positions(cached_mask, S), (B, S))
+    return {**cache, "position": at}
+
+
+def mask_of_cache(name, padding_mask, new_mask, cache, index):
+    """The mask of all tokens of a cache.
+
+    Args:
+        name: Name of the padding mask, for messages.
+        padding_mask: Boolean `(B, S)` for the whole cache, or None.
+        new_mask: Boolean `(B, T)` for the new tokens, or None. Earlier tokens then
+            count as real.
+        cache: Dictionary.
+        index: Where the new tokens go; None if there are none.
+
+    Returns:
+        Boolean `(B, S)`, or None if all tokens are real.
+    """
+    if padding_mask is not None:
+        length, S = padding_mask.shape[-1], cache["key"].shape[1]
+        if None not in (length, S) and length != S:
+            raise ValueError(
+                f"{name} must cover the whole cache, {S} tokens, received a mask of "
+                f"{length}. Pass one value for each token of the cache"
+            )
+        return ops.cast(padding_mask, "bool")
+    if new_mask is None or index is None:
+        return None
+    earlier = ops.ones(ops.shape(cache["key"])[:2], "bool")
+    return update_cache(earlier, ops.cast(new_mask, "bool"), index)
