@@ -219,15 +219,15 @@ def test_caches_that_do_not_fit():
     with pytest.raises(ValueError, match="update_index=4 says where in a cache"):
         layer(X, **{at: 4})
     other = built(layers.TransformerDecoder(F, 2))
-    with pytest.raises(ValueError, match="2 heads of width 6; this layer has 3 of"):
+    with pytest.raises(ValueError, match="must hold 3 heads of width 4, received 2"):
         given(layer, cache=other.make_cache(B, 6), **{at: 0})
-    with pytest.raises(ValueError, match="for a batch of 5, but there are 2 rows"):
+    with pytest.raises(ValueError, match="of the inputs, 2, received 5"):
         given(layer, cache=layer.make_cache(5, 6), **{at: 0})
-    with pytest.raises(ValueError, match=r"it must be \(batch, 2, places, 3, 4\)"):
+    with pytest.raises(ValueError, match=r"have shape \(batch, 2, length, 3, 4\)"):
         layer(X, self_attention_cache=np.zeros((B, T, N, 4)), **{at: 0})
-    with pytest.raises(ValueError, match="must have .*, got 'k'"):
+    with pytest.raises(ValueError, match="must have .*, received 'k'"):
         given(layer, cache={"k": ops.zeros((B, 6, N, 4))}, **{at: 0})
-    with pytest.raises(ValueError, match="decoder_padding_mask is for 3 places, but"):
+    with pytest.raises(ValueError, match="decoder_padding_mask must cover .* 6"):
         given(layer, decoder_padding_mask=np.ones((B, 3), bool), **{at: 0})
 
 
