@@ -208,6 +208,16 @@ def axis(name: str, value):
     return value
 
 
+def optional(check, name: str, value):
+    """Return None if `value` is None, else `check(name, value)`.
+
+    Examples:
+        >>> optional(size, "head_dim", None) is None, optional(size, "head_dim", 64)
+        (True, 64)
+    """
+    return None if value is None else check(name, value)
+
+
 class NotEnoughMemory(ValueError):
     """Weights of a size that the machine cannot hold."""
 
