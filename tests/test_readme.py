@@ -1,8 +1,8 @@
-"""Every fenced block of the README is run, or says above it why not.
+"""Every fenced block of the README and of `docs/` is run, or a marker says why not.
 
-A block of Python is run, all of them in one process. A block of bash is run, unless a
-line above it is `<!-- fresh-start: main -->` or `test`, which is checked here and run
-by whoever starts from nothing, or `<!-- not run: reason -->`.
+All Python blocks run in one process, each page by itself. A bash block is run, unless
+the line above it is `<!-- fresh-start: main -->` or `test`, which CI and newcomers run,
+or `<!-- not run: reason -->`.
 """
 
 import pathlib
@@ -14,7 +14,7 @@ import pytest
 
 from tests.processes import ROOT, clean_environment, run_python
 
-pytestmark = pytest.mark.once("what the README says")
+pytestmark = pytest.mark.once("the README and the documentation")
 
 FENCE = re.compile(
     r"^(?:<!-- (?P<marker>.*?) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$",
@@ -31,13 +31,18 @@ def blocks(page):
     return [match.group("marker", "language", "code") for match in FENCE.finditer(page)]
 
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = blocks(README)
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+}
+BLOCKS = blocks(PAGES["README.md"])
 
 
-def test_every_block_is_of_a_known_kind():
-    assert README.count("\n```") == 2 * len(BLOCKS)
-    for marker, language, code in BLOCKS:
+@pytest.mark.parametrize("name", PAGES)
+def test_every_block_is_of_a_known_kind(name):
+    found = blocks(PAGES[name])
+    assert PAGES[name].count("\n```") == 2 * len(found)
+    for marker, language, code in found:
         kind, _, what = (marker or "").partition(": ")
         assert (language, kind) in {
             ("python", ""),
@@ -49,21 +54,44 @@ def test_every_block_is_of_a_known_kind():
 
 
 def test_python_blocks_run(tmp_path):
-    code = [code for _, language, code in BLOCKS if language == "python"]
-    done = run_python("\n".join(code), cwd=tmp_path)
+    programs = {
+        name: "\n".join(
+            code for _, language, code in blocks(page) if language == "python"
+        )
+        for name, page in PAGES.items()
+    }
+    run = "print({0!r}, file=sys.stderr); exec(compile({1!r}, {0!r}, 'exec'), {{}})"
+    lines = [run.format(name, code) for name, code in programs.items() if code]
+    done = run_python("\n".join(["import sys", *lines]), cwd=tmp_path)
     assert "peephole_lstm/forget_gate" in done.stdout
 
 
 @pytest.mark.parametrize(
     "code",
-    [code for marker, language, code in BLOCKS if (marker, language) == (None, "bash")],
+    [
+        code
+        for page in PAGES.values()
+        for marker, language, code in blocks(page)
+        if (marker, language) == (None, "bash")
+    ],
 )
 def test_bash_blocks_run(tmp_path, code):
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
     scripts = pathlib.Path(sys.executable).parent
     environment = clean_environment({"KERAS_HOME": str(tmp_path)})
     environment["PATH"] = f"{scripts}:{environment['PATH']}"
     subprocess.run(["bash", "-ec", code], cwd=tmp_path, env=environment, check=True)
+
+
+def test_the_script_that_draws_the_picture(tmp_path):
+    command = re.search(r"`python (examples/\S+) (\S+)`", PAGES["README.md"])
+    script, picture = command.groups()
+    subprocess.run(
+        [sys.executable, ROOT / script, picture],
+        cwd=tmp_path,
+        env=clean_environment({"KERAS_HOME": str(tmp_path)}),
+        check=True,
+    )
+    assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("which", ["main", "test"])
@@ -73,11 +101,17 @@ def test_each_fresh_start_is_one_line(which):
     assert len(found[0].splitlines()) == 1
 
 
-def test_what_is_always_run_includes_the_command_of_the_readme():
+def test_ci_runs_the_test_command_of_the_readme():
     command = next(code for marker, _, code in BLOCKS if marker == "fresh-start: test")
     assert command in (ROOT / ".ci" / "run").read_text()
 
 
-def test_pictures_and_pages_exist():
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("name", PAGES)
+def test_linked_pages_and_pictures_exist(name):
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", PAGES[name]):
+        assert (ROOT / name).parent.joinpath(target).exists(), target
+
+
+def test_the_readme_links_every_page():
+    for name in PAGES:
+        assert name == "README.md" or f"({name})" in PAGES["README.md"], name
