@@ -25,7 +25,7 @@ def main(arguments=None):
     # +1 opens, -1 closes; their running sum is how many are open.
     length = len(SHOWN)
     data = kerasseq.datasets.parentheses(
-        1000, colours=1, lengths=(length, length), kind="balanced", seed=0
+        1000, colors=1, lengths=(length, length), kind="balanced", seed=0
     )
     symbols = np.array(data.sequences, "float32")[..., None]  # (B, T, 1)
     depth = np.cumsum(symbols, axis=1)

@@ -386,9 +386,9 @@ def of_datasets():
         Use(
             "parentheses",
             lambda **a: datasets.parentheses(**a).ids,
-            {"size": 4, "colours": 2, "lengths": (2, 6), "kind": "training", "seed": 0},
+            {"size": 4, "colors": 2, "lengths": (2, 6), "kind": "training", "seed": 0},
         ),
-        Use("is_balanced", datasets.is_balanced, {"sequence": [1, 3], "colours": 2}),
+        Use("is_balanced", datasets.is_balanced, {"sequence": [1, 3], "colors": 2}),
         Use(
             "series",
             lambda **a: datasets.series(**a).values,

@@ -1,4 +1,4 @@
-"""The `kerasseq` command. Loading it loads no Keras."""
+"""The `kerasseq` command. Importing it loads no Keras."""
 
 from kerasseq.cli.main import main
 

@@ -1,19 +1,39 @@
-"""What the command prints: with colours and bars on a terminal, elsewhere plain."""
+"""The terminal: printing, status messages, and loading Keras without its log lines.
 
+Results go to stdout, all else to stderr. On a terminal output has colors and progress
+bars, elsewhere it is plain. Importing this module loads no Keras.
+"""
+
+import contextlib
+import io
+import json
+import os
+import re
 import sys
+import tempfile
+import threading
+import time
 
 import rich.box
 import rich.console
+import rich.markup
 import rich.table
 
-PLAIN_WIDTH = 88  # of tables that no terminal cuts to its width
+from kerasseq.core import backend
+
+PLAIN_WIDTH = 88  # of tables, if the output is not a terminal
+FIRST_MESSAGE = 1.5  # seconds before a status is printed without a terminal
+LARGE = 5_000_000  # characters of an input whose status is printed at once
+_LOG_LINE = re.compile(
+    rb"(WARNING: All log messages before absl|[IWE]\d{4} \d\d:\d\d:)"
+)
 
 
 class Console(rich.console.Console):
-    """A rich console that prints text as it is, brackets and all.
+    """A rich console that prints text literally, brackets included.
 
     Args:
-        stderr: Whether to print there: where stdout is for results in JSON.
+        stderr: Whether to print on stderr, as when stdout is JSON.
     """
 
     def __init__(self, stderr=False):
@@ -30,36 +50,164 @@ class Console(rich.console.Console):
         )
 
     def on_broken_pipe(self):
-        """Let `main` decide, as for whatever else is printed."""
+        """Leaves the error to `main`; rich would exit."""
         raise
 
-    def say(self, text="", style=None):
-        """Print text as it is; the terminal alone breaks the lines."""
+    def write(self, text="", style=None):
+        """Prints text without breaking its lines."""
         self.print(text, style=style, soft_wrap=True)
 
     def table(self, title, columns, rows):
-        """Print a table.
+        """Prints a table.
 
         Args:
-            title: What it shows.
-            columns: Headings. Those that begin with `>` stand over numbers.
-            rows: What stands in each row.
+            title: The title.
+            columns: The headings. `>` before one marks a column of numbers.
+            rows: The values of each row.
         """
-        made = rich.table.Table(box=rich.box.SIMPLE_HEAD)
+        table = rich.table.Table(box=rich.box.SIMPLE_HEAD)
         for heading in columns:
-            number = heading.startswith(">")
-            made.add_column(
+            is_number = heading.startswith(">")
+            table.add_column(
                 heading.removeprefix(">"),
-                justify="right" if number else "left",
-                no_wrap=number,
+                justify="right" if is_number else "left",
+                no_wrap=is_number,
                 overflow="fold",
             )
         for row in rows:
-            made.add_row(*map(str, row))
-        self.say(f"\n{title}", style="bold")
-        self.print(made)
+            table.add_row(*map(str, row))
+        self.write(f"\n{title}", style="bold")
+        self.print(table)
 
 
-def note(text):
-    """Tell on stderr what stdout is not for."""
+def note(text: str):
+    """Prints a message on stderr."""
     print(f"kerasseq: {text}", file=sys.stderr)
+
+
+def print_json(data):
+    """Prints plain data as JSON on stdout."""
+    text = json.dumps(data, indent=1, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # such as a lone surrogate in the name of a file
+        text = json.dumps(data, indent=1)
+    print(text)
+
+
+@contextlib.contextmanager
+def status(what: str, size: int = 0):
+    """Shows on stderr what the command does until the block ends.
+
+    Args:
+        what: In words, such as "reading the text".
+        size: Characters of the input. For a large one the message appears at once,
+            as a single call may block all threads.
+
+    Yields:
+        Nothing.
+    """
+    with _own_stderr() as stream:
+        if stream.isatty():
+            console = rich.console.Console(file=stream)
+            with console.status(f"{rich.markup.escape(what)} …"):
+                yield
+            return
+        finished = threading.Event()
+        printer = threading.Thread(
+            target=_print_status, args=(stream, what, size, finished)
+        )
+        printer.start()
+        try:
+            yield
+        finally:
+            finished.set()
+            printer.join()
+
+
+@contextlib.contextmanager
+def _own_stderr():
+    """A copy of stderr that `quiet` does not redirect."""
+    try:
+        copy = os.dup(sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):  # no stderr, or one without a file
+        yield sys.stderr or io.StringIO()
+        return
+    with os.fdopen(copy, "w", encoding="utf-8", errors="replace") as stream:
+        yield stream
+
+
+def _print_status(stream, what, size, finished):
+    """Prints a line first, and another each time the waiting time has doubled."""
+    start, pause = time.monotonic(), FIRST_MESSAGE
+    if size < LARGE and finished.wait(pause):
+        return
+    with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+        print(f"kerasseq: {what} …", file=stream, flush=True)
+        while not finished.wait(max(pause, 5)):
+            pause = time.monotonic() - start
+            print(f"kerasseq: {what}, {pause:.0f} s …", file=stream, flush=True)
+
+
+def choose_backend(name: str | None):
+    """Loads Keras on a backend.
+
+    Args:
+        name: The name of the backend; that of the environment if None.
+
+    Raises:
+        BackendError: If it is not installed, or Keras already runs on another.
+    """
+    if name and "keras" not in sys.modules:
+        os.environ["KERAS_BACKEND"] = name
+    backend.require()
+    if name and backend.chosen() != name:
+        raise backend.BackendError(
+            f"Keras already runs on {backend.chosen()} in this process, and cannot "
+            f"change to {name}"
+        )
+    with status("loading Keras"):
+        load_keras()
+
+
+def load_keras():
+    """Imports Keras and its backend, which finds its devices with the first tensor."""
+    if "keras" not in sys.modules:
+        with quiet():
+            import keras
+
+            keras.ops.zeros(())
+
+
+def set_seed(seed: int):
+    """Seeds all random generators. Keras then loads TensorFlow, if it is installed."""
+    import keras
+
+    with quiet():
+        keras.utils.set_random_seed(seed)
+
+
+@contextlib.contextmanager
+def quiet():
+    """Drops the log lines that TensorFlow writes to the file descriptor of stderr.
+
+    It writes them whatever its log level is. Everything else is printed at the end.
+    """
+    try:
+        sys.stderr.flush()
+        before = os.dup(2)
+    except (OSError, ValueError):  # there is no stderr
+        yield
+        return
+    with tempfile.TemporaryFile() as captured:
+        os.dup2(captured.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(before, 2)
+            os.close(before)
+            captured.seek(0)
+            for line in captured:
+                if not _LOG_LINE.match(line):
+                    os.write(2, line)

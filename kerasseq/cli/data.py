@@ -1,35 +1,54 @@
 """`kerasseq data`: the data sets, and samples of one."""
 
-import json
-import sys
-
 from kerasseq import datasets
-from kerasseq.cli.console import Console
-from kerasseq.cli.waiting import waiting
+from kerasseq.cli import options
+from kerasseq.cli.console import Console, print_json, status
+
+
+def add_command(add):
+    """Adds the command to the parser."""
+    parser = add(
+        "data",
+        "list the data sets, or print samples of one",
+        "List the data sets with size, source and license, or print samples of one.",
+        """\
+examples:
+  kerasseq data
+  kerasseq data parentheses --count 3 --seed 1""",
+    )
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="print samples of this data set"
+    )
+    parser.add_argument(
+        "--count",
+        type=options.integer(at_most=10**6),
+        default=5,
+        metavar="N",
+        help="number of samples (default: 5)",
+    )
+    options.add_seed(parser, 0)
+    options.add_json(parser)
 
 
 def run(args):
-    """Run `kerasseq data`."""
-    console = Console()
+    """Runs `kerasseq data`."""
     if args.name is not None:
-        with waiting("making the samples"):
+        with status("generating the samples"):
             lines = datasets.sample(args.name, args.count, args.seed)
         if args.json:
-            json.dump(lines, sys.stdout, indent=1, ensure_ascii=False)
-            print()
+            print_json(lines)
         for line in [] if args.json else lines:
-            print(line)  # rich would make blanks of the tabs between pairs
+            print(line)  # rich would replace the tabs between pairs by spaces
         return
     entries = datasets.catalogue()
     if args.json:
-        listed = [entry._asdict() for entry in entries]
-        json.dump(listed, sys.stdout, indent=1, ensure_ascii=False)
-        print()
+        print_json([entry._asdict() for entry in entries])
         return
-    rows = [(e.name, e.size, e.source, e.licence) for e in entries]
-    console.table("Data sets", ("name", "size", "source", "licence"), rows)
+    console = Console()
+    rows = [(e.name, e.size, e.source, e.license) for e in entries]
+    console.table("Data sets", ("name", "size", "source", "license"), rows)
     for entry in entries:
-        console.say(f"  {entry.name}: {entry.description}")
+        console.write(f"  {entry.name}: {entry.description}")
         if entry.extra:
-            console.say(f'      needs  pip install "kerasseq[{entry.extra}]"')
-    console.say("\nSamples of one:  kerasseq data NAME")
+            console.write(f'      needs  pip install "kerasseq[{entry.extra}]"')
+    console.write("\nSamples of one:  kerasseq data NAME")

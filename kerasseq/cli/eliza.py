@@ -1,33 +1,67 @@
-"""`kerasseq eliza`: talk with the chatbot of 1966."""
+"""`kerasseq eliza`: a conversation with the chatbot of 1966."""
 
 import sys
 
+from kerasseq.cli import options
 from kerasseq.text import Eliza
 
-LONGEST = 100_000  # bytes of a line
+LANGUAGES = ("en", "fr")  # of the rules in kerasseq.text.eliza
+MAX_LINE = 100_000  # bytes
+
+
+def add_command(add):
+    """Adds the command to the parser."""
+    parser = add(
+        "eliza",
+        "talk with ELIZA, the chatbot of 1966",
+        """\
+Talk with Weizenbaum's ELIZA, which answers by rules alone; --explain prints which. The
+end of the input, Ctrl-C or "bye" ends the conversation. If the input is a pipe, each
+line gets a reply, between the greeting and the farewell.""",
+        """\
+examples:
+  kerasseq eliza
+  kerasseq eliza --language fr --explain
+  kerasseq eliza --rules mine.toml
+  echo "Men are all alike." | kerasseq eliza""",
+    )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--language",
+        type=options.one_of("language", LANGUAGES),
+        default="en",
+        metavar="NAME",
+        help="en or fr (default: en)",
+    )
+    source.add_argument("--rules", metavar="FILE", help="a TOML file with other rules")
+    parser.add_argument(
+        "--explain", action="store_true", help="print the rules behind each reply"
+    )
 
 
 def run(args):
-    """Run `kerasseq eliza`."""
+    """Runs `kerasseq eliza`."""
     eliza = Eliza(args.language if args.rules is None else args.rules)
     on_terminal = sys.stdin is not None and sys.stdin.isatty()
-    _say(eliza.greeting)
+    _print(eliza.greeting)
     try:
-        for line in _typed() if on_terminal else _piped():
+        for line in _read_terminal() if on_terminal else _read_pipe():
             if eliza.is_goodbye(line):
                 break
-            _say(eliza.reply(line))
+            _print(eliza.reply(line))
             if args.explain:
-                _say("".join(f"    {step}\n" for step in eliza.explain().splitlines()))
+                _print(
+                    "".join(f"    {step}\n" for step in eliza.explain().splitlines())
+                )
         else:
             _end_line(on_terminal)
-    except KeyboardInterrupt:  # the usual way to leave a conversation, and no failure
+    except KeyboardInterrupt:  # a usual way to leave a conversation, not an error
         _end_line(on_terminal)
-    _say(eliza.farewell)
+    _print(eliza.farewell)
 
 
-def _typed():
-    """Yield what is typed after a prompt, with the line editing of the terminal."""
+def _read_terminal():
+    """Yields the lines typed at a prompt, with the line editing of the terminal."""
     number = 0
     while True:
         number += 1
@@ -39,15 +73,16 @@ def _typed():
             raise _not_utf8(number, error) from error
 
 
-def _piped():
-    """Yield the lines of a pipe or file, whatever encoding the system expects."""
+def _read_pipe():
+    """Yields the lines of a pipe or file, decoded as UTF-8 on every system."""
     if sys.stdin is None:  # closed, as by `<&-`
         return
-    lines = iter(lambda: sys.stdin.buffer.readline(LONGEST + 1), b"")
+    lines = iter(lambda: sys.stdin.buffer.readline(MAX_LINE + 1), b"")
     for number, line in enumerate(lines, 1):
-        if len(line) > LONGEST:
+        if len(line) > MAX_LINE:
             raise ValueError(
-                f"line {number} of what you say must have at most {LONGEST:,} bytes"
+                f"expected at most {MAX_LINE:,} bytes in a line, received more in line "
+                f"{number} of the input"
             )
         try:
             yield line.decode("utf-8").rstrip("\r\n")
@@ -57,18 +92,18 @@ def _piped():
 
 def _not_utf8(number, error) -> ValueError:
     return ValueError(
-        f"line {number} of what you say is not UTF-8: byte {error.start + 1} of it is "
-        f"0x{error.object[error.start]:02x}. Convert it first, for example with  "
-        "iconv -f cp1252 -t utf-8"
+        f"expected UTF-8, but byte {error.start + 1} of line {number} of the input is "
+        f"0x{error.object[error.start]:02x}. Convert the input first, for example "
+        "with  iconv -f cp1252 -t utf-8"
     )
 
 
 def _end_line(on_terminal):
     if on_terminal:
-        print()  # the cursor stands behind the prompt
+        print()  # the cursor is behind the prompt
 
 
-def _say(text):
-    # A terminal or file without the letter gets "?" rather than no reply at all.
+def _print(text):
+    # A character that the encoding lacks is printed as "?".
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding), flush=True)

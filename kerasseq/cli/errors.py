@@ -1,4 +1,4 @@
-"""Errors as one line for whoever typed the command."""
+"""Errors as one line for the user."""
 
 import errno
 import pathlib
@@ -6,14 +6,15 @@ import re
 import traceback
 
 EXPECTED = (ValueError, TypeError, OSError, ImportError)
-WORD, LINE = 300, 2000  # characters that are shown of a word, and of a message
+MAX_WORD, MAX_LINE = 300, 2000  # characters shown of a word and of a message
 
+_NO_SPACE = "free some space, or choose another folder with --run or --output-dir"
 _ADVICE = {
-    errno.ENOSPC: "make room, or name another folder with --run or --out",
-    errno.EDQUOT: "make room, or name another folder with --run or --out",
-    errno.EROFS: "name a folder that can be written to with --run or --out",
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: _NO_SPACE,
+    errno.EROFS: "choose a writable folder with --run or --output-dir",
 }
-# How the backends say that there is not enough memory, each by an error of its own.
+# Each backend reports that memory is exhausted by an error of its own.
 _NO_MEMORY = re.compile(
     r"can't allocate memory|out of memory|unable to allocate|bad_alloc|OOM when"
     r"|RESOURCE_EXHAUSTED|Storage size calculation overflowed",
@@ -25,13 +26,25 @@ class UsageError(ValueError):
     """The command line itself is wrong."""
 
 
-def line(error: BaseException) -> str:
-    r"""What an error says, on one line and in the words of the command line.
+def exit_code_and_message(error: BaseException) -> tuple[int, str]:
+    """Returns the exit code of an error, and its message on one line."""
+    if is_out_of_memory(error):
+        return 2, (
+            f"not enough memory: {one_line(error)}. Choose smaller sizes, such as "
+            "--units, --num-layers, --sequence-length or --batch-size"
+        )
+    if isinstance(error, EXPECTED):
+        return 2, one_line(error)
+    return 1, unexpected(error)
+
+
+def one_line(error: BaseException) -> str:
+    r"""Returns the message of an error on one line, with the command's option names.
 
     Examples:
-        >>> line(ValueError("a.txt is not utf-8.\nTry encoding='cp1252'."))
+        >>> one_line(ValueError("a.txt is not utf-8.\nTry encoding='cp1252'."))
         'a.txt is not utf-8. Try --encoding cp1252.'
-        >>> line(PermissionError(13, "Permission denied", "a.txt"))
+        >>> one_line(PermissionError(13, "Permission denied", "a.txt"))
         'permission denied: a.txt'
     """
     text = str(error)
@@ -44,41 +57,39 @@ def line(error: BaseException) -> str:
     elif not text:
         text = type(error).__name__
     text = re.sub(r"\bencoding='([^']+)'", r"--encoding \1", text)
-    text = text.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair
-    return shortened(" ".join(cut(word) for word in text.split()), LINE)
+    text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates
+    text = " ".join(truncate_word(word) for word in text.split())
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]} …"
 
 
-def cut(word: str, most: int = WORD) -> str:
-    """Return a word, cut if nobody would read it to its end.
+def truncate_word(word: str, length: int = MAX_WORD) -> str:
+    """Returns a word, truncated if it is long.
 
     Examples:
-        >>> cut("a" * 5000, 10)
+        >>> truncate_word("a" * 5000, 10)
         'aaaaaaaaaa… (5,000 characters)'
     """
-    return word if len(word) <= most else f"{word[:most]}… ({len(word):,} characters)"
+    if len(word) <= length:
+        return word
+    return f"{word[:length]}… ({len(word):,} characters)"
 
 
-def shortened(text: str, most: int) -> str:
-    """Return a text, cut if it is longer than `most` characters."""
-    return text if len(text) <= most else f"{text[:most]} …"
-
-
-def is_memory(error: BaseException) -> bool:
-    """Whether an error says, in the words of a backend, that there is no memory left.
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of Python or of a backend means that memory is exhausted.
 
     Examples:
-        >>> is_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+        >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
         True
     """
     return isinstance(error, MemoryError) or bool(_NO_MEMORY.search(str(error)))
 
 
 def unexpected(error: BaseException) -> str:
-    """What is said of an error that no one foresaw: what a report needs."""
+    """Returns the message for a bug: where it occurred, and how to report it."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{pathlib.Path(last.filename).name}:{last.lineno}"
     return (
-        f"unexpected {type(error).__name__} at {where}: {line(error)}. This is a fault "
-        "of kerasseq. With KERASSEQ_DEBUG=1 in the environment the same command shows "
-        "all of it, for a report"
+        f"unexpected {type(error).__name__} at {where}: {one_line(error)}. This is a "
+        "bug in kerasseq. To report it, run the same command with the environment "
+        "variable KERASSEQ_DEBUG=1 and copy the traceback"
     )

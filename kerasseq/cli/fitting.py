@@ -1,38 +1,39 @@
-"""Train a model in intervals, each with a checkpoint, and go on from the last one."""
+"""Training in intervals, with a checkpoint after each, progress and Ctrl-C."""
+
+import signal
+import threading
+import time
 
 import keras
+import rich.progress
 
 from kerasseq import training
 from kerasseq.cli import runs
 from kerasseq.cli.console import note
-from kerasseq.cli.interrupt import Interrupt
-from kerasseq.cli.progress import Progress
+from kerasseq.cli.errors import UsageError
+from kerasseq.core import checks
 from kerasseq.training import checkpoint
 
-
-class _History(keras.callbacks.Callback):
-    """Write the history beside each checkpoint."""
-
-    def __init__(self, folder, saved, steps, interval):
-        super().__init__()
-        self.folder, self.saved = folder, saved
-        self.steps, self.interval = steps, interval
-
-    def on_epoch_end(self, epoch, logs=None):
-        write_history(self.folder, self.saved.history, self.steps, self.interval)
+PLAIN_LINES = 20  # of a run, if the output is not a terminal
+MAX_SILENCE = 15  # seconds between two of them
+BYTES = 4  # of a float32
+COPIES = 4  # of each parameter: value, gradient and two moments of Adam
+# Parameters of a layer, as a multiple of the square of its width.
+SQUARES = {"elman": 2, "gated": 4, "gru": 6, "gpt": 12, "transformer": 12}
+SQUARES_OF_LSTM = 8
 
 
 def fit(model, stream, *, folder, steps, interval, console, label, metric=None):
-    """Train until `steps` steps are done, counting those of a run that was stopped.
+    """Trains up to a number of steps, including those before the run was stopped.
 
     Args:
         model: A compiled model.
-        stream: Function of the number of a batch that gives the batches from there on.
-        folder: Where checkpoint and history are kept.
+        stream: A function that returns the batches from a given number on.
+        folder: The folder of checkpoint and history.
         steps: Steps of the whole run.
         interval: Steps between two checkpoints.
         console: Where to show the progress.
-        label: What is trained, in words.
+        label: The name of what is trained.
         metric: Name of a metric to show beside the loss.
 
     Returns:
@@ -44,7 +45,7 @@ def fit(model, stream, *, folder, steps, interval, console, label, metric=None):
     interval = min(interval, steps)
     epochs = training.restore(model, folder)
     if not epochs and (folder / runs.HISTORY).exists():
-        note(f"{folder} has lost its {checkpoint.FILE}: the training starts anew")
+        note(f"{checkpoint.FILE} is missing in {folder}: training starts from scratch")
     saved = training.Checkpoint(folder)
     done = min(epochs * interval, steps)
     if done < steps:
@@ -62,7 +63,7 @@ def fit(model, stream, *, folder, steps, interval, console, label, metric=None):
 
 
 def _fit(model, stream, epochs, steps, interval, callbacks):
-    """Whole intervals first; what is left over is a shorter one."""
+    """Trains the whole intervals, and then a shorter one with the remaining steps."""
     whole, rest = divmod(steps, interval)
     for first, last, size in ((epochs, whole, interval), (whole, whole + 1, rest)):
         if size and first < last:
@@ -78,10 +79,180 @@ def _fit(model, stream, epochs, steps, interval, callbacks):
 
 
 def write_history(folder, intervals, steps, interval):
-    """Write `history.json`, with the steps done at the end of each interval."""
+    """Writes `history.json`, with the steps done at the end of each interval."""
     history = [
         {"step": min((n + 1) * interval, steps), **numbers}
         for n, numbers in enumerate(intervals)
     ]
     runs.write_json(folder / runs.HISTORY, history)
     return history
+
+
+class _History(keras.callbacks.Callback):
+    """Writes the history after each checkpoint."""
+
+    def __init__(self, folder, saved, steps, interval):
+        super().__init__()
+        self.folder, self.saved = folder, saved
+        self.steps, self.interval = steps, interval
+
+    def on_epoch_end(self, epoch, logs=None):
+        write_history(self.folder, self.saved.history, self.steps, self.interval)
+
+
+class Progress(keras.callbacks.Callback):
+    """Shows step, loss, steps per second and the remaining time.
+
+    On a terminal this is a progress bar over the whole run, elsewhere some lines.
+
+    Args:
+        console: Where to show it.
+        label: The name of what is trained.
+        total: Steps of the whole run.
+        done: Steps that are done already.
+        metric: Name of a metric to show beside the loss.
+    """
+
+    def __init__(self, console, label, total, done=0, metric=None):
+        super().__init__()
+        self.console, self.label, self.metric = console, label, metric
+        self.total, self.done, self.first = total, done, done
+        self.bar, self.started, self.shown = None, None, time.monotonic()
+        self.lines = done * PLAIN_LINES // total
+
+    def __enter__(self):
+        if self.console.is_terminal:
+            self.bar = rich.progress.Progress(
+                rich.progress.TextColumn("{task.description}", markup=False),
+                rich.progress.BarColumn(),
+                rich.progress.TextColumn("{task.completed}/{task.total}"),
+                rich.progress.TextColumn("{task.fields[state]}", markup=False),
+                console=self.console,
+            )
+            self.task = self.bar.add_task(
+                self.label, total=self.total, completed=self.done, state="compiling …"
+            )
+            self.bar.start()
+        else:
+            self.console.write(f"{self.label}: {self.total} steps; compiling …")
+        return self
+
+    def __exit__(self, *exc_info):
+        if self.bar is not None:
+            self.bar.stop()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.done += 1
+        now = time.monotonic()
+        if self.started is None:  # the first step compiles and is not timed
+            self.started, self.first = now, self.done
+        if self.bar is not None and (now - self.shown > 0.2 or self.done == self.total):
+            self.shown = now
+            state = self.state(logs or {}, now)
+            self.bar.update(self.task, completed=self.done, state=state)
+        if self.bar is None and now - self.shown > MAX_SILENCE:
+            self.write_line(logs, now)
+
+    def on_epoch_end(self, epoch, logs=None):
+        lines = self.done * PLAIN_LINES // self.total
+        if self.bar is None and (lines > self.lines or self.done == self.total):
+            self.lines = lines
+            self.write_line(logs, time.monotonic())
+
+    def write_line(self, logs, now):
+        """Prints the progress as a plain line."""
+        self.shown = now
+        state = self.state(logs or {}, now)
+        self.console.write(f"{self.label}: step {self.done}/{self.total}  {state}")
+
+    def state(self, logs, now):
+        """Returns loss, metric, speed and remaining time as text."""
+        words = []
+        for name in ("loss", self.metric):
+            if name in logs:
+                words.append(f"{name} {float(logs[name]):.3f}")
+        steps, seconds = self.done - self.first, now - (self.started or now)
+        if steps > 0 and seconds > 0:
+            left = (self.total - self.done) * seconds / steps
+            words.append(f"{steps / seconds:.1f} steps/s")
+            words.append(
+                f"{_clock(left)} left" if left else f"{_clock(seconds)} in total"
+            )
+        return "  ".join(words)
+
+
+def _clock(seconds):
+    """Formats a duration as minutes and seconds.
+
+    Examples:
+        >>> _clock(83)
+        '1:23'
+    """
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+class Interrupt(keras.callbacks.Callback):
+    """Delays Ctrl-C until the end of the step, so that no step is interrupted.
+
+    A second Ctrl-C interrupts at once.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.requested = False
+        self.before = None
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():
+            self.before = signal.signal(signal.SIGINT, self.request)
+        return self
+
+    def __exit__(self, *exc_info):
+        if self.before is not None:
+            signal.signal(signal.SIGINT, self.before)
+
+    def request(self, signum, frame):
+        """Handles the first Ctrl-C."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.requested = True
+        note("stopping after this step; Ctrl-C again stops at once")
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.requested:
+            raise KeyboardInterrupt
+
+
+def check_memory(settings, rows, vocabulary_size=0):
+    """Raises if model and batch cannot fit into the memory of this machine.
+
+    A backend reports this in its own words, or is killed by the system. The estimate is
+    a lower bound: it refuses only what cannot work.
+
+    Args:
+        settings: Arguments of the run.
+        rows: Number of examples: a batch has no more.
+        vocabulary_size: Width of the logits, if the model has them at each step.
+
+    Raises:
+        UsageError: If they cannot fit. The message has the sizes and the memory.
+    """
+    names = settings.model if isinstance(settings.model, list) else [settings.model]
+    squares = min(SQUARES.get(name, SQUARES_OF_LSTM) for name in names)
+    count = settings.num_layers * squares * settings.units**2
+    count += 2 * vocabulary_size * settings.units
+    sizes = f"--units {settings.units:,} and --num-layers {settings.num_layers:,}"
+    _check_bytes(count * COPIES * BYTES, f"{sizes} need at least {count:,} parameters")
+    batch = min(settings.batch_size, rows)
+    time_steps = getattr(settings, "sequence_length", 1)
+    width = settings.num_layers * settings.units + vocabulary_size
+    values = batch * time_steps * width
+    sizes = f"--batch-size {batch:,}, --sequence-length {time_steps:,}, {sizes}"
+    _check_bytes(values * BYTES, f"{sizes} need at least {values:,} values in a step")
+
+
+def _check_bytes(needed, what):
+    if needed > checks.memory():
+        raise UsageError(
+            f"{what}, which take {needed / 2**30:,.0f} GiB; this machine has "
+            f"{checks.memory() / 2**30:,.0f} GiB. Choose smaller sizes"
+        )

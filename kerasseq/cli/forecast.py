@@ -1,63 +1,89 @@
-"""`kerasseq train forecast`: the next values of a series, forecasts fed back."""
+"""`kerasseq train forecast`: forecasts of a series, several steps ahead."""
 
-import keras
 import numpy as np
 
-from kerasseq import models, tracing, training
-from kerasseq.cli import capacity, figures, fitting, runs
-from kerasseq.cli.console import note
-from kerasseq.cli.quiet import set_seed
-from kerasseq.cli.train import sha256
-from kerasseq.cli.waiting import waiting
+import kerasseq
+from kerasseq.cli import figures, options
+from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli.runs import sha256
 from kerasseq.datasets import series, windows
+
+SERIES = ("ar", "sunspots", "co2")
+DEFAULTS = {
+    "model": "lstm",
+    "data": "sunspots",
+    "units": 32,
+    "num_layers": 1,
+    "sequence_length": 24,
+    "batch_size": 32,
+    "learning_rate": 3e-3,
+    "steps": 1000,
+    "checkpoint_every": 100,
+    "horizon": 12,
+    "seed": 0,
+}
+
+
+def add_task(add, tasks):
+    """Adds the task to the parser of `kerasseq train`."""
+    parser = add(
+        "forecast",
+        "predict the next values of a series",
+        """\
+Train a model to predict the next value of a series; longer forecasts feed its
+predictions back as inputs. The last fifth is held out. The errors there are printed by
+steps ahead, beside those of a naive forecast that repeats the last value.""",
+        """\
+examples:
+  kerasseq train forecast --data ar
+  kerasseq train forecast --data sunspots --model lstm --units 32 --horizon 24""",
+        tasks=tasks,
+    )
+    options.add_resume(parser)
+    name = options.one_of("series", SERIES)
+    options.add(parser, DEFAULTS, "--data", name, ", ".join(SERIES), "NAME")
+    text = "steps ahead to forecast"
+    options.add(parser, DEFAULTS, "--horizon", options.length, text)
+    options.add_model(parser, DEFAULTS)
+    options.add_training(parser, DEFAULTS, "training steps (default: 1000)")
+    options.add_location(parser, "runs/forecast-MODEL-N")
 
 
 def train(job) -> dict:
-    """Train, forecast, compare.
+    """Trains the model, evaluates its forecasts and draws the figures.
 
     Args:
-        job: The `Job`.
+        job: The `Job` of `kerasseq train`.
 
     Returns:
         The results, as plain data.
     """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
     settings = job.settings
-    values, data = read_series(settings)
+    values = series(settings.data, seed=settings.seed).values
+    data = {"source": settings.data, "sha256": sha256(values.tobytes())}
     job.check_data(data)
     cut = len(values) - len(values) // 5
-    length = settings.sequence_length
-    if len(values) - cut < settings.ahead or cut < length + 1:
+    length, horizon = settings.sequence_length, settings.horizon
+    if len(values) - cut < horizon or cut < length + 1:
         raise ValueError(
             f"the series {settings.data} has {len(values)} values, too few for "
-            f"--sequence-length {length} and --ahead {settings.ahead}"
+            f"--sequence-length {length} and --horizon {horizon}. Choose smaller ones"
         )
     x, y = windows(values[:cut], length)
-    batches = training.ArrayBatches(x, y, settings.batch_size, settings.seed)
-    capacity.check(settings, len(x))
-    with waiting("building the model"):
+    batches = kerasseq.training.ArrayBatches(x, y, settings.batch_size, settings.seed)
+    check_memory(settings, len(x))
+    with status("building the model"):
         model = build(settings, values[:cut])
-    job.begin(data)
-    job.console.say(
+    job.start(data)
+    job.console.write(
         f"{settings.data}: {len(values):,} values; the last {len(values) - cut:,} are "
-        f"held out. The run is kept in {job.folder}"
+        "held out."
     )
-    try:
-        history = fitting.fit(
-            model,
-            batches.stream,
-            folder=job.folder,
-            steps=settings.steps,
-            interval=settings.checkpoint_every,
-            console=job.console,
-            label=settings.model,
-            metric="mae",
-        )
-    except KeyboardInterrupt:
-        runs.save_model(model, job.folder)
-        raise
-    runs.save_model(model, job.folder)
-    with waiting("forecasting what is held out"):
-        errors = errors_by_distance(model, values, cut, length, settings.ahead)
+    history = job.fit(model, batches, settings.steps, "mae")
+    with status("forecasting the held-out values"):
+        errors = errors_by_step(model, values, cut, length, horizon)
     results = {
         "task": job.task,
         "model": settings.model,
@@ -72,17 +98,13 @@ def train(job) -> dict:
     return results
 
 
-def read_series(settings):
-    """The values, and where they are from."""
-    values = series(settings.data, seed=settings.seed).values
-    return values, {"source": settings.data, "sha256": sha256(values.tobytes())}
-
-
 def build(settings, values):
-    """The model, compiled, with mean and spread of the values it learns from."""
+    """Builds and compiles the model, standardized to the training values."""
+    import keras
+
     set_seed(settings.seed)
-    model = models.Forecaster(
-        settings.model, units=settings.units, num_layers=settings.layers
+    model = kerasseq.models.Forecaster(
+        settings.model, units=settings.units, num_layers=settings.num_layers
     )
     model.compile(keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0))
     for name in ("standardize", "restore"):
@@ -90,42 +112,39 @@ def build(settings, values):
     return model
 
 
-def errors_by_distance(model, values, cut, length, ahead) -> dict:
-    """Root mean square errors, 1 to `ahead` steps away, from every place held out."""
-    x, y = windows(values[cut - length :], length, ahead)
-    forecasts = model.forecast(x, ahead)
+def errors_by_step(model, values, cut, length, horizon) -> dict:
+    """Computes root mean square errors by steps ahead, over all held-out windows."""
+    x, y = windows(values[cut - length :], length, horizon)
+    forecasts = model.forecast(x, horizon)
     naive = x[:, -1:, 0]
 
-    def rms(forecast):
+    def rmse(forecast):
         return np.sqrt(np.mean((forecast - y) ** 2, axis=0)).tolist()
 
-    return {"errors": rms(forecasts), "errors_of_last_value": rms(naive)}
+    return {"errors": rmse(forecasts), "naive_errors": rmse(naive)}
 
 
 def show(console, results):
-    """Print the table."""
+    """Prints the errors."""
+    pairs = zip(results["errors"], results["naive_errors"], strict=True)
     rows = [
-        (n, f"{own:.3f}", f"{naive:.3f}")
-        for n, (own, naive) in enumerate(
-            zip(results["errors"], results["errors_of_last_value"], strict=True), 1
-        )
+        (n, f"{error:.3f}", f"{naive:.3f}") for n, (error, naive) in enumerate(pairs, 1)
     ]
-    columns = (">steps ahead", f">{results['model']}", ">last value repeated")
-    title = "Error on held-out values (root mean square), forecasts fed back"
-    console.table(title, columns, rows)
+    columns = (">steps ahead", f">{results['model']}", ">naive: last value")
+    console.table("Root mean square error on held-out values", columns, rows)
 
 
 def draw(job, model, values, history):
-    """Draw the figures, or say what is missing for them."""
-    if not figures.possible():
+    """Draws the figures, if matplotlib is installed."""
+    if not figures.available():
         note(f"no figures: {figures.MISSING}")
         return
     x, y = windows(values, job.settings.sequence_length)
-    with waiting("drawing the figures"):
-        flow = tracing.gradient_flow(model, x[-1:], y[-1:])
+    with status("drawing the figures"):
+        flow = kerasseq.tracing.gradient_flow(model, x[-1:], y[-1:])
         files = [
-            figures.history(job.folder, history, "loss", "Mean square error"),
+            figures.history(job.folder, history, "loss", "Mean squared error"),
             figures.gates(job.folder, model, x[-1:], None),
             figures.flow(job.folder, flow, None),
         ]
-    job.console.say(f"Figures: {', '.join(str(file) for file in files if file)}")
+    job.console.write(f"Figures: {', '.join(str(file) for file in files if file)}")

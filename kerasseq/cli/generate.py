@@ -1,30 +1,84 @@
-"""`kerasseq generate`: let a trained language model write."""
+"""`kerasseq generate`: a continuation of a prompt by a trained language model."""
 
 import sys
 
-from kerasseq.cli.loading import find, load
-from kerasseq.cli.tokenizing import tell_unknown
-from kerasseq.cli.train import choose_backend
-from kerasseq.cli.waiting import waiting
+from kerasseq.cli import options, runs
+from kerasseq.cli.console import choose_backend, status
+from kerasseq.cli.tokenize import note_unknown
+
+
+def add_command(add):
+    """Adds the command to the parser."""
+    parser = add(
+        "generate",
+        "generate text with a trained language model",
+        """\
+Generate a continuation of a prompt, token by token, each drawn from the distribution
+that the model predicts. A lower temperature is more deterministic, a higher one more
+random.""",
+        """\
+examples:
+  kerasseq generate runs/quickstart
+  kerasseq generate runs/quickstart --prompt "The class " --length 500
+  kerasseq generate runs/quickstart --temperature 0.5 --top-k 10 --seed 1""",
+    )
+    options.add_run(parser)
+    parser.add_argument(
+        "--prompt",
+        metavar="TEXT",
+        help="the text to continue (default: the start of a line)",
+    )
+    parser.add_argument(
+        *("--length", "--max-new-tokens"),
+        type=options.length,
+        default=300,
+        metavar="N",
+        help="number of tokens to generate (default: 300)",
+    )
+    parser.add_argument(
+        "--temperature",
+        type=options.temperature,
+        default=1.0,
+        metavar="X",
+        help="lower is more deterministic, higher more random; 0 is greedy search "
+        "(default: 1)",
+    )
+    parser.add_argument(
+        "--top-k",
+        type=options.integer(),
+        metavar="K",
+        help="sample from the K most probable tokens",
+    )
+    parser.add_argument(
+        "--top-p",
+        type=options.probability,
+        metavar="P",
+        help="sample from the most probable tokens whose probabilities sum to P",
+    )
+    options.add_seed(parser, None)
+    options.add_backend(parser)
 
 
 def run(args):
-    """Run `kerasseq generate`."""
-    _check(args)
-    find(args.folder)
+    """Runs `kerasseq generate`."""
+    if args.prompt == "":
+        raise ValueError(
+            "--prompt must have at least one character, received an empty text. Leave "
+            "it out, or give a longer one"
+        )
+    runs.find_model(args.folder)
     choose_backend(args.backend)
-    model, _ = load(args.folder)
+    model, _ = runs.load_model(args.folder)
     tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is None:
         raise ValueError(
-            f"the model in {args.folder} is no language model: it cannot write. "
-            "Train one with  kerasseq train language-model"
+            f"expected a language model, received {type(model).__name__} in "
+            f"{args.folder}, which does not generate text. Train one with  "
+            "kerasseq train language-model"
         )
-    prompt = args.prompt
-    if prompt is None:
-        prompt = _default_prompt(tokenizer)
-    tell_unknown(tokenizer, prompt, "prompt")
-    with waiting(f"generating {args.length:,} tokens"):
+    prompt = default_prompt(tokenizer) if args.prompt is None else args.prompt
+    note_unknown(tokenizer, prompt, "prompt")
+    with status(f"generating {args.length:,} tokens"):
         text = model.generate(
             prompt,
             args.length,
@@ -33,21 +87,15 @@ def run(args):
             top_p=args.top_p,
             seed=args.seed,
         )
-    sys.stdout.write(args.prompt or "")  # as it was typed, unknown characters too
-    begun = tokenizer.decode(tokenizer.encode(prompt))  # as the model has read it
-    sys.stdout.write(text[len(begun) :] + "\n")
+    sys.stdout.write(args.prompt or "")  # as typed, with its unknown characters
+    decoded = tokenizer.decode(tokenizer.encode(prompt))  # as the model reads it
+    sys.stdout.write(text[len(decoded) :] + "\n")
 
 
-def _default_prompt(tokenizer):
-    """The start of a line; or, if that is no token, the first token there is."""
+def default_prompt(tokenizer) -> str:
+    """Returns a newline; or the first token, if the vocabulary has no newline."""
     if len(tokenizer.encode("\n")) and not tokenizer.unknown_characters("\n"):
         return "\n"
-    strange = (*tokenizer.special_tokens, tokenizer.unknown)
+    special = (*tokenizer.special_tokens, tokenizer.unknown)
     texts = (tokenizer.decode([i]) for i in range(tokenizer.vocabulary_size))
-    return next(text for text in texts if text.strip() and text not in strange)
-
-
-def _check(args):
-    """What can be wrong before Keras loads, which takes seconds."""
-    if args.prompt == "":
-        raise ValueError("--prompt is empty: leave it out, or give one character")
+    return next(text for text in texts if text.strip() and text not in special)

@@ -1,18 +1,30 @@
-"""`kerasseq info`: versions, backends, devices. Works with no backend, too."""
+"""`kerasseq info`: versions, backends and devices. Needs no backend."""
 
-import json
 import platform
-import sys
 
-from kerasseq.cli import runs
-from kerasseq.cli.console import Console
-from kerasseq.cli.errors import line
-from kerasseq.cli.train import choose_backend
+from kerasseq.cli import options, runs
+from kerasseq.cli.console import Console, choose_backend, print_json
+from kerasseq.cli.errors import one_line
 from kerasseq.core import backend
 
 
+def add_command(add):
+    """Adds the command to the parser."""
+    parser = add(
+        "info",
+        "print versions, backends and devices",
+        "Print the versions, the installed backends and the devices in use.",
+        """\
+examples:
+  kerasseq info
+  kerasseq info --backend torch --json""",
+    )
+    options.add_backend(parser)
+    options.add_json(parser)
+
+
 def run(args):
-    """Run `kerasseq info`."""
+    """Runs `kerasseq info`."""
     found = {
         "versions": runs.versions(),
         "platform": platform.platform(),
@@ -23,33 +35,32 @@ def run(args):
     except backend.BackendError as error:
         if args.backend:
             raise
-        found |= {"backend": None, "problem": line(error), "devices": []}
+        found |= {"backend": None, "problem": one_line(error), "devices": []}
     else:
         found |= {"backend": backend.chosen(), "devices": devices()}
     if args.json:
-        json.dump(found, sys.stdout, indent=1)
-        print()
-        return
-    show(found)
+        print_json(found)
+    else:
+        show(found)
 
 
 def devices() -> list:
-    """Where Keras computes."""
-    import keras  # by now it is loaded, quietly
+    """Returns the devices that Keras computes on."""
+    import keras
 
-    if keras.backend.backend() == "torch":  # for it Keras keeps no list
+    if keras.backend.backend() == "torch":  # for which Keras lists no devices
         return [str(keras.ops.zeros(()).device)]
     return list(keras.distribution.list_devices())
 
 
 def show(found):
-    """Print what was found."""
+    """Prints the information."""
     console = Console()
     rows = [(name, version or "—") for name, version in found["versions"].items()]
     console.table("Versions", ("package", "version"), rows)
-    console.say(f"platform: {found['platform']}")
-    console.say(f"backends installed: {', '.join(found['backends']) or 'none'}")
-    console.say(f"backend in use: {found['backend'] or 'none'}")
+    console.write(f"platform: {found['platform']}")
+    console.write(f"backends installed: {', '.join(found['backends']) or 'none'}")
+    console.write(f"backend in use: {found['backend'] or 'none'}")
     if found.get("problem"):
-        console.say(f"  {found['problem']}")
-    console.say(f"devices: {', '.join(found['devices']) or 'none'}")
+        console.write(f"  {found['problem']}")
+    console.write(f"devices: {', '.join(found['devices']) or 'none'}")

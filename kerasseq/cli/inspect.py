@@ -1,14 +1,263 @@
-"""`kerasseq inspect`: look inside a trained model. Loads Keras when all is in place."""
+"""`kerasseq inspect`: the structure of a model, its gates and its gradient flow."""
 
-from kerasseq.cli.loading import find
-from kerasseq.cli.train import choose_backend
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+
+import kerasseq
+from kerasseq import datasets
+from kerasseq.cli import figures, options, runs
+from kerasseq.cli.console import Console, choose_backend, note, status
+from kerasseq.cli.tokenize import note_unknown, pieces
+from kerasseq.core import checks
+
+THRESHOLD = 0.01  # of the gradient norm at the last step
+MAX_TEXT = 200  # characters in a figure
+DEFAULT_TEXT = "The quick brown fox jumps over the lazy dog."
+
+
+def add_command(add):
+    """Adds the command to the parser."""
+    parser = add(
+        "inspect",
+        "inspect a trained model",
+        """\
+Print the structure of a model. Then apply it to a text, print how open its gates are
+and how far back the gradient of its last prediction reaches, and draw both.""",
+        """\
+examples:
+  kerasseq inspect runs/quickstart
+  kerasseq inspect runs/quickstart --text "for x in range(3):"
+  kerasseq inspect runs/parentheses-race-1/lstm-seed0 --text "2 0 9 7 0 9" """,
+    )
+    options.add_run(parser)
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--text", metavar="TEXT", help="the input (default: an example of the task)"
+    )
+    source.add_argument("--file", metavar="FILE", help="a text file as input")
+    options.add_encoding(parser)
+    parser.add_argument(
+        "--layer", metavar="NAME", help="the layer to draw (default: the last one)"
+    )
+    parser.add_argument(
+        *("--output-dir", "--out"),
+        metavar="DIR",
+        help="folder of the figures (default: that of the run)",
+    )
+    options.add_backend(parser)
 
 
 def run(args):
-    """Run `kerasseq inspect`."""
-    find(args.folder)
+    """Runs `kerasseq inspect`."""
+    runs.find_model(args.folder)
     choose_backend(args.backend)
+    console = Console()
+    model, record = runs.load_model(args.folder)
+    example = make_example(model, record, args)
+    show_structure(console, model)
+    with status("tracing the model"):
+        trace = figures.record(model, example.x)
+    if example.flow is None:
+        figures.require()
+        with status("drawing the figure"):
+            file = figures.attention(_output_folder(args), trace, example.tokens)
+        console.write(f"Figures: {file}")
+        return
+    show_gates(console, trace)
+    with status("computing the gradient through time"):
+        flow = example.flow()
+    show_flow(console, flow)
+    figures.require()
+    folder = _output_folder(args)
+    layer = _layer(args.layer, trace)
+    with status("drawing the figures"):
+        files = [
+            figures.gates(folder, model, example.x, example.tokens, layer),
+            figures.flow(folder, flow, example.flow_tokens),
+        ]
+    console.write(f"Figures: {', '.join(str(file) for file in files if file)}")
 
-    from kerasseq.cli import insides  # loads Keras, on the backend chosen by now
 
-    insides.show(args)
+def _output_folder(args):
+    folder = pathlib.Path(args.output_dir or args.folder)
+    if args.output_dir:
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder if folder.is_dir() else folder.parent
+
+
+def _layer(name, trace):
+    """Returns the path of the layer that the user named, or None."""
+    if name is None:
+        return None
+    layers = sorted({key.rpartition("/")[0] for key in trace})
+    return checks.one_of("layer", name, layers)
+
+
+# The input
+
+
+class Example(NamedTuple):
+    """One input.
+
+    Attributes:
+        x: The input, a batch of one.
+        tokens: Labels of the time steps in the figure of the gates.
+        flow_tokens: Labels of the time steps in the figure of the gradient.
+        flow: A function that computes the gradient flow; None if the model has no
+            recurrent state.
+    """
+
+    x: np.ndarray
+    tokens: list | None
+    flow_tokens: list | None
+    flow: object
+
+
+def make_example(model, record, args) -> Example:
+    """Makes the input of the model: the text that was given, or some of its data.
+
+    Args:
+        model: A loaded model.
+        record: The record of its run, or None.
+        args: Arguments of `kerasseq inspect`.
+
+    Raises:
+        ValueError: If the text does not fit the model.
+    """
+    text = args.text
+    if args.file is not None:
+        text = datasets.text_file(args.file, args.encoding)
+    if text is not None and not text.strip():
+        raise ValueError("expected a text with letters or numbers, but it is empty")
+    kind = type(model).__name__
+    if kind in ("LanguageModel", "GPT") and model.tokenizer is not None:
+        return _text_example(model, DEFAULT_TEXT if text is None else text)
+    if kind == "SequenceClassifier" and record and record["task"] == "parentheses":
+        return _parentheses_example(model, record["arguments"]["colors"], text)
+    if kind == "Forecaster" and record:
+        return _series_example(model, record["arguments"], text)
+    raise ValueError(
+        f"expected a model of kerasseq train, received another {kind}. In Python, "
+        "kerasseq.tracing.trace(model) inspects any model"
+    )
+
+
+def _text_example(model, text):
+    if len(text) > MAX_TEXT:
+        note(f"of the {len(text):,} characters the first {MAX_TEXT} are shown")
+        text = text[:MAX_TEXT]
+    if len(text) < 2:
+        raise ValueError(
+            f"expected a text of at least two characters, received {text!r}"
+        )
+    note_unknown(model.tokenizer, text, "text")
+    ids, tokens = model.tokenizer.encode(text), pieces(model.tokenizer, text)
+    if len(ids) < 2:
+        raise ValueError(
+            "expected a text of at least two tokens, received one: give a longer text"
+        )
+    if hasattr(model, "stack"):  # a GPT has no recurrent state
+        part = slice(model.longest)
+        return Example(ids[None, part], tokens[part], None, None)
+    return Example(
+        ids[None],
+        tokens,
+        tokens[:-1],
+        lambda: figures.flow_of_last_prediction(model, ids),
+    )
+
+
+def _parentheses_example(model, colors, text):
+    if text is None:
+        data = datasets.parentheses(1, colors=colors, kind="hard", seed=0)
+        sequence = data.sequences[0]
+    else:
+        sequence = _numbers(text)
+    label = datasets.is_balanced(sequence, colors)
+    symbols = np.array(sequence)
+    ids = ((1 - symbols) // 2 if colors == 1 else symbols) + 1  # 0 is padding
+    tokens, x = [str(symbol) for symbol in sequence], ids.astype("int32")[None]
+    y = np.array([int(label)])
+    flow = kerasseq.tracing.gradient_flow
+    return Example(x, tokens, tokens, lambda: flow(model, x, y))
+
+
+def _numbers(text):
+    try:
+        return [int(word) for word in text.replace(",", " ").split()]
+    except ValueError:
+        raise ValueError(
+            'expected a string of parentheses in numbers, as in --text "2 0 9 7 0 9", '
+            f"received {text!r:.60}"
+        ) from None
+
+
+def _series_example(model, arguments, text):
+    if text is not None:
+        raise ValueError(
+            "the model is a forecaster and reads no text: leave out --text and --file"
+        )
+    values = datasets.series(arguments["data"], seed=arguments["seed"]).values
+    x, y = datasets.windows(values, arguments["sequence_length"])
+    x, y = x[-1:], y[-1:]
+    flow = kerasseq.tracing.gradient_flow
+    return Example(x, None, None, lambda: flow(model, x, y))
+
+
+# Tables
+
+
+def show_structure(console, model):
+    """Prints the layers and the weights."""
+    rows = []
+    for layer in model.layers:
+        shape = getattr(layer.output, "shape", "")
+        sizes = ", ".join("any" if n is None else str(n) for n in shape)
+        count = layer.count_params()
+        rows.append((layer.name, type(layer).__name__, f"({sizes})", f"{count:,}"))
+    columns = ("layer", "class", "output shape", ">parameters")
+    title = f"{type(model).__name__}, {model.count_params():,} parameters"
+    console.table(title, columns, rows)
+    rows = [
+        (w.path, f"({', '.join(map(str, w.shape))})", f"{int(np.prod(w.shape)):,}")
+        for w in model.weights
+    ]
+    console.table("Weights", ("name", "shape", ">parameters"), rows)
+
+
+def show_gates(console, trace):
+    """Prints how open the gates are."""
+    rows = []
+    for key, value in trace.items():
+        if key.endswith("_gate"):
+            closed, opened = np.mean(value < 0.1), np.mean(value > 0.9)
+            shares = f"{closed:.0%}", f"{opened:.0%}"
+            rows.append((key, f"{np.mean(value):.3f}", *shares))
+    if rows:
+        columns = ("gate", ">mean", ">closed (< 0.1)", ">open (> 0.9)")
+        console.table("Gates, over all units and steps", columns, rows)
+
+
+def show_flow(console, flow):
+    """Prints how far back the gradient of the last prediction reaches."""
+    rows = [(key, f"{norms[-1]:.2e}", vanishing(norms)) for key, norms in flow.items()]
+    columns = ("state", ">last step", f"falls below {THRESHOLD:.0%} of that")
+    title = "Gradient norm of the loss of the last prediction, back through time"
+    console.table(title, columns, rows)
+
+
+def vanishing(norms) -> str:
+    """Describes where the gradient norm falls below 1 % of that at the last step.
+
+    Examples:
+        >>> vanishing(np.array([1e-4, 1e-3, 0.2, 1.0]))
+        '2 steps before the end'
+    """
+    norms = np.asarray(norms)
+    small = np.flatnonzero(norms < THRESHOLD * norms[-1])
+    if not len(small):
+        return f"not within {len(norms)} steps"
+    back = len(norms) - 1 - int(small[-1])
+    return f"{back} step{'s' if back > 1 else ''} before the end"

@@ -1,30 +1,51 @@
-"""Where the command starts, and where whatever goes wrong becomes one clear line."""
+"""The `kerasseq` command: its parser, its entry point and its exit codes.
 
+Each command is a module of this package with two functions: `add_command` declares the
+options and `run` executes the command. Parsing and `--help` load no Keras.
+"""
+
+import argparse
 import importlib
 import logging
 import os
+import re
 import sys
 
-from kerasseq.cli import errors, parser
+import kerasseq
+from kerasseq.cli import errors, options
+from kerasseq.core import checks
+
+COMMANDS = (
+    "quickstart",
+    "train",
+    "generate",
+    "translate",
+    "inspect",
+    "tokenize",
+    "params",
+    "data",
+    "eliza",
+    "positions",
+    "info",
+)
 
 
-def main(argv=None) -> int:
-    """Run the command.
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command.
 
     Args:
-        argv: Its arguments. Those of the process if None.
+        argv: The words after `kerasseq`; those of the process if None.
 
     Returns:
-        The exit code: 0, 1 for a fault of kerasseq, 2 for whatever the user can put
-        right, 130 after Ctrl-C. With KERASSEQ_DEBUG in the environment an error is
-        raised instead.
+        The exit code: 0; 1 for a bug in kerasseq; 2 for an error that the user can
+        correct; 130 after Ctrl-C. If the environment variable KERASSEQ_DEBUG is set, an
+        error is raised instead.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's start-up talk
-    logging.getLogger("tensorflow").setLevel("ERROR")  # nor its advice on compiling
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # log lines of TensorFlow
+    logging.getLogger("tensorflow").setLevel("ERROR")
     try:
-        args = parser.parse(sys.argv[1:] if argv is None else list(argv))
-        command = importlib.import_module(f"kerasseq.cli.{args.module}")
-        command.run(args)
+        args = parse(sys.argv[1:] if argv is None else list(argv))
+        _module(args.command).run(args)
         sys.stdout.flush()
     except SystemExit as done:  # argparse, after --help and --version
         return done.code or 0
@@ -37,19 +58,103 @@ def main(argv=None) -> int:
     except Exception as error:
         if os.environ.get("KERASSEQ_DEBUG"):
             raise
-        code, text = _explained(error)
+        code, text = errors.exit_code_and_message(error)
         print(f"kerasseq: error: {text}", file=sys.stderr)
         return code
     return 0
 
 
-def _explained(error):
-    """The exit code and the line of an error."""
-    if errors.is_memory(error):
-        return 2, (
-            f"there is not enough memory: {errors.line(error)}. Choose smaller sizes, "
-            "such as --units, --layers, --sequence-length or --batch-size"
+class Parser(argparse.ArgumentParser):
+    """An `ArgumentParser` that raises `UsageError` instead of exiting."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(
+            *args,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            **kwargs,
         )
-    if isinstance(error, errors.EXPECTED):
-        return 2, errors.line(error)
-    return 1, errors.unexpected(error)
+
+    def error(self, message):
+        raise errors.UsageError(f"{message}. See  {self.prog} --help")
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """Parses a command line.
+
+    Args:
+        argv: The words after `kerasseq`.
+
+    Raises:
+        UsageError: If the command line is wrong. The message suggests the nearest
+            option or name.
+        SystemExit: After `--help` and `--version`.
+    """
+    parser, parsers = build_parser()
+    _check_command(argv, parser)
+    if not argv:
+        parser.print_help()
+        raise SystemExit(0)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        used = parsers.get((args.command, getattr(args, "task", None)), parser)
+        known = re.findall(r"--[a-z][a-z-]*", used.format_help())
+        raise errors.UsageError(
+            f"{used.prog}: unrecognized argument "
+            f"{errors.truncate_word(unknown[0], 60)}."
+            f"{checks.nearest(unknown[0].partition('=')[0], known)} "
+            f"See  {used.prog} --help"
+        )
+    return args
+
+
+def _check_command(argv, parser):
+    """Checks command and task before argparse, which suggests no nearest name."""
+    expected = [("command", COMMANDS)]
+    if argv[:1] == ["train"]:
+        expected.append(("task", tuple(_module("train").TASKS)))
+    for word, (what, choices) in zip(argv, expected, strict=False):
+        if not word.startswith("-") and word not in choices:
+            try:
+                options.one_of(what, choices)(word)
+            except argparse.ArgumentTypeError as error:
+                parser.error(str(error))
+
+
+def build_parser() -> tuple[Parser, dict[tuple[str, str | None], Parser]]:
+    """Builds the parser, and returns it with the subparsers by command and task."""
+    parser = Parser(
+        prog="kerasseq",
+        description="Train sequence models on texts and series, and inspect them.",
+        epilog="""\
+first steps:
+  kerasseq quickstart                 train a small language model, in minutes
+  kerasseq train language-model --text my.txt --run runs/mine
+  kerasseq generate runs/mine --prompt "Once "
+  kerasseq inspect runs/mine --text "Once upon a time"
+
+Options of a command:  kerasseq train --help
+If the environment variable KERASSEQ_DEBUG is 1, an error shows its traceback.""",
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"kerasseq {kerasseq.__version__}"
+    )
+    commands = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND"
+    )
+    parsers = {}
+
+    def add(name, summary, description, epilog, *, tasks=None):
+        made = (tasks or commands).add_parser(
+            name, help=summary, description=description, epilog=epilog
+        )
+        parsers[("train", name) if tasks else (name, None)] = made
+        return made
+
+    for command in COMMANDS:
+        _module(command).add_command(add)
+    return parser, parsers
+
+
+def _module(command):
+    return importlib.import_module(f"kerasseq.cli.{command}")

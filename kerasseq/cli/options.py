@@ -1,300 +1,385 @@
-"""The options of each command. Loads no Keras.
+"""Option types, names and options that several commands share. Loads no Keras.
 
-Options of training have the default None, so that a resumed run can tell what was
-typed; `defaults.py` has what stands for it.
+Options of training have the default None, so that a resumed run can tell which were
+given. Each task lists the values that replace None in its `DEFAULTS`.
 """
 
 import argparse
+import dataclasses
+import math
 
-from kerasseq.cli import names
-from kerasseq.cli.defaults import DEFAULTS, EPOCHS, OF_MODEL
+from kerasseq.core import backend, checks
+
+# The names in kerasseq.tasks.architectures, which would load Keras; a test compares.
+ARCHITECTURES = (
+    "elman",
+    "gated",
+    "lstm",
+    "peephole_lstm",
+    "full_peephole_lstm",
+    "coupled_lstm",
+    "gru",
+)
+TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
+VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
 
 
-def quickstart(parser):
-    """Add the options of `kerasseq quickstart`."""
-    run_folder(parser, "runs/quickstart")
-    parser.add_argument(
-        "--steps",
-        type=names.whole(),
-        metavar="N",
-        help="training steps (default: 800)",
-    )
-    seed(parser, 0)
-    backend(parser)
+@dataclasses.dataclass(frozen=True)
+class PerModel:
+    """A default that depends on the architecture.
+
+    Examples:
+        >>> num_layers = PerModel(1, "gpt", 4)
+        >>> num_layers.of("lstm"), num_layers.of("gpt"), str(num_layers)
+        (1, 4, '1; for gpt 4')
+    """
+
+    default: object
+    model: str
+    value: object
+
+    def of(self, model: str):
+        return self.value if model == self.model else self.default
+
+    def __str__(self):
+        return f"{self.default}; for {self.model} {self.value}"
 
 
-def language_model(parser):
-    """Add the options of `kerasseq train language-model`."""
-    resume(parser)
-    source = parser.add_argument_group("what to learn from")
-    source.add_argument("--text", metavar="FILE", help="a text file of yours")
-    source.add_argument(
-        "--data",
-        type=names.one_of("text", names.TEXTS),
-        metavar="NAME",
-        help="a text of kerasseq: python-reference (taken if there is no --text)",
-    )
-    source.add_argument(
-        "--encoding",
-        metavar="NAME",
-        help="encoding of the file, such as cp1252 (default: utf-8)",
-    )
-    task = "language-model"
-    group = parser.add_argument_group("how it is read")
-    add(group, task, "--tokenizer", str, tokenizer_help(), "NAME")
-    add(group, task, "--vocabulary-size", names.whole(), "ids of the tokenizer")
-    text = "characters held out at the end, at most a tenth of the text"
-    add(group, task, "--held-out", names.whole(2), text)
-    text = "characters before them that the models that count learn from, at most"
-    add(group, task, "--counted", names.whole(3), text)
-    group = model(parser, task, names.language_model, names.LANGUAGE_MODELS)
-    add(
-        group,
-        task,
-        "--heads",
-        names.heads,
-        "heads of each attention of a gpt",
-    )
-    group = training(parser, task)
-    add(group, task, "--sequence-length", names.length, "tokens in a block")
+def with_defaults(defaults: dict, given: dict) -> dict:
+    """Merges the arguments that were given with the defaults of a task."""
+    merged = defaults | given
+    return {
+        name: value.of(merged["model"]) if isinstance(value, PerModel) else value
+        for name, value in merged.items()
+    }
+
+
+# Types for argparse.
+
+
+def one_of(what: str, choices):
+    """Returns a type that accepts one of several names and suggests the nearest.
+
+    Examples:
+        >>> one_of("backend", ["jax", "torch"])("jaxx")
+        Traceback (most recent call last):
+        ...
+        argparse.ArgumentTypeError: unknown backend "jaxx". Did you mean "jax"? \
+Choose from jax, torch
+    """
+
+    def check(value):
+        if value in choices:
+            return value
+        raise argparse.ArgumentTypeError(
+            f'unknown {what} "{value}".{checks.nearest(value, choices)} '
+            f"Choose from {', '.join(choices)}"
+        )
+
+    return check
+
+
+def integer(at_least: int = 1, at_most: int = 10**9):
+    """Returns a type that accepts an integer within two bounds.
+
+    Examples:
+        >>> integer()("12")
+        12
+        >>> integer(at_most=1000)("1001")
+        Traceback (most recent call last):
+        ...
+        argparse.ArgumentTypeError: expected an integer of at most 1,000, received 1001
+    """
+
+    def check(value):
+        try:
+            number = int(value)
+        except ValueError:  # also for thousands of digits
+            number = None
+        if number is None:
+            raise argparse.ArgumentTypeError(f'expected an integer, received "{value}"')
+        if number < at_least:
+            raise argparse.ArgumentTypeError(
+                f"expected an integer of at least {at_least}, received {number}"
+            )
+        if number > at_most:
+            raise argparse.ArgumentTypeError(
+                f"expected an integer of at most {at_most:,}, received {number}"
+            )
+        return number
+
+    return check
+
+
+seed = integer(0, 2**32 - 1)  # the range of NumPy and Keras
+units, heads = integer(at_most=2**20), integer(at_most=2**16)
+num_layers = integer(at_most=1000)
+length = integer(at_most=10**6)  # of a sequence
+examples = integer(at_most=10**6)  # each takes about 700 bytes
+
+
+def real(value: str) -> float:
+    """Parses a finite number.
+
+    Examples:
+        >>> real("-2.5")
+        -2.5
+    """
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f'expected a number, received "{value}"')
+    return number
+
+
+def positive(value: str) -> float:
+    """Parses a number above 0.
+
+    Examples:
+        >>> positive("0.5")
+        0.5
+    """
+    number = real(value)
+    if not 0 < number <= 10**6:
+        raise argparse.ArgumentTypeError(
+            f"expected a number above 0 and at most 1,000,000, received {value}"
+        )
+    return number
+
+
+def rate(value: str) -> float:
+    """Parses a dropout rate: at least 0 and below 1.
+
+    Examples:
+        >>> rate("0.5")
+        0.5
+    """
+    number = real(value)
+    if not 0 <= number < 1:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of at least 0 and below 1, received {value}"
+        )
+    return number
+
+
+def temperature(value: str) -> float:
+    """Parses a number of at least 0.
+
+    Examples:
+        >>> temperature("0")
+        0.0
+    """
+    number = real(value)
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of at least 0, received {value}"
+        )
+    return number
+
+
+def probability(value: str) -> float:
+    """Parses a number above 0 and at most 1.
+
+    Examples:
+        >>> probability("1")
+        1.0
+    """
+    number = real(value)
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(
+            f"expected a number above 0 and at most 1, received {value}"
+        )
+    return number
+
+
+def list_of(item):
+    """Returns a type that accepts distinct items, separated by commas.
+
+    Examples:
+        >>> list_of(seed)("0,1,2")
+        [0, 1, 2]
+    """
+
+    def check(value):
+        parts = [part.strip() for part in value.split(",")]
+        if not all(parts):
+            raise argparse.ArgumentTypeError(
+                f'expected values separated by commas, received "{value}"'
+            )
+        values = [item(part) for part in parts]
+        for found in values:
+            if values.count(found) > 1:
+                raise argparse.ArgumentTypeError(
+                    f'expected distinct values, received "{found}" more than once'
+                )
+        return values
+
+    return check
+
+
+# Options that several commands have.
+
+
+def add(group, defaults: dict, names: str, type, help: str, metavar: str = "N"):
+    """Adds an option of a task, with its default in the help.
+
+    Args:
+        group: The parser or argument group.
+        defaults: The defaults of the task, by the name of the argument.
+        names: The option and its aliases; the first names the argument.
+        type: The type for argparse.
+        help: The help, without the default.
+        metavar: The placeholder of the value.
+    """
+    names = names.split()
+    default = defaults[names[0][2:].replace("-", "_")]
+    if isinstance(default, list):
+        default = ",".join(map(str, default))
     group.add_argument(
-        "--epochs",
-        type=names.positive,
-        metavar="X",
-        help=f"passes over the text, such as 2.5 (default: {EPOCHS})",
+        *names, type=type, metavar=metavar, help=f"{help} (default: {default})"
     )
-    steps(group, "N", "training steps, instead of --epochs")
-    add(group, task, "--seed", names.seed, "seed of all that is random")
-    where(parser, "runs/language-model-MODEL-N")
 
 
-def parentheses(parser):
-    """Add the options of `kerasseq train parentheses`."""
-    resume(parser)
-    task = "parentheses"
-    parser.add_argument(
-        "--plain",
-        action="store_true",
-        default=None,
-        help="parentheses of one colour instead of five",
-    )
-    model(parser, task, names.architectures, metavar="A,B,…")
-    group = training(parser, task)
-    steps(group, "N", "training steps of each model (default: 20000)")
-    add(group, task, "--examples", names.examples, "training strings")
-    text = "strings of each test set"
-    add(group, task, "--test-examples", names.examples, text)
-    group.add_argument(
-        "--seeds",
-        type=names.seeds,
-        metavar="0,1,…",
-        help="each model is trained once with each seed (default: 0)",
-    )
-    where(parser, "runs/parentheses-race-N")
-
-
-def forecast(parser):
-    """Add the options of `kerasseq train forecast`."""
-    resume(parser)
-    task = "forecast"
-    parser.add_argument(
-        "--data",
-        type=names.one_of("series", names.SERIES),
-        metavar="NAME",
-        help="ar, sunspots or co2 (default: sunspots)",
-    )
-    add(parser, task, "--ahead", names.length, "how many steps ahead to forecast")
-    model(parser, task)
-    group = training(parser, task)
-    add(group, task, "--sequence-length", names.length, "values in a window")
-    steps(group, "N", "training steps (default: 1000)")
-    add(group, task, "--seed", names.seed, "seed of all that is random")
-    where(parser, "runs/forecast-MODEL-N")
-
-
-def generate(parser):
-    """Add the options of `kerasseq generate`."""
-    run_argument(parser)
-    parser.add_argument(
-        "--prompt",
-        metavar="TEXT",
-        help="what to write on from (default: the start of a line)",
-    )
-    parser.add_argument(
-        "--length",
-        type=names.length,
-        default=300,
-        metavar="N",
-        help="tokens to write (default: 300)",
-    )
-    parser.add_argument(
-        "--temperature",
-        type=names.temperature,
-        default=1.0,
-        metavar="X",
-        help="lower is more deterministic, higher more random; 0 always takes the most "
-        "probable token (default: 1)",
-    )
-    parser.add_argument(
-        "--top-k", type=names.whole(), metavar="K", help="draw from the K best only"
-    )
-    parser.add_argument(
-        "--top-p",
-        type=names.probability,
-        metavar="P",
-        help="draw from the best that hold probability P together",
-    )
-    seed(parser, None)
-    backend(parser)
-
-
-def inspect(parser):
-    """Add the options of `kerasseq inspect`."""
-    run_argument(parser)
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument(
-        "--text",
-        metavar="TEXT",
-        help="what the model reads (default: some of its data)",
-    )
-    source.add_argument("--file", metavar="FILE", help="a text file for it to read")
-    parser.add_argument(
-        "--encoding", default="utf-8", metavar="NAME", help="encoding of the file"
-    )
-    parser.add_argument(
-        "--layer", metavar="NAME", help="the layer to draw (default: the last one)"
-    )
-    parser.add_argument(
-        "--out", metavar="DIR", help="folder for the figures (default: that of the run)"
-    )
-    backend(parser)
-
-
-def info(parser):
-    """Add the options of `kerasseq info`."""
-    backend(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def resume(parser):
-    """Add what `kerasseq train` and each of its tasks have in common."""
+def add_resume(parser):
+    """Adds the options that `kerasseq train` and each of its tasks share."""
+    # A task must not replace by its default what was given before its name.
+    is_task = len(parser.prog.split()) > 2
+    default = argparse.SUPPRESS if is_task else None
     parser.add_argument(
         "--resume",
         metavar="DIR",
-        default=_unless_given(parser),
-        help="go on with the run in this folder; it remembers all other options",
+        default=default,
+        help="continue the run in this folder, with the options it was started with",
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        default=_unless_given(parser),
-        help="print the results as one JSON object, and progress on stderr",
+        default=default,
+        help="print the results as one JSON object, and the progress on stderr",
     )
 
 
-def _unless_given(parser):
-    """A task must not overwrite with its default what stood before its name."""
-    return argparse.SUPPRESS if len(parser.prog.split()) > 2 else None
+def add_model(parser, defaults: dict, choices=ARCHITECTURES, several: bool = False):
+    """Adds the architecture and its sizes, and returns their group."""
+    group = parser.add_argument_group("model")
+    kind = one_of("model", choices)
+    kind, metavar = (list_of(kind), "A,B,…") if several else (kind, "NAME")
+    names = "--model --architecture"
+    add(group, defaults, names, kind, ", ".join(choices), metavar)
+    add(group, defaults, "--units --hidden-size", units, "units of each layer")
+    add(group, defaults, "--num-layers --layers", num_layers, "number of layers")
+    if "dropout" in defaults:
+        text = "dropout rate of the inputs of each layer"
+        add(group, defaults, "--dropout", rate, text, "X")
+    return group
 
 
-def tokenizer_help():
-    """What `--tokenizer` takes."""
-    return f"{', '.join(names.TOKENIZERS)}, or a file or folder"
+def add_data(parser, defaults: dict, file: str, what: str, choices):
+    """Adds a file and a data set to choose from, and returns their group.
+
+    Args:
+        parser: The parser.
+        defaults: The defaults of the task.
+        file: The option of the file.
+        what: The kind of the file and the data sets.
+        choices: The names of the data sets; the first is the default.
+    """
+    group = parser.add_argument_group("data")
+    group.add_argument(file, metavar="FILE", help=f"a file: {what}")
+    group.add_argument(
+        "--data",
+        type=one_of("data set", choices),
+        metavar="NAME",
+        help=f"{', '.join(choices)}, if there is no {file} (default: {choices[0]})",
+    )
+    text = "encoding of the file, such as cp1252"
+    add(group, defaults, "--encoding", str, text, "NAME")
+    return group
 
 
-def run_argument(parser):
-    """Add the run to work on."""
+def add_training(parser, defaults: dict, steps: str):
+    """Adds how a model is trained, and returns the group.
+
+    Args:
+        parser: The parser.
+        defaults: The defaults of the task.
+        steps: The help for the number of training steps.
+    """
+    group = parser.add_argument_group("training")
+    add(group, defaults, "--batch-size", integer(), "examples in a batch")
+    if "sequence_length" in defaults:
+        add(group, defaults, "--sequence-length", length, "time steps in an example")
+    add(group, defaults, "--learning-rate", positive, "learning rate of Adam", "X")
+    group.add_argument("--steps", type=integer(), metavar="N", help=steps)
+    text = "steps between two checkpoints"
+    add(group, defaults, "--checkpoint-every", integer(), text)
+    if "seed" in defaults:
+        add(group, defaults, "--seed", seed, "random seed")
+    return group
+
+
+def add_tokenizer(group, defaults: dict):
+    """Adds the tokenizer of a model, and its size."""
+    text = f"{', '.join(TOKENIZERS)}, or a file or folder"
+    add(group, defaults, "--tokenizer", str, text, "NAME")
+    text = "maximum number of tokens in the vocabulary"
+    add(group, defaults, "--vocabulary-size --vocab-size", integer(), text)
+
+
+def add_location(parser, default: str):
+    """Adds the folder of a run and the backend."""
+    group = parser.add_argument_group("run")
+    add_new_run(group, default)
+    add_backend(group)
+
+
+def add_new_run(parser, default: str):
+    """Adds the folder of a new run."""
+    parser.add_argument(
+        "--run",
+        metavar="DIR",
+        help=f"new folder for all files of the run (default: {default})",
+    )
+
+
+def add_run(parser):
+    """Adds the run to read."""
     parser.add_argument(
         "folder", metavar="RUN", help="folder of a run, such as runs/quickstart"
     )
 
 
-def run_folder(parser, default):
-    """Add the folder of a new run."""
-    parser.add_argument(
-        "--run",
-        metavar="DIR",
-        help=f"new folder for all that belongs to the run (default: {default})",
-    )
-
-
-def backend(parser):
-    """Add the backend."""
+def add_backend(parser):
+    """Adds the backend."""
     parser.add_argument(
         "--backend",
-        type=names.backend_name,
-        metavar="B",
-        help="tensorflow, jax or torch (default: that of KERAS_BACKEND or keras.json)",
+        type=one_of("backend", backend.BACKENDS),
+        metavar="NAME",
+        help="tensorflow, jax or torch (default: from KERAS_BACKEND or keras.json)",
     )
 
 
-def seed(parser, default):
-    """Add a seed."""
-    shown = "another each time" if default is None else default
+def add_seed(parser, default: int | None):
+    """Adds a seed."""
+    shown = "random" if default is None else default
     parser.add_argument(
         "--seed",
-        type=names.seed,
+        type=seed,
         default=default,
         metavar="N",
-        help=f"seed of all that is random (default: {shown})",
+        help=f"random seed (default: {shown})",
     )
 
 
-def where(parser, default):
-    """Add the folder of a run and the backend."""
-    group = parser.add_argument_group("where")
-    run_folder(group, default)
-    backend(group)
-
-
-def model(
-    parser, task, kind=names.architecture, choices=names.ARCHITECTURES, metavar="NAME"
-):
-    """Add what a model is made of."""
-    group = parser.add_argument_group("the model")
-    default = DEFAULTS[task]["model"]
-    shown = default if isinstance(default, str) else ",".join(default)
-    group.add_argument(
-        "--model",
-        type=kind,
-        metavar=metavar,
-        help=f"{', '.join(choices)} (default: {shown})",
+def add_encoding(parser):
+    """Adds the encoding of a file."""
+    parser.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help="encoding of the file"
     )
-    add(group, task, "--units", names.units, "width of each layer")
-    add(group, task, "--layers", names.layers, "layers on top of each other")
-    if "dropout" in DEFAULTS[task]:
-        add(
-            group,
-            task,
-            "--dropout",
-            names.fraction,
-            "fraction dropped before each layer",
-            "X",
-        )
-    return group
 
 
-def training(parser, task):
-    """Add how a model is trained."""
-    group = parser.add_argument_group("the training")
-    add(group, task, "--batch-size", names.whole(), "examples in a step")
-    add(group, task, "--learning-rate", names.positive, "of Adam", "X")
-    add(group, task, "--checkpoint-every", names.whole(), "steps between checkpoints")
-    return group
-
-
-def steps(group, metavar, text):
-    """Add the number of training steps."""
-    group.add_argument("--steps", type=names.whole(), metavar=metavar, help=text)
-
-
-def add(group, task, option, kind, text, metavar="N"):
-    """Add an option of a task, with its default in the help."""
-    name = option[2:].replace("-", "_")
-    default = DEFAULTS[task][name]
-    if default is None:  # it depends on the model
-        model, recurrent, other = OF_MODEL[task]
-        default = f"{recurrent[name]}; of a {model} {other[name]}"
-    group.add_argument(
-        option, type=kind, metavar=metavar, help=f"{text} (default: {default})"
-    )
+def add_json(parser):
+    """Adds the choice of JSON."""
+    parser.add_argument("--json", action="store_true", help="print JSON")

@@ -1,42 +1,86 @@
-"""`kerasseq params`: the table of language models, and the weights of one."""
+"""`kerasseq params`: published language models, and the parameters of one."""
 
 import dataclasses
-import json
-import sys
 
-from kerasseq.cli.console import Console
+from kerasseq.cli import options
+from kerasseq.cli.console import Console, print_json
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.params_options import SIZES
 from kerasseq.language.architectures import architectures, find
 from kerasseq.language.counting import count
 
-_KINDS = {"prefix_decoder": "prefix", "encoder_decoder": "enc-dec"}  # short ones
+SIZES = {  # attributes of an architecture: their options, and their help
+    "num_layers": (("--num-layers", "--layers"), "layers; of each stack, if two"),
+    "hidden_dim": (
+        ("--hidden-size", "--width"),
+        "hidden size; other widths keep their ratio to it",
+    ),
+    "num_heads": (("--num-heads", "--heads"), "attention heads"),
+    "vocabulary_size": (
+        ("--vocabulary-size", "--vocab-size"),
+        "number of tokens in the vocabulary",
+    ),
+    "max_sequence_length": (
+        ("--max-sequence-length", "--length"),
+        "maximum number of tokens in a sequence",
+    ),
+}
+_KINDS = {"prefix_decoder": "prefix", "encoder_decoder": "enc-dec"}  # abbreviations
+
+
+def add_command(add):
+    """Adds the command to the parser."""
+    parser = add(
+        "params",
+        "count the parameters of GPT-3 and other models",
+        """\
+Count the parameters of a published model without building it: first its matrices, per
+head and with embedding and unembedding, as in the course; then all parameters, with
+biases, norms and positions, and a tied embedding once. Without a name, list the
+models.""",
+        """\
+examples:
+  kerasseq params
+  kerasseq params gpt3
+  kerasseq params bert_base --all
+  kerasseq params gpt3 --num-layers 12 --hidden-size 768 --num-heads 12""",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the model to count")
+    parser.add_argument(
+        "--all", action="store_true", help="print each weight with its shape"
+    )
+    group = parser.add_argument_group("other sizes")
+    for attribute, (names, what) in SIZES.items():
+        group.add_argument(
+            *names, dest=attribute, type=options.integer(), metavar="N", help=what
+        )
+    options.add_json(parser)
 
 
 def run(args):
-    """Run `kerasseq params`."""
+    """Runs `kerasseq params`."""
     changes = {
-        attribute: getattr(args, option)
-        for option, (attribute, _) in SIZES.items()
-        if getattr(args, option) is not None
+        attribute: getattr(args, attribute)
+        for attribute in SIZES
+        if getattr(args, attribute) is not None
     }
     if args.name is None:
         if changes or args.all:
             raise UsageError(
-                "say of which model, as in  kerasseq params gpt3 --layers 12"
+                "expected the name of a model, as in  kerasseq params gpt3 "
+                "--num-layers 12"
             )
         _list(args.json)
         return
     architecture = find(args.name).scaled(**changes) if changes else find(args.name)
     if args.json:
-        _print_json(_as_dict(architecture))
+        print_json(_as_dict(architecture))
     else:
         _show(Console(), architecture, args.all)
 
 
 def _list(as_json):
     if as_json:
-        _print_json([_summary(a) for a in architectures.values()])
+        print_json([_summary(a) for a in architectures.values()])
         return
     console = Console()
     columns = ("model", "kind", "norm", "positions", "activation", "bias", ">length")
@@ -52,11 +96,11 @@ def _list(as_json):
         )
         for a in architectures.values()
     ]
-    console.table("What they are made of", columns, rows)
-    columns = ("model", ">layers", ">heads", ">width", ">published", ">counted")
+    console.table("Architectures", columns, rows)
+    columns = ("model", ">layers", ">heads", ">hidden", ">published", ">counted")
     rows = [_sizes(a) for a in architectures.values()]
-    console.table("Their sizes", (*columns, ">12·L·d²"), rows)
-    console.say("The weights of one:  kerasseq params NAME")
+    console.table("Sizes", (*columns, ">12·L·d²"), rows)
+    console.write("The parameters of one:  kerasseq params NAME")
 
 
 def _sizes(a):
@@ -72,7 +116,7 @@ def _sizes(a):
 
 
 def short(number: int) -> str:
-    """A number in billions or millions, with four digits.
+    """Formats a number in billions or millions, with four digits.
 
     Examples:
         >>> short(175_000_000_000), short(1_558_000_000), short(124_439_808)
@@ -87,36 +131,36 @@ def _number(value):
 
 
 def _show(console, a, every):
-    console.say(f"{a.title}: {a.source}", style="bold")
+    console.write(f"{a.title}: {a.source}", style="bold")
     if a.note:
-        console.say(a.note)
+        console.write(a.note)
     matrices, whole = count(a), count(a, what="all")
-    columns = ("matrix", ">shape", ">how many", ">weights", ">share")
+    columns = ("matrix", ">shape", ">number", ">parameters", ">share")
     rows = [
         (
             part.name,
             " × ".join(map(str, part.shape)),
             f"{part.number:,}",
-            *_weights(part.weights, matrices),
+            *_cells(part.weights, matrices),
         )
         for part in matrices.parts
     ]
-    console.table("Its matrices, each head by itself", columns, rows)
-    console.say(f"{matrices.total:,} weights in {matrices.number:,} matrices")
+    console.table("Matrices, per head", columns, rows)
+    console.write(f"{matrices.total:,} parameters in {matrices.number:,} matrices")
     if every:
-        console.say("\nAll its weights\n", style="bold")
-        console.say(str(whole))
+        console.write("\nAll weights\n", style="bold")
+        console.write(str(whole))
     else:
-        rows = [(group, *_weights(n, whole)) for group, n in whole.groups.items()]
-        columns = ("part", ">weights", ">share")
-        console.table("All its weights, with biases and norms", columns, rows)
-        console.say(f"{whole.total:,} weights in {whole.number:,} arrays")
+        rows = [(group, *_cells(n, whole)) for group, n in whole.groups.items()]
+        columns = ("part", ">parameters", ">share")
+        console.table("All parameters, with biases and norms", columns, rows)
+        console.write(f"{whole.total:,} parameters in {whole.number:,} weights")
     if a.size:
         off = whole.total / a.size - 1
-        console.say(f"Published: {short(a.size)}; counted here: {off:+.2%}")
+        console.write(f"Published: {short(a.size)}; counted here: {off:+.2%}")
 
 
-def _weights(number, counted):
+def _cells(number, counted):
     return f"{number:,}", f"{number / counted.total:.1%}"
 
 
@@ -140,8 +184,3 @@ def _as_dict(a):
             for counted in [count(a, what=what)]
         },
     }
-
-
-def _print_json(found):
-    json.dump(found, sys.stdout, indent=1, ensure_ascii=False)
-    print()

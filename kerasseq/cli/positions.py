@@ -1,62 +1,94 @@
-"""`kerasseq positions`: the five criteria of the course, measured on each layer."""
+"""`kerasseq positions`: the criteria of the course for position encodings, measured."""
 
-import json
 import pathlib
-import sys
 
-from kerasseq.cli.console import Console
+import kerasseq
+from kerasseq.cli import figures, options
+from kerasseq.cli.console import (
+    Console,
+    choose_backend,
+    print_json,
+    set_seed,
+    status,
+)
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.quiet import set_seed
-from kerasseq.cli.train import choose_backend
-from kerasseq.cli.waiting import waiting
 
-MEANING = """\
-unique: distance of the nearest two codes. relation: how much it varies between places,
-from 0 to 1. length: the longest sequence tried that works. width: those of 2, 3, 5, 8
-and 32 at which there is no code, or numbers that tell nothing. deterministic: how much
-two new layers differ."""
+LEGEND = """\
+unique: the smallest distance between two encodings. relation: how much it varies
+between positions, from 0 to 1. length: the longest sequence tried that works. width:
+the hidden sizes among 2, 3, 5, 8 and 32 without an encoding, or with unused features.
+deterministic: how much two new layers differ."""
+
+
+def add_command(add):
+    """Adds the command to the parser."""
+    parser = add(
+        "positions",
+        "compare position encodings",
+        """\
+Measure five criteria of position encodings: whether they are unique; whether positions
+at the same distance have the same relation; whether any sequence length and any hidden
+size is possible; and whether they are deterministic. Each answer has a number.""",
+        """\
+examples:
+  kerasseq positions
+  kerasseq positions --sequence-length 32 --hidden-size 8 --figure positions.png""",
+    )
+    sizes = (
+        ("--sequence-length", "--length", 64, 256, "number of positions"),
+        ("--hidden-size", "--width", 16, 1024, "number of features of an encoding"),
+    )
+    for name, short, default, at_most, text in sizes:
+        parser.add_argument(
+            name,
+            short,
+            type=options.integer(2, at_most),
+            default=default,
+            metavar="N",
+            help=f"{text}, at most {at_most} (default: {default})",
+        )
+    parser.add_argument("--figure", metavar="FILE", help="draw the encodings as PNG")
+    options.add_json(parser)
+    options.add_backend(parser)
 
 
 def run(args):
-    """Run `kerasseq positions`."""
-    if args.width % 2 or args.length > 2**args.width:
+    """Runs `kerasseq positions`."""
+    length, width = args.sequence_length, args.hidden_size
+    if width % 2 or length > 2**width:
         raise UsageError(
-            f"--width {args.width} does not suit all codes of {args.length} positions: "
-            "it must be even, as rotary numbers turn in pairs, and so large that as "
-            "many binary digits count so far"
+            "--hidden-size must be even, for rotary embeddings, and large enough for "
+            f"the binary encoding of {length} positions, received {width}. Choose a "
+            "larger even number"
         )
     choose_backend(args.backend)
-
-    from kerasseq import tracing  # loads Keras, on the backend chosen by now
-
+    tracing = kerasseq.tracing
     set_seed(0)
-    layers = make(args.length)
-    sizes = {"length": args.length, "width": args.width}
+    layers = make_layers(length)
+    sizes = {"length": length, "width": width}
     found = {}
     for name, layer in layers.items():
-        with waiting(f"measuring {name}"):
+        with status(f"measuring {name}"):
             found[name] = tracing.position_criteria(layer, **sizes)
     if args.figure:
-        with waiting("drawing the figure"):
+        with status("drawing the figure"):
             draw(args.figure, layers, sizes)
     if args.json:
         listed = {
             name: {n: criterion._asdict() for n, criterion in criteria.items()}
             for name, criteria in found.items()
         }
-        json.dump({**sizes, "layers": listed}, sys.stdout, indent=1)
-        print()
+        print_json({**sizes, "layers": listed})
         return
     console = Console()
     show(console, found, sizes)
     if args.figure:
-        console.say(f"Figure: {args.figure}")
+        console.write(f"Figure: {args.figure}")
 
 
-def make(length):
-    """A layer of each kind by name."""
-    from kerasseq import layers
-
+def make_layers(length) -> dict:
+    """Returns a layer of each kind of position encoding by name."""
+    layers = kerasseq.layers
     return {
         "amplitude": layers.AmplitudePosition(),
         "binary": layers.BinaryPosition(),
@@ -70,15 +102,15 @@ def make(length):
 
 
 def show(console, found, sizes):
-    """Print the table."""
+    """Prints the criteria of each layer."""
     columns = list(next(iter(found.values())))
     rows = [
         (name, *(f"{_word(c.holds)} {_value(n, c.value)}" for n, c in criteria.items()))
         for name, criteria in found.items()
     ]
-    title = f"Codes of {sizes['length']} positions, {sizes['width']} numbers wide"
+    title = f"Encodings of {sizes['length']} positions, {sizes['width']} features"
     console.table(title, ("layer", *columns), rows)
-    console.say(MEANING)
+    console.write(LEGEND)
 
 
 def _word(holds):
@@ -86,7 +118,7 @@ def _word(holds):
 
 
 def _value(name, value):
-    """What was measured, in few characters.
+    """Formats the number of a criterion.
 
     Examples:
         >>> _value("length", 1024), _value("width", (3, 7)), _value("unique", 0.5)
@@ -98,9 +130,7 @@ def _value(name, value):
 
 
 def draw(file, layers, sizes):
-    """Draw what the layers give, whole or not at all."""
-    from kerasseq.cli import figures
-    from kerasseq.tracing import plots
-
+    """Draws the encodings to a file."""
     figures.require()
-    figures.save(plots.plot_positions(layers, **sizes), pathlib.Path(file))
+    figure = kerasseq.tracing.plots.plot_positions(layers, **sizes)
+    figures.save(figure, pathlib.Path(file))

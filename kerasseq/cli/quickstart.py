@@ -1,53 +1,75 @@
-"""`kerasseq quickstart`: from nothing to a trained model, in a minute or two."""
+"""`kerasseq quickstart`: trains, evaluates and draws a first model in minutes."""
 
-from kerasseq.cli import runs
-from kerasseq.cli.console import Console
-from kerasseq.cli.train import new, work
-from kerasseq.cli.waiting import waiting
+import kerasseq
+from kerasseq.cli import options, runs, train
+from kerasseq.cli.console import Console, status
+from kerasseq.core.files import replacing
 
 SAMPLE = "sample.txt"
 PROMPT = "The "
-SIZE = {"steps": 800, "checkpoint_every": 20}
+SETTINGS = {"steps": 800, "checkpoint_every": 20}
+
+
+def add_command(add):
+    """Adds the command to the parser."""
+    parser = add(
+        "quickstart",
+        "train a first model in a minute or two",
+        """\
+Train a peephole LSTM, character by character, on the reference of the Python language,
+which is part of every Python. Then compare it with a bigram model, generate text and
+draw its gates. Nothing is downloaded.""",
+        """\
+examples:
+  kerasseq quickstart
+  kerasseq quickstart --backend jax --run runs/jax""",
+    )
+    options.add_new_run(parser, "runs/quickstart")
+    parser.add_argument(
+        "--steps",
+        type=options.integer(),
+        metavar="N",
+        help=f"training steps (default: {SETTINGS['steps']})",
+    )
+    options.add_seed(parser, 0)
+    options.add_backend(parser)
 
 
 def run(args):
-    """Run `kerasseq quickstart`."""
+    """Runs `kerasseq quickstart`."""
     console = Console()
-    typed = {**SIZE, "seed": args.seed}
+    arguments = {**SETTINGS, "seed": args.seed}
     if args.steps:
-        typed["steps"] = args.steps
-    wanted = args.run or runs.free_folder(None, "runs/quickstart")
-    job = new("language-model", typed, wanted, console, args.backend)
-    console.say("A peephole LSTM learns to write, from the reference of Python itself.")
-    results = work(job)
-
-    import kerasseq  # now the models: Keras is loaded
-
-    with waiting("generating a sample"):
+        arguments["steps"] = args.steps
+    folder = args.run or runs.free_folder(None, "runs/quickstart")
+    job = train.new_job("language-model", arguments, folder, console, args.backend)
+    console.write("Training a peephole LSTM on the reference of the Python language.")
+    results = train.execute(job)
+    with status("generating a sample"):
         model = kerasseq.load_model(job.folder / runs.MODEL)
         text = model.generate(PROMPT, 300, temperature=0.8, seed=args.seed)
-    with runs.replacing(job.folder / SAMPLE) as part:
-        part.write_text(text + "\n", encoding="utf-8")
-    console.say(f"\nWhat it writes after “{PROMPT}”:", style="bold")
-    console.say(text)
-    console.say("\n" + verdict(results), style="bold")
-    console.say(f"Model, history, text and figures are in {job.folder}\n")
-    console.say(next_steps(job.folder))
+    with replacing(job.folder / SAMPLE) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+    console.write(f"\nGenerated after “{PROMPT}”:", style="bold")
+    console.write(text)
+    console.write("\n" + verdict(results), style="bold")
+    console.write(f"Model, history, text and figures are in {job.folder}\n")
+    console.write(next_steps(job.folder))
 
 
-def verdict(results):
-    """Say who won, and by how much."""
-    own = results["bits_per_character"]
-    pairs = results["bits_per_character_of_counting"]["pairs of characters"]
-    word = "beats" if own < pairs else "does not beat"
+def verdict(results) -> str:
+    """Compares the model with the bigram model in one sentence."""
+    bits = results["bits_per_character"]
+    bigram = results["bits_per_character_of_ngrams"]["bigram"]
+    word = "beats" if bits < bigram else "does not beat"
     return (
-        f"The network {word} counting pairs of characters: {own:.2f} against "
-        f"{pairs:.2f} bits per character."
+        f"The LSTM {word} the bigram model: {bits:.2f} versus {bigram:.2f} bits per "
+        "character."
     )
 
 
-def next_steps(folder):
-    """What to try now."""
+def next_steps(folder) -> str:
+    """Lists commands to try next."""
     return f"""\
 Try next:
   kerasseq generate {folder} --prompt "The class " --temperature 0.5

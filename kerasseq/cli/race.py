@@ -1,56 +1,103 @@
-"""`kerasseq train parentheses`: several architectures on the same strings."""
+"""`kerasseq train parentheses`: a race between architectures on the same strings."""
 
-import keras
 import numpy as np
 
-from kerasseq import models, training
-from kerasseq.cli import capacity, figures, fitting, runs
-from kerasseq.cli.console import note
-from kerasseq.cli.quiet import set_seed
-from kerasseq.cli.train import sha256
-from kerasseq.cli.waiting import waiting
+import kerasseq
+from kerasseq.cli import figures, options, runs
+from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli.runs import sha256
+from kerasseq.core import backend
+from kerasseq.core.files import read_json
 from kerasseq.datasets import parentheses
 
+DEFAULTS = {
+    "model": ["elman", "gated", "lstm", "peephole_lstm", "gru"],
+    "colors": 5,
+    "units": 50,
+    "num_layers": 1,
+    "batch_size": 64,
+    "learning_rate": 1e-3,
+    "steps": 20_000,
+    "checkpoint_every": 500,
+    "examples": 100_000,
+    "test_examples": 2000,
+    "seeds": [0],
+}
 RACE = "race.json"
 TESTS = ("balanced", "training", "hard")  # kinds of test strings
 TITLES = ("balanced", "like training", "hard")
-TEST_SEED = 2**20  # and following: far from those of the training
+TEST_SEED = 2**20  # and the following, which no training uses
+
+
+def add_task(add, tasks):
+    """Adds the task to the parser of `kerasseq train`."""
+    parser = add(
+        "parentheses",
+        "a race: is a string of parentheses balanced?",
+        """\
+Train several architectures on strings of parentheses in five colors, 4 to 20 symbols
+long. Test them on balanced strings, on strings like those of the training, and on hard
+ones: 22 to 40 symbols, where an unbalanced string is wrong in one symbol only.""",
+        """\
+examples:
+  kerasseq train parentheses
+  kerasseq train parentheses --model elman,lstm --seeds 0,1,2 --steps 3000
+  kerasseq train parentheses --colors 1 --model gru""",
+        tasks=tasks,
+    )
+    options.add_resume(parser)
+    colors = options.integer(at_most=1000)
+    options.add(parser, DEFAULTS, "--colors", colors, "colors of parentheses")
+    options.add_model(parser, DEFAULTS, several=True)
+    text = "training steps of each model (default: 20000)"
+    group = options.add_training(parser, DEFAULTS, text)
+    examples = options.examples
+    options.add(group, DEFAULTS, "--examples", examples, "training strings")
+    text = "strings in each test set"
+    options.add(group, DEFAULTS, "--test-examples", examples, text)
+    seeds = options.list_of(options.seed)
+    text = "random seeds; each model is trained once with each"
+    options.add(group, DEFAULTS, "--seeds", seeds, text, "0,1,…")
+    options.add_location(parser, "runs/parentheses-race-N")
 
 
 def train(job) -> dict:
-    """Train each model with each seed, and test it; what is finished stays finished.
+    """Trains and tests each model with each seed, except those that are finished.
 
     Args:
-        job: The `Job`.
+        job: The `Job` of `kerasseq train`.
 
     Returns:
         The results, as plain data: accuracies by model and test set, one per seed.
     """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
     settings = job.settings
-    capacity.check(settings, settings.examples)
-    with waiting("making the test strings"):
+    check_memory(settings, settings.examples)
+    with status("generating the test strings"):
         tests = {
-            kind: draw(settings.test_examples, settings.plain, kind, TEST_SEED + n)
+            kind: _strings(settings.test_examples, settings, kind, TEST_SEED + n)
             for n, kind in enumerate(TESTS)
         }
     data = {
-        "source": "parentheses" + ("-plain" if settings.plain else ""),
+        "source": f"parentheses, colors={settings.colors}",
         "sha256": sha256(b"".join(t.ids.tobytes() for t in tests.values())),
     }
     job.check_data(data)
-    job.begin(data)
+    job.start(data)
     finished = _finished(job.folder)
-    job.console.say(
-        f"{settings.examples:,} strings to learn from, {settings.test_examples:,} in "
-        f"each of three test sets, on {keras.backend.backend()}; the race is kept in "
+    job.console.write(
+        f"{settings.examples:,} training strings and {settings.test_examples:,} in "
+        f"each of three test sets, on {backend.chosen()}. The race is saved in "
         f"{job.folder}"
     )
     for seed in settings.seeds:
-        left = [m for m in settings.model if f"{m}-seed{seed}" not in finished]
-        with waiting("making the training strings"):
-            strings = draw(settings.examples, settings.plain, "training", seed)
-        for name in left:
-            finished[f"{name}-seed{seed}"] = _one(job, name, seed, strings, tests)
+        remaining = [m for m in settings.model if f"{m}-seed{seed}" not in finished]
+        with status("generating the training strings"):
+            strings = _strings(settings.examples, settings, "training", seed)
+        for name in remaining:
+            accuracies = _train_one(job, name, seed, strings, tests)
+            finished[f"{name}-seed{seed}"] = accuracies
             runs.write_json(job.folder / RACE, finished)
     results = {
         "task": job.task,
@@ -60,43 +107,43 @@ def train(job) -> dict:
         "run": str(job.folder),
     }
     show(job.console, results["accuracy"], settings.seeds)
-    _draw(job, results["accuracy"])
+    draw(job, results["accuracy"])
     job.finish(results)
     return results
 
 
-def draw(size, plain, kind, seed):
-    """Strings of one kind."""
-    return parentheses(size, colours=1 if plain else 5, kind=kind, seed=seed)
+def _strings(size, settings, kind, seed):
+    return parentheses(size, colors=settings.colors, kind=kind, seed=seed)
 
 
 def _finished(folder):
-    """Accuracies by test set of each model that was finished, by its name and seed."""
+    """Returns the accuracies of each finished model, by its name and seed."""
     file = folder / RACE
     if not file.exists():
         return {}
-    found = runs.read_json(file)
-    if not isinstance(found, dict) or not all(map(_is_tested, found.values())):
+    found = read_json(file)
+    if not isinstance(found, dict) or not all(map(_is_complete, found.values())):
         raise ValueError(f"{file} is damaged. Delete it to train all models again")
     return found
 
 
-def _is_tested(found):
-    """Whether this is what `_one` returns."""
+def _is_complete(accuracies):
     return (
-        isinstance(found, dict)
-        and set(found) == set(TESTS)
-        and all(isinstance(a, float) and 0 <= a <= 1 for a in found.values())
+        isinstance(accuracies, dict)
+        and set(accuracies) == set(TESTS)
+        and all(isinstance(a, float) and 0 <= a <= 1 for a in accuracies.values())
     )
 
 
-def _one(job, name, seed, strings, tests):
-    """Train one model, and test it."""
+def _train_one(job, name, seed, strings, tests):
+    """Trains a model, and returns its accuracy on each test set."""
+    from kerasseq.cli import fitting  # loads Keras
+
     settings, label = job.settings, f"{name}, seed {seed}"
-    batches = training.ArrayBatches(
+    batches = kerasseq.training.ArrayBatches(
         strings.ids, strings.labels, settings.batch_size, seed
     )
-    with waiting("building the model"):
+    with status("building the model"):
         model = build(settings, name, seed)
     folder = job.folder / f"{name}-seed{seed}"
     fitting.fit(
@@ -109,33 +156,35 @@ def _one(job, name, seed, strings, tests):
         label=label,
         metric="accuracy",
     )
-    with waiting("testing the model"):
+    with status("testing the model"):
         found = {kind: accuracy(model, test) for kind, test in tests.items()}
     runs.save_model(model, folder)
     shown = ", ".join(
         f"{title} {found[kind]:.3f}" for kind, title in zip(TESTS, TITLES, strict=True)
     )
-    job.console.say(f"{label}: {shown}")
+    job.console.write(f"{label}: {shown}")
     return found
 
 
 def build(settings, name, seed):
-    """A model, compiled as in the course: Adam at one rate, nothing clipped."""
+    """Builds and compiles a model, with Adam at a constant rate and no clipping."""
+    import keras
+
     keras.utils.clear_session()
     set_seed(seed)
-    model = models.SequenceClassifier(
+    model = kerasseq.models.SequenceClassifier(
         name,
         2,
-        vocabulary_size=3 if settings.plain else 11,
+        vocabulary_size=2 * settings.colors + 1,
         units=settings.units,
-        num_layers=settings.layers,
+        num_layers=settings.num_layers,
     )
     model.compile(keras.optimizers.Adam(settings.learning_rate))
     return model
 
 
 def accuracy(model, test) -> float:
-    """The fraction of strings that are judged rightly."""
+    """Computes the fraction of strings that are classified correctly."""
     logits = model.predict(test.ids, batch_size=500, verbose=0)
     return float(np.mean(np.asarray(logits).argmax(axis=-1) == test.labels))
 
@@ -151,7 +200,7 @@ def _by_model(settings, finished):
 
 
 def show(console, accuracies, seeds):
-    """Print the table: means over the seeds."""
+    """Prints the mean accuracies over the seeds."""
     rows = [
         (name, *(f"{np.mean(found[kind]):.3f}" for kind in TESTS))
         for name, found in accuracies.items()
@@ -160,14 +209,15 @@ def show(console, accuracies, seeds):
     console.table(title, ("model", *(f">{t}" for t in TITLES)), rows)
 
 
-def _draw(job, accuracies):
-    if not figures.possible():
+def draw(job, accuracies):
+    """Draws the figure, if matplotlib is installed."""
+    if not figures.available():
         note(f"no figures: {figures.MISSING}")
         return
-    named = {
+    by_title = {
         name: {title: found[kind] for kind, title in zip(TESTS, TITLES, strict=True)}
         for name, found in accuracies.items()
     }
-    with waiting("drawing the figure"):
-        file = figures.race(job.folder, named)
-    job.console.say(f"Figure: {file}")
+    with status("drawing the figure"):
+        file = figures.race(job.folder, by_title)
+    job.console.write(f"Figure: {file}")

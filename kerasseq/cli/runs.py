@@ -1,9 +1,9 @@
-"""The folder of a run: made once, never overwritten, every file whole or not there.
+"""The folder of a run. It is never overwritten, and its files are replaced atomically.
 
-    run.json         task, arguments, backend, versions, where the data came from
-    checkpoint.npz   all that is needed to go on, after each interval
+    run.json         task, arguments, backend, versions, source of the data
+    checkpoint.npz   all that is needed to resume, after each interval
     history.json     loss and metrics of each interval
-    results.json     how it ended; where this is, the run is finished
+    results.json     final results; if it exists, the run is finished
     model.keras      the trained model
     *.png            figures
 
@@ -12,90 +12,74 @@ Loads no Keras.
 
 import contextlib
 import datetime
+import hashlib
 import importlib.metadata
 import itertools
 import json
-import os
 import pathlib
 import platform
 
 import kerasseq
-from kerasseq.cli import record
-from kerasseq.cli.quiet import quiet
-from kerasseq.cli.waiting import waiting
-from kerasseq.core.files import read_json
+from kerasseq.cli.console import quiet, status
+from kerasseq.cli.errors import UsageError
+from kerasseq.core.backend import BACKENDS
+from kerasseq.core.files import read_json, replacing
 
 RUN, HISTORY, RESULTS, MODEL = "run.json", "history.json", "results.json", "model.keras"
+REQUIRED = ("task", "arguments", "backend", "data")  # keys of run.json
+PART = 2**20  # characters of a text that are encoded at a time
 
 
-@contextlib.contextmanager
-def replacing(file):
-    """Write a file whole or not at all.
-
-    Args:
-        file: Its path.
-
-    Yields:
-        The path to write to, of the same suffix. It is moved at the end of the block.
-    """
-    file = pathlib.Path(file)
-    part = file.with_name(f".part-{file.name}")
-    try:
-        yield part
-        os.replace(part, file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
+# Writing
 
 
 def write_json(file, data):
-    """Write plain data, whole or not at all."""
-    with replacing(file) as part, open(part, "w", encoding="utf-8") as out:
+    """Writes plain data, atomically."""
+    with replacing(file) as temporary, open(temporary, "w", encoding="utf-8") as out:
         json.dump(data, out, indent=1, ensure_ascii=False)
         out.write("\n")
 
 
 def save_model(model, folder):
-    """Save a model, whole or not at all."""
+    """Saves a model, atomically."""
     file = pathlib.Path(folder) / MODEL
-    with replacing(file) as part, waiting("saving the model"), quiet():
-        model.save(part)  # which loads TensorFlow, if it is there
+    with replacing(file) as temporary, status("saving the model"), quiet():
+        model.save(temporary)  # which loads TensorFlow, if it is installed
 
 
-def free_folder(wanted, default):
-    """Choose the folder of a new run.
+def free_folder(folder, default: str) -> pathlib.Path:
+    """Chooses the folder of a new run.
 
     Args:
-        wanted: What the user named, or None.
-        default: Name to which a number is added, if it is None.
+        folder: The folder that the user named, or None.
+        default: If it is None, a number is appended to this name.
 
     Returns:
-        The path of a folder that is not there, or is empty.
+        The path of a folder that does not exist or is empty.
 
     Raises:
-        ValueError: If the folder that the user named holds something.
+        ValueError: If the folder that the user named is not empty.
     """
-    if wanted is None:
+    if folder is None:
         return next(path for path in _numbered(default) if not path.exists())
-    folder = pathlib.Path(wanted)
+    folder = pathlib.Path(folder)
     if (folder / RUN).exists():
         raise ValueError(
-            f"{folder} already holds a run, and nothing is overwritten. Go on with "
-            f"it by  kerasseq train --resume {folder}  or name another with --run"
+            f"{folder} already contains a run, and nothing is overwritten. Resume it "
+            f"with  kerasseq train --resume {folder}  or choose another --run"
         )
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file: name a new folder with --run")
+        raise ValueError(f"{folder} is a file: choose a new folder with --run")
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(
-            f"{folder} is not empty, and nothing is overwritten. Name another folder "
+            f"{folder} is not empty, and nothing is overwritten. Choose another folder "
             "with --run"
         )
     return folder
 
 
 def _numbered(default):
-    """Count `runs/race-1`, `runs/race-2`, or `runs/quickstart`, `runs/quickstart-2`."""
+    """Yields `race-1`, `race-2` for `race-`; `mine`, `mine-2`, `mine-3` for `mine`."""
     first = 1
     if not default.endswith("-"):
         yield pathlib.Path(default)
@@ -104,10 +88,10 @@ def _numbered(default):
         yield pathlib.Path(f"{default}{n}")
 
 
-def create(folder, task, arguments, backend, data):
-    """Make the folder of a run and write down what the run is."""
+def create(folder, task, arguments, backend, data) -> dict:
+    """Creates the folder of a run and its `run.json`, and returns the record in it."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = {
+    record = {
         "task": task,
         "arguments": arguments,
         "backend": backend,
@@ -115,12 +99,87 @@ def create(folder, task, arguments, backend, data):
         "versions": versions(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-    write_json(folder / RUN, found)
+    write_json(folder / RUN, record)
+    return record
+
+
+def versions() -> dict:
+    """Returns the versions of the packages used; None for one that is not installed."""
+    found = {"python": platform.python_version(), "kerasseq": kerasseq.__version__}
+    for name in ("keras", "numpy", "tensorflow", "jax", "torch", "matplotlib"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
     return found
 
 
-def read(folder):
-    """Read what a run is.
+def sha256(data) -> str:
+    """Returns the checksum of a text or of bytes."""
+    if not isinstance(data, str):
+        return hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256()
+    for start in range(0, len(data), PART):
+        digest.update(data[start : start + PART].encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+# Reading
+
+
+def find_model(folder):
+    """Finds the file of a model, without loading Keras.
+
+    Args:
+        folder: The folder of a run, or a `.keras` file.
+
+    Returns:
+        The path of the file and the record of the run; None if there is no record.
+
+    Raises:
+        FileNotFoundError: If there is no model.
+        ValueError: If the record of the run is damaged.
+    """
+    path = pathlib.Path(folder)
+    if path.is_file():
+        return path, None
+    if not path.is_dir():
+        read(path)  # raises, and lists the runs nearby
+    file, record = path / MODEL, _record_of_model(path)
+    if not file.exists():
+        raise FileNotFoundError(_no_model(path, record))
+    return file, record
+
+
+def load_model(folder):
+    """Loads a model, and returns it with the record of its run, as `find_model`."""
+    file, record = find_model(folder)
+    with status("loading the model"):
+        return kerasseq.load_model(file), record
+
+
+def _record_of_model(path):
+    """Returns the record of the run in a folder, or of the race that it belongs to."""
+    for folder in (path, path.absolute().parent):
+        if (folder / RUN).exists():
+            return read(folder)
+    return None
+
+
+def _no_model(path, record):
+    parts = sorted(str(file.parent) for file in path.glob(f"*/{MODEL}"))
+    if parts:
+        return f"{path} contains several models. Choose one: {', '.join(parts)}"
+    if record is None:
+        return f"{path} contains no run: there is no {MODEL} in it"
+    return (
+        f"the run in {path} has no {MODEL} yet. Finish it with  "
+        f"kerasseq train --resume {path}"
+    )
+
+
+def read(folder) -> dict:
+    """Reads the record of a run.
 
     Raises:
         FileNotFoundError: If there is no run.
@@ -129,29 +188,102 @@ def read(folder):
     folder = pathlib.Path(folder)
     file = folder / RUN
     if not folder.is_dir():
-        raise FileNotFoundError(f'there is no folder "{folder}".{_others(folder)}')
+        raise FileNotFoundError(f'there is no folder "{folder}".{_nearby(folder)}')
     if not file.exists():
         raise FileNotFoundError(
-            f"{folder} holds no run: it has no {RUN}.{_others(folder)}"
+            f"{folder} contains no run: it has no {RUN}.{_nearby(folder)}"
         )
-    return record.check(read_json(file), file)
+    record = read_json(file)
+    try:
+        _check(record)
+    except ValueError as error:
+        raise ValueError(
+            f"{file} is damaged, or of another version of kerasseq: {error}. The run "
+            "cannot be used: start another"
+        ) from error
+    return record
 
 
-def _others(folder):
-    """End a message with the runs that are there."""
+def _nearby(folder):
     with contextlib.suppress(OSError):
         found = sorted(str(file.parent) for file in folder.parent.glob(f"*/{RUN}"))
         if found:
-            return f" Runs near it: {', '.join(found[:8])}"
+            return f" Runs nearby: {', '.join(found[:8])}"
     return ""
 
 
-def versions():
-    """Versions of what takes part, None for what is not installed."""
-    found = {"python": platform.python_version(), "kerasseq": kerasseq.__version__}
-    for name in ("keras", "numpy", "tensorflow", "jax", "torch", "matplotlib"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None
-    return found
+def _check(record):
+    """Raises a `ValueError` that names the key that is missing or has a wrong value."""
+    from kerasseq.cli.train import TASKS  # here, as the tasks import this module
+
+    _check_type("the file", record, dict, "an object")
+    for key in REQUIRED:
+        if key not in record:
+            raise ValueError(f"the key {key} is missing")
+    arguments, data = record["arguments"], record["data"]
+    _check_choice("task", record["task"], tuple(TASKS))
+    _check_choice("backend", record["backend"], BACKENDS)
+    _check_type("arguments", arguments, dict, "an object")
+    defaults = TASKS[record["task"]].DEFAULTS
+    if set(arguments) != set(defaults):
+        names = ", ".join(sorted(set(arguments) ^ set(defaults)))
+        raise ValueError(f"arguments has missing or unexpected keys: {names}")
+    _check_arguments(record["task"], arguments, defaults)
+    for file in {"text", "pairs"} & set(arguments):
+        if (arguments[file] is None) == (arguments["data"] is None):
+            raise ValueError(
+                f"exactly one of arguments.{file} and arguments.data must be null"
+            )
+    _check_type("data", data, dict, "an object")
+    for key in ("source", "sha256"):
+        _check_type(f"data.{key}", data.get(key), str, "a string")
+
+
+def _check_type(key, value, expected, name):
+    if not isinstance(value, expected):
+        raise ValueError(f"{key} must be {name}, received {value!r}")
+
+
+def _check_choice(key, value, choices):
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(choices)
+        raise ValueError(f"{key} must be one of {listed}, received {value!r}")
+
+
+def _check_arguments(task, arguments, defaults):
+    """Parses the arguments as if they were typed, so that types and bounds are checked.
+
+    Each must be parsed as the value that is in the file.
+    """
+    from kerasseq.cli.main import parse  # here, as the commands import this module
+
+    words = [_typed(n, value, defaults[n]) for n, value in arguments.items()]
+    try:
+        parsed = vars(parse(["train", task, *filter(None, words)]))
+    except UsageError as error:
+        raise ValueError(f"arguments: {error}") from error
+    for name, value in arguments.items():
+        expected = False if value is False and parsed[name] is None else parsed[name]
+        if (type(expected), expected) != (type(value), value):
+            raise ValueError(
+                f"arguments.{name} must be {expected!r}, received {value!r}"
+            )
+
+
+def _typed(name, value, default) -> str:
+    """Returns an argument as it is typed; "" for one that is left out.
+
+    Examples:
+        >>> _typed("sequence_length", 64, None)
+        '--sequence-length=64'
+    """
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool) and isinstance(default, bool):
+        return option if value else ""
+    if value is None:
+        if default is not None:
+            raise ValueError(f"arguments.{name} must not be null")
+        return ""
+    if isinstance(value, list) and isinstance(default, list):
+        value = ",".join(map(str, value))
+    return f"{option}={value}"

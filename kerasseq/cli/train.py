@@ -1,234 +1,232 @@
-"""`kerasseq train`: a new run, or one that was stopped; the task does the rest."""
+"""`kerasseq train`: starts a run, or resumes one that was stopped.
 
-import hashlib
-import importlib
-import json
-import math
+Each task is a module: `DEFAULTS` lists its arguments, `add_task` declares its options
+and `train` trains, evaluates and draws the figures.
+"""
+
 import os
 import pathlib
-import sys
 from types import SimpleNamespace
 
-from kerasseq.cli import names, runs
-from kerasseq.cli.console import Console, note
-from kerasseq.cli.defaults import DEFAULTS, EPOCHS, OF_MODEL
+from kerasseq.cli import forecast, language_model, options, race, runs, translate
+from kerasseq.cli.console import Console, choose_backend, note, print_json
 from kerasseq.cli.errors import UsageError
-from kerasseq.cli.quiet import load_keras
-from kerasseq.cli.waiting import waiting
 from kerasseq.core import backend
+from kerasseq.core.files import read_json
 
-_MODULES = {
-    "language-model": "language",
-    "parentheses": "race",
-    "forecast": "forecast",
-    "translation": "translation",
+TASKS = {
+    "language-model": language_model,
+    "parentheses": race,
+    "forecast": forecast,
+    "translation": translate,
 }
-PART = 2**20  # characters of a text that are encoded at a time
+
+
+def add_command(add):
+    """Adds the command and its tasks to the parser."""
+    parser = add(
+        "train",
+        "train a model, or resume a run",
+        """\
+Train a model on a task. All files of the run are kept in one folder: arguments,
+checkpoints, model, history and figures. A run that was stopped, even by kill -9, can be
+resumed from its last checkpoint and ends as if it had not been stopped.""",
+        """\
+examples:
+  kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
+  kerasseq train parentheses --model elman,lstm --seeds 0,1
+  kerasseq train forecast --data sunspots
+  kerasseq train --resume runs/mine
+
+Options of a task:  kerasseq train language-model --help""",
+    )
+    options.add_resume(parser)
+    tasks = parser.add_subparsers(title="tasks", dest="task", metavar="TASK")
+    for task in TASKS.values():
+        task.add_task(add, tasks)
+
+
+def run(args):
+    """Runs `kerasseq train`."""
+    if args.resume is None and args.task is None:
+        raise UsageError(
+            f"expected a task: {', '.join(TASKS)}; or --resume DIR. "
+            "See  kerasseq train --help"
+        )
+    console = Console(stderr=bool(args.json))
+    if args.resume is None:
+        job = new_job(args.task, given(args), args.run, console, args.backend)
+    else:
+        job = resumed_job(args, console)
+        if (job.folder / runs.RESULTS).exists():
+            _show_finished(job, args.json)
+            return
+    results = execute(job)
+    if args.json:
+        print_json(results)
 
 
 class Job:
-    """One run: what it is to do, and where.
+    """A run: its task, its arguments and its folder.
 
     Args:
         task: Name of the task.
         settings: Arguments of the run by name.
-        folder: Its folder.
+        folder: The folder of the run.
         console: Where to print.
-        record: What `run.json` says, if the run was begun before.
-        name: How messages call the model; the architecture if None.
+        record: The content of `run.json`, if the run is resumed.
     """
 
-    def __init__(self, task, settings, folder, console, record=None, name=None):
+    def __init__(self, task, settings, folder, console, record=None):
         self.task, self.folder, self.console = task, pathlib.Path(folder), console
         self.settings = SimpleNamespace(**settings)
-        self.record, self.name = record, name
+        self.record = record
 
-    def check_data(self, data):
-        """Make sure that the data are those that the run began with.
+    def start(self, data: dict):
+        """Creates the folder, unless the run is resumed.
 
-        Raises:
-            ValueError: If they have changed since.
+        Args:
+            data: Source and checksum of the data.
         """
-        if self.record and self.record["data"]["sha256"] != data["sha256"]:
-            raise ValueError(
-                f"{data['source']} has changed since the run in {self.folder} began: "
-                "it cannot go on with other data. Bring the old ones back, or start "
-                "another run with --run"
-            )
-
-    def begin(self, data):
-        """Make the folder, unless the run was begun before."""
         if self.record is None:
             arguments = vars(self.settings)
             used = backend.chosen()
             self.record = runs.create(self.folder, self.task, arguments, used, data)
 
-    def finish(self, results):
-        """Write down how the run ended: from now on it is finished."""
+    def check_data(self, data: dict):
+        """Raises a `ValueError` if the data have changed since the run was started."""
+        if self.record and self.record["data"]["sha256"] != data["sha256"]:
+            raise ValueError(
+                f"{data['source']} has changed since the run in {self.folder} was "
+                "started, so it cannot be resumed. Restore the old data, or start "
+                "another run with --run"
+            )
+
+    def fit(self, model, batches, steps: int, metric: str) -> list[dict]:
+        """Trains and saves a model, also after Ctrl-C.
+
+        Args:
+            model: A compiled model.
+            batches: Its batches, which have `stream`.
+            steps: Number of training steps.
+            metric: Name of the metric to show beside the loss.
+
+        Returns:
+            The history: a dictionary per interval.
+        """
+        from kerasseq.cli import fitting  # loads Keras
+
+        self.console.write(
+            f"{self.settings.model}: {model.count_params():,} parameters, on "
+            f"{backend.chosen()}. The run is saved in {self.folder}"
+        )
+        try:
+            history = fitting.fit(
+                model,
+                batches.stream,
+                folder=self.folder,
+                steps=steps,
+                interval=self.settings.checkpoint_every,
+                console=self.console,
+                label=self.settings.model,
+                metric=metric,
+            )
+        except KeyboardInterrupt:
+            runs.save_model(model, self.folder)
+            raise
+        runs.save_model(model, self.folder)
+        return history
+
+    def finish(self, results: dict):
+        """Writes the results, which marks the run as finished."""
         runs.write_json(self.folder / runs.RESULTS, results)
 
 
-def run(args):
-    """Run `kerasseq train`."""
-    if args.resume is None and args.task is None:
-        raise UsageError(
-            f"say what to train: {', '.join(names.TASKS)}; or --resume DIR. "
-            "See  kerasseq train --help"
-        )
-    console = Console(stderr=bool(args.json))
-    if args.resume is None:
-        job = new(args.task, given(args), args.run, console, args.backend)
-    else:
-        job = resumed(args, console)
-        if (job.folder / runs.RESULTS).exists():
-            _finished(job, args.json)
-            return
-    results = work(job)
-    if args.json:
-        json.dump(results, sys.stdout, indent=1)
-        print()
-
-
-def work(job):
-    """Do what the job says; on Ctrl-C say how to go on."""
-    module = importlib.import_module(f"kerasseq.cli.{_MODULES[job.task]}")
+def execute(job) -> dict:
+    """Executes a job and returns its results; after Ctrl-C, says how to resume."""
     try:
-        return module.train(job)
+        return TASKS[job.task].train(job)
     except KeyboardInterrupt:
         if (job.folder / runs.RUN).exists():
-            note(f"to go on:  kerasseq train --resume {job.folder}")
+            note(f"to resume:  kerasseq train --resume {job.folder}")
         raise
 
 
-def _finished(job, as_json):
-    results = runs.read_json(job.folder / runs.RESULTS)
+def _show_finished(job, as_json):
+    file = job.folder / runs.RESULTS
+    results = read_json(file)
     if not isinstance(results, dict):
         raise ValueError(
-            f"{job.folder / runs.RESULTS} is damaged: expected an object, received "
-            f"{results!r}. Delete it, and resume the run to measure again"
+            f"{file} is damaged: expected an object, received {results!r}. Delete it, "
+            "and resume the run to evaluate the model again"
         )
     if as_json:
-        json.dump(results, sys.stdout, indent=1)
-        print()
-    job.console.say(
-        f"The run in {job.folder} is finished. To train longer, start another one with "
+        print_json(results)
+    job.console.write(
+        f"The run in {job.folder} is finished. To train longer, start another run with "
         "more --steps."
     )
 
 
-def given(args):
-    """What was typed of the options of a task."""
-    task = args.task
-    if task is None:
-        return {}
-    return {
-        name: value
-        for name in DEFAULTS[task]
-        if (value := getattr(args, name)) is not None
-    }
+def given(args) -> dict:
+    """Returns the arguments of a task that the user has given."""
+    defaults = TASKS[args.task].DEFAULTS if args.task else {}
+    values = {name: getattr(args, name) for name in defaults}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def new(task, typed, folder, console, backend_name=None):
-    """Prepare a new run.
+def new_job(task, arguments, folder, console, backend_name=None) -> Job:
+    """Prepares a new run. Nothing is written yet.
 
     Args:
         task: Name of the task.
-        typed: Arguments that differ from the defaults.
-        folder: What the user named, or None.
+        arguments: The arguments that differ from the defaults.
+        folder: The folder that the user named, or None.
         console: Where to print.
-        backend_name: What the user named, or None.
-
-    Returns:
-        The `Job`. Nothing is written yet.
+        backend_name: The backend that the user named, or None.
     """
     for file in ("text", "pairs"):
-        if typed.get(file) and typed.get("data"):
-            raise UsageError(f"give --{file} or --data, not both")
-    if typed.get("epochs") and typed.get("steps"):
-        raise UsageError("give --epochs or --steps, not both")
-    settings = DEFAULTS[task] | typed
-    if settings["model"] == "transformer" and "attention" in typed:
+        if arguments.get(file) and arguments.get("data"):
+            raise UsageError(f"--{file} and --data exclude each other: give one")
+    if arguments.get("epochs") and arguments.get("steps"):
+        raise UsageError("--epochs and --steps exclude each other: give one")
+    settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)
+    if settings["model"] == "transformer" and "attention" in arguments:
         raise UsageError(
-            "--attention is for recurrent models: a transformer has its own in each "
-            "layer"
+            "--attention is for recurrent models: a Transformer has attention in each "
+            "layer. Leave it out, or choose another --model"
         )
-    if task in OF_MODEL:
-        model, recurrent, other = OF_MODEL[task]
-        own = other if settings["model"] == model else recurrent
-        settings |= {name: x for name, x in own.items() if settings[name] is None}
-    if task == "parentheses":
-        default = "runs/parentheses-race-"
-    else:
-        default = f"runs/{task}-{settings['model']}-"
-    folder = runs.free_folder(folder, default)
+    name = "race" if task == "parentheses" else settings["model"]
+    folder = runs.free_folder(folder, f"runs/{task}-{name}-")
     choose_backend(backend_name)
     return Job(task, settings, folder, console)
 
 
-def resumed(args, console):
-    """Prepare to go on with a run.
+def resumed_job(args, console) -> Job:
+    """Prepares to resume a run.
 
     Raises:
         FileNotFoundError: If there is no run in the folder.
-        ValueError: If its record is damaged, or says other than what was typed.
+        ValueError: If its record is damaged, or differs from the arguments given.
     """
     folder = pathlib.Path(args.resume)
     record = runs.read(folder)
-    task, known = record["task"], record["arguments"]
+    task, arguments = record["task"], record["arguments"]
     if args.task not in (None, task):
-        raise UsageError(f"the run in {folder} is of the task {task}, not {args.task}")
+        raise UsageError(f"the run in {folder} has the task {task}, not {args.task}")
     typed = given(args)
     if getattr(args, "backend", None):
         typed["backend"] = args.backend
     for name, value in typed.items():
-        was = {**known, "backend": record["backend"]}[name]
-        if _same_path(name, value) != _same_path(name, was):
+        before = {**arguments, "backend": record["backend"]}[name]
+        if _same_path(name, value) != _same_path(name, before):
             raise UsageError(
-                f"the run in {folder} was begun with --{name.replace('_', '-')} {was} "
-                f"and cannot go on with {value}: leave it out, or start another run"
+                f"the run in {folder} was started with --{name.replace('_', '-')} "
+                f"{before}, received {value}. Leave it out, or start another run"
             )
     choose_backend(record["backend"])
-    return Job(task, known, folder, console, record)
+    return Job(task, arguments, folder, console, record)
 
 
 def _same_path(name, value):
     return os.path.abspath(value) if name in ("text", "pairs") and value else value
-
-
-def choose_backend(name):
-    """Load Keras on a backend that is there.
-
-    Args:
-        name: Its name, None for that of the environment.
-
-    Raises:
-        BackendError: If it is not installed, or Keras already runs on another.
-    """
-    if name and "keras" not in sys.modules:
-        os.environ["KERAS_BACKEND"] = name
-    backend.require()
-    if name and backend.chosen() != name:
-        raise backend.BackendError(
-            f"Keras already runs on {backend.chosen()} in this process, and cannot "
-            f"change to {name}"
-        )
-    with waiting("loading Keras"):
-        load_keras()
-
-
-def sha256(data) -> str:
-    """The checksum of a text, or of the bytes of an array."""
-    if not isinstance(data, str):
-        return hashlib.sha256(data).hexdigest()
-    found = hashlib.sha256()
-    for start in range(0, len(data), PART):
-        found.update(data[start : start + PART].encode("utf-8", "surrogatepass"))
-    return found.hexdigest()
-
-
-def steps_of(settings, steps_per_pass):
-    """How many steps `--epochs` or `--steps` mean."""
-    if settings.steps:
-        return settings.steps
-    epochs = settings.epochs or EPOCHS
-    return max(1, math.ceil(epochs * steps_per_pass))

@@ -1,57 +1,375 @@
-"""`kerasseq translate`: translate texts with a trained model."""
+"""`kerasseq train translation` and `kerasseq translate`."""
 
-import json
+import math
+import os
 import pathlib
 import sys
 
-from kerasseq.cli import runs
-from kerasseq.cli.console import note
-from kerasseq.cli.errors import UsageError
-from kerasseq.cli.loading import find, load
-from kerasseq.cli.train import choose_backend
-from kerasseq.cli.waiting import waiting
+import numpy as np
 
-RUNS = "runs"  # where runs are kept if nothing else is said
-TOGETHER = 256  # texts that are translated before they are printed
-LARGEST = 10**7  # characters from a pipe
+import kerasseq
+from kerasseq.cli import figures, options, runs, tokenize
+from kerasseq.cli.console import choose_backend, note, print_json, set_seed, status
+from kerasseq.cli.errors import UsageError
+from kerasseq.cli.options import PerModel
+from kerasseq.cli.runs import sha256
+from kerasseq.datasets import (
+    Pairs,
+    generated_pairs,
+    read_pairs,
+    text_file,
+)
+from kerasseq.datasets import split as split_pairs
+
+MODELS = (*options.ARCHITECTURES, "transformer")
+PAIRS = ("numbers-de", "numbers-fr", "dates", "copy", "reverse", "sort")
+ATTENTIONS = ("bahdanau", "luong", "none")
+PRESETS = {"quick": (500, 20_000), "full": (2000, 60_000)}  # steps, generated pairs
+DEFAULTS = {
+    "model": "gru",
+    "pairs": None,
+    "data": None,
+    "encoding": "utf-8",
+    "strict": False,
+    "preset": "quick",
+    "tokenizer": "character",
+    "vocabulary_size": options.VOCABULARY_SIZE,
+    "attention": "bahdanau",
+    "units": 128,
+    "num_layers": PerModel(1, "transformer", 2),
+    "dropout": 0.0,
+    "batch_size": 64,
+    "learning_rate": PerModel(4e-3, "transformer", 2e-3),
+    "steps": None,
+    "checkpoint_every": 100,
+    "seed": 0,
+}
+HELD_OUT = 0.05  # of the pairs
+MAX_TESTED = 500  # of the held-out pairs
+EXAMPLES = 4  # in the table and the figure
+WARM_UP = 100  # steps of a Transformer
+MAX_DRAWN = 60  # source tokens of an example in the figure
+RUNS = "runs"  # default folder of runs
+BATCH = 256  # texts that are translated before they are printed
+MAX_PIPED = 10**7  # characters from a pipe
+
+
+# The task of `kerasseq train`
+
+
+def add_task(add, tasks):
+    """Adds the task to the parser of `kerasseq train`."""
+    parser = add(
+        "translation",
+        "translate, trained on pairs of texts",
+        """\
+Train a translation model with attention on pairs: number names, dates, or a file with a
+source, a tab and a target on each line. Some pairs are held out. The percentage of them
+that is translated exactly is printed, with BLEU and chrF.""",
+        """\
+examples:
+  kerasseq train translation --data numbers-de
+  kerasseq train translation --data numbers-de --preset full
+  kerasseq train translation --model transformer --preset full
+  kerasseq train translation --pairs deu.txt --tokenizer word --steps 5000
+then:
+  kerasseq translate "twenty-one" """,
+        tasks=tasks,
+    )
+    options.add_resume(parser)
+    what = "pairs of texts, each a line with a tab between them"
+    group = options.add_data(parser, DEFAULTS, "--pairs", what, PAIRS)
+    text = "stop at a line of the file that is not a pair"
+    group.add_argument("--strict", action="store_true", default=None, help=text)
+    options.add_tokenizer(group, DEFAULTS)
+    group = options.add_model(parser, DEFAULTS, MODELS)
+    name = options.one_of("attention", ATTENTIONS)
+    text = f"{', '.join(ATTENTIONS)}; for a recurrent model"
+    options.add(group, DEFAULTS, "--attention", name, text, "NAME")
+    text = "training steps, instead of those of the preset"
+    group = options.add_training(parser, DEFAULTS, text)
+    name = options.one_of("preset", tuple(PRESETS))
+    text = "; ".join(
+        f"{preset}: {steps:,} steps, {pairs:,} generated pairs"
+        for preset, (steps, pairs) in PRESETS.items()
+    )
+    options.add(group, DEFAULTS, "--preset", name, text, "NAME")
+    options.add_location(parser, "runs/translation-MODEL-N")
+
+
+def train(job) -> dict:
+    """Trains the model, translates the held-out texts and draws the figures.
+
+    Args:
+        job: The `Job` of `kerasseq train`.
+
+    Returns:
+        The results, as plain data.
+    """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
+    settings = job.settings
+    with status("reading the pairs"):
+        pairs, data = load_pairs(settings)
+    job.check_data(data)
+    training_pairs, held_out = split(pairs, settings.seed)
+    tokenizers = [make_tokenizer(settings, texts) for texts in training_pairs]
+    sizes = [t.vocabulary_size for t in tokenizers]
+    check_memory(settings, len(training_pairs.sources), sizes[1])
+    with status("building the model"):
+        model = build(settings, tokenizers)
+    with status("batching the pairs"):
+        batches = model.batches(
+            *training_pairs, batch_size=settings.batch_size, seed=settings.seed
+        )
+    job.start(data)
+    job.console.write(
+        f"{data['source']}: {len(training_pairs.sources):,} training pairs, "
+        f"{len(held_out.sources):,} held out; vocabularies of {sizes[0]:,} and "
+        f"{sizes[1]:,} tokens."
+    )
+    steps = number_of_steps(settings)
+    history = job.fit(model, batches, steps, "accuracy")
+    tested = Pairs(*(texts[:MAX_TESTED] for texts in held_out))
+    with status("translating the held-out texts"):
+        translations = model.translate(tested.sources)
+    results = {
+        **evaluate([t.text for t in translations], tested.targets),
+        "task": job.task,
+        "model": settings.model,
+        "parameters": model.count_params(),
+        "steps": steps,
+        "loss": history[-1]["loss"],
+        "run": str(job.folder),
+    }
+    show(job.console, results, translations, tested)
+    draw(job, translations, history)
+    job.finish(results)
+    return results
+
+
+def number_of_steps(settings) -> int:
+    """Returns the number of training steps: as given, or of the preset."""
+    return settings.steps or PRESETS[settings.preset][0]
+
+
+def load_pairs(settings):
+    """Returns the pairs, and their source with a checksum."""
+    if settings.pairs is not None:
+        pairs, report = read_pairs(
+            settings.pairs, encoding=settings.encoding, strict=settings.strict
+        )
+        if report.problems:
+            note(str(report))
+        settings.pairs = os.path.abspath(settings.pairs)  # to resume from any folder
+        source = os.path.basename(settings.pairs)
+    else:
+        settings.data = source = settings.data or PAIRS[0]
+        count = PRESETS[settings.preset][1]
+        pairs = generated_pairs(source, count, seed=settings.seed)
+    lines = "\n".join(map("\t".join, zip(*pairs, strict=True)))
+    count = len(pairs.sources)
+    return pairs, {"source": source, "pairs": count, "sha256": sha256(lines)}
+
+
+def split(pairs, seed):
+    """Splits the pairs into training pairs and held-out pairs, which share no text."""
+    count = len(pairs.sources)
+    if count * HELD_OUT < 1:
+        raise ValueError(
+            f"expected at least {round(1 / HELD_OUT)} pairs, received {count}: too few "
+            "to hold some of them out"
+        )
+    return split_pairs(pairs, (1 - HELD_OUT, HELD_OUT), seed=seed)
+
+
+def make_tokenizer(settings, texts):
+    """Returns the tokenizer of the sources or of the targets."""
+    text = "\n".join(texts)
+    made = tokenize.make(settings.tokenizer, settings.vocabulary_size, text)
+    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
+        settings.tokenizer = os.path.abspath(settings.tokenizer)
+    return made
+
+
+def build(settings, tokenizers):
+    """Builds and compiles the model."""
+    import keras
+
+    set_seed(settings.seed)
+    cosine, alpha = keras.optimizers.schedules.CosineDecay, 0.02
+    steps, rate = number_of_steps(settings), settings.learning_rate
+    if settings.model == "transformer":
+        model = kerasseq.models.Transformer(
+            *tokenizers,
+            num_layers=settings.num_layers,
+            num_heads=math.gcd(settings.units, 4),
+            hidden_dim=settings.units,
+            dropout=settings.dropout,
+            norm_placement="pre",
+        )
+        warm_up = min(WARM_UP, steps // 2)
+        rate = cosine(
+            0.0, steps - warm_up, alpha, warmup_target=rate, warmup_steps=warm_up
+        )
+    else:
+        model = kerasseq.models.Seq2Seq(
+            settings.model,
+            *tokenizers,
+            attention=None if settings.attention == "none" else settings.attention,
+            units=settings.units,
+            num_layers=settings.num_layers,
+            dropout=settings.dropout,
+        )
+        rate = cosine(rate, steps, alpha)
+    model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
+    return model
+
+
+def evaluate(translations, references) -> dict:
+    """Computes the scores of translations; None where a package is missing."""
+    training = kerasseq.training
+    exact = training.exact_match(translations, references)
+    found = {"exact": exact, "tested": len(translations)}
+    try:
+        found["bleu"] = training.bleu(translations, references, tokenize="char")
+        found["chrf"] = training.chrf(translations, references)
+    except ImportError as error:
+        note(str(error))
+        found |= {"bleu": None, "chrf": None}
+    return found
+
+
+def show(console, results, translations, tested):
+    """Prints the scores and some examples."""
+    rows = [
+        (label, "-" if results[name] is None else f"{results[name]:.1f}")
+        for name, label in (
+            ("exact", "exact matches, %"),
+            ("bleu", "BLEU, of characters"),
+            ("chrf", "chrF"),
+        )
+    ]
+    title = f"On {results['tested']} held-out pairs"
+    console.table(title, ("score", ">value"), rows)
+    rows = [
+        (source, t.text, "" if t.text == reference else reference)
+        for source, t, reference in zip(
+            tested.sources, translations, tested.targets, strict=True
+        )
+    ]
+    columns = ("source", "translation", "reference, if different")
+    console.table("Examples", columns, examples(rows, translations))
+
+
+def examples(rows, translations):
+    """Selects some rows, first those that fit into a figure."""
+    long = [len(t.source_tokens) > MAX_DRAWN for t in translations]
+    return [rows[n] for n in np.argsort(long, kind="stable")[:EXAMPLES]]
+
+
+def draw(job, translations, history):
+    """Draws the figures, if matplotlib is installed."""
+    if not figures.available():
+        note(f"no figures: {figures.MISSING}")
+        return
+    title = f"{job.settings.model} on {job.record['data']['source']}"
+    with status("drawing the figures"):
+        files = [figures.history(job.folder, history, "accuracy", title)]
+        if translations[0].alignment is not None:
+            shown = examples(translations, translations)
+            files.append(figures.alignments(job.folder / "alignments.png", shown))
+    job.console.write(f"Figures: {', '.join(str(file) for file in files)}")
+
+
+# The command `kerasseq translate`
+
+
+def add_command(add):
+    """Adds the command to the parser."""
+    parser = add(
+        "translate",
+        "translate with a trained model",
+        """\
+Translate texts with the model of a translation run. Characters that the training data
+did not contain are marked and translated as unknown.""",
+        """\
+examples:
+  kerasseq translate "twenty-one"
+  kerasseq translate "twenty-one" "one hundred" --beam-width 4 --candidates 3
+  kerasseq translate --file lines.txt --run runs/translation-gru-1
+  kerasseq translate "twenty-one" --align alignment.png""",
+    )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("texts", nargs="*", default=[], metavar="TEXT", help="a text")
+    source.add_argument("--file", metavar="FILE", help="a file with a text per line")
+    options.add_encoding(parser)
+    parser.add_argument(
+        "--run",
+        metavar="RUN",
+        help=f"folder of a run (default: the newest translation run in {RUNS}/)",
+    )
+    parser.add_argument(
+        *("--beam-width", "--beam"),
+        type=options.integer(at_most=1000),
+        metavar="N",
+        help="width of the beam search (default: greedy search)",
+    )
+    parser.add_argument(
+        "--candidates",
+        type=options.integer(),
+        default=1,
+        metavar="N",
+        help="with --beam-width: print the N best translations with their "
+        "log-probabilities (default: 1)",
+    )
+    parser.add_argument(
+        *("--max-length", "--length"),
+        type=options.length,
+        metavar="N",
+        help="maximum number of tokens (default: depends on the length of the text)",
+    )
+    parser.add_argument("--align", metavar="FILE", help="draw the alignments as PNG")
+    options.add_json(parser)
+    options.add_backend(parser)
 
 
 def run(args):
-    """Run `kerasseq translate`."""
-    if args.candidates > 1 and (args.beam or 1) < args.candidates:
+    """Runs `kerasseq translate`."""
+    if args.candidates > 1 and (args.beam_width or 1) < args.candidates:
         raise UsageError(
-            f"--candidates {args.candidates} needs a --beam of at least as many"
+            f"--candidates {args.candidates} needs a --beam-width of at least "
+            f"{args.candidates}"
         )
     texts = read_texts(args)
-    if args.align and len(texts) > TOGETHER:
+    if args.align and len(texts) > BATCH:
         raise UsageError(
-            f"--align draws at most {TOGETHER} texts, received {len(texts):,}"
+            f"--align draws at most {BATCH} texts, received {len(texts):,}: give fewer"
         )
     folder = args.run or newest_run()
-    find(folder)
+    runs.find_model(folder)
     choose_backend(args.backend)
-    model, _ = load(folder)
-    _check(model, args, folder)
-    listed = []
-    for start in range(0, len(texts), TOGETHER):
-        part = texts[start : start + TOGETHER]
-        found = _translate(model, part, start, args)
+    model, _ = runs.load_model(folder)
+    _check_model(model, args, folder)
+    results = []
+    for start in range(0, len(texts), BATCH):
+        batch = texts[start : start + BATCH]
+        translations = _translate(model, batch, start, args)
         if args.json:
-            listed += map(as_json, part, found)
+            results += map(as_json, batch, translations)
         else:
-            for translation in found:
-                say(translation, args.candidates)
+            for translation in translations:
+                print_translation(translation, args.candidates)
             sys.stdout.flush()
     if args.json:
-        json.dump(listed, sys.stdout, indent=1, ensure_ascii=False)
-        print()
+        print_json(results)
 
 
-def _check(model, args, folder):
-    """Raise unless the model can do what was asked for."""
+def _check_model(model, args, folder):
     if not hasattr(model, "translate"):
         raise ValueError(
-            f"the model in {folder} does not translate. Train one with  "
+            f"expected a translation model, received {type(model).__name__} in "
+            f"{folder}, which does not translate. Train one with  "
             "kerasseq train translation"
         )
     if args.align and model.alignment_model is None:
@@ -62,49 +380,49 @@ def _check(model, args, folder):
 
 
 def _translate(model, texts, start, args):
-    """Translate the texts from number `start` on, and draw their alignments."""
+    """Translates the texts from number `start` on, and draws their alignments."""
     for text in texts:
-        mark_unknown(model.source_side.tokenizer, text)
-    with waiting(f"translating texts {start + 1:,} to {start + len(texts):,}"):
-        found = model.translate(
-            texts, beam=beam(args), length=args.length, alignments=bool(args.align)
+        note_unknown(model.source_side.tokenizer, text)
+    with status(f"translating texts {start + 1:,} to {start + len(texts):,}"):
+        translations = model.translate(
+            texts,
+            beam=make_beam(args),
+            length=args.max_length,
+            alignments=bool(args.align),
         )
     if args.align:
-        draw(args.align, found)
-    return found
+        draw_alignments(args.align, translations)
+    return translations
 
 
 def read_texts(args) -> list[str]:
-    """The texts, from the command line, a file, or what is piped in."""
+    """Reads the texts from the command line, a file or a pipe."""
     if args.file is not None:
-        from kerasseq.datasets import text_file
-
         lines = text_file(args.file, args.encoding).splitlines()
     elif args.texts:
         lines = args.texts
     elif not sys.stdin.isatty():
-        lines = _piped().splitlines()
+        lines = _read_pipe().splitlines()
     else:
-        raise UsageError('say what to translate, such as  kerasseq translate "ten"')
+        raise UsageError('expected a text, as in  kerasseq translate "ten"')
     texts = [line for line in lines if line.strip()]
     if not texts or (args.texts and len(texts) < len(lines)):
-        raise ValueError("there is an empty text: nothing can be translated")
+        raise ValueError("expected texts to translate, received an empty text")
     return texts
 
 
-def _piped() -> str:
-    """What is piped in."""
-    text = sys.stdin.read(LARGEST + 1)
-    if len(text) > LARGEST:
+def _read_pipe() -> str:
+    text = sys.stdin.read(MAX_PIPED + 1)
+    if len(text) > MAX_PIPED:
         raise ValueError(
-            f"what is piped in must have at most {LARGEST:,} characters: translate it "
-            "in parts"
+            f"expected at most {MAX_PIPED:,} characters from the pipe, received more: "
+            "translate the text in parts"
         )
     return text
 
 
 def newest_run() -> pathlib.Path:
-    """The newest run of the task that has a model.
+    """Returns the newest translation run that has a model.
 
     Raises:
         FileNotFoundError: If there is none.
@@ -116,34 +434,30 @@ def newest_run() -> pathlib.Path:
             found.append((file.stat().st_mtime, file.parent))
     if not found:
         raise FileNotFoundError(
-            f"there is no translation run below {RUNS}/: train one with  "
-            "kerasseq train translation  or name one with --run"
+            f"there is no translation run in {RUNS}/: train one with  "
+            "kerasseq train translation  or choose one with --run"
         )
     return max(found)[1]
 
 
-def beam(args):
-    """The beam that was asked for, or None."""
-    if args.beam is None:
+def make_beam(args):
+    """Returns the beam search that the arguments ask for; None for greedy search."""
+    if args.beam_width is None:
         return None
-    from kerasseq.decoding import Beam
-
-    return Beam(args.beam, n_best=args.candidates)
+    return kerasseq.decoding.Beam(args.beam_width, n_best=args.candidates)
 
 
-def mark_unknown(tokenizer, text):
-    """Show on stderr which characters of a text the model has never seen."""
+def note_unknown(tokenizer, text):
+    """Marks the characters that the training data did not contain, on stderr."""
     count = getattr(tokenizer, "unknown_characters", None)
     unknown = count(text) if count else {}
     if unknown:
         marked = "".join(f"[{c}]" if c in unknown else c for c in text)
-        note(f"never seen, and read as unknown: {marked}")
+        note(f"not in the training data, and read as unknown: {marked}")
 
 
-def draw(path, translations):
-    """Draw the alignments."""
-    from kerasseq.cli import figures
-
+def draw_alignments(path, translations):
+    """Draws the alignments to a file."""
     figures.require()
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -151,8 +465,8 @@ def draw(path, translations):
     note(f"alignments: {path}")
 
 
-def as_json(text, translation):
-    """A translation as plain data."""
+def as_json(text, translation) -> dict:
+    """Returns a translation as plain data."""
     return {
         "source": text,
         "translation": translation.text,
@@ -162,8 +476,8 @@ def as_json(text, translation):
     }
 
 
-def say(translation, candidates):
-    """Print a translation, or its candidates with their scores."""
+def print_translation(translation, candidates):
+    """Prints a translation, or its candidates with their scores."""
     if candidates == 1:
         print(translation.text)
         return

@@ -1,8 +1,9 @@
-"""Files that others wrote: regular, of bounded size, UTF-8, and JSON of bounded depth.
+"""Reads untrusted files within bounds, and replaces files atomically. Loads no Keras.
 
-Loads no Keras: the text tools stand on it, too.
+Files must be regular, of bounded size and UTF-8, and JSON of bounded depth.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -11,8 +12,41 @@ LARGEST = 2**30  # bytes of a text file
 DEEPEST = 100  # levels of nesting in JSON
 
 
+@contextlib.contextmanager
+def replacing(path):
+    """Replaces a file atomically: after an error or a kill the old one is unchanged.
+
+    Args:
+        path: The file to write.
+
+    Yields:
+        A temporary path in the same folder, with the same suffix. At the end of the
+        block it becomes `path`; after an error it is deleted.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "a.txt")
+        ...     with replacing(file) as temporary:
+        ...         _ = temporary.write_text("new")
+        ...     file.read_text()
+        'new'
+    """
+    path = pathlib.Path(path)
+    temporary = path.with_name(f".part-{os.getpid()}-{path.name}")
+    try:
+        yield temporary
+        with open(temporary, "r+b") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
 def regular(path) -> pathlib.Path:
-    """Return the path of a file that can be read to its end.
+    """Returns the path if it is a regular file.
 
     Raises:
         FileNotFoundError: If there is no such file.

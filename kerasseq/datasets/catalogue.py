@@ -22,7 +22,7 @@ class Entry(NamedTuple):
         task: What a model learns from it.
         size: How much there is.
         source: Where it comes from.
-        licence: On what terms.
+        license: On what terms.
         description: One sentence.
         call: How to get it.
         extra: The extra of kerasseq that it needs, or None.
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     task: str
     size: str
     source: str
-    licence: str
+    license: str
     description: str
     call: str
     extra: str | None
@@ -75,7 +75,7 @@ def catalogue() -> list[Entry]:
             "parentheses",
             "sequence classification",
             *_GENERATED,
-            "Strings of parentheses in five colours: balanced or not?",
+            "Strings of parentheses in five colors: balanced or not?",
             "parentheses(size)",
             None,
         ),
@@ -83,8 +83,8 @@ def catalogue() -> list[Entry]:
             "parentheses-plain",
             "sequence classification",
             *_GENERATED,
-            "The same in one colour, written 1 and -1.",
-            "parentheses(size, colours=1)",
+            "The same in one color, written 1 and -1.",
+            "parentheses(size, colors=1)",
             None,
         ),
         Entry(
@@ -208,8 +208,8 @@ def sample(name: str, count: int = 5, seed=0) -> list[str]:
     one_of("name", name, [entry.name for entry in catalogue()])
     count = whole_number("count", count, at_least=1)
     if name.startswith("parentheses"):
-        colours = 1 if name == "parentheses-plain" else 5
-        data = parentheses(count, colours=colours, seed=seed)
+        colors = 1 if name == "parentheses-plain" else 5
+        data = parentheses(count, colors=colors, seed=seed)
         words = ("not balanced", "balanced")
         pairs = zip(data.sequences, data.labels, strict=True)
         return [f"{sequence} {words[label]}" for sequence, label in pairs]

@@ -9,6 +9,8 @@ import hashlib
 import os
 import pathlib
 
+from kerasseq.core.files import replacing
+
 CHUNK = 1 << 16  # bytes
 TIMEOUT = 30  # seconds without a sign of the server
 
@@ -51,20 +53,16 @@ def fetch(url: str, path: pathlib.Path, check, *, progress: bool = True):
             f"{url} is not on this computer, and KERASSEQ_OFFLINE is set, which "
             "forbids downloads. Unset it, or pass path= with a file that you have"
         )
-    # A name of its own, in case that two processes fetch the same.
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            open(part, "wb") as file,
-            contextlib.closing(_body(url, progress)) as body,
-        ):
-            for chunk in body:
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        check(part)
-        os.replace(part, path)
+        with replacing(path) as temporary:
+            with (
+                open(temporary, "wb") as file,
+                contextlib.closing(_body(url, progress)) as body,
+            ):
+                for chunk in body:
+                    file.write(chunk)
+            check(temporary)
     except ConnectionError:
         raise
     except OSError as error:
@@ -72,9 +70,6 @@ def fetch(url: str, path: pathlib.Path, check, *, progress: bool = True):
             f"{path} could not be written: {error.strerror or error}. Make room there, "
             "or pass another folder="
         ) from error
-    finally:
-        with contextlib.suppress(OSError):  # say what went wrong, not what followed
-            part.unlink()
 
 
 def _body(url: str, progress: bool):

@@ -5,13 +5,13 @@ taken from the first download, noted beside the file as `sha256sum` writes it, a
 of every later use: a file that changes, here or at its source, does not go unnoticed.
 """
 
-import os
 import pathlib
 import zipfile
 import zlib
 from typing import NamedTuple
 
 from kerasseq.core.checks import one_of
+from kerasseq.core.files import replacing
 from kerasseq.datasets.downloads import cache_folder, fetch, sha256
 from kerasseq.datasets.files import check_is_file
 from kerasseq.datasets.pair_files import Report, parse_pairs, read_pairs
@@ -29,7 +29,7 @@ class PairSource(NamedTuple):
         file: Name of the text file in the archive.
         languages: Of source and target.
         size: Of the archive, roughly.
-        licence: Its terms.
+        license: Its terms.
         sha256: Checksum of the archive; None if that of the first download counts.
     """
 
@@ -38,7 +38,7 @@ class PairSource(NamedTuple):
     file: str
     languages: tuple[str, str]
     size: str
-    licence: str
+    license: str
     sha256: str | None = None
 
 
@@ -138,9 +138,9 @@ def _kept(source: PairSource, path: pathlib.Path, progress: bool) -> pathlib.Pat
     else:
         fetch(source.url, path, check, progress=progress)
     if expected is None:
-        part = note.with_name(f"{note.name}.{os.getpid()}.part")
-        part.write_text(f"{sha256(path)}  {path.name}\n", encoding="ascii")
-        os.replace(part, note)
+        with replacing(note) as temporary:
+            line = f"{sha256(path)}  {path.name}\n"
+            temporary.write_text(line, encoding="ascii")
     return path
 
 

@@ -1,6 +1,6 @@
-"""The parenthesis task: is every parenthesis closed, in the right order and colour?
+"""The parenthesis task: is every parenthesis closed, in the right order and color?
 
-Course C sets it twice. Plain: 1 opens and -1 closes. Coloured, with c colours: 0 to
+Course C sets it twice. Plain: 1 opens and -1 closes. Colored, with c colors: 0 to
 c - 1 open, and i is closed by 2c - 1 - i, so that a pair sums to 2c - 1.
 
 Skeletons are uniform among all balanced ones of their length, by the cycle lemma
@@ -14,7 +14,7 @@ import numpy as np
 
 from kerasseq.core.checks import one_of, random_generator, several, whole_number
 
-SLIDE_ROWS = (  # sequence, colours, label: the twelve examples of course C
+SLIDE_ROWS = (  # sequence, colors, label: the twelve examples of course C
     ((1, 1, -1, -1, 1, -1), 1, 1),
     ((1, -1, 1, -1), 1, 1),
     ((1, -1, 1, 1, -1, 1, -1, -1), 1, 1),
@@ -50,7 +50,7 @@ class Parentheses(NamedTuple):
 def parentheses(
     size: int,
     *,
-    colours: int = 5,
+    colors: int = 5,
     lengths: tuple[int, int] | None = None,
     kind: str = "training",
     seed=None,
@@ -67,7 +67,7 @@ def parentheses(
 
     Args:
         size: How many strings; of an odd number, one more is balanced.
-        colours: Number of colours; 1 is the plain task, written 1 and -1.
+        colors: Number of colors; 1 is the plain task, written 1 and -1.
         lengths: Shortest and longest length, to replace those of `kind`.
         kind: `"training"`, `"balanced"` or `"hard"`.
         seed: Seed of all random choices.
@@ -81,42 +81,42 @@ def parentheses(
             unknown.
 
     Examples:
-        >>> data = parentheses(6, colours=1, lengths=(2, 2), seed=0)
+        >>> data = parentheses(6, colors=1, lengths=(2, 2), seed=0)
         >>> data.ids.shape
         (6, 8)
         >>> sorted(data.sequences)
         [[-1, -1], [-1, 1], [-1, 1], [1, -1], [1, -1], [1, -1]]
     """
     size = whole_number("size", size, at_least=0)
-    colours = whole_number("colours", colours, at_least=1)
+    colors = whole_number("colors", colors, at_least=1)
     one_of("kind", kind, LENGTHS)
     even = _even_lengths(LENGTHS[kind] if lengths is None else lengths)
     rng = random_generator(seed)
 
-    rows = _balanced_rows(rng, rng.choice(even, size), colours)
+    rows = _balanced_rows(rng, rng.choice(even, size), colors)
     labels = np.ones(size, "int32")
     if kind != "balanced":
         wrong = rng.permutation(size)[: size // 2]
         labels[wrong] = 0
         ways = (_replace,) if kind == "hard" else (_replace, _swap, _shuffle)
         for count, i in enumerate(wrong):
-            rows[i] = _unbalance(rng, rows[i], colours, ways[count % len(ways)])
+            rows[i] = _unbalance(rng, rows[i], colors, ways[count % len(ways)])
 
     ids = np.zeros((size, -(-even[-1] // 8) * 8), "int32")
     for i, row in enumerate(rows):
         ids[i, : len(row)] = row + 1
-    return Parentheses(ids, labels, [_notation(row, colours) for row in rows])
+    return Parentheses(ids, labels, [_notation(row, colors) for row in rows])
 
 
-def is_balanced(sequence, colours: int = 5) -> bool:
+def is_balanced(sequence, colors: int = 5) -> bool:
     """Check a string of parentheses with a stack.
 
     Args:
         sequence: Symbols in the notation of the course, not padded ids.
-        colours: Number of colours; 1 is the plain notation, 1 and -1.
+        colors: Number of colors; 1 is the plain notation, 1 and -1.
 
     Returns:
-        Whether every parenthesis is closed, in order, by its own colour.
+        Whether every parenthesis is closed, in order, by its own color.
 
     Raises:
         ValueError: If a symbol is not of the notation.
@@ -124,20 +124,20 @@ def is_balanced(sequence, colours: int = 5) -> bool:
     Examples:
         >>> is_balanced([2, 0, 9, 7, 0, 9])
         True
-        >>> is_balanced([1, -1, -1, 1], colours=1)
+        >>> is_balanced([1, -1, -1, 1], colors=1)
         False
     """
-    colours = whole_number("colours", colours, at_least=1)
-    last = 2 * colours - 1
-    closer = {1: -1} if colours == 1 else {i: last - i for i in range(colours)}
+    colors = whole_number("colors", colors, at_least=1)
+    last = 2 * colors - 1
+    closer = {1: -1} if colors == 1 else {i: last - i for i in range(colors)}
     symbols = {*closer, *closer.values()}
     expected = []
     for position, symbol in enumerate(several("sequence", sequence, "ids")):
         if symbol not in symbols:
-            right = "1 and -1" if colours == 1 else f"0 to {last}"
+            right = "1 and -1" if colors == 1 else f"0 to {last}"
             raise ValueError(
                 f"`sequence` holds {symbol!r} at position {position}; with "
-                f"colours={colours} the symbols are {right}."
+                f"colors={colors} the symbols are {right}."
             )
         if symbol in closer:
             expected.append(closer[symbol])
@@ -168,17 +168,17 @@ def _even_lengths(lengths) -> np.ndarray:
 # plain task (0 opens, 1 closes). An id is the symbol plus one.
 
 
-def _notation(row: np.ndarray, colours: int) -> list[int]:
-    return (1 - 2 * row if colours == 1 else row).tolist()
+def _notation(row: np.ndarray, colors: int) -> list[int]:
+    return (1 - 2 * row if colors == 1 else row).tolist()
 
 
-def _balanced_rows(rng, lengths: np.ndarray, colours: int) -> list[np.ndarray]:
+def _balanced_rows(rng, lengths: np.ndarray, colors: int) -> list[np.ndarray]:
     """Return one balanced row per length, in that order."""
     rows = [np.zeros(0, int)] * len(lengths)
     for length in np.unique(lengths):
         here = np.flatnonzero(lengths == length)
         ups = _skeletons(rng, len(here), length // 2)
-        for i, row in zip(here, _coloured(rng, ups, colours), strict=True):
+        for i, row in zip(here, _colored(rng, ups, colors), strict=True):
             rows[i] = row
     return rows
 
@@ -196,41 +196,41 @@ def _skeletons(rng, size: int, n: int) -> np.ndarray:
     return np.take_along_axis(ups, columns, axis=1)
 
 
-def _coloured(rng, ups: np.ndarray, colours: int) -> np.ndarray:
-    """Colour each pair of parentheses, uniformly and on its own."""
+def _colored(rng, ups: np.ndarray, colors: int) -> np.ndarray:
+    """Color each pair of parentheses, uniformly and on its own."""
     size, length = ups.shape
-    drawn = rng.integers(0, colours, (size, length))
+    drawn = rng.integers(0, colors, (size, length))
     stack = np.zeros((size, length), int)
     symbols = np.zeros((size, length), int)
     rows, depth = np.arange(size), np.zeros(size, int)
     for t in range(length):
         up = ups[:, t]
         depth -= ~up
-        symbols[:, t] = np.where(up, drawn[:, t], 2 * colours - 1 - stack[rows, depth])
+        symbols[:, t] = np.where(up, drawn[:, t], 2 * colors - 1 - stack[rows, depth])
         stack[rows[up], depth[up]] = drawn[up, t]
         depth += up
     return symbols
 
 
-def _unbalance(rng, row: np.ndarray, colours: int, change) -> np.ndarray:
+def _unbalance(rng, row: np.ndarray, colors: int, change) -> np.ndarray:
     """Change a balanced row until it is no longer balanced."""
     while True:
-        changed = change(rng, row, colours)
-        if not is_balanced(_notation(changed, colours), colours):
+        changed = change(rng, row, colors)
+        if not is_balanced(_notation(changed, colors), colors):
             return changed
 
 
-def _replace(rng, row: np.ndarray, colours: int) -> np.ndarray:
+def _replace(rng, row: np.ndarray, colors: int) -> np.ndarray:
     """Put another symbol in one place, which always unbalances."""
     changed = row.copy()
     place = rng.integers(len(row))
-    changed[place] = (row[place] + rng.integers(1, 2 * colours)) % (2 * colours)
+    changed[place] = (row[place] + rng.integers(1, 2 * colors)) % (2 * colors)
     return changed
 
 
-def _swap(rng, row: np.ndarray, colours: int) -> np.ndarray:
+def _swap(rng, row: np.ndarray, colors: int) -> np.ndarray:
     """Swap two places that hold different symbols."""
-    del colours
+    del colors
     changed = row.copy()
     first = rng.integers(len(row))
     second = rng.choice(np.flatnonzero(row != row[first]))
@@ -238,7 +238,7 @@ def _swap(rng, row: np.ndarray, colours: int) -> np.ndarray:
     return changed
 
 
-def _shuffle(rng, row: np.ndarray, colours: int) -> np.ndarray:
+def _shuffle(rng, row: np.ndarray, colors: int) -> np.ndarray:
     """Put all symbols in a random order."""
-    del colours
+    del colors
     return rng.permutation(row)

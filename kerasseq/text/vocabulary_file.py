@@ -5,34 +5,23 @@ refused in words instead of being misread.
 """
 
 import json
-import os
-import pathlib
-import uuid
 
-from kerasseq.core.files import read_json
+from kerasseq.core.files import read_json, replacing
 
 VERSION = 1
 
 
 def write_vocabulary(path, kind: str, config: dict) -> None:
-    """Write `config` to `path` as JSON, whole or not at all.
-
-    The text goes to a temporary file in the same folder, which then takes the place of
-    the old one in one step. If anything fails, the old file is as it was.
+    """Writes `config` to `path` as JSON, atomically.
 
     Args:
         path: Where to write.
         kind: Name of the format, for example `"kerasseq.CharacterTokenizer"`.
         config: Plain JSON data.
     """
-    path = pathlib.Path(path)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     content = json.dumps({"format": kind, "version": VERSION, **config}, indent=1)
-    try:
+    with replacing(path) as temporary:
         temporary.write_text(content, encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read_vocabulary(path, kind: str) -> dict:

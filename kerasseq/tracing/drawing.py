@@ -1,4 +1,4 @@
-"""What the figures share: sizes, colours, names. Loads matplotlib only when drawing."""
+"""What the figures share: sizes, colors, names. Loads matplotlib only when drawing."""
 
 import functools
 import io
@@ -8,7 +8,7 @@ import numpy as np
 
 from kerasseq.core.checks import nearest
 
-# Okabe and Ito's colours, which people of any colour vision can tell apart.
+# Okabe and Ito's colors, which people of any color vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 WIDEST = 20  # inches
 

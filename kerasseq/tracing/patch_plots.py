@@ -67,7 +67,7 @@ def plot_patches(images, maps, titles=None, title=None):
 
 
 def _shown(image):
-    """An image as matplotlib takes it: grey, or three colours from 0 to 1."""
+    """An image as matplotlib takes it: grey, or three colors from 0 to 1."""
     if image.ndim == 2 or image.shape[-1] == 1:
         return image.reshape(image.shape[:2]).astype("float32")
     if image.dtype.kind in "ui":

@@ -81,14 +81,14 @@ def plot_gates(
     for axis, name in zip(axes, names, strict=True):
         is_gate = name.endswith("_gate")
         limit = float(np.nanmax(np.abs(shown[name]), initial=0)) or 1.0
-        low, high, colours = (0, 1, "viridis") if is_gate else (-limit, limit, "RdBu_r")
+        low, high, colors = (0, 1, "viridis") if is_gate else (-limit, limit, "RdBu_r")
         image = axis.imshow(
             shown[name].T,
             aspect="auto",
             interpolation="nearest",
             vmin=low,
             vmax=high,
-            cmap=colours,
+            cmap=colors,
         )
         axis.set_ylabel(words(name).replace(" ", "\n", 1) + "\n(unit)")
         drawing.number_ticks(axis.yaxis, numbers, at_most=5)
@@ -210,8 +210,8 @@ def plot_history(history, baselines=None, metric="bits", title=None):
         epochs = np.arange(1, len(values) + 1)
         axis.plot(epochs, values, "os"[n] + "-", color=COLOURS[n], label=label)
     for n, (label, value) in enumerate((baselines or {}).items()):
-        colour = COLOURS[(n + 2) % len(COLOURS)]
-        axis.axhline(value, linestyle="--", color=colour, label=f"{label}: {value:.3g}")
+        color = COLOURS[(n + 2) % len(COLOURS)]
+        axis.axhline(value, linestyle="--", color=color, label=f"{label}: {value:.3g}")
     axis.set_xlabel("epoch")
     drawing.number_ticks(axis.xaxis, range(len(epochs) + 1), at_most=10)
     axis.set_ylabel("bits per character" if metric == "bits" else words(metric))
@@ -251,14 +251,14 @@ def plot_race(results, title=None, *, chance=0.5):
     axis = figure.subplots()
     for n, (model, scores) in enumerate(results.items()):
         middle = (n - (len(results) - 1) / 2) * bar
-        colour = COLOURS[n % len(COLOURS)]
+        color = COLOURS[n % len(COLOURS)]
         for place, test in enumerate(tests):
             seeds = np.atleast_1d(np.asarray(scores.get(test, []), "float64"))
             if not len(seeds):
                 continue
             x, mean = place + middle, float(seeds.mean())
             label = None if model in axis.get_legend_handles_labels()[1] else model
-            axis.bar(x, mean, bar * 0.92, color=colour, alpha=0.75, label=label)
+            axis.bar(x, mean, bar * 0.92, color=color, alpha=0.75, label=label)
             across = x + bar * 0.2 * np.linspace(-1, 1, len(seeds) + 2)[1:-1]
             axis.plot(across, seeds, "o", color="white", markeredgecolor="k", ms=4)
             y = max(mean, seeds.max()) + 0.035

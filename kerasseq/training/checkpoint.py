@@ -7,14 +7,13 @@ of epochs done: see `training.batches`.
 """
 
 import json
-import os
 import pathlib
 import zipfile
 
 import keras
 import numpy as np
 
-from kerasseq.core.files import regular
+from kerasseq.core.files import regular, replacing
 
 FILE = "checkpoint.npz"
 
@@ -90,17 +89,9 @@ def restore(model, folder) -> int:
 
 
 def write(file, arrays, state):
-    """Write arrays and plain data to one file, whole or not at all."""
-    part = file.with_name(file.name + ".part")
-    try:
-        with open(part, "wb") as out:
-            np.savez(out, state=np.array(json.dumps(state)), **arrays)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(part, file)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    """Writes arrays and plain data to one file, atomically."""
+    with replacing(file) as temporary, open(temporary, "wb") as out:
+        np.savez(out, state=np.array(json.dumps(state)), **arrays)
 
 
 def read(file):

@@ -51,7 +51,7 @@ class ViT(ImageClassifier):
             the vector `(B, D)` that a classifier would read.
         image_size: Side, or height and width, of the images to train on.
         patch_size: Side, or height and width, of a patch.
-        channels: Of an image: 1 for grey, 3 for colours.
+        channels: Of an image: 1 for grey, 3 for colors.
         num_layers: L.
         num_heads: N, of attention.
         hidden_dim: D, the width between the layers.

@@ -13,7 +13,7 @@ RUN = [*TINY, "--steps", "25", "--checkpoint-every", "10", "--seed", "3"]
 
 @pytest.fixture(scope="session")
 def text_path(tmp_path_factory):
-    """Some kB of text in which each letter tells something about the next."""
+    """A file with some kB of text whose characters are predictable to a degree."""
     rng = random.Random(0)
     words = ["seq", "model", "gate", "state", "[bold]", "time", "loss", "é"]
     lines = (" ".join(rng.choices(words, k=7)) for _ in range(80))
@@ -24,14 +24,14 @@ def text_path(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _no_figures(request, monkeypatch):
-    """Draw nothing, which takes seconds, unless a test asks for it."""
+    """Draws no figures, which takes seconds, unless a test uses `drawn`."""
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("kerasseq.cli.figures.possible", lambda: False)
+        monkeypatch.setattr("kerasseq.cli.figures.available", lambda: False)
 
 
 @pytest.fixture
 def drawn():
-    """Draw figures in this test."""
+    """Lets a test draw figures."""
 
 
 @pytest.fixture
@@ -43,14 +43,14 @@ def command(capsys, monkeypatch, tmp_path):
         found = main([str(word) for word in words])
         out, err = capsys.readouterr()
         assert found == code, (found, out, err)
-        return SimpleNamespace(out=out, err=without_waits(err))
+        return SimpleNamespace(out=out, err=without_status(err))
 
     return run
 
 
 @pytest.fixture
 def refused(command):
-    """Runs the command, and expects exit code 2 and one line that says why."""
+    """Runs the command, and expects exit code 2 and an error of one line."""
 
     def run(*words):
         done = command(*words, code=2)
@@ -64,22 +64,22 @@ def refused(command):
 
 @pytest.fixture(scope="session")
 def trained(text_path, tmp_path_factory):
-    """A finished run, and its results: for tests that change nothing in it."""
+    """A finished run and its results, for tests that change nothing in it."""
     folder = tmp_path_factory.mktemp("runs") / "finished"
     words = ["train", "language-model", "--text", text_path, "--run", folder, *RUN]
-    # With figures: fixtures of the session come before those of a test.
+    # With figures: fixtures of a session come before those of a test.
     assert main([str(word) for word in words]) == 0
     return folder, json.loads((folder / "results.json").read_text())
 
 
-def without_waits(err):
-    """What was printed on stderr beside the lines that tell of a wait."""
-    wait = re.compile(r"kerasseq: (?!error: ).* …\n")
-    return "".join(s for s in err.splitlines(True) if not wait.fullmatch(s))
+def without_status(err):
+    """Removes the status messages from stderr."""
+    status = re.compile(r"kerasseq: (?!error: ).* …\n")
+    return "".join(s for s in err.splitlines(True) if not status.fullmatch(s))
 
 
 def snapshot(folder):
-    """Every file below a folder, with its content."""
+    """Returns every file in a folder with its content."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")

@@ -1,9 +1,11 @@
+"""`kerasseq eliza`."""
+
 import io
 import sys
 
 import pytest
 
-from kerasseq.cli import names
+from kerasseq.cli import eliza
 from kerasseq.text.eliza.reader import LANGUAGES
 from tests.processes import run_python
 
@@ -14,11 +16,11 @@ FAREWELL = "Goodbye. Thank you for talking to me."
 
 
 @pytest.fixture
-def say(command, monkeypatch):
-    """Runs the command with this on its standard input."""
+def talk(command, monkeypatch):
+    """Runs the command with the given standard input."""
 
-    def run(said, *words, code=0):
-        stdin = io.TextIOWrapper(io.BytesIO(said), encoding="ascii")
+    def run(line, *words, code=0):
+        stdin = io.TextIOWrapper(io.BytesIO(line), encoding="ascii")
         monkeypatch.setattr(sys, "stdin", stdin)
         return command("eliza", *words, code=code)
 
@@ -27,7 +29,7 @@ def say(command, monkeypatch):
 
 @pytest.fixture
 def terminal(command, monkeypatch):
-    """Runs the command on a terminal, where each answer to a prompt is given here."""
+    """Runs the command on a terminal, with an answer to each prompt."""
 
     def run(*typed):
         answers = iter(typed)
@@ -46,8 +48,8 @@ def terminal(command, monkeypatch):
     return run
 
 
-def test_lines_from_a_pipe_get_a_reply_each(say):
-    done = say(b"Men are all alike.\r\n\nI am sad")
+def test_each_piped_line_gets_a_reply(talk):
+    done = talk(b"Men are all alike.\r\n\nI am sad")
     assert done.err == ""
     assert done.out.splitlines() == [
         "Is something troubling you?",
@@ -58,32 +60,32 @@ def test_lines_from_a_pipe_get_a_reply_each(say):
     ]
 
 
-def test_bye_ends_the_conversation(say):
-    assert say(b"Bye!\nI am sad\n").out.splitlines()[1:] == [FAREWELL]
-    done = say(b"au revoir\nje suis triste\n", "--language", "fr")
+def test_goodbye_ends_the_conversation(talk):
+    assert talk(b"Bye!\nI am sad\n").out.splitlines()[1:] == [FAREWELL]
+    done = talk(b"au revoir\nje suis triste\n", "--language", "fr")
     assert done.out.splitlines()[1:] == ["Au revoir. Merci de m'avoir parlé."]
 
 
-def test_an_empty_input(say):
-    assert say(b"").out.splitlines() == ["Is something troubling you?", FAREWELL]
+def test_empty_input(talk):
+    assert talk(b"").out.splitlines() == ["Is something troubling you?", FAREWELL]
 
 
-def test_french(say):
-    said = "\ufeffJe suis désespérée.".encode()
-    out = say(said, "--language", "fr").out
+def test_french(talk):
+    line = "\ufeffJe suis désespérée.".encode()
+    out = talk(line, "--language", "fr").out
     assert "Je suis désolée d'apprendre que vous êtes désespérée." in out
 
 
-def test_explain(say):
-    out = say(b"I am sad\n", "--explain").out
+def test_explain(talk):
+    out = talk(b"I am sad\n", "--explain").out
     assert "    keyword    i\n    pattern    * i am * @sad *\n" in out
 
 
-def test_rules_of_a_file(say, refused, tmp_path):
+def test_rules_from_a_file(talk, refused, tmp_path):
     rules = """greeting = "Hi"\nfarewell = "So long"\ngoodbyes = ["so"]
 silence = ["?"]\ndefault = ["Miaow."]\n[keyword.cat.rules]\n"*" = ["Purr."]\n"""
     (tmp_path / "cat.toml").write_text(rules, encoding="utf-8")
-    out = say(b"a cat\na dog\nso\n", "--rules", "cat.toml").out
+    out = talk(b"a cat\na dog\nso\n", "--rules", "cat.toml").out
     assert out.splitlines() == ["Hi", "Purr.", "Miaow.", "So long"]
     (tmp_path / "cat.toml").write_text(rules.replace("Purr.", "{2}"), encoding="utf-8")
     assert '[keyword.cat.rules] pattern "*": reply 1 uses {2}' in refused(
@@ -93,19 +95,19 @@ silence = ["?"]\ndefault = ["Miaow."]\n[keyword.cat.rules]\n"*" = ["Purr."]\n"""
     assert "not allowed with" in refused(
         "eliza", "--rules", "cat.toml", "--language", "fr"
     )
-    assert 'there is no language "de"' in refused("eliza", "--language", "de")
+    assert 'unknown language "de"' in refused("eliza", "--language", "de")
 
 
-def test_bytes_that_are_not_utf_8(say):
-    done = say(b"hello\ncaf\xe9\n", code=2)
+def test_input_that_is_not_utf8(talk):
+    done = talk(b"hello\ncaf\xe9\n", code=2)
     assert done.err.startswith(
-        "kerasseq: error: line 2 of what you say is not UTF-8: byte 4 of it is 0xe9."
+        "kerasseq: error: expected UTF-8, but byte 4 of line 2 of the input is 0xe9."
     )
     assert len(done.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("end", [EOFError(), KeyboardInterrupt()])
-def test_a_terminal_has_a_prompt_and_a_goodbye(terminal, end):
+def test_terminal_shows_prompt_and_farewell(terminal, end):
     done = terminal("Men are all alike.", end)("eliza")
     assert done.out.splitlines() == [
         "Is something troubling you?",
@@ -115,13 +117,13 @@ def test_a_terminal_has_a_prompt_and_a_goodbye(terminal, end):
     ]
 
 
-def test_a_terminal_of_another_encoding(terminal):
+def test_terminal_with_another_encoding(terminal):
     wrong = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
     done = terminal("hello", wrong)("eliza", code=2)
-    assert "line 2 of what you say is not UTF-8: byte 1 of it is 0xff" in done.err
+    assert "byte 1 of line 2 of the input is 0xff" in done.err
 
 
-def test_as_a_process_without_keras_and_without_the_letters():
+def test_loads_no_keras_and_replaces_unencodable_characters():
     code = MAIN.replace("sys.exit(", "c = (").replace(
         "from kerasseq", "import io\nsys.stdin = io.TextIOWrapper(io.BytesIO("
         "'je suis énervé'.encode()))\nfrom kerasseq"
@@ -132,10 +134,10 @@ def test_as_a_process_without_keras_and_without_the_letters():
     assert done.stderr == ""
 
 
-def test_a_closed_input_is_an_empty_one():
+def test_closed_input_equals_empty_input():
     done = run_python("import sys; sys.stdin = None\n" + MAIN, "eliza")
     assert done.stdout.splitlines() == ["Is something troubling you?", FAREWELL]
 
 
-def test_the_languages_are_those_of_the_library():
-    assert names.LANGUAGES == LANGUAGES
+def test_languages_equal_those_of_the_library():
+    assert eliza.LANGUAGES == LANGUAGES

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kerasseq.cli.params_options import SIZES
+from kerasseq.cli.params import SIZES
 from kerasseq.language.architectures import architectures
 from kerasseq.language.counting import count
 from tests.processes import run_python
@@ -12,9 +12,9 @@ from tests.processes import run_python
 pytestmark = pytest.mark.once("the command line")
 
 
-def test_the_list_has_every_model_on_one_line(command):
+def test_list_has_one_line_per_model(command):
     out = command("params").out
-    made_of, _, sizes = out.partition("Their sizes")
+    made_of, _, sizes = out.partition("Sizes")
     for name, a in architectures.items():
         assert f"{a.norm_placement} {a.norm} " in row(made_of, name)
         assert f"{count(a, what='all').total:,}" in row(sizes, name)
@@ -25,8 +25,8 @@ def test_the_list_has_every_model_on_one_line(command):
 
 def test_gpt3(command):
     out = command("params", "gpt3").out
-    assert "175,181,291,520 weights in 27,938 matrices" in out
-    assert "174,604,259,328 weights in 1,540 arrays" in out
+    assert "175,181,291,520 parameters in 27,938 matrices" in out
+    assert "174,604,259,328 parameters in 1,540 weights" in out
     assert row(out, "Query") == "Query 128 × 12288 9,216 14,495,514,624 8.3%"
     assert row(out, "attention") == "attention 57,986,777,088 33.2%"
     assert "Brown et al. 2020" in out and architectures["gpt3"].note in out
@@ -34,22 +34,23 @@ def test_gpt3(command):
     assert "counted here: +1.11%" in command("params", "galactica").out
 
 
-def test_each_of_all_the_weights(command):
+def test_all_lists_each_weight(command):
     out = command("params", "bert_base", "--all").out
     assert str(count("bert_base", what="all")) in out
     assert "109,482,240 weights in 199 arrays" in out
 
 
-def test_sizes_of_your_own(command):
-    words = ["--layers", 12, "--width", 768, "--heads", 12, "--length", 1024]
+def test_other_sizes(command):
+    words = ["--num-layers", 12, "--hidden-size", 768, "--num-heads", 12]
+    words += ["--max-sequence-length", 1024]
     out = command("params", "gpt3", *words).out
-    assert "124,439,808 weights in 196 arrays" in out and "Published" not in out
+    assert "124,439,808 parameters in 196 weights" in out and "Published" not in out
     found = json.loads(command("params", "gpt3", *words, "--json").out)
     assert found["all"]["total"] == 124_439_808
     words = ["--vocabulary-size", 101]
     found = json.loads(command("params", "gpt3", *words, "--json").out)
     assert found["architecture"]["vocabulary_size"] == 101
-    assert {name for name, _ in SIZES.values()} <= found["architecture"].keys()
+    assert SIZES.keys() <= found["architecture"].keys()
 
 
 def test_json(command):
@@ -70,23 +71,23 @@ def test_json(command):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["gpt33"], 'there is no architecture "gpt33". Did you mean "gpt3"?'),
         (["T5-11B"], 'Did you mean "t5_11b"?'),
-        (["--layers", "3"], "say of which model"),
-        (["--all"], "say of which model"),
+        (["--layers", "3"], "expected the name of a model"),
+        (["--all"], "expected the name of a model"),
         (["gpt3", "--width", "767"], "num_heads=96 cannot share hidden_dim=767"),
         (["gpt3", "--layers", "0"], "at least 1"),
         (["gpt3", "--layer", "3"], 'Did you mean "--layers"?'),
         (["vit_base_16", "--vocabulary-size", "5"], "means nothing to ViT base"),
     ],
 )
-def test_what_is_wrong_is_said(refused, words, said):
-    assert said in refused("params", *words)
+def test_wrong_arguments(refused, words, message):
+    assert message in refused("params", *words)
 
 
-def test_it_needs_no_backend_and_loads_no_keras():
+def test_needs_no_backend_and_loads_no_keras():
     code = """
 import sys
 from kerasseq.cli import main
@@ -98,7 +99,7 @@ assert not {"keras", "tensorflow", "jax", "torch"} & set(sys.modules)
 
 
 def row(text, name):
-    """The one line that begins with a name, its blanks put together."""
+    """Returns the only line that begins with a name, its spaces merged."""
     lines = [" ".join(line.split()) for line in text.splitlines()]
     (found,) = (line for line in lines if line.startswith(f"{name} "))
     return found

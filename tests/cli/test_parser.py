@@ -1,6 +1,10 @@
+"""Parsing the command line, and its error messages."""
+
 import pytest
 
-from kerasseq.cli import defaults, errors, names, parser
+from kerasseq.cli import errors, forecast, language_model, options
+from kerasseq.cli.main import COMMANDS, parse
+from kerasseq.cli.train import TASKS
 from tests.processes import run_python
 
 pytestmark = pytest.mark.once("the command line")
@@ -8,12 +12,12 @@ pytestmark = pytest.mark.once("the command line")
 HELPS = [
     ["--help"],
     ["--version"],
-    *([command, "--help"] for command in names.COMMANDS),
-    *(["train", task, "--help"] for task in names.TASKS),
+    *([command, "--help"] for command in COMMANDS),
+    *(["train", task, "--help"] for task in TASKS),
 ]
 
 
-def test_no_help_loads_keras():
+def test_help_loads_no_keras():
     code = f"""
 import sys
 from kerasseq.cli import main
@@ -23,13 +27,13 @@ loaded = {{"keras", "tensorflow", "jax", "torch", "matplotlib"}} & set(sys.modul
 assert not loaded, loaded
 """
     out = run_python(code).stdout
-    for command in names.COMMANDS:
+    for command in COMMANDS:
         assert f"kerasseq {command}" in out
     assert out.count("examples:") == len(HELPS) - 2
 
 
 @pytest.mark.parametrize(
-    ("words", "right"),
+    ("words", "nearest"),
     [
         (["trian"], "train"),
         (["train", "langauge-model"], "language-model"),
@@ -42,63 +46,65 @@ assert not loaded, loaded
         (["data", "parenthese"], "parentheses"),
     ],
 )
-def test_a_wrong_name_gets_the_nearest_right_one(refused, words, right):
+def test_nearest_name_is_suggested(refused, words, nearest):
     line = refused(*words)
-    assert "Did you mean" in line and right in line.partition("Did you mean")[2]
+    assert "Did you mean" in line and nearest in line.partition("Did you mean")[2]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        (["train"], "say what to train: language-model, parentheses, forecast"),
-        (["train", "language-model", "--units", "0"], "must be at least 1, got 0"),
-        (["train", "language-model", "--units", "x"], '"x" is no whole number'),
-        (["train", "language-model", "--epochs", "-1"], 'must be above 0'),
+        (["train"], "expected a task: language-model, parentheses, forecast"),
+        (["train", "language-model", "--units", "0"],
+         "expected an integer of at least 1, received 0"),
+        (["train", "language-model", "--units", "x"],
+         'expected an integer, received "x"'),
+        (["train", "language-model", "--epochs", "-1"], 'expected a number above 0'),
         (["train", "language-model", "--text", "a", "--data", "python-reference"],
-         "--text or --data, not both"),
+         "--text and --data exclude each other"),
         (["train", "language-model", "--steps", "1", "--epochs", "1"],
-         "--epochs or --steps, not both"),
+         "--epochs and --steps exclude each other"),
         (["train", "language-model", "--dropout", "1"], "below 1"),
-        (["train", "parentheses", "--seeds", "0,0"], '"0" is there more than once'),
-        (["train", "parentheses", "--seeds", "0,"], "nothing between two commas"),
+        (["train", "parentheses", "--seeds", "0,0"], 'received "0" more than once'),
+        (["train", "parentheses", "--seeds", "0,"], "separated by commas"),
         (["generate"], "RUN"),
         (["generate", "x", "--temperature", "-1"], "--temperature"),
         (["generate", "x", "--top-p", "2"], "--top-p"),
-        (["generate", "x", "--prompt", ""], "--prompt is empty"),
+        (["generate", "x", "--prompt", ""], "--prompt must have at least one"),
         (["data", "ar", "--count", "0"], "at least 1"),
     ],
 )  # fmt: skip
-def test_a_wrong_value_is_refused(refused, tmp_path, words, said):
-    assert said in refused(*words)
+def test_wrong_values(refused, tmp_path, words, message):
+    assert message in refused(*words)
     assert not list(tmp_path.iterdir())
 
 
-def test_the_names_are_those_of_the_library():
+def test_names_equal_those_of_the_library():
     from kerasseq import datasets
     from kerasseq.tasks.architectures import ARCHITECTURES
 
-    assert tuple(ARCHITECTURES) == names.ARCHITECTURES
+    assert tuple(ARCHITECTURES) == options.ARCHITECTURES
     known = [entry.name for entry in datasets.catalogue()]
-    assert set(names.TEXTS + names.SERIES) < set(known)
+    assert set(language_model.TEXTS + forecast.SERIES) < set(known)
 
 
-@pytest.mark.parametrize("task", names.TASKS)
-def test_every_option_of_a_task_has_a_default_and_the_other_way_round(task):
-    args = vars(parser.parse(["train", task]))
-    rest = {"command", "module", "task", "run", "backend", "resume", "json"}
-    assert set(args) - rest == set(defaults.DEFAULTS[task])
-    assert {args[name] for name in defaults.DEFAULTS[task]} == {None}
+@pytest.mark.parametrize("task", TASKS)
+def test_each_option_of_a_task_has_a_default(task):
+    args = vars(parse(["train", task]))
+    rest = {"command", "task", "run", "backend", "resume", "json"}
+    assert set(args) - rest == set(TASKS[task].DEFAULTS)
+    assert {args[name] for name in TASKS[task].DEFAULTS} == {None}
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
-def test_resume_and_json_may_stand_before_and_after_the_task(where):
+def test_resume_and_json_before_and_after_the_task(where):
     words = ["--resume", "x", "--json"]
     before, after = (words, []) if where == "before" else ([], words)
-    args = parser.parse(["train", *before, "forecast", *after])
+    args = parse(["train", *before, "forecast", *after])
     assert args.resume == "x" and args.json is True
 
 
-def test_a_bug_is_one_line_that_says_where_it_is(monkeypatch, command):
+def test_bug_is_one_line_with_its_location(monkeypatch, command):
     def broken(*args):
         raise KeyError("a bug")
 
@@ -111,7 +117,7 @@ def test_a_bug_is_one_line_that_says_where_it_is(monkeypatch, command):
         command("data", "ar")
 
 
-def test_with_debug_an_error_shows_where_it_comes_from(monkeypatch, command):
+def test_debug_raises_the_error(monkeypatch, command):
     monkeypatch.setenv("KERASSEQ_DEBUG", "1")
     with pytest.raises(errors.UsageError):
         command("trian")

@@ -11,26 +11,28 @@ from kerasseq.positions.code import PositionCode
 pytestmark = pytest.mark.once("the command line")
 
 
-def test_the_table(command):
-    done = command("positions", "--length", 16, "--width", 8)
+def test_table(command):
+    done = command("positions", "--sequence-length", 16, "--hidden-size", 8)
     lines = {
         words[0]: words[1:] for words in map(str.split, done.out.splitlines()) if words
     }
     sine = ["yes", "0.66", "yes", "0.00", "yes", "256", "yes", "yes", "0.00"]
     assert lines["sine"] == sine
     assert lines["binary"][2] == "no" and lines["rotary"][6:8] == ["no", "3,5"]
-    assert "Codes of 16 positions, 8 numbers wide" in done.out
+    assert "Encodings of 16 positions, 8 features" in done.out
 
 
 def test_json(command):
-    found = json.loads(command("positions", "--length", 16, "--width", 8, "--json").out)
+    found = json.loads(
+        command("positions", "--sequence-length", 16, "--hidden-size", 8, "--json").out
+    )
     assert found["length"] == 16 and found["width"] == 8
     assert found["layers"]["amplitude"]["unique"] == {"holds": True, "value": 8**0.5}
     assert found["layers"]["rotary"]["width"] == {"holds": False, "value": [3, 5]}
 
 
-def test_every_layer_of_positions_is_shown():
-    shown = {type(layer).__name__ for layer in positions.make(5).values()}
+def test_every_position_layer_is_shown():
+    shown = {type(layer).__name__ for layer in positions.make_layers(5).values()}
     known = {
         name
         for name in layers.__all__
@@ -40,9 +42,9 @@ def test_every_layer_of_positions_is_shown():
     assert shown == known
 
 
-def test_the_figure_is_drawn_or_it_is_said_why_not(command, monkeypatch, tmp_path):
+def test_figure_is_drawn_if_matplotlib_is_installed(command, monkeypatch, tmp_path):
     file = tmp_path / "positions.png"
-    words = ("positions", "--length", 16, "--width", 8, "--figure", file)
+    words = ("positions", "--sequence-length", 16, "--hidden-size", 8, "--figure", file)
     assert "matplotlib is not installed" in command(*words, code=2).err
     assert not file.exists()
     monkeypatch.undo()
@@ -51,6 +53,6 @@ def test_the_figure_is_drawn_or_it_is_said_why_not(command, monkeypatch, tmp_pat
 
 
 def test_wrong_sizes(refused):
-    assert "must be at least 2, got 1" in refused("positions", "--length", 1)
+    assert "an integer of at least 2, received 1" in refused("positions", "--length", 1)
     for words in (["--width", 7], ["--length", 65, "--width", 6]):
-        assert "does not suit all codes" in refused("positions", *words)
+        assert "--hidden-size must be even" in refused("positions", *words)

@@ -73,7 +73,7 @@ def server(monkeypatch, tmp_path):
 
 
 def listed(server, **more):
-    entry = {"url": server.url, "file": "fra.txt", "size": "1 kB", "licence": "free"}
+    entry = {"url": server.url, "file": "fra.txt", "size": "1 kB", "license": "free"}
     lines = [f'{key} = "{value}"' for key, value in {**entry, **more}.items()]
     text = "\n".join(["[en-fr]", 'languages = ["en", "fr"]', *lines])
     pair_downloads.TABLE.write_text(text, encoding="utf-8")

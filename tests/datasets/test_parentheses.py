@@ -10,27 +10,27 @@ from hypothesis import strategies as st
 from kerasseq.datasets import SLIDE_ROWS, is_balanced, parentheses
 
 
-@pytest.mark.parametrize("sequence, colours, label", SLIDE_ROWS)
-def test_rows_of_the_course(sequence, colours, label):
-    assert is_balanced(sequence, colours) == label
+@pytest.mark.parametrize("sequence, colors, label", SLIDE_ROWS)
+def test_rows_of_the_course(sequence, colors, label):
+    assert is_balanced(sequence, colors) == label
 
 
 def test_the_course_has_six_rows_of_each_kind():
-    kinds = Counter((colours, label) for _, colours, label in SLIDE_ROWS)
+    kinds = Counter((colors, label) for _, colors, label in SLIDE_ROWS)
     assert kinds == {(1, 1): 3, (1, 0): 3, (5, 1): 3, (5, 0): 3}
 
 
-@pytest.mark.parametrize("colours, n", [(1, 1), (1, 5), (2, 3), (3, 2), (5, 2)])
-def test_as_many_balanced_strings_as_catalan_says(colours, n):
-    symbols = (1, -1) if colours == 1 else range(2 * colours)
+@pytest.mark.parametrize("colors, n", [(1, 1), (1, 5), (2, 3), (3, 2), (5, 2)])
+def test_as_many_balanced_strings_as_catalan_says(colors, n):
+    symbols = (1, -1) if colors == 1 else range(2 * colors)
     strings = itertools.product(symbols, repeat=2 * n)
     catalan = math.comb(2 * n, n) // (n + 1)
-    assert sum(is_balanced(s, colours) for s in strings) == catalan * colours**n
+    assert sum(is_balanced(s, colors) for s in strings) == catalan * colors**n
 
 
-def test_skeletons_and_colours_are_uniform():
+def test_skeletons_and_colors_are_uniform():
     size = 5003
-    rows = parentheses(size, colours=2, lengths=(6, 6), kind="balanced", seed=0)
+    rows = parentheses(size, colors=2, lengths=(6, 6), kind="balanced", seed=0)
     counts = Counter(map(tuple, rows.sequences))
     assert len(counts) == 5 * 2**3
     skeletons = Counter()
@@ -51,35 +51,35 @@ def test_skeletons_and_colours_are_uniform():
     st.sampled_from(["training", "balanced", "hard"]),
     st.integers(0, 10**6),
 )
-def test_every_string_is_what_its_label_says(size, colours, kind, seed):
-    data = parentheses(size, colours=colours, kind=kind, seed=seed)
+def test_every_string_is_what_its_label_says(size, colors, kind, seed):
+    data = parentheses(size, colors=colors, kind=kind, seed=seed)
     low, high = (22, 40) if kind == "hard" else (4, 20)
     assert data.ids.shape == (size, 40 if kind == "hard" else 24)
     assert data.ids.dtype == data.labels.dtype == np.int32
     assert data.labels.sum() == (size if kind == "balanced" else -(-size // 2))
     for ids, label, row in zip(*data, strict=True):
-        assert is_balanced(row, colours) == label
+        assert is_balanced(row, colors) == label
         assert low <= len(row) <= high
         assert len(row) % 2 == 0
-        as_ids = [{1: 1, -1: 2}[s] for s in row] if colours == 1 else np.add(row, 1)
+        as_ids = [{1: 1, -1: 2}[s] for s in row] if colors == 1 else np.add(row, 1)
         np.testing.assert_array_equal(ids[: len(row)], as_ids)
         assert not ids[len(row) :].any()
 
 
-def one_change_away(row, colours):
-    symbols = (1, -1) if colours == 1 else range(2 * colours)
+def one_change_away(row, colors):
+    symbols = (1, -1) if colors == 1 else range(2 * colors)
     places = itertools.product(range(len(row)), symbols)
-    return any(is_balanced([*row[:i], s, *row[i + 1 :]], colours) for i, s in places)
+    return any(is_balanced([*row[:i], s, *row[i + 1 :]], colors) for i, s in places)
 
 
-@pytest.mark.parametrize("colours", [1, 5])
-def test_hard_strings_are_wrong_in_one_place_only(colours):
-    data = parentheses(58, colours=colours, kind="hard", seed=3)
+@pytest.mark.parametrize("colors", [1, 5])
+def test_hard_strings_are_wrong_in_one_place_only(colors):
+    data = parentheses(58, colors=colors, kind="hard", seed=3)
     wrong = [
         r for r, label in zip(data.sequences, data.labels, strict=True) if not label
     ]
     assert len(wrong) == 29
-    assert all(one_change_away(row, colours) for row in wrong)
+    assert all(one_change_away(row, colors) for row in wrong)
 
 
 def test_training_strings_are_wrong_in_three_ways():
@@ -87,7 +87,7 @@ def test_training_strings_are_wrong_in_three_ways():
     wrong = [
         r for r, label in zip(data.sequences, data.labels, strict=True) if not label
     ]
-    # A replaced symbol breaks the balance of some colour; moves leave all as they were.
+    # A replaced symbol breaks the balance of some color; moves leave all as they were.
     # So a third is broken, and of the rest half is one swap away, which at length 20
     # keeps most of its adjacent pairs that sum to 9, as a shuffle does not.
     broken = [r for r in wrong if any(r.count(i) != r.count(9 - i) for i in range(5))]
@@ -117,8 +117,8 @@ def test_seed():
 
 def test_wrong_arguments():
     for argument, value, error in (
-        ("colours", 0, ValueError),
-        ("colours", 2.0, TypeError),
+        ("colors", 0, ValueError),
+        ("colors", 2.0, TypeError),
         ("lengths", (3, 3), ValueError),
         ("lengths", (8, 4), ValueError),
         ("lengths", (0, 4), ValueError),
@@ -134,5 +134,5 @@ def test_wrong_arguments():
     with pytest.raises(ValueError, match="holds 10 at position 1.*0 to 9"):
         is_balanced([0, 10])
     with pytest.raises(ValueError, match="1 and -1"):
-        is_balanced([1, 0], colours=1)
+        is_balanced([1, 0], colors=1)
     assert is_balanced([])

@@ -352,8 +352,8 @@ def test_maps_are_drawn_over_the_images():
     assert [t.get_text() for t in other.texts] == ["9", "11", "12", "14", "15", "17"]
     # Pixels 0 to 2 are patch 0, of which the middle is 1.
     assert [t.get_position() for t in right.texts[:2]] == [(1, 1), (4, 1)]
-    colours = RNG.normal(size=(6, 9, 3))
-    shown = plots.plot_patches(colours, maps[0]).axes[0].images[0].get_array()
+    colors = RNG.normal(size=(6, 9, 3))
+    shown = plots.plot_patches(colors, maps[0]).axes[0].images[0].get_array()
     assert (shown.min(), shown.max()) == (0, 1)
     assert not plots.plot_patches(np.eye(18), np.eye(9)).axes[1].texts  # too many
     with pytest.raises(ValueError, match=r"shape \(2, 2, 3\) for images of shape"):

@@ -1,4 +1,4 @@
-"""The race and the forecast."""
+"""`kerasseq train parentheses` and `kerasseq train forecast`."""
 
 import json
 
@@ -14,10 +14,10 @@ RACE = ["train", "parentheses", "--units", "3", "--steps", "4", "--checkpoint-ev
         "elman,gru"]  # fmt: skip
 
 
-@pytest.mark.parametrize("plain", [[], ["--plain"]])
-def test_a_race(command, refused, plain, tmp_path, drawn):
-    names, seeds = (("gru",), "0") if plain else (("elman",), "0,1")
-    words = [*plain, "--seeds", seeds, "--model", ",".join(names)]
+@pytest.mark.parametrize("colors", [5, 1])
+def test_race(command, refused, colors, tmp_path, drawn):
+    names, seeds = (("gru",), "0") if colors == 1 else (("elman",), "0,1")
+    words = ["--colors", colors, "--seeds", seeds, "--model", ",".join(names)]
     done = command(*RACE, *words, "--run", "r", "--json")
     results = json.loads(done.out)
     for name in names:
@@ -28,17 +28,17 @@ def test_a_race(command, refused, plain, tmp_path, drawn):
         assert (tmp_path / "r" / f"{name}-seed{seeds[-1]}" / "model.keras").exists()
     assert (tmp_path / "r" / "race.png").exists()
     assert f"mean of {len(seeds.split(','))} seed" in done.err
-    text = "1 -1 1 -1" if plain else "2 0 9 7"
+    text = "1 -1 1 -1" if colors == 1 else "2 0 9 7"
     done = command("inspect", f"r/{names[-1]}-seed0", "--text", text, "--out", "o")
     assert f"{names[-1]}/hidden_state" in done.out
     assert set(snapshot(tmp_path / "o")) == {"gates.png", "gradient_flow.png"}
     trained = f"r/{names[-1]}-seed0"
     assert "the symbols are" in refused("inspect", trained, "--text", "2 11")
     assert "in numbers" in refused("inspect", trained, "--text", "(())")
-    assert "no language model" in refused("generate", trained)
+    assert "expected a language model" in refused("generate", trained)
 
 
-def test_a_killed_race_trains_no_model_twice(command, refused, monkeypatch, tmp_path):
+def test_resumed_race_trains_no_model_twice(command, refused, monkeypatch, tmp_path):
     trained = []
     build = race.build
 
@@ -51,7 +51,7 @@ def test_a_killed_race_trains_no_model_twice(command, refused, monkeypatch, tmp_
     monkeypatch.setattr(race, "build", counted)
     assert "--resume r" in command(*RACE, "--run", "r", code=130).err
     assert "several models" not in refused("generate", "r/gru-seed0")
-    assert "Name one: r/elman-seed0" in refused("inspect", "r")
+    assert "Choose one: r/elman-seed0" in refused("inspect", "r")
     done = command("train", "--resume", "r", "--json")
     assert trained == ["elman", "gru", "gru"]
     assert list(json.loads(done.out)["accuracy"]) == ["elman", "gru"]
@@ -60,28 +60,28 @@ def test_a_killed_race_trains_no_model_twice(command, refused, monkeypatch, tmp_
     assert "race.json is damaged" in refused("train", "--resume", "r")
 
 
-def test_a_forecast(command, refused, tmp_path, drawn):
+def test_forecast(command, refused, tmp_path, drawn):
     words = ["train", "forecast", "--data", "ar", "--units", "3", "--steps", "5"]
-    words += ["--checkpoint-every", "2", "--ahead", "3", "--sequence-length"]
+    words += ["--checkpoint-every", "2", "--horizon", "3", "--sequence-length"]
     done = command(*words, 7, "--run", "r", "--json")
     results = json.loads(done.out)
-    assert len(results["errors"]) == len(results["errors_of_last_value"]) == 3
-    assert "last value repeated" in done.err
+    assert len(results["errors"]) == len(results["naive_errors"]) == 3
+    assert "naive: last value" in done.err
     assert "lstm/forget_gate" in command("inspect", "r").out
     assert "reads no text" in refused("inspect", "r", "--text", "a b")
     assert "too few" in refused(*words, 900, "--run", "s")
     assert not (tmp_path / "s").exists()
 
 
-def test_the_error_of_a_forecast_is_that_of_the_values_held_out():
+def test_errors_are_those_of_the_held_out_values():
     import numpy as np
 
-    from kerasseq.cli.forecast import errors_by_distance
+    from kerasseq.cli.forecast import errors_by_step
 
     class LastValue:
         def forecast(self, history, steps):
             return np.repeat(history[:, -1:, 0], steps, axis=1)
 
     values = np.arange(50.0)
-    found = errors_by_distance(LastValue(), values, cut=40, length=5, ahead=3)
-    assert found["errors"] == found["errors_of_last_value"] == [1.0, 2.0, 3.0]
+    found = errors_by_step(LastValue(), values, cut=40, length=5, horizon=3)
+    assert found["errors"] == found["naive_errors"] == [1.0, 2.0, 3.0]

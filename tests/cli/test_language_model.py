@@ -1,3 +1,5 @@
+"""`kerasseq train language-model` and `kerasseq quickstart`."""
+
 import json
 import pathlib
 from types import SimpleNamespace
@@ -6,8 +8,8 @@ import pytest
 
 from kerasseq.cli import main, runs
 from kerasseq.cli.console import Console
-from kerasseq.cli.progress import Progress
-from kerasseq.cli.train import steps_of
+from kerasseq.cli.fitting import Progress
+from kerasseq.cli.language_model import number_of_steps
 from tests.cli.conftest import RUN, snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -24,7 +26,7 @@ FILES = {
 }
 
 
-def test_a_run_keeps_everything_in_its_folder(trained):
+def test_files_of_a_run(trained):
     folder, results = trained
     assert {path.name for path in folder.iterdir()} == FILES
     history = json.loads((folder / "history.json").read_text())
@@ -39,7 +41,7 @@ def test_a_run_keeps_everything_in_its_folder(trained):
             assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_counting_models_are_scored_on_the_same_characters(trained, text_path):
+def test_ngrams_are_evaluated_on_the_same_characters(trained, text_path):
     import kerasseq
 
     text = text_path.read_text(encoding="utf-8")
@@ -49,26 +51,22 @@ def test_the_counting_models_are_scored_on_the_same_characters(trained, text_pat
     model = kerasseq.load_model(folder / "model.keras")
     bits = model.bits_per_token(held_out)
     assert results["bits_per_character"] == pytest.approx(bits, abs=1e-5)
-    learned = text[: len(text) - len(text) // 10]
-    ids = model.tokenizer.encode(learned)
+    training_text = text[: len(text) - len(text) // 10]
+    ids = model.tokenizer.encode(training_text)
     pairs = kerasseq.text.NGramModel(2, k=0.1).fit(ids, model.vocabulary_size)
     log_p = pairs.log_probabilities(model.tokenizer.encode(held_out))[1:]
-    counted = results["bits_per_character_of_counting"]["pairs of characters"]
-    assert counted == pytest.approx(-log_p.mean() / 0.6931471805599453)
+    bigram = results["bits_per_character_of_ngrams"]["bigram"]
+    assert bigram == pytest.approx(-log_p.mean() / 0.6931471805599453)
 
 
-def test_json_alone_on_stdout_and_no_figures_and_the_same_results_again(
-    command, text_path, trained
-):
+def test_json_without_figures_gives_the_same_results(command, text_path, trained):
     words = ["train", "language-model", "--text", text_path, *RUN, "--json"]
     done = command(*words)
     results = json.loads(done.out)
-    assert "step 25/25" in done.err and "pairs of characters" in done.err
+    assert "step 25/25" in done.err and "bigram" in done.err
     folder = pathlib.Path("runs/language-model-peephole_lstm-1")
     assert results.pop("run") == str(folder)
-    assert 'no figures: matplotlib is not installed; pip install "kerasseq[viz]"' in (
-        done.err
-    )
+    assert "no figures: matplotlib is not installed. Install it with  pip" in done.err
     assert {path.name for path in folder.iterdir()} == {
         name for name in FILES if not name.endswith(".png")
     }
@@ -77,7 +75,7 @@ def test_json_alone_on_stdout_and_no_figures_and_the_same_results_again(
         assert results[key] == pytest.approx(value, abs=1e-5), key
 
 
-def test_a_bar_on_a_terminal_and_plain_lines_elsewhere(monkeypatch, capsys):
+def test_progress_on_a_terminal_and_elsewhere(monkeypatch, capsys):
     for terminal in (False, True):
         monkeypatch.setattr("sys.stdout.isatty", lambda t=terminal: t, raising=False)
         monkeypatch.setenv("TERM", "xterm")
@@ -97,8 +95,8 @@ def test_nothing_is_overwritten(refused, trained, text_path, tmp_path):
     before = snapshot(folder)
     words = ["train", "language-model", "--text", text_path, "--run"]
     line = refused(*words, folder)
-    assert "already holds a run" in line and f"--resume {folder}" in line
-    assert "already holds a run" in refused("quickstart", "--run", folder)
+    assert "already contains a run" in line and f"--resume {folder}" in line
+    assert "already contains a run" in refused("quickstart", "--run", folder)
     assert snapshot(folder) == before
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
@@ -107,7 +105,7 @@ def test_nothing_is_overwritten(refused, trained, text_path, tmp_path):
     assert snapshot(tmp_path) == {"mine/thesis.tex": b"x"}
 
 
-def test_new_runs_are_numbered(tmp_path):
+def test_default_folders_are_numbered(tmp_path):
     for default, expected in [("a-", ["a-1", "a-2"]), ("b", ["b", "b-2", "b-3"])]:
         for name in expected:
             folder = runs.free_folder(None, str(tmp_path / default))
@@ -119,22 +117,22 @@ def test_new_runs_are_numbered(tmp_path):
     ("steps", "epochs", "expected"),
     [(None, None, 70), (None, 0.5, 4), (None, 2.0, 14), (None, 0.01, 1), (5, None, 5)],
 )
-def test_epochs_are_passes_over_the_text(steps, epochs, expected):
+def test_number_of_steps(steps, epochs, expected):
     settings = SimpleNamespace(steps=steps, epochs=epochs)
-    assert steps_of(settings, steps_per_pass=7) == expected
+    assert number_of_steps(settings, steps_per_epoch=7) == expected
 
 
 @pytest.mark.everywhere("a whole run of the command")
 def test_quickstart(capsys, monkeypatch, tmp_path, drawn):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "kerasseq.cli.language.python_reference", lambda: "ab cd\n" * 99
+        "kerasseq.cli.language_model.python_reference", lambda: "ab cd\n" * 99
     )
     assert main(["quickstart", "--steps", "2"]) == 0
     out = capsys.readouterr().out
     for words in (
-        "pairs of characters",
-        "What it writes",
+        "bigram",
+        "Generated after",
         "Try next:",
         "bits per char",
     ):

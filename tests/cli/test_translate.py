@@ -20,119 +20,124 @@ TINY = ["train", "translation", "--units", "5", "--batch-size", "3", "--steps", 
 
 @pytest.fixture(scope="session")
 def pairs_path(tmp_path_factory):
-    path = tmp_path_factory.mktemp("pairs") / "turned.tsv"
+    path = tmp_path_factory.mktemp("pairs") / "reversed.tsv"
     path.write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="session")
 def finished(pairs_path, tmp_path_factory):
-    """A folder with `runs/turned`: for tests that change nothing in it."""
+    """A folder with `runs/reversed`, for tests that change nothing in it."""
     folder = tmp_path_factory.mktemp("translation")
-    run = folder / "runs/turned"
+    run = folder / "runs/reversed"
     words = [*TINY, "--pairs", pairs_path, "--run", run]
     assert main([str(word) for word in words]) == 0
     return folder
 
 
 @pytest.fixture
-def here(finished, command, monkeypatch):
-    """The command in the folder of the finished run."""
+def in_folder(finished, command, monkeypatch):
+    """Runs the command in the folder of the finished run."""
     monkeypatch.chdir(finished)
     return command
 
 
-def test_what_a_run_leaves(finished):
-    run = finished / "runs/turned"
+def test_files_of_a_run(finished):
+    run = finished / "runs/reversed"
     found = json.loads((run / "results.json").read_text())
     assert found["task"] == "translation" and found["model"] == "gru"
     assert found["tested"] == 1 and found["steps"] == 3  # 5 % of 25
     assert (run / "alignments.png").stat().st_size > 1000
     record = json.loads((run / "run.json").read_text())
     assert record["data"]["pairs"] == len(PAIRS)
-    assert record["data"]["source"] == "turned.tsv"
+    assert record["data"]["source"] == "reversed.tsv"
 
 
-def test_the_newest_run_translates(here):
-    assert len(here("translate", "a b", "c d", "--length", "4").out.splitlines()) == 2
-    said = here("translate", "a b", "--length", "4", "--json").out
-    (one,) = json.loads(said)
+def test_newest_run_is_used(in_folder):
+    assert (
+        len(in_folder("translate", "a b", "c d", "--length", "4").out.splitlines()) == 2
+    )
+    printed = in_folder("translate", "a b", "--length", "4", "--json").out
+    (one,) = json.loads(printed)
     assert one["source"] == "a b" and one["unknown"] == {}
     assert one["score"] < 0 and len(one["candidates"]) == 1
-    both = here("translate", "a b", "--length", "4", "--run", "runs/turned").out
+    both = in_folder("translate", "a b", "--length", "4", "--run", "runs/reversed").out
     assert both == one["translation"] + "\n"
 
 
-def test_candidates_come_with_their_scores(here):
-    out = here(
-        "translate", "a b", "--length", "4", "--beam", "3", "--candidates", "3"
+def test_candidates_have_scores(in_folder):
+    out = in_folder(
+        "translate", "a b", "--length", "4", "--beam-width", "3", "--candidates", "3"
     ).out
     scores = [float(line.split()[0]) for line in out.splitlines()]
     assert len(scores) == 3 and scores == sorted(scores, reverse=True)
 
 
-def test_characters_that_were_never_seen_are_marked(here):
-    done = here("translate", "a zé", "--length", "4")
-    assert "never seen, and read as unknown: a [z][é]" in done.err
+def test_unknown_characters_are_marked(in_folder):
+    done = in_folder("translate", "a zé", "--length", "4")
+    assert "not in the training data, and read as unknown: a [z][é]" in done.err
     assert len(done.out.splitlines()) == 1
 
 
-def test_alignments_are_drawn(here, tmp_path, drawn):
-    file = tmp_path / "new/looked.png"
-    done = here("translate", "a b", "--length", "4", "--align", file)
+def test_alignments_are_drawn(in_folder, tmp_path, drawn):
+    file = tmp_path / "new/alignments.png"
+    done = in_folder("translate", "a b", "--length", "4", "--align", file)
     assert file.read_bytes().startswith(b"\x89PNG") and str(file) in done.err
 
 
-def test_texts_from_a_file_and_piped_in(here, tmp_path, monkeypatch):
+def test_texts_from_a_file_and_a_pipe(in_folder, tmp_path, monkeypatch):
     lines = tmp_path / "lines.txt"
     lines.write_text("a b\n\nb c\n", encoding="utf-8")
-    read = here("translate", "--file", lines, "--length", "4").out
+    read = in_folder("translate", "--file", lines, "--length", "4").out
     monkeypatch.setattr(sys, "stdin", io.StringIO("a b\nb c\n"))
-    assert here("translate", "--length", "4").out == read
+    assert in_folder("translate", "--length", "4").out == read
     assert len(read.splitlines()) == 2
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["a b", ""], "there is an empty text"),
-        (["a b", "--beam", "0"], "--beam: must be at least 1, got 0"),
-        (["a b", "--candidates", "2"], "--candidates 2 needs a --beam"),
-        (["a b", "--beam", "2", "--candidates", "3"], "--candidates 3 needs a --beam"),
+        (["a b", ""], "received an empty text"),
+        (["a b", "--beam-width", "0"], "an integer of at least 1, received 0"),
+        (["a b", "--candidates", "2"], "--candidates 2 needs a --beam-width"),
+        (
+            ["a b", "--beam-width", "2", "--candidates", "3"],
+            "--candidates 3 needs a --beam-width",
+        ),
         (["a b", "--run", "runs/other"], "runs/other"),
         (["--file", "nowhere.txt"], "nowhere.txt"),
     ],
 )
-def test_what_cannot_be_translated(finished, refused, monkeypatch, words, message):
+def test_wrong_arguments(finished, refused, monkeypatch, words, message):
     monkeypatch.chdir(finished)
     assert message in refused("translate", *words)
 
 
-def test_no_run_and_no_model_of_the_kind(refused, command, tmp_path, trained):
-    assert "no translation run below runs/" in refused("translate", "a")
+def test_no_translation_run(refused, command, tmp_path, trained):
+    assert "no translation run in runs/" in refused("translate", "a")
     shutil.copytree(trained[0], tmp_path / "runs/words")
-    assert "no translation run below runs/" in refused("translate", "a")
-    said = refused("translate", "a", "--run", "runs/words")
-    assert "does not translate" in said and "kerasseq train translation" in said
+    assert "no translation run in runs/" in refused("translate", "a")
+    message = refused("translate", "a", "--run", "runs/words")
+    assert "does not translate" in message and "kerasseq train translation" in message
 
 
-def test_alignments_of_a_model_that_has_none(refused, command, pairs_path):
-    run = ["--run", "runs/plain"]
+def test_model_without_alignments(refused, command, pairs_path):
+    run = ["--run", "runs/none"]
     command(*TINY, "--pairs", pairs_path, "--attention", "none", *run)
-    said = refused("translate", "a b", "--align", "x.png", *run)
-    assert "has no alignments to draw" in said and "--attention none" in said
+    message = refused("translate", "a b", "--align", "x.png", *run)
+    assert "has no alignments to draw" in message and "--attention none" in message
 
 
-def test_lines_that_are_no_pairs_are_counted_and_shown(command, refused, tmp_path):
+def test_lines_that_are_not_pairs_are_reported(command, refused, tmp_path):
     good = [f"{a}\t{b}" for a, b in PAIRS]
     bad = ["no tab", "\tempty", "half\t", "again none"]
     text = "\n".join([*good[:2], *bad, *good[2:]]) + "\n"
     (tmp_path / "some.tsv").write_text(text, encoding="utf-8")
     done = command(*TINY, "--pairs", "some.tsv", "--run", "runs/some")
-    said = " ".join(done.err.split())
-    assert "29 lines read, 25 kept as pairs, 4 left out" in said
+    message = " ".join(done.err.split())
+    assert "29 lines read, 25 kept as pairs, 4 left out" in message
     for line in ("line 3 'no tab'", "line 4", "line 5"):
-        assert line in said
+        assert line in message
     assert json.loads((tmp_path / "runs/some/results.json").read_text())["steps"] == 3
     wrong = refused(*TINY, "--pairs", "some.tsv", "--strict", "--run", "runs/strict")
     assert "line 3" in wrong
@@ -148,24 +153,24 @@ def test_lines_that_are_no_pairs_are_counted_and_shown(command, refused, tmp_pat
         (b"a\tb\n" * 3, "too few"),
     ],
 )
-def test_files_that_are_no_pairs(refused, tmp_path, data, message):
+def test_files_without_pairs(refused, tmp_path, data, message):
     (tmp_path / "pairs.tsv").write_bytes(data)
     assert message.lower() in refused(*TINY, "--pairs", "pairs.tsv").lower()
     assert not (tmp_path / "runs").exists()
 
 
-def test_two_sources_of_pairs(refused, pairs_path):
-    said = refused(*TINY, "--pairs", pairs_path, "--data", "sort")
-    assert "--pairs" in said and "--data" in said
+def test_pairs_and_data_exclude_each_other(refused, pairs_path):
+    message = refused(*TINY, "--pairs", pairs_path, "--data", "sort")
+    assert "--pairs" in message and "--data" in message
     assert "numbers-de" in refused(*TINY, "--data", "numbers-da")
 
 
-def test_a_stopped_run_goes_on_to_the_same_end(
+def test_resumed_run_equals_uninterrupted_run(
     command, finished, pairs_path, tmp_path, monkeypatch
 ):
-    from kerasseq.cli import progress
+    from kerasseq.cli.fitting import Progress
 
-    after = progress.Progress.on_train_batch_end
+    after = Progress.on_train_batch_end
 
     def stop(self, batch, logs=None):
         after(self, batch, logs)
@@ -173,10 +178,10 @@ def test_a_stopped_run_goes_on_to_the_same_end(
             os.kill(os.getpid(), signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(progress.Progress, "on_train_batch_end", stop)
+        patch.setattr(Progress, "on_train_batch_end", stop)
         done = command(*TINY, "--pairs", pairs_path, "--run", "runs/parts", code=130)
     assert "kerasseq train --resume runs/parts" in done.err
     results = json.loads(command("train", "--resume", "runs/parts", "--json").out)
-    whole = json.loads((finished / "runs/turned/results.json").read_text())
+    whole = json.loads((finished / "runs/reversed/results.json").read_text())
     assert results["loss"] == pytest.approx(whole["loss"], abs=1e-4)
     assert results["steps"] == 3

@@ -1,60 +1,60 @@
-"""`kerasseq tokens`, and language models that read what a tokenizer cuts."""
+"""`kerasseq tokenize`, and language models with several tokenizers."""
 
 import json
 
 import pytest
 
-from kerasseq.cli import names, tokenizing
+from kerasseq.cli import options, tokenize
 from kerasseq.text import load_tokenizer
 from tests.cli.conftest import RUN
 
 pytestmark = pytest.mark.once("the command line")
 
 
-def test_the_names_are_those_of_the_tokenizers():
-    assert tuple(tokenizing.KINDS) == names.TOKENIZERS
+def test_names_equal_those_of_the_classes():
+    assert tuple(tokenize.CLASSES) == options.TOKENIZERS
 
 
-@pytest.mark.parametrize("name", names.TOKENIZERS)
-def test_every_tokenizer_shows_its_pieces(name, command, text_path):
+@pytest.mark.parametrize("name", options.TOKENIZERS)
+def test_every_tokenizer(name, command, text_path):
     words = ("--tokenizer", name, "--corpus", text_path, "--vocabulary-size", 300)
-    done = command("tokens", "gate model", *words)
+    done = command("tokenize", "gate model", *words)
     line, summary = done.out.splitlines()[:2]
     assert line.replace("|", "").replace(" ", "") == "gatemodel"
-    assert " tokens, " in summary and f"{name} learned from words.txt" in summary
-    found = json.loads(command("tokens", "gate model", *words, "--json").out)
+    assert " tokens, " in summary and f"{name} trained on words.txt" in summary
+    found = json.loads(command("tokenize", "gate model", *words, "--json").out)
     assert len(found["ids"]) == len(found["tokens"]) == len(found["offsets"])
     assert found["vocabulary_size"] <= 300
 
 
-def test_merges_and_places(command, text_path):
-    words = ("--corpus", text_path, "--vocabulary-size", 270, "--table", "--trace")
-    done = command("tokens", "a gate", *words)
+def test_table_and_merges(command, text_path):
+    words = ("--corpus", text_path, "--vocabulary-size", 270, "--table", "--merges")
+    done = command("tokenize", "a gate", *words)
     assert "' '" in done.out and "1-" in done.out
     assert "The first 14 of 14 merges" in done.out
-    done = command("tokens", "a", "--tokenizer", "character", "--trace")
-    assert "no trace" in done.err
+    done = command("tokenize", "a", "--tokenizer", "character", "--merges")
+    assert "no merges" in done.err
 
 
-def test_a_saved_tokenizer_is_taken_again(command, text_path, tmp_path):
+def test_saved_tokenizer_is_loaded(command, text_path, tmp_path):
     file = tmp_path / "mine.json"
-    first = command("tokens", "gate", "--corpus", text_path, "--save", file)
-    assert f"kept in {file}" in first.out
+    first = command("tokenize", "gate", "--corpus", text_path, "--save", file)
+    assert f"saved in {file}" in first.out
     assert load_tokenizer(file).decode(load_tokenizer(file).encode("é")) == "é"
-    again = command("tokens", "gate", "--tokenizer", file)
+    again = command("tokenize", "gate", "--tokenizer", file)
     assert again.out.splitlines()[0] == first.out.splitlines()[0]
     assert f"{file} as loaded" in again.out
 
 
-def test_unknown_characters_are_counted(command, text_path):
+def test_unknown_characters_are_reported(command, text_path):
     words = ("--tokenizer", "character", "--corpus", text_path)
-    assert "2 of the 6 characters" in command("tokens", "gateXX", *words).err
+    assert "2 of the 6 characters" in command("tokenize", "gateXX", *words).err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "there is no text: give one"),
+        ([], "expected a text"),
         (["x", "--tokenizer", "bpee"], 'Did you mean "bpe"?'),
         (["x", "--vocabulary-size", 10], "vocabulary_size=10 is too small"),
         (["x", "--corpus", "empty.txt"], "empty.txt is empty"),
@@ -63,14 +63,14 @@ def test_unknown_characters_are_counted(command, text_path):
         (["--file", "nothing.txt"], "nothing.txt"),
     ],
 )
-def test_what_is_wrong_is_said(words, message, refused, tmp_path):
+def test_wrong_arguments(words, message, refused, tmp_path):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
     (tmp_path / "broken.json").write_text("{")
-    assert message in refused("tokens", *words)
+    assert message in refused("tokenize", *words)
 
 
-def test_a_model_of_byte_pairs(command, refused, text_path, tmp_path):
+def test_language_model_with_byte_pairs(command, refused, text_path, tmp_path):
     run = tmp_path / "run"
     words = ("--tokenizer", "bpe", "--vocabulary-size", 280, "--run", run, "--json")
     done = command("train", "language-model", "--text", text_path, *RUN, *words)

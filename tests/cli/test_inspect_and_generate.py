@@ -1,4 +1,4 @@
-"""generate, inspect, data and info."""
+"""`kerasseq generate`, `inspect`, `data` and `info`."""
 
 import json
 import os
@@ -7,27 +7,27 @@ import pathlib
 import numpy as np
 import pytest
 
-from kerasseq.cli import figures, insides, main
-from tests.cli.conftest import snapshot, without_waits
+from kerasseq.cli import figures, inspect, main
+from tests.cli.conftest import snapshot, without_status
 from tests.processes import run_python
 
 pytestmark = pytest.mark.once("the command line")
 
 
-def test_generate_repeats_with_a_seed(command, trained):
+def test_generate_with_a_seed_is_repeatable(command, trained):
     words = ["generate", trained[0], "--prompt", "gate ", "--length", 50, "--seed"]
     texts = [command(*words, seed).out for seed in (0, 0, 1)]
     assert texts[0] == texts[1] != texts[2]
     assert texts[0].startswith("gate ") and len(texts[0]) == len("gate ") + 50 + 1
 
 
-def test_generate_500_characters_without_a_prompt(command, trained):
+def test_generate_without_a_prompt(command, trained):
     done = command("generate", trained[0], "--length", 500, "--temperature", 0,
                    "--top-k", 3, "--top-p", 0.9)  # fmt: skip
     assert len(done.out) == 501 and done.err == ""
 
 
-def test_unknown_characters_are_counted(command, trained):
+def test_unknown_characters_are_reported(command, trained):
     done = command("generate", trained[0], "--prompt", "Gate Ω", "--length", 3)
     assert done.out.startswith("Gate Ω")
     assert "2 of the 6 characters of the prompt" in done.err
@@ -41,7 +41,9 @@ def test_generate_from_a_file(command, refused, trained, tmp_path):
 
 
 def test_inspect(command, trained, tmp_path, drawn):
-    done = command("inspect", trained[0], "--text", "gate [bold] é", "--out", "o")
+    done = command(
+        "inspect", trained[0], "--text", "gate [bold] é", "--output-dir", "o"
+    )
     out = done.out
     for words in ("peephole_lstm/cell/peephole_kernel", "(3, 5)", "(any, any, 5)",
                   "peephole_lstm/forget_gate", "peephole_lstm/cell_state"):  # fmt: skip
@@ -52,12 +54,12 @@ def test_inspect(command, trained, tmp_path, drawn):
 
 
 def test_inspect_a_file(command, trained, text_path, drawn):
-    done = command("inspect", trained[0], "--file", text_path, "--out", "o")
+    done = command("inspect", trained[0], "--file", text_path, "--output-dir", "o")
     assert "the first 200 are shown" in done.err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--text", ""], "is empty"),
         (["--text", "a"], "two characters"),
@@ -66,13 +68,13 @@ def test_inspect_a_file(command, trained, text_path, drawn):
         (["--text", "gate", "--file", "a"], "not allowed with"),
     ],
 )
-def test_inspect_refuses(refused, trained, words, said, tmp_path, drawn):
-    assert said in refused("inspect", trained[0], *words, "--out", tmp_path)
+def test_inspect_wrong_arguments(refused, trained, words, message, tmp_path, drawn):
+    assert message in refused("inspect", trained[0], *words, "--output-dir", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_inspect_without_matplotlib_prints_what_it_can(command, trained):
-    done = command("inspect", trained[0], "--out", "o", code=2)
+def test_inspect_without_matplotlib(command, trained):
+    done = command("inspect", trained[0], "--output-dir", "o", code=2)
     assert "forget_gate" in done.out
     assert 'pip install "kerasseq[viz]"' in done.err
 
@@ -82,21 +84,21 @@ def test_inspect_without_matplotlib_prints_what_it_can(command, trained):
     [
         ([1e-4, 1e-3, 0.2, 1.0], "2 steps before the end"),
         ([1e-4, 1.0], "1 step before the end"),
-        ([0.5, 0.7, 1.0], "nowhere in 3 steps"),
+        ([0.5, 0.7, 1.0], "not within 3 steps"),
     ],
 )
-def test_where_the_gradient_is_lost(norms, words):
-    assert insides.words(np.array(norms)) == words
+def test_vanishing_gradient_is_described(norms, words):
+    assert inspect.vanishing(np.array(norms)) == words
 
 
-def test_the_reach_is_that_of_the_last_prediction(trained):
+def test_gradient_flow_is_that_of_the_last_prediction(trained):
     import keras
 
     import kerasseq
 
     model = kerasseq.load_model(trained[0] / "model.keras")
     ids = model.tokenizer.encode("gate state")
-    flow = figures.reach(model, ids)
+    flow = figures.flow_of_last_prediction(model, ids)
     # The gradient at the last step: of the softmax, through the output weights alone.
     p = keras.ops.convert_to_numpy(model(ids[None, :-1]))[0, -1]
     p = np.exp(p - p.max()) / np.exp(p - p.max()).sum()
@@ -111,7 +113,7 @@ def test_data(command):
     for words in ("python-reference", "NOAA", "PSF", "public domain", "size"):
         assert words in out
     listed = json.loads(command("data", "--json").out)
-    assert {"name", "size", "source", "licence"} <= set(listed[0])
+    assert {"name", "size", "source", "license"} <= set(listed[0])
     words = ["data", "parentheses", "--count", 3, "--seed"]
     samples = [command(*words, seed).out for seed in (1, 1, 2)]
     assert samples[0] == samples[1] != samples[2]
@@ -136,15 +138,15 @@ def test_info_without_a_backend():
     assert "backends installed: none" in out and "kerasseq[torch]" in out
 
 
-def test_a_backend_by_option_and_what_keras_says_of_it():
-    """The option wins over the environment, and stderr has no talk of the backend."""
+def test_backend_option_wins_over_the_environment():
+    """And stderr has no log lines of the backend."""
     chosen = os.environ.get("KERAS_BACKEND", "tensorflow")
     code = "import sys\nfrom kerasseq.cli import main\nsys.exit(main(sys.argv[1:]))"
     done = run_python(
         code, "info", "--json", "--backend", chosen, KERAS_BACKEND="numpy"
     )
     assert json.loads(done.stdout)["backend"] == chosen
-    assert without_waits(done.stderr) == ""
+    assert without_status(done.stderr) == ""
 
 
 def test_python_m_kerasseq(tmp_path):
@@ -153,7 +155,7 @@ def test_python_m_kerasseq(tmp_path):
     assert run_python(code).stdout.startswith("kerasseq 0.")
 
 
-def test_the_console_script():
+def test_console_script():
     import tomllib
 
     root = pathlib.Path(__file__).parents[2]

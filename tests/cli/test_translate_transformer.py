@@ -4,28 +4,30 @@ import json
 
 import pytest
 
+from kerasseq.cli import translate
+
 pytestmark = pytest.mark.once("the command line")
 
 TINY = ["train", "translation", "--model", "transformer", "--data", "sort", "--units",
-        "6", "--layers", "1", "--steps", "3", "--checkpoint-every",
+        "6", "--num-layers", "1", "--steps", "3", "--checkpoint-every",
         "2"]  # fmt: skip
 
 
-def test_trained_and_translating(command, refused, tmp_path, monkeypatch):
-    monkeypatch.setattr("kerasseq.cli.translation.TRANSLATION", {False: (5, 60)})
+def test_train_and_translate(command, refused, tmp_path, monkeypatch):
+    monkeypatch.setitem(translate.PRESETS, "quick", (5, 60))
     done = command(*TINY, "--run", "runs/t", "--json")
     results = json.loads(done.out)
     assert results["model"] == "transformer" and results["tested"] == 3
     record = json.loads((tmp_path / "runs/t/run.json").read_text())
     assert record["arguments"]["learning_rate"] == 2e-3
-    assert "exactly right" in done.err
-    assert command("translate", "a b", "--length", "3", "--beam", "2").out
+    assert "exact matches" in done.err
+    assert command("translate", "a b", "--length", "3", "--beam-width", "2").out
     assert "finished" in command("train", "--resume", "runs/t").out
     wrong = refused(*TINY, "--attention", "luong", "--run", "runs/u")
     assert "--attention is for recurrent models" in wrong
 
 
-def test_help_tells_defaults_of_both(command):
+def test_help_shows_the_defaults_of_both_kinds(command):
     out = " ".join(command("train", "translation", "--help").out.split())
-    assert "(default: 1; of a transformer 2)" in out
-    assert "(default: 0.004; of a transformer 0.002)" in out
+    assert "(default: 1; for transformer 2)" in out
+    assert "(default: 0.004; for transformer 0.002)" in out

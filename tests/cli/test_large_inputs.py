@@ -1,4 +1,4 @@
-"""Inputs a hundred times as large as the examples: bounds, progress, memory."""
+"""Large inputs: bounds, status messages and memory."""
 
 import json
 import os
@@ -8,8 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from kerasseq.cli import capacity, errors, tokenizing, waiting
-from kerasseq.cli.eliza import LONGEST
+from kerasseq.cli import console, errors, tokenize
+from kerasseq.cli.eliza import MAX_LINE
 from tests.cli.conftest import TINY, snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -18,11 +18,13 @@ TRAIN = ["train", "language-model", *TINY, "--model", "elman", "--steps", "1"]
 
 
 def test_a_large_text_takes_at_most_12_bytes_a_character(command, tmp_path):
-    """The text once, an id each, and parts: not the text three times and int64s."""
+    """The text is kept once, with an int32 per character."""
     size = 4_000_000
     (tmp_path / "a.txt").write_text("to be or not to be" * (size // 18))
-    words = ["--held-out", "1000", "--counted", "1000", "--run", "r"]
-    command(*TRAIN, "--text", "a.txt", "--held-out", "9", "--counted", "9")  # imports
+    words = ["--held-out", "1000", "--ngram-characters", "1000", "--run", "r"]
+    command(
+        *TRAIN, "--text", "a.txt", "--held-out", "9", "--ngram-characters", "9"
+    )  # imports
     tracemalloc.start()
     try:
         command(*TRAIN, "--text", "a.txt", *words)
@@ -32,62 +34,62 @@ def test_a_large_text_takes_at_most_12_bytes_a_character(command, tmp_path):
     assert peak < 12 * size
 
 
-def test_what_is_held_out_and_counted_is_bounded_and_said_so(command, text_path):
+def test_held_out_and_ngram_characters_are_bounded(command, text_path):
     words = [*TRAIN, "--text", text_path, "--json"]
-    done = command(*words, "--held-out", "50", "--counted", "100")
+    done = command(*words, "--held-out", "50", "--ngram-characters", "100")
     assert json.loads(done.out)["held_out_characters"] == 49
     assert (
-        "the last 50 are held out, less than a tenth (--held-out), the models that "
-        "count learn from the 100 before them (--counted)." in done.err
-    )
+        "the last 50 characters are held out, less than a tenth (--held-out); the "
+        "n-gram models are fitted to the 100 before them (--ngram-characters)."
+    ) in done.err
     done = command(*words)
-    assert "are held out." in done.err  # all of it: nothing to be said
+    assert "are held out." in done.err
 
 
-def test_a_tokenizer_learns_from_a_bounded_part(monkeypatch, capsys):
-    monkeypatch.setattr(tokenizing, "LEARNED", 30)
-    made = tokenizing.make("word", 100, "to be or not " * 3 + "that is")
-    assert "from the first 30 of the 46 characters" in capsys.readouterr().err
+def test_tokenizer_is_trained_on_a_bounded_part(monkeypatch, capsys):
+    monkeypatch.setattr(tokenize, "MAX_TRAINING", 30)
+    made = tokenize.make("word", 100, "to be or not " * 3 + "that is")
+    assert "on the first 30 of the 46 characters" in capsys.readouterr().err
     assert "be" in made.vocabulary and "that" not in made.vocabulary
-    assert len(tokenizing.make("character", 100, "ab" * 50).characters) == 2
+    assert len(tokenize.make("character", 100, "ab" * 50).characters) == 2
 
 
 @pytest.mark.parametrize("name", ["character", "bpe", "word"])
-def test_a_text_is_tokenized_in_parts_that_end_with_lines(monkeypatch, name, text_path):
+def test_text_is_tokenized_in_parts(monkeypatch, name, text_path):
     text = text_path.read_text(encoding="utf-8")
-    tokenizer = tokenizing.make(name, 300, text)
-    monkeypatch.setattr(tokenizing, "PART", 200)
-    assert tokenizing.encode(tokenizer, text).tolist() == (
+    tokenizer = tokenize.make(name, 300, text)
+    monkeypatch.setattr(tokenize, "PART", 200)
+    assert tokenize.encode(tokenizer, text).tolist() == (
         np.concatenate([tokenizer.encode(s) for s in text.splitlines(True)]).tolist()
     )
-    assert len(tokenizing.encode(tokenizer, "é" * 900)) >= 900 / 300
-    assert not len(tokenizing.encode(tokenizer, ""))
+    assert len(tokenize.encode(tokenizer, "é" * 900)) >= 900 / 300
+    assert not len(tokenize.encode(tokenizer, ""))
 
 
-def test_a_wait_is_shown(monkeypatch, capsys):
-    """A line after a while, at once for a large input, and none for a short wait."""
-    with waiting.waiting("thinking"):
+def test_status_messages(monkeypatch, capsys):
+    """A long wait has a line, a large input at once, and a short wait none."""
+    with console.status("thinking"):
         pass
     assert capsys.readouterr().err == ""
-    with waiting.waiting("thinking", waiting.LARGE):
+    with console.status("thinking", console.LARGE):
         time.sleep(0.1)
-    monkeypatch.setattr(waiting, "SILENT", 0.01)
-    with pytest.raises(KeyboardInterrupt), waiting.waiting("waiting"):
+    monkeypatch.setattr(console, "FIRST_MESSAGE", 0.01)
+    with pytest.raises(KeyboardInterrupt), console.status("waiting"):
         time.sleep(0.2)
         raise KeyboardInterrupt
     assert capsys.readouterr().err == "kerasseq: thinking …\nkerasseq: waiting …\n"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    with waiting.waiting("[thinking]"):
+    with console.status("[thinking]"):
         time.sleep(0.2)
     assert "[thinking] …" in capsys.readouterr().err
 
 
-def test_ctrl_c_in_a_wait_ends_cleanly(command, monkeypatch, text_path):
+def test_ctrl_c_while_a_status_is_shown(command, monkeypatch, text_path):
     def stop(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kerasseq.cli.language.compare", stop)
+    monkeypatch.setattr("kerasseq.cli.language_model.compare", stop)
     words = [*TRAIN, "--text", text_path, "--run", "r"]
     done = command(*words, code=130)
     assert "kerasseq train --resume r" in done.err and "stopped" in done.err
@@ -99,14 +101,14 @@ def test_ctrl_c_in_a_wait_ends_cleanly(command, monkeypatch, text_path):
     [
         ["train", "language-model", "--text", "pipe"],
         ["train", "translation", "--pairs", "pipe"],
-        ["tokens", "x", "--corpus", "pipe"],
-        ["tokens", "--file", "pipe"],
-        ["tokens", "x", "--tokenizer", "pipe"],
-        ["tokens", "x", "--save", "pipe"],
+        ["tokenize", "x", "--corpus", "pipe"],
+        ["tokenize", "--file", "pipe"],
+        ["tokenize", "x", "--tokenizer", "pipe"],
+        ["tokenize", "x", "--save", "pipe"],
         ["eliza", "--rules", "pipe"],
     ],
 )
-def test_a_file_that_never_ends_is_refused(refused, tmp_path, words):
+def test_files_without_end(refused, tmp_path, words):
     os.mkfifo(tmp_path / "pipe")
     assert "pipe" in refused(*words)
     line = refused(*[word.replace("pipe", "/dev/zero") for word in words])
@@ -118,43 +120,46 @@ def test_more_units_than_memory(refused, text_path, tmp_path):
     line = refused(*words)
     assert "--units 1,000,000" in line and "this machine has" in line
     line = refused(*words[:-1], "10000000000000")
-    assert "argument --units: must be at most 1,048,576" in line
-    line = refused(*words[:-2], "--units", "4000", "--layers", "1000")
-    assert "--layers 1,000" in line and "this machine has" in line
+    assert (
+        "argument --units/--hidden-size: expected an integer of at most 1,048,576"
+        in line
+    )
+    line = refused(*words[:-2], "--units", "4000", "--num-layers", "1000")
+    assert "--num-layers 1,000" in line and "this machine has" in line
     assert not snapshot(tmp_path)
 
 
-def test_what_a_backend_says_of_memory_is_one_line(refused, monkeypatch):
+def test_out_of_memory_of_a_backend(refused, monkeypatch):
     def full(*args):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 4e18 bytes")
 
     monkeypatch.setattr("kerasseq.datasets.sample", full)
-    assert "there is not enough memory" in refused("data", "ar")
-    monkeypatch.setattr(capacity, "memory", lambda: None)  # where no one can tell
-    assert errors.is_memory(MemoryError()) and not errors.is_memory(KeyError("a"))
+    assert "not enough memory" in refused("data", "ar")
+    assert errors.is_out_of_memory(MemoryError())
+    assert not errors.is_out_of_memory(KeyError("a"))
 
 
-def test_an_unknown_word_of_5000_letters_is_cut(command, refused, tmp_path):
+def test_long_words_are_truncated(command, refused, tmp_path):
     (tmp_path / "a.txt").write_text("to be or not to be " * 9)
-    words = ["tokens", "a" * 5000, "--tokenizer", "word", "--corpus", "a.txt"]
+    words = ["tokenize", "a" * 5000, "--tokenizer", "word", "--corpus", "a.txt"]
     assert len(command(*words).err) < 300
     for words in (["a" * 5000], ["data", "a" * 5000], ["data", "--" + "a" * 5000]):
         assert len(refused(*words)) < 1000
 
 
-def test_a_line_without_end_is_refused(refused, monkeypatch, tmp_path):
-    (tmp_path / "a.txt").write_text("a" * (LONGEST + 5))
+def test_line_without_end(refused, monkeypatch, tmp_path):
+    (tmp_path / "a.txt").write_text("a" * (MAX_LINE + 5))
     with open(tmp_path / "a.txt") as opened:
         monkeypatch.setattr("sys.stdin", opened)
-        assert "line 1 of what you say must have at most" in refused("eliza")
+        assert "received more in line 1" in refused("eliza")
 
 
-def test_the_command_alone_with_a_wrong_option(refused):
-    assert "kerasseq does not know --nope" in refused("--nope")
+def test_wrong_option_without_a_command(refused):
+    assert "kerasseq: unrecognized argument --nope" in refused("--nope")
     assert "Did you mean" in refused("--versoin")
 
 
-def test_saving_a_tokenizer_overwrites_nothing_but_tokenizers_of_ours(
+def test_save_overwrites_only_tokenizers_of_kerasseq(
     command, refused, tmp_path, text_path
 ):
     others = {
@@ -163,11 +168,11 @@ def test_saving_a_tokenizer_overwrites_nothing_but_tokenizers_of_ours(
         "ngrams.json": b'{"format": "kerasseq.NGramModel"}',
         "empty": b"",
     }
-    words = ["tokens", "gate", "--corpus", text_path, "--save"]
+    words = ["tokenize", "gate", "--corpus", text_path, "--save"]
     for name, content in others.items():
         (tmp_path / name).write_bytes(content)
         line = refused(*words, name)
-        assert name in line and "not overwritten. Name another file" in line
+        assert name in line and "not overwritten. Choose another file" in line
     (tmp_path / "folder").mkdir()
     assert "folder" in refused(*words, "folder")
     assert snapshot(tmp_path) == others

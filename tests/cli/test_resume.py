@@ -1,4 +1,4 @@
-"""Runs that are killed, interrupted and resumed."""
+"""`kerasseq train --resume`: runs that were killed or interrupted."""
 
 import json
 import os
@@ -12,53 +12,53 @@ from tests.processes import run_python
 
 pytestmark = pytest.mark.once("the command line")
 
-# The command, in a process that sends itself a signal in the middle of an interval.
+# Runs the command in a process that sends itself a signal within an interval.
 STOPPED = """
 import os, signal, sys
-from kerasseq.cli import main, train
+from kerasseq.cli import console, main
 
 def load_keras():
-    import kerasseq.cli.progress as progress
-    before = progress.Progress.on_train_batch_end
+    from kerasseq.cli.fitting import Progress
+    before = Progress.on_train_batch_end
     def after(self, batch, logs=None):
         before(self, batch, logs)
         if self.done == int(sys.argv[2]):
             os.kill(os.getpid(), getattr(signal, sys.argv[1]))
-    progress.Progress.on_train_batch_end = after
+    Progress.on_train_batch_end = after
 
-train.load_keras = load_keras
+console.load_keras = load_keras
 sys.exit(main(sys.argv[3:]))
 """
 
 
-def stopped(how, step, *words):
+def run_stopped(how, step, *words):
     return run_python(STOPPED, how, step, *words, check=False)
 
 
-def same(results, expected):
+def assert_same(results, expected):
     for key in ("loss", "bits_per_character"):
         assert results[key] == pytest.approx(expected[key], abs=1e-4)
 
 
-def test_kill_9_and_resume_ends_like_a_run_that_was_not_stopped(
+def test_run_resumed_after_kill_equals_uninterrupted_run(
     command, text_path, trained, tmp_path
 ):
     folder = tmp_path / "killed"
-    done = stopped("SIGKILL", 17, "train", "language-model", "--text", text_path,
+    done = run_stopped("SIGKILL", 17, "train", "language-model", "--text", text_path,
                    "--run", folder, *RUN)  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert len(json.loads((folder / "history.json").read_text())) == 1
     assert not (folder / "results.json").exists()
     results = json.loads(command("train", "--resume", folder, "--json").out)
-    same(results, trained[1])
+    assert_same(results, trained[1])
     kept = [json.loads((f / "history.json").read_text()) for f in (folder, trained[0])]
     for own, expected in zip(*kept, strict=True):
         assert own == pytest.approx(expected, abs=1e-4)
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(command, text_path, trained, tmp_path):
+def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path):
     folder = tmp_path / "stopped"
-    done = stopped("SIGINT", 13, "train", "language-model", "--text", text_path,
+    done = run_stopped("SIGINT", 13, "train", "language-model", "--text", text_path,
                    "--run", folder, *RUN)  # fmt: skip
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr
@@ -70,18 +70,18 @@ def test_ctrl_c_saves_and_says_how_to_go_on(command, text_path, trained, tmp_pat
         "model" in command("generate", folder, "--length", 5, "--prompt", "model").out
     )
     results = json.loads(command("train", "--resume", folder, "--json").out)
-    same(results, trained[1])
+    assert_same(results, trained[1])
 
 
 def test_ctrl_c_before_the_first_checkpoint(command, text_path, tmp_path, monkeypatch):
-    from kerasseq.cli import progress
+    from kerasseq.cli.fitting import Progress
 
     def stop(self, batch, logs=None):
         os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)  # in the background it may be ignored
     with monkeypatch.context() as patch:
-        patch.setattr(progress.Progress, "on_train_batch_end", stop)
+        patch.setattr(Progress, "on_train_batch_end", stop)
         done = command("train", "language-model", "--text", text_path, "--run", "r",
                        *RUN, code=130)  # fmt: skip
     assert "kerasseq train --resume r" in done.err
@@ -89,7 +89,7 @@ def test_ctrl_c_before_the_first_checkpoint(command, text_path, tmp_path, monkey
     assert list(snapshot(tmp_path)) == ["r/run.json", "r/model.keras"]
 
 
-def test_resuming_a_finished_run_changes_nothing(command, trained):
+def test_finished_run_is_unchanged(command, trained):
     folder, results = trained
     before = snapshot(folder)
     done = command("train", "--resume", folder)
@@ -101,7 +101,7 @@ def test_resuming_a_finished_run_changes_nothing(command, trained):
 
 @pytest.fixture
 def copied(trained, tmp_path):
-    """A run that may be damaged: stopped just before its end."""
+    """A copy of a run, stopped just before its end, that a test may damage."""
     folder = tmp_path / "copy"
     folder.mkdir()
     for name, content in snapshot(trained[0]).items():
@@ -110,32 +110,34 @@ def copied(trained, tmp_path):
     return folder
 
 
-def test_a_run_killed_after_its_last_step_is_only_finished(command, copied, trained):
-    same(json.loads(command("train", "--resume", copied, "--json").out), trained[1])
+def test_run_killed_after_its_last_step(command, copied, trained):
+    assert_same(
+        json.loads(command("train", "--resume", copied, "--json").out), trained[1]
+    )
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        (["train", "language-model", "--units", "6"], "begun with --units 5"),
-        (["train", "forecast"], "is of the task language-model"),
-        (["train", "language-model", "--seed", "4"], "begun with --seed 3"),
+        (["train", "language-model", "--units", "6"], "started with --units 5"),
+        (["train", "forecast"], "has the task language-model"),
+        (["train", "language-model", "--seed", "4"], "started with --seed 3"),
     ],
 )
-def test_a_resumed_run_stays_what_it_was(refused, copied, words, said):
+def test_resume_refuses_other_arguments(refused, copied, words, message):
     before = snapshot(copied)
-    assert said in refused(*words, "--resume", copied)
+    assert message in refused(*words, "--resume", copied)
     assert snapshot(copied) == before
 
 
-def test_a_resumed_run_stays_on_its_backend(refused, copied):
+def test_resume_refuses_another_backend(refused, copied):
     used = runs.read(copied)["backend"]
     other = next(name for name in ("jax", "torch") if name != used)
     line = refused("train", "language-model", "--resume", copied, "--backend", other)
-    assert f"begun with --backend {used}" in line
+    assert f"started with --backend {used}" in line
 
 
-def test_the_text_must_be_the_same(refused, copied, tmp_path, text_path):
+def test_resume_refuses_another_text(refused, copied, tmp_path, text_path):
     other = tmp_path / "other.txt"
     other.write_text("something else " * 99)
     record = json.loads((copied / "run.json").read_text())
@@ -166,7 +168,7 @@ def damage_empty(file):
 
 @pytest.mark.parametrize("damage", [damage_cut, damage_garbage, damage_empty])
 @pytest.mark.parametrize("name", ["run.json", "checkpoint.npz"])
-def test_a_damaged_run_is_refused(refused, copied, name, damage):
+def test_damaged_run(refused, copied, name, damage):
     damage(copied / name)
     before = snapshot(copied)
     line = refused("train", "--resume", copied)
@@ -174,7 +176,7 @@ def test_a_damaged_run_is_refused(refused, copied, name, damage):
     assert snapshot(copied) == before
 
 
-def test_a_damaged_record_or_model_is_refused(refused, copied):
+def test_damaged_record_or_model(refused, copied):
     damage_cut(copied / "model.keras")
     assert "damaged" in refused("generate", copied)
     assert "damaged" in refused("inspect", copied)
@@ -186,7 +188,7 @@ def test_a_damaged_record_or_model_is_refused(refused, copied):
     assert "damaged" in refused("train", "--resume", copied)
 
 
-def test_no_run_there(refused, copied, tmp_path):
+def test_no_run(refused, copied, tmp_path):
     (tmp_path / "empty").mkdir()
     for words in (["train", "--resume"], ["generate"], ["inspect"]):
         line = refused(*words, tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""What can go wrong outside: files, disks, packages, backends. One line for each."""
+"""Errors of files, disks, packages and backends, each of one line."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ TRAIN += ["--model", "elman"]
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "is empty"),
         (b" \n\n", "nothing but blanks"),
@@ -29,19 +29,19 @@ TRAIN += ["--model", "elman"]
         (b"abc def gh \n", "too few"),
     ],
 )
-def test_a_text_that_cannot_be_used(refused, tmp_path, content, said):
+def test_unusable_texts(refused, tmp_path, content, message):
     (tmp_path / "a.txt").write_bytes(content)
-    assert said in refused(*TRAIN, "--text", "a.txt", "--run", "r")
+    assert message in refused(*TRAIN, "--text", "a.txt", "--run", "r")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_a_text_that_is_not_there_or_is_a_folder(refused, tmp_path):
+def test_missing_text_or_folder(refused, tmp_path):
     assert "There is no file no.txt" in refused(*TRAIN, "--text", "no.txt")
     assert "is a folder" in refused(*TRAIN, "--text", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_encodings(command, refused, tmp_path):
+def test_encoding(command, refused, tmp_path):
     (tmp_path / "a.txt").write_bytes("l'été est là \n".encode("cp1252") * 40)
     words = [*TRAIN, "--text", "a.txt", "--encoding"]
     assert "Did you mean 'cp1258'?" in refused(*words, "cp12588")
@@ -56,9 +56,7 @@ def test_encodings(command, refused, tmp_path):
         ("checkpoint.npz", errno.ENOSPC),
     ],
 )
-def test_a_disk_that_cannot_be_written(
-    refused, text_path, tmp_path, monkeypatch, name, number
-):
+def test_unwritable_disk(refused, text_path, tmp_path, monkeypatch, name, number):
     replace = os.replace
 
     def fails(source, target):
@@ -72,7 +70,7 @@ def test_a_disk_that_cannot_be_written(
     assert "part" not in " ".join(snapshot(tmp_path))
 
 
-def test_a_folder_that_cannot_be_made(refused, text_path, monkeypatch):
+def test_unwritable_folder(refused, text_path, monkeypatch):
     def fails(self, *args, **kwargs):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self))
 
@@ -82,8 +80,8 @@ def test_a_folder_that_cannot_be_made(refused, text_path, monkeypatch):
     )
 
 
-def test_a_disk_that_fills_up_in_the_middle(text_path, tmp_path):
-    """The system itself refuses to write more than so much to a file."""
+def test_disk_that_fills_up(text_path, tmp_path):
+    """The system limits the size of a file."""
     code = "import resource, sys\nsys.dont_write_bytecode = True\n"
     code += "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
     done = run_python(code + MAIN, *TRAIN, "--text", text_path, "--run", "r",
@@ -93,7 +91,7 @@ def test_a_disk_that_fills_up_in_the_middle(text_path, tmp_path):
     assert set(snapshot(tmp_path)) == {"r/run.json"}
 
 
-def test_full_stdout(tmp_path):
+def test_stdout_on_a_full_disk(tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full")
     code = "import sys\nsys.stdout = open('/dev/full', 'w')\n" + MAIN
@@ -104,7 +102,7 @@ def test_full_stdout(tmp_path):
     assert done.stderr.startswith("kerasseq: error: no space left on device")
 
 
-def test_a_closed_pipe_is_no_error():
+def test_closed_pipe_is_not_an_error():
     code = """
 import os, sys
 read, write = os.pipe()
@@ -118,7 +116,7 @@ sys.exit(main(["data"]))
 
 
 @pytest.mark.parametrize(
-    ("environment", "only", "words", "said"),
+    ("environment", "only", "words", "message"),
     [
         ({"KERAS_BACKEND": "tensorflwo"}, None, [], 'Did you mean "tensorflow"?'),
         ({"KERAS_BACKEND": "jax"}, ["torch"], [], "jax is not installed"),
@@ -127,15 +125,15 @@ sys.exit(main(["data"]))
         ({"KERAS_BACKEND": None}, [], [], 'pip install "kerasseq[tensorflow]"'),
     ],
 )  # fmt: skip
-def test_a_wrong_backend(tmp_path, environment, only, words, said):
+def test_wrong_backend(tmp_path, environment, only, words, message):
     done = run_python(MAIN, "train", "forecast", "--data", "ar", *words, only=only,
                       check=False, cwd=tmp_path, **environment)  # fmt: skip
     assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1 and said in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and message in done.stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_a_backend_cannot_change_within_a_process(refused):
+def test_backend_cannot_change_within_a_process(refused):
     import keras
 
     other = next(b for b in ("jax", "torch") if b != keras.backend.backend())

@@ -1,0 +1,278 @@
+"""`kerasseq train language-model`: a language model on a text, compared with n-grams.
+
+The end of the text is held out. There the model is compared with unigram, bigram and
+trigram models in bits per character.
+"""
+
+import math
+import os
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli import figures, options, tokenize
+from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli.options import PerModel
+from kerasseq.cli.runs import sha256
+from kerasseq.datasets import python_reference, text_file
+from kerasseq.text import CharacterTokenizer, NGramModel
+
+MODELS = (*options.ARCHITECTURES, "gpt")
+TEXTS = ("python-reference",)
+DEFAULTS = {
+    "model": "peephole_lstm",
+    "text": None,
+    "data": None,
+    "encoding": "utf-8",
+    "tokenizer": "character",
+    "vocabulary_size": options.VOCABULARY_SIZE,
+    "units": 128,
+    "num_layers": PerModel(1, "gpt", 4),
+    "num_heads": 4,
+    "dropout": 0.0,
+    "sequence_length": PerModel(96, "gpt", 64),
+    "batch_size": PerModel(64, "gpt", 12),
+    "learning_rate": PerModel(3e-3, "gpt", 1e-3),
+    "epochs": None,
+    "steps": None,
+    "checkpoint_every": 100,
+    "held_out": 200_000,
+    "ngram_characters": 2_000_000,
+    "seed": 0,
+}
+EPOCHS = 10  # if neither --epochs nor --steps is given
+NGRAMS = {"unigram": 1, "bigram": 2, "trigram": 3}
+SMOOTHING = {1: 1.0, 2: 0.1, 3: 0.01}  # added to each count: less for rarer contexts
+SHOWN = 64  # tokens in the figures
+
+
+def add_task(add, tasks):
+    """Adds the task to the parser of `kerasseq train`."""
+    parser = add(
+        "language-model",
+        "predict the next token of a text",
+        """\
+Train a language model on a text, character by character or with another tokenizer. The
+last tenth is held out: at the end the model is compared there with unigram, bigram and
+trigram models, in bits per character (lower is better).""",
+        """\
+examples:
+  kerasseq train language-model --text shakespeare.txt --model peephole_lstm
+  kerasseq train language-model --data python-reference --units 256 --num-layers 2
+  kerasseq train language-model --text old.txt --encoding cp1252 --steps 500""",
+        tasks=tasks,
+    )
+    options.add_resume(parser)
+    group = options.add_data(parser, DEFAULTS, "--text", "a text", TEXTS)
+    options.add_tokenizer(group, DEFAULTS)
+    text = "maximum number of characters held out, at most a tenth of the text"
+    options.add(group, DEFAULTS, "--held-out", options.integer(2), text)
+    text = "maximum number of characters that the n-gram models are fitted to"
+    options.add(group, DEFAULTS, "--ngram-characters", options.integer(3), text)
+    group = options.add_model(parser, DEFAULTS, MODELS)
+    text = "attention heads of a gpt"
+    options.add(group, DEFAULTS, "--num-heads --heads", options.heads, text)
+    text = "training steps, instead of --epochs"
+    group = options.add_training(parser, DEFAULTS, text)
+    group.add_argument(
+        "--epochs",
+        type=options.positive,
+        metavar="X",
+        help=f"passes over the text, such as 2.5 (default: {EPOCHS})",
+    )
+    options.add_location(parser, "runs/language-model-MODEL-N")
+
+
+def train(job) -> dict:
+    """Trains the model, compares it with n-gram models and draws the figures.
+
+    Args:
+        job: The `Job` of `kerasseq train`.
+
+    Returns:
+        The results, as plain data.
+    """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
+    settings = job.settings
+    with status("reading the text"):
+        text, data = read_text(settings)
+    job.check_data(data)
+    text, held_out = split(text, settings.held_out)
+    tokenizer = tokenize.make(settings.tokenizer, settings.vocabulary_size, text)
+    with status("tokenizing the text", len(text)):
+        ids = tokenize.encode(tokenizer, text)
+    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
+        settings.tokenizer = os.path.abspath(settings.tokenizer)
+    ngram_text = text[-settings.ngram_characters :]
+    del text  # a large one need not stay in memory beside its ids
+    batches = kerasseq.training.TextBatches(
+        ids, settings.sequence_length, settings.batch_size, settings.seed
+    )
+    steps = number_of_steps(settings, batches.steps_per_pass)
+    check_memory(settings, batches.rows, tokenizer.vocabulary_size)
+    with status("building the model"):
+        model = build(settings, tokenizer, steps)
+    job.start(data)
+    job.console.write(describe(data, tokenizer, held_out, ngram_text))
+    history = job.fit(model, batches, steps, "bits")
+    with status("comparing with n-gram models"):
+        results = compare(model, tokenizer, ngram_text, held_out)
+    results |= {
+        "task": job.task,
+        "model": settings.model,
+        "parameters": model.count_params(),
+        "steps": steps,
+        "loss": history[-1]["loss"],
+        "run": str(job.folder),
+    }
+    show(job.console, results)
+    draw(job, model, held_out, history, results)
+    job.finish(results)
+    return results
+
+
+def read_text(settings):
+    """Returns the text, and its source with a checksum."""
+    if settings.text is not None:
+        text = text_file(settings.text, settings.encoding)
+        settings.text = os.path.abspath(settings.text)  # to resume from any folder
+        source = os.path.basename(settings.text)
+    else:
+        settings.data = source = settings.data or TEXTS[0]
+        text = python_reference()
+    return text, {"source": source, "characters": len(text), "sha256": sha256(text)}
+
+
+def split(text, held_out):
+    """Splits a text into a training part and the end that is held out.
+
+    Args:
+        text: The text.
+        held_out: Maximum length of the second part, which is at most a tenth.
+
+    Raises:
+        ValueError: If the text is too short.
+    """
+    cut = len(text) - min(len(text) // 10, held_out)
+    if len(text) - cut < 2:
+        raise ValueError(
+            f"expected a text of at least 20 characters, received {len(text)}: too few "
+            "to hold out a tenth"
+        )
+    return text[:cut], text[cut:]
+
+
+def describe(data, tokenizer, held_out, ngram_text) -> str:
+    """Describes the text, its tokens and its parts."""
+    characters = data["characters"]
+    words = [
+        f"{data['source']}: {characters:,} characters, "
+        f"{tokenizer.vocabulary_size:,} kinds of tokens",
+        f"the last {len(held_out):,} characters are held out",
+    ]
+    if len(held_out) < characters // 10:
+        words[-1] += ", less than a tenth (--held-out)"
+    if len(ngram_text) < characters - len(held_out):
+        words.append(
+            f"the n-gram models are fitted to the {len(ngram_text):,} before them "
+            "(--ngram-characters)"
+        )
+    return "; ".join(words) + "."
+
+
+def number_of_steps(settings, steps_per_epoch: int) -> int:
+    """Returns the number of training steps that `--steps` or `--epochs` mean."""
+    if settings.steps:
+        return settings.steps
+    return max(1, math.ceil((settings.epochs or EPOCHS) * steps_per_epoch))
+
+
+def build(settings, tokenizer, steps):
+    """Builds and compiles the model."""
+    import keras
+
+    set_seed(settings.seed)
+    if settings.model == "gpt":
+        model = kerasseq.models.GPT(
+            tokenizer,
+            num_layers=settings.num_layers,
+            num_heads=settings.num_heads,
+            hidden_dim=settings.units,
+            max_sequence_length=settings.sequence_length,
+            dropout=settings.dropout,
+        )
+        rate = settings.learning_rate
+        optimizer = kerasseq.training.gpt_optimizer(model, rate, steps)
+    else:
+        model = kerasseq.models.LanguageModel(
+            settings.model,
+            tokenizer,
+            units=settings.units,
+            num_layers=settings.num_layers,
+            dropout=settings.dropout,
+        )
+        optimizer = keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0)
+    model.compile(optimizer)
+    return model
+
+
+def compare(model, tokenizer, ngram_text, held_out) -> dict:
+    """Computes bits per character on the held-out text, for the model and n-grams.
+
+    All are evaluated on the same characters: those after the first token. The n-gram
+    models are fitted to the end of the training text.
+    """
+    characters = CharacterTokenizer().fit(ngram_text)
+    ids, tested = characters.encode(ngram_text), characters.encode(held_out)
+    _, _, offsets = tokenizer.encode_with_offsets(held_out)
+    first = int(offsets[0, 1])
+    of_ngrams = {}
+    for name, n in NGRAMS.items():
+        ngram = NGramModel(n, k=SMOOTHING[n]).fit(ids, characters.vocabulary_size)
+        log_p = ngram.log_probabilities(tested)[first:]
+        of_ngrams[name] = float(-log_p.mean() / np.log(2))
+    tokens_per_character = (len(offsets) - 1) / (len(held_out) - first)
+    bits = model.bits_per_token(tokenizer.encode(held_out))
+    if tokenizer.decode(tokenizer.encode(held_out)) != held_out:
+        note(
+            "this tokenizer does not restore the held-out text exactly: the characters "
+            "that are lost cost the model no bits"
+        )
+    return {
+        "bits_per_character": bits * tokens_per_character,
+        "bits_per_character_of_ngrams": of_ngrams,
+        "held_out_characters": len(held_out) - first,
+    }
+
+
+def show(console, results):
+    """Prints the comparison."""
+    bits_of = {
+        **results["bits_per_character_of_ngrams"],
+        results["model"]: results["bits_per_character"],
+    }
+    rows = [(name, f"{b:.3f}", f"{2**b:.2f}") for name, b in bits_of.items()]
+    title = f"On the held-out text ({results['held_out_characters']:,} characters)"
+    console.table(title, ("model", ">bits per character", ">perplexity"), rows)
+
+
+def draw(job, model, held_out, history, results):
+    """Draws the figures, if matplotlib is installed."""
+    if not figures.available():
+        note(f"no figures: {figures.MISSING}")
+        return
+    with status("drawing the figures"):
+        ids = model.tokenizer.encode(held_out)[:SHOWN]
+        tokens = tokenize.pieces(model.tokenizer, held_out)[:SHOWN]
+        files = [
+            figures.history(
+                job.folder,
+                history,
+                "bits",
+                f"{job.settings.model} on {job.record['data']['source']}",
+                results["bits_per_character_of_ngrams"],
+            ),
+            *figures.language_model(job.folder, model, ids, tokens),
+        ]
+    job.console.write(f"Figures: {', '.join(str(file) for file in files if file)}")

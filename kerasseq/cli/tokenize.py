@@ -1,0 +1,262 @@
+"""`kerasseq tokenize`, and the tokenizers that the other commands make by name."""
+
+import array
+import os
+
+import numpy as np
+
+import kerasseq.text
+from kerasseq.cli import options
+from kerasseq.cli.console import Console, note, print_json, status
+from kerasseq.cli.errors import truncate_word
+from kerasseq.core import checks
+from kerasseq.core.files import read_json
+from kerasseq.datasets import python_reference, text_file
+
+CLASSES = {  # by name; whether the vocabulary size is an argument
+    "character": ("CharacterTokenizer", False),
+    "word": ("WordTokenizer", True),
+    "bpe": ("BytePairTokenizer", True),
+    "wordpiece": ("WordPieceTokenizer", True),
+    "unigram": ("UnigramTokenizer", True),
+}
+MAX_TRAINING = 5_000_000  # characters that a tokenizer with a size is trained on
+PART = 2**20  # characters that are tokenized at a time
+MAX_MERGES = 20  # shown
+MAX_FILE = 1_000_000  # characters of a file that are shown: each takes 200 bytes
+
+
+# Tokenizers by name
+
+
+def make(name: str, vocabulary_size: int, text: str):
+    """Trains a tokenizer on a text, or loads one.
+
+    Args:
+        name: A name from `CLASSES`, or the path of a tokenizer.
+        vocabulary_size: Maximum number of tokens, if it is trained.
+        text: The training text.
+
+    Raises:
+        FileNotFoundError: If `name` is neither a name nor a path.
+    """
+    if name not in CLASSES:
+        if not os.path.exists(name):
+            raise FileNotFoundError(
+                f'unknown tokenizer "{name}".{checks.nearest(name, CLASSES)} Choose '
+                f"from {', '.join(options.TOKENIZERS)}, or give a file or folder"
+            )
+        return kerasseq.text.load_tokenizer(name)
+    cls, is_sized = CLASSES[name]
+    arguments = (vocabulary_size,) if is_sized else ()
+    if is_sized and len(text) > MAX_TRAINING:
+        note(
+            f"the tokenizer is trained on the first {MAX_TRAINING:,} of the "
+            f"{len(text):,} characters"
+        )
+        text = text[:MAX_TRAINING]
+    with status("training the tokenizer", len(text)):
+        return getattr(kerasseq.text, cls)(*arguments).fit(text)
+
+
+def encode(tokenizer, text: str) -> np.ndarray:
+    """Returns the ids of a text, tokenized in parts to save memory.
+
+    A part ends at the end of a line, if there is one.
+
+    Examples:
+        >>> from kerasseq.text import CharacterTokenizer
+        >>> encode(CharacterTokenizer().fit("ab"), "abba").tolist()
+        [0, 1, 1, 0]
+    """
+    ids, start = array.array("i"), 0  # it grows in place
+    while start < len(text):
+        end = start + PART
+        if end < len(text):
+            end = text.rfind("\n", start, end) + 1 or end
+        ids.frombytes(tokenizer.encode(text[start:end]).astype("int32").tobytes())
+        start = end
+    return np.frombuffer(ids, "int32")
+
+
+def pieces(tokenizer, text: str) -> list[str]:
+    """Returns the part of the text that each token covers."""
+    return [text[a:b] for a, b in tokenizer.encode_with_offsets(text).offsets.tolist()]
+
+
+def note_unknown(tokenizer, text: str, what: str):
+    """Reports on stderr the characters or words that are not in the vocabulary."""
+    has_words = hasattr(tokenizer, "unknown_words")
+    unit = "words" if has_words else "characters"
+    unknown = getattr(tokenizer, f"unknown_{unit}")(text)
+    if unknown:
+        known = "" if has_words else f" of the {len(text)}"
+        shown = ", ".join(
+            f"{truncate_word(c, 40)!r} ×{n}" for c, n in [*unknown.items()][:8]
+        )
+        more = ", …" if len(unknown) > 8 else ""
+        note(
+            f"{sum(unknown.values())}{known} {unit} of the {what} are not in the "
+            f"training text and are read as unknown: {shown}{more}"
+        )
+
+
+# The command
+
+
+def add_command(add):
+    """Adds the command to the parser."""
+    parser = add(
+        "tokenize",
+        "tokenize a text",
+        """\
+Tokenize a text with a tokenizer that is trained on a text file or on the reference of
+the Python language, or loaded from a file.""",
+        """\
+examples:
+  kerasseq tokenize "unbelievable tokenizers" --tokenizer bpe
+  kerasseq tokenize "to be" --corpus my.txt --vocabulary-size 500 --merges
+  kerasseq tokenize --file my.txt --tokenizer my.json --table""",
+    )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("text", nargs="?", metavar="TEXT", help="the text")
+    source.add_argument("--file", metavar="FILE", help="a text file instead")
+    options.add_encoding(parser)
+    parser.add_argument(
+        "--tokenizer",
+        default="bpe",
+        metavar="NAME",
+        help=f"{', '.join(options.TOKENIZERS)}, or a file or folder (default: bpe)",
+    )
+    parser.add_argument(
+        *("--vocabulary-size", "--vocab-size"),
+        type=options.integer(),
+        default=options.VOCABULARY_SIZE,
+        metavar="N",
+        help="maximum number of tokens in the vocabulary (default: "
+        f"{options.VOCABULARY_SIZE})",
+    )
+    parser.add_argument(
+        "--corpus",
+        metavar="FILE",
+        help="a text file to train on (default: the reference of Python)",
+    )
+    parser.add_argument(
+        "--table", action="store_true", help="print id and offsets of each token"
+    )
+    parser.add_argument(
+        "--merges", action="store_true", help="print the first merges of the training"
+    )
+    parser.add_argument("--save", metavar="FILE", help="save the tokenizer as JSON")
+    options.add_json(parser)
+
+
+def run(args):
+    """Runs `kerasseq tokenize`."""
+    text = _read_text(args)
+    if args.save is not None:
+        _check_overwritten(args.save)
+    tokenizer, source = _make_tokenizer(args)
+    if args.save is not None:
+        tokenizer.save(args.save)
+    with status("tokenizing the text"):
+        note_unknown(tokenizer, text, "text")
+        encoding = tokenizer.encode_with_offsets(text)
+    if args.json:
+        found = {
+            "text": text,
+            "tokens": encoding.tokens,
+            "ids": encoding.ids.tolist(),
+            "offsets": encoding.offsets.tolist(),
+            "vocabulary_size": tokenizer.vocabulary_size,
+        }
+        print_json(found)
+        return
+    console = Console()
+    console.write(_marked(text, encoding))
+    count, size = len(encoding.ids), tokenizer.vocabulary_size
+    mean = f", {len(text) / count:.2f} characters per token" if count else ""
+    console.write(f"{count} tokens{mean}; {source}, vocabulary of {size:,}")
+    if args.table:
+        _show_table(console, text, encoding)
+    if args.merges:
+        _show_merges(console, tokenizer)
+    if args.save is not None:
+        console.write(f"The tokenizer is saved in {args.save}")
+
+
+def _read_text(args):
+    if args.file is not None:
+        text = text_file(args.file, args.encoding)
+        if len(text) > MAX_FILE:
+            note(
+                f"of the {len(text):,} characters the first {MAX_FILE:,} are "
+                "tokenized. In Python, tokenizer.encode(text) tokenizes all"
+            )
+        return text[:MAX_FILE]
+    if args.text is None:
+        raise ValueError('expected a text, as in  kerasseq tokenize "to be"')
+    return args.text
+
+
+def _check_overwritten(path):
+    """Raises if the path exists and is not a tokenizer that kerasseq saved."""
+    if not os.path.lexists(path):
+        return
+    formats = {f"kerasseq.{cls}" for cls, _ in CLASSES.values()}
+    try:
+        content = read_json(path)
+    except (OSError, ValueError):
+        content = None
+    if not isinstance(content, dict) or content.get("format") not in formats:
+        raise ValueError(
+            f"{path} exists and is not a tokenizer of kerasseq, so it is not "
+            "overwritten. Choose another file with --save, or delete it first"
+        )
+
+
+def _make_tokenizer(args):
+    """Returns the tokenizer, and a description of its source."""
+    if args.tokenizer not in CLASSES:
+        tokenizer = make(args.tokenizer, args.vocabulary_size, "")
+        return tokenizer, f"{args.tokenizer} as loaded"
+    corpus, source = python_reference(), "python-reference"
+    if args.corpus is not None:
+        corpus, source = text_file(args.corpus), os.path.basename(args.corpus)
+        if not corpus:
+            raise ValueError(f"expected a text to train on, but {args.corpus} is empty")
+    tokenizer = make(args.tokenizer, args.vocabulary_size, corpus)
+    return tokenizer, f"{args.tokenizer} trained on {source}"
+
+
+def _marked(text, encoding):
+    """Returns the text with a bar between its tokens."""
+    parts, done = [], 0
+    for start, end in encoding.offsets.tolist():
+        if start >= done and end > start:  # tokens may share a character or have none
+            parts.append(text[start:end])
+            done = end
+    return "|".join(parts)
+
+
+def _show_table(console, text, encoding):
+    rows = [
+        (i, token, repr(text[start:end]), f"{start}-{end}")
+        for i, token, (start, end) in zip(
+            encoding.ids, encoding.tokens, encoding.offsets.tolist(), strict=True
+        )
+    ]
+    console.table("Tokens", (">id", "token", "text", ">offsets"), rows)
+
+
+def _show_merges(console, tokenizer):
+    merges = getattr(tokenizer, "trace", list)()
+    if not merges or not hasattr(merges[0], "left"):
+        note("this tokenizer has no merges to print")
+        return
+    rows = [
+        (number, merge.left, merge.right, merge.token, merge.count)
+        for number, merge in enumerate(merges[:MAX_MERGES], 1)
+    ]
+    columns = (">merge", "left", "right", "token", ">count")
+    console.table(f"The first {len(rows)} of {len(merges):,} merges", columns, rows)
