@@ -140,7 +140,7 @@ def main(arguments=None):
     )
     fresh = kerasseq.models.GPT.from_config(model.get_config())
     model.fit(text, epochs=options.epochs, verbose=2)
-    print("the owl . it ->", model.generate("the owl . it", length=6, temperature=0))
+    print("the owl . it ->", model.generate("the owl . it", 6, temperature=0))
 
     words = {kind: names.split() for kind, names in THINGS.items()}
     shown = {kind: names[::2] for kind, names in words.items()}

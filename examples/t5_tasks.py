@@ -115,7 +115,9 @@ def main(arguments=None):
     for task, pairs in zip(TASKS, held_out, strict=True):
         asked, wanted = zip(*pairs, strict=True)
         length = max(map(len, wanted)) + 1
-        said = [t.text for t in model.translate(asked, length=length, alignments=False)]
+        said = [
+            t.text for t in model.translate(asked, max_length=length, alignments=False)
+        ]
         right = kerasseq.training.exact_match(said, wanted)
         print(f"{task.__name__:15}{right:5.1f} %   {asked[0]}  ->  {said[0]}")
 

@@ -289,7 +289,7 @@ def test_pages_use_public_names(path):
         ("rnn", "from . import lstm"),
         ("language", "from kerasseq.seq2seq import Seq2Seq"),
         ("training", "import kerasseq.rnn.lstm as lstm"),
-        ("training", "from kerasseq.decoding import sample"),
+        ("training", "from kerasseq.decoding import Greedy"),
         ("decoding", "from kerasseq.language.gpt import GPT"),
         ("text", "import keras"),
         ("text", "from keras import ops"),

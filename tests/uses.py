@@ -426,7 +426,6 @@ def of_datasets():
 
 def of_decoding():
     """Samplers and loops."""
-    logits = np.array([[0.1, 0.5, 0.2], [1.0, 0.2, 0.3]], "float32")
     table = keras.ops.convert_to_tensor(np.eye(3, dtype="float32"))
 
     def step(state, ids):
@@ -441,16 +440,18 @@ def of_decoding():
         return list(decoding.stream(step, state, prompt, **arguments))
 
     def sampled(cls):
-        return lambda **a: generated(prompt=[[0, 1]], length=2, sampler=cls(**a))
+        return lambda **a: generated(
+            prompt=[[0, 1]], max_new_tokens=2, sampler=cls(**a)
+        )
 
-    rng = np.random.default_rng(0)
-    loop = {"prompt": [[0, 1], [2, 1]], "length": 2, "mask": None, "stop": None}
+    loop = {"prompt": [[0, 1], [2, 1]], "max_new_tokens": 2}
+    loop |= {"mask": None, "stop": None}
     loop |= {"sampler": None, "fill": 0, "seed": 0}
     return [
         Use(
-            "decoding.sample",
-            lambda **a: decoding.sample(rng=rng, **a),
-            {"logits": logits, "temperature": 0.5, "top_k": 2, "top_p": None},
+            "RandomSampler",
+            sampled(decoding.RandomSampler),
+            {"temperature": 0.5, "top_k": 2, "top_p": 0.9, "min_p": 0.1},
         ),
         Use("generate", generated, loop),
         Use("stream", streamed, loop),

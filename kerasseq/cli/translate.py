@@ -386,8 +386,8 @@ def _translate(model, texts, start, args):
     with status(f"translating texts {start + 1:,} to {start + len(texts):,}"):
         translations = model.translate(
             texts,
-            beam=make_beam(args),
-            length=args.max_length,
+            max_length=args.max_length,
+            sampler=make_beam(args),
             alignments=bool(args.align),
         )
     if args.align:

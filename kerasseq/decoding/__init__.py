@@ -1,16 +1,17 @@
-"""From logits to text: samplers, the loop that writes on, and beam search."""
+"""From logits to tokens: samplers, the generation loop, and beam search."""
 
-from kerasseq.decoding.beam import Beam, BeamResult
-from kerasseq.decoding.beam_tree import BeamTree
+from kerasseq.decoding.beam import Beam, BeamResult, BeamTree
 from kerasseq.decoding.contrastive import Contrastive
-from kerasseq.decoding.generating import Generated, generate, stream
-from kerasseq.decoding.greedy import Greedy
-from kerasseq.decoding.min_p import MinP
-from kerasseq.decoding.sampler import Sampler
-from kerasseq.decoding.sampling import sample
-from kerasseq.decoding.temperature import Temperature
-from kerasseq.decoding.top_k import TopK
-from kerasseq.decoding.top_p import TopP
+from kerasseq.decoding.generation import Generated, generate, get_sampler, stream
+from kerasseq.decoding.samplers import (
+    Greedy,
+    MinP,
+    RandomSampler,
+    Sampler,
+    Temperature,
+    TopK,
+    TopP,
+)
 
 __all__ = [
     "Beam",
@@ -20,11 +21,12 @@ __all__ = [
     "Generated",
     "Greedy",
     "MinP",
+    "RandomSampler",
     "Sampler",
     "Temperature",
     "TopK",
     "TopP",
     "generate",
-    "sample",
+    "get_sampler",
     "stream",
 ]

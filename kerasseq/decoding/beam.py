@@ -1,20 +1,20 @@
-r"""Beam search: the probable sequences, not only the probable next token.
+r"""Beam search: the most probable sequences instead of the most probable next token.
 
-A beam holds $W$ beginnings. Each turn every one of them is continued by every token,
-and of these continuations the $W$ most probable stay:
+A beam holds $W$ hypotheses. At each step every hypothesis is expanded by every token,
+and the $W$ most probable expansions are kept:
 
 $$\log p(x_1 \dots x_t) = \log p(x_1 \dots x_{t-1}) + \log p(x_t \mid x_{<t})$$
 
-One that ends with a stop token leaves the beam; when sequences are compared, long ones
-are helped by the length penalty of Wu et al.:
+A hypothesis that ends with a stop token leaves the beam. Finished hypotheses are
+ranked with the length penalty of Wu et al.:
 
 $$\mathrm{score}(x) = \frac{\log p(x)}{lp(|x|)}, \qquad
 lp(n) = \Big(\frac{5 + n}{6}\Big)^{\alpha}$$
 
 From: Lowerre, "The HARPY Speech Recognition System", 1976; Sutskever, Vinyals and Le,
-"Sequence to Sequence Learning with Neural Networks", 2014, for sequences that leave the
-beam; Wu et al., "Google's Neural Machine Translation System", 2016, equation 14. Left
-out: the coverage penalty, which needs attention.
+"Sequence to Sequence Learning with Neural Networks", 2014, for hypotheses that leave
+the beam; Wu et al., "Google's Neural Machine Translation System", 2016, equation 14.
+Left out: the coverage penalty, which needs attention.
 """
 
 import dataclasses
@@ -26,23 +26,45 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.decoding import arguments
-from kerasseq.decoding.beam_tree import BeamTree, grow, path_to
-from kerasseq.decoding.inputs import read_inputs
-from kerasseq.decoding.loop import is_in, loop_of, put
+from kerasseq.decoding.inputs import at_least_zero, check_inputs
+from kerasseq.decoding.loop import is_in, make_loop, put
 from kerasseq.decoding.steps import repeat_rows, take_rows
 
 
-class BeamResult(NamedTuple):
-    """What a beam search found, the best first.
+class BeamTree(NamedTuple):
+    """The expansions that a beam search considered for one row, in order of time.
+
+    For each hypothesis these are its best expansions, as many as the beam is wide. All
+    arrays have the shape `(nodes,)`.
 
     Attributes:
-        ids: int32 `(batch, n_best, length)`, without the prompt; `fill` behind the end.
+        step: Index of the token in the sequence, from 0.
+        parent: The node that it expands; -1 after the prompt.
+        token: The id.
+        score: Log-probability of the sequence so far.
+        finished: Whether the sequence ends here, by a stop token or by its length.
+        kept: Whether it was among the best, and not pruned.
+    """
+
+    step: np.ndarray
+    parent: np.ndarray
+    token: np.ndarray
+    score: np.ndarray
+    finished: np.ndarray
+    kept: np.ndarray
+
+
+class BeamResult(NamedTuple):
+    """The best sequences of a beam search, best first.
+
+    Attributes:
+        ids: int32 `(batch, n_best, max_new_tokens)`, without the prompt; `fill` after
+            the end.
         scores: float32 `(batch, n_best)`: log-probability divided by the length
-            penalty; `-inf` where there are no more sequences.
-        lengths: int32 `(batch, n_best)`, the stop token included; 0 where there are no
-            more sequences.
-        trees: A `BeamTree` per row if it was asked for, else None.
+            penalty; `-inf` where there are fewer sequences.
+        lengths: int32 `(batch, n_best)`, with the stop token; 0 where there are fewer
+            sequences.
+        trees: A `BeamTree` per row with `return_trees=True`, else None.
     """
 
     ids: np.ndarray
@@ -55,25 +77,25 @@ class BeamResult(NamedTuple):
 class Beam:
     r"""Beam search over a step function.
 
-    Width 1 is greedy. A beam that holds all beginnings finds what trying all sequences
-    finds: with `width = vocabulary ** (length - 1)` it does so for sure.
+    Width 1 is greedy search. With `width = vocabulary ** (max_new_tokens - 1)` the
+    search is exhaustive.
 
     Args:
-        width: $W$, how many beginnings are kept.
-        length_penalty: $\alpha$. 0 compares sums of logarithms, in which short
-            sequences have an advantage; 1 is near to the mean per token.
-        n_best: How many sequences come back, at most `width`.
+        width: $W$, number of hypotheses.
+        length_penalty: $\alpha$. 0 compares log-probabilities, which favors short
+            sequences; 1 is close to the mean per token.
+        n_best: Number of sequences to return, at most `width`.
 
     Raises:
-        TypeError: If an argument is no number, or a count not whole.
+        TypeError: If an argument is not a number, or a count not an integer.
         ValueError: If a count is below 1, `n_best` above `width`, or the length penalty
             negative or not finite.
 
     Examples:
         >>> p = np.array([[0.0, 0.4, 0.6], [0.9, 0.1, 0.0], [0.5, 0.5, 0.0]])
-        >>> def step(state, token):  # from 0: first 2 looks better, but 1 is
+        >>> def step(state, token):  # after 0, token 2 is more probable than 1
         ...     return keras.ops.take(np.log(p + 1e-9), token, axis=0), state
-        >>> found = Beam(2).search(step, {}, [[0]], length=2)
+        >>> found = Beam(2).search(step, {}, [[0]], max_new_tokens=2)
         >>> found.ids.tolist(), np.exp(found.scores).round(2).tolist()
         ([[[1, 0]]], [[0.36...]])
     """
@@ -84,7 +106,7 @@ class Beam:
 
     def __post_init__(self):
         checks.whole_number("width", self.width)
-        arguments.at_least_zero("length_penalty", self.length_penalty)
+        at_least_zero("length_penalty", self.length_penalty)
         checks.whole_number("n_best", self.n_best)
         if self.n_best > self.width:
             raise ValueError(
@@ -97,59 +119,56 @@ class Beam:
         state,
         prompt,
         *,
-        length: int,
+        max_new_tokens: int,
         mask=None,
         stop=None,
         fill: int = 0,
         compiled: bool = False,
         return_trees: bool = False,
     ) -> BeamResult:
-        """Find the most probable continuations of each prompt of a batch.
+        """Searches the most probable continuations of each prompt of a batch.
 
-        A row is done when no beginning in its beam can still come among the `n_best`
-        that have ended. A log-probability only falls, and the longest sequence has the
-        largest penalty to divide it by, so no beginning with log-probability s can end
-        above s / lp(length): that is the bound. Of equal scores the sequence that ended
-        first counts as better, then the one from the better beginning, then the one
-        with the smaller id. What has not ended after `length` tokens counts as it is.
+        A row is finished when no hypothesis in its beam can still be among the `n_best`
+        finished ones. A log-probability only decreases, and the longest sequence has
+        the largest penalty, so no hypothesis with log-probability s can end above
+        s / lp(max_new_tokens): this is the bound. Ties go to the sequence that ended
+        first, then to the better parent, then to the smaller id. Hypotheses of
+        `max_new_tokens` tokens are finished.
 
         Args:
             step: Function `(state, token) -> (logits, state)`, as for `generate`. It is
                 called with `batch * width` rows.
-            state: The state before the prompt. Its rows follow the beginnings to which
-                they belong.
+            state: The state before the prompt. Its rows follow their hypotheses.
             prompt: Ids `(batch, time)`.
-            length: The most tokens of a sequence.
-            mask: Boolean `(batch, time)`, True where a token is real. All if None.
+            max_new_tokens: The most tokens of a sequence.
+            mask: Boolean `(batch, time)`, False at padding. No padding if None.
             stop: A token, or several, that end a sequence.
-            fill: What stands behind the end.
-            compiled: Compile the whole loop, and not only each turn, as in `generate`.
-            return_trees: Also tell what was considered, for pictures.
+            fill: The id after the end.
+            compiled: Whether to compile the whole loop, not only each step, as in
+                `generate`.
+            return_trees: Whether to return the expansions considered, for plots.
 
         Returns:
-            Ids, scores, lengths and, if asked for, the trees.
+            A `BeamResult` tuple: ids, scores, lengths and trees.
 
         Raises:
-            TypeError: If something is not of the right type.
+            TypeError: If an argument has the wrong type.
             ValueError: As for `generate`, or if there are fewer sequences than `width`.
         """
-        checks.whole_number("length", length)
-        fill = checks.whole_number("fill", fill, -(2**31))
-        inputs = read_inputs(step, state, prompt, mask, stop)
-        check_width(self.width, inputs.vocabulary, length)
-        plan = Searching(self, inputs.stop)
-        loop = loop_of(step, plan, inputs.programs, compiled)
-        after = loop.read(inputs.state, inputs.before, compiled)
-        carry = self.first_carry(inputs, after, length, return_trees)
+        inputs = check_inputs(step, state, prompt, mask, max_new_tokens, stop, fill)
+        _check_width(self.width, inputs.vocabulary, max_new_tokens)
+        loop = make_loop(step, BeamSearch(self, inputs.stop), inputs.programs, compiled)
+        state = loop.read_prompt(inputs.state, inputs.before, compiled)
+        carry = self._first_carry(inputs, state, max_new_tokens, return_trees)
         carry = loop.run(carry, compiled)
         carry.pop("state")
         carry = {name: ops.convert_to_numpy(x) for name, x in carry.items()}
-        if not carry["sound"]:
-            raise ValueError("step gave logits with NaN")
-        return self.result(carry, inputs.stop, fill, return_trees)
+        if not carry["finite"]:
+            raise ValueError("step returned logits with NaN")
+        return self._result(carry, inputs, return_trees)
 
-    def first_carry(self, inputs, state, length, return_trees):
-        """Beams in which all but the first place are empty: they have score -inf."""
+    def _first_carry(self, inputs, state, length, return_trees):
+        """Beams with one hypothesis, the prompt; the others have score -inf."""
         B, W, N, L = len(inputs.last), self.width, self.n_best, length
         K = min(W, inputs.vocabulary)
         history = {
@@ -157,44 +176,122 @@ class Beam:
             "parents": np.zeros((B, L, W), "int32"),
         }
         if return_trees:
-            history["tried"] = np.zeros((B, L, W, K), "int32")
-            history["tried_scores"] = np.full((B, L, W, K), -np.inf, "float32")
-            history["places"] = np.zeros((B, L, W), "int32")
+            history["expanded"] = np.zeros((B, L, W, K), "int32")
+            history["expanded_scores"] = np.full((B, L, W, K), -np.inf, "float32")
+            history["selected"] = np.zeros((B, L, W), "int32")
             history["scores"] = np.full((B, L, W), -np.inf, "float32")
         first = np.where(np.arange(W) == 0, 0, -np.inf).astype("float32")
         carry = {
             "t": np.int32(0),
             "token": np.repeat(inputs.last, W),
             "score": np.tile(first, (B, 1)),
-            # Of the sequences that ended: score, last step, place in the beam there.
+            # Of the finished sequences: score, last step, index in the beam there.
             "best": np.full((B, N), -np.inf, "float32"),
             "best_t": np.zeros((B, N), "int32"),
-            "best_place": np.zeros((B, N), "int32"),
-            "going": np.ones(B, bool),
-            "turns": np.zeros(B, "int32"),
-            "sound": np.True_,
+            "best_index": np.zeros((B, N), "int32"),
+            "active": np.ones(B, bool),
+            "num_steps": np.zeros(B, "int32"),
+            "finite": np.True_,
             **history,
         }
         carry = {name: ops.convert_to_tensor(x) for name, x in carry.items()}
         return {**carry, "state": repeat_rows(state, W)}  # (B W, ...)
 
-    def result(self, carry, stop, fill, return_trees):
-        """Follow each sequence back from its end."""
+    def _result(self, carry, inputs, return_trees):
+        """Reads each sequence by following the parents from its end."""
         B, L, _ = carry["tokens"].shape
         found = np.isfinite(carry["best"])
-        ids = np.full((B, self.n_best, L), fill, "int32")
+        ids = np.full((B, self.n_best, L), inputs.fill, "int32")
         lengths = np.where(found, carry["best_t"] + 1, 0).astype("int32")
         for row, n in np.argwhere(found):
-            path = path_to(
-                carry, row, carry["best_t"][row, n], carry["best_place"][row, n]
+            path = backtrack(
+                carry, row, carry["best_t"][row, n], carry["best_index"][row, n]
             )
             ids[row, n, : len(path)] = path
-        trees = [grow(carry, row, stop) for row in range(B)] if return_trees else None
+        trees = None
+        if return_trees:
+            trees = [build_tree(carry, row, inputs.stop) for row in range(B)]
         return BeamResult(ids, carry["best"], lengths, trees)
 
 
-def check_width(width, vocabulary, length):
-    """Raise if the beam is wider than there are sequences."""
+@dataclasses.dataclass(frozen=True)
+class BeamSearch:
+    """The strategy of beam search, see `loop`."""
+
+    beam: Beam
+    stop: tuple
+
+    def wrap_step(self, step):
+        return step
+
+    def step(self, step_function, carry):
+        logits, state = step_function(carry["state"], carry["token"])
+        expanded = self.expand(carry["score"], logits)
+        W = self.beam.width
+        score, index = kernels.top_k(_flat(expanded["expanded_scores"]), W)  # (B, W)
+        token = ops.take_along_axis(_flat(expanded["expanded"]), index, axis=1)
+        parent = index // expanded["expanded"].shape[2]
+        B = token.shape[0]
+        rows = ops.reshape(W * ops.arange(B)[:, None] + parent, (B * W,))
+        history = {
+            **expanded,
+            "tokens": token,
+            "parents": parent,
+            "selected": index,
+            "scores": score,
+        }
+        alive = ops.reshape(carry["score"], (B * W, 1)) > -np.inf
+        nan = ops.any(ops.logical_and(alive, ops.isnan(logits)))
+        return {
+            **self.finalize(carry, score, token),
+            "t": carry["t"] + 1,
+            "token": ops.reshape(token, (B * W,)),
+            "state": take_rows(state, rows),
+            "num_steps": carry["num_steps"] + ops.cast(carry["active"], "int32"),
+            "finite": ops.logical_and(carry["finite"], ops.logical_not(nan)),
+            **{
+                k: put(carry[k], carry["t"], v)
+                for k, v in history.items()
+                if k in carry
+            },
+        }
+
+    def expand(self, score, logits):
+        """The best expansions of each hypothesis; no more than W can be kept."""
+        B, W = score.shape
+        log_p = keras.activations.log_softmax(logits)  # (B W, V)
+        K = min(W, log_p.shape[-1])
+        log_p, token = kernels.top_k(ops.reshape(log_p, (B, W, -1)), K)
+        scores = score[..., None] + log_p  # (B, W, K)
+        return {"expanded": token, "expanded_scores": scores}
+
+    def finalize(self, carry, score, token):
+        """Moves finished hypotheses to the best; a row is active if it can improve."""
+        t, L, N = carry["t"], carry["tokens"].shape[1], self.beam.n_best
+        lp = length_penalties(L, self.beam.length_penalty)
+        lp = ops.convert_to_tensor(lp, "float32")
+        ended = ops.logical_or(is_in(token, self.stop), t + 1 == L)
+        new = ops.where(ended, score / ops.take(lp, t), -np.inf)
+        running = ops.where(ended, -np.inf, score)  # (B, W)
+        # Earlier sequences come first, and win ties.
+        best, order = kernels.top_k(ops.concatenate([carry["best"], new], axis=1), N)
+        ends = {"best_t": t, "best_index": ops.arange(self.beam.width)[None]}
+        for name, value in ends.items():
+            value = ops.broadcast_to(ops.cast(value, "int32"), token.shape)
+            both = ops.concatenate([carry[name], value], axis=1)
+            ends[name] = ops.take_along_axis(both, order, axis=1)
+        bound = ops.max(running, axis=1) / lp[-1]
+        active = ops.logical_and(carry["active"], bound > best[:, -1])
+        return {"best": best, **ends, "score": running, "active": active}
+
+
+def _flat(x):
+    """`(B, W, K)` as `(B, W K)`."""
+    return ops.reshape(x, (x.shape[0], -1))
+
+
+def _check_width(width, vocabulary, length):
+    """Raises if the beam is wider than the number of sequences."""
     if width > vocabulary**length:
         raise ValueError(
             f"width must be at most {vocabulary**length}, got {width}: there are no "
@@ -202,81 +299,60 @@ def check_width(width, vocabulary, length):
         )
 
 
-def penalties(length, alpha):
+def length_penalties(length, alpha):
     r"""$lp(1) \dots lp(\text{length})$.
 
     Examples:
-        >>> penalties(3, 1.0).round(3).tolist()
+        >>> length_penalties(3, 1.0).round(3).tolist()
         [1.0, 1.167, 1.333]
     """
     return ((5 + np.arange(1, length + 1)) / 6) ** alpha
 
 
-@dataclasses.dataclass(frozen=True)
-class Searching:
-    """The plan of a loop that moves a beam on by one token per turn, see `loop`."""
+def backtrack(history, row, t, index):
+    """The tokens of the hypothesis at `index` of the beam after step t.
 
-    beam: Beam
-    stop: tuple
-
-    def watch(self, step):
-        return step
-
-    def turn(self, step, carry):
-        logits, state = step(carry["state"], carry["token"])
-        tried = self.tries(carry["score"], logits)
-        W = self.beam.width
-        score, place = kernels.top_k(flat(tried["tried_scores"]), W)  # (B, W)
-        token = ops.take_along_axis(flat(tried["tried"]), place, axis=1)
-        parent = place // tried["tried"].shape[2]
-        B = token.shape[0]
-        rows = ops.reshape(W * ops.arange(B)[:, None] + parent, (B * W,))
-        now = {
-            **tried,
-            "tokens": token,
-            "parents": parent,
-            "places": place,
-            "scores": score,
-        }
-        alive = ops.reshape(carry["score"], (B * W, 1)) > -np.inf
-        nan = ops.any(ops.logical_and(alive, ops.isnan(logits)))
-        return {
-            **self.settle(carry, score, token),
-            "t": carry["t"] + 1,
-            "token": ops.reshape(token, (B * W,)),
-            "state": take_rows(state, rows),
-            "turns": carry["turns"] + ops.cast(carry["going"], "int32"),
-            "sound": ops.logical_and(carry["sound"], ops.logical_not(nan)),
-            **{k: put(carry[k], carry["t"], x) for k, x in now.items() if k in carry},
-        }
-
-    def tries(self, score, logits):
-        """The best continuations of each beginning: no more than W can stay."""
-        B, W = score.shape
-        log_p = keras.activations.log_softmax(logits)  # (B W, V)
-        K = min(W, log_p.shape[-1])
-        log_p, token = kernels.top_k(ops.reshape(log_p, (B, W, -1)), K)
-        return {"tried": token, "tried_scores": score[..., None] + log_p}  # (B, W, K)
-
-    def settle(self, carry, score, token):
-        """Set aside what has ended, and see which rows can still find better."""
-        t, L, N = carry["t"], carry["tokens"].shape[1], self.beam.n_best
-        lp = ops.convert_to_tensor(penalties(L, self.beam.length_penalty), "float32")
-        ended = ops.logical_or(is_in(token, self.stop), t + 1 == L)
-        new = ops.where(ended, score / ops.take(lp, t), -np.inf)
-        running = ops.where(ended, -np.inf, score)  # (B, W)
-        # Those that ended earlier stand first, and so win if scores are equal.
-        best, order = kernels.top_k(ops.concatenate([carry["best"], new], axis=1), N)
-        ends = {"best_t": t, "best_place": ops.arange(self.beam.width)[None]}
-        for name, value in ends.items():
-            value = ops.broadcast_to(ops.cast(value, "int32"), token.shape)
-            both = ops.concatenate([carry[name], value], axis=1)
-            ends[name] = ops.take_along_axis(both, order, axis=1)
-        bound = ops.max(running, axis=1) / lp[-1]
-        going = ops.logical_and(carry["going"], bound > best[:, -1])
-        return {"best": best, **ends, "score": running, "going": going}
+    Examples:
+        >>> history = {
+        ...     "tokens": np.array([[[5, 6], [7, 8]]]),  # (batch, length, width)
+        ...     "parents": np.array([[[0, 0], [1, 0]]]),
+        ... }
+        >>> backtrack(history, 0, 1, 0)
+        [6, 7]
+    """
+    path = []
+    for step in range(t, -1, -1):
+        path.append(int(history["tokens"][row, step, index]))
+        index = history["parents"][row, step, index]
+    return path[::-1]
 
 
-def flat(x):
-    """`(B, W, K)` as `(B, W K)`."""
-    return ops.reshape(x, (x.shape[0], -1))
+def build_tree(history, row, stop) -> BeamTree:
+    """The tree of one row from the expansions of each step.
+
+    Args:
+        history: `expanded` and `expanded_scores`, `(batch, length, width, K)`;
+            `selected` and `scores`, `(batch, length, width)`, the kept expansions as
+            indices in `width * K`; `num_steps`, `(batch,)`, until the row finished.
+        row: Index of the row.
+        stop: The stop tokens.
+    """
+    nodes = []
+    length, width, K = history["expanded"].shape[1:]
+    parent_of = np.full(width, -1)  # the node of each hypothesis in the beam
+    for t in range(history["num_steps"][row]):
+        scores = history["expanded_scores"][row, t].reshape(-1)
+        tokens = history["expanded"][row, t].reshape(-1)
+        alive = history["scores"][row, t] > -np.inf
+        selected = history["selected"][row, t][alive]
+        node_of = np.full(width * K, -1)
+        for index in np.flatnonzero(scores > -np.inf):
+            node_of[index] = len(nodes)
+            kept = index in selected
+            ended = kept and (tokens[index] in stop or t + 1 == length)
+            parent = parent_of[index // K]
+            nodes.append((t, parent, tokens[index], scores[index], ended, kept))
+        parent_of = node_of[history["selected"][row, t]]
+    columns = zip(*nodes, strict=True)
+    types = ("int32", "int32", "int32", "float32", "bool", "bool")
+    return BeamTree(*map(np.array, columns, types))

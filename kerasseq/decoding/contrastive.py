@@ -1,4 +1,4 @@
-"""Probable tokens that do not repeat what was said: contrastive search."""
+"""Contrastive search: probable tokens whose hidden states are new."""
 
 import dataclasses
 
@@ -6,34 +6,34 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.decoding.sampler import Sampler, softmax
+from kerasseq.decoding.samplers import Sampler, softmax
 from kerasseq.decoding.steps import repeat_rows
 
 
 @dataclasses.dataclass(frozen=True)
 class Contrastive(Sampler):
-    r"""Of the k best tokens take one whose hidden vector is unlike those before it.
+    r"""Takes, of the k best tokens, one whose hidden state is unlike those before.
 
     $$
     x_t = \arg\max_{v \in V^{(k)}} \Big\{ (1 - \alpha)\, p(v \mid x_{<t})
     - \alpha \max_{j < t} \cos(h_v, h_{x_j}) \Big\}
     $$
 
-    $h_v$ is what the model would say inside after reading v, so each of the k tokens is
-    tried: a token costs k + 1 steps of the model.
+    $h_v$ is the hidden state after reading v, so the model reads each of the k
+    candidates: a token costs k + 1 steps of the model.
 
     The state of the step function must be a dictionary with the key `"hidden"`: the
-    vector `(batch, units)` of the token that was read last, from which its logits come.
+    vector `(batch, units)` of the last token, from which its logits are computed.
 
-    Nothing is drawn, so a seed changes nothing; of equal tokens the more probable one
-    is taken.
+    The search is deterministic and ignores the seed. Ties go to the more probable
+    token.
 
     Args:
-        k: How many tokens are tried. More than there are means all.
-        alpha: How much likeness counts, from 0, which is greedy, to 1.
+        k: Number of candidates. At most the whole vocabulary is used.
+        alpha: Weight of the similarity, from 0, which is greedy, to 1.
 
     Raises:
-        TypeError: If an argument is no number, or k is not whole.
+        TypeError: If an argument is not a number, or k not an integer.
         ValueError: If k is below 1, or alpha outside [0, 1].
 
     Examples:
@@ -53,11 +53,11 @@ class Contrastive(Sampler):
 
     def distribution(self, logits):
         raise TypeError(
-            "Contrastive has no distribution: it compares hidden vectors, so use it "
-            "in generate(step, state, prompt, sampler=Contrastive(k, alpha))"
+            "Contrastive has no distribution, since it compares hidden states. Pass it "
+            "to generate(step, state, prompt, sampler=Contrastive(k, alpha))"
         )
 
-    def begin(self, state, room):
+    def initial_state(self, state, num_steps):
         if not isinstance(state, dict) or "hidden" not in state:
             has = sorted(state) if isinstance(state, dict) else type(state).__name__
             raise ValueError(
@@ -70,20 +70,20 @@ class Contrastive(Sampler):
         batch, units = shape
         return {
             "model": state,
-            "seen": ops.zeros((batch, room, units)),  # (B, N, H), of length 1 each
-            "count": ops.zeros((batch,), "int32"),  # of what has been seen
+            "hidden": ops.zeros((batch, num_steps, units)),  # (B, N, H), unit vectors
+            "count": ops.zeros((batch,), "int32"),  # of tokens read
         }
 
-    def watch(self, step):
-        def remember(state, token):
+    def wrap_step(self, step):
+        def step_with_history(state, token):
             logits, model = step(state["model"], token)
-            seen, count = state["seen"], state["count"]
-            here = ops.arange(seen.shape[1])[None] == count[:, None]  # (B, N)
+            hidden, count = state["hidden"], state["count"]
+            here = ops.arange(hidden.shape[1])[None] == count[:, None]  # (B, N)
             new = unit(model["hidden"])[:, None]  # (B, 1, H)
-            seen = ops.where(here[..., None], new, seen)
-            return logits, {"model": model, "seen": seen, "count": count + 1}
+            hidden = ops.where(here[..., None], new, hidden)
+            return logits, {"model": model, "hidden": hidden, "count": count + 1}
 
-        return remember
+        return step_with_history
 
     def choose(self, logits, u, state, step):
         V = logits.shape[-1]
@@ -91,16 +91,16 @@ class Contrastive(Sampler):
         B, K = v.shape
         _, after = step(repeat_rows(state["model"], K), ops.reshape(v, (B * K,)))
         h = ops.reshape(unit(after["hidden"]), (B, K, -1))
-        alike = ops.matmul(h, ops.swapaxes(state["seen"], 1, 2))  # (B, K, N)
-        was_read = ops.arange(alike.shape[-1])[None] < state["count"][:, None]
-        alike = ops.where(was_read[:, None], alike, -2.0)  # less than any cosine
-        score = (1 - self.alpha) * p - self.alpha * ops.max(alike, axis=-1)
+        cosine = ops.matmul(h, ops.swapaxes(state["hidden"], 1, 2))  # (B, K, N)
+        was_read = ops.arange(cosine.shape[-1])[None] < state["count"][:, None]
+        cosine = ops.where(was_read[:, None], cosine, -2.0)  # below any cosine
+        score = (1 - self.alpha) * p - self.alpha * ops.max(cosine, axis=-1)
         best = ops.argmax(score, axis=-1)[:, None]  # (B, 1)
         return ops.cast(ops.take_along_axis(v, best, axis=1)[:, 0], "int32")
 
 
 def unit(h):
-    """Vectors `(..., H)` at length 1; zero stays zero.
+    """Normalizes vectors `(..., H)` to length 1; zero stays zero.
 
     Examples:
         >>> keras.ops.convert_to_numpy(unit(np.array([3.0, 4.0], "float32"))).round(1)

@@ -1,51 +1,271 @@
-"""What every search starts from, checked all at once."""
+"""Checks of everything that decoding receives, before anything runs."""
 
+import math
+import numbers
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
 from kerasseq import kernels
-from kerasseq.decoding.prompts import (
-    Prompt,
-    check_ids,
-    check_stop,
-    read_prompt,
-    read_stop,
-)
+from kerasseq.core import checks
 from kerasseq.decoding.steps import as_state, vocabulary_size
 
 
+class Prompt(NamedTuple):
+    """A batch of prompts.
+
+    Attributes:
+        ids: int32 `(batch, time)`, 0 at padding.
+        mask: bool `(batch, time)`, False at padding.
+    """
+
+    ids: np.ndarray
+    mask: np.ndarray
+
+    def split(self):
+        """All but the last token of each row, as a `Prompt`, and the last tokens.
+
+        Columns that are padding in all rows are dropped.
+
+        Examples:
+            >>> prompt = as_prompt([[5, 6, 9], [7, 9, 9]], [[1, 1, 0], [1, 0, 0]])
+            >>> before, last = prompt.split()
+            >>> before.ids.tolist(), before.mask.tolist(), last.tolist()
+            ([[5], [0]], [[True], [False]], [6, 7])
+        """
+        time = self.ids.shape[1]
+        last = time - 1 - self.mask[:, ::-1].argmax(axis=1)
+        rows = np.arange(len(last))
+        mask = self.mask.copy()
+        mask[rows, last] = False
+        columns = mask.any(axis=0)
+        before = np.where(mask, self.ids, 0)[:, columns]
+        return Prompt(before, mask[:, columns]), self.ids[rows, last]
+
+
 class Inputs(NamedTuple):
-    """What a step function, a state and a prompt turned out to be.
+    """The inputs of a decoding loop, checked.
 
     Attributes:
         before: The prompts without the last token of each row.
-        last: That token, `(batch,)`.
+        last: The last tokens, `(batch,)`.
         state: The state as tensors.
         stop: The stop tokens.
-        vocabulary: How many logits there are.
-        programs: What was compiled of the step function.
+        fill: The id after the end of a row.
+        vocabulary: Number of logits.
+        programs: Compiled programs of the step function.
     """
 
     before: Prompt
     last: np.ndarray
     state: Any
     stop: tuple
+    fill: int
     vocabulary: int
     programs: kernels.Programs
 
 
-def read_inputs(step, state, prompt, mask, stop) -> Inputs:
-    """Check what `generate` and `Beam.search` have in common."""
+def check_inputs(step, state, prompt, mask, max_new_tokens, stop, fill) -> Inputs:
+    """Checks what `generate`, `stream` and `Beam.search` have in common."""
+    checks.whole_number("max_new_tokens", max_new_tokens)
+    fill = checks.whole_number("fill", fill, -(2**31))  # may be a negative number
     if not callable(step):
         raise TypeError(
             f"step must be a function (state, token) -> (logits, state), got {step!r}"
         )
-    prompt, stop = read_prompt(prompt, mask), read_stop(stop)
+    prompt, stop = as_prompt(prompt, mask), stop_tokens(stop)
     batch = len(prompt.ids)
     state = as_state(state, batch)
     programs = kernels.programs(step)
     vocabulary = vocabulary_size(step, state, batch, programs)
-    check_ids(prompt, vocabulary)
-    check_stop(stop, vocabulary)
-    return Inputs(*prompt.split(), state, stop, vocabulary, programs)
+    _check_range(prompt, stop, vocabulary)
+    return Inputs(*prompt.split(), state, stop, fill, vocabulary, programs)
+
+
+def as_prompt(prompt, mask=None) -> Prompt:
+    """Checks prompts `(batch, time)` and their mask.
+
+    Examples:
+        >>> as_prompt([3, 1])
+        Traceback (most recent call last):
+        ...
+        ValueError: prompt must be ids of shape (batch, time), got shape (2,): for one \
+row write [prompt]
+    """
+    ids = whole_numbers("prompt", prompt)
+    if ids.ndim != 2:
+        hint = ": for one row write [prompt]" if ids.ndim == 1 else ""
+        raise ValueError(
+            f"prompt must be ids of shape (batch, time), got shape {ids.shape}{hint}"
+        )
+    if not ids.size:
+        raise ValueError(
+            "prompt must have at least one row and one token to go on from, got shape "
+            f"{ids.shape}"
+        )
+    mask = np.ones(ids.shape, bool) if mask is None else _as_mask(mask, ids.shape)
+    empty = np.flatnonzero(~mask.any(axis=1))
+    if len(empty):
+        raise ValueError(
+            "each row of prompt must have at least one token that mask does not hide; "
+            f"it hides all of row {', '.join(map(str, empty))}"
+        )
+    return Prompt(np.where(mask, ids, 0).astype("int32"), mask)
+
+
+def _as_mask(mask, shape):
+    """The mask as booleans of the shape of the prompt."""
+    mask = keras.ops.convert_to_numpy(mask)
+    if mask.shape != shape:
+        raise ValueError(
+            f"mask must have the shape of prompt, {shape}, got {mask.shape}: True "
+            "where a token is real"
+        )
+    if not np.isin(mask, (0, 1)).all():
+        raise ValueError("mask must be True (real) or False (padding) everywhere")
+    return mask.astype(bool)
+
+
+def stop_tokens(stop) -> tuple:
+    """The stop tokens as a sorted tuple.
+
+    Examples:
+        >>> stop_tokens(None), stop_tokens(3), stop_tokens([5, 2, 5])
+        ((), (3,), (2, 5))
+    """
+    ids = np.empty(0, int) if stop is None else np.atleast_1d(np.asarray(stop))
+    ids = whole_numbers("stop", ids) if ids.size else ids
+    return tuple(sorted({int(i) for i in ids.reshape(-1)}))
+
+
+def _check_range(prompt, stop, vocabulary):
+    """Raises if an id of the prompt, or a stop token, is outside the vocabulary."""
+    unknown = (prompt.ids < 0) | (prompt.ids >= vocabulary)
+    if unknown.any():
+        row, t = np.argwhere(unknown)[0]
+        raise ValueError(
+            f"prompt has id {prompt.ids[row, t]} in row {row} at {t}, but step returns "
+            f"{vocabulary} logits: ids must lie from 0 to {vocabulary - 1}"
+        )
+    unknown = [i for i in stop if not 0 <= i < vocabulary]
+    if unknown:
+        raise ValueError(
+            f"stop has id {unknown[0]}, which can never be generated: step returns "
+            f"{vocabulary} logits, so ids lie from 0 to {vocabulary - 1}"
+        )
+
+
+def whole_numbers(name, value):
+    """An array of integers.
+
+    Examples:
+        >>> whole_numbers("prompt", [[1.5]])
+        Traceback (most recent call last):
+        ...
+        TypeError: prompt must hold whole numbers, got float64
+    """
+    try:
+        ids = keras.ops.convert_to_numpy(value)
+    except (TypeError, ValueError):
+        ids = None
+    if ids is None or ids.dtype == object:
+        raise TypeError(
+            f"{name} must be one array of whole numbers, got {checks.short(value)}. "
+            "Pad rows of unequal length, and pass a mask"
+        )
+    if ids.size and ids.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold whole numbers, got {ids.dtype}")
+    return ids
+
+
+def uniform_numbers(seed, batch: int, length: int) -> np.ndarray:
+    """The random numbers of all draws, `(batch, length)`, uniform in [0, 1).
+
+    Each row has its own stream, so that its numbers depend neither on the batch size
+    nor on the length.
+
+    Args:
+        seed: An integer; one per row; a `keras.random.SeedGenerator`, which advances;
+            or None for numbers that do not repeat.
+        batch: Number of rows.
+        length: Numbers per row.
+
+    Examples:
+        >>> one, rows = uniform_numbers(7, 1, 3), uniform_numbers([5, 7], 2, 3)
+        >>> bool((one[0] == rows[1]).all())
+        True
+    """
+    streams = [
+        np.random.default_rng(entropy).random(length, dtype="float32")
+        for entropy in _entropies(seed, batch)
+    ]
+    return np.stack(streams)
+
+
+def _entropies(seed, batch):
+    """The entropy that seeds the stream of each row."""
+    if seed is None:
+        return np.random.SeedSequence().spawn(batch)
+    if isinstance(seed, keras.random.SeedGenerator):
+        drawn = keras.ops.convert_to_numpy(seed.next()).astype("int64").tolist()
+        return [[row, *drawn] for row in range(batch)]
+    if isinstance(seed, list | tuple | np.ndarray):
+        if len(seed) != batch:
+            raise ValueError(
+                f"seed has {len(seed)} integers for {batch} rows of prompt: give one, "
+                "or one per row"
+            )
+        return [[0, checks.whole_number("seed", s, 0)] for s in seed]
+    return [[row, checks.whole_number("seed", seed, 0)] for row in range(batch)]
+
+
+def share(name: str, value) -> None:
+    """Raises unless `value` is above 0 and at most 1.
+
+    Examples:
+        >>> share("p", 90)
+        Traceback (most recent call last):
+        ...
+        ValueError: p must be above 0 and at most 1, got 90
+    """
+    _real(name, value)
+    if not 0 < value <= 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, got {value}")
+
+
+def temperature(value) -> None:
+    """Raises unless `value` is finite and above 0.
+
+    Examples:
+        >>> temperature(0)
+        Traceback (most recent call last):
+        ...
+        ValueError: temperature must be above 0 and finite, got 0. Use Greedy() for \
+the most probable token
+    """
+    _real("temperature", value)
+    if not 0 < value < math.inf:
+        raise ValueError(
+            f"temperature must be above 0 and finite, got {value}. Use Greedy() for "
+            "the most probable token"
+        )
+
+
+def at_least_zero(name: str, value) -> None:
+    """Raises unless `value` is finite and 0 or more.
+
+    Examples:
+        >>> at_least_zero("length_penalty", -1)
+        Traceback (most recent call last):
+        ...
+        ValueError: length_penalty must be finite and 0 or more, got -1
+    """
+    _real(name, value)
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be finite and 0 or more, got {value}")
+
+
+def _real(name, value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")

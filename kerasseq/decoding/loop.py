@@ -1,8 +1,8 @@
-"""The two loops of decoding: Python's over compiled turns, and one that is compiled.
+"""The loop of decoding: in Python over a compiled step, or compiled as a whole.
 
-A plan says what one turn does: `turn(step, carry) -> carry`. The carry is a dictionary
-of tensors; its `going` is True for each row that is not done. What came out so far is
-in the carry, too, so that both loops end with the same thing.
+A strategy, sampling or beam search, defines one step, `step(step_function, carry) ->
+carry`. The carry is a dictionary of tensors; its `active` is False for each row that is
+finished. It also holds the output so far, so that both loops return the same.
 """
 
 import functools
@@ -13,87 +13,89 @@ from kerasseq import kernels
 from kerasseq.decoding.steps import checked, leaves_like, where_rows
 
 
-def loop_of(step, plan, programs, compiled=False):
-    """The loop of a step function and a plan, the one made before if it is kept.
+def make_loop(step, strategy, programs, compiled=False):
+    """The loop of a step function and a strategy, from the cache if it is there.
 
     Args:
         step: The step function.
-        plan: As for `Loop`.
-        programs: The `kernels.programs` of the step function, which keep the loops.
-        compiled: Whether the caller knows that the step function is pure.
+        strategy: As for `Loop`.
+        programs: The `kernels.programs` of the step function, which cache the loops.
+        compiled: Whether the caller guarantees that the step function is pure.
     """
-    depends_on = kernels.Fingerprint(plan)
-    pure = compiled or (programs.pure and depends_on.ours)
-    return programs.get("loop", (depends_on, pure), lambda: Loop(step, plan, pure=pure))
+    fingerprint = kernels.Fingerprint(strategy)
+    pure = compiled or (programs.pure and fingerprint.ours)
+    return programs.get(
+        "loop", (fingerprint, pure), lambda: Loop(step, strategy, pure=pure)
+    )
 
 
 class Loop:
-    """A step function and a plan, compiled when first needed.
+    """A step function and a strategy, compiled on first use.
 
     Args:
         step: The step function.
-        plan: Has `watch(step)`, which gives the step function with which a prompt is
-            read, and `turn(step, carry)`.
-        pure: Whether both are known to have no effects, see `kernels.compiled`.
+        strategy: Has `wrap_step(step)`, the step function that reads the prompt, and
+            `step(step_function, carry)`.
+        pure: Whether both are known to have no side effects, see `kernels.compiled`.
     """
 
-    def __init__(self, step, plan, *, pure):
+    def __init__(self, step, strategy, *, pure):
         step = checked(step)
-        self.step = plan.watch(step)
-        turn = functools.partial(plan.turn, step)
-        self.turn = kernels.compiled(turn, donated=True, pure=pure)
-        self.read_one = kernels.compiled(self._read_one, pure=pure)
+        self.step = strategy.wrap_step(step)
+        one_step = functools.partial(strategy.step, step)
+        self.one_step = kernels.compiled(one_step, donated=True, pure=pure)
+        self.read_token = kernels.compiled(self._read_token, pure=pure)
         self.read_all = kernels.compiled(self._read_all, pure=pure)
-        self.all_turns = kernels.compiled(self._all_turns, jit=True, pure=pure)
+        self.all_steps = kernels.compiled(self._all_steps, jit=True, pure=pure)
 
-    def read(self, state, prompt, compiled):
-        """The state after a prompt: where a row has no token, its state stays."""
-        ids, real = prompt.ids.T, prompt.real.T  # (T, B)
+    def read_prompt(self, state, prompt, compiled):
+        """The state after a prompt. Padding leaves the state of its row unchanged."""
+        ids, mask = prompt.ids.T, prompt.mask.T  # (T, B)
         if compiled and len(ids):
-            return self.read_all(state, *map(ops.convert_to_tensor, (ids, real)))
-        for now in zip(ids, real, strict=True):
-            state = self.read_one(state, *map(ops.convert_to_tensor, now))
+            return self.read_all(state, *map(ops.convert_to_tensor, (ids, mask)))
+        for now in zip(ids, mask, strict=True):
+            state = self.read_token(state, *map(ops.convert_to_tensor, now))
         return state
 
-    def turns(self, carry):
-        """The carry after each turn, until every row is done."""
-        while ops.convert_to_numpy(carry["going"]).any():
-            carry = self.turn(carry)
+    def steps(self, carry):
+        """Yields the carry after each step, until every row is finished."""
+        while ops.convert_to_numpy(carry["active"]).any():
+            carry = self.one_step(carry)
             yield carry
 
     def run(self, carry, compiled):
-        """The carry after the last turn."""
+        """The carry after the last step."""
         if compiled:
-            return self.all_turns(carry)
-        for after in self.turns(carry):
+            return self.all_steps(carry)
+        for after in self.steps(carry):
             carry = after
         return carry
 
-    def _read_one(self, state, token, real):
+    def _read_token(self, state, token, mask):
         _, after = self.step(state, token)
-        return where_rows(real, after, state)
+        return where_rows(mask, after, state)
 
-    def _read_all(self, state, ids, real):
+    def _read_all(self, state, ids, mask):
         def read(state, now):
-            return self._read_one(state, *now), ()
+            return self._read_token(state, *now), ()
 
-        return kernels.scan(read, state, (ids, real))[0]
+        return kernels.scan(read, state, (ids, mask))[0]
 
-    def _all_turns(self, carry):
-        def whole(flat):
+    def _all_steps(self, carry):
+        def structured(flat):
             return tree.pack_sequence_as(carry, list(flat))
 
         def body(*flat):
-            return leaves_like(self.turn(whole(flat)), carry)
+            return leaves_like(self.one_step(structured(flat)), carry)
 
-        def going(*flat):
-            return ops.any(whole(flat)["going"])
+        def active(*flat):
+            return ops.any(structured(flat)["active"])
 
-        return whole(ops.while_loop(going, body, tuple(tree.flatten(carry))))
+        return structured(ops.while_loop(active, body, tuple(tree.flatten(carry))))
 
 
 def put(values, t, now):
-    """`values` `(batch, length, ...)` with those of time t replaced by `now`.
+    """`values` `(batch, length, ...)` with the entries of step t replaced by `now`.
 
     Examples:
         >>> np.asarray(put(np.array([[7, 0], [7, 0]]), 1, np.array([3, 4]))).tolist()

@@ -1,10 +1,10 @@
-"""The step function of decoding: what it must be, and what is done to its state.
+"""The step function of decoding: its contract, and operations on its state.
 
 A step function `(state, token) -> (logits, state)` reads one token per row: `token` is
-int32 of shape `(batch,)`, `logits` are `(batch, vocabulary)` and score what comes next.
-The state is any structure of tensors, each with the batch on axis 0, and comes back as
-it went in: same structure, shapes and types. That is all that decoding knows of a
-model. A search asks for other batch sizes than the one that it was given.
+int32 of shape `(batch,)`, `logits` are `(batch, vocabulary)` and score the next token.
+The state is any structure of tensors, each with the batch on axis 0, and is returned
+with the same structure, shapes and types. Decoding knows nothing else about a model. A
+search calls it with other batch sizes than the one of the prompt.
 """
 
 from keras import ops, tree
@@ -13,7 +13,7 @@ from kerasseq import kernels
 
 
 def as_state(state, batch):
-    """The state as tensors, once each has the batch on axis 0."""
+    """The state as tensors, if each has the batch on axis 0."""
     for path, leaf in tree.flatten_with_path(state):
         shape = getattr(leaf, "shape", None)
         if shape is None or len(shape) < 1 or shape[0] != batch:
@@ -26,7 +26,7 @@ def as_state(state, batch):
 
 
 def checked(step):
-    """The step function, with float32 logits, or an error if it breaks its contract."""
+    """The step function with float32 logits and a check of its contract."""
 
     def call(state, token):
         outputs = step(state, token)
@@ -41,7 +41,7 @@ def checked(step):
 
 
 def counted(outputs):
-    """What came instead of two things.
+    """Describes outputs that are not a pair.
 
     Examples:
         >>> counted((1, 2, 3)), counted(0.5)
@@ -54,10 +54,10 @@ def counted(outputs):
 
 
 def check_logits(logits, batch):
-    """The logits in float32, once their shape is right."""
+    """The logits in float32, if their shape is right."""
     logits = ops.convert_to_tensor(logits)
     shape = tuple(logits.shape)
-    # A graph may not know its batch; then it is as large as it was.
+    # In a graph the batch size may be unknown: it is that of the token.
     if len(shape) != 2 or shape[0] not in (batch, None) or not shape[1]:
         raise ValueError(
             f"step must return logits of shape (batch, vocabulary), here ({batch}, "
@@ -67,14 +67,14 @@ def check_logits(logits, batch):
 
 
 def check_after(before, after):
-    """The new state, with the types of containers of the old one."""
+    """The new state, with the container types of the old one."""
     flat = dict(tree.flatten_with_path(after))
     expected = dict(tree.flatten_with_path(before))
     if flat.keys() != expected.keys():
         missing = ", ".join(map(name_of, expected.keys() - flat.keys())) or "nothing"
         added = ", ".join(map(name_of, flat.keys() - expected.keys())) or "nothing"
         raise ValueError(
-            "step must return a state of the structure that it was given; it lacks "
+            "step must return a state of the structure that it received; it lacks "
             f"{missing}, and has in addition {added}"
         )
     leaves = [check_leaf(path, x, flat[path]) for path, x in expected.items()]
@@ -84,8 +84,8 @@ def check_after(before, after):
 def leaves_like(structure, like):
     """The leaves of a structure in the order of those of another one.
 
-    On PyTorch `keras.tree` takes the keys of inner dictionaries in the order in which
-    they were written, so that equal structures need not have equal orders.
+    On PyTorch `keras.tree` flattens inner dictionaries in order of insertion, so that
+    equal structures may have different orders.
 
     Examples:
         >>> leaves_like([{"a": 1, "b": 2}], like=[{"b": 0, "a": 0}]) == (
@@ -98,7 +98,7 @@ def leaves_like(structure, like):
 
 
 def check_leaf(path, old, new):
-    """A tensor of the new state, once it is like the one that it replaces."""
+    """A tensor of the new state, if it has the shape and type of the old one."""
     new = ops.convert_to_tensor(new)
     shape, dtype = tuple(new.shape), new.dtype
     fits = len(shape) == len(old.shape) and all(
@@ -107,13 +107,13 @@ def check_leaf(path, old, new):
     if not fits or dtype != old.dtype:
         raise ValueError(
             f"step changed {name_of(path)} from shape {tuple(old.shape)}, {old.dtype}, "
-            f"to shape {shape}, {dtype}: shapes and types must stay"
+            f"to shape {shape}, {dtype}: shapes and types must not change"
         )
     return new if None not in shape else ops.reshape(new, old.shape)
 
 
 def name_of(path):
-    """A place in the state as one would write it.
+    """A path in the state as a Python expression.
 
     Examples:
         >>> name_of(("layers", 0))
@@ -123,9 +123,9 @@ def name_of(path):
 
 
 def vocabulary_size(step, state, batch, programs):
-    """How many logits a step function gives, once it keeps its contract.
+    """Number of logits of a step function, after a check of its contract.
 
-    Finding out takes a trace, so what was found is kept in its `programs`.
+    It needs a trace, so the result is cached in the `programs`.
     """
 
     def find():
@@ -139,7 +139,7 @@ def vocabulary_size(step, state, batch, programs):
 
 
 def where_rows(true, new, old):
-    """Per row, a new state or an old one."""
+    """The new state where a row is `true`, else the old one."""
 
     def choose(new, old):
         per_row = ops.reshape(true, (-1,) + (1,) * (len(old.shape) - 1))
@@ -149,12 +149,12 @@ def where_rows(true, new, old):
 
 
 def take_rows(state, rows):
-    """The rows of a state in another order, or some of them, by their numbers."""
+    """Gathers rows of a state by their indices."""
     return tree.map_structure(lambda x: ops.take(x, rows, axis=0), state)
 
 
 def repeat_rows(state, times):
-    """Each row of a state several times in a row.
+    """Repeats each row of a state.
 
     Examples:
         >>> np.asarray(repeat_rows(np.array([[1], [2]]), 2))[:, 0].tolist()

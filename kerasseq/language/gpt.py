@@ -1,17 +1,23 @@
 """GPT and its kin: decoder-only Transformers that write."""
 
 import dataclasses
+import functools
 
 import keras
+import numpy as np
+from keras import ops
 
+from kerasseq import kernels
+from kerasseq.attention.cache import update_cache
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed, own
+from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.language import stack
 from kerasseq.language.architectures import architectures
 from kerasseq.language.causal import CausalModel, known_ids
+from kerasseq.language.generation import GenerationMixin
 from kerasseq.language.gpt_task import GPTTask
-from kerasseq.language.writing import Writer
 from kerasseq.positions import by_name
 from kerasseq.tasks.recorded import RecordedSteps
 from kerasseq.transformer import norms
@@ -34,10 +40,11 @@ FIELDS = (  # of an architecture, which are arguments here
     "embedding_norm",
     "tie_embeddings",
 )
+SHORTEST_CACHE = 64  # a shorter one would be compiled for each length without gain
 
 
 @register
-class GPT(Writer, RecordedSteps, CausalModel):
+class GPT(GenerationMixin, RecordedSteps, CausalModel):
     r"""A Transformer that predicts each token from those before it.
 
     $$x_0 = E_w + P, \qquad x_l = \mathrm{Block}_l(x_{l-1}), \qquad
@@ -90,7 +97,7 @@ class GPT(Writer, RecordedSteps, CausalModel):
         >>> import kerasseq
         >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("hello world")
         >>> model = GPT(tokenizer, num_layers=2, num_heads=2, hidden_dim=8)
-        >>> len(model.generate("he", length=7, seed=0))
+        >>> len(model.generate("he", max_new_tokens=7, seed=0))
         9
 
     References:
@@ -215,6 +222,56 @@ class GPT(Writer, RecordedSteps, CausalModel):
                 'another head with with_head("classify", num_classes=2), for example'
             )
         return found
+
+    def start(self, rows, count):
+        """The state of decoding after all but the last token of each prompt.
+
+        Args:
+            rows: Prompts as lists of ids.
+            count: How many tokens will be generated.
+
+        Returns:
+            The state: "caches" with the keys and values of each layer, and "index", the
+            next position of each row `(B,)`. And the last tokens `(B, 1)`.
+        """
+        batch, longest = len(rows), max(map(len, rows))
+        length = max(bucket(longest + count), SHORTEST_CACHE)
+        if self.longest is not None:
+            length = min(length, self.longest)
+        prompt_length = min(bucket(max(longest - 1, 1)), length)
+        limit = self.stack.constant_length
+        cached = limit is None or max(prompt_length, longest + count) <= limit
+        ids = np.zeros((batch, prompt_length if cached else length), "int32")
+        for row, prompt in enumerate(rows):
+            ids[row, : len(prompt) - 1] = prompt[:-1]
+        index = np.array([len(prompt) - 1 for prompt in rows], "int32")
+        last = np.array([[prompt[-1]] for prompt in rows], "int32")
+        ids, index = ops.convert_to_tensor(ids), ops.convert_to_tensor(index)
+        if not cached:  # keys change with the length: each step reads the whole text
+            return {"ids": ids, "index": index}, last
+        return {"caches": self._compiled_prefill(length)(ids), "index": index}, last
+
+    def step(self, state, token):
+        """The step function of decoding: `(state, token) -> (logits, state)`."""
+        index = state["index"]
+        if "ids" in state:
+            ids = update_cache(state["ids"], token[:, None], index)
+            logits = self.stack.next_scores(ids, index)
+            return logits, {"ids": ids, "index": index + 1}
+        logits, caches = self.stack(token[:, None], state["caches"], index)
+        return logits[:, 0], {"caches": caches, "index": index + 1}
+
+    def prefill(self, ids, length):
+        """Caches of so many tokens, filled with those of prompts `(B, P)`."""
+        caches = self.stack.make_caches(ops.shape(ids)[0], length)
+        return self.stack(ids, caches, 0)[1]
+
+    def _compiled_prefill(self, length):
+        programs = kernels.programs(self.step)
+        prefill = functools.partial(self.prefill, length=length)
+        return programs.get(
+            "prefill", length, lambda: kernels.compiled(prefill, pure=programs.pure)
+        )
 
     def with_head(
         self, head, *, num_classes=None, language_model_weight=0.0, dropout=None

@@ -5,22 +5,18 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks
 from kerasseq.core.arguments import own
-from kerasseq.core.padding import pad_rows
+from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register
-from kerasseq.decoding import sample
-from kerasseq.decoding.sampling import check_sampling
 from kerasseq.language.causal import CausalModel, known_ids
-from kerasseq.language.stepping import Stepper
-from kerasseq.language.writing import is_list_of_prompts, seed_of
+from kerasseq.language.generation import GenerationMixin
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
 
 
 @register
-class LanguageModel(CausalModel):
+class LanguageModel(GenerationMixin, CausalModel):
     r"""Predict each token of a text from those before it.
 
     $$p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(W h_t + b)$$
@@ -45,7 +41,7 @@ class LanguageModel(CausalModel):
         >>> import kerasseq
         >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("hello world")
         >>> model = LanguageModel("lstm", tokenizer, units=5)
-        >>> len(model.generate("he", length=7, seed=0))
+        >>> len(model.generate("he", max_new_tokens=7, seed=0))
         9
 
     References:
@@ -80,12 +76,11 @@ class LanguageModel(CausalModel):
                 f"a language model needs an output at every step, but "
                 f"{layers[-1].name} gives {x.shape}: build it with return_sequences"
             )
-        logits = keras.layers.Dense(size, dtype="float32", name="logits")(x)
-        super().__init__(inputs, logits, arguments, **kwargs)
+        logits = keras.layers.Dense(size, dtype="float32", name="logits")
+        super().__init__(inputs, logits(x), arguments, **kwargs)
         self._sequence_layers = layers
-        if not all(
-            isinstance(layer, RNN) and not layer.go_backwards for layer in layers
-        ):
+        backwards = any(getattr(layer, "go_backwards", False) for layer in layers)
+        if backwards or not self._is_recurrent():
             self._check_causal()
 
     def _check_causal(self):
@@ -103,75 +98,73 @@ class LanguageModel(CausalModel):
                 "A bidirectional layer cannot be used here"
             )
 
-    def generate(
-        self, prompt, length, *, temperature=1.0, top_k=None, top_p=None, seed=None
-    ):
-        """Write on from a prompt.
-
-        Recurrent layers carry their state from token to token, so that each costs the
-        same, however long the text. Other layers read the whole text again.
+    def start(self, rows, count):
+        """The state of decoding after all but the last token of each prompt.
 
         Args:
-            prompt: Text, which is never the name of a file, or ids `(tokens,)`; or a
-                list of such prompts.
-            length: How many tokens to write.
-            temperature: Lower is more deterministic, higher more random; 0 takes the
-                most probable token.
-            top_k: Only the k best tokens may be drawn.
-            top_p: Only the best tokens that hold this much probability may be drawn.
-            seed: Seed of the draw; with it the text repeats exactly.
+            rows: Prompts as lists of ids.
+            count: How many tokens will be generated.
 
         Returns:
-            The prompt and what was written: text, or an array of ids; a list of them
-            for a list of prompts.
-
-        Raises:
-            ValueError: If the prompt is empty, or an option out of range.
+            The state: "states" of the recurrent layers; for other layers "ids", the
+            text so far, and "index", the next position of each row. And the last
+            tokens `(B, 1)`.
         """
-        checks.whole_number("length", length)
-        check_sampling(temperature, top_k, top_p)
-        if is_list_of_prompts(prompt):
-            options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-            return [
-                self.generate(one, length, seed=seed_of(seed, n), **options)
-                for n, one in enumerate(prompt)
-            ]
-        ids = self.ids(prompt)
-        if ids is None or not len(ids):
-            raise ValueError("prompt must have at least one token to write on from")
-        rng = np.random.default_rng(seed)
-        written, states, new = list(ids), None, ids
-        advance = self._advance()
-        for _ in range(length):
-            logits, states = advance(new, states, written)
-            token = sample(
-                logits, rng, temperature=temperature, top_k=top_k, top_p=top_p
-            )
-            written.append(int(token[0]))
-            new = token
-        if self.tokenizer is None:
-            return np.array(written, "int32")
-        return self.tokenizer.decode(written)
+        longest = max(map(len, rows))
+        last = np.array([[row[-1]] for row in rows], "int32")
+        if self._is_recurrent():
+            ids = pad_rows([row[:-1] for row in rows])
+            lengths = np.array([[len(row) - 1] for row in rows])
+            mask = np.arange(ids.shape[1]) < lengths
+            inputs = ops.convert_to_tensor(ids), ops.convert_to_tensor(mask)
+            return {"states": self._compiled_prefill()(*inputs)}, last
+        ids = np.zeros((len(rows), bucket(longest + count)), "int32")
+        for row, prompt in zip(ids, rows, strict=True):
+            row[: len(prompt) - 1] = prompt[:-1]
+        index = np.array([len(row) - 1 for row in rows], "int32")
+        state = {"ids": ids, "index": index}
+        return {name: ops.convert_to_tensor(x) for name, x in state.items()}, last
 
-    def _advance(self):
-        """Function `(new, states, written)` of ids to logits `(1, V)` and states.
+    def step(self, state, token):
+        """The step function of decoding: `(state, token) -> (logits, state)`.
 
-        It is compiled for the model as it is now.
+        Recurrent layers advance by one token. Other layers read the whole text again.
         """
-        layers, programs = self._sequence_layers, kernels.programs(self)
-        if all(isinstance(layer, RNN) for layer in layers):
-            ends = self.get_layer("embedding"), layers, self.get_layer("logits")
-            step = programs.get(
-                "step", None, lambda: Stepper(*ends, pure=programs.pure)
-            )
-            return lambda new, states, written: step(new, states)
-        read = programs.get(
-            "read", None, lambda: kernels.inference(self, pure=programs.pure)
+        if "states" in state:
+            h, states = self._advance(token[:, None], state["states"])
+            return self.get_layer("logits")(h[:, -1]), {"states": states}
+        index = state["index"][:, None]  # (B, 1)
+        here = ops.arange(state["ids"].shape[1])[None] == index
+        ids = ops.where(here, token[:, None], state["ids"])
+        # A causal layer does not read the padding after the text.
+        logits = ops.take_along_axis(self(ids), index[..., None], axis=1)
+        return logits[:, 0], {"ids": ids, "index": state["index"] + 1}
+
+    def prefill(self, ids, mask):
+        """The states of the recurrent layers after prompts `(B, P)`."""
+        states = [
+            layer.get_initial_state(ops.shape(ids)[0])
+            for layer in self._sequence_layers
+        ]
+        return self._advance(ids, states, mask)[1]
+
+    def _compiled_prefill(self):
+        programs = kernels.programs(self.step)
+        return programs.get(
+            "prefill", None, lambda: kernels.compiled(self.prefill, pure=programs.pure)
         )
 
-        def advance(new, states, written):
-            # What stands behind does not change what a causal layer gives before it.
-            logits = ops.convert_to_numpy(read(pad_rows([written])))
-            return logits[:, len(written) - 1], None
+    def _advance(self, ids, states, mask=None):
+        """The outputs of the last recurrent layer, and the states of all."""
+        x, after = self.get_layer("embedding")(ids), []
+        for layer, state in zip(self._sequence_layers, states, strict=True):
+            x, state = layer.advance(x, state, mask)
+            after.append(state)
+        return x, after
 
-        return advance
+    def _is_recurrent(self):
+        return all(isinstance(layer, RNN) for layer in self._sequence_layers)
+
+    def _compiles_loop(self):
+        # A custom layer may not compile with XLA.
+        return super()._compiles_loop() and self._is_recurrent()

@@ -98,12 +98,13 @@ class RNN(WithSublayers, keras.layers.RNN):
             return_sequences=self.return_sequences,
         )
 
-    def advance(self, sequences, states=None):
+    def advance(self, sequences, states=None, mask=None):
         """Run on from `states`, whatever `return_state` and `return_sequences` say.
 
         Args:
             sequences: `(batch, time, features)`.
             states: What an earlier call gave; None to start.
+            mask: Boolean `(batch, time)`, False at padding. No padding if None.
 
         Returns:
             All outputs `(batch, time, units)`, and the list of states to go on from.
@@ -112,10 +113,10 @@ class RNN(WithSublayers, keras.layers.RNN):
             self.build(sequences.shape)
         if states is None:
             states = self.get_initial_state(ops.shape(sequences)[0])
-        return Through(self, "_advance")(sequences, states)
+        return Through(self, "_advance")(sequences, states, mask)
 
-    def _advance(self, sequences, states):
-        _, outputs, states = run_through_time(self, sequences, states)
+    def _advance(self, sequences, states, mask):
+        _, outputs, states = run_through_time(self, sequences, states, mask=mask)
         return outputs, states
 
 

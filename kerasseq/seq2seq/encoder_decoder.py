@@ -76,16 +76,16 @@ class EncoderDecoder(RecordedSteps, Translator):
 
     @property
     def longest(self):
-        """How many tokens the model can say; None if there is no end."""
+        """The most tokens of a target; None if positions do not end."""
         return self.decoder.longest
 
-    def most(self, source):
-        return min(super().most(source), self.longest or float("inf"))
+    def max_target_length(self, source):
+        return min(super().max_target_length(source), self.longest or float("inf"))
 
-    def begun(self, source, length):
+    def initial_state(self, source, length):
         if length > (self.longest or float("inf")):
             raise ValueError(
-                f"length={length}, but this model has positions for {self.longest} "
+                f"max_length={length}, but this model has positions for {self.longest} "
                 "tokens: ask for fewer, or build it with another max_sequence_length"
             )
         return self._begin(bucket(length))(ops.convert_to_tensor(source))

@@ -67,7 +67,7 @@ class Seq2Seq(Translator):
         >>> import kerasseq
         >>> letters = kerasseq.text.CharacterTokenizer().fit("abc")
         >>> model = Seq2Seq("gru", letters, letters, units=5)
-        >>> translation = model.translate("abba", length=4)
+        >>> translation = model.translate("abba", max_length=4)
         >>> translation.alignment.shape[1], translation.source_tokens
         (4, ['a', 'b', 'b', 'a'])
 

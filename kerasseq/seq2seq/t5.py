@@ -123,7 +123,7 @@ class T5(EncoderDecoder):
         >>> import kerasseq
         >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("sort: cab")
         >>> model = T5(tokenizer, num_layers=1, hidden_dim=8)
-        >>> len(model.translate(["sort: cab", "sort: ba"], length=4))
+        >>> len(model.translate(["sort: cab", "sort: ba"], max_length=4))
         2
 
     References:

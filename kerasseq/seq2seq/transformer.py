@@ -88,7 +88,7 @@ class Transformer(EncoderDecoder):
         >>> import kerasseq
         >>> letters = kerasseq.text.CharacterTokenizer().fit("abc")
         >>> model = Transformer(letters, letters, num_layers=1, hidden_dim=8)
-        >>> translation = model.translate("abba", length=5)
+        >>> translation = model.translate("abba", max_length=5)
         >>> translation.alignment.shape[1], translation.source_tokens
         (4, ['a', 'b', 'b', 'a'])
 

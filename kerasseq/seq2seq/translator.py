@@ -1,28 +1,61 @@
-"""What all models of pairs share: training on pairs, and translating."""
+"""Encoder-decoder models: training on pairs, `translate`, `generate` and `stream`."""
+
+import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
 
-from kerasseq import kernels
+from kerasseq import decoding, kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import arrays_within
 from kerasseq.core.padding import PADDING, bucket, pad_rows
 from kerasseq.datasets.pairs import are_tuples, two_lists
-from kerasseq.seq2seq import translating
-from kerasseq.seq2seq.translation import Translation
+from kerasseq.language.generation import GenerationMixin, decode
 from kerasseq.tasks.base import TaskModel
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.pair_batches import pair_arrays
 
 
-class Translator(TaskModel):
-    """A model with the inputs `source` and `target` that says what follows each token.
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """The target that a model generates for one source.
 
-    A subclass builds the graph, sets `source_side` and `target_side`, and has
-    `start_model`, from a source to the state of decoding, or `begun`, if the state
-    depends on the length, too; `step`, the step function; and `alignment_model`, from
-    both inputs to alignments `(B, T, S)`, or None.
+    `str(translation)` is the text.
+
+    Attributes:
+        text: The target: a string, or an array of ids for a model without tokenizers.
+        score: Its log-probability; of a beam with length penalty, the score.
+        alignment: Array `(target tokens, source tokens)` of attention weights; None for
+            a model without attention. The last row is the end token.
+        source_tokens: Labels of the columns of the alignment.
+        target_tokens: Labels of its rows.
+        candidates: The `n_best` of a beam as pairs of text and score, best first.
+        unknown: Characters of the source that the tokenizer does not know, with counts.
     """
+
+    text: Any
+    score: float
+    alignment: np.ndarray | None
+    source_tokens: list[str]
+    target_tokens: list[str]
+    candidates: list[tuple[Any, float]]
+    unknown: dict[str, int]
+
+    def __str__(self):
+        return str(self.text)
+
+
+class Translator(GenerationMixin, TaskModel):
+    """A model with the inputs `source` and `target` that predicts each target token.
+
+    A subclass builds the graph, sets `source_side` and `target_side`, and defines
+    `start_model`, from a source to the state of decoding, or `initial_state`, if the
+    state also depends on the length; `step`, the step function; and `alignment_model`,
+    from both inputs to alignments `(B, T, S)`, or None.
+    """
+
+    default_sampler = "greedy"
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(
@@ -167,66 +200,156 @@ class Translator(TaskModel):
     def translate(
         self,
         texts,
+        max_length: int | None = None,
         *,
-        beam=None,
-        sampler=None,
-        length=None,
-        batch_size=64,
-        alignments=None,
-        seed=None,
+        sampler: "decoding.Sampler | decoding.Beam | str | None" = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        stop=None,
+        seed: int | None = None,
+        batch_size: int = 64,
+        alignments: bool | None = None,
     ):
-        """Translate one source or several.
+        """Generates the target of one source or of several, with scores and alignments.
+
+        `generate` has the same arguments and returns the texts alone.
 
         Args:
             texts: A string or a list of strings; for a model without tokenizers ids,
-                or rows of ids; for one that reads images an array `(rows, ...)`.
-            beam: Width of a beam search, or a `decoding.Beam`. Without it the best
-                token is taken each time.
-            sampler: A sampler of `kerasseq.decoding`, instead of a beam.
-            length: The most tokens of a target, its end included. If None, three times
-                the places of the source and 32 more.
-            batch_size: Sources translated at once.
-            alignments: Whether to compute alignments. If None, where there are any.
-            seed: Seed of a sampler that draws.
+                or rows of ids; for an image encoder an array `(rows, ...)`.
+            max_length: The most tokens of a target, its end included. If None, three
+                times the length of the source plus 32.
+            sampler: A sampler of `kerasseq.decoding`, a `decoding.Beam`, or a name, as
+                for `generate`. Greedy if nothing is given.
+            temperature: As for `generate`, like the next five.
+            top_k: Sample from the k most probable tokens.
+            top_p: Sample from tokens with this cumulative probability.
+            min_p: Sample from tokens with this fraction of the largest probability.
+            stop: Target tokens that end a target, besides the end token.
+            seed: Seed of the draws.
+            batch_size: Sources decoded at once.
+            alignments: Whether to compute alignments. If None, if the model has any.
 
         Returns:
             A `Translation` for one source, else a list of them.
 
         Raises:
-            TypeError: If a text is none.
-            ValueError: If a text is empty, if there are no alignments, or if an option
-                is out of range.
+            TypeError: If a text, or an option, has the wrong type.
+            ValueError: If a text is empty, if the model has no alignments, or if an
+                option is out of range.
         """
-        search = translating.search(beam, sampler, length)
+        options = self._options(
+            sampler=sampler,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            max_new_tokens=None,
+            max_length=max_length,
+            stop=stop,
+            seed=seed,
+        )
         if alignments and self.alignment_model is None:
             raise ValueError(
-                "alignments=True, but this model has none: it was built without "
-                'attention. attention="bahdanau" has them'
+                "alignments=True needs a model with attention, and this one was built "
+                'without attention. attention="bahdanau" has alignments'
             )
         checks.whole_number("batch_size", batch_size)
+        rows, single = self._read_prompts(texts)
+        found = self._translate_rows(rows, options, batch_size, alignments is not False)
+        return found[0] if single else found
+
+    def _read_prompts(self, texts):
+        """The sources as a list, and whether it was a single one."""
         if not hasattr(texts, "__iter__"):
             raise TypeError(f"texts must be a string, or several, got {texts!r}")
-        one = isinstance(texts, str) or self._is_one_row(texts)
-        rows = [texts] if one else list(texts)
+        single = isinstance(texts, str) or self._is_one_row(texts)
+        return [texts] if single else list(texts), single
+
+    def _generate_rows(self, rows, options):
+        return [t.text for t in self._translate_rows(rows, options, 64, False)]
+
+    def _stream_row(self, row, options):
+        """Checks the source at once, and returns the iterator."""
+        source = self._as_batch(self.encode_sources([row]))
+        length = self._max_length(source, options)
+        prompt = np.full((1, 1), self.target_side.start, "int32")
+        tokens = decoding.stream(
+            self.step,
+            self.initial_state(source, length),
+            prompt,
+            max_new_tokens=length,
+            sampler=options.sampler,
+            stop=options.stop,
+            seed=options.seed,
+        )
+        return self._pieces(tokens)
+
+    def _pieces(self, tokens):
+        """The text of each token, or its id."""
+        ids, length = [], 0
+        for token in tokens:
+            ids.append(int(token[0]))
+            text = self.target_side.decode(np.array(ids))
+            if self.target_side.tokenizer is None:
+                yield from text[length:].tolist()
+                length = len(text)
+            elif not text.endswith("\ufffd"):  # else a part of a character
+                yield text[length:]
+                length = len(text)
+
+    def _stop_ids(self, stop):
+        """The end, and further target tokens, as ids of the model."""
+        side = self.target_side
+        return side.end, *(i + side.shift for i in super()._stop_ids(stop))
+
+    def ids(self, text):
+        """The ids of a target text, as its tokenizer numbers them."""
+        if self.target_side.tokenizer is None:
+            raise ValueError(
+                f"stop={text!r} is a text, and the model has no target_tokenizer: "
+                "give ids"
+            )
+        return self.target_side.tokenizer.encode(text)
+
+    def _max_length(self, source, options):
+        length = options.max_length or options.max_new_tokens
+        return length or self.max_target_length(source)
+
+    def _translate_rows(self, rows, options, batch_size, alignments):
+        """The `Translation` of each source."""
         if not rows:
             return []
         ids, found = self.encode_sources(rows), [None] * len(rows)
-        aligned = alignments in (None, True) and self.alignment_model is not None
-        seeds = translating.seeds(seed, len(rows))
-        for numbers in translating.alike(ids, batch_size):
-            # Filled up to one of a few sizes.
+        aligned = alignments and self.alignment_model is not None
+        seeds = row_seeds(options.seed, len(rows))
+        for numbers in group_by_length(ids, batch_size):
+            # The batch is filled up to one of a few sizes.
             size = min(batch_size, 1 << (len(numbers) - 1).bit_length())
             filled = np.resize(numbers, size)
-            source = [ids[n] for n in filled]
-            source = pad_rows(source) if isinstance(ids, list) else np.stack(source)
-            said = search(self, source, seeds[filled])
-            weights = self._alignments(source, said) if aligned else [None] * size
-            for place, n in enumerate(numbers):
-                known = [part[place] for part in said]
-                found[n] = self._translation(
-                    rows[n], source[place], *known, weights[place]
-                )
-        return found[0] if one else found
+            source = self._as_batch([ids[n] for n in filled])
+            length = self._max_length(source, options)
+            best = decode(
+                self.step,
+                self.initial_state(source, length),
+                np.full((size, 1), self.target_side.start, "int32"),
+                options.sampler,
+                max_new_tokens=length,
+                stop=options.stop,
+                fill=PADDING,
+                seed=seeds[filled],
+            )
+            weights = self._alignments(source, best) if aligned else [None] * size
+            for row, n in enumerate(numbers):
+                parts = [part[row] for part in best]
+                found[n] = self._translation(rows[n], source[row], *parts, weights[row])
+        return found
+
+    def _as_batch(self, sources):
+        """Rows of ids, padded, or features, as one array."""
+        return np.stack(sources) if self.source_side is None else pad_rows(sources)
 
     def _is_one_row(self, ids):
         """Whether these are the ids of one source, not rows of ids."""
@@ -236,23 +359,23 @@ class Translator(TaskModel):
         first = np.asarray(ids[0]) if len(ids) else np.zeros(1)
         return first.ndim == 0 and first.dtype.kind in "iu"
 
-    def _alignments(self, source, said):
-        """Weights `(B, T, S)` of the best, from one more run over all of it."""
-        behind = np.insert(said.ids[:, 0], 0, self.target_side.start, axis=1)
-        longest = bucket(int(said.lengths[:, 0].max()))
+    def _alignments(self, source, best):
+        """Attention weights `(B, T, S)` of the best targets, from one forward pass."""
+        shifted = np.insert(best.ids[:, 0], 0, self.target_side.start, axis=1)
+        longest = bucket(int(best.lengths[:, 0].max()))
         target = np.full((len(source), longest), PADDING, "int32")
-        target[:, : behind.shape[1]] = behind[:, :longest]
+        target[:, : shifted.shape[1]] = shifted[:, :longest]
         return keras.ops.convert_to_numpy(self.align([source, target]))
 
-    def _translation(self, text, source, said, scores, lengths, weights):
-        side, first = self.source_side, said[0, : lengths[0]]
+    def _translation(self, text, source, ids, scores, lengths, weights):
+        side, first = self.source_side, ids[0, : lengths[0]]
         if side is None:
             tokens = [str(n) for n in range(self.places(source[None]))]
         else:
             tokens = side.tokens(source[source != PADDING])
         if weights is not None:
             weights = weights[: len(first), : len(tokens)]
-        texts = [self.target_side.decode(ids) for ids in said]
+        texts = [self.target_side.decode(row) for row in ids]
         known = zip(texts, scores.tolist(), strict=True)
         return Translation(
             text=texts[0],
@@ -265,29 +388,29 @@ class Translator(TaskModel):
         )
 
     def places(self, source):
-        """Places of the memory of a batch of sources."""
+        """Number of source positions of a batch of sources."""
         return source.shape[1]
 
-    def most(self, source):
-        """The most tokens of a target, where nobody says."""
+    def max_target_length(self, source):
+        """The most tokens of a target if `max_length` is None."""
         return 3 * bucket(self.places(source)) + 32
 
-    def begun(self, source, length):
-        """The state before the first of so many tokens."""
+    def initial_state(self, source, length):
+        """The state of decoding before the first of so many tokens."""
         return self.start([source])
 
     @property
     def start(self):
-        """`start_model` as a function from a list of one batch of sources."""
+        """The compiled `start_model`, from a list of one batch of sources."""
         return self._compiled("start_model")
 
     @property
     def align(self):
-        """`alignment_model` as a function from a list of sources and targets."""
+        """The compiled `alignment_model`, from a list of sources and targets."""
         return self._compiled("alignment_model")
 
     def _compiled(self, name):
-        """One of the models as a function, compiled for this one as it is now."""
+        """One of these models as a function, compiled for the current layers."""
         programs = kernels.programs(self)
         return programs.get(
             "model",
@@ -337,3 +460,31 @@ def _unknown(side, text):
     """What the tokenizer of a side does not know of a text."""
     count = getattr(side and side.tokenizer, "unknown_characters", None)
     return dict(count(text)) if count else {}
+
+
+def group_by_length(rows, batch_size):
+    """Indices of the rows of each batch: rows that are padded to the same length.
+
+    So the default length of a target depends on its own source alone.
+
+    Examples:
+        >>> rows = [[5] * 3, [5] * 20, [5] * 7, [5] * 8]
+        >>> [n.tolist() for n in group_by_length(rows, batch_size=2)]
+        [[0, 2], [3], [1]]
+    """
+    lengths = np.array([bucket(len(row)) for row in rows])
+    for length in np.unique(lengths):
+        numbers = np.flatnonzero(lengths == length)
+        yield from np.split(numbers, range(batch_size, len(numbers), batch_size))
+
+
+def row_seeds(seed, count) -> np.ndarray:
+    """A seed for each row, so that batches draw different numbers.
+
+    Examples:
+        >>> bool(np.all(row_seeds(7, 3)[:2] == row_seeds(7, 2)))
+        True
+    """
+    if seed is not None:
+        checks.whole_number("seed", seed, 0)
+    return np.random.default_rng(seed).integers(2**31, size=count)

@@ -80,7 +80,7 @@ class CountingModel(abc.ABC):
         return self.cross_entropy(ids) / math.log(2)
 
     def perplexity(self, ids) -> float:
-        """Return exp of the cross-entropy: among how many tokens the model hesitates.
+        """Return exp of the cross-entropy: the effective number of choices per token.
 
         Args:
             ids: A text as one row of ids, at least one.
@@ -93,14 +93,14 @@ class CountingModel(abc.ABC):
     def sample(
         self, length: int, *, prompt=(), temperature: float = 1.0, seed=None
     ) -> np.ndarray:
-        """Write text, one token at a time.
+        """Sample a continuation, one token at a time.
 
         Args:
-            length: How many tokens to write.
-            prompt: The ids to go on from; not part of the result.
+            length: How many tokens to sample.
+            prompt: The ids to continue; not part of the result.
             temperature: Lower is more deterministic, higher more random; 0 always
                 takes the most probable token.
-            seed: Seed of the random choices.
+            seed: Seed of the draws.
 
         Returns:
             The new ids, int32, of shape `(length,)`.

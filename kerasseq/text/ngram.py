@@ -83,7 +83,7 @@ class NGramModel(TextModel, Saved, CountingModel):
         >>> model = NGramModel(
         ...     3, smoothing="kneser_ney", tokenizer=CharacterTokenizer()
         ... )
-        >>> model.fit("to be or not to be").generate(7, prompt="no", temperature=0)
+        >>> model.fit("to be or not to be").generate("no", 7, temperature=0)
         'not to be'
     """
 

@@ -77,4 +77,6 @@ def _write(ids: np.ndarray, tokenizer, n: int, length: int, seed) -> str:
         n, ids = 1, np.unique(ids)  # each symbol of the text once
     model = NGramModel(n, k=0, tokenizer=tokenizer)
     # Closed to a circle, the text has no end after which nothing is known.
-    return model.fit(np.concatenate([ids, ids[: n - 1]])).generate(length, seed=seed)
+    return model.fit(np.concatenate([ids, ids[: n - 1]])).generate(
+        "", length, seed=seed
+    )

@@ -6,6 +6,7 @@ A tokenizer is anything with `fit`, `encode`, `decode` and `vocabulary_size`. Be
 
 import numpy as np
 
+from kerasseq.core.checks import whole_number
 from kerasseq.core.schema import check
 
 METHODS = ("fit", "encode", "decode")
@@ -25,19 +26,19 @@ class TextModel:
         self.tokenizer = tokenizer
 
     def generate(
-        self, length: int, *, prompt="", temperature: float = 1.0, seed=None
+        self, prompt: str, max_new_tokens: int, *, temperature: float = 1.0, seed=None
     ) -> str:
-        """Write text; `sample` gives ids instead.
+        """Generates a continuation of a prompt; `sample` returns ids instead.
 
         Args:
-            length: How many tokens to write.
-            prompt: The text to go on from.
+            prompt: The text to continue; may be empty.
+            max_new_tokens: How many tokens to generate.
             temperature: Lower is more deterministic, higher more random; 0 always
                 takes the most probable token.
-            seed: Seed of the random choices.
+            seed: Seed of the draws.
 
         Returns:
-            The prompt and what was written.
+            The prompt and its continuation.
 
         Raises:
             ValueError: If there is no tokenizer.
@@ -48,7 +49,8 @@ class TextModel:
                 "tokenizer=CharacterTokenizer() or another, or use `sample` for ids."
             )
         start = self._ids(prompt, "prompt")
-        new = self.sample(length, prompt=start, temperature=temperature, seed=seed)
+        count = whole_number("max_new_tokens", max_new_tokens, at_least=0)
+        new = self.sample(count, prompt=start, temperature=temperature, seed=seed)
         return self.tokenizer.decode([*start.tolist(), *new.tolist()])
 
     def _training_text(self, ids, vocabulary_size):

@@ -79,7 +79,7 @@ KINDS = {
     "translator": (
         translator,
         ({"source": IDS, "target": IDS}, NEXT),
-        lambda model: model.translate(["abc"], length=3)[0].text,
+        lambda model: model.translate(["abc"], max_length=3)[0].text,
     ),
     "vit": (vit, (IMAGES, LABELS), None),
     "plain": (plain, (IDS.astype("float32"), LABELS), None),

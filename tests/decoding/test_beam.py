@@ -62,7 +62,7 @@ def test_a_full_beam_is_exhaustive_search(alpha, stop, compiled):
         toys.first_look(log_p),
         prompt,
         mask=mask,
-        length=L,
+        max_new_tokens=L,
         stop=stop,
         compiled=compiled,
     )
@@ -84,7 +84,7 @@ def test_where_there_are_fewer_sequences_the_rest_is_empty():
         toys.look_up,
         toys.first_look(log_p),
         [[1]],
-        length=L,
+        max_new_tokens=L,
         stop=(0, 2),
         fill=-1,
     )
@@ -100,7 +100,7 @@ def test_where_there_are_fewer_sequences_the_rest_is_empty():
 @pytest.mark.parametrize("alpha", [0.0, 2.0])
 def test_width_1_is_greedy(alpha):
     prompt = [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]]
-    options = {"length": 13, "stop": [0, 2, 7], "fill": -1}
+    options = {"max_new_tokens": 13, "stop": [0, 2, 7], "fill": -1}
     greedy = generate(gru(), gru().start(5), prompt, **options)
     found = Beam(1, length_penalty=alpha).search(
         gru(), gru().start(5), prompt, **options
@@ -120,7 +120,7 @@ def test_each_row_is_searched_as_if_it_were_alone():
     real = np.array([[1, 1, 1], [0, 0, 1], [1, 1, 0]], bool)
     prompt, mask = toys.ragged(rows, real, fill=99)
     beam = Beam(5, length_penalty=0.7, n_best=2)
-    options = {"length": 7, "stop": [2, 7], "return_trees": True}
+    options = {"max_new_tokens": 7, "stop": [2, 7], "return_trees": True}
     together = beam.search(gru(), gru().start(3), prompt, mask=mask, **options)
     turns = set()
     for row, ids in enumerate(rows):
@@ -136,7 +136,7 @@ def test_each_row_is_searched_as_if_it_were_alone():
 @pytest.mark.everywhere("the compiled loop")
 def test_both_loops_find_the_same():
     beam = Beam(3, n_best=2, length_penalty=1.0)
-    options = {"length": 7, "stop": 0, "return_trees": True}
+    options = {"max_new_tokens": 7, "stop": 0, "return_trees": True}
     one, whole = (
         beam.search(
             gru(), gru().start(2), [[1, 2], [3, 4]], compiled=compiled, **options
@@ -151,7 +151,7 @@ def test_both_loops_find_the_same():
 
 
 def test_scores_are_those_of_the_model():
-    found = Beam(3, n_best=3).search(gru(), gru().start(1), [[1, 2]], length=5)
+    found = Beam(3, n_best=3).search(gru(), gru().start(1), [[1, 2]], max_new_tokens=5)
     for ids, score in as_pairs(found, 0):
         logits = gru().read([[1, 2, *ids]])[0][0]
         log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
@@ -187,9 +187,11 @@ def test_a_beam_finds_the_word_that_greedy_misses():
         }
     )
     prompt = [toys.ids_of("s")]
-    greedy = generate(step, {}, prompt, length=7, stop=0)
+    greedy = generate(step, {}, prompt, max_new_tokens=7, stop=0)
     assert toys.word_of(greedy.ids[0, : greedy.lengths[0]]) == "er."
-    found = Beam(2).search(step, {}, prompt, length=7, stop=0, return_trees=True)
+    found = Beam(2).search(
+        step, {}, prompt, max_new_tokens=7, stop=0, return_trees=True
+    )
     assert toys.word_of(found.ids[0, 0, : found.lengths[0, 0]]) == "amp."
     tree = found.trees[0]
     lines = [
@@ -217,7 +219,7 @@ def test_a_beam_finds_the_word_that_greedy_misses():
 
 def test_the_tree_holds_every_sequence_that_was_found():
     found = Beam(5, n_best=3).search(
-        gru(), gru().start(2), [[1], [6]], length=7, stop=0, return_trees=True
+        gru(), gru().start(2), [[1], [6]], max_new_tokens=7, stop=0, return_trees=True
     )
     for row, tree in enumerate(found.trees):
         assert tree.kept[tree.finished].all()
@@ -242,15 +244,17 @@ def test_the_tree_holds_every_sequence_that_was_found():
 def test_equal_scores_have_an_order():
     """Sooner, from the better beginning, then by id: here by id alone."""
     level = toys.constant(np.zeros(53))
-    found = Beam(29, n_best=29).search(level, {}, [[0]], length=1)
+    found = Beam(29, n_best=29).search(level, {}, [[0]], max_new_tokens=1)
     assert found.ids[0, :, 0].tolist() == list(range(29))
-    found = Beam(3, n_best=3).search(level, {}, [[0]], length=2)
+    found = Beam(3, n_best=3).search(level, {}, [[0]], max_new_tokens=2)
     assert found.ids[0].tolist() == [[0, 0], [0, 1], [0, 2]]
 
 
 def test_of_equal_scores_the_one_that_ended_first_is_better():
     step = chooser({"s": {".": 0.5, "a": 0.5}, "a": {".": 1.0}})
-    found = Beam(2, n_best=2).search(step, {}, [toys.ids_of("s")], length=5, stop=0)
+    found = Beam(2, n_best=2).search(
+        step, {}, [toys.ids_of("s")], max_new_tokens=5, stop=0
+    )
     ends = [
         toys.word_of(i[:n]) for i, n in zip(found.ids[0], found.lengths[0], strict=True)
     ]
@@ -269,7 +273,7 @@ def test_it_stops_as_soon_as_nothing_can_win_and_no_sooner(alpha, word, turns):
         }
     )
     found = Beam(2, length_penalty=alpha).search(
-        step, {}, [toys.ids_of("s")], length=7, stop=0, return_trees=True
+        step, {}, [toys.ids_of("s")], max_new_tokens=7, stop=0, return_trees=True
     )
     assert toys.word_of(found.ids[0, 0, : found.lengths[0, 0]]) == word
     assert found.trees[0].step.max() + 1 == turns
@@ -277,7 +281,7 @@ def test_it_stops_as_soon_as_nothing_can_win_and_no_sooner(alpha, word, turns):
 
 def test_tokens_that_cannot_come_are_never_found():
     logits = np.array([0.0, -np.inf, 1.0])
-    found = Beam(9, n_best=9).search(toys.constant(logits), {}, [[0]], length=2)
+    found = Beam(9, n_best=9).search(toys.constant(logits), {}, [[0]], max_new_tokens=2)
     assert sorted(map(tuple, found.ids[0, :4].tolist())) == [
         (0, 0),
         (0, 2),
@@ -289,7 +293,9 @@ def test_tokens_that_cannot_come_are_never_found():
 
 def search(beam=None, step=None, prompt=((0,),), **options):
     step = step or toys.constant(np.zeros(3))
-    return (beam or Beam(2)).search(step, {}, prompt, **{"length": 2, **options})
+    return (beam or Beam(2)).search(
+        step, {}, prompt, **{"max_new_tokens": 2, **options}
+    )
 
 
 @pytest.mark.parametrize(
@@ -306,14 +312,14 @@ def search(beam=None, step=None, prompt=((0,),), **options):
         (lambda: Beam(3, float("inf")), "length_penalty must be finite"),
         (lambda: Beam(3, "long"), "length_penalty must be a number"),
         (lambda: search(Beam(10)), "width must be at most 9, got 10: .* 2 out of 3"),
-        (lambda: search(length=0), "length must be at least 1"),
-        (lambda: search(stop=3), "stop has id 3, which can never come"),
+        (lambda: search(max_new_tokens=0), "max_new_tokens must be at least 1"),
+        (lambda: search(stop=3), "stop has id 3, which can never be generated"),
         (lambda: search(prompt=[[3]]), "prompt has id 3 in row 0 at 0"),
-        (lambda: search(mask=[[False]]), "mask leaves none in row 0"),
+        (lambda: search(mask=[[False]]), "it hides all of row 0"),
         (lambda: search(fill="."), "fill must be a whole number"),
         (
             lambda: search(step=toys.constant(np.full(3, np.nan))),
-            "step gave logits with NaN",
+            "step returned logits with NaN",
         ),
         (
             lambda: search(step=lambda state, token: (ops.zeros((1, 3)), state)),

@@ -65,7 +65,7 @@ def continued(model):
 
 
 def translated(model, **options):
-    found = model.translate([PROMPT], length=LENGTH, **options)[0]
+    found = model.translate([PROMPT], max_length=LENGTH, **options)[0]
     return found.score
 
 
@@ -107,13 +107,15 @@ def test_lora_of_a_translator(make):
     for each in (model, other):
         draw(each)
         if each is model:
-            before = [translated(model, beam=beam) for beam in (None, 2)]
+            before = [
+                translated(model, sampler=s) for s in ("greedy", decoding.Beam(2))
+            ]
         for layer in each._flatten_layers():
             if hasattr(layer, "embeddings"):
                 adapt(layer)
-    after = [translated(model, beam=beam) for beam in (None, 2)]
+    after = [translated(model, sampler=s) for s in ("greedy", decoding.Beam(2))]
     assert not np.isclose(before, after, rtol=1e-2).any()
-    expected = [translated(other, beam=beam) for beam in (None, 2)]
+    expected = [translated(other, sampler=s) for s in ("greedy", decoding.Beam(2))]
     np.testing.assert_allclose(after, expected, rtol=1e-4)
 
 
@@ -162,7 +164,7 @@ def test_a_deleted_model_is_freed(make):
     if hasattr(model, "generate"):
         written(model)
     else:
-        translated(model), translated(model, beam=2)
+        translated(model), translated(model, sampler="beam")
     weight = weakref.ref(model.weights[0])
     model = weakref.ref(model)
     keras.backend.clear_session()  # Keras itself keeps names and symbolic tensors
@@ -179,7 +181,7 @@ def test_a_function_with_a_layer():
         return layer(token), state
 
     def run():
-        return decoding.generate(step, {}, [[1]], length=LENGTH).ids[0].tolist()
+        return decoding.generate(step, {}, [[1]], max_new_tokens=LENGTH).ids[0].tolist()
 
     before = run()
     adapt(layer)

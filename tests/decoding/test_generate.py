@@ -51,7 +51,7 @@ def words(written):
 def test_it_spells(compiled):
     step, prompt = toys.speller(), [toys.ids_of("s"), toys.ids_of("e")]
     options = {"stop": 0, "fill": -1, "compiled": compiled}
-    written = generate(step, {}, prompt, length=13, **options)
+    written = generate(step, {}, prompt, max_new_tokens=13, **options)
     assert words(written) == ["ampler.", "r."]
     assert written.ids[0, 7:].tolist() == [-1] * 6
     assert written.ids[1, 2:].tolist() == [-1] * 11
@@ -59,7 +59,7 @@ def test_it_spells(compiled):
     expected = 5 - np.log(np.exp(5) + len(toys.ALPHABET) - 1)
     found = written.log_probabilities[written.ids >= 0]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-    cut = generate(step, {}, prompt, length=3, **options)
+    cut = generate(step, {}, prompt, max_new_tokens=3, **options)
     assert words(cut) == ["amp", "r."]
 
 
@@ -72,7 +72,9 @@ def test_it_ends_when_all_rows_are_done():
         calls.append(1)
         return spell(state, token)
 
-    tokens = list(stream(step, {}, [toys.ids_of("l")], length=1000, stop=[0, 3]))
+    tokens = list(
+        stream(step, {}, [toys.ids_of("l")], max_new_tokens=1000, stop=[0, 3])
+    )
     assert toys.word_of(np.concatenate(tokens)) == "er."
     assert len(calls) <= 1 + 3
 
@@ -81,7 +83,7 @@ def test_it_ends_when_all_rows_are_done():
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_both_loops_and_the_stream_write_the_same(sampler):
     prompt = np.array([[1, 2, 3], [4, 5, 6]])
-    options = {"sampler": sampler, "length": 13, "stop": [0, 7], "seed": 3}
+    options = {"sampler": sampler, "max_new_tokens": 13, "stop": [0, 7], "seed": 3}
     one, whole = (
         generate(gru(), gru().start(2), prompt, compiled=compiled, **options)
         for compiled in (False, True)
@@ -109,12 +111,12 @@ def test_a_state_may_be_any_tree_in_any_order(compiled):
         "model": {"z": np.zeros((2, 5), "float32"), "a": np.array([3, 4], "int32")},
         "list": [np.zeros((2, 7), "float32")],
     }
-    written = generate(step, state, [[1], [1]], length=5, compiled=compiled)
+    written = generate(step, state, [[1], [1]], max_new_tokens=5, compiled=compiled)
     assert written.ids.tolist() == [[3, 4, 5, 6, 7], [4, 5, 6, 7, 8]]
 
 
 def test_greedy_is_the_best_token_after_each_prefix():
-    written = generate(gru(), gru().start(1), [[3, 1]], length=7)
+    written = generate(gru(), gru().start(1), [[3, 1]], max_new_tokens=7)
     ids = [3, 1, *written.ids[0]]
     logits = gru().read([ids])[0][0]
     np.testing.assert_array_equal(logits[1:-1].argmax(axis=-1), written.ids[0])
@@ -137,7 +139,7 @@ def test_each_row_is_written_as_if_it_were_alone(mask, sampler):
     mask = np.array(mask)
     rows = [rng.integers(0, V, n) for n in mask.sum(axis=1)]
     prompt, mask = toys.ragged(rows, mask, fill=99)
-    options = {"length": 5, "sampler": sampler, "stop": 2}
+    options = {"max_new_tokens": 5, "sampler": sampler, "stop": 2}
     together = generate(
         gru(), gru().start(3), prompt, mask=mask, seed=[13, 17, 19], **options
     )
@@ -158,9 +160,16 @@ def test_padding_does_not_matter_in_the_compiled_loop():
     for real in (left, left[:, ::-1]):
         prompt, mask = toys.ragged(rows, real, fill=-7)
         results.append(
-            generate(gru(), gru().start(2), prompt, mask=mask, length=7, compiled=True)
+            generate(
+                gru(),
+                gru().start(2),
+                prompt,
+                mask=mask,
+                max_new_tokens=7,
+                compiled=True,
+            )
         )
-    alone = generate(gru(), gru().start(1), [[5]], length=7)
+    alone = generate(gru(), gru().start(1), [[5]], max_new_tokens=7)
     np.testing.assert_array_equal(results[0].ids, results[1].ids)
     np.testing.assert_array_equal(results[0].ids[1], alone.ids[0])
 
@@ -170,7 +179,7 @@ def test_a_seed_repeats_and_another_does_not():
         sampler = Temperature(2.0)
         prompt = [[1], [1], [1]]
         return generate(
-            gru(), gru().start(3), prompt, length=13, seed=seed, sampler=sampler
+            gru(), gru().start(3), prompt, max_new_tokens=13, seed=seed, sampler=sampler
         ).ids.tolist()
 
     assert run(5) == run(5) == run(np.int64(5))
@@ -190,7 +199,8 @@ def test_a_seed_repeats_and_another_does_not():
 def test_what_is_written_does_not_depend_on_how_much():
     options = {"sampler": Temperature(), "seed": 1}
     short, long = (
-        generate(gru(), gru().start(1), [[1]], length=n, **options) for n in (5, 13)
+        generate(gru(), gru().start(1), [[1]], max_new_tokens=n, **options)
+        for n in (5, 13)
     )
     np.testing.assert_array_equal(long.ids[:, :5], short.ids)
 
@@ -201,7 +211,7 @@ def test_frequencies_of_what_is_written():
     step = toys.constant(np.log(p))
     prompt = np.zeros((4003, 1), int)
     written = generate(
-        step, {}, prompt, length=5, sampler=Temperature(), seed=0, compiled=True
+        step, {}, prompt, max_new_tokens=5, sampler=Temperature(), seed=0, compiled=True
     )
     found = np.bincount(written.ids.reshape(-1)) / written.ids.size
     np.testing.assert_allclose(found, p, atol=0.015)
@@ -212,7 +222,12 @@ def test_frequencies_of_what_is_written():
 def test_log_probabilities_are_those_of_the_model_not_of_the_sampler():
     p = np.array([0.05, 0.5, 0.15, 0.3])
     written = generate(
-        toys.constant(np.log(p)), {}, [[0]] * 7, length=5, sampler=TopK(2, 0.5), seed=0
+        toys.constant(np.log(p)),
+        {},
+        [[0]] * 7,
+        max_new_tokens=5,
+        sampler=TopK(2, 0.5),
+        seed=0,
     )
     np.testing.assert_allclose(
         written.log_probabilities, np.log(p)[written.ids], rtol=1e-5
@@ -244,18 +259,18 @@ def test_contrastive_is_its_definition(k, alpha):
         gru().start(2),
         prompt,
         mask=mask,
-        length=7,
+        max_new_tokens=7,
         sampler=Contrastive(k, alpha),
     )
     for row, ids in enumerate(rows):
         expected = contrastive(gru(), ids, 7, min(k, V), alpha)
         assert written.ids[row].tolist() == expected
-    greedy = generate(gru(), gru().start(2), prompt, mask=mask, length=7)
+    greedy = generate(gru(), gru().start(2), prompt, mask=mask, max_new_tokens=7)
     assert (greedy.ids != written.ids).any()
 
 
 def test_contrastive_with_alpha_0_is_greedy():
-    options = {"prompt": [[3, 1]], "length": 7}
+    options = {"prompt": [[3, 1]], "max_new_tokens": 7}
     one, other = (
         generate(gru(), gru().start(1), sampler=sampler, **options)
         for sampler in (Greedy(), Contrastive(4, 0.0))
@@ -266,7 +281,7 @@ def test_contrastive_with_alpha_0_is_greedy():
 @pytest.mark.everywhere("the compiled loop")
 def test_weights_that_change_are_seen():
     model = toys.Recurrent(V, seed=1)
-    options = {"prompt": [[1]], "length": 7}
+    options = {"prompt": [[1]], "max_new_tokens": 7}
     before = generate(model, model.start(1), **options)
     bias = np.zeros(V, "float32")
     bias[9] = 1e3
@@ -281,7 +296,9 @@ def test_half_precision_logits():
         logits, state = toys.speller()(state, token)
         return ops.cast(logits, "float16"), state
 
-    written = generate(step, {}, [toys.ids_of("s")], length=7, sampler=TopP(0.5))
+    written = generate(
+        step, {}, [toys.ids_of("s")], max_new_tokens=7, sampler=TopP(0.5)
+    )
     assert words(written) == ["ampler."]
     assert written.log_probabilities.dtype == "float32"
 
@@ -300,74 +317,86 @@ def broken(change, state=None):
 PROMPT = [[1, 2], [3, 4]]
 GOOD = broken(lambda logits, state: (logits, state))
 CALLS = {
-    "step must be a function": lambda: generate("gru", {}, PROMPT, length=3),
-    "step must return two things": lambda: broken(lambda z, s: z)(PROMPT, length=3),
+    "step must be a function": lambda: generate("gru", {}, PROMPT, max_new_tokens=3),
+    "step must return two things": lambda: broken(lambda z, s: z)(
+        PROMPT, max_new_tokens=3
+    ),
     r"logits of shape \(batch, vocabulary\), here \(2, vocabulary\), got \(2,\)": (
-        lambda: broken(lambda z, s: (z[:, 0], s))(PROMPT, length=3)
+        lambda: broken(lambda z, s: (z[:, 0], s))(PROMPT, max_new_tokens=3)
     ),
     r"here \(2, vocabulary\), got \(1, 5\)": (
-        lambda: broken(lambda z, s: (z[:1], s))(PROMPT, length=3)
+        lambda: broken(lambda z, s: (z[:1], s))(PROMPT, max_new_tokens=3)
     ),
     r"it lacks state\['h'\], and has in addition state\['c'\]": (
-        lambda: broken(lambda z, s: (z, {"c": s["h"]}))(PROMPT, length=3)
+        lambda: broken(lambda z, s: (z, {"c": s["h"]}))(PROMPT, max_new_tokens=3)
     ),
     r"step changed state\['h'\] from shape \(2, 3\), .*, to shape \(2, 2\)": (
-        lambda: broken(lambda z, s: (z, {"h": s["h"][:, :2]}))(PROMPT, length=3)
+        lambda: broken(lambda z, s: (z, {"h": s["h"][:, :2]}))(PROMPT, max_new_tokens=3)
     ),
     r"step changed state\['h'\] from .*float32.*, to .*float16": (
         lambda: broken(lambda z, s: (z, {"h": ops.cast(s["h"], "float16")}))(
-            PROMPT, length=3
+            PROMPT, max_new_tokens=3
         )
     ),
-    "step gave logits with NaN for row 0, new token 0": (
-        lambda: broken(lambda z, s: (z * float("nan"), s))(PROMPT, length=3)
+    "step returned logits with NaN for row 0, new token 0": (
+        lambda: broken(lambda z, s: (z * float("nan"), s))(PROMPT, max_new_tokens=3)
     ),
     r"state\['h'\] must be an array with the batch, 2, on axis 0, got shape \(3, 2\)": (
-        lambda: broken(lambda z, s: (z, s), {"h": np.zeros((3, 2))})(PROMPT, length=3)
+        lambda: broken(lambda z, s: (z, s), {"h": np.zeros((3, 2))})(
+            PROMPT, max_new_tokens=3
+        )
     ),
     r"state\['n'\]\[0\] must be an array with the batch, 2, on axis 0, got 7": (
-        lambda: broken(lambda z, s: (z, s), {"n": [7]})(PROMPT, length=3)
+        lambda: broken(lambda z, s: (z, s), {"n": [7]})(PROMPT, max_new_tokens=3)
     ),
     r"prompt must be ids of shape \(batch, time\), got shape \(2,\): .* \[prompt\]": (
-        lambda: GOOD([1, 2], length=3)
+        lambda: GOOD([1, 2], max_new_tokens=3)
     ),
     r"at least one row and one token to go on from, got shape \(2, 0\)": (
-        lambda: GOOD([[], []], length=3)
+        lambda: GOOD([[], []], max_new_tokens=3)
     ),
     "prompt must hold whole numbers, got float64": (
-        lambda: GOOD([[1.0], [2.0]], length=3)
+        lambda: GOOD([[1.0], [2.0]], max_new_tokens=3)
     ),
-    "rows of unequal length are filled up": lambda: GOOD([[1], [2, 3]], length=3),
-    "prompt has id 5 in row 1 at 0, but the logits of step are 5": (
-        lambda: GOOD([[1], [5]], length=3)
+    "Pad rows of unequal length": lambda: GOOD([[1], [2, 3]], max_new_tokens=3),
+    "prompt has id 5 in row 1 at 0, but step returns 5 logits": (
+        lambda: GOOD([[1], [5]], max_new_tokens=3)
     ),
-    "prompt has id -1 in row 0 at 0": lambda: GOOD([[-1], [3]], length=3),
+    "prompt has id -1 in row 0 at 0": lambda: GOOD([[-1], [3]], max_new_tokens=3),
     r"mask must have the shape of prompt, \(2, 2\), got \(2,\)": (
-        lambda: GOOD(PROMPT, length=3, mask=[True, True])
+        lambda: GOOD(PROMPT, max_new_tokens=3, mask=[True, True])
     ),
     "mask must be True .real. or False": (
-        lambda: GOOD(PROMPT, length=3, mask=[[1, 2], [1, 1]])
+        lambda: GOOD(PROMPT, max_new_tokens=3, mask=[[1, 2], [1, 1]])
     ),
-    "mask leaves none in row 1": lambda: GOOD(PROMPT, length=3, mask=[[1, 1], [0, 0]]),
-    "stop has id 5, which can never come": lambda: GOOD(PROMPT, length=3, stop=5),
-    "stop has id -1, which can never": lambda: GOOD(PROMPT, length=3, stop=[2, -1]),
-    "stop must hold whole numbers": lambda: GOOD(PROMPT, length=3, stop=0.5),
-    "length must be at least 1, got 0": lambda: GOOD(PROMPT, length=0),
-    "fill must be a whole number": lambda: GOOD(PROMPT, length=3, fill=None),
-    "sampler must be one, such as Greedy": (
-        lambda: GOOD(PROMPT, length=3, sampler="greedy")
+    "it hides all of row 1": lambda: GOOD(
+        PROMPT, max_new_tokens=3, mask=[[1, 1], [0, 0]]
+    ),
+    "stop has id 5, which can never be generated": lambda: GOOD(
+        PROMPT, max_new_tokens=3, stop=5
+    ),
+    "stop has id -1, which can never": lambda: GOOD(
+        PROMPT, max_new_tokens=3, stop=[2, -1]
+    ),
+    "stop must hold whole numbers": lambda: GOOD(PROMPT, max_new_tokens=3, stop=0.5),
+    "max_new_tokens must be at least 1, got 0": lambda: GOOD(PROMPT, max_new_tokens=0),
+    "fill must be a whole number": lambda: GOOD(PROMPT, max_new_tokens=3, fill=None),
+    "sampler must be a Sampler, such as Greedy": (
+        lambda: GOOD(PROMPT, max_new_tokens=3, sampler="greedy")
     ),
     "seed must be a whole number, got 'one'": (
-        lambda: GOOD(PROMPT, length=3, seed="one")
+        lambda: GOOD(PROMPT, max_new_tokens=3, seed="one")
     ),
-    "seed must be at least 0, got -1": lambda: GOOD(PROMPT, length=3, seed=-1),
-    "seed has 3 integers for 2 rows": (lambda: GOOD(PROMPT, length=3, seed=[1, 2, 3])),
+    "seed must be at least 0, got -1": lambda: GOOD(PROMPT, max_new_tokens=3, seed=-1),
+    "seed has 3 integers for 2 rows": (
+        lambda: GOOD(PROMPT, max_new_tokens=3, seed=[1, 2, 3])
+    ),
     r'with the key "hidden", .*; this one has \[.h.\]': (
-        lambda: GOOD(PROMPT, length=3, sampler=Contrastive(3, 0.5))
+        lambda: GOOD(PROMPT, max_new_tokens=3, sampler=Contrastive(3, 0.5))
     ),
     r'state\["hidden"\] must be \(batch, units\), got \(2,\)': (
         lambda: broken(lambda z, s: (z, s), {"hidden": np.zeros(2)})(
-            PROMPT, length=3, sampler=Contrastive(3, 0.5)
+            PROMPT, max_new_tokens=3, sampler=Contrastive(3, 0.5)
         )
     ),
 }
@@ -380,8 +409,8 @@ def test_messages(message):
 
 
 def test_a_stream_complains_before_its_first_token():
-    with pytest.raises(ValueError, match="length must be at least 1"):
-        stream(toys.speller(), {}, PROMPT, length=0)
+    with pytest.raises(ValueError, match="max_new_tokens must be at least 1"):
+        stream(toys.speller(), {}, PROMPT, max_new_tokens=0)
 
 
 @pytest.mark.parametrize("search", ["generate", "stream", "beam"])
@@ -395,7 +424,7 @@ def test_a_state_in_another_order_is_not_exchanged(search):
     def run(names):
         values = {"h": np.array([1], "int32"), "c": np.array([5], "int32")}
         state = collections.OrderedDict((name, values[name]) for name in names)
-        options = {"length": 13}
+        options = {"max_new_tokens": 13}
         if search == "beam":
             return (
                 Beam(2).search(step, state, [[0]], compiled=True, **options).ids[0, 0]
@@ -421,5 +450,7 @@ class Counter:
 
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="compiled elsewhere")
 def test_what_a_step_function_counts_goes_on():
-    written = generate(Counter(), {}, [[0]], length=23).ids[0]  # the first: of the size
+    written = generate(Counter(), {}, [[0]], max_new_tokens=23).ids[
+        0
+    ]  # the first: of the size
     assert written.tolist() == [(n + 2) % V for n in range(23)]

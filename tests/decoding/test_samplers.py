@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from keras import ops
 
 from kerasseq.decoding import Contrastive, Greedy, MinP, Temperature, TopK, TopP
-from kerasseq.decoding.sampler import Sampler, draw
+from kerasseq.decoding.samplers import Sampler, draw
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
@@ -160,7 +160,7 @@ def test_a_sampler_of_ones_own_overrides_one_method():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Temperature(0), ValueError, "above 0 and finite, got 0: .* Greedy"),
+        (lambda: Temperature(0), ValueError, "above 0 and finite, got 0. .*Greedy"),
         (lambda: Temperature(float("nan")), ValueError, "temperature must be above 0"),
         (lambda: Temperature(float("inf")), ValueError, "temperature must be above 0"),
         (lambda: Temperature("hot"), TypeError, "temperature must be a number"),

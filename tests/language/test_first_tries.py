@@ -43,7 +43,7 @@ def file(tmp_path, monkeypatch):
 def test_a_text_is_no_name_of_a_file(kind, file):
     assert model(kind).generate(file, 5).startswith(file)
     assert model(kind).predict(file, verbose=0).shape[:2] == (1, len(file))
-    assert translator().translate(file, length=3).source_tokens == list(file)
+    assert translator().translate(file, max_length=3).source_tokens == list(file)
     model(kind).fit(file, sequence_length=3, verbose=0)
     assert model(kind).cross_entropy(file) > 0
     assert letters().decode(letters().encode(file)) == file
@@ -110,17 +110,17 @@ def test_pairs():
     assert "loss" in made.fit("to", "be", verbose=0).history
     with pytest.raises(ValueError, match="Choose another fraction"):
         made.fit(sources, targets, validation_split=0.01, verbose=0)
-    one = made.translate("to", length=3)
-    assert made.translate(["to"], length=3)[0].text == one.text
+    one = made.translate("to", max_length=3)
+    assert made.translate(["to"], max_length=3)[0].text == one.text
 
 
 def test_ids_of_one_source():
     made = models.Seq2Seq(
         "gru", source_vocabulary_size=5, target_vocabulary_size=5, units=3
     )
-    several = made.translate([[1, 2, 3]], length=3)
+    several = made.translate([[1, 2, 3]], max_length=3)
     for one in ([1, 2, 3], np.array([1, 2, 3])):
-        found = made.translate(one, length=3)
+        found = made.translate(one, max_length=3)
         assert found.text.tolist() == several[0].text.tolist()
 
 

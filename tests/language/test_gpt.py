@@ -93,6 +93,22 @@ def test_beyond_its_positions_it_goes_on_from_the_last_half():
     assert after == uncached(model, kept, 5)[len(kept) :]
 
 
+def test_rows_of_a_batch_reach_the_end_of_the_positions_independently():
+    model = tiny()
+    prompts = ["abc", "k", "deaf edh" * 2, "abcdefgh" * 5]
+    wanted = [model.generate(prompt, 40, temperature=0) for prompt in prompts]
+    assert model.generate(prompts, 40, temperature=0) == wanted
+
+
+def test_max_length_counts_the_prompt():
+    model = tiny()
+    prompts = ["abc", "k", "deaf edh"]
+    wanted = [model.generate(p, 11 - len(p), temperature=0) for p in prompts]
+    assert model.generate(prompts, max_length=11, temperature=0) == wanted
+    pieces = model.stream("abc", max_length=11, temperature=0)
+    assert "abc" + "".join(pieces) == wanted[0]
+
+
 def test_nothing_leaks_from_the_future():
     model = tiny(dropout=0.3)
     ids = np.random.default_rng(0).integers(12, size=(3, 11))
@@ -124,20 +140,28 @@ def test_samplers_and_stop():
     assert model.generate("abc", 8, sampler=decoding.TopK(1), seed=0) == best
     assert model.generate("abc", 8, top_k=1, seed=0) == best
     assert model.generate("abc", 8, top_p=1e-6, seed=0) == best
+    assert model.generate("abc", 8, sampler="greedy") == best
+    assert model.generate("abc", 8, top_k=9, top_p=0.9, min_p=1.0, seed=0) == best
     stop = best[5]
     end = best.index(stop, 3) + 1
     assert model.generate("abc", 8, temperature=0, stop=stop) == best[:end]
-    both = model.generate(["abc", "abc"], 8, temperature=0, stop=stop)
+    index = int(model.tokenizer.encode(stop)[0])
+    assert model.generate("abc", 8, temperature=0, stop=[index]) == best[:end]
+    both = model.generate(["abc", "abc"], 8, temperature=0, stop=["", stop][1:])
     assert both == [best[:end]] * 2
 
 
 @pytest.mark.everywhere("the compiled loop; trained, saved, loaded")
 def test_a_beam_runs_over_its_step():
     model = tiny()
-    state, last = model._begin([[0, 1, 2]], 4)
-    found = decoding.Beam(3).search(model.step, state, last, length=4)
-    greedy = decoding.generate(model.step, state, last, length=4)
+    prompt = model.tokenizer.encode("abc").tolist()
+    state, last = model.start([prompt], 4)
+    found = decoding.Beam(3).search(model.step, state, last, max_new_tokens=4)
+    greedy = decoding.generate(model.step, state, last, max_new_tokens=4)
     assert found.scores[0, 0] >= greedy.log_probabilities.sum() - 1e-5
+    ids = [*prompt, *found.ids[0, 0]]
+    text = model.generate("abc", 4, sampler=decoding.Beam(3))
+    assert text == model.tokenizer.decode(ids)
 
 
 @pytest.mark.everywhere("the compiled loop; trained, saved, loaded", cases=1)
@@ -185,8 +209,13 @@ def test_half_precision():
     [
         (lambda m: m.generate("", 3), "the text is empty"),
         (lambda m: m.generate([], 3), "at least one token"),
-        (lambda m: m.generate("abc", 0), "length must be at least 1"),
-        (lambda m: m.generate("abc", 3, top_k=2, top_p=0.5), "not both"),
+        (lambda m: m.generate("abc", 0), "max_new_tokens must be at least 1"),
+        (lambda m: m.generate("abc"), "max_new_tokens or max_length must be given"),
+        (lambda m: m.generate("abc", 3, max_length=9), "give one of them"),
+        (lambda m: m.generate("abc", max_length=3), "above its 3 tokens.*max_length=3"),
+        (lambda m: m.generate("abc", 3, sampler="top-k"), 'Did you mean "top_k"'),
+        (lambda m: m.stream("abc", 3, sampler="beam"), "stream cannot use Beam"),
+        (lambda m: m.stream("abc"), "max_new_tokens or max_length must be given"),
         (lambda m: m.generate("a", 3, top_k=2, sampler=decoding.Greedy()), "not both"),
         (lambda m: m.generate("abc", 3, stop="ab"), "is 2 tokens"),
         (lambda m: m.generate(np.array([99]), 3), "99"),

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq import kernels
-from kerasseq.decoding import sample
+from kerasseq.decoding import Beam, RandomSampler
 from kerasseq.language.corpus import scoring_rows
 from kerasseq.layers import GRU, LSTM, StackedRNN
 from kerasseq.models import LanguageModel
@@ -128,17 +127,47 @@ def test_carried_on_gives_what_reading_each_prefix_anew_gives():
         assert logits.max() - logits[written[end]] < 1e-6
 
 
-def test_a_token_costs_one_step_of_the_same_shape(monkeypatch):
+@pytest.mark.everywhere("the compiled loop", cases=1)
+@pytest.mark.parametrize("kind", ["peephole_lstm", "convolution"])
+def test_a_batch_equals_single_prompts(kind):
+    model = small(LAYERS.get(kind, lambda: kind)())
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    prompts = [ids, ids[:1], ids[3:5]]
+    options = {"temperature": 0, "stop": [3]}
+    wanted = [model.generate(prompt, 9, **options).tolist() for prompt in prompts]
+    found = model.generate(prompts, 9, **options)
+    assert [row.tolist() for row in found] == wanted
+    for row, prompt in zip(wanted, prompts, strict=True):
+        assert 3 not in row[len(prompt) : -1]
+    streamed = model.stream(prompts[1], 9, **options)
+    assert [*prompts[1].tolist(), *streamed] == wanted[1]
+
+
+def test_a_prompt_is_read_once_and_a_token_costs_one_step():
     model, shapes = small(), []
-    inference = kernels.inference
+    layer = model.get_layer("gru")
+    advance = layer.advance
 
-    def counting(*args, **options):
-        call = inference(*args, **options)
-        return lambda inputs: shapes.append(tuple(inputs[0].shape)) or call(inputs)
+    def counting(x, states=None, mask=None):
+        shapes.append(tuple(x.shape))
+        return advance(x, states, mask)
 
-    monkeypatch.setattr(kernels, "inference", counting)
+    layer.advance = counting
     model.generate(ids, 9)
-    assert shapes == [(1, 1)] * (len(ids) + 8)
+    assert shapes[0][1] >= len(ids) - 1
+    assert {shape[:2] for shape in shapes[1:]} == {(1, 1)}
+
+
+def test_samplers(trained):
+    model, _ = trained
+    greedy = model.generate("the c", 20, temperature=0)
+    assert model.generate("the c", 20, sampler="greedy") == greedy
+    assert model.generate("the c", 20, sampler=Beam(1)) == greedy
+    options = {"temperature": 1.5, "top_k": 9, "top_p": 0.95, "min_p": 0.01}
+    combined = RandomSampler(**options)
+    drawn = model.generate("the c", 20, **options, seed=1)
+    assert drawn == model.generate("the c", 20, sampler=combined, seed=1) != greedy
 
 
 @pytest.mark.everywhere("trained, saved, loaded, generated")
@@ -184,13 +213,13 @@ def test_prompts(trained):
     with pytest.raises(ValueError, match="holds 11 at position 1, outside the vocab"):
         small().generate([3, V], 3)
     for options, message in [
-        ({"length": 0}, "length must be at least 1"),
-        ({"temperature": -1}, "temperature must be 0 or more"),
+        ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
+        ({"temperature": -1}, "temperature must be above 0"),
         ({"top_k": 0}, "top_k must be at least 1"),
         ({"top_p": 0}, "top_p must be above 0"),
     ]:
         with pytest.raises(ValueError, match=message):
-            model.generate("the", **{"length": 3, **options})
+            model.generate("the", **{"max_new_tokens": 3, **options})
 
 
 def test_a_text_may_come_in_any_form(tmp_path):
@@ -368,13 +397,3 @@ def test_mixed_precision():
 def test_messages(arguments, error, message):
     with pytest.raises(error, match=message):
         LanguageModel(**{"architecture": "gru", **arguments})
-
-
-def test_sampling_is_that_of_decoding():
-    model = small()
-    logits = array(model(ids[None]))[:, -1]
-    expected = sample(
-        logits, np.random.default_rng(5), temperature=0.7, top_k=9, top_p=0.9
-    )
-    written = model.generate(ids, 1, temperature=0.7, top_k=9, top_p=0.9, seed=5)
-    assert written[-1] == expected[0]

@@ -324,7 +324,7 @@ def test_t5_answers_in_published_ids(tmp_path):
     model = fresh("t5_1_1")
     source, _ = inputs_of(model)
     rows = [row[row > 0] for row in source]
-    said = [t.text.tolist() for t in model.translate(rows, length=6)]
+    said = [t.text.tolist() for t in model.translate(rows, max_length=6)]
     for row, ids in zip(rows, said, strict=True):
         # What follows is not seen, and one length is compiled once.
         target, wanted = np.array([[0, 5, 5, 5, 5, 5, 5]]), []

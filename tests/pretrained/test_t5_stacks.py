@@ -45,7 +45,7 @@ def test_stacks_of_unequal_depth(tmp_path):
     same = models.from_pretrained(tmp_path)
     assert_same(outputs_of(same), outputs_of(model), 1e-6)
     rows = [row[row > 0] for row in ids_of()]
-    said, wanted = (each.translate(rows, length=4) for each in (same, model))
+    said, wanted = (each.translate(rows, max_length=4) for each in (same, model))
     assert [t.text.tolist() for t in said] == [t.text.tolist() for t in wanted]
     with pytest.raises(ValueError, match="T5Backbone of KerasHub cannot have num_deco"):
         models.save_pretrained(model, tmp_path / "hub", format="keras_hub")

@@ -158,7 +158,7 @@ def test_captions(tmp_path):
     on_jax = keras.backend.backend() == "jax"
     made.compile(keras.optimizers.Adam(0.03), jit_compile=on_jax)
     made.fit(IMAGES, CAPTIONS, batch_size=4, epochs=60, verbose=0)
-    found = made.translate(IMAGES, length=5)
+    found = made.translate(IMAGES, max_length=5)
     assert [t.text for t in found] == CAPTIONS
     ids = np.array(
         [[1, 3 + "abcde".index(a), 3 + "abcde".index(b)] for a, b in CAPTIONS]
@@ -173,7 +173,7 @@ def test_captions(tmp_path):
     assert made.translate([]) == []
     made.save(tmp_path / "model.keras")
     loaded = kerasseq.load_model(tmp_path / "model.keras")
-    assert [t.text for t in loaded.translate(list(IMAGES), length=5)] == CAPTIONS
+    assert [t.text for t in loaded.translate(list(IMAGES), max_length=5)] == CAPTIONS
 
 
 def test_the_places_of_a_feature_map():

@@ -18,7 +18,7 @@ TARGETS = ["ba", "edc", "d", "cbae", "ab", "cc", "adad", "bbbbbb", "e"]
 @pytest.mark.everywhere("trained")
 def test_twenty_pairs_are_learned_by_heart():
     made, history = toys.trained()
-    translations = made.translate(toys.pairs().sources, length=6)
+    translations = made.translate(toys.pairs().sources, max_length=6)
     assert exact_match([t.text for t in translations], toys.pairs().targets) == 100
     assert history["loss"][-1] < 0.1 < 1 < history["loss"][0]
     assert history["accuracy"][-1] > 0.9

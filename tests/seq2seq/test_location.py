@@ -27,13 +27,15 @@ def test_trains_translates_and_is_saved(tmp_path):
     moved = np.any(after != before, axis=0)
     assert moved[:3].all() and not moved[4:].any()
     # Filled up to 8 places, which is more than there are weights for.
-    found = model.translate([[1, 2, 3]], length=4)[0]
+    found = model.translate([[1, 2, 3]], max_length=4)[0]
     assert found.alignment.shape[1] == 3
     np.testing.assert_allclose(found.alignment.sum(axis=1), 1, atol=1e-5)
     model.save(tmp_path / "a.keras")
     again = keras.saving.load_model(tmp_path / "a.keras")
     np.testing.assert_allclose(
-        again.translate([[1, 2, 3]], length=4)[0].alignment, found.alignment, atol=1e-5
+        again.translate([[1, 2, 3]], max_length=4)[0].alignment,
+        found.alignment,
+        atol=1e-5,
     )
     with pytest.raises(
         ValueError, match="8 tokens, and .* for 7: .* larger max_length"

@@ -223,7 +223,7 @@ def test_a_resumed_run_goes_on_counting(tmp_path):
             toys.array(variable), value, atol=1e-6, err_msg=variable.path
         )
     assert int(steps) == 4
-    made.translate("abc", length=2)
+    made.translate("abc", max_length=2)
     assert int(steps) == 4
     made.save(tmp_path / "model.keras")
     loaded = kerasseq.load_model(tmp_path / "model.keras")

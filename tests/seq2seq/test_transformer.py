@@ -47,7 +47,7 @@ def close(found, wanted):
 
 def test_with_caches_and_without(model):
     logits = numpy(model([SOURCE, TARGET]))
-    state = model.begun(SOURCE, TARGET.shape[1])
+    state = model.initial_state(SOURCE, TARGET.shape[1])
     for t in range(TARGET.shape[1]):
         now, state = model.step(state, ops.convert_to_tensor(TARGET[:, t]))
         close(now, logits[:, t])
@@ -61,7 +61,7 @@ def test_greedy_is_the_best_token_each_time(model):
     for _ in range(length):
         logits = numpy(model([SOURCE, target]))[:, -1]
         target = np.concatenate([target, logits.argmax(-1)[:, None]], axis=1)
-    found = model.translate(ROWS, length=length, alignments=False)
+    found = model.translate(ROWS, max_length=length, alignments=False)
     for row, translation in zip(target[:, 1:], found, strict=True):
         ended = np.flatnonzero(row == END)
         row = row[: ended[0] if len(ended) else None]
@@ -101,7 +101,7 @@ def test_saved_and_loaded(variant, tmp_path):
     assert loaded.get_config() == model.get_config()
     inputs = [SOURCE, TARGET]
     np.testing.assert_array_equal(numpy(loaded(inputs)), numpy(model(inputs)))
-    said, again = (m.translate(ROWS[:1], length=5)[0] for m in (model, loaded))
+    said, again = (m.translate(ROWS[:1], max_length=5)[0] for m in (model, loaded))
     assert again.text.tolist() == said.text.tolist()
     np.testing.assert_array_equal(again.alignment, said.alignment)
 
@@ -170,15 +170,15 @@ def test_alignments_are_the_mean_of_the_heads_of_the_last_layer():
     np.testing.assert_allclose(found, alpha.mean(axis=1), atol=1e-6)
     np.testing.assert_allclose(found.sum(-1), 1, atol=1e-5)
     assert (found[np.broadcast_to((SOURCE == 0)[:, None], found.shape)] == 0).all()
-    said = model.translate(ROWS, length=4)
+    said = model.translate(ROWS, max_length=4)
     assert [t.alignment.shape[1] for t in said] == [len(row) for row in ROWS]
 
 
 def test_a_beam_scores_what_it_says():
     model, length = some("relative"), 5
     start = np.full((len(SOURCE), 1), START)
-    options = {"length": length, "stop": END, "fill": PADDING}
-    state = model.begun(SOURCE, length)
+    options = {"max_new_tokens": length, "stop": END, "fill": PADDING}
+    state = model.initial_state(SOURCE, length)
     found = Beam(3, n_best=2).search(model.step, state, start, **options)
     for n in range(2):
         said = found.ids[:, n]
@@ -189,15 +189,17 @@ def test_a_beam_scores_what_it_says():
         real = np.arange(length) < found.lengths[:, n, None]
         scores = (log_p * real).sum(axis=1)
         np.testing.assert_allclose(found.scores[:, n], scores, atol=1e-4)
-    translated = model.translate(ROWS, beam=3, length=length, alignments=False)
+    translated = model.translate(
+        ROWS, sampler=Beam(3), max_length=length, alignments=False
+    )
     scores = [t.score for t in translated]
     np.testing.assert_allclose(scores, found.scores[:, 0], atol=1e-4)
 
 
 def test_with_tokenizers_and_samplers():
     model = some_letters()
-    said = model.translate("abba", sampler=Temperature(0.7), seed=5, length=6)
-    again = model.translate("abba", sampler=Temperature(0.7), seed=5, length=6)
+    said = model.translate("abba", sampler=Temperature(0.7), seed=5, max_length=6)
+    again = model.translate("abba", sampler=Temperature(0.7), seed=5, max_length=6)
     assert isinstance(said.text, str) and said.text == again.text
     assert said.source_tokens == list("abba")
 
@@ -271,16 +273,16 @@ def test_rows_that_are_no_t5_are_refused():
 def test_too_long_for_learned_positions():
     model = made("bart", max_sequence_length=9)
     nine = np.ones(9, "int32")
-    said = model.translate([nine], length=9)[0].alignment
+    said = model.translate([nine], max_length=9)[0].alignment
     assert said.shape[0] <= 9 and said.shape[1] == 9
-    assert model.most(nine[None]) == 9
+    assert model.max_target_length(nine[None]) == 9
     model.arrays([nine], [nine[:8]])
     with pytest.raises(ValueError, match="source number 1 has 10 tokens, and this mod"):
         model.translate([nine, np.ones(10, "int32")])
     with pytest.raises(ValueError, match="target number 0 has 9 tokens.*positions for"):
         model.fit([nine], [nine])
     with pytest.raises(ValueError, match="length=10, but this model has positions for"):
-        model.translate([nine], length=10)
+        model.translate([nine], max_length=10)
 
 
 def test_padding_beyond_the_last_position():
@@ -315,4 +317,4 @@ def test_a_shared_embedding_needs_one_vocabulary():
     others = CharacterTokenizer().fit("wxyz")
     with pytest.raises(ValueError, match="of other tokens. Give one tokenizer twice"):
         Transformer(LETTERS, others, share_embeddings=True)
-    assert some_letters(share_embeddings=True).translate("ab", length=3)
+    assert some_letters(share_embeddings=True).translate("ab", max_length=3)

@@ -74,7 +74,7 @@ def ids_of(translation):
 
 @functools.cache
 def greedy(attention):
-    return made(attention).translate(TEXTS, length=LENGTH)
+    return made(attention).translate(TEXTS, max_length=LENGTH)
 
 
 @pytest.mark.parametrize("attention", DRAWN)
@@ -142,10 +142,10 @@ def assert_same(one, other):
 
 
 @pytest.mark.everywhere("the compiled loop", cases=1)
-@pytest.mark.parametrize("beam", [None, Beam(5, n_best=3)])
-def test_a_batch_gives_what_each_gives_alone(beam):
+@pytest.mark.parametrize("sampler", [None, Beam(5, n_best=3)])
+def test_a_batch_gives_what_each_gives_alone(sampler):
     """Also where the targets run on to the end that is set for them."""
-    options = {"beam": beam, "length": LENGTH}
+    options = {"sampler": sampler, "max_length": LENGTH}
     together = model().translate(TEXTS, **options)
     assert_same(model().translate(TEXTS[0], **options), together[0])
     alone = model().translate(TEXTS, batch_size=1, **options)
@@ -161,13 +161,12 @@ def test_how_long_a_target_gets_depends_on_its_own_source():
 
 def test_none_at_all():
     assert model().translate([]) == []
-    assert len(model().translate(TEXTS[:1], length=LENGTH)) == 1
+    assert len(model().translate(TEXTS[:1], max_length=LENGTH)) == 1
 
 
-@pytest.mark.parametrize("width", [1, np.int64(1), Beam(1)])
-def test_a_beam_of_one_is_greedy(width):
+def test_a_beam_of_one_is_greedy():
     for one, other in zip(
-        model().translate(TEXTS[:2], beam=width, length=LENGTH),
+        model().translate(TEXTS[:2], sampler=Beam(1), max_length=LENGTH),
         greedy("bahdanau"),
         strict=False,
     ):
@@ -176,13 +175,15 @@ def test_a_beam_of_one_is_greedy(width):
 
 def test_the_candidates_of_a_beam():
     beam = Beam(5, n_best=3)
-    found = model().translate(TEXTS[:2], beam=beam, length=LENGTH)
+    found = model().translate(TEXTS[:2], sampler=beam, max_length=LENGTH)
     for text, translation in zip(TEXTS, found, strict=False):
         texts, scores = zip(*translation.candidates, strict=True)
         assert len(set(texts)) == 3
         assert list(scores) == sorted(scores, reverse=True)
         assert (translation.text, translation.score) == translation.candidates[0]
-        assert translation.score >= model().translate(text, length=LENGTH).score - 1e-5
+        assert (
+            translation.score >= model().translate(text, max_length=LENGTH).score - 1e-5
+        )
         for said, score in translation.candidates:
             ids = [3 + "abcde\ufffd".index(c) for c in said]
             ids += [2] if len(ids) < LENGTH else []
@@ -190,7 +191,7 @@ def test_the_candidates_of_a_beam():
 
 
 def test_seeds_of_a_sampler():
-    options = {"sampler": Temperature(3.0), "length": LENGTH, "alignments": False}
+    options = {"sampler": Temperature(3.0), "max_length": LENGTH, "alignments": False}
 
     def draw(**more):
         found = model().translate(["abc"] * 4, batch_size=2, **options, **more)
@@ -211,8 +212,35 @@ def test_seeds_of_a_sampler():
         assert translation.score == pytest.approx(total, abs=1e-4)
 
 
+def test_generate_and_stream_equal_translate():
+    texts = [t.text for t in greedy("bahdanau")]
+    assert model().generate(TEXTS, max_length=LENGTH) == texts
+    assert model().generate(TEXTS[0], LENGTH) == texts[0]
+    assert model().generate(TEXTS[:1], max_length=LENGTH, sampler="greedy") == texts[:1]
+    for text, expected in zip(TEXTS, texts, strict=True):
+        assert "".join(model().stream(text, LENGTH)) == expected
+    beam = model().translate(TEXTS, LENGTH, sampler=Beam(5))
+    assert model().generate(TEXTS, LENGTH, sampler="beam") == [t.text for t in beam]
+    numbers = {"temperature": 3.0, "top_k": 5, "top_p": 0.9, "min_p": 0.01, "seed": 5}
+    drawn = model().generate(TEXTS, LENGTH, **numbers)
+    assert drawn == [t.text for t in model().translate(TEXTS, LENGTH, **numbers)]
+    assert drawn != texts
+
+
+def test_stop_ends_a_target():
+    text = next(t for t in model().generate(TEXTS, LENGTH) if len(set(t)) > 1)
+    source = TEXTS[model().generate(TEXTS, LENGTH).index(text)]
+    stop = text[-1]
+    expected = text[: text.index(stop) + 1]
+    assert model().generate(source, LENGTH, stop=stop) == expected
+    index = model().target_side.tokenizer.encode(stop)[0]
+    assert model().generate(source, LENGTH, stop=[int(index)]) == expected
+    with pytest.raises(ValueError, match="stream cannot use Beam"):
+        model().stream(source, LENGTH, sampler="beam")
+
+
 def test_what_the_tokenizer_does_not_know_is_told():
-    found = model().translate(["aXbXé", "abc"], length=LENGTH, alignments=False)
+    found = model().translate(["aXbXé", "abc"], max_length=LENGTH, alignments=False)
     assert found[0].unknown == {"X": 2, "é": 1}
     assert found[0].source_tokens == ["a", "\ufffd", "b", "\ufffd", "\ufffd"]
     assert found[1].unknown == {}
@@ -222,7 +250,7 @@ def test_a_model_that_says_what_only_models_read():
     """Untrained it may say padding or start: no token, but a place in the target."""
     for first in (0, 1):
         with biased(model(), first, by=99):
-            said = model().translate("abc", length=LENGTH)
+            said = model().translate("abc", max_length=LENGTH)
         assert said.text == ""
         assert said.target_tokens == [["<pad>", "<start>"][first]] * LENGTH
         assert said.alignment.shape == (LENGTH, 3)
@@ -232,7 +260,7 @@ def test_a_model_that_says_what_only_models_read():
 def test_ids_in_and_out():
     made = toys.of_ids(attention=None)
     rows = [[1, 5, 2], np.array([3, 0, 0])]
-    found = made.translate(rows, length=7)
+    found = made.translate(rows, max_length=7)
     assert [t.source_tokens for t in found] == [["1", "5", "2"], ["3"]]
     for translation in found:
         assert translation.text.dtype.kind == "i"
@@ -242,25 +270,25 @@ def test_ids_in_and_out():
         assert set(translation.text.tolist()) <= set(range(1, 6))
         assert translation.unknown == {}
     padded = np.array([[1, 5, 2, 0, 0], [3, 0, 0, 0, 0]])
-    for one, other in zip(made.translate(padded, length=7), found, strict=True):
+    for one, other in zip(made.translate(padded, max_length=7), found, strict=True):
         np.testing.assert_array_equal(one.text, other.text)
 
 
 def test_nothing_is_compiled_twice(monkeypatch):
-    model().translate(TEXTS[:1], length=LENGTH)
+    model().translate(TEXTS[:1], max_length=LENGTH)
     calls = []
     inference = kernels.inference
     monkeypatch.setattr(kernels, "inference", lambda m: calls.append(m) or inference(m))
-    model().translate(TEXTS[:1], length=LENGTH)
+    model().translate(TEXTS[:1], max_length=LENGTH)
     assert calls == []
 
 
 @pytest.mark.everywhere("the compiled loop")
 def test_what_is_trained_after_translating_is_translated_with():
-    before = model().translate("abc", length=LENGTH)
+    before = model().translate("abc", max_length=LENGTH)
     weights = model().get_weights()
     try:
-        after = drawn(model(), 1.0, 9).translate("abc", length=LENGTH)
+        after = drawn(model(), 1.0, 9).translate("abc", max_length=LENGTH)
         assert after.score != before.score
         total = log_p(ids_of(after), "abc")[0].sum()
         assert after.score == pytest.approx(total, abs=1e-4)

@@ -57,7 +57,7 @@ def test_the_tokenizer_is_in_the_file(tmp_path):
     loaded = NGramModel.load(tmp_path / "m.json")
     assert loaded.tokenizer == tokenizer
     assert loaded.perplexity("bananas") == model.perplexity("bananas")
-    assert loaded.generate(9, seed=0) == model.generate(9, seed=0)
+    assert loaded.generate("", 9, seed=0) == model.generate("", 9, seed=0)
 
 
 def test_files_are_compact(tmp_path):

@@ -40,15 +40,15 @@ def test_words():
     assert words == ["cat", "dog", "mat", "on", "sat", "the"]
     row = dict(zip(words, model.probabilities("sat on the"), strict=True))
     assert row == {"cat": 0.5, "dog": 0.25, "mat": 0.25, "on": 0, "sat": 0, "the": 0}
-    assert model.generate(2, prompt="dog sat", temperature=0) == "dog sat on the"
-    boldest = {model.generate(2, prompt="on", temperature=0, seed=i) for i in range(9)}
+    assert model.generate("dog sat", 2, temperature=0) == "dog sat on the"
+    boldest = {model.generate("on", 2, temperature=0, seed=i) for i in range(9)}
     assert boldest == {"on the cat"}
-    text = model.generate(19, seed=3).split()
+    text = model.generate("", 19, seed=3).split()
     assert len(text) == 19
     pairs = set(zip(RHYME.split(), RHYME.split()[1:], strict=False))
     assert set(zip(text, text[1:], strict=False)) <= pairs
-    assert model.generate(19, seed=3).split() == text
-    assert model.generate(19, seed=4).split() != text
+    assert model.generate("", 19, seed=3).split() == text
+    assert model.generate("", 19, seed=4).split() != text
     # 4 of 12 words are "the"; half of what follows it is "cat"; then "sat" always.
     assert math.isclose(model.perplexity("the cat sat"), (4 / 12 * 0.5) ** (-1 / 3))
 
@@ -72,7 +72,7 @@ def test_text_and_ids_are_the_same():
         np.testing.assert_array_equal(
             same.probabilities("at"), plain.probabilities(tokenizer.encode("at"))
         )
-    text = model.generate(7, prompt="th", seed=0)
+    text = model.generate("th", 7, seed=0)
     assert text == "th" + tokenizer.decode(model.sample(7, prompt="th", seed=0))
 
 
@@ -182,7 +182,7 @@ def test_wrong_text():
         with pytest.raises(TypeError, match=f"`{name}` is a string and .*no tokenizer"):
             use("text")
     with pytest.raises(ValueError, match="no tokenizer to write text with.*`sample`"):
-        plain.generate(3)
+        plain.generate("", 3)
     for tokenizer in ("word", CharacterTokenizer, object()):
         with pytest.raises(TypeError, match="`tokenizer` must have fit, encode"):
             NGramModel(2, tokenizer=tokenizer)
