@@ -219,23 +219,23 @@ def optional(check, name: str, value):
 
 
 class NotEnoughMemory(ValueError):
-    """Weights of a size that the machine cannot hold."""
+    """A size that the machine's memory cannot hold."""
 
 
 def fits_memory(name: str, value: int, others: int = 1, bytes_each: int = 4):
-    """Raise if `value` times `others` weights are more than the machine's memory.
+    """Raise if `value` times `others` numbers are more than the machine's memory.
 
     Examples:
         >>> fits_memory("units", 10**12)
         Traceback (most recent call last):
-        kerasseq.core.checks.NotEnoughMemory: units must be a size whose weights fit \
-into memory, got 1000000000000: they take at least 4,000 GB. Choose a smaller one
+        kerasseq.core.checks.NotEnoughMemory: units must be a size that fits into \
+memory, got 1000000000000, which takes at least 4,000 GB. Choose a smaller one
     """
     needed = int(value) * int(others) * bytes_each
     if needed > memory():
         raise NotEnoughMemory(
-            f"{name} must be a size whose weights fit into memory, got {value}: they "
-            f"take at least {needed // 10**9:,} GB. Choose a smaller one"
+            f"{name} must be a size that fits into memory, got {value}, which takes at "
+            f"least {needed // 10**9:,} GB. Choose a smaller one"
         )
 
 

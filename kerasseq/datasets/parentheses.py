@@ -8,6 +8,7 @@ Skeletons are uniform among all balanced ones of their length, by the cycle lemm
 exactly one stays above zero all the way; without its first opener it is balanced.
 """
 
+import numbers
 from typing import NamedTuple
 
 import numpy as np
@@ -133,7 +134,7 @@ def is_balanced(sequence, colors: int = 5) -> bool:
     symbols = {*closer, *closer.values()}
     expected = []
     for position, symbol in enumerate(several("sequence", sequence, "ids")):
-        if symbol not in symbols:
+        if not isinstance(symbol, numbers.Real) or symbol not in symbols:
             right = "1 and -1" if colors == 1 else f"0 to {last}"
             raise ValueError(
                 f"`sequence` holds {symbol!r} at position {position}; with "

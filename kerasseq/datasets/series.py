@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import number, one_of, random_generator, short, whole_number
+from kerasseq.core.checks import (
+    fits_memory,
+    number,
+    one_of,
+    random_generator,
+    short,
+    whole_number,
+)
 
 
 class Series(NamedTuple):
@@ -68,6 +75,7 @@ def series(
     one_of("name", name, ["ar", "sunspots", "co2"])
     if length is not None:
         length = whole_number("length", length, at_least=1)
+        fits_memory("length", length, bytes_each=8)
     if name == "ar":
         values = _autoregressive(length or 1000, coefficients, noise, seed)
         source = f"generated: AR({len(coefficients)}), coefficients {coefficients}"

@@ -163,7 +163,7 @@ def whole_numbers(name, value):
         >>> whole_numbers("prompt", [[1.5]])
         Traceback (most recent call last):
         ...
-        TypeError: prompt must hold whole numbers, got float64
+        TypeError: prompt must hold whole numbers, got float64: [[1.5]]
     """
     try:
         ids = keras.ops.convert_to_numpy(value)
@@ -175,7 +175,9 @@ def whole_numbers(name, value):
             "Pad rows of unequal length, and pass a mask"
         )
     if ids.size and ids.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold whole numbers, got {ids.dtype}")
+        raise TypeError(
+            f"{name} must hold whole numbers, got {ids.dtype}: {checks.short(value)}"
+        )
     return ids
 
 
