@@ -1,6 +1,7 @@
 """What every layer and model needs to be saved, and to be built with a float type."""
 
 import warnings
+from typing import TypeVar
 
 from kerasseq.core import backend
 
@@ -8,7 +9,12 @@ backend.require()  # a clear message, before Keras fails deep inside
 
 import keras  # noqa: E402
 
-register = keras.saving.register_keras_serializable(package="kerasseq")
+Registered = TypeVar("Registered")
+
+
+def register(cls: Registered) -> Registered:
+    """Register a class or function with Keras' serialization as `kerasseq>name`."""
+    return keras.saving.register_keras_serializable(package="kerasseq")(cls)
 
 
 def shared_config(thing):

@@ -1,0 +1,49 @@
+"""What an editor knows: annotations of the package, and names of lazy namespaces."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.processes import ROOT
+
+pytestmark = pytest.mark.once("a type checker reads the source")
+
+LEAST = 0.36  # part of the names of all modules whose types are known; to be raised
+USES = """
+import kerasseq
+from typing import assert_type
+from kerasseq.rnn.lstm import LSTM
+from kerasseq.language.gpt import GPT
+
+assert_type(kerasseq.layers.LSTM(3), LSTM)
+assert_type(kerasseq.models.GPT(vocabulary_size=3), GPT)
+"""
+
+
+def pyright(*arguments):
+    """The report of basedpyright, which is pyright with its own Node.js."""
+    program = shutil.which("basedpyright") or f"{sys.prefix}/bin/basedpyright"
+    done = subprocess.run(
+        [program, "--pythonpath", sys.executable, "--outputjson", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_types_of_the_package_are_known():
+    report = pyright("--verifytypes", "kerasseq", "--ignoreexternal")
+    found = report["typeCompleteness"]
+    assert found["completenessScore"] >= LEAST
+
+
+def test_names_of_lazy_namespaces_resolve(tmp_path):
+    program = tmp_path / "uses.py"
+    program.write_text(USES)
+    report = pyright(program)
+    errors = [d for d in report["generalDiagnostics"] if d["severity"] == "error"]
+    assert not errors
