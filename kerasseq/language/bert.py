@@ -12,7 +12,7 @@ from kerasseq.language.bert_heads import HEADS
 from kerasseq.language.bert_tasks import Tasks
 from kerasseq.language.bert_texts import Reader
 from kerasseq.language.bert_trunk import build
-from kerasseq.language.causal import known_ids
+from kerasseq.language.causal_lm import known_ids
 from kerasseq.language.headed import keep_weights
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.recorded import RecordedSteps

@@ -1,7 +1,18 @@
-"""GPT and its kin: decoder-only Transformers that write."""
+r"""GPT: decoder-only Transformer language models, from ids to logits and loss.
+
+$$x_0 = E_w + P, \qquad x_l = \mathrm{Block}_l(x_{l-1}), \qquad
+p = \mathrm{softmax}(\mathrm{LayerNorm}(x_L) E^T)$$
+
+`GPT` makes the layers, `Stack` applies them: to whole texts in training, to prompts,
+and to one token with the keys and values of the tokens before it in caches. The blocks
+are in `transformer/decoder.py`, `generate` and `stream` in `generation.py`, and
+training on texts in `causal_lm.py`.
+"""
 
 import dataclasses
 import functools
+import types
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,12 +21,11 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.attention.cache import update_cache
 from kerasseq.core import checks
-from kerasseq.core.arguments import drawn_seed, own
+from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
-from kerasseq.language import stack
 from kerasseq.language.architectures import architectures
-from kerasseq.language.causal import CausalModel, known_ids
+from kerasseq.language.causal_lm import CausalLM, check_memory, known_ids
 from kerasseq.language.generation import GenerationMixin
 from kerasseq.language.gpt_task import GPTTask
 from kerasseq.positions import by_name
@@ -40,58 +50,216 @@ FIELDS = (  # of an architecture, which are arguments here
     "embedding_norm",
     "tie_embeddings",
 )
-SHORTEST_CACHE = 64  # a shorter one would be compiled for each length without gain
+SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
+
+
+@dataclasses.dataclass
+class Stack:
+    """The layers of a GPT, and the forward pass through them.
+
+    Attributes:
+        embedding: Token embedding, a `keras.layers.ReversibleEmbedding`, which also
+            computes the logits.
+        embedding_scale: Factor of the token embeddings, or None.
+        position: Layer of the position embeddings, or None.
+        embedding_norm: Norm of the embeddings, or None.
+        dropout: Dropout of the embeddings.
+        blocks: `TransformerDecoder`s, in order.
+        final_norm: Norm after the last block, or None.
+    """
+
+    embedding: Any
+    embedding_scale: float | None
+    position: Any
+    embedding_norm: Any
+    dropout: Any
+    blocks: list
+    final_norm: Any
+
+    def __call__(self, ids, caches=None, index=0):
+        """Logits `(B, T, V)` of the token after each id, and the updated caches.
+
+        Args:
+            ids: `(B, T)`.
+            caches: A cache of keys and values per block, or None.
+            index: With caches, the position of the first id: an integer, or one per
+                row `(B,)`.
+        """
+        h, caches = self.hidden_states(self.embedding(ids), caches, index)
+        return self.logits(h), caches
+
+    def hidden_states(self, x, caches=None, index=0, mask=None):
+        """Hidden states `(B, T, D)` of token embeddings, and the updated caches.
+
+        Args:
+            x: Token embeddings `(B, T, D)`.
+            caches: As for a call.
+            index: As for a call.
+            mask: Without caches: boolean `(B, T)`, False at padding, or None.
+        """
+        if self.embedding_scale is not None:
+            x = x * self.embedding_scale
+        if self.position is not None:
+            padding = {} if mask is None else {"mask": mask}
+            x = x + self.position(x, **_position_arguments(index), **padding)
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        x, updated = self.dropout(x), []
+        for n, block in enumerate(self.blocks):
+            if caches is None:
+                x = block(x, decoder_padding_mask=mask)
+                continue
+            x, cache = block(
+                x,
+                self_attention_cache=caches[n],
+                self_attention_cache_update_index=index,
+            )
+            updated.append(cache)
+        return x if self.final_norm is None else self.final_norm(x), updated
+
+    def logits(self, h):
+        """Logits `(B, T, V)` of hidden states `(B, T, D)`, in float32."""
+        return ops.cast(self.embedding(h, reverse=True), "float32")
+
+    def next_logits(self, ids, index):
+        """Logits `(B, V)` after position `index` `(B,)` of ids `(B, T)`, uncached."""
+        mask = ops.arange(ops.shape(ids)[1]) <= index[:, None]
+        h, _ = self.hidden_states(self.embedding(ids), mask=mask)
+        return self.logits(ops.take_along_axis(h, index[:, None, None], axis=1))[:, 0]
+
+    def make_caches(self, batch, length):
+        """Empty caches for `length` tokens."""
+        return [block.make_cache(batch, length) for block in self.blocks]
+
+    @property
+    def cache_limit(self):
+        """The longest text whose keys may be cached; None if there is no limit.
+
+        See `RotaryEmbedding.constant_length`.
+        """
+        limits = [getattr(b.position, "constant_length", None) for b in self.blocks]
+        return min((n for n in limits if n is not None), default=None)
+
+
+def _position_arguments(index):
+    """The index as arguments of a position layer."""
+    if len(getattr(index, "shape", ())) == 1:
+        return {"positions": index[:, None]}
+    return {"start_index": index}
+
+
+def make_stack(vocabulary_size, config) -> Stack:
+    """Makes the layers of a GPT from its arguments, as attributes of `config`."""
+    c, D = config, config.hidden_dim
+    # Each of the 2 L outputs that are added to the residual stream starts smaller.
+    output_stddev = 0.02 / (2 * c.num_layers) ** 0.5
+    positions = by_name.make_decoder_positions(c.position, c.num_layers, D)
+    blocks = [
+        TransformerDecoder(
+            c.intermediate_dim or 4 * D,
+            c.num_heads,
+            c.dropout,
+            layer_norm_epsilon=c.layer_norm_epsilon,
+            norm=c.norm,
+            norm_placement=c.norm_placement,
+            feed_forward=c.feed_forward,
+            kernel_initializer=normal(),
+            output_initializer=(
+                normal(output_stddev) if c.norm_placement == "pre" else None
+            ),
+            use_bias=c.use_bias,
+            position=positions[n],
+            num_key_value_heads=c.num_key_value_heads,
+            head_dim=c.head_dim,
+            parallel=c.parallel,
+            sliding_window=c.sliding_window,
+            depth=c.num_layers if c.norm_placement == "deep" else None,
+            seed=drawn_seed(c.dropout),
+            use_query_key_value_bias=c.use_query_key_value_bias,
+            query_key_norm=c.query_key_norm,
+            name=f"block_{n}",
+        )
+        for n in range(c.num_layers)
+    ]
+
+    def norm(name):
+        options = {"epsilon": c.layer_norm_epsilon, "use_bias": c.use_bias}
+        return norms.make(norms.checked(c.norm), **options, dtype=None, name=name)
+
+    return Stack(
+        embedding=keras.layers.ReversibleEmbedding(
+            vocabulary_size,
+            D,
+            tie_weights=c.tie_embeddings or c.head is None,
+            embeddings_initializer=normal(),
+            name="embedding",
+        ),
+        embedding_scale=c.embedding_scale,
+        position=by_name.make_embedding_position(
+            c.position, c.max_sequence_length, initializer=normal(0.01)
+        ),
+        embedding_norm=norm("embedding_norm") if c.embedding_norm else None,
+        dropout=keras.layers.Dropout(
+            c.dropout, seed=drawn_seed(c.dropout), name="dropout"
+        ),
+        blocks=blocks,
+        final_norm=norm("final_norm") if c.norm_placement == "pre" else None,
+    )
+
+
+def normal(stddev=0.02):
+    """GPT-2's initializer, a new one for each weight."""
+    return keras.initializers.RandomNormal(stddev=stddev)
 
 
 @register
-class GPT(GenerationMixin, RecordedSteps, CausalModel):
-    r"""A Transformer that predicts each token from those before it.
+class GPT(GenerationMixin, RecordedSteps, CausalLM):
+    r"""A decoder-only Transformer that predicts each token from those before it.
 
-    $$x_0 = E_w + P, \qquad x_l = \mathrm{Block}_l(x_{l-1}), \qquad
-    p = \mathrm{softmax}(\mathrm{LayerNorm}(x_L) E^T)$$
+    Its options are the columns of the course's table of language models: with options
+    other than the defaults it is a LLaMA, a BLOOM or a PaLM; see `from_architecture`.
 
-    Its options are the columns of the course's table of language models: with others
-    than the defaults it is a LLaMA, a BLOOM, a PaLM; see `from_architecture`.
-
-    Weights begin as in GPT-2, normal, of deviation 0.02, of positions 0.01; with the
-    norms before the parts the kernels whose products are added to x have
-    $0.02 / \sqrt{2 L}$, since 2 L of them add up.
+    Weights are initialized as in GPT-2, from normal distributions of standard deviation
+    0.02, for positions 0.01. With `norm_placement="pre"` it is $0.02 / \sqrt{2 L}$ for
+    the last kernels of attention and feed-forward networks, since 2 L of their outputs
+    are added to the residual stream.
 
     Args:
         tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
         vocabulary_size: Number of ids, for a model without a tokenizer.
         num_layers: L.
         num_heads: N.
-        hidden_dim: D, the width between the layers.
-        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
-        max_sequence_length: The most tokens it reads at once.
-        dropout: Fraction dropped in training.
+        hidden_dim: D.
+        intermediate_dim: Width of the feed-forward networks; 4 D if None.
+        max_sequence_length: The most tokens of a text.
+        dropout: Dropout rate.
         norm: "layer" or "rms".
-        norm_placement: Of the norms: "pre", "post" or "deep".
+        norm_placement: "pre", "post" or "deep".
         feed_forward: "gelu", "gelu_tanh" as in the weights of GPT-2, "relu", "swiglu",
             "geglu" …, see `FeedForward`.
         use_bias: Whether dense layers and norms have biases.
         position: "learned", "sinusoidal", "rope", "alibi", "relative" as in T5,
             "transformer_xl", None, or a position object as for `MultiHeadAttention`.
-        num_key_value_heads: Heads of keys and values; N if None.
+        num_key_value_heads: Number of key and value heads; N if None.
         head_dim: Width of a head; D / N if None.
-        parallel: Whether attention and feed-forward network stand side by side.
-        sliding_window: A token sees itself and what is fewer places back.
-        embedding_norm: Whether a norm follows the embedding.
-        tie_embeddings: Whether logits come from the table of the embedding.
+        parallel: Whether attention and feed-forward network are applied in parallel.
+        sliding_window: Each token attends to this many tokens, itself included; to all
+            before it if None.
+        embedding_norm: Whether to normalize the embeddings.
+        tie_embeddings: Whether the output projection is the embedding matrix.
         layer_norm_epsilon: Epsilon of the norms.
-        use_query_key_value_bias: Whether the projections of queries, keys and values
-            have biases; as `use_bias` if None. True without other biases is Qwen2.
-        query_key_norm: Of each head of queries and keys: "layer", "rms" as in Qwen3, or
-            None for no norm.
-        embedding_scale: What the vectors of tokens are multiplied by: $\sqrt D$ in
-            Gemma; 1 if None.
-        head: "tokens" for logits `(B, T, V)`, or None for what is below them, vectors
-            `(B, T, D)`, to which `with_head` adds a task.
+        use_query_key_value_bias: Whether the query, key and value projections have
+            biases; as `use_bias` if None. True without other biases is Qwen2.
+        query_key_norm: Norm of each query and key head: "layer", "rms" as in Qwen3, or
+            None.
+        embedding_scale: Factor of the token embeddings: $\sqrt D$ in Gemma; 1 if None.
+        head: "tokens" for logits `(B, T, V)`, or None for hidden states `(B, T, D)`,
+            to which `with_head` adds a task.
         **kwargs: `name` and `trainable`.
 
     Raises:
-        ValueError: If a name or number is wrong, or heads do not divide the width.
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument is out of range, or `num_heads` does not divide D.
 
     Examples:
         >>> import kerasseq
@@ -108,108 +276,96 @@ class GPT(GenerationMixin, RecordedSteps, CausalModel):
         self,
         tokenizer=None,
         *,
-        vocabulary_size=None,
-        num_layers=4,
-        num_heads=4,
-        hidden_dim=128,
-        intermediate_dim=None,
-        max_sequence_length=256,
-        dropout=0.0,
-        norm="layer",
-        norm_placement="pre",
-        feed_forward="gelu",
-        use_bias=True,
-        position="learned",
-        num_key_value_heads=None,
-        head_dim=None,
-        parallel=False,
-        sliding_window=None,
-        embedding_norm=False,
-        tie_embeddings=True,
-        layer_norm_epsilon=1e-5,
-        use_query_key_value_bias=None,
-        query_key_norm=None,
-        embedding_scale=None,
-        head="tokens",
+        vocabulary_size: int | None = None,
+        num_layers: int = 4,
+        num_heads: int = 4,
+        hidden_dim: int = 128,
+        intermediate_dim: int | None = None,
+        max_sequence_length: int = 256,
+        dropout: float = 0.0,
+        norm: str = "layer",
+        norm_placement: str = "pre",
+        feed_forward: str = "gelu",
+        use_bias: bool = True,
+        position: Any = "learned",
+        num_key_value_heads: int | None = None,
+        head_dim: int | None = None,
+        parallel: bool = False,
+        sliding_window: int | None = None,
+        embedding_norm: bool = False,
+        tie_embeddings: bool = True,
+        layer_norm_epsilon: float = 1e-5,
+        use_query_key_value_bias: bool | None = None,
+        query_key_norm: str | None = None,
+        embedding_scale: float | None = None,
+        head: str | None = "tokens",
         **kwargs,
     ):
-        arguments = own(locals())
+        optional_size = functools.partial(checks.optional, checks.size)
         size = known_ids(tokenizer, vocabulary_size)
-        for name in ("num_layers", "num_heads", "hidden_dim", "max_sequence_length"):
-            checks.whole_number(name, arguments[name])
-        checks.one_of("head", head, ("tokens", None))
-        if embedding_scale is not None:
-            _check_scale(embedding_scale)
+        config = {
+            "tokenizer": tokenizer,
+            "vocabulary_size": vocabulary_size,
+            "num_layers": checks.size("num_layers", num_layers),
+            "num_heads": checks.size("num_heads", num_heads),
+            "hidden_dim": checks.size("hidden_dim", hidden_dim),
+            "intermediate_dim": optional_size("intermediate_dim", intermediate_dim),
+            "max_sequence_length": checks.size(
+                "max_sequence_length", max_sequence_length
+            ),
+            "dropout": checks.rate("dropout", dropout),
+            "norm": norm,
+            "norm_placement": checks.one_of(
+                "norm_placement", norm_placement, ("pre", "post", "deep")
+            ),
+            "feed_forward": feed_forward,
+            "use_bias": checks.flag("use_bias", use_bias),
+            "position": position,
+            "num_key_value_heads": optional_size(
+                "num_key_value_heads", num_key_value_heads
+            ),
+            "head_dim": optional_size("head_dim", head_dim),
+            "parallel": checks.flag("parallel", parallel),
+            "sliding_window": optional_size("sliding_window", sliding_window),
+            "embedding_norm": checks.flag("embedding_norm", embedding_norm),
+            "tie_embeddings": checks.flag("tie_embeddings", tie_embeddings),
+            "layer_norm_epsilon": checks.positive(
+                "layer_norm_epsilon", layer_norm_epsilon
+            ),
+            "use_query_key_value_bias": use_query_key_value_bias,
+            "query_key_norm": query_key_norm,
+            "embedding_scale": checks.optional(
+                checks.positive, "embedding_scale", embedding_scale
+            ),
+            "head": checks.one_of("head", head, ("tokens", None)),
+        }
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, by_name.DECODER_POSITIONS)
-        inner = by_name.make_decoder_positions(position, num_layers, hidden_dim)
-        added = 0.02 / (2 * num_layers) ** 0.5
-        blocks = [
-            TransformerDecoder(
-                intermediate_dim or 4 * hidden_dim,
-                num_heads,
-                dropout,
-                layer_norm_epsilon=layer_norm_epsilon,
-                norm=norm,
-                norm_placement=norm_placement,
-                feed_forward=feed_forward,
-                kernel_initializer=normal(),
-                output_initializer=normal(added) if norm_placement == "pre" else None,
-                use_bias=use_bias,
-                position=inner[n],
-                num_key_value_heads=num_key_value_heads,
-                head_dim=head_dim,
-                parallel=parallel,
-                sliding_window=sliding_window,
-                depth=num_layers if norm_placement == "deep" else None,
-                seed=drawn_seed(dropout),
-                use_query_key_value_bias=use_query_key_value_bias,
-                query_key_norm=query_key_norm,
-                name=f"block_{n}",
-            )
-            for n in range(num_layers)
-        ]
-        embedding = keras.layers.ReversibleEmbedding(
-            size,
+        learned = position == "learned"
+        check_memory(
             hidden_dim,
-            tie_weights=tie_embeddings or head is None,
-            embeddings_initializer=normal(),
-            name="embedding",
+            vocabulary_size=size,
+            intermediate_dim=intermediate_dim,
+            head_dim=head_dim,
+            max_sequence_length=max_sequence_length if learned else None,
+            num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
         )
-
-        def made(name, wanted):
-            if not wanted:
-                return None
-            options = {"epsilon": layer_norm_epsilon, "use_bias": use_bias}
-            return norms.make(norms.checked(norm), **options, dtype=None, name=name)
-
-        layers = stack.Stack(
-            embedding=embedding,
-            position=by_name.make_embedding_position(
-                position, max_sequence_length, initializer=normal(0.01)
-            ),
-            norms=(
-                made("embedding_norm", embedding_norm),
-                made("final_norm", norm_placement == "pre"),
-            ),
-            drop=keras.layers.Dropout(
-                dropout, seed=drawn_seed(dropout), name="dropout"
-            ),
-            blocks=blocks,
-            logits=None,
-            embedding_scale=embedding_scale,
-        )
-        inputs = keras.Input((None,), dtype="int32", name="ids")
-        outputs, _ = layers.vectors(layers.embedding(inputs))
+        stack = make_stack(size, types.SimpleNamespace(**config))
+        ids = keras.Input((None,), dtype="int32", name="ids")
+        outputs, _ = stack.hidden_states(stack.embedding(ids))  # (B, T, D)
         if head is not None:
-            outputs = layers.scores(outputs)
-        super().__init__(inputs, outputs, arguments, **kwargs)
-        self.stack, self.head = layers, head
-        self.max_sequence_length = max_sequence_length
-        self.longest = max_sequence_length if position == "learned" else None
+            outputs = stack.logits(outputs)  # (B, T, V)
+        super().__init__(ids, outputs, config, **kwargs)
+        self.stack, self.head = stack, head
+        self.max_sequence_length = config["max_sequence_length"]
+        self.longest = self.max_sequence_length if learned else None
+
+    def default_loss(self):
+        """Cross-entropy of the next token."""
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def ids(self, source):
-        """As for `CausalModel`.
+        """The ids of a text, as for `CausalLM`.
 
         Raises:
             ValueError: If the model has no head, and cannot predict tokens.
@@ -224,22 +380,19 @@ class GPT(GenerationMixin, RecordedSteps, CausalModel):
         return found
 
     def start(self, rows, count):
-        """The state of decoding after all but the last token of each prompt.
-
-        Args:
-            rows: Prompts as lists of ids.
-            count: How many tokens will be generated.
+        """The state of decoding after prompts, with room for `count` more tokens.
 
         Returns:
-            The state: "caches" with the keys and values of each layer, and "index", the
-            next position of each row `(B,)`. And the last tokens `(B, 1)`.
+            The state after all but the last token of each row of ids: "caches", the
+            keys and values of each layer, and "index" `(B,)`, the next position. And
+            the last tokens `(B, 1)`.
         """
         batch, longest = len(rows), max(map(len, rows))
         length = max(bucket(longest + count), SHORTEST_CACHE)
         if self.longest is not None:
             length = min(length, self.longest)
         prompt_length = min(bucket(max(longest - 1, 1)), length)
-        limit = self.stack.constant_length
+        limit = self.stack.cache_limit
         cached = limit is None or max(prompt_length, longest + count) <= limit
         ids = np.zeros((batch, prompt_length if cached else length), "int32")
         for row, prompt in enumerate(rows):
@@ -256,7 +409,7 @@ class GPT(GenerationMixin, RecordedSteps, CausalModel):
         index = state["index"]
         if "ids" in state:
             ids = update_cache(state["ids"], token[:, None], index)
-            logits = self.stack.next_scores(ids, index)
+            logits = self.stack.next_logits(ids, index)
             return logits, {"ids": ids, "index": index + 1}
         logits, caches = self.stack(token[:, None], state["caches"], index)
         return logits[:, 0], {"caches": caches, "index": index + 1}
@@ -276,18 +429,18 @@ class GPT(GenerationMixin, RecordedSteps, CausalModel):
     def with_head(
         self, head, *, num_classes=None, language_model_weight=0.0, dropout=None
     ):
-        """This model with a task on top, to be fine-tuned on texts and labels.
+        """Adds a task head, to fine-tune the model on texts and labels.
 
         Args:
             head: "classify", "entail", "compare", "choose", "tag" or "span"; see
                 `GPTTask`.
             num_classes: Number of classes, for heads with classes.
-            language_model_weight: How much it goes on to learn the texts themselves;
-                0.5 in the paper.
-            dropout: Fraction dropped in training; as before if None.
+            language_model_weight: Weight of the language modeling loss; 0.5 in the
+                paper.
+            dropout: Dropout rate; as before if None.
 
         Returns:
-            A `GPTTask` with the weights of this model, which stays as it is.
+            A `GPTTask` with copies of the weights of this model.
 
         Raises:
             ValueError: If the head is unknown, or `num_classes` does not fit it.
@@ -307,16 +460,16 @@ class GPT(GenerationMixin, RecordedSteps, CausalModel):
 
     @classmethod
     def from_architecture(cls, architecture, tokenizer=None, **changes):
-        """The model that a row of `models.architectures` describes.
+        """Builds the model that a row of `models.architectures` describes.
 
         Args:
             architecture: A name, such as "gpt2_small", or a row, such as
                 `architectures["llama_7b"].small()`.
-            tokenizer: A fitted tokenizer; the vocabulary is its then.
+            tokenizer: A fitted tokenizer, whose vocabulary replaces that of the row.
             **changes: Fields of the row to change, such as `num_layers=2`.
 
         Returns:
-            The model, with random weights.
+            The model with initial weights.
 
         Raises:
             KeyError: If there is no such row.
@@ -341,25 +494,3 @@ class GPT(GenerationMixin, RecordedSteps, CausalModel):
         if tokenizer is None:
             options["vocabulary_size"] = row.vocabulary_size
         return cls(tokenizer, **options)
-
-
-def _check_scale(scale):
-    """Raise unless it is a finite number above 0.
-
-    Examples:
-        >>> _check_scale(0)
-        Traceback (most recent call last):
-        ...
-        ValueError: embedding_scale must be a finite number above 0, received 0. Pass \
-hidden_dim**0.5, as in Gemma, or None for 1
-    """
-    if not 0 < checks.number("embedding_scale", scale) < float("inf"):
-        raise ValueError(
-            "embedding_scale must be a finite number above 0, received "
-            f"{scale}. Pass hidden_dim**0.5, as in Gemma, or None for 1"
-        )
-
-
-def normal(deviation=0.02):
-    """GPT-2's initializer; one for each weight."""
-    return keras.initializers.RandomNormal(stddev=deviation)

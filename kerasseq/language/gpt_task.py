@@ -198,9 +198,9 @@ def _trunk(ids, stack, reader, task, weight, dropout):
         keras.initializers.RandomNormal(stddev=0.02),
         name="mark_embedding",
     )(x, ids)
-    x, _ = stack.vectors(x, real=real)
+    x, _ = stack.hidden_states(x, mask=real)
     if weight:
-        x = LanguageLoss(weight, stack.scores, size, name="language_loss")(x, ids)
+        x = LanguageLoss(weight, stack.logits, size, name="language_loss")(x, ids)
     several = rows if task.several else None
     return MarkedTrunk(
         sequence=x,

@@ -8,7 +8,7 @@ from kerasseq import kernels
 from kerasseq.core.arguments import own
 from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register
-from kerasseq.language.causal import CausalModel, known_ids
+from kerasseq.language.causal_lm import CausalLM, known_ids
 from kerasseq.language.generation import GenerationMixin
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
@@ -16,7 +16,7 @@ from kerasseq.tasks.base import embedding_width
 
 
 @register
-class LanguageModel(GenerationMixin, CausalModel):
+class LanguageModel(GenerationMixin, CausalLM):
     r"""Predict each token of a text from those before it.
 
     $$p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(W h_t + b)$$

@@ -149,7 +149,7 @@ def test_wrong_arguments():
         models.GPT(vocabulary_size=11, query_key_norm=True)
     with pytest.raises(ValueError, match='use_query_key_value_bias="yes" is not one'):
         layers.MultiHeadAttention(2, 3, use_query_key_value_bias="yes")
-    with pytest.raises(ValueError, match="embedding_scale must be a finite number"):
+    with pytest.raises(ValueError, match="embedding_scale must be a number above 0"):
         models.GPT(vocabulary_size=11, embedding_scale=-1.0)
 
 

@@ -39,9 +39,11 @@ def replace_inside(model):
 CHANGES = {
     "LoRA": lambda m: m.stack.embedding.enable_lora(1),
     "quantized": lambda m: feed_forward(m).output_dense.quantize("int8"),
-    "dtype policy": lambda m: setattr(m.stack.drop, "dtype_policy", "mixed_bfloat16"),
+    "dtype policy": lambda m: setattr(
+        m.stack.dropout, "dtype_policy", "mixed_bfloat16"
+    ),
     "attribute": lambda m: setattr(feed_forward(m), "activation", keras.ops.tanh),
-    "replaced layer": lambda m: setattr(m.stack, "drop", keras.layers.Dropout(0.3)),
+    "replaced layer": lambda m: setattr(m.stack, "dropout", keras.layers.Dropout(0.3)),
     "replaced block": lambda m: m.stack.blocks.append(m.stack.blocks[0]),
     "replaced inside": replace_inside,
 }

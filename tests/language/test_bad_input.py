@@ -98,7 +98,10 @@ def test_ids_of_rows_of_pairs(name):
     ("use", "message"),
     [
         (lambda: gpt().predict(np.ones((1, 6), int)), "5 positions.*of 6 is too long"),
-        (lambda: gpt().fit(np.ones(30, int), sequence_length=6), "=6, .* 5 positions"),
+        (
+            lambda: gpt().fit(np.ones(30, int), sequence_length=6),
+            "at most the 5 positions .* 6",
+        ),
         (lambda: bert().predict(np.ones((1, 6), int)), "6 tokens.*_length=5 at most"),
         (lambda: MODELS["task"]().predict([[1] * 4]), "6 tokens.*_length=5 at most"),
         (

@@ -121,7 +121,9 @@ def vectors(task, ids):
     )
     x = np.zeros((1, 16, D), "float32")
     x[0, : len(ids)] = E[ids]  # what comes after changes nothing
-    return array(own.stack.vectors(keras.ops.convert_to_tensor(x))[0])[0, : len(ids)]
+    return array(own.stack.hidden_states(keras.ops.convert_to_tensor(x))[0])[
+        0, : len(ids)
+    ]
 
 
 def dense(task, name, h):
@@ -269,7 +271,7 @@ def test_old_ids_give_what_they_gave():
     task = gpt.with_head("classify", num_classes=2)
     ids = np.array([ids_of("abcdefg "), ids_of("gg ab fe")])
     upto = keras.Model(task.input, task.get_layer("last").input[0])
-    wanted = gpt.stack.vectors(gpt.stack.embedding(ids))[0]
+    wanted = gpt.stack.hidden_states(gpt.stack.embedding(ids))[0]
     np.testing.assert_allclose(array(upto({"ids": ids})), array(wanted), atol=1e-6)
     kept = gpt.get_weights()
     for variable in task.weights:

@@ -8,7 +8,7 @@ import pytest
 
 import kerasseq
 from kerasseq.decoding import Beam, RandomSampler
-from kerasseq.language.corpus import scoring_rows
+from kerasseq.language.causal_lm import scoring_rows
 from kerasseq.layers import GRU, LSTM, StackedRNN
 from kerasseq.models import LanguageModel
 from kerasseq.tasks.architectures import ARCHITECTURES

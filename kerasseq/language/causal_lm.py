@@ -1,0 +1,356 @@
+"""Training, evaluation and scoring of causal language models on texts.
+
+A text may be a string, a list of strings, a file or an array of ids.
+"""
+
+import io
+import math
+import pathlib
+
+import keras
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.core.ids import arrays_within
+from kerasseq.datasets import text_file
+from kerasseq.tasks.base import TaskModel
+from kerasseq.text.ids import id_array
+from kerasseq.training import BitsPerCharacter, TextBatches
+
+
+def known_ids(tokenizer, vocabulary_size) -> int:
+    """The vocabulary size, of the tokenizer or as given.
+
+    Examples:
+        >>> known_ids(None, 7)
+        7
+
+    Raises:
+        ValueError: If neither or both are given.
+    """
+    if (tokenizer is None) == (vocabulary_size is None):
+        raise ValueError(
+            "give a fitted tokenizer for text, or vocabulary_size for ids; got "
+            f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}"
+        )
+    size = tokenizer.vocabulary_size if tokenizer else vocabulary_size
+    return checks.whole_number("vocabulary_size", size)
+
+
+class CausalLM(TaskModel):
+    """A model from ids `(B, T)` to logits `(B, T, V)` of the next token after each.
+
+    A subclass builds the graph; its arguments include `tokenizer` and
+    `vocabulary_size`.
+    """
+
+    longest = None  # the most tokens of a text, if positions end
+
+    def __init__(self, inputs, outputs, arguments, **kwargs):
+        super().__init__(inputs, outputs, arguments, **kwargs)
+        self.tokenizer = arguments["tokenizer"]
+        self.vocabulary_size = known_ids(self.tokenizer, arguments["vocabulary_size"])
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        return [BitsPerCharacter(name="bits")]
+
+    def compile(self, optimizer=None, *args, **kwargs):
+        """Configures training like `TaskModel.compile`; the default is Adam at 3e-3."""
+        if optimizer is None:
+            optimizer = keras.optimizers.Adam(3e-3, global_clipnorm=1.0)
+        super().compile(optimizer, *args, **kwargs)
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        *,
+        sequence_length=64,
+        batch_size=32,
+        epochs=1,
+        initial_epoch=0,
+        steps_per_epoch=None,
+        validation_split=0.0,
+        validation_data=None,
+        seed=0,
+        **kwargs,
+    ):
+        """Trains on a text.
+
+        Args:
+            x: The text as a string, or several in a list, to be concatenated; a file,
+                as `pathlib.Path` or open; or ids, integers `(tokens,)`. Anything else,
+                such as arrays with `y`, is passed to `keras.Model.fit`.
+            y: Targets, if `x` are rows of ids.
+            sequence_length: Tokens of a block. Gradients do not flow between blocks.
+            batch_size: Blocks in a batch.
+            epochs: Index of the last epoch. An epoch is one pass over the text, or
+                `steps_per_epoch` batches.
+            initial_epoch: Epoch at which to start. The batches of earlier epochs are
+                skipped.
+            steps_per_epoch: Batches in an epoch. A whole pass if None.
+            validation_split: Fraction of the text, at its end, for validation.
+            validation_data: Another text, in any form of `x`.
+            seed: Seed of the order of the blocks.
+            **kwargs: As for `keras.Model.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            ValueError: If the text is empty or too short, or has ids outside the
+                vocabulary.
+        """
+        shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        ids = self.ids(x) if y is None else None
+        if ids is None:
+            self._check_ids(x, y)
+            return super().fit(
+                x,
+                y,
+                batch_size=batch_size if hasattr(x, "shape") else None,
+                steps_per_epoch=steps_per_epoch,
+                validation_split=validation_split,
+                validation_data=validation_data,
+                **shared,
+            )
+        self._check_length(sequence_length)
+        held_out = None if validation_data is None else self.ids(validation_data)
+        if validation_data is None and checks.fraction(
+            "validation_split", validation_split
+        ):
+            ids, held_out = _cut(ids, validation_split, sequence_length)
+        batches = TextBatches(ids, sequence_length, batch_size, seed)
+        steps = steps_per_epoch or batches.steps_per_pass
+        if held_out is not None:
+            validation_data = _blocks(held_out, sequence_length)
+        return super().fit(
+            batches.stream(start=initial_epoch * steps),
+            steps_per_epoch=steps,
+            validation_data=validation_data,
+            validation_batch_size=batch_size,
+            shuffle=False,  # the stream comes shuffled
+            **shared,
+        )
+
+    def evaluate(self, x=None, y=None, *, sequence_length=64, **kwargs):
+        """Evaluates like `keras.Model.evaluate`, on a text or on rows of ids.
+
+        Args:
+            x: A text in any form of `fit`, of which whole blocks count; see
+                `cross_entropy` for every token. Or rows of ids, or any data of Keras.
+            y: Targets, if `x` are rows of ids.
+            sequence_length: The most tokens of a block.
+            **kwargs: As for `keras.Model.evaluate`.
+
+        Returns:
+            As `keras.Model.evaluate`.
+        """
+        ids = self.ids(x) if y is None else None
+        if ids is not None:
+            longest = min(sequence_length, max(len(ids) - 1, 1), self.longest or 10**9)
+            x, y = _blocks(ids, longest)
+        self._check_ids(x, y)
+        return super().evaluate(x, y, **kwargs)
+
+    def predict(self, x, **kwargs):
+        """Computes the logits of the next token after each token.
+
+        Args:
+            x: Ids `(B, T)`, or any data of Keras; a text, or ids `(T,)`; or a list of
+                texts.
+            **kwargs: As for `keras.Model.predict`.
+
+        Returns:
+            Logits `(B, T, V)`, where B is 1 for a text; a list of `(T, V)` for a list.
+        """
+        if are_texts(x):
+            rows = [self.ids(text) for text in x]
+            longest = max(map(len, rows))
+            ids = np.zeros((len(rows), longest), "int32")
+            for row, text in zip(ids, rows, strict=True):
+                row[: len(text)] = text  # the model is causal: padding has no effect
+            logits = self.predict(ids, **kwargs)
+            return [each[: len(text)] for each, text in zip(logits, rows, strict=True)]
+        ids = self.ids(x)
+        if ids is not None:
+            x = ids[None]
+            self._check_length(len(ids))
+        self._check_ids(x)
+        return super().predict(x, **kwargs)
+
+    def _check_ids(self, *arrays):
+        """Raises if an id is outside the vocabulary."""
+        for each in arrays:
+            arrays_within(each, {"ids": self.vocabulary_size})
+
+    def _check_length(self, sequence_length):
+        """Raises if rows are longer than the position embeddings."""
+        if self.longest is not None and sequence_length > self.longest:
+            raise ValueError(
+                f"sequence_length must be at most the {self.longest} positions of the "
+                f"model, received {sequence_length}. Choose shorter blocks, or build "
+                "the model with a larger max_sequence_length"
+            )
+
+    def ids(self, source):
+        """The ids of a text, a file or an array `(tokens,)`; None for anything else."""
+        return as_ids(source, self.tokenizer, self.vocabulary_size)
+
+    def cross_entropy(self, source, *, batch_size=32, sequence_length=None):
+        r"""Computes the mean of $-\ln p$ over all tokens of a text but the first.
+
+        Args:
+            source: A text, file or ids, as for `fit`.
+            batch_size: Rows of a forward pass.
+            sequence_length: The text is scored in rows of this length. The first
+                quarter of each row is context. If None, the model's longest, at most
+                256.
+
+        Returns:
+            Mean in nats per token.
+        """
+        ids = self.ids(source)
+        if sequence_length is None:
+            sequence_length = min(256, self.longest or 256)
+        self._check_length(sequence_length)
+        total = count = 0
+        for x, y, counted in scoring_rows(ids, sequence_length, batch_size):
+            logits = np.asarray(self.predict_on_batch(x), "float64")
+            logits -= logits.max(axis=-1, keepdims=True)
+            log_p = np.take_along_axis(logits, y[..., None], axis=-1)[..., 0]
+            log_p -= np.log(np.exp(logits).sum(axis=-1))
+            total -= log_p[counted].sum()
+            count += counted.sum()
+        return float(total / count)
+
+    def bits_per_token(self, source, **kwargs):
+        """`cross_entropy` in bits; with a character tokenizer, bits per character."""
+        return self.cross_entropy(source, **kwargs) / math.log(2)
+
+
+def _cut(ids, fraction, sequence_length):
+    """Splits a text into training and validation."""
+    count = max(round(len(ids) * fraction), 1)
+    if count < sequence_length + 1:
+        raise ValueError(
+            f"validation_split={fraction} of {len(ids)} tokens are {count}, too few "
+            f"for one block of sequence_length={sequence_length} and the next token. "
+            "Choose a larger fraction or shorter blocks, or pass `validation_data`"
+        )
+    return ids[:-count], ids[-count:]
+
+
+def _blocks(ids, sequence_length):
+    """Inputs and targets `(B, T)` of the consecutive blocks of a text."""
+    whole = TextBatches(ids, sequence_length, 1)
+    return whole.take(np.arange(0, len(ids) - sequence_length, sequence_length))
+
+
+def check_memory(hidden_dim, **sizes):
+    """Raises if a weight `(size, hidden_dim)` does not fit into memory.
+
+    Args:
+        hidden_dim: The other dimension.
+        **sizes: Sizes by the name of their argument; those that are None are skipped.
+    """
+    bytes_each = 2 if "16" in keras.config.dtype_policy().variable_dtype else 4
+    checks.fits_memory("hidden_dim", hidden_dim, hidden_dim, bytes_each)
+    for name, size in sizes.items():
+        if size is not None:
+            checks.fits_memory(name, size, hidden_dim, bytes_each)
+
+
+def as_ids(source, tokenizer, vocabulary_size):
+    """The ids of a text.
+
+    Args:
+        source: A string, which is never the name of a file; a list of strings, which
+            are concatenated; a `pathlib.Path`, an open file, or integers `(tokens,)`.
+        tokenizer: The tokenizer of the strings, or None.
+        vocabulary_size: One more than the largest id allowed.
+
+    Returns:
+        Array `(tokens,)` of int32; None if `source` is none of these.
+
+    Raises:
+        TypeError: If an id is not an integer.
+        ValueError: If the text is empty, an id out of range, or there is a text and
+            no tokenizer.
+
+    Examples:
+        >>> as_ids(np.array([2, 0, 1]), None, 3).tolist()
+        [2, 0, 1]
+    """
+    if isinstance(source, pathlib.Path):
+        source = text_file(source)
+    elif isinstance(source, io.TextIOBase):
+        source = source.read()
+    if isinstance(source, str):
+        return _encode(source, tokenizer)
+    if are_texts(source):
+        return np.concatenate([_encode(text, tokenizer) for text in source])
+    if isinstance(source, list) and source and isinstance(source[0], int):
+        source = np.array(source)
+    if not hasattr(source, "shape") or len(source.shape) != 1:
+        return None
+    return id_array(source, vocabulary_size).astype("int32")
+
+
+def are_texts(source):
+    """Whether this is a list of strings, and not empty."""
+    several = isinstance(source, list | tuple) and len(source) > 0
+    return several and all(isinstance(text, str) for text in source)
+
+
+def _encode(text, tokenizer):
+    if tokenizer is None:
+        raise ValueError(
+            "the model has no tokenizer to read text with: build it with one, or give "
+            "ids"
+        )
+    if not text:
+        raise ValueError("the text is empty")
+    return tokenizer.encode(text)
+
+
+def scoring_rows(ids, sequence_length, batch_size):
+    """Splits a text into rows that score each token but the first exactly once.
+
+    Args:
+        ids: Array `(tokens,)`.
+        sequence_length: Tokens of a row, of which the first quarter is context.
+        batch_size: Rows in a batch.
+
+    Yields:
+        Inputs, targets and a boolean mask of the targets to score, each
+        `(batch_size, sequence_length)`.
+
+    Raises:
+        ValueError: If there are fewer than two tokens.
+
+    Examples:
+        >>> rows = list(scoring_rows(np.arange(11), sequence_length=8, batch_size=2))
+        >>> [y[counted].tolist() for _, y, counted in rows]
+        [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]
+    """
+    if len(ids) < 2:
+        raise ValueError(
+            f"a text of {len(ids)} tokens has none that could be predicted"
+        )
+    warm_up = sequence_length // 4
+    fresh = sequence_length - warm_up
+    starts = range(1, len(ids), fresh)
+    for first in range(0, len(starts), batch_size):
+        x, y = np.zeros((2, batch_size, sequence_length), "int32")
+        counted = np.zeros((batch_size, sequence_length), bool)
+        for row, start in enumerate(starts[first : first + batch_size]):
+            begin = max(start - warm_up, 1)
+            targets = ids[begin : start + fresh]
+            x[row, : len(targets)] = ids[begin - 1 : begin - 1 + len(targets)]
+            y[row, : len(targets)] = targets
+            counted[row, start - begin : len(targets)] = True
+        yield x, y, counted
