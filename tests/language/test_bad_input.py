@@ -149,8 +149,8 @@ def test_images_of_another_size():
     ("options", "message"),
     [
         ({"length": 2}, "2 places: 3 new ones do not fit"),
-        ({"batch": 5}, "for a batch of 5, but there are 2 rows"),
-        ({"heads": 3}, "3 heads of width 2; this layer has 2 of width 3"),
+        ({"batch": 5}, "batch size of the inputs, 2, received 5"),
+        ({"heads": 3}, "2 heads of width 3, received 3 heads of width 2"),
     ],
 )
 def test_caches_that_do_not_fit(options, message):
