@@ -19,9 +19,8 @@ from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.seq2seq.t5 import T5
 from kerasseq.seq2seq.t5_encoder import T5Encoder
 from kerasseq.seq2seq.transformer import Transformer
-from kerasseq.tasks.classifier import SequenceClassifier
 from kerasseq.tasks.forecaster import Forecaster
-from kerasseq.tasks.tagger import SequenceTagger
+from kerasseq.tasks.labeling import SequenceClassifier, SequenceTagger
 from kerasseq.vision.vit import ViT
 
 __all__ = [

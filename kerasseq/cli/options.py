@@ -19,6 +19,7 @@ ARCHITECTURES = (
     "full_peephole_lstm",
     "coupled_lstm",
     "gru",
+    "transformer",
 )
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained

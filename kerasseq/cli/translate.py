@@ -21,7 +21,7 @@ from kerasseq.datasets import (
 )
 from kerasseq.datasets import split as split_pairs
 
-MODELS = (*options.ARCHITECTURES, "transformer")
+MODELS = options.ARCHITECTURES
 PAIRS = ("numbers-de", "numbers-fr", "dates", "copy", "reverse", "sort")
 ATTENTIONS = ("bahdanau", "luong", "none")
 PRESETS = {"quick": (500, 20_000), "full": (2000, 60_000)}  # steps, generated pairs

@@ -1,53 +1,56 @@
-"""Ids are checked here, on the host: in a compiled graph a wrong one goes unseen."""
+"""Checks of ids against the size of a vocabulary.
+
+They run on arrays, before a model is called: a compiled graph raises no error.
+"""
 
 import numpy as np
 
 
-def within(array, name, limit, size):
-    """Raise unless all are whole numbers from 0 to below `size`.
+def check_ids(array, name: str, limit: str, size: int) -> None:
+    """Raises unless all ids are integers from 0 to `size` - 1.
 
     Args:
-        array: NumPy array.
-        name: What it is.
-        limit: What the size is.
-        size: How many numbers there are.
+        array: NumPy array of ids.
+        name: The name of the array, for messages.
+        limit: The name of the size, for messages.
+        size: The number of ids.
 
     Raises:
-        TypeError: If they are not whole.
+        TypeError: If they are not integers.
         ValueError: If one is out of range.
 
     Examples:
-        >>> within(np.array([3, 7]), "ids", "vocabulary_size", 7)
+        >>> check_ids(np.array([3, 7]), "ids", "vocabulary_size", 7)
         Traceback (most recent call last):
         ...
-        ValueError: ids have a 7, but vocabulary_size=7 allows 0 to 6
+        ValueError: expected ids from 0 to 6, as vocabulary_size=7, received 7
     """
     if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"{name} must be whole numbers, got an array of {array.dtype}")
+        raise TypeError(f"{name} must be integers, received an array of {array.dtype}")
     if array.size and not 0 <= array.min() <= array.max() < size:
         wrong = array.min() if array.min() < 0 else array.max()
         raise ValueError(
-            f"{name} have a {wrong}, but {limit}={size} allows 0 to {size - 1}"
+            f"expected {name} from 0 to {size - 1}, as {limit}={size}, received {wrong}"
         )
 
 
-def arrays_within(x, sizes: dict):
-    """The same for the arrays that go into a model; anything else is let through.
+def check_inputs(x, sizes: dict) -> None:
+    """Checks the ids among the inputs of a model. Other inputs are not checked.
 
     Args:
         x: An array for one input, or a tuple, list or dictionary of arrays for several.
-        sizes: For each input, by its name and in their order, how many ids it has; None
-            if it has no ids.
+        sizes: The number of ids of each input, by its name and in order; None for an
+            input without ids.
 
     Raises:
-        TypeError: If ids are not whole numbers.
+        TypeError: If ids are not integers.
         ValueError: If an id is out of range.
 
     Examples:
-        >>> arrays_within((np.ones((1, 2), int), np.full((1, 3), 5)), {"a": 2, "b": 5})
+        >>> check_inputs((np.ones((1, 2), int), np.full((1, 3), 5)), {"a": 2, "b": 5})
         Traceback (most recent call last):
         ...
-        ValueError: b have a 5, but b_size=5 allows 0 to 4
+        ValueError: expected b from 0 to 4, as b_size=5, received 5
     """
     if hasattr(x, "shape"):
         x = (x,)
@@ -57,4 +60,4 @@ def arrays_within(x, sizes: dict):
         part = x.get(name) if isinstance(x, dict) else part
         if sizes[name] is not None and hasattr(part, "shape"):
             limit = "vocabulary_size" if len(sizes) == 1 else f"{name}_size"
-            within(np.asarray(part), name, limit, sizes[name])
+            check_ids(np.asarray(part), name, limit, sizes[name])

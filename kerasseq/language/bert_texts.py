@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.core.ids import within
+from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
 from kerasseq.training.masked_language_model import special_id
 from kerasseq.training.sentence_pairs import pack
@@ -192,17 +192,17 @@ class Reader:
                 f"segments have the shape {segments.shape}, but ids {ids.shape}: each "
                 "token is of one segment"
             )
-        within(segments, "segments", "num_segments", self.num_segments)
+        check_ids(segments, "segments", "num_segments", self.num_segments)
         arrays = {"ids": ids.astype("int32"), "segments": segments.astype("int32")}
         if "positions" in x:
             positions = np.asarray(x["positions"])
-            within(positions, "positions", "the length of a row", ids.shape[1])
+            check_ids(positions, "positions", "the length of a row", ids.shape[1])
             arrays["positions"] = positions.astype("int32")
         return arrays
 
     def _known(self, ids):
         ids = np.asarray(ids)
-        within(ids, "ids", "vocabulary_size", self.vocabulary_size)
+        check_ids(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids
 
 

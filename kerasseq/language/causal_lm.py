@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.core.ids import arrays_within
+from kerasseq.core.ids import check_inputs
 from kerasseq.datasets import text_file
 from kerasseq.tasks.base import TaskModel
 from kerasseq.text.ids import id_array
@@ -185,7 +185,7 @@ class CausalLM(TaskModel):
     def _check_ids(self, *arrays):
         """Raises if an id is outside the vocabulary."""
         for each in arrays:
-            arrays_within(each, {"ids": self.vocabulary_size})
+            check_inputs(each, {"ids": self.vocabulary_size})
 
     def _check_length(self, sequence_length):
         """Raises if rows are longer than the position embeddings."""

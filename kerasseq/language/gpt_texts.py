@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from kerasseq.core.ids import within
+from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
 from kerasseq.language.bert_texts import Reader, Rows
 
@@ -181,7 +181,7 @@ class MarkedReader(Reader):
         if not _is_ids(text):
             raise TypeError(f"a text must be a string or a list of ids, got {text!r}")
         ids = np.asarray(text)
-        within(ids, "ids", "vocabulary_size", self.vocabulary_size)
+        check_ids(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids.tolist()
 
     def _checked(self, x) -> dict:
@@ -197,7 +197,7 @@ class MarkedReader(Reader):
                 f"ids have {ids.shape[-1]} tokens in a row, but the model reads "
                 f"max_sequence_length={self.longest} at most"
             )
-        within(ids, "ids", "vocabulary_size + marks + padding", self.padding + 1)
+        check_ids(ids, "ids", "vocabulary_size + marks + padding", self.padding + 1)
         return {"ids": ids.astype("int32")}
 
 

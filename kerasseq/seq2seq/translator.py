@@ -8,7 +8,7 @@ import numpy as np
 
 from kerasseq import decoding, kernels
 from kerasseq.core import checks
-from kerasseq.core.ids import arrays_within
+from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket, pad_rows
 from kerasseq.datasets.pairs import are_tuples, two_lists
 from kerasseq.language.generation import GenerationMixin, decode
@@ -182,8 +182,8 @@ class Translator(GenerationMixin, TaskModel):
     def _check_ids(self, x, y=None):
         """Raise if arrays of ids have some that the model does not know."""
         sides = {"source": self.source_side, "target": self.target_side}
-        arrays_within(x, {n: side and side.size for n, side in sides.items()})
-        arrays_within(y, {"targets": self.target_side.size})
+        check_inputs(x, {n: side and side.size for n, side in sides.items()})
+        check_inputs(y, {"targets": self.target_side.size})
 
     def encode_sources(self, sources):
         """Sources as rows of the model's ids; an array of features as it is."""

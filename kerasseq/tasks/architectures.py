@@ -1,4 +1,4 @@
-"""From the name of an architecture to its layers: a race is a loop over names."""
+"""Architectures by name: a comparison of architectures is a loop over names."""
 
 import keras
 from keras import ops, tree
@@ -10,8 +10,9 @@ from kerasseq.rnn.elman import ElmanRNN
 from kerasseq.rnn.gated import GatedRNN
 from kerasseq.rnn.gru import GRU
 from kerasseq.rnn.lstm import LSTM, PeepholeLSTM
+from kerasseq.tasks.transformer_stack import TransformerStack
 
-ARCHITECTURES = {
+RECURRENT = {
     "elman": (ElmanRNN, {}),
     "gated": (GatedRNN, {}),
     "lstm": (LSTM, {}),
@@ -20,49 +21,67 @@ ARCHITECTURES = {
     "coupled_lstm": (LSTM, {"coupled": True}),
     "gru": (GRU, {}),
 }
+ARCHITECTURES = (*RECURRENT, "transformer")
 
 
 def build_layers(
-    architecture,
+    architecture: str | keras.Layer,
     *,
-    units,
-    num_layers=1,
-    bidirectional=False,
-    dropout=0.0,
-    return_sequences=True,
-) -> list:
-    """Make the layers of an architecture, from the bottom up.
+    units: int,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    dropout: float = 0.0,
+    return_sequences: bool = True,
+) -> list[keras.Layer]:
+    """Builds the layers of an architecture, from the inputs to the outputs.
 
     Args:
         architecture: A name from `ARCHITECTURES`, or a layer, which is used as it is.
-        units: Width of each layer.
-        num_layers: How many layers stand on top of each other.
-        bidirectional: Whether each reads in both directions.
-        dropout: Fraction of the inputs of each layer that is dropped in training.
-        return_sequences: Whether the last layer returns all outputs.
+        units: Units of each layer; the hidden size of a Transformer.
+        num_layers: Number of layers.
+        bidirectional: Whether an output may depend on later inputs. Recurrent layers
+            are then wrapped in `Bidirectional`; the attention of a Transformer is
+            causal without it.
+        dropout: Dropout rate of the inputs of each layer.
+        return_sequences: Whether the last recurrent layer returns all outputs. A
+            Transformer always does.
 
     Returns:
-        A list of layers, named after the architecture, numbered if several.
+        A list of layers, named after the architecture, numbered if several. The
+        Transformer is one layer.
 
     Raises:
-        ValueError: If the name is unknown, or a number out of range.
+        ValueError: If the name is unknown, or a number is out of range.
         TypeError: If `architecture` is neither a name nor a layer.
 
     Examples:
         >>> [layer.name for layer in build_layers("gru", units=3, num_layers=2)]
         ['gru_1', 'gru_2']
+        >>> build_layers("transformer", units=3)[0].causal
+        True
     """
     if isinstance(architecture, keras.Layer):
         return [architecture]
     if not isinstance(architecture, str):
         raise TypeError(
-            f"architecture must be a name or a keras.Layer, got {architecture!r}"
+            "architecture must be a name or a keras.Layer, received "
+            f"{checks.short(architecture)}"
         )
-    cls, options = ARCHITECTURES[
-        checks.one_of("architecture", architecture, ARCHITECTURES)
-    ]
+    checks.one_of("architecture", architecture, ARCHITECTURES)
     checks.whole_number("units", units)
     count = checks.whole_number("num_layers", num_layers)
+    if architecture == "transformer":
+        return [
+            TransformerStack(
+                units,
+                count,
+                causal=not bidirectional,
+                dropout=dropout,
+                seed=drawn_seed(dropout),
+                name="transformer",
+            )
+        ]
+    cls, options = RECURRENT[architecture]
     layers = []
     for n in range(1, count + 1):
         name = architecture if count == 1 else f"{architecture}_{n}"
@@ -99,7 +118,12 @@ class LastStep(keras.layers.Layer):
 
 
 def last_step(sequence, mask=None):
-    """`(batch, time, units)` at the last step that `(batch, time)` says is real."""
+    """Selects the last real step: `(batch, time, units)` to `(batch, units)`.
+
+    Args:
+        sequence: `(batch, time, units)`.
+        mask: Boolean `(batch, time)`, True at real steps; or None.
+    """
     if mask is None:
         return sequence[:, -1]
     mask = ops.cast(mask, "bool")
@@ -109,5 +133,5 @@ def last_step(sequence, mask=None):
 
 
 def first_output(result):
-    """The output alone, if a layer returned its states, too."""
+    """Returns the output of a layer without its states."""
     return tree.flatten(result)[0]

@@ -10,12 +10,12 @@ from kerasseq.tasks.plain import as_plain, from_plain
 
 
 def sequence_input(vocabulary_size, features, embedding_dim, mask_value=None):
-    """The input of a model, and its vectors.
+    """Returns the input of a model, and its vectors.
 
     Args:
-        vocabulary_size: Number of ids, if the inputs are ids; 0 stands for padding.
+        vocabulary_size: Number of ids, if the inputs are ids; 0 is padding.
         features: Number of features, if the inputs are vectors.
-        embedding_dim: Width of the vector of an id.
+        embedding_dim: Size of the embedding of an id.
         mask_value: A step whose features all have this value is padding.
 
     Returns:
@@ -26,8 +26,9 @@ def sequence_input(vocabulary_size, features, embedding_dim, mask_value=None):
     """
     if (vocabulary_size is None) == (features is None):
         raise ValueError(
-            "give vocabulary_size for inputs that are ids, or features for inputs that "
-            f"are vectors; got vocabulary_size={vocabulary_size}, features={features}"
+            "expected either vocabulary_size, for inputs of ids, or features, for "
+            f"inputs of vectors; received vocabulary_size={vocabulary_size}, "
+            f"features={features}"
         )
     if vocabulary_size is not None:
         size = checks.whole_number("vocabulary_size", vocabulary_size)
@@ -42,8 +43,29 @@ def sequence_input(vocabulary_size, features, embedding_dim, mask_value=None):
     return inputs, keras.layers.Masking(mask_value, name="masking")(inputs)
 
 
+def check_sizes(
+    architecture, units: int, num_layers: int, width: int, rows: dict
+) -> None:
+    """Raises if a size is wrong, or if the weights cannot fit into memory.
+
+    Args:
+        architecture: The architecture of the model.
+        units: Units of its layers.
+        num_layers: Number of its layers.
+        width: Size of an embedding.
+        rows: Other sizes by name, each the number of rows of a weight; or None.
+    """
+    checks.fits_memory("units", checks.size("units", units))
+    checks.size("num_layers", num_layers)
+    if isinstance(architecture, str):
+        checks.fits_memory("num_layers", num_layers, units * units)
+    for name, count in rows.items():
+        if count is not None:
+            checks.fits_memory(name, checks.size(name, count), width)
+
+
 def embedding_width(embedding_dim, units) -> int:
-    """Width of the vector of an id: that of the layers if nothing else is said.
+    """Returns the size of an embedding: that of the layers if it is not given.
 
     Examples:
         >>> embedding_width(None, units=3), embedding_width(5, units=3)

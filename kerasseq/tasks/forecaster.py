@@ -1,23 +1,22 @@
-"""The next values of a series, and forecasts that are fed back to reach further."""
+"""Forecasts of a series, one or several steps ahead."""
 
 import keras
 import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.core.arguments import own
 from kerasseq.core.serialization import register
 from kerasseq.tasks.architectures import LastStep, build_layers, first_output
-from kerasseq.tasks.base import TaskModel, sequence_input
+from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
 
 
 @register
 class Standardize(keras.layers.Layer):
-    r"""$(x - \mu)/\sigma$, or back again, with numbers that training does not change.
+    r"""Standardizes features, $(x - \mu)/\sigma$, with constants set from data.
 
     Args:
         width: Number of features.
-        invert: Whether to go back, $\mu + \sigma x$.
+        invert: Whether to invert it, $\mu + \sigma x$.
         **kwargs: For `keras.layers.Layer`.
 
     Examples:
@@ -27,7 +26,7 @@ class Standardize(keras.layers.Layer):
         [[1.0]]
     """
 
-    def __init__(self, width, *, invert=False, **kwargs):
+    def __init__(self, width: int, *, invert: bool = False, **kwargs):
         super().__init__(**kwargs)
         self.width, self.invert = width, invert
         self.build((None, width))
@@ -42,12 +41,12 @@ class Standardize(keras.layers.Layer):
 
     @property
     def fresh(self):
-        """Whether mean and spread are still those of the beginning, 0 and 1."""
+        """Whether mean and standard deviation have not been set yet."""
         mean, scale = map(ops.convert_to_numpy, (self.mean, self.scale))
         return bool(np.all(mean == 0) and np.all(scale == 1))
 
     def set(self, values):
-        """Take mean and spread from `values` of shape `(..., width)`."""
+        """Sets mean and standard deviation from `values` of shape `(..., width)`."""
         values = np.asarray(values, "float64").reshape(-1, self.width)
         self.mean.assign(values.mean(axis=0))
         spread = values.std(axis=0)
@@ -59,26 +58,26 @@ class Standardize(keras.layers.Layer):
         return (x - self.mean) / self.scale
 
     def get_config(self):
-        own = {"width": self.width, "invert": self.invert}
-        return {**super().get_config(), **own}
+        config = {"width": self.width, "invert": self.invert}
+        return {**super().get_config(), **config}
 
 
 @register
 class Forecaster(TaskModel):
-    r"""Predict the next values of a series from the values so far.
+    r"""Predicts the next values of a series from the values so far.
 
     $$\hat y_{T+1}, \dots, \hat y_{T+k} = W h_T + b$$
 
-    The series is brought to mean 0 and spread 1 inside the model, with the numbers of
-    the first data it is fitted to; inputs and forecasts keep the units of the series.
+    The model standardizes the series with mean and standard deviation of the first data
+    that it is fitted to; inputs and forecasts have the unit of the series.
 
     Args:
-        architecture: A name, as for `SequenceClassifier`, or a layer of your own.
+        architecture: A name, as for `SequenceClassifier`, or a layer.
         features: Number of features of a step.
-        horizon: How many steps ahead the model sees at once, $k$.
-        units: Width of the layers, for an architecture by name.
+        horizon: Number of steps that the model predicts at once, $k$.
+        units: Units of each layer, for an architecture by name.
         num_layers: Number of layers, for an architecture by name.
-        dropout: Fraction dropped before each layer in training.
+        dropout: Dropout rate of the inputs of each layer.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -95,17 +94,18 @@ class Forecaster(TaskModel):
 
     def __init__(
         self,
-        architecture,
+        architecture: str | keras.Layer,
         *,
-        features=1,
-        horizon=1,
-        units=64,
-        num_layers=1,
-        dropout=0.0,
+        features: int = 1,
+        horizon: int = 1,
+        units: int = 64,
+        num_layers: int = 1,
+        dropout: float = 0.0,
         **kwargs,
     ):
-        arguments = own(locals())
-        checks.whole_number("horizon", horizon)
+        dropout = checks.rate("dropout", dropout)
+        rows = {"features": features, "horizon": horizon}
+        check_sizes(architecture, units, num_layers, units, rows)
         inputs, x = sequence_input(None, features, None)
         standardize = Standardize(features, name="standardize")
         restore = Standardize(1, invert=True, name="restore", dtype="float32")
@@ -123,6 +123,14 @@ class Forecaster(TaskModel):
         outputs = restore(
             keras.layers.Dense(horizon, dtype="float32", name="output")(x)
         )
+        arguments = {
+            "architecture": architecture,
+            "features": features,
+            "horizon": horizon,
+            "units": units,
+            "num_layers": num_layers,
+            "dropout": dropout,
+        }
         super().__init__(inputs, outputs, arguments, **kwargs)
 
     def default_loss(self):
@@ -132,9 +140,9 @@ class Forecaster(TaskModel):
         return ["mae"]
 
     def fit(self, x=None, y=None, **kwargs):
-        """Train, as `keras.Model.fit` does.
+        """Trains the model, as `keras.Model.fit` does.
 
-        The first arrays set mean and spread: those of the features, and of the values.
+        The first arrays set mean and standard deviation of features and values.
         """
         of_x, of_y = self.get_layer("standardize"), self.get_layer("restore")
         if of_x.fresh and of_y.fresh and hasattr(x, "shape") and y is not None:
@@ -142,21 +150,20 @@ class Forecaster(TaskModel):
             of_y.set(ops.convert_to_numpy(y)[..., None])
         return super().fit(x, y, **kwargs)
 
-    def forecast(self, history, steps):
-        """Forecast further than the horizon, by feeding forecasts back as values.
+    def forecast(self, history, steps: int) -> np.ndarray:
+        """Forecasts beyond the horizon, by feeding forecasts back as inputs.
 
-        Each error is fed back too, so that errors add up with the distance.
+        Errors are fed back as well, so they grow with the number of steps.
 
         Args:
             history: Values so far, `(time,)` or `(batch, time, 1)`.
-            steps: How many steps to forecast.
+            steps: Number of steps to forecast.
 
         Returns:
             NumPy array `(steps,)` or `(batch, steps)`.
 
         Raises:
-            ValueError: If a step has several features: the others are not forecast, so
-                that there would be nothing to feed back for them.
+            ValueError: If the model has several features, as it does not forecast them.
 
         Examples:
             >>> Forecaster("gru", units=3).forecast(np.ones(7), steps=5).shape
@@ -165,8 +172,9 @@ class Forecaster(TaskModel):
         checks.whole_number("steps", steps)
         if self._arguments["features"] != 1:
             raise ValueError(
-                "forecast feeds values back and needs features=1; this model has "
-                f"features={self._arguments['features']}. Use predict, window by window"
+                "forecast feeds values back and needs features=1, received a model "
+                f"with features={self._arguments['features']}. Use predict, window by "
+                "window"
             )
         history = np.asarray(history, "float32")
         single = history.ndim == 1
@@ -174,8 +182,8 @@ class Forecaster(TaskModel):
         length, found = window.shape[1], []
         for _ in range(-(-steps // self._arguments["horizon"])):
             # The window keeps its length, so that the model is compiled once.
-            ahead = np.asarray(self.predict_on_batch(window))
-            found.append(ahead)
-            window = np.concatenate([window, ahead[..., None]], axis=1)[:, -length:]
+            predicted = np.asarray(self.predict_on_batch(window))
+            found.append(predicted)
+            window = np.concatenate([window, predicted[..., None]], axis=1)[:, -length:]
         forecasts = np.concatenate(found, axis=1)[:, :steps]
         return forecasts[0] if single else forecasts

@@ -10,7 +10,7 @@ import pytest
 
 import kerasseq
 from kerasseq.core import portable
-from kerasseq.tasks.classifier import SequenceClassifier
+from kerasseq.tasks.labeling import SequenceClassifier
 from tests.processes import run_python
 
 pytestmark = pytest.mark.once("settings are plain data, by rule of each backend")

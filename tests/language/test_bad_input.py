@@ -62,7 +62,7 @@ def test_ids_outside_the_vocabulary(named):
     size = {"task": V + 4}.get(name, OWN if pairs else V)
     for i in (-1, size):
         x, y = wrong(name, i)
-        message = f"have a {i}, but .*={size} allows 0 to {size - 1}"
+        message = f"from 0 to {size - 1}, as .*={size}, received {i}"
         with pytest.raises(ValueError, match=message):
             model.predict(x)
         with pytest.raises(ValueError, match=message):

@@ -103,5 +103,7 @@ def test_messages():
         Forecaster("grru")
     with pytest.raises(ValueError, match="steps must be at least 1"):
         Forecaster("gru", units=3).forecast(np.ones(5), steps=0)
-    with pytest.raises(ValueError, match="needs features=1; this model has features=2"):
+    with pytest.raises(
+        ValueError, match="needs features=1, received a model with features=2"
+    ):
         Forecaster("gru", features=2, units=3).forecast(np.ones((1, 5, 2)), steps=3)

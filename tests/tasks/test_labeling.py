@@ -1,4 +1,4 @@
-"""Classifier and tagger over every architecture, by name or as a layer."""
+"""Classifier and tagger with every architecture, by name or as a layer."""
 
 import io
 
@@ -9,7 +9,7 @@ import pytest
 import kerasseq
 from kerasseq.layers import GRU, LSTM, StackedRNN
 from kerasseq.models import SequenceClassifier, SequenceTagger
-from kerasseq.tasks.architectures import ARCHITECTURES, LastStep
+from kerasseq.tasks.architectures import RECURRENT, LastStep
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
@@ -23,7 +23,7 @@ def array(value):
     return keras.ops.convert_to_numpy(value)
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", RECURRENT)
 def test_every_name(name):
     classifier = SequenceClassifier(
         name, C, vocabulary_size=V, units=H, bidirectional=True, activation="softmax"
@@ -71,7 +71,7 @@ def test_any_layer(kind, tmp_path):
 
 
 @pytest.mark.everywhere("lengths unknown while compiling")
-def test_the_last_step_of_any_length():
+def test_last_step_with_dynamic_length():
     inputs = [keras.Input((None, D)), keras.Input((None,), dtype="bool")]
     model = keras.Model(inputs, LastStep()(inputs[0], mask=inputs[1]))
     model.compile(jit_compile=False)
@@ -84,7 +84,7 @@ def test_the_last_step_of_any_length():
 
 @pytest.mark.everywhere("trained, saved, loaded; masks", cases=1)
 @pytest.mark.parametrize("architecture", ["lstm", LAYERS["all outputs"]()])
-def test_padding_changes_nothing(architecture):
+def test_padded_equals_unpadded(architecture):
     model = SequenceClassifier(architecture, C, vocabulary_size=V, units=H)
     y = array(model(ids))
     zeros = np.zeros((B, 4), "int32")
@@ -95,20 +95,20 @@ def test_padding_changes_nothing(architecture):
     np.testing.assert_allclose(rows[1], array(model(ids[1:, :3]))[0], atol=1e-5)
 
 
-def test_vectors_are_masked_where_all_are_the_value():
+def test_mask_value():
     model = SequenceClassifier("gru", C, features=D, units=H, mask_value=-1.0)
     padded = np.concatenate([vectors, np.full((B, 2, D), -1, "float32")], axis=1)
     np.testing.assert_allclose(array(model(padded)), array(model(vectors)), atol=1e-6)
 
 
-def test_the_loss_and_accuracy_of_a_tagger_ignore_padding():
+def test_tagger_loss_and_accuracy_ignore_padding():
     model = SequenceTagger("gru", C, vocabulary_size=V, units=H)
     padded = np.hstack([ids, np.zeros((B, 1), "int32")])
     labels = rng.integers(0, C, (B, T))
     logits = array(model(padded))[:, :T].astype("float64")
     log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     expected = -np.take_along_axis(log_p, labels[..., None], axis=-1).mean()
-    for wrong in (0, C - 1):  # whatever stands where there is padding
+    for wrong in (0, C - 1):  # labels of padding
         y = np.hstack([labels, np.full((B, 1), wrong)])
         loss, accuracy = model.evaluate(padded, y, verbose=0)
         assert loss == pytest.approx(expected, rel=1e-4)
@@ -116,10 +116,10 @@ def test_the_loss_and_accuracy_of_a_tagger_ignore_padding():
 
 
 @pytest.mark.everywhere("trained, saved, loaded; masks")
-def test_a_classifier_learns_and_is_saved_with_all_that_training_needs(tmp_path):
+def test_classifier_learns_and_is_saved_with_its_optimizer(tmp_path):
     keras.utils.set_random_seed(0)
     x = rng.integers(1, V, (64, T))
-    y = (x[:, 0] > V // 2).astype("int32")  # to be remembered to the end
+    y = (x[:, 0] > V // 2).astype("int32")  # must be carried to the last step
     model = SequenceClassifier("gru", 2, vocabulary_size=V, units=16)
     model.compile(keras.optimizers.Adam(0.02, global_clipnorm=0.5))
     model.fit(x, y, epochs=15, verbose=0, validation_data=(x.tolist(), y.tolist()))
@@ -136,7 +136,7 @@ def test_a_classifier_learns_and_is_saved_with_all_that_training_needs(tmp_path)
         np.testing.assert_array_equal(array(restored), array(original))
 
 
-def test_the_defaults_of_compile(tmp_path):
+def test_defaults_of_compile(tmp_path):
     model = SequenceClassifier("gru", C, features=D, units=H)
     assert model.optimizer.global_clipnorm == 1.0
     assert model.jit_compile is (keras.backend.backend() != "torch")
@@ -151,7 +151,7 @@ def test_the_defaults_of_compile(tmp_path):
     assert [w.shape for w in copy.weights] == [w.shape for w in model.weights]
 
 
-def test_a_model_can_be_sliced():
+def test_submodels():
     model = SequenceTagger("lstm", C, vocabulary_size=V, units=H)
     embedding = keras.Model(model.input, model.layers[1].output)
     assert array(embedding(ids)).shape == (B, T, H)
@@ -161,7 +161,7 @@ def test_a_model_can_be_sliced():
     np.testing.assert_allclose(h @ W + b, array(model(ids)), atol=1e-5)
 
 
-def test_mixed_precision_as_the_policy_of_all():
+def test_global_mixed_precision():
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16")
     try:
@@ -186,8 +186,13 @@ def test_mixed_precision_as_the_policy_of_all():
         ("gru", {"num_classes": 1}, ValueError, "num_classes must be at least 2"),
         ("gru", {"dropout": 1.0}, ValueError, "dropout=1 would drop everything"),
         ("gru", {"activation": "tanh"}, ValueError, 'activation="tanh" is not one of'),
-        ("gru", {"vocabulary_size": V}, ValueError, "features for inputs that are"),
-        ("gru", {"features": None}, ValueError, "give vocabulary_size for"),
+        (
+            "gru",
+            {"vocabulary_size": V},
+            ValueError,
+            "for inputs of vectors",
+        ),
+        ("gru", {"features": None}, ValueError, "expected either vocabulary_size"),
         ("gru", {"features": -1}, ValueError, "features must be at least 1"),
         (
             "gru",
@@ -208,5 +213,5 @@ def test_messages(cls, architecture, arguments, error, message):
 def test_ids_outside_the_vocabulary(wrong):
     model = SequenceClassifier("gru", C, vocabulary_size=V, units=H)
     for method in (model.predict, lambda x: model.fit(x, np.zeros(1))):
-        with pytest.raises(ValueError, match=f"id {wrong}, but vocabulary_size=11"):
+        with pytest.raises(ValueError, match=f"vocabulary_size=11, received {wrong}"):
             method(np.array([[1, wrong]]))

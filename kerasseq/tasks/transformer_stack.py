@@ -1,0 +1,149 @@
+r"""The Transformer as an architecture by name, for every task model.
+
+$$
+Z_0 = \sqrt{D}\,X W + P, \qquad
+Z_l = \mathrm{Block}_l(Z_{l-1}), \qquad
+Y = \mathrm{LayerNorm}(Z_L)
+$$
+
+with the sine position encoding $P$. $W$ is there only if the inputs have another width
+than $D$. The norms come before each sublayer (Xiong et al. 2020), so that no warm-up of
+the learning rate is needed. Vaswani et al. 2017.
+"""
+
+import math
+import random
+
+import keras
+from keras import ops
+
+from kerasseq import kernels
+from kerasseq.core import checks, masks
+from kerasseq.core.serialization import register
+from kerasseq.core.sublayers import WithSublayers
+from kerasseq.positions.sine import SinePositionEncoding
+from kerasseq.transformer.encoder import TransformerEncoder
+from kerasseq.transformer.norms import LayerNormalization
+
+
+@register
+class TransformerStack(WithSublayers, keras.layers.Layer):
+    """Transformer blocks with position encoding, from a sequence to a sequence.
+
+    Padding, on the left or on the right, does not change the outputs at real positions.
+
+    Args:
+        units: The hidden size, D.
+        num_layers: Number of blocks, L.
+        num_heads: Number of attention heads; the greatest common divisor of `units` and
+            4 if None.
+        causal: Whether a position attends only to itself and to earlier positions.
+        dropout: Dropout rate of attention weights and sublayer outputs.
+        seed: Seed of dropout.
+        **kwargs: For `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: `(B, T, F)`.
+        mask: Boolean `(B, T)`, True at real positions. Keras passes it.
+        training: Whether dropout is applied.
+
+    Returns:
+        `(B, T, D)`.
+
+    Raises:
+        ValueError: If an argument is out of range, or `num_heads` does not divide
+            `units`.
+
+    Examples:
+        >>> layer = TransformerStack(6, num_layers=2, causal=True)
+        >>> keras.ops.shape(layer(np.ones((3, 7, 5))))
+        (3, 7, 6)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        num_layers: int = 1,
+        *,
+        num_heads: int | None = None,
+        causal: bool = False,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.units = checks.size("units", units)
+        self.num_layers = checks.size("num_layers", num_layers)
+        checks.fits_memory("units", self.units, 12 * self.units)
+        checks.fits_memory("num_layers", self.num_layers, 12 * self.units**2)
+        if num_heads is None:
+            num_heads = math.gcd(self.units, 4)
+        self.num_heads = checks.size("num_heads", num_heads)
+        if self.units % self.num_heads:
+            raise ValueError(
+                f"num_heads must divide units={self.units}, received "
+                f"num_heads={self.num_heads}. Choose a divisor"
+            )
+        self.causal = checks.flag("causal", causal)
+        self.dropout = checks.rate("dropout", dropout)
+        self.seed = None if seed is None else checks.seed("seed", seed)
+        self.supports_masking = True
+        draw = random.Random(self.seed)
+        self.position = SinePositionEncoding(name="position", dtype=self.dtype_policy)
+        self.blocks = [
+            TransformerEncoder(
+                4 * self.units,
+                self.num_heads,
+                dropout=self.dropout,
+                activation="gelu",
+                norm_placement="pre",
+                seed=None if self.seed is None else draw.getrandbits(30),
+                name=f"block_{n}",
+                dtype=self.dtype_policy,
+            )
+            for n in range(1, self.num_layers + 1)
+        ]
+        self.norm = LayerNormalization(name="norm", dtype=self.dtype_policy)
+        self.projection = None
+
+    def build(self, inputs_shape):
+        if inputs_shape[-1] != self.units:
+            self.projection = keras.layers.Dense(
+                self.units, use_bias=False, name="projection", dtype=self.dtype_policy
+            )
+            self.projection.build(inputs_shape)
+        shape = (*inputs_shape[:-1], self.units)
+        for layer in (self.position, *self.blocks, self.norm):
+            layer.build(shape)
+        self.built = True
+
+    def call(self, inputs, mask=None, training=None):
+        x = masks.zero_masked(inputs, mask)
+        if self.projection is not None:
+            x = kernels.dense(self.projection, x)
+        x = self.units**0.5 * x
+        z = x + self.position(x, mask=mask)  # (B, T, D)
+        time = ops.shape(z)[1]
+        attention_mask = masks.causal(time, time) if self.causal else None
+        for block in self.blocks:
+            z = block(
+                z,
+                padding_mask=mask,
+                attention_mask=attention_mask,
+                training=training,
+            )
+        return self.norm(z)
+
+    def compute_output_shape(self, inputs_shape):
+        return (*inputs_shape[:-1], self.units)
+
+    def get_config(self):
+        config = {
+            "units": self.units,
+            "num_layers": self.num_layers,
+            "num_heads": self.num_heads,
+            "causal": self.causal,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }
+        return {**super().get_config(), **config}
