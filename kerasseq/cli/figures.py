@@ -40,42 +40,48 @@ def history(folder, intervals, metric, title, baselines=None):
     return save(figure, folder / "loss.png")
 
 
-def language_model(folder, model, ids, tokens) -> list:
-    """Draws what a language model computes for a text.
+def of_trace(folder, trace, tokens, flow, flow_tokens, layer=None) -> list:
+    """Draws what the layers of a model recorded for one example.
 
     Args:
         folder: The folder of the figures.
-        model: A `LanguageModel` or a `GPT`.
-        ids: Array `(tokens,)`.
-        tokens: The tokens as text.
+        trace: What the layers recorded, from `record`.
+        tokens: Labels of the time steps, or None.
+        flow: A function that computes the gradient flow.
+        flow_tokens: Labels of its time steps, or None.
+        layer: The path of the recurrent layer to draw; the last one if None.
 
     Returns:
-        The files: gates and gradient flow; for a GPT its attention weights.
+        The files: gates and gradient flow of a recurrent model, attention weights of a
+        Transformer, none of another model.
     """
-    if hasattr(model, "stack"):
-        longest = model.longest or len(ids)
-        return [attention(folder, record(model, ids[None, :longest]), tokens)]
-    return [
-        gates(folder, model, ids[None], tokens),
-        flow(folder, flow_of_last_prediction(model, ids), tokens[:-1]),
-    ]
+    if is_recurrent(trace):
+        return [
+            gates(folder, trace, tokens, layer),
+            gradient_flow(folder, flow(), flow_tokens),
+        ]
+    if any(key.endswith("/alignment") for key in trace):
+        return [attention(folder, trace, tokens)]
+    return []
+
+
+def is_recurrent(trace) -> bool:
+    """Whether a layer recorded hidden states."""
+    return any(key.endswith("/hidden_state") for key in trace)
 
 
 def attention(folder, trace, tokens):
     """Draws the attention weights of the last layer that recorded them."""
     path = [key for key in trace if key.endswith("/alignment")][-1]
     weights = trace[path][0]
-    tokens = tokens[: weights.shape[-1]]
+    tokens = tokens and tokens[: weights.shape[-1]]
     title = path.rpartition("/")[0]
     figure = kerasseq.tracing.plots.plot_attention(weights, tokens, tokens, title)
     return save(figure, folder / "attention.png")
 
 
-def gates(folder, model, x, tokens, layer=None):
-    """Draws the gates for one example; None if the model has no recurrent layer."""
-    trace = record(model, x)
-    if not trace:
-        return None
+def gates(folder, trace, tokens, layer=None):
+    """Draws the gates and states of a recurrent layer, the last one if None."""
     layer = layer or last_recurrent_layer(trace)
     width = trace[f"{layer}/hidden_state"].shape[-1]
     units = list(range(MAX_UNITS)) if width > MAX_UNITS else None
@@ -85,7 +91,7 @@ def gates(folder, model, x, tokens, layer=None):
     return save(figure, folder / "gates.png")
 
 
-def flow(folder, norms, tokens):
+def gradient_flow(folder, norms, tokens):
     """Draws the gradient norms of the last prediction over time."""
     title = "Gradient of the loss of the last prediction with respect to each state"
     figure = kerasseq.tracing.plots.plot_gradient_flow(norms, tokens, title)

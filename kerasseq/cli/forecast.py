@@ -1,5 +1,7 @@
 """`kerasseq train forecast`: forecasts of a series, several steps ahead."""
 
+import functools
+
 import numpy as np
 
 import kerasseq
@@ -140,11 +142,12 @@ def draw(job, model, values, history):
         note(f"no figures: {figures.MISSING}")
         return
     x, y = windows(values, job.settings.sequence_length)
+    x, y = x[-1:], y[-1:]
     with status("drawing the figures"):
-        flow = kerasseq.tracing.gradient_flow(model, x[-1:], y[-1:])
+        flow = functools.partial(kerasseq.tracing.gradient_flow, model, x, y)
+        trace = figures.record(model, x)
         files = [
             figures.history(job.folder, history, "loss", "Mean squared error"),
-            figures.gates(job.folder, model, x[-1:], None),
-            figures.flow(job.folder, flow, None),
+            *figures.of_trace(job.folder, trace, None, flow, None),
         ]
-    job.console.write(f"Figures: {', '.join(str(file) for file in files if file)}")
+    job.console.write(f"Figures: {', '.join(map(str, files))}")

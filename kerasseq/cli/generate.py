@@ -55,6 +55,12 @@ examples:
         metavar="P",
         help="sample from the most probable tokens whose probabilities sum to P",
     )
+    parser.add_argument(
+        "--min-p",
+        type=options.probability,
+        metavar="P",
+        help="sample from tokens with at least P times the highest probability",
+    )
     options.add_seed(parser, None)
     options.add_backend(parser)
 
@@ -81,10 +87,11 @@ def run(args):
     with status(f"generating {args.length:,} tokens"):
         text = model.generate(
             prompt,
-            args.length,
+            max_new_tokens=args.length,
             temperature=args.temperature,
             top_k=args.top_k,
             top_p=args.top_p,
+            min_p=args.min_p,
             seed=args.seed,
         )
     sys.stdout.write(args.prompt or "")  # as typed, with its unknown characters

@@ -1,6 +1,7 @@
 """`kerasseq inspect`: the structure of a model, its gates and its gradient flow."""
 
 import pathlib
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +24,9 @@ def add_command(add):
         "inspect",
         "inspect a trained model",
         """\
-Print the structure of a model. Then apply it to a text, print how open its gates are
-and how far back the gradient of its last prediction reaches, and draw both.""",
+Print the structure of a model. Then apply it to a text. For a recurrent model, print
+how open its gates are and how far back the gradient of its last prediction reaches, and
+draw both. For a Transformer, draw the attention weights.""",
         """\
 examples:
   kerasseq inspect runs/quickstart
@@ -59,25 +61,20 @@ def run(args):
     show_structure(console, model)
     with status("tracing the model"):
         trace = figures.record(model, example.x)
-    if example.flow is None:
-        figures.require()
-        with status("drawing the figure"):
-            file = figures.attention(_output_folder(args), trace, example.tokens)
-        console.write(f"Figures: {file}")
-        return
-    show_gates(console, trace)
-    with status("computing the gradient through time"):
-        flow = example.flow()
-    show_flow(console, flow)
+    flow = None
+    if figures.is_recurrent(trace):
+        show_gates(console, trace)
+        with status("computing the gradient through time"):
+            flow = example.flow()
+        show_flow(console, flow)
     figures.require()
     folder = _output_folder(args)
     layer = _layer(args.layer, trace)
     with status("drawing the figures"):
-        files = [
-            figures.gates(folder, model, example.x, example.tokens, layer),
-            figures.flow(folder, flow, example.flow_tokens),
-        ]
-    console.write(f"Figures: {', '.join(str(file) for file in files if file)}")
+        files = figures.of_trace(
+            folder, trace, example.tokens, lambda: flow, example.flow_tokens, layer
+        )
+    console.write(f"Figures: {', '.join(map(str, files))}")
 
 
 def _output_folder(args):
@@ -105,14 +102,13 @@ class Example(NamedTuple):
         x: The input, a batch of one.
         tokens: Labels of the time steps in the figure of the gates.
         flow_tokens: Labels of the time steps in the figure of the gradient.
-        flow: A function that computes the gradient flow; None if the model has no
-            recurrent state.
+        flow: A function that computes the gradient flow of a recurrent model.
     """
 
     x: np.ndarray
     tokens: list | None
     flow_tokens: list | None
-    flow: object
+    flow: Callable[[], dict]
 
 
 def make_example(model, record, args) -> Example:
@@ -158,12 +154,10 @@ def _text_example(model, text):
         raise ValueError(
             "expected a text of at least two tokens, received one: give a longer text"
         )
-    if hasattr(model, "stack"):  # a GPT has no recurrent state
-        part = slice(model.longest)
-        return Example(ids[None, part], tokens[part], None, None)
+    context = getattr(model, "longest", None)  # of a GPT with learned positions
     return Example(
-        ids[None],
-        tokens,
+        ids[None, :context],
+        tokens[:context],
         tokens[:-1],
         lambda: figures.flow_of_last_prediction(model, ids),
     )

@@ -4,6 +4,7 @@ The end of the text is held out. There the model is compared with unigram, bigra
 trigram models in bits per character.
 """
 
+import functools
 import math
 import os
 
@@ -265,6 +266,9 @@ def draw(job, model, held_out, history, results):
     with status("drawing the figures"):
         ids = model.tokenizer.encode(held_out)[:SHOWN]
         tokens = tokenize.pieces(model.tokenizer, held_out)[:SHOWN]
+        context = getattr(model, "longest", None)  # of a GPT with learned positions
+        trace = figures.record(model, ids[None, :context])
+        flow = functools.partial(figures.flow_of_last_prediction, model, ids)
         files = [
             figures.history(
                 job.folder,
@@ -273,6 +277,6 @@ def draw(job, model, held_out, history, results):
                 f"{job.settings.model} on {job.record['data']['source']}",
                 results["bits_per_character_of_ngrams"],
             ),
-            *figures.language_model(job.folder, model, ids, tokens),
+            *figures.of_trace(job.folder, trace, tokens, flow, tokens[:-1]),
         ]
-    job.console.write(f"Figures: {', '.join(str(file) for file in files if file)}")
+    job.console.write(f"Figures: {', '.join(map(str, files))}")

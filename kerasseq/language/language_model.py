@@ -1,4 +1,4 @@
-"""A language model over any recurrent architecture: what comes next, and then what."""
+"""Language models over any architecture by name, or over a causal layer."""
 
 import keras
 import numpy as np
@@ -23,8 +23,8 @@ class LanguageModel(GenerationMixin, CausalLM):
 
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
-            "coupled_lstm", "gru", or a layer of your own, which gives
-            `(batch, time, units)` and sees no future.
+            "coupled_lstm", "gru", "transformer", or a causal layer with outputs
+            `(batch, time, units)`.
         tokenizer: A fitted tokenizer of `kerasseq.text`. It is saved with the model.
         vocabulary_size: Number of ids, for a model without a tokenizer.
         units: Width of the layers, for an architecture by name.

@@ -34,7 +34,8 @@ class Seq2Seq(Translator):
 
     Args:
         architecture: The encoder: "elman", "gated", "lstm", "peephole_lstm",
-            "full_peephole_lstm", "coupled_lstm", "gru"; a layer of your own from
+            "full_peephole_lstm", "coupled_lstm", "gru"; "transformer", which needs a
+            recurrent `decoder`; a layer of your own from
             `(B, S, E)` to `(B, S, M)`; or a `keras.Model` that reads the source
             itself, such as an image, and gives `(B, S, M)` or a feature map
             `(B, rows, columns, M)`.
@@ -197,6 +198,12 @@ def decoder_layers(decoder, encoder, units, num_layers):
     if architecture is encoder and isinstance(encoder, RNN):
         architecture = type(encoder).from_config(encoder.get_config())
     layers = build_layers(architecture, units=units, num_layers=num_layers)
+    if not isinstance(layers[-1], RNN):
+        raise ValueError(
+            "the decoder of Seq2Seq must be a recurrent architecture, received "
+            f'"{architecture}". Give a decoder by name, such as decoder="gru", or use '
+            "models.Transformer"
+        )
     if not layers[-1].return_sequences or layers[-1].go_backwards:
         raise ValueError(
             f"{layers[-1].name} cannot say a target: a decoder needs "

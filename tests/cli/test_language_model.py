@@ -122,6 +122,13 @@ def test_number_of_steps(steps, epochs, expected):
     assert number_of_steps(settings, steps_per_epoch=7) == expected
 
 
+def test_transformer_by_name(command, text_path):
+    words = ["--model", "transformer", "--run", "r", *RUN, "--steps", "2"]
+    command("train", "language-model", "--text", text_path, *words)
+    words = ["--prompt", "gate ", "--length", 3, "--top-k", 5, "--min-p", 0.01]
+    assert len(command("generate", "r", *words).out) == len("gate ") + 3 + 1
+
+
 @pytest.mark.everywhere("a whole run of the command")
 def test_quickstart(capsys, monkeypatch, tmp_path, drawn):
     monkeypatch.chdir(tmp_path)

@@ -85,3 +85,18 @@ def test_errors_are_those_of_the_held_out_values():
     values = np.arange(50.0)
     found = errors_by_step(LastValue(), values, cut=40, length=5, horizon=3)
     assert found["errors"] == found["naive_errors"] == [1.0, 2.0, 3.0]
+
+
+def test_race_with_a_transformer(command, tmp_path, drawn):
+    words = ["--model", "transformer", "--run", "r", "--seeds", "0"]
+    command(*RACE, *words)
+    done = command("inspect", "r/transformer-seed0", "--output-dir", "o")
+    assert "TransformerStack" in done.out
+    assert set(snapshot(tmp_path / "o")) == {"attention.png"}
+
+
+def test_forecast_with_a_transformer(command, tmp_path, drawn):
+    words = ["--data", "ar", "--architecture", "transformer", "--units", "6"]
+    words += ["--steps", "2", "--horizon", "3", "--run", "r"]
+    command("train", "forecast", *words)
+    assert {"attention.png", "loss.png"} < set(snapshot(tmp_path / "r"))

@@ -8,6 +8,7 @@ import kerasseq
 from kerasseq.models import (
     Forecaster,
     LanguageModel,
+    Seq2Seq,
     SequenceClassifier,
     SequenceTagger,
 )
@@ -86,6 +87,15 @@ def test_language_model_generates_the_most_probable_tokens():
     logits = array(model(written[None]))[0]
     for end in range(3, 7):
         assert logits[end - 1].max() - logits[end - 1, written[end]] < 1e-4
+
+
+def test_seq2seq_has_a_transformer_encoder_and_a_recurrent_decoder():
+    sizes = {"source_vocabulary_size": V, "target_vocabulary_size": V, "units": H}
+    model = Seq2Seq("transformer", decoder="gru", **sizes)
+    assert not model.get_layer("transformer").causal
+    model.fit((ids, ids), ids, verbose=0)
+    with pytest.raises(ValueError, match='recurrent .*received "transformer"'):
+        Seq2Seq("transformer", **sizes)
 
 
 def test_forecaster_of_any_length():
