@@ -1,1 +1,1 @@
-"""The numbers that kerasseq claims, each as a command: `python -m benchmarks`."""
+"""Benchmarks behind every figure that kerasseq claims: `python -m benchmarks`."""

@@ -1,7 +1,8 @@
-"""Run a benchmark: `python -m benchmarks tracing --backend torch --json`.
+"""Runs a benchmark: `python -m benchmarks tracing --backend torch --json`.
 
-A benchmark is a module with `add_arguments(parser)`, `run(options)`, which returns a
-dictionary, and a docstring that says what it measures. A new one goes into BENCHMARKS.
+A benchmark is a module with a docstring that describes what it measures,
+`add_arguments(parser)`, and `run(options)`, which returns a dictionary. Add new ones to
+`BENCHMARKS`.
 """
 
 import argparse
@@ -24,10 +25,11 @@ BENCHMARKS = (
 
 
 def main():
-    """Choose the backend, before Keras loads, and the benchmark."""
-    first = argparse.ArgumentParser(add_help=False)
-    first.add_argument("--backend", choices=["tensorflow", "jax", "torch"])
-    backend = first.parse_known_args()[0].backend
+    """Runs the benchmark that the command line names."""
+    # The backend must be set before Keras is imported.
+    early_parser = argparse.ArgumentParser(add_help=False)
+    early_parser.add_argument("--backend", choices=["tensorflow", "jax", "torch"])
+    backend = early_parser.parse_known_args()[0].backend
     if backend:
         os.environ["KERAS_BACKEND"] = backend
 
@@ -58,11 +60,11 @@ def main():
             else f"{name:>24}  {value}"
         )
     if table:
-        show(table)
+        print_table(table)
 
 
-def show(table):
-    """Print rows, each a dictionary with the same keys."""
+def print_table(table):
+    """Prints rows, which are dictionaries with the same keys."""
     import rich.console
     import rich.table
 
@@ -71,7 +73,7 @@ def show(table):
         columns.add_row(
             *(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values())
         )
-    # A report goes into files and pipes whole, however narrow they are.
+    # At least 120 columns: files and pipes report 80, which would truncate the table.
     rich.console.Console(width=max(120, rich.console.Console().width)).print(columns)
 
 

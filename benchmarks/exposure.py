@@ -1,25 +1,28 @@
-"""Exposure bias: how much worse a decoder is that reads its own words.
+"""Exposure bias: accuracy of a decoder on its own predictions and on the targets.
 
-Two models learn the same pairs for as many steps: one by teacher forcing, one by
-scheduled sampling. Each is tested in two ways on pairs that it never saw: fed with the
-right beginning, and fed with what it has said itself. Figures are the share of tokens
-at their place that are right, and of whole sequences, in percent.
+Two models are trained on the same pairs for the same number of steps: one with teacher
+forcing, one with scheduled sampling. Both are tested on held-out pairs in two ways: the
+decoder receives the target tokens (teacher forced), or its own predictions (free
+running). Figures are the percentage of positions with the right token, and of sequences
+without an error.
 """
 
 
 def add_arguments(parser):
-    """What to train, and how long."""
+    """Adds the options of this benchmark."""
     parser.add_argument("--model", default="gru")
     parser.add_argument("--units", type=int, default=96)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--pairs", type=int, default=20_000)
-    parser.add_argument("--tested", type=int, default=1000)
-    parser.add_argument("--data", default="numbers-de", help="pairs of the catalogue")
+    parser.add_argument("--test-pairs", type=int, default=1000)
+    parser.add_argument(
+        "--data", default="numbers-de", help="name for datasets.generated_pairs"
+    )
     parser.add_argument("--seeds", default="0,1,2")
 
 
 def run(options):
-    """Train the models, and test them."""
+    """Trains the models, and returns a table of accuracies."""
     from kerasseq import datasets, training
 
     schedules = {
@@ -30,21 +33,22 @@ def run(options):
     }
     table = []
     for seed in map(int, options.seeds.split(",")):
-        count = options.pairs + options.tested
+        count = options.pairs + options.test_pairs
         pairs = datasets.generated_pairs(options.data, count, seed=seed)
-        learned, held_out = (
+        train_pairs, held_out = (
             datasets.Pairs(*(texts[part] for texts in pairs))
-            for part in (slice(options.tested, None), slice(options.tested))
+            for part in (slice(options.test_pairs, None), slice(options.test_pairs))
         )
         for name, schedule in schedules.items():
-            model = train(learned, schedule, seed, options)
-            table.append({"seed": seed, "trained by": name, **test(model, held_out)})
+            model = train(train_pairs, schedule, seed, options)
+            row = {"seed": seed, "training": name, **evaluate(model, held_out)}
+            table.append(row)
     task = f"{options.data} without attention"
     return {"task": task, "steps": options.steps, "table": table}
 
 
 def train(pairs, schedule, seed, options):
-    """A model without attention that has seen the pairs."""
+    """Returns a model without attention trained on the pairs."""
     import keras
 
     from kerasseq import models, text
@@ -64,19 +68,19 @@ def train(pairs, schedule, seed, options):
     return model
 
 
-def test(model, pairs):
-    """Percent right, fed with the truth and fed with itself."""
+def evaluate(model, pairs):
+    """Returns the accuracies in percent, teacher forced and free running."""
     from kerasseq import training
 
-    said = [t.text for t in model.translate(pairs.sources)]
-    right = total = 0
-    for text, wanted in zip(said, pairs.targets, strict=True):
-        right += sum(a == b for a, b in zip(text, wanted, strict=False))
-        right += len(text) == len(wanted)  # the end, which is a token
-        total += len(wanted) + 1
+    outputs = [t.text for t in model.translate(pairs.sources)]
+    correct = total = 0
+    for output, target in zip(outputs, pairs.targets, strict=True):
+        correct += sum(a == b for a, b in zip(output, target, strict=False))
+        correct += len(output) == len(target)  # the end token
+        total += len(target) + 1
     _, accuracy = model.evaluate(pairs, verbose=0)
     return {
-        "fed with truth": 100 * accuracy,
-        "fed with itself": 100 * right / total,
-        "whole sequences": training.exact_match(said, pairs.targets),
+        "teacher forced": 100 * accuracy,
+        "free running": 100 * correct / total,
+        "whole sequences": training.exact_match(outputs, pairs.targets),
     }

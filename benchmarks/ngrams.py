@@ -1,49 +1,36 @@
-"""Bits per character of n-gram models on text they have not seen: how to smooth.
+"""Bits per character of n-gram models on held-out text, by smoothing.
 
-Characters of the Python reference, nine tenths to count in, the last tenth to score.
-Each smoothing has the same counts: add-k with several k, of which the best on the
-scored text itself is shown, back-off with absolute discounting, and modified
-Kneser-Ney. The last two estimate their discounts from the counts and get no such help.
-Seconds are for counting and scoring with Kneser-Ney.
+The models are trained on the characters of the first nine tenths of the Python language
+reference and evaluated on the last tenth. The smoothings are add-k (several values of
+k; the table has the one that is best on the held-out text), back-off with absolute
+discounting, and modified Kneser-Ney. The last two estimate their discounts from the
+training counts. Seconds are for training and evaluation with Kneser-Ney.
 """
 
-import argparse
 import time
+
+from benchmarks.options import at_least, comma_separated
 
 
 def add_arguments(parser):
-    """What to measure, and on how much text."""
-    parser.add_argument("--n", type=several(at_least(1, int)), default="1,2,3,4,5,6")
+    """Adds the options of this benchmark."""
     parser.add_argument(
-        "--k", type=several(at_least(0, float)), default="1,0.3,0.1,0.03,0.01,0.003"
+        "--n", type=comma_separated(at_least(1, int)), default="1,2,3,4,5,6"
     )
     parser.add_argument(
-        "--characters", type=at_least(100, int), help="of the text; all if left out"
+        "--k",
+        type=comma_separated(at_least(0, float)),
+        default="1,0.3,0.1,0.03,0.01,0.003",
     )
-
-
-def at_least(least, kind):
-    """A type for argparse: a number not below `least`."""
-
-    def number(text):
-        if not kind(text) >= least:
-            raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
-        return kind(text)
-
-    return number
-
-
-def several(number):
-    """A type for argparse: numbers with commas between them."""
-
-    def numbers(text):
-        return [number(part) for part in text.split(",")]
-
-    return numbers
+    parser.add_argument(
+        "--characters",
+        type=at_least(100, int),
+        help="length of the text (default: all)",
+    )
 
 
 def run(options):
-    """Measure, and give a table of bits per character."""
+    """Returns a table of bits per character."""
     from kerasseq.datasets import python_reference
     from kerasseq.text import CharacterTokenizer
 
@@ -53,8 +40,8 @@ def run(options):
     cut = len(text) - len(text) // 10
     tokenizer = CharacterTokenizer().fit(text[:cut])
     return {
-        "characters to count": cut,
-        "characters to score": len(text) - cut,
+        "training characters": cut,
+        "test characters": len(text) - cut,
         "vocabulary": tokenizer.vocabulary_size,
         "table": [
             row(n, options.k, tokenizer, text[:cut], text[cut:]) for n in options.n
@@ -63,7 +50,7 @@ def run(options):
 
 
 def row(n, ks, tokenizer, train, test):
-    """One n, all smoothings."""
+    """Returns the row of one n, with all smoothings."""
     from kerasseq.text import NGramModel
 
     def bits(**smoothing):

@@ -1,8 +1,9 @@
-"""A GPT in plain PyTorch, as one would write it without a library: the peer of ours.
+"""A GPT in plain PyTorch, to compare with `kerasseq.models.GPT`.
 
-Pre-norm blocks, GELU, learned positions, tied logits; attention is
-`scaled_dot_product_attention`. Weights start as in GPT-2: normal of deviation 0.02, and
-those that end in the residual stream smaller by the root of their number.
+Pre-norm blocks, GELU, learned position embeddings, tied output embedding, attention by
+`scaled_dot_product_attention`. Weights are initialized as in GPT-2: normal with
+standard deviation 0.02, divided by the square root of the number of residual
+connections for the projections into the residual stream.
 """
 
 import math
@@ -12,7 +13,7 @@ from torch.nn import functional
 
 
 class Block(torch.nn.Module):
-    """Attention and feed-forward network, each behind a norm and added."""
+    """Transformer block: causal self-attention and feed-forward network, pre-norm."""
 
     def __init__(self, width, heads, dropout):
         super().__init__()
@@ -39,51 +40,51 @@ class Block(torch.nn.Module):
 
 
 class PlainGPT(torch.nn.Module):
-    """Ids `(B, T)` to logits `(B, T, V)`."""
+    """Maps token ids `(B, T)` to logits `(B, T, V)`."""
 
     def __init__(self, vocabulary, length, layers, heads, width, dropout=0.0):
         super().__init__()
         self.length = length
         self.tokens = torch.nn.Embedding(vocabulary, width)
-        self.places = torch.nn.Embedding(length, width)
+        self.positions = torch.nn.Embedding(length, width)
         self.blocks = torch.nn.ModuleList(
             Block(width, heads, dropout) for _ in range(layers)
         )
         self.norm = torch.nn.LayerNorm(width)
         for name, weight in self.named_parameters():
             if weight.ndim == 2:
-                ends = name.endswith(("out.weight", "down.weight"))
-                scale = 0.02 / math.sqrt(2 * layers) if ends else 0.02
+                is_residual = name.endswith(("out.weight", "down.weight"))
+                scale = 0.02 / math.sqrt(2 * layers) if is_residual else 0.02
                 torch.nn.init.normal_(weight, 0.0, scale)
             elif "norm" not in name:
                 torch.nn.init.zeros_(weight)
 
     def forward(self, ids):
-        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1]))
+        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
         for block in self.blocks:
             x = block(x)
         return self.norm(x) @ self.tokens.weight.T
 
-    def loss(self, ids, wanted):
-        """Mean cross-entropy."""
+    def loss(self, ids, targets):
+        """Returns the mean cross-entropy."""
         logits = self(ids)
-        return functional.cross_entropy(logits.flatten(0, 1), wanted.flatten().long())
+        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten().long())
 
     @torch.no_grad()
-    def write(self, ids, length):
-        """Greedy, without a cache: each token reads the whole text again."""
+    def generate(self, ids, length):
+        """Generates `length` tokens by greedy search, without a cache."""
         for _ in range(length):
             logits = self(ids[:, -self.length :])[:, -1]
             ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], dim=1)
         return ids
 
 
-def optimizer(model, rate):
-    """AdamW as GPT is trained: matrices decay, the rest does not."""
+def optimizer(model, learning_rate):
+    """Returns AdamW with weight decay for matrices only."""
     decays = [p for p in model.parameters() if p.ndim == 2]
     others = [p for p in model.parameters() if p.ndim != 2]
     groups = [
         {"params": decays, "weight_decay": 0.1},
         {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.99))
+    return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.99))

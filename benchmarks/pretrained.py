@@ -1,13 +1,14 @@
-"""Random weights of each family of `models.from_pretrained`, against `transformers`.
+"""Accuracy of `from_pretrained` and `save_pretrained`, compared with `transformers`.
 
-Each case is a small model of `transformers` with random weights. It is written as a
-folder of Hugging Face and read by `models.from_pretrained`; written by
-`models.save_pretrained` and read by `transformers`; and saved as `.keras` and loaded.
-Figures are the largest difference of an output at a real position, some rows of which
-are padded on the right; "generated" counts tokens of greedy generation with a cache
-that are the same as those of `transformers` without one.
+Each case is a small model of `transformers` with random weights. "read": `transformers`
+writes a checkpoint and `models.from_pretrained` loads it. "written":
+`models.save_pretrained` writes a checkpoint and `transformers` loads it. "saved": the
+Keras model is saved as `.keras` and loaded again. Figures are the largest differences
+to the outputs of the original model at real positions; some rows have padding on the
+right. "generated" counts the tokens of greedy generation with a cache that equal those
+of `transformers` without a cache.
 
-Needs the packages transformers and torch, beside the backend.
+Needs the packages transformers and torch.
 """
 
 import pathlib
@@ -44,7 +45,7 @@ LONG = {
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 DYNAMIC = {"rope_type": "dynamic", "factor": 4.0}
-CASES = {  # the class of transformers without its end, its settings
+CASES = {  # the class of transformers, its configuration
     "gpt2": ("GPT2LMHeadModel", GPT2),
     "gpt2 base": ("GPT2Model", GPT2),
     "gpt2 base, untied": ("GPT2Model", {**GPT2, "tie_word_embeddings": False}),
@@ -101,70 +102,75 @@ DECODERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma")
 
 
 def add_arguments(parser):
-    """Which cases."""
-    parser.add_argument("--cases", default="", help="those whose names begin so")
+    """Adds the options of this benchmark."""
+    parser.add_argument(
+        "--cases", default="", help="prefix of the names (default: all)"
+    )
 
 
 def run(options):
-    """Compare, and give a table."""
+    """Returns a table of differences."""
     import torch  # before TensorFlow, or it can crash
     import transformers  # noqa: F401
 
     names = [name for name in CASES if name.startswith(options.cases)]
     if not names:
-        raise SystemExit(f"--cases {options.cases}: there are {', '.join(CASES)}")
+        expected = ", ".join(CASES)
+        raise SystemExit(
+            f"--cases must be a prefix of one of {expected}, got {options.cases!r}"
+        )
     torch.manual_seed(0)
     table = [compare(name) for name in names]
     largest = max(v for row in table for v in row.values() if isinstance(v, float))
-    return {"largest difference": f"{largest:.1e}", "table": [*map(_as_text, table)]}
+    return {"largest difference": f"{largest:.1e}", "table": [*map(_format, table)]}
 
 
-def _as_text(row):
+def _format(row):
     return {k: f"{v:.1e}" if isinstance(v, float) else v for k, v in row.items()}
 
 
 def compare(name):
-    """A row of the table."""
+    """Returns the row of a case."""
     import transformers
 
     import kerasseq
 
     kind, settings = CASES[name]
     is_base = kind.endswith("Model") and "LMHead" not in kind
-    theirs = made(kind, dict(settings))
+    reference = random_model(kind, dict(settings))
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        theirs.save_pretrained(folder / "theirs")
-        ours = kerasseq.models.from_pretrained(folder / "theirs")
-        inputs = inputs_of(theirs)
-        wanted = outputs_of_theirs(theirs, inputs)
-        kerasseq.models.save_pretrained(ours, folder / "ours")
-        cls, options = getattr(transformers, kind), options_of(settings)
-        again = cls.from_pretrained(folder / "ours", **options).eval()
-        ours.save(folder / "model.keras")
+        reference.save_pretrained(folder / "reference")
+        model = kerasseq.models.from_pretrained(folder / "reference")
+        inputs = random_inputs(reference)
+        expected = reference_outputs(reference, inputs)
+        kerasseq.models.save_pretrained(model, folder / "model")
+        cls, options = getattr(transformers, kind), class_options(settings)
+        again = cls.from_pretrained(folder / "model", **options).eval()
+        model.save(folder / "model.keras")
         loaded = kerasseq.load_model(folder / "model.keras")
-    found = outputs_of_ours(ours, inputs, is_base)
+    found = model_outputs(model, inputs, is_base)
     return {
         "case": name,
-        "read": largest(found, wanted),
-        "written": largest(outputs_of_theirs(again, inputs), wanted),
-        "saved": largest(outputs_of_ours(loaded, inputs, is_base), wanted),
-        "generated": generated(ours, theirs),
+        "read": largest_difference(found, expected),
+        "written": largest_difference(reference_outputs(again, inputs), expected),
+        "saved": largest_difference(model_outputs(loaded, inputs, is_base), expected),
+        "generated": matching_tokens(model, reference),
     }
 
 
-def options_of(settings):
-    """Options of the class beside its settings."""
+def class_options(settings):
+    """Returns the arguments of the class that are not in its configuration."""
     return {} if settings.get("pooler", True) else {"add_pooling_layer": False}
 
 
-def made(kind, settings):
-    """A model of transformers with random weights, those of norms included."""
+def random_model(kind, settings):
+    """Returns a model of transformers with random weights, also in the norms."""
     import torch
     import transformers
 
     cls = getattr(transformers, kind)
-    options = options_of(settings)
+    options = class_options(settings)
     settings.pop("pooler", None)
     model = cls(cls.config_class(**settings), **options).eval()
     with torch.no_grad():
@@ -175,19 +181,19 @@ def made(kind, settings):
     return model
 
 
-def inputs_of(theirs):
-    """Ids and where they are real; with a target for T5."""
+def random_inputs(reference):
+    """Returns ids, their padding mask, and target ids for T5."""
     rng = np.random.default_rng(0)
     ids = rng.integers(3, 29, (3, 13))
     real = np.ones_like(ids)
     real[1, 9:] = 0
-    if theirs.config.model_type not in DECODERS:
-        ids = np.where(real, ids, theirs.config.pad_token_id)
+    if reference.config.model_type not in DECODERS:
+        ids = np.where(real, ids, reference.config.pad_token_id)
     return ids, real, rng.integers(3, 29, (3, 5))
 
 
-def outputs_of_theirs(model, inputs):
-    """All outputs, by our names."""
+def reference_outputs(model, inputs):
+    """Returns the outputs of a model of transformers as a list of arrays."""
     import torch
 
     ids, real, target = map(torch.tensor, inputs)
@@ -209,21 +215,23 @@ def outputs_of_theirs(model, inputs):
     return [*found.values()]
 
 
-def outputs_of_ours(model, inputs, is_base):
-    """All outputs, in the order of theirs."""
+def model_outputs(model, inputs, is_base):
+    """Returns the outputs of a model of kerasseq, in the order of `transformers`."""
     import keras
 
     ids, real, target = (x.astype("int32") for x in inputs)
-    places = np.broadcast_to(np.arange(ids.shape[1], dtype="int32"), ids.shape)
-    given = ids
+    positions = np.broadcast_to(np.arange(ids.shape[1], dtype="int32"), ids.shape)
+    arguments = ids
     if isinstance(model.input, dict):
-        given = {"ids": ids, "segments": np.zeros_like(ids), "positions": places}
-        given = {name: given[name] for name in model.input}
+        arguments = {"ids": ids, "segments": np.zeros_like(ids), "positions": positions}
+        arguments = {name: arguments[name] for name in model.input}
     elif type(model).__name__ == "T5":
-        given = [ids, target]
-    elif type(model).__name__ == "GPT" and is_base:  # a tied table gives logits
+        arguments = [ids, target]
+    elif (
+        type(model).__name__ == "GPT" and is_base
+    ):  # with tied embeddings it returns logits
         model = keras.Model(model.input, model.get_layer("final_norm").output)
-    found = model(given, training=False)
+    found = model(arguments, training=False)
     found = {"": found} if not isinstance(found, dict) else found
     found = {k: keras.ops.convert_to_numpy(v) for k, v in found.items()}
     names = (
@@ -240,32 +248,32 @@ def outputs_of_ours(model, inputs, is_base):
     return kept
 
 
-def largest(found, wanted):
-    """The largest difference, where outputs are of size 1 or so."""
-    assert [x.shape for x in found] == [x.shape for x in wanted], (
+def largest_difference(found, expected):
+    """Returns the largest absolute difference between two lists of arrays."""
+    assert [x.shape for x in found] == [x.shape for x in expected], (
         [x.shape for x in found],
-        [x.shape for x in wanted],
+        [x.shape for x in expected],
     )
-    return float(max(np.abs(x - y).max() for x, y in zip(found, wanted, strict=True)))
+    return float(max(np.abs(x - y).max() for x, y in zip(found, expected, strict=True)))
 
 
-def generated(ours, theirs, length=12):
-    """How many tokens of two rows are those of transformers without a cache."""
+def matching_tokens(model, reference, length=12):
+    """Counts generated tokens that equal those of transformers without a cache."""
     import torch
 
-    if not hasattr(ours, "generate") or getattr(ours, "head", "tokens") is None:
+    if not hasattr(model, "generate") or getattr(model, "head", "tokens") is None:
         return ""
-    if not hasattr(theirs, "lm_head"):
+    if not hasattr(reference, "lm_head"):
         return ""
     prompts = [[5, 3, 7, 11, 4], [9, 8]]
     same = 0
     for row, prompt in zip(
-        ours.generate(prompts, length, temperature=0), prompts, strict=True
+        model.generate(prompts, length, temperature=0), prompts, strict=True
     ):
-        wanted = list(prompt)
+        expected = list(prompt)
         for _ in range(length):
             with torch.no_grad():
-                logits = theirs(input_ids=torch.tensor([wanted])).logits[0, -1]
-            wanted.append(int(logits.argmax()))
-        same += sum(int(a == b) for a, b in zip(row, wanted, strict=True)) - len(prompt)
+                logits = reference(input_ids=torch.tensor([expected])).logits[0, -1]
+            expected.append(int(logits.argmax()))
+        same += sum(a == b for a, b in zip(row, expected, strict=True)) - len(prompt)
     return f"{same} of {length * len(prompts)}"

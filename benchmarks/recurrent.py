@@ -1,29 +1,31 @@
-"""Training and inference of recurrent layers, beside Keras' own and torch.nn.
+"""Training and inference of recurrent layers, beside those of Keras and torch.nn.
 
-Each contender is a process of its own: kerasseq's layer, the same layer of Keras,
-`keras.layers.RNN` around Keras' cell, on the backend asked for, and the layer of
-`torch.nn` that comes nearest (it has no peepholes, no gated network). They take turns
-A B C A B C …; a turn is a few calls after one that is not counted. A training step is
-the layer, a sum over its last output, the gradients of all weights and a step of SGD,
-compiled by tf.function or jax.jit. Reported are medians over the turns, divided by that
-of torch.nn: ratios hold from machine to machine better than times do. Memory is how far
-the process's peak grew from before the first step to the end.
+Compares kerasseq's layer, the same layer of Keras, `keras.layers.RNN` with Keras' cell,
+and the closest layer of `torch.nn` (which has neither peepholes nor a gated network).
+Each implementation runs in its own process, in rounds (see `benchmarks.rounds`). A
+training step is the forward pass, the mean of the last output, the gradients of all
+weights and an SGD update, compiled by tf.function or jax.jit. Figures are medians over
+the rounds as ratios to torch.nn. Memory is the growth of the process's peak memory from
+before the first step to the end.
 """
 
-import argparse
 import importlib.util
 import os
 
-from benchmarks.turns import Contender, report, take_turns
+import numpy as np
+
+from benchmarks.options import add_timing_arguments, names_among
+from benchmarks.rounds import Worker, report, time_in_rounds
+from benchmarks.steps import keras_steps, torch_steps
 
 SIZES = {  # batch, steps, features, units
     "small": (32, 64, 64, 128),
     "large": (64, 128, 256, 512),
     "long": (8, 1024, 64, 128),
-    "short": (8, 64, 64, 128),  # what "long" is compared with
-    "tiny": (2, 3, 5, 7),  # to see that it runs
+    "short": (8, 64, 64, 128),  # to compare with "long"
+    "tiny": (2, 3, 5, 7),  # for the tests
 }
-CELLS = {  # ours, Keras' layer, Keras' cell, torch.nn
+CELLS = {  # kerasseq's layer, Keras' layer, Keras' cell, the layer of torch.nn
     "elman": ("ElmanRNN", "SimpleRNN", "SimpleRNNCell", "RNN"),
     "gated": ("GatedRNN", None, None, "GRU"),
     "lstm": ("LSTM", "LSTM", "LSTMCell", "LSTM"),
@@ -33,11 +35,11 @@ CELLS = {  # ours, Keras' layer, Keras' cell, torch.nn
     "gru": ("GRU", "GRU", "GRUCell", "GRU"),
 }
 OPTIONS = {"full_peephole": {"peephole": "full"}, "coupled": {"coupled": True}}
-PEER = "torch.nn"
+IMPLEMENTATIONS = ("kerasseq", "keras", "keras.RNN(cell)", "torch.nn")
 
 
 def add_arguments(parser):
-    """What to measure, and how long."""
+    """Adds the options of this benchmark."""
     for name, known, default in (
         ("--cell", CELLS, "lstm,peephole,gru,elman"),
         ("--sizes", SIZES, "small,large"),
@@ -45,39 +47,11 @@ def add_arguments(parser):
         parser.add_argument(
             name, type=names_among(known), default=default, help=",".join(known)
         )
-    parser.add_argument("--turns", type=positive(int), default=9)
-    parser.add_argument(
-        "--seconds", type=positive(float), default=0.5, help="length of a turn"
-    )
-    parser.add_argument("--jit", action="store_true", help="XLA on TensorFlow")
-
-
-def names_among(known):
-    """A type for argparse: names with commas between them, all of them known."""
-
-    def names(text):
-        for name in text.split(","):
-            if name not in known:
-                message = f"{name!r} is none of {', '.join(known)}"
-                raise argparse.ArgumentTypeError(message)
-        return text.split(",")
-
-    return names
-
-
-def positive(kind):
-    """A type for argparse: a number above 0."""
-
-    def number(text):
-        if not kind(text) > 0:
-            raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
-        return kind(text)
-
-    return number
+    add_timing_arguments(parser, rounds=9, seconds=0.5)
 
 
 def run(options):
-    """Measure, and give a table of ratios."""
+    """Returns a table of ratios."""
     backend = options.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
     table = []
     for size in options.sizes:
@@ -87,33 +61,77 @@ def run(options):
 
 
 def measure(cell, size, backend, options):
-    """Rows of the table: one cell, one size, all contenders."""
-    names = dict(
-        zip(("kerasseq", "keras", "keras.RNN(cell)", PEER), CELLS[cell], strict=True)
-    )
+    """Returns the rows of one cell and size, one for each implementation."""
+    classes = dict(zip(IMPLEMENTATIONS, CELLS[cell], strict=True))
     if importlib.util.find_spec("torch") is None:
-        names[PEER] = None
-    contenders = {}
-    for who, name in names.items():
-        if name is not None:
-            task = {"who": who, "cell": cell, "size": SIZES[size], "jit": options.jit}
-            contenders[who] = Contender(
-                "benchmarks.recurrent_contender",
-                {**task, "seconds": options.seconds},
-                "torch" if who == PEER else backend,
+        classes["torch.nn"] = None
+    workers = {}
+    for name, cls in classes.items():
+        if cls is not None:
+            task = {"implementation": name, "cell": cell, "size": SIZES[size]}
+            workers[name] = Worker(
+                "benchmarks.recurrent",
+                {**task, "jit": options.jit, "seconds": options.seconds},
+                "torch" if name == "torch.nn" else backend,
             )
-    times = take_turns(contenders, options.turns)
-    one = times.get(PEER, times["kerasseq"])
+    medians = time_in_rounds(workers, options.rounds)
+    unit = medians.get("torch.nn", medians["kerasseq"])
     batch, steps, features, units = SIZES[size]
     return [
         {
             "size": f"{size}: batch {batch}, {steps} steps, {features} -> {units}",
             "cell": cell,
-            "who": who,
-            "train": times[who]["train"] / one["train"],
-            "infer": times[who]["infer"] / one["infer"],
-            "us per step": times[who]["train"] / steps * 1e6,
-            "MB": times[who]["MB"],
+            "implementation": name,
+            "train": times["train"] / unit["train"],
+            "infer": times["infer"] / unit["infer"],
+            "us per step": times["train"] / steps * 1e6,
+            "MB": times["MB"],
         }
-        for who in contenders
+        for name, times in medians.items()
     ]
+
+
+def functions(task):
+    """Returns the functions that a worker times."""
+    batch, steps, features, units = task["size"]
+    x = np.random.default_rng(0).normal(size=(batch, steps, features))
+    x = x.astype("float32")
+    if task["implementation"] == "torch.nn":
+        return torch_layer(task["cell"], x, units)
+    layer = keras_layer(task["implementation"], task["cell"], units)
+    layer(x[:, :2])  # builds it
+    return keras_steps(layer, x, task["jit"])
+
+
+def torch_layer(cell, x, units):
+    """Returns the training step and inference of the layer of torch.nn."""
+    import torch
+
+    class LastOutput(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            options = {"nonlinearity": "relu"} if cell == "elman" else {}
+            layer = getattr(torch.nn, CELLS[cell][3])
+            self.layer = layer(x.shape[-1], units, batch_first=True, **options)
+
+        def forward(self, x):
+            return self.layer(x)[0][:, -1]
+
+    return torch_steps(LastOutput(), torch.from_numpy(x))
+
+
+def keras_layer(implementation, cell, units):
+    """Returns the layer of kerasseq or Keras."""
+    import keras
+
+    import kerasseq
+
+    name, layer, keras_cell, _ = CELLS[cell]
+    relu = {"activation": "relu"} if cell == "elman" else {}
+    if implementation == "kerasseq":
+        return getattr(kerasseq.layers, name)(units, **OPTIONS.get(cell, {}))
+    if implementation == "keras":
+        return getattr(keras.layers, layer)(units, **relu)
+    if cell == "peephole":  # Keras has no such cell, but runs ours step by step
+        return keras.layers.RNN(kerasseq.layers.LSTMCell(units, peephole="diagonal"))
+    return keras.layers.RNN(getattr(keras.layers, keras_cell)(units, **relu))

@@ -1,20 +1,20 @@
-"""A training step and an inference of a layer or module, in each backend's own way.
+"""Training step and inference of a layer or module, as each backend runs them.
 
-A training step is the layer, the mean over its output, the gradients of all weights and
-a step of SGD, compiled by tf.function or jax.jit.
+A training step is the forward pass, the mean of the output, the gradients of all
+weights and an SGD update, compiled by tf.function or jax.jit.
 """
 
 
-def steps_of(layer, x, jit=False):
-    """The functions to time of a Keras layer that is built.
+def keras_steps(layer, x, jit=False):
+    """Returns the functions to time for a built Keras layer.
 
     Args:
-        layer: The layer.
-        x: NumPy array that it is called on.
-        jit: Whether TensorFlow compiles with XLA.
+        layer: A built layer.
+        x: NumPy array, the input of the layer.
+        jit: Whether to compile with XLA on TensorFlow.
 
     Returns:
-        Functions without arguments, "train" and "infer".
+        Dictionary of two functions without arguments, `"train"` and `"infer"`.
     """
     import keras
 
@@ -29,7 +29,7 @@ def steps_of(layer, x, jit=False):
 
 
 def torch_steps(layer, x):
-    """The same in PyTorch, for a `torch.nn.Module` as well."""
+    """Returns the functions to time on PyTorch, also for a `torch.nn.Module`."""
     import torch
 
     optimizer = torch.optim.SGD(layer.parameters(), 1e-3)
@@ -48,7 +48,7 @@ def torch_steps(layer, x):
 
 
 def tensorflow_steps(layer, x, jit):
-    """The same in TensorFlow."""
+    """Returns the functions to time on TensorFlow."""
     import tensorflow as tf
 
     x = tf.constant(x)
@@ -70,7 +70,7 @@ def tensorflow_steps(layer, x, jit):
 
 
 def jax_steps(layer, x):
-    """The same in JAX."""
+    """Returns the functions to time on JAX."""
     import jax
 
     x = jax.numpy.asarray(x)
@@ -99,7 +99,7 @@ def jax_steps(layer, x):
 
 
 def compiled(function):
-    """A function of tensors without training, compiled where the backend compiles."""
+    """Compiles a function for inference by tf.function or jax.jit; not on PyTorch."""
     import keras
 
     backend = keras.backend.backend()

@@ -1,12 +1,13 @@
-"""Tokenizers: learning and encoding, beside the package tokenizers and a plain loop.
+"""Tokenizers: training and encoding, beside `tokenizers` and a naive loop.
 
-Both learn a vocabulary of the same size from the same text, on one thread, and then
-encode all of it; they take turns, A B A B …, and medians are compared. Encoding is
-measured from nothing and again, when a tokenizer remembers the words it has met. The
-plain loop is byte-pair encoding as it is usually explained: all pairs are counted anew
-for each merge. It makes `--plain-merges` merges only, and its time is taken in
-proportion; early merges are its slowest, as words still have all their symbols, by some
-tens of per cent.
+kerasseq and the package `tokenizers` train a vocabulary of the same size on the same
+text, on one thread, and encode the whole text twice; the second time the tokenizer's
+cache of words is filled. Figures are medians over rounds A B A B … as ratios to
+`tokenizers`.
+
+The naive loop is byte-pair encoding that counts all pairs again for each merge. It runs
+`--naive-merges` merges, and its time is extrapolated to all of them. That overestimates
+it by some tens of percent: early merges are the slowest, as words are then longest.
 """
 
 import os
@@ -17,17 +18,21 @@ from itertools import pairwise
 
 import numpy as np
 
+from benchmarks.options import positive
+
 
 def add_arguments(parser):
-    """What to measure, and on which text."""
-    parser.add_argument("--corpus", help="a text file (default: Python's reference)")
+    """Adds the options of this benchmark."""
+    parser.add_argument(
+        "--corpus", help="a text file (default: the Python language reference)"
+    )
     parser.add_argument("--vocabulary-size", type=int, default=1256)
-    parser.add_argument("--plain-merges", type=int, default=50)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--naive-merges", type=int, default=50)
+    parser.add_argument("--rounds", type=positive(int), default=3)
 
 
 def run(options):
-    """Measure, and give a table of ratios."""
+    """Returns a table of ratios."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     from kerasseq.datasets import python_reference, text_file
 
@@ -35,58 +40,61 @@ def run(options):
     megabytes = len(text.encode()) / 1e6
     table = []
     for kind in ("bpe", "wordpiece", "unigram"):
-        makers = {"kerasseq": ours(kind, options), "tokenizers": peer(kind, options)}
-        times = {who: [] for who in makers}
-        for _ in range(options.turns):
-            for who, make in makers.items():
-                times[who].append(measure(make, text))
-        medians = {who: np.median(rows, axis=0) for who, rows in times.items()}
-        for who, (learning, first, again) in medians.items():
+        trainers = {
+            "kerasseq": kerasseq_trainer(kind, options),
+            "tokenizers": peer_trainer(kind, options),
+        }
+        times = {name: [] for name in trainers}
+        for _ in range(options.rounds):
+            for name, train in trainers.items():
+                times[name].append(measure(train, text))
+        medians = {name: np.median(rows, axis=0) for name, rows in times.items()}
+        for name, (training, first, second) in medians.items():
             table.append(
                 {
                     "tokenizer": kind,
-                    "who": who,
-                    "learning": learning / medians["tokenizers"][0],
+                    "implementation": name,
+                    "training": training / medians["tokenizers"][0],
                     "encoding": first / medians["tokenizers"][1],
-                    "encoding again": again / medians["tokenizers"][2],
+                    "encoding again": second / medians["tokenizers"][2],
                     "MB/s": megabytes / first,
                 }
             )
         if kind == "bpe":
-            plain = plain_loop(text, options.plain_merges)
-            plain *= (options.vocabulary_size - 256) / options.plain_merges
-            ratio = float(plain / medians["kerasseq"][0])
+            naive = naive_loop(text, options.naive_merges)
+            naive *= (options.vocabulary_size - 256) / options.naive_merges
+            ratio = float(naive / medians["kerasseq"][0])
     return {
         "text": f"{megabytes:.2f} MB",
         "vocabulary": options.vocabulary_size,
-        "one core": "times relative to the package tokenizers",
-        "plain loop to ours": ratio,
+        "unit": "times of the package tokenizers, one thread",
+        "naive loop to kerasseq": ratio,
         "table": table,
     }
 
 
-def measure(make, text):
-    """Seconds of learning, of encoding, and of encoding again."""
+def measure(train, text):
+    """Returns the seconds of training, encoding, and encoding again."""
     start = time.perf_counter()
-    encode = make(text)
-    learned = time.perf_counter()
+    encode = train(text)
+    trained = time.perf_counter()
     encode(text)
     first = time.perf_counter()
     encode(text)
-    return learned - start, first - learned, time.perf_counter() - first
+    return trained - start, first - trained, time.perf_counter() - first
 
 
-def ours(kind, options):
-    """A function that learns from a text and gives the function that encodes."""
-    from kerasseq import text as tools
+def kerasseq_trainer(kind, options):
+    """Returns a function that trains a tokenizer on a text and returns its `encode`."""
+    from kerasseq import text as namespace
 
     names = {"bpe": "BytePair", "wordpiece": "WordPiece", "unigram": "Unigram"}
-    cls = getattr(tools, f"{names[kind]}Tokenizer")
+    cls = getattr(namespace, f"{names[kind]}Tokenizer")
     return lambda text: cls(options.vocabulary_size).fit(text).encode
 
 
-def peer(kind, options):
-    """The same for the package tokenizers."""
+def peer_trainer(kind, options):
+    """Returns such a function for the package `tokenizers`."""
     from tokenizers import (
         Tokenizer,
         models,
@@ -97,7 +105,7 @@ def peer(kind, options):
 
     shared = {"vocab_size": options.vocabulary_size, "show_progress": False}
 
-    def make(text):
+    def train(text):
         if kind == "bpe":
             tokenizer = Tokenizer(models.BPE())
             tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -117,20 +125,20 @@ def peer(kind, options):
         tokenizer.train_from_iterator([text], trainer)
         return tokenizer.encode
 
-    return make
+    return train
 
 
-def plain_loop(text, merges):
-    """Seconds of byte-pair encoding that counts all pairs anew for each merge."""
+def naive_loop(text, merges):
+    """Returns the seconds of a byte-pair encoding that recounts pairs at each merge."""
     start = time.perf_counter()
-    numbers = Counter(re.findall(r" ?\w+| ?[^\w\s]+|\s+", text))
-    words = {word: list(word) for word in numbers}
+    word_counts = Counter(re.findall(r" ?\w+| ?[^\w\s]+|\s+", text))
+    words = {word: list(word) for word in word_counts}
     for _ in range(merges):
-        count = Counter()
+        pairs = Counter()
         for word, symbols in words.items():
             for pair in pairwise(symbols):
-                count[pair] += numbers[word]
-        left, right = max(count, key=count.get)
+                pairs[pair] += word_counts[word]
+        left, right = max(pairs, key=pairs.get)
         for word, symbols in words.items():
             merged = []
             for symbol in symbols:

@@ -1,62 +1,63 @@
 """Training and generation of a GPT, beside KerasHub and plain PyTorch.
 
 Training: a step (forward, backward, AdamW) of the small GPT of `benchmarks
-shakespeare`, through `train_on_batch`: ours, one of KerasHub's layers on the same
-backend, and a plain PyTorch GPT. Figures are times by that of plain PyTorch.
+shakespeare` by `train_on_batch`, for kerasseq, for a model of KerasHub's layers on the
+same backend, and for a GPT in plain PyTorch. `time` and `speed` are ratios to plain
+PyTorch.
 
-Generation: 200 tokens, the best each time, from a prompt of eight; 6 layers, 6 heads,
-width 384. Ours and KerasHub's `GPT2CausalLM` keep keys and values; plain PyTorch reads
-the whole text again for each token. "memory" reads all matrices once for each token, as
-any decoder must, by products with a vector, and does nothing else. Figures are tokens
-per second by those of KerasHub.
+Generation: 200 tokens by greedy search after a prompt of eight tokens; 6 layers,
+6 heads, hidden size 384. kerasseq and KerasHub's `GPT2CausalLM` cache keys and values,
+plain PyTorch computes the whole sequence again for each token. "memory" is a lower
+bound: for each token it multiplies each weight matrix by a vector once, as every
+decoder must. `time` and `speed` are ratios to KerasHub.
 
-All take turns as processes of their own: see `benchmarks.turns`.
+Each implementation runs in its own process, in rounds (see `benchmarks.rounds`).
 """
 
 import importlib.util
 import os
 
-from benchmarks.recurrent import positive
-from benchmarks.turns import Contender, report, take_turns
+import numpy as np
+
+from benchmarks.options import add_timing_arguments
+from benchmarks.rounds import Worker, report, time_in_rounds
 
 PARTS = {
     "training": ("kerasseq", "KerasHub", "plain PyTorch"),
     "generation": ("kerasseq", "KerasHub", "plain PyTorch", "memory"),
 }
-NEEDS = {"KerasHub": "keras_hub", "plain PyTorch": "torch"}
+PACKAGES = {"KerasHub": "keras_hub", "plain PyTorch": "torch"}
 SIZES = {
     "full": {
         "training": {"layers": 4, "width": 128, "heads": 4, "length": 64, "batch": 12},
         "generation": {"layers": 6, "width": 384, "heads": 6, "length": 256},
         "tokens": 200,
     },
-    "tiny": {  # to see that it runs
+    "tiny": {  # for the tests
         "training": {"layers": 1, "width": 6, "heads": 2, "length": 5, "batch": 2},
         "generation": {"layers": 1, "width": 6, "heads": 2, "length": 11},
         "tokens": 2,
     },
 }
+VOCABULARY_SIZE, PROMPT_LENGTH, LEARNING_RATE = 65, 8, 1e-3
 
 
 def add_arguments(parser):
-    """What to measure, and how long."""
+    """Adds the options of this benchmark."""
     parser.add_argument(
         "parts", nargs="*", metavar="PART", help=f"{' or '.join(PARTS)} (default: both)"
     )
     parser.add_argument("--size", choices=SIZES, default="full")
-    parser.add_argument("--turns", type=positive(int), default=5)
-    parser.add_argument(
-        "--seconds", type=positive(float), default=2.0, help="length of a turn"
-    )
-    parser.add_argument("--jit", action="store_true", help="XLA on TensorFlow")
+    add_timing_arguments(parser, rounds=5, seconds=2.0)
 
 
 def run(options):
-    """Measure, and give a table of ratios."""
+    """Returns a table of ratios."""
     backend = options.backend or os.environ.get("KERAS_BACKEND", "tensorflow")
-    wrong = set(options.parts) - PARTS.keys()
-    if wrong:
-        raise SystemExit(f"no part {wrong.pop()!r}: {' or '.join(PARTS)}")
+    unknown = set(options.parts) - PARTS.keys()
+    if unknown:
+        expected = " or ".join(PARTS)
+        raise SystemExit(f"PART must be {expected}, got {unknown.pop()!r}")
     table = []
     for part in options.parts or PARTS:
         table += measure(part, backend, options)
@@ -64,32 +65,180 @@ def run(options):
 
 
 def measure(part, backend, options):
-    """Rows of the table: all contenders of a part."""
-    sizes, contenders = SIZES[options.size], {}
-    for who in PARTS[part]:
-        if importlib.util.find_spec(NEEDS.get(who, "keras")) is None:
+    """Returns the rows of one part, one for each implementation."""
+    sizes, workers = SIZES[options.size], {}
+    for name in PARTS[part]:
+        if importlib.util.find_spec(PACKAGES.get(name, "keras")) is None:
             continue
         task = {
             "part": part,
-            "who": who,
+            "implementation": name,
             "jit": options.jit,
             "seconds": options.seconds,
             "size": sizes[part],
             "tokens": sizes["tokens"],
         }
-        its_own = "torch" if who == "plain PyTorch" else backend
-        contenders[who] = Contender("benchmarks.transformer_contender", task, its_own)
-    found = take_turns(contenders, options.turns)
+        worker_backend = "torch" if name == "plain PyTorch" else backend
+        workers[name] = Worker("benchmarks.transformer", task, worker_backend)
+    medians = time_in_rounds(workers, options.rounds)
     peer = "plain PyTorch" if part == "training" else "KerasHub"
-    unit = found.get(peer, found["kerasseq"])[part]
+    unit = medians.get(peer, medians["kerasseq"])[part]
     return [
         {
             "part": part,
-            "who": who,
+            "implementation": name,
             "peer": peer,
             "time": times[part] / unit,
             "speed": unit / times[part],
             "MB": times["MB"],
         }
-        for who, times in found.items()
+        for name, times in medians.items()
     ]
+
+
+def functions(task):
+    """Returns the function that a worker times."""
+    name = task["implementation"]
+    if name == "memory":
+        return {"generation": matrix_vector_products(task["size"], task["tokens"])}
+    build = {"kerasseq": kerasseq_gpt, "KerasHub": hub_gpt, "plain PyTorch": torch_gpt}
+    return {task["part"]: build[name](task)}
+
+
+def random_batch(size):
+    """Returns a batch of random ids and the ids that follow them."""
+    rng = np.random.default_rng(0)
+    ids = rng.integers(VOCABULARY_SIZE, size=(size["batch"], size["length"] + 1))
+    return ids[:, :-1].astype("int32"), ids[:, 1:].astype("int32")
+
+
+def random_prompt(size):
+    """Returns the ids of a prompt."""
+    length = min(PROMPT_LENGTH, size["length"] // 2)
+    return np.random.default_rng(0).integers(1, VOCABULARY_SIZE, size=length).tolist()
+
+
+def keras_training_step(model, task):
+    """Compiles a Keras model and returns its training step."""
+    import keras
+
+    adam = keras.optimizers.AdamW(LEARNING_RATE, 0.1, beta_2=0.99, global_clipnorm=1.0)
+    model.compile(
+        adam,
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile="auto" if keras.backend.backend() == "jax" else task["jit"],
+    )
+    x, y = random_batch(task["size"])
+    return lambda: model.train_on_batch(x, y)
+
+
+def kerasseq_gpt(task):
+    """Returns the training step or generation of `kerasseq.models.GPT`."""
+    from kerasseq.models import GPT
+
+    size = task["size"]
+    model = GPT(
+        vocabulary_size=VOCABULARY_SIZE,
+        num_layers=size["layers"],
+        num_heads=size["heads"],
+        hidden_dim=size["width"],
+        max_sequence_length=size["length"],
+    )
+    if task["part"] == "training":
+        return keras_training_step(model, task)
+    prompt = random_prompt(size)
+    return lambda: model.generate(prompt, task["tokens"], temperature=0)
+
+
+def hub_gpt(task):
+    """Returns the training step or generation of KerasHub."""
+    if task["part"] == "training":
+        return hub_training_step(task)
+    return hub_generation(task)
+
+
+def hub_training_step(task):
+    """Returns the training step of a GPT made of KerasHub's layers."""
+    import keras
+    import keras_hub
+
+    size = task["size"]
+    ids = keras.Input((None,), dtype="int32")
+    embedding = keras_hub.layers.TokenAndPositionEmbedding(
+        VOCABULARY_SIZE, size["length"], size["width"]
+    )
+    x = embedding(ids)
+    for _ in range(size["layers"]):
+        x = keras_hub.layers.TransformerDecoder(
+            4 * size["width"], size["heads"], activation="gelu", normalize_first=True
+        )(x)
+    x = keras.layers.LayerNormalization(epsilon=1e-5)(x)
+    logits = embedding.token_embedding(x, reverse=True)
+    return keras_training_step(keras.Model(ids, logits), task)
+
+
+def hub_generation(task):
+    """Returns the generation of `keras_hub.models.GPT2CausalLM` on token ids."""
+    import keras_hub
+
+    size, prompt = task["size"], random_prompt(task["size"])
+    backbone = keras_hub.models.GPT2Backbone(
+        VOCABULARY_SIZE,
+        size["layers"],
+        size["heads"],
+        size["width"],
+        4 * size["width"],
+        dropout=0.0,
+        max_sequence_length=size["length"],
+    )
+    model = keras_hub.models.GPT2CausalLM(backbone, preprocessor=None)
+    model.compile(sampler="greedy")
+    length = len(prompt) + task["tokens"]
+    ids, mask = np.zeros((2, 1, length), "int32")
+    ids[0, : len(prompt)], mask[0, : len(prompt)] = prompt, 1
+    inputs = {"token_ids": ids, "padding_mask": mask.astype("bool")}
+    return lambda: model.generate(inputs, stop_token_ids=None)
+
+
+def torch_gpt(task):
+    """Returns the training step or generation of a GPT in plain PyTorch."""
+    import torch
+
+    from benchmarks.plain_gpt import PlainGPT, optimizer
+
+    size = task["size"]
+    model = PlainGPT(
+        VOCABULARY_SIZE, size["length"], size["layers"], size["heads"], size["width"]
+    )
+    if task["part"] == "generation":
+        prompt = torch.tensor([random_prompt(size)])
+        return lambda: model.eval().generate(prompt, task["tokens"])
+    adam = optimizer(model, LEARNING_RATE)
+    batch = random_batch(size)
+
+    def step():
+        x, y = map(torch.from_numpy, batch)
+        adam.zero_grad()
+        loss = model.loss(x, y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        adam.step()
+        return loss.item()
+
+    return step
+
+
+def matrix_vector_products(size, tokens):
+    """Returns a function that multiplies all weight matrices by a vector per token."""
+    width = size["width"]
+    matrices = [
+        np.ones((4 * width, width), "float32") for _ in range(3 * size["layers"])
+    ]
+    vector = np.ones(width, "float32")
+
+    def products():
+        for _ in range(tokens):
+            for matrix in matrices:
+                matrix @ vector
+
+    return products

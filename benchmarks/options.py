@@ -1,0 +1,58 @@
+"""Types of command-line arguments that several benchmarks share."""
+
+import argparse
+
+
+def add_timing_arguments(parser, rounds, seconds):
+    """Add the options of `benchmarks.rounds`, with these defaults."""
+    parser.add_argument(
+        "--rounds", type=positive(int), default=rounds, help="measurements of each"
+    )
+    parser.add_argument(
+        "--seconds", type=positive(float), default=seconds, help="length of a round"
+    )
+    parser.add_argument("--jit", action="store_true", help="use XLA on TensorFlow")
+
+
+def names_among(known):
+    """Returns an argparse type: comma-separated names, each in `known`."""
+
+    def parse(text):
+        for name in text.split(","):
+            if name not in known:
+                message = f"must be among {', '.join(known)}, got {name!r}"
+                raise argparse.ArgumentTypeError(message)
+        return text.split(",")
+
+    return parse
+
+
+def positive(kind):
+    """Returns an argparse type: a number above 0."""
+
+    def parse(text):
+        if not kind(text) > 0:
+            raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
+        return kind(text)
+
+    return parse
+
+
+def at_least(minimum, kind):
+    """Returns an argparse type: a number not below `minimum`."""
+
+    def parse(text):
+        if not kind(text) >= minimum:
+            raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {text}")
+        return kind(text)
+
+    return parse
+
+
+def comma_separated(kind):
+    """Returns an argparse type: comma-separated values of type `kind`."""
+
+    def parse(text):
+        return [kind(part) for part in text.split(",")]
+
+    return parse
