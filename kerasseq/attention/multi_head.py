@@ -12,13 +12,13 @@ values from Ainslie et al. 2023; gates from Qiu et al. 2025. Course slides A, D,
 import keras
 from keras import ops
 
-from kerasseq import tracing
 from kerasseq.attention import axes, heads
 from kerasseq.attention import cache as caches
 from kerasseq.attention.multi_head_arguments import MultiHeadArguments
 from kerasseq.core import masks
 from kerasseq.core.serialization import register
 from kerasseq.kernels import dense
+from kerasseq.tracing import recording
 
 
 @register
@@ -159,7 +159,7 @@ class MultiHeadAttention(MultiHeadArguments):
             index,
         )
         weigh = return_attention_scores or (self.dropout and training)
-        if weigh or tracing.listener() is not None:
+        if weigh or recording.current_listener() is not None:
             out, alpha = self._by_weights(q, k, v, mask, bias, causal, training)
         else:
             flash = self.flash_attention
@@ -179,7 +179,7 @@ class MultiHeadAttention(MultiHeadArguments):
         if self.use_gate:
             out = out * dense(self.gate_dense, query)
         out = dense(self.output_dense, out, axes=2)
-        results = [tracing.record(self, "context", out)]
+        results = [recording.record(self, "context", out)]
         results += [alpha] if return_attention_scores else []
         results += [] if cache is None else [memory]
         return results[0] if len(results) == 1 else tuple(results)
@@ -293,7 +293,7 @@ class MultiHeadAttention(MultiHeadArguments):
         if causal:
             mask = masks.causal(ops.shape(q)[1], ops.shape(k)[1])[:, None]
         alpha = heads.weigh(q, k, scale=self.factor, mask=mask, bias=bias)
-        alpha = tracing.record(self, "alignment", alpha)
+        alpha = recording.record(self, "alignment", alpha)
         used = alpha
         if self.dropout and training:
             used = keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)

@@ -10,7 +10,6 @@ from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_so
 from kerasseq.datasets.pair_files import Problem, Report, read_pairs
 from kerasseq.datasets.pairs import Pairs, split
 from kerasseq.datasets.parentheses import (
-    SLIDE_ROWS,
     Parentheses,
     is_balanced,
     parentheses,
@@ -25,7 +24,6 @@ from kerasseq.datasets.symbol_tasks import (
 from kerasseq.datasets.text import python_reference, text_file
 
 __all__ = [
-    "SLIDE_ROWS",
     "Entry",
     "PairSource",
     "Pairs",

@@ -15,7 +15,7 @@ import numpy as np
 
 from kerasseq.core.checks import one_of, random_generator, several, whole_number
 
-SLIDE_ROWS = (  # sequence, colors, label: the twelve examples of course C
+_SLIDE_ROWS = (  # sequence, colors, label: the twelve examples of course C
     ((1, 1, -1, -1, 1, -1), 1, 1),
     ((1, -1, 1, -1), 1, 1),
     ((1, -1, 1, 1, -1, 1, -1, -1), 1, 1),

@@ -11,8 +11,9 @@ import inspect
 
 from keras import ops, tree
 
-from kerasseq import kernels, tracing
+from kerasseq import kernels
 from kerasseq.core import masks
+from kerasseq.tracing import recording
 
 
 def run_through_time(
@@ -47,7 +48,7 @@ def run_through_time(
     states = list(initial_state)
     if layer.stateful:  # what is kept is written over before gradients are taken
         states = tree.map_structure(ops.copy, states)
-    listener = tracing.listener()
+    listener = recording.current_listener()
     looked_into = hasattr(listener, "probes")
     slow = layer.unroll or looked_into or x.shape[0] == 1  # one step is no loop
     fast = None if slow else fast_recurrence(layer, x, training)
@@ -57,7 +58,7 @@ def run_through_time(
         last = last_states[0]
         if real is not None:
             last, outputs = as_seen(last, outputs, real, layer.zero_output_for_mask)
-    if fast is None or isinstance(listener, tracing.Trace):
+    if fast is None or isinstance(listener, recording.Trace):
         inputs = inputs_of_steps(layer, x, real, training)
         if looked_into:
             inputs["probes"] = {
@@ -70,7 +71,7 @@ def run_through_time(
         last, outputs, last_states = step_by_step(
             layer, step, carry, inputs, return_sequences
         )
-    if isinstance(listener, tracing.Trace):
+    if isinstance(listener, recording.Trace):
         # A second run, so that recording cannot change a bit of the result.
         record_steps(layer, step, carry, inputs)
     outputs = ops.swapaxes(outputs, 0, 1) if return_sequences else last[:, None]
@@ -133,7 +134,7 @@ def step_by_step(layer, step, carry, inputs, return_sequences):
         carry, output = step(carry, now)
         return carry, output if return_sequences else ()
 
-    with tracing.muted():
+    with recording.pause():
         (last, states), outputs = kernels.scan(emit, carry, inputs, unroll=layer.unroll)
     return last, outputs, states
 
@@ -150,7 +151,7 @@ def masked_step(cell, training, zero_output_for_mask):
     def step(carry, now):
         output, states = carry
         if "probes" in now:
-            with tracing.injecting(cell, now["probes"]):
+            with recording.add_probes(cell, now["probes"]):
                 new_output, new_states = advance(now, states)
         else:
             new_output, new_states = advance(now, states)
@@ -168,8 +169,8 @@ def masked_step(cell, training, zero_output_for_mask):
 def record_steps(layer, step, carry, inputs):
     """Run through time once more, with all that the cell records as outputs."""
 
-    def recording(carry, now):
-        with tracing.collecting(layer.cell) as values:
+    def recorded_step(carry, now):
+        with recording.collect_step(layer.cell) as values:
             carry, _ = step(carry, now)
         if "mask" in now:
             values = {
@@ -178,12 +179,12 @@ def record_steps(layer, step, carry, inputs):
             }
         return carry, {**values, **named_states(layer.cell, carry[1])}
 
-    _, values = kernels.scan(recording, carry, inputs, unroll=layer.unroll)
+    _, values = kernels.scan(recorded_step, carry, inputs, unroll=layer.unroll)
     for name, value in values.items():
         value = ops.swapaxes(value, 0, 1)  # (B, T, H)
         if layer.go_backwards:
             value = ops.flip(value, axis=1)
-        tracing.record(layer, name, value)
+        recording.record(layer, name, value)
 
 
 def named_states(cell, states):

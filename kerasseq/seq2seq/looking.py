@@ -4,8 +4,9 @@ import contextlib
 
 from keras import ops, tree
 
-from kerasseq import kernels, tracing
+from kerasseq import kernels
 from kerasseq.rnn.loop import named_states
+from kerasseq.tracing import recording
 
 
 def probes(decoder, listener) -> dict:
@@ -24,7 +25,7 @@ def probed(decoder, now):
     """A block in which the probes of one step are added, if there are any."""
     if "probes" not in now:
         return contextlib.nullcontext()
-    return tracing.injecting(decoder, now["probes"])
+    return recording.add_probes(decoder, now["probes"])
 
 
 def watch(decoder, step, carry, now):
@@ -40,15 +41,15 @@ def watch(decoder, step, carry, now):
         All that was recorded and all states, by path, `(B, T, ...)`.
     """
 
-    def recording(carry, now):
-        with tracing.collecting(decoder) as values:
+    def recorded_step(carry, now):
+        with recording.collect_step(decoder) as values:
             after, _ = step(carry, now)
         for layer, states in zip(decoder.recurrent, after["cells"], strict=True):
             for name, state in named_states(layer.cell, states).items():
                 values[_inside(layer) + name] = state
         return after, values
 
-    _, values = kernels.scan(recording, carry, now)
+    _, values = kernels.scan(recorded_step, carry, now)
     return tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), values)
 
 
@@ -57,11 +58,11 @@ def show(decoder, values):
     for layer in decoder.recurrent:
         for path, value in values.items():
             if path.startswith(_inside(layer)):
-                tracing.record(layer, path.removeprefix(_inside(layer)), value)
+                recording.record(layer, path.removeprefix(_inside(layer)), value)
     for path, value in values.items():
         layer, _, name = path.partition("/")
         if decoder.attention is not None and layer == decoder.attention.name:
-            tracing.record(decoder.attention, name, value[:, :, 0])  # of one query
+            recording.record(decoder.attention, name, value[:, :, 0])  # of one query
 
 
 def _inside(layer) -> str:

@@ -4,11 +4,12 @@ import functools
 
 from keras import ops, tree
 
-from kerasseq import kernels, tracing
+from kerasseq import kernels
 from kerasseq.core.padding import START
 from kerasseq.seq2seq import cells as cell_tools
 from kerasseq.seq2seq import looking
 from kerasseq.tasks.architectures import first_output
+from kerasseq.tracing import recording
 
 
 def at_once(decoder, x, state, training):
@@ -47,7 +48,7 @@ def in_turn(decoder, target, y, state, training):
     Returns:
         As `at_once`.
     """
-    listener = tracing.listener()
+    listener = recording.current_listener()
     carry = {name: x for name, x in state.items() if name != "source"}
     now = {"y": y, **looking.probes(decoder, listener)}
     if training and decoder.feeding.schedule is not None:
@@ -58,9 +59,9 @@ def in_turn(decoder, target, y, state, training):
     now = tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), now)  # (T, B, ...)
     step = functools.partial(one_step, decoder, state["source"], training)
     inside = {}
-    with cell_tools.drawn_before(decoder.recurrent, y, training), tracing.muted():
+    with cell_tools.drawn_before(decoder.recurrent, y, training), recording.pause():
         _, seen = kernels.scan(step, carry, now)
-        if isinstance(listener, tracing.Trace):
+        if isinstance(listener, recording.Trace):
             inside = looking.watch(decoder, step, carry, now)
     looking.show(decoder, inside)
     seen = {name: ops.swapaxes(x, 0, 1) for name, x in seen.items()}

@@ -1,24 +1,20 @@
-"""Look inside a model: what its layers compute, and how gradients flow through time.
+"""Records what the layers of a model compute, and plots it.
 
-`trace` records, `gradient_flow` differentiates, `plots` draws. Layers call `record`.
-`position_criteria` measures what the course asks of a code of positions.
+`trace` records gates, states and attention weights, `gradient_flow` measures gradients
+per time step, `plots` draws both. A layer of your own calls `record` to be traced.
+`position_criteria` compares position encodings.
 """
 
 import importlib
 
-from kerasseq.tracing.criteria import Criterion, position_criteria
 from kerasseq.tracing.gradient_flow import gradient_flow
-from kerasseq.tracing.recorder import collecting, injecting, listener, muted, record
-from kerasseq.tracing.trace import Trace, trace
+from kerasseq.tracing.positions import Criterion, position_criteria
+from kerasseq.tracing.recording import Trace, record, trace
 
 __all__ = [
     "Criterion",
     "Trace",
-    "collecting",
     "gradient_flow",
-    "injecting",
-    "listener",
-    "muted",
     "plots",
     "position_criteria",
     "record",

@@ -1,36 +1,44 @@
-"""Figures of where attention looks: a map from each query to its memory."""
+"""Plots of attention weights: heat maps of queries and keys, and maps over images."""
 
 import numpy as np
 
 from kerasseq.core.checks import number
 from kerasseq.tracing import drawing
-from kerasseq.tracing.labels import fit_labels
 
-PLACE = 0.22  # inches
-LARGEST = 12  # inches of a map
+CELL_SIZE = 0.22  # inches per weight of a heat map
+MAX_MAP_SIZE = 12  # inches
+IMAGE_SIZE = 1.7  # inches
+IMAGES_PER_ROW = 4
+MAX_LABELED_PATCHES = 64  # with more patches percentages are not legible
 
 
 def plot_attention(
-    weights, source=None, target=None, title=None, *, example=0, vmax=None
+    weights,
+    source: str | list | None = None,
+    target: str | list | None = None,
+    title: str | None = None,
+    *,
+    example: int = 0,
+    vmax: float | None = None,
 ):
-    """Draw attention weights as heat maps, black for a weight of 0.
+    """Plots attention weights as heat maps, with black for a weight of 0.
 
     Args:
-        weights: Array `(T, S)`, what each of T queries looked at; with heads
-            `(N, T, S)`, a map for each; with a batch `(B, N, T, S)`.
-        source: Tokens of the memory, in columns: a string or a list of S.
-        target: Tokens of the queries, in rows: a string or a list of T.
+        weights: Array `(T, S)`, the weights of T queries over S keys; `(N, T, S)` with
+            heads, one map for each; or `(B, N, T, S)` with a batch.
+        source: S tokens of the keys, labels of the columns: a string or a list.
+        target: T tokens of the queries, labels of the rows: a string or a list.
         title: Title of the figure.
-        example: Which of a batch.
-        vmax: Weight of the brightest color; the largest weight of all maps if None. 1
-            makes figures comparable, but maps of many places dark.
+        example: Index in the batch.
+        vmax: Weight of the brightest color. Defaults to the largest weight of all
+            maps. 1 makes figures comparable, but long sequences dark.
 
     Returns:
         A matplotlib `Figure`.
 
     Raises:
-        ValueError: If the weights have another shape, or there is not one token for
-            each place, or `vmax` is not above 0.
+        ValueError: If the weights have another shape, the number of tokens is not that
+            of rows or columns, or `vmax` is not above 0.
         ImportError: If matplotlib is not installed.
 
     Examples:
@@ -44,8 +52,8 @@ def plot_attention(
     maps = weights[None] if weights.ndim == 2 else weights
     if maps.ndim != 3 or not maps.size:
         raise ValueError(
-            "weights must be (T, S), (heads, T, S) or (batch, heads, T, S), got shape "
-            f"{np.shape(weights)}"
+            "weights must be (T, S), (heads, T, S) or (batch, heads, T, S), received "
+            f"shape {np.shape(weights)}"
         )
     titles = [None] if len(maps) == 1 else [f"head {n}" for n in range(len(maps))]
     panels = [
@@ -54,20 +62,22 @@ def plot_attention(
     return _draw(panels, title, vmax)
 
 
-def plot_alignments(translations, title=None, *, vmax=None):
-    """Draw the alignments of several translations side by side.
+def plot_alignments(
+    translations, title: str | None = None, *, vmax: float | None = None
+):
+    """Plots the alignments of several translations beside each other.
 
     Args:
-        translations: What `Seq2Seq.translate` gave, or anything with `alignment`,
-            `source_tokens` and `target_tokens`.
+        translations: A list of results of `Seq2Seq.translate`, or of objects with
+            `alignment`, `source_tokens` and `target_tokens`.
         title: Title of the figure.
-        vmax: Weight of the brightest color; the largest weight of all maps if None.
+        vmax: Weight of the brightest color. Defaults to the largest weight of all maps.
 
     Returns:
         A matplotlib `Figure`.
 
     Raises:
-        ValueError: If there is none, or one has no alignment.
+        ValueError: If the list is empty, or a translation has no alignment.
         ImportError: If matplotlib is not installed.
 
     Examples:
@@ -81,7 +91,7 @@ def plot_alignments(translations, title=None, *, vmax=None):
     translations = list(translations)
     if not translations or any(t.alignment is None for t in translations):
         raise ValueError(
-            "translations must be a list of at least one, each with an alignment: a "
+            "translations must be a list of at least one, each with an alignment; a "
             "model without attention has none"
         )
     panels = [
@@ -91,15 +101,17 @@ def plot_alignments(translations, title=None, *, vmax=None):
 
 
 def _draw(panels, title, vmax):
-    """A figure of one map, or of several in rows of at most four."""
+    """Draws one map, or several in rows of at most four."""
     maps = [np.asarray(weights, "float32") for weights, *_ in panels]
     vmax = _largest(maps) if vmax is None else number("vmax", vmax)
     if not vmax > 0:
-        raise ValueError(f"vmax must be above 0, received {vmax}. Choose 1, or None")
+        raise ValueError(f"vmax must be above 0, received {vmax}. Pass 1, or None")
     columns = min(len(panels), 4 if len(panels) > 4 else 2)
     rows = -(-len(panels) // columns)
     T, S = np.max([weights.shape for weights in maps], axis=0)
-    width, height = (min(max(PLACE * n, 2.2), LARGEST / columns) for n in (S, T))
+    width, height = (
+        min(max(CELL_SIZE * n, 2.2), MAX_MAP_SIZE / columns) for n in (S, T)
+    )
     sides = [
         (
             _labels("source", source, weights.shape[1], width),
@@ -136,31 +148,132 @@ def _draw(panels, title, vmax):
 
 
 def _largest(maps):
-    """The largest weight of all maps; 1 if there is none."""
+    """Returns the largest weight of all maps; 1 if all are zero."""
     return max(float(np.nanmax(weights, initial=0)) for weights in maps) or 1.0
 
 
 def _labels(side, tokens, length, inches):
-    """The labels of one side of a map; None for numbers."""
+    """Returns the labels of one side of a map; None for numbers."""
     if tokens is None:
         return None
     if len(tokens) != length:
         raise ValueError(
-            f"{side} has {len(tokens)} tokens, but the weights are for {length}: give "
-            "one for each place"
+            f"{side} must have one token for each of {length} positions, received "
+            f"{len(tokens)} tokens"
         )
-    return fit_labels(tokens, inches, vertical=side == "target")
+    return drawing.fit_labels(tokens, inches, vertical=side == "target")
 
 
 def _depth(labels):
-    """Inches that labels, the name of the axis and the space around them take."""
+    """Returns the inches that labels and the name of the axis take."""
     return 0.6 + (0.25 if labels is None else labels.depth)
 
 
 def _write(axis, side, labels, length):
-    """Write labels, or numbers, and the name of the axis."""
+    """Writes labels, or numbers, and the name of the axis."""
     axis.set_label_text(side)
     if labels is None:
         drawing.number_ticks(axis, range(length), at_most=8)
     else:
         labels.write(axis)
+
+
+def plot_patches(
+    images, maps, titles: list[str] | None = None, title: str | None = None
+):
+    """Plots images, each beside the attention weights of its patches.
+
+    The brightness of a patch is its weight relative to the largest weight of the image.
+    With at most 64 patches each has its weight in percent written on it.
+
+    Args:
+        images: Array `(H, W)` or `(H, W, C)`; for several images `(B, H, W)` or
+            `(B, H, W, C)`. C is 1 or 3.
+        maps: Weights of the patches, `(rows, columns)` or `(B, rows, columns)`, such as
+            those of `ViT.attention_map`.
+        titles: One title per image.
+        title: Title of the figure.
+
+    Returns:
+        A matplotlib `Figure`.
+
+    Raises:
+        ValueError: If the number of maps or titles is not that of images.
+        ImportError: If matplotlib is not installed.
+
+    Examples:
+        >>> figure = plot_patches(np.eye(8), np.eye(4) / 4)
+        >>> [text.get_text() for text in figure.axes[1].texts[:2]]
+        ['25', '0']
+    """
+    maps = np.asarray(maps, "float32")
+    images = np.asarray(images)
+    if maps.ndim == 2:
+        maps, images = maps[None], images[None]
+    if maps.ndim != 3 or len(images) != len(maps) or images.ndim not in (3, 4):
+        raise ValueError(
+            "maps must be (rows, columns) for one image or (batch, rows, columns) for "
+            f"as many images, received shape {maps.shape} for images of shape "
+            f"{images.shape}"
+        )
+    titles = [""] * len(maps) if titles is None else list(titles)
+    if len(titles) != len(maps):
+        raise ValueError(
+            f"titles must have one entry for each of {len(maps)} images, received "
+            f"{len(titles)}"
+        )
+    columns = min(IMAGES_PER_ROW, len(maps))
+    rows = -(-len(maps) // columns)
+    figure = drawing.figure(2 * IMAGE_SIZE * columns, (IMAGE_SIZE + 0.35) * rows + 0.5)
+    axes = figure.subplots(rows, 2 * columns, squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    pairs = axes.reshape(-1, 2)
+    for (left, right), image, weights, name in zip(
+        pairs, images, maps, titles, strict=False
+    ):
+        image = _displayable(image)
+        left.imshow(image, cmap="gray")
+        left.set_title(name, fontsize=10)
+        _overlay(right, image, weights)
+    figure.suptitle(title or "")
+    return figure
+
+
+def _displayable(image):
+    """Returns an image as matplotlib expects it: gray, or three colors from 0 to 1."""
+    if image.ndim == 2 or image.shape[-1] == 1:
+        return image.reshape(image.shape[:2]).astype("float32")
+    if image.dtype.kind in "ui":
+        return image
+    low, high = image.min(), image.max()
+    return (image - low) / ((high - low) or 1)
+
+
+def _overlay(axis, image, weights):
+    """Draws the image in gray below the weights of its patches."""
+    height, width = image.shape[:2]
+    gray = image if image.ndim == 2 else image.mean(axis=-1)
+    axis.imshow(gray, cmap="gray")
+    axis.imshow(
+        weights,
+        cmap="inferno",
+        vmin=0,
+        vmax=float(weights.max()) or 1.0,
+        alpha=0.65,
+        extent=(-0.5, width - 0.5, height - 0.5, -0.5),
+        interpolation="nearest",
+    )
+    rows, columns = weights.shape
+    if rows * columns > MAX_LABELED_PATCHES:
+        return
+    for (row, column), weight in np.ndenumerate(weights):
+        axis.text(
+            (column + 0.5) * width / columns - 0.5,
+            (row + 0.5) * height / rows - 0.5,
+            f"{100 * weight:.0f}",
+            ha="center",
+            va="center",
+            fontsize=6,
+            color="white" if weight < 0.6 * weights.max() else "black",
+        )

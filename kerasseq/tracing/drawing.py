@@ -1,20 +1,32 @@
-"""What the figures share: sizes, colors, names. Loads matplotlib only when drawing."""
+"""Shared parts of the figures: sizes, colors, names, and tokens as tick labels.
+
+Matplotlib is imported only when a figure is drawn.
+"""
 
 import functools
 import io
+import math
 import numbers
+import unicodedata
+from typing import NamedTuple
 
 import numpy as np
 
 from kerasseq.core.checks import nearest
 
-# Okabe and Ito's colors, which people of any color vision can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-WIDEST = 20  # inches
+# The palette of Okabe and Ito, which is safe for color-blind readers.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MAX_WIDTH = 20  # inches
+
+VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "\\r", "\0": "\\0", "": "∅"}
+MAX_LABEL_LENGTH = 14  # characters
+FONT_SIZES = (10, 9, 8, 7)  # points, the largest that fits is used
+LINE_HEIGHT, GAP = 1.17, 0.3  # of labels, in font sizes
+MEASURED_SIZE = 100  # points, at which the widths of characters are measured
 
 
 def figure(width, height):
-    """A matplotlib figure that nothing else holds, and that notebooks show."""
+    """Creates a matplotlib figure outside of pyplot that notebooks display."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -34,13 +46,13 @@ def _png(made):
 
 
 def width_for(length, tokens):
-    """Inches for so many steps: wider with tokens, which must be read."""
+    """Returns the width in inches for a number of steps; more if there are tokens."""
     per_step = 0.12 if tokens is None else 0.24
-    return min(max(5.0, length * per_step), WIDEST)
+    return min(max(5.0, length * per_step), MAX_WIDTH)
 
 
 def number_ticks(axis, numbers, at_most):
-    """Ticks at 0, 1, 2 … with these numbers beside them, or as many as find room."""
+    """Labels the ticks at 0, 1, 2 … with these numbers, at most `at_most` of them."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     def number(place, _):
@@ -52,10 +64,10 @@ def number_ticks(axis, numbers, at_most):
 
 
 def legend(made, axis):
-    """A legend under the axes, where it hides nothing."""
+    """Draws a legend below the axes."""
     handles, labels = axis.get_legend_handles_labels()
     first = dict(reversed(list(zip(labels, handles, strict=True))))
-    # Bars first, as read from left to right, then the lines.
+    # Bars from left to right, then lines.
     names = sorted(
         dict.fromkeys(labels), key=lambda label: hasattr(first[label], "get_ls")
     )
@@ -70,7 +82,7 @@ def legend(made, axis):
 
 
 def words(name):
-    """A name as words.
+    """Replaces the underscores of a name by spaces.
 
     Examples:
         >>> words("forget_gate")
@@ -80,7 +92,7 @@ def words(name):
 
 
 def split(key):
-    """The path and the name of a key.
+    """Splits a key of a trace into path and name.
 
     Examples:
         >>> split("model/lstm/forget_gate"), split("forget_gate")
@@ -91,7 +103,11 @@ def split(key):
 
 
 def layer_values(trace, layer):
-    """The path that `layer` means, and its arrays `(batch, time, units)` by name."""
+    """Finds a layer in a trace by its path or the beginning of it.
+
+    Returns:
+        The path, and the arrays `(batch, time, units)` of the layer by name.
+    """
     layers = {}
     for key in trace:
         value = trace[key][0] if isinstance(trace[key], list) else trace[key]
@@ -100,8 +116,8 @@ def layer_values(trace, layer):
             layers.setdefault(path, {})[name] = np.asarray(value, "float32")
     if not layers:
         raise ValueError(
-            "there is nothing over time to draw: give a trace in which a recurrent "
-            "layer of kerasseq ran"
+            "trace must have values of shape (batch, time, units), received "
+            "nothing over time. Call a recurrent layer of kerasseq inside the trace"
         )
     if layer is None:
         path = next(iter(layers))
@@ -118,7 +134,7 @@ def layer_values(trace, layer):
 
 
 def known(argument, name, names):
-    """Return `name` if it is one of `names`."""
+    """Returns `name` if it is one of `names`, and raises an error otherwise."""
     if name in names:
         return name
     raise ValueError(
@@ -128,7 +144,7 @@ def known(argument, name, names):
 
 
 def in_order(names):
-    """Gates first, then what they act on, then the states."""
+    """Sorts names: gates, then the candidate, then the states."""
     last = ("candidate", "cell_state", "hidden_state")
 
     def rank(name):
@@ -140,7 +156,7 @@ def in_order(names):
 
 
 def one_sequence(value, example, units):
-    """One sequence, `(time, units)`, and the indices of its units."""
+    """Returns one sequence, `(time, units)`, and the indices of the units."""
     if not -len(value) <= example < len(value):
         raise ValueError(
             f"example={example} is not in the batch, which has {len(value)} sequences"
@@ -155,8 +171,197 @@ def one_sequence(value, example, units):
 
 
 def columns(history):
-    """A history as lists by name; what an epoch does not have is nan."""
+    """Returns a history as lists by name, with NaN for missing epochs."""
     if not isinstance(history, list):
         return {name: list(values) for name, values in history.items()}
     names = dict.fromkeys(name for epoch in history for name in epoch)
     return {name: [epoch.get(name, np.nan) for epoch in history] for name in names}
+
+
+def visible(token) -> str:
+    r"""Replaces spaces, line ends and combining marks by visible characters.
+
+    Examples:
+        >>> [visible(token) for token in ["a", " ", "\n", "\x1b", "two words", 7]]
+        ['a', '␣', '⏎', 'U+001B', 'two␣words', '7']
+    """
+    token = str(token)
+    if token in VISIBLE:
+        return VISIBLE[token]
+    shown = "".join(_visible_character(c) for c in token)
+    if unicodedata.category(token[0]) == "Mn":
+        shown = "◌" + shown  # a combining mark needs a base character
+    return (
+        shown if len(shown) <= MAX_LABEL_LENGTH else shown[: MAX_LABEL_LENGTH - 1] + "…"
+    )
+
+
+def _visible_character(c):
+    if c in VISIBLE:
+        return VISIBLE[c]
+    # Control and format characters, surrogates, unusual spaces.
+    return code_point(c) if unicodedata.category(c)[0] in "CZ" else c
+
+
+def code_point(c: str) -> str:
+    """Returns the code point of a character, for one that no font has.
+
+    Examples:
+        >>> code_point("你")
+        'U+4F60'
+    """
+    return f"U+{ord(c):04X}"
+
+
+def drawable(label: str):
+    """Chooses fonts for a label, with code points for characters that no font has.
+
+    Args:
+        label: The result of `visible`.
+
+    Returns:
+        The text, and the list of font families that draw it.
+    """
+    fonts = [_main_font()]
+    shown = ""
+    for c in label:
+        font = next((f for f in fonts if ord(c) in _characters(f)), None) or _find(c)
+        if font is not None and font not in fonts:
+            fonts.append(font)
+        shown += c if font is not None else code_point(c)
+    return shown, fonts
+
+
+def _main_font():
+    from matplotlib import font_manager
+
+    path = font_manager.findfont(font_manager.FontProperties())
+    return font_manager.get_font(path).family_name
+
+
+@functools.cache
+def _characters(family):
+    """Returns the code points that a font family supports."""
+    from matplotlib import font_manager
+
+    path = font_manager.findfont(font_manager.FontProperties(family=[family]))
+    return frozenset(font_manager.get_font(path).get_charmap())
+
+
+@functools.cache
+def _find(c):
+    """Returns an installed font family that has the character, or None."""
+    from matplotlib import font_manager
+
+    for font in font_manager.fontManager.ttflist:
+        plain = font.weight == 400 and font.style == font.stretch == "normal"
+        # "Last Resort" draws a box for any character; TeX fonts have other encodings.
+        excluded = font.name.startswith(("Last Resort", "cm", "STIXSize", "STIXNon"))
+        if plain and not excluded and ord(c) in _characters(font.name):
+            return font.name
+    return None
+
+
+class Labels(NamedTuple):
+    """Tokens as tick labels of an axis.
+
+    Attributes:
+        texts: A label for each token.
+        fonts: The font families of each.
+        upright: Whether each is horizontal.
+        size: Font size in points.
+        every: n if every n-th label is written; 1 for all.
+        depth: Height or width, in inches, of the longest label, away from the axis.
+    """
+
+    texts: list[str]
+    fonts: list[list[str]]
+    upright: list[bool]
+    size: float
+    every: int
+    depth: float
+
+    def write(self, axis) -> None:
+        """Writes the labels at 0, 1, 2 … of `axes.xaxis` or `axes.yaxis`."""
+        shown = slice(None, None, self.every)
+        axis.set_ticks(range(0, len(self.texts), self.every))
+        axis.set_ticklabels(self.texts[shown], parse_math=False)
+        styles = zip(self.fonts[shown], self.upright[shown], strict=True)
+        for tick, (fonts, upright) in zip(axis.get_ticklabels(), styles, strict=True):
+            tick.set(fontsize=self.size, fontfamily=fonts, rotation=90 * (not upright))
+
+
+def fit_labels(tokens, inches: float, *, vertical: bool = False) -> Labels:
+    """Chooses the largest font size at which all labels fit.
+
+    If they do not fit at the smallest size, every second one is written, or every
+    third, and so on.
+
+    Args:
+        tokens: A string or a list of tokens.
+        inches: Length of the axis.
+        vertical: Whether it is a vertical axis, where all labels are horizontal. On
+            a horizontal axis labels of more than two characters are rotated.
+
+    Examples:
+        >>> labels = fit_labels("abc" * 30, 3.0)
+        >>> labels.size, labels.every
+        (7, 3)
+    """
+    texts, fonts = zip(*[drawable(visible(token)) for token in tokens], strict=True)
+    widths = [_width(text) for text in texts]
+    upright = [vertical or len(text) <= 2 for text in texts]
+    rotated = [not vertical and not up for up in upright]
+    sizes = zip(widths, rotated, strict=True)
+    room = [LINE_HEIGHT if vertical or turn else width for width, turn in sizes]
+    needed = (max(room) + GAP) * len(texts) / inches / 72  # axis lengths per point
+    size = next((size for size in FONT_SIZES if size * needed <= 1), FONT_SIZES[-1])
+    every = max(1, math.ceil(size * needed))
+    sizes = zip(widths[::every], rotated[::every], strict=True)
+    depth = max(width if vertical or turn else LINE_HEIGHT for width, turn in sizes)
+    return Labels([*texts], [*fonts], upright, size, every, depth * size / 72)
+
+
+def _width(text: str) -> float:
+    """Returns the width of a label, in units of its font size."""
+    return sum(map(_advance, text))
+
+
+@functools.cache
+def _advance(c: str) -> float:
+    from matplotlib import font_manager
+
+    if ord(c) not in _characters(_main_font()):
+        return 1.0  # drawn with another font
+    path = font_manager.findfont(font_manager.FontProperties())
+    font = font_manager.get_font(path)
+    font.set_size(MEASURED_SIZE, 72)
+    return font.load_char(ord(c)).linearHoriAdvance / 65536 / MEASURED_SIZE
+
+
+def label_time(axis, tokens, length, inches):
+    """Labels the time axis with tokens, or with the numbers of the steps.
+
+    Args:
+        axis: A matplotlib `Axes`, with step t at t.
+        tokens: A string, a list of tokens, or None.
+        length: Number of steps.
+        inches: Width of the axis. If the tokens do not fit, every second one is
+            labeled, or every third, and so on.
+    """
+    if tokens is None:
+        every = max(1, -(-length // 20))
+        axis.set_xticks(range(0, length, every))
+        axis.set_xlabel("time step")
+        return
+    fit_labels(tokens, inches).write(axis.xaxis)
+    axis.set_xlabel("input, in reading order")
+
+
+def check_tokens(tokens, length):
+    """Raises a `ValueError` unless there is one token for each step."""
+    if tokens is not None and len(tokens) != length:
+        raise ValueError(
+            f"tokens must have one entry for each of {length} steps, padding included; "
+            f"received {len(tokens)} entries"
+        )

@@ -1,20 +1,19 @@
-"""How much each step of a sequence still matters to the loss."""
+"""Gradient of the loss with respect to the states at each time step."""
 
 import keras
 import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.tracing.recorder import listening, paths
-from kerasseq.tracing.trace import Trace
+from kerasseq.tracing.recording import Trace, listening, paths
 
 STATES = ("hidden_state", "cell_state")
 
 
 class _Probes:
-    """Listens during a differentiated call, and hands each time loop its probes.
+    """Gives each time loop its probes during a differentiated call.
 
-    A probe is an array of zeros that the loop adds to a state at every step: the
+    A probe is an array of zeros that the loop adds to a state at every step. The
     gradient with respect to the probe is the gradient with respect to the state.
     """
 
@@ -27,7 +26,7 @@ class _Probes:
         return value
 
     def probes(self, layer):
-        """The probes of the next call of `layer`, by the names of the states."""
+        """Returns the probes of the next call of `layer`, by state name."""
         path = self._paths.get(id(layer))
         call = self._calls.get(path, 0)
         self._calls[path] = call + 1
@@ -38,14 +37,14 @@ class _Probes:
         }
 
 
-def gradient_flow(model, x, y) -> dict[str, np.ndarray]:
-    r"""Measure the gradient of the loss with respect to the states, step by step.
+def gradient_flow(model: keras.Model, x, y) -> dict[str, np.ndarray]:
+    r"""Computes the norm of the loss gradient at each state of each time step.
 
     For each recurrent layer and time step this is
     $\lVert\partial L/\partial h_t\rVert$, and $\lVert\partial L/\partial c_t\rVert$
-    where there is a memory cell: the norm over batch and units of everything through
-    which the state acts on the loss $L$, now and later. Where it falls to zero, the
-    network cannot learn from what it saw there.
+    if there is a cell state. The norm is over batch and units, and the gradient
+    includes all paths from the state to the loss $L$, through later steps as well.
+    Where it vanishes, the network cannot learn from the inputs up to that step.
 
     Args:
         model: A compiled Keras model with recurrent layers of kerasseq.
@@ -55,8 +54,8 @@ def gradient_flow(model, x, y) -> dict[str, np.ndarray]:
     Returns:
         Arrays of shape `(time,)` by path, such as `"lstm/hidden_state"` and
         `"lstm/cell_state"`, with time in the order of the input. A layer that is called
-        more than once has `#1`, `#2` … after the name from its second call on. Masked
-        steps have no gradient.
+        more than once has `#1`, `#2` … after the name from its second call on. At
+        masked steps the gradient is zero.
 
     Raises:
         ValueError: If the model is not compiled, or records no states.
@@ -71,7 +70,8 @@ def gradient_flow(model, x, y) -> dict[str, np.ndarray]:
     """
     if not getattr(model, "compiled", False):
         raise ValueError(
-            "gradient_flow needs a loss: call model.compile(loss=...) before it"
+            "model must be compiled with a loss, received one that is not. Call "
+            "model.compile(loss=...) first"
         )
     if not model.built:
         model(x, training=False)
@@ -93,9 +93,12 @@ def gradient_flow(model, x, y) -> dict[str, np.ndarray]:
 
 
 def _zeros_like_states(model, layer_paths, x):
-    """A probe for each state that the recurrent layers of the model keep."""
+    """Returns a probe for each state of the recurrent layers of the model."""
     recorded = Trace(model)
-    with listening(recorded), keras.StatelessScope():  # leaves states and seeds alone
+    with (
+        listening(recorded),
+        keras.StatelessScope(),
+    ):  # keeps states and seeds unchanged
         model(x, training=False)
     zeros = {}
     for path in dict.fromkeys(layer_paths.values()):
@@ -106,8 +109,8 @@ def _zeros_like_states(model, layer_paths, x):
                 zeros[path, call, name] = np.zeros(value.shape, value.dtype)
     if not zeros:
         raise ValueError(
-            "no layer of the model recorded a state over time. gradient_flow sees the "
-            "recurrent layers of kerasseq.layers; use them for keras.layers.LSTM and "
-            "the like"
+            "model must have a recurrent layer of kerasseq.layers, received one that "
+            "recorded no states. Replace keras.layers.LSTM by kerasseq.layers.LSTM, "
+            "and other recurrent layers likewise"
         )
     return zeros

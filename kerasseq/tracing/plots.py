@@ -1,19 +1,21 @@
-"""Figures of what happens inside a network, and of how training went.
+"""Plots of gates, gradients, attention weights, position encodings and training.
 
-Each function returns a `matplotlib.figure.Figure`: show it in a notebook as the last
-line of a cell, or call `figure.savefig("gates.png")`. Nothing is kept elsewhere.
+Each function returns a `matplotlib.figure.Figure` and draws it nowhere else: make it
+the last line of a notebook cell, or call `figure.savefig("gates.png")`.
 """
 
 import numpy as np
 
 from kerasseq.tracing import drawing
-from kerasseq.tracing.attention_plots import plot_alignments, plot_attention
-from kerasseq.tracing.drawing import COLOURS, words
-from kerasseq.tracing.labels import check_tokens, label_time
-from kerasseq.tracing.patch_plots import plot_patches
-from kerasseq.tracing.position_plots import plot_positions
+from kerasseq.tracing.attention_plots import (
+    plot_alignments,
+    plot_attention,
+    plot_patches,
+)
+from kerasseq.tracing.drawing import COLORS, check_tokens, label_time, words
+from kerasseq.tracing.positions import plot_positions
 
-LABEL_HEIGHT = 0.065  # of the number above a bar, in accuracy
+LABEL_HEIGHT = 0.065  # of the number above a bar, in units of accuracy
 
 __all__ = [
     "plot_alignments",
@@ -29,34 +31,35 @@ __all__ = [
 
 def plot_gates(
     trace,
-    layer=None,
-    tokens=None,
-    gates=None,
-    units=None,
-    title=None,
+    layer: str | None = None,
+    tokens: str | list | None = None,
+    gates: list[str] | None = None,
+    units: int | list[int] | None = None,
+    title: str | None = None,
     *,
-    example=0,
+    example: int = 0,
 ):
-    """Draw the gates and states of one layer over time, as heat maps.
+    """Plots the gates and states of one layer over time, as heat maps.
 
-    Gates share one scale from 0, closed, to 1, open. States and candidates have scales
-    of their own that are symmetric around 0.
+    All gates share one scale from 0, closed, to 1, open. States and candidates have
+    scales of their own, symmetric around 0.
 
     Args:
-        trace: What `tracing.trace` recorded, or a mapping from paths to arrays
-            `(batch, time, units)`. Of a layer called more than once, the first call.
-        layer: Path of the layer, or how it begins. The first layer if None.
-        tokens: What the model read: a string, or a list with an entry per step.
-        gates: Names to draw, as `["forget_gate", "cell_state"]`. All if None.
-        units: Indices of the units to draw, or how many of the first. All if None.
-        title: Title of the figure. The path of the layer if None.
-        example: Which sequence of the batch.
+        trace: A `Trace`, or a mapping from paths to arrays `(batch, time, units)`. If
+            the layer was called more than once, the first call is plotted.
+        layer: Path of the layer, or the beginning of it. Defaults to the first layer.
+        tokens: The input: a string, or a list with one entry per step.
+        gates: Names to plot, such as `["forget_gate", "cell_state"]`. Defaults to all.
+        units: Indices of the units to plot, or the number of first units. Defaults to
+            all.
+        title: Title of the figure. Defaults to the path of the layer.
+        example: Index of the sequence in the batch.
 
     Returns:
         A matplotlib `Figure`.
 
     Raises:
-        ValueError: If a name is unknown, or there is not one token per step.
+        ValueError: If a name is unknown, or the number of tokens is not that of steps.
         ImportError: If matplotlib is not installed.
 
     Examples:
@@ -107,22 +110,24 @@ def plot_gates(
     return figure
 
 
-def plot_gradient_flow(flow, tokens=None, title=None):
-    """Draw how strongly each step acts on the loss, on a logarithmic scale.
+def plot_gradient_flow(
+    flow: dict, tokens: str | list | None = None, title: str | None = None
+):
+    """Plots the gradient norm at each step on a logarithmic scale.
 
-    Steps without any gradient, such as masked ones, leave a gap in the line and stand
-    as open circles on the lower edge.
+    Steps without a gradient, such as masked ones, are gaps in the line, with open
+    circles on the lower edge.
 
     Args:
-        flow: What `tracing.gradient_flow` gave: arrays `(time,)` by path.
-        tokens: What the model read: a string, or a list with an entry per step.
+        flow: The result of `tracing.gradient_flow`: arrays `(time,)` by path.
+        tokens: The input: a string, or a list with one entry per step.
         title: Title of the figure.
 
     Returns:
         A matplotlib `Figure`.
 
     Raises:
-        ValueError: If `flow` is empty, or there is not one token per step.
+        ValueError: If `flow` is empty, or the number of tokens is not that of steps.
         ImportError: If matplotlib is not installed.
 
     Examples:
@@ -131,7 +136,10 @@ def plot_gradient_flow(flow, tokens=None, title=None):
         'log'
     """
     if not flow:
-        raise ValueError("flow is empty: give what tracing.gradient_flow returned")
+        raise ValueError(
+            "flow must have at least one array, but flow is empty. Pass the result of "
+            "tracing.gradient_flow"
+        )
     length = max(len(values) for values in flow.values())
     check_tokens(tokens, length)
     width = max(drawing.width_for(length, tokens), 6)
@@ -143,7 +151,7 @@ def plot_gradient_flow(flow, tokens=None, title=None):
         path, name = drawing.split(key)
         values = np.asarray(values, "float64")
         is_cell = name.startswith("cell_state")
-        style = {"color": COLOURS[layers.index(path) % len(COLOURS)]}
+        style = {"color": COLORS[layers.index(path) % len(COLORS)]}
         style["linestyle"] = "--" if is_cell else "-"
         marker = "s" if is_cell else "o"
         label = f"{path}: {words(name)}" if path else words(name)
@@ -169,20 +177,25 @@ def plot_gradient_flow(flow, tokens=None, title=None):
     axis.grid(axis="y", alpha=0.3)
     label_time(axis, tokens, length, width)
     drawing.legend(figure, axis)
-    axis.set_title("What each step still adds to learning" if title is None else title)
+    axis.set_title("Gradient norm at each step" if title is None else title)
     return figure
 
 
-def plot_history(history, baselines=None, metric="bits", title=None):
-    """Draw a metric over the epochs of a training, beside what simple models reach.
+def plot_history(
+    history,
+    baselines: dict[str, float] | None = None,
+    metric: str = "bits",
+    title: str | None = None,
+):
+    """Plots a metric over the epochs of a training, with baselines.
 
     Args:
-        history: A dictionary per epoch in a list, one dictionary of lists, or what
-            `model.fit` returned.
-        baselines: Values to beat by name, drawn as horizontal lines, such as
+        history: The result of `model.fit`, a dictionary of lists, or a list with a
+            dictionary per epoch.
+        baselines: Values of other models by name, drawn as horizontal lines, such as
             `{"bigrams": 3.5}`.
-        metric: Name of the metric; its values on held-out data are those of
-            `"val_" + metric`.
+        metric: Name of the metric. Values named `"val_" + metric` are drawn as a
+            second curve.
         title: Title of the figure.
 
     Returns:
@@ -208,34 +221,34 @@ def plot_history(history, baselines=None, metric="bits", title=None):
             continue
         values = np.asarray(columns[name], "float64")
         epochs = np.arange(1, len(values) + 1)
-        axis.plot(epochs, values, "os"[n] + "-", color=COLOURS[n], label=label)
+        axis.plot(epochs, values, "os"[n] + "-", color=COLORS[n], label=label)
     for n, (label, value) in enumerate((baselines or {}).items()):
-        color = COLOURS[(n + 2) % len(COLOURS)]
+        color = COLORS[(n + 2) % len(COLORS)]
         axis.axhline(value, linestyle="--", color=color, label=f"{label}: {value:.3g}")
     axis.set_xlabel("epoch")
     drawing.number_ticks(axis.xaxis, range(len(epochs) + 1), at_most=10)
     axis.set_ylabel("bits per character" if metric == "bits" else words(metric))
     axis.grid(alpha=0.3)
     drawing.legend(figure, axis)
-    axis.set_title("How training went" if title is None else title)
+    axis.set_title("Training history" if title is None else title)
     return figure
 
 
-def plot_race(results, title=None, *, chance=0.5):
-    """Draw the accuracy of several models on several test sets.
+def plot_race(results: dict, title: str | None = None, *, chance: float | None = 0.5):
+    """Plots the accuracy of several models on several test sets.
 
-    A bar is the mean over the seeds, and each point a seed.
+    A bar shows the mean over seeds, and each point one seed.
 
     Args:
-        results: Accuracies `results[model][test_set]`, a list with a value per seed.
+        results: Accuracies `results[model][test_set]`, a list with one value per seed.
         title: Title of the figure.
-        chance: Accuracy of guessing, drawn as a line; None for no line.
+        chance: Accuracy of random guessing, drawn as a line; None for no line.
 
     Returns:
         A matplotlib `Figure`.
 
     Raises:
-        ValueError: If there is no result.
+        ValueError: If `results` is empty.
         ImportError: If matplotlib is not installed.
 
     Examples:
@@ -245,13 +258,16 @@ def plot_race(results, title=None, *, chance=0.5):
     """
     tests = list(dict.fromkeys(test for scores in results.values() for test in scores))
     if not tests:
-        raise ValueError("results is empty: give results[model][test_set] = [accuracy]")
+        raise ValueError(
+            "results must have results[model][test_set] = [accuracy], but results is "
+            "empty"
+        )
     bar = 0.8 / max(len(results), 2)
     figure = drawing.figure(max(5, 1.6 + 0.6 * len(results) * len(tests)), 4.4)
     axis = figure.subplots()
     for n, (model, scores) in enumerate(results.items()):
         middle = (n - (len(results) - 1) / 2) * bar
-        color = COLOURS[n % len(COLOURS)]
+        color = COLORS[n % len(COLORS)]
         for place, test in enumerate(tests):
             seeds = np.atleast_1d(np.asarray(scores.get(test, []), "float64"))
             if not len(seeds):
@@ -263,7 +279,7 @@ def plot_race(results, title=None, *, chance=0.5):
             axis.plot(across, seeds, "o", color="white", markeredgecolor="k", ms=4)
             y = max(mean, seeds.max()) + 0.035
             if chance is not None and y - 0.01 < chance < y + LABEL_HEIGHT:
-                y = max(y, chance + 0.02)  # the line of chance would strike it out
+                y = max(y, chance + 0.02)  # keep the label off the chance line
             axis.text(x, y, f"{mean:.2f}", ha="center", fontsize=8)
     if chance is not None:
         axis.axhline(chance, color="k", linestyle=":", label=f"chance: {chance:.3g}")

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerasseq.datasets import SLIDE_ROWS, is_balanced, parentheses
+from kerasseq.datasets import is_balanced, parentheses
+from kerasseq.datasets.parentheses import _SLIDE_ROWS
 
 
-@pytest.mark.parametrize("sequence, colors, label", SLIDE_ROWS)
+@pytest.mark.parametrize("sequence, colors, label", _SLIDE_ROWS)
 def test_rows_of_the_course(sequence, colors, label):
     assert is_balanced(sequence, colors) == label
 
 
 def test_the_course_has_six_rows_of_each_kind():
-    kinds = Counter((colors, label) for _, colors, label in SLIDE_ROWS)
+    kinds = Counter((colors, label) for _, colors, label in _SLIDE_ROWS)
     assert kinds == {(1, 1): 3, (1, 0): 3, (5, 1): 3, (5, 0): 3}
 
 

@@ -138,12 +138,15 @@ def test_alignments_side_by_side():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: plot_attention(np.ones(3)), r"got shape \(3,\)"),
-        (lambda: plot_attention(np.ones((0, 3))), r"got shape \(0, 3\)"),
-        (lambda: plot_attention(weights[0, 0], "ab"), "source has 2 tokens, but .* 7"),
+        (lambda: plot_attention(np.ones(3)), r"received shape \(3,\)"),
+        (lambda: plot_attention(np.ones((0, 3))), r"received shape \(0, 3\)"),
+        (
+            lambda: plot_attention(weights[0, 0], "ab"),
+            "source must have one token for each of 7 .* 2 tokens",
+        ),
         (
             lambda: plot_attention(weights[0, 0], None, "ab"),
-            "target has 2 tokens, but .* 3",
+            "target must have one token for each of 3 .* 2 tokens",
         ),
         (lambda: plot_attention(weights, vmax=0), "vmax must be above 0, received 0"),
         (lambda: plot_alignments([]), "at least one"),

@@ -155,7 +155,7 @@ def test_labels_over_time_lie_beside_each_other(tokens, length):
         ({"layer": "oen"}, 'layer="oen" is not in the trace. Did you mean "one"'),
         ({"layer": "dense"}, "There is: one, both/forward_gru"),
         ({"gates": ["forgetgate"]}, 'Did you mean "forget_gate"'),
-        ({"tokens": "abc"}, "tokens has 3 entries, but 7 steps"),
+        ({"tokens": "abc"}, "tokens must have one entry for each of 7 steps"),
         ({"units": [5]}, "units must be some of 0 to 4"),
         ({"units": 0}, "units must be some of 0 to 4"),
         ({"example": 2}, "example=2 is not in the batch, which has 2"),

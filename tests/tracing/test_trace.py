@@ -1,4 +1,6 @@
-"""What a trace holds: every gate and state, equal to the equation in NumPy."""
+"""Traces: gates and states equal those of the equations in NumPy; methods restored."""
+
+import threading
 
 import keras
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 import kerasseq
 from kerasseq import tracing
 from kerasseq.layers import GRU, LSTM, ElmanRNN, GatedRNN, PeepholeLSTM, StackedRNN
+from kerasseq.tracing import recording
 from tests.tracing import equations
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
@@ -70,7 +73,7 @@ def traced(layer, inputs=x, **options):
 
 @pytest.mark.everywhere("eager calls and their order", cases=2)
 @pytest.mark.parametrize("name", LAYERS)
-def test_gates_and_states_are_those_of_the_equation(name):
+def test_gates_and_states_equal_the_equation(name):
     make, step, options = LAYERS[name]
     layer = make()
     layer.build(x.shape)
@@ -82,7 +85,7 @@ def test_gates_and_states_are_those_of_the_equation(name):
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_backwards_time_runs_in_the_order_of_the_input(name, masked):
+def test_go_backwards_records_in_input_order(name, masked):
     make, step, options = LAYERS[name]
     layer = make(go_backwards=True, return_sequences=True)
     layer.build(x.shape)
@@ -98,7 +101,7 @@ def test_backwards_time_runs_in_the_order_of_the_input(name, masked):
         np.testing.assert_allclose(seen, array(layer(x)), atol=1e-6)
 
 
-def test_a_trace_equals_stepping_the_cell_by_hand():
+def test_trace_equals_calling_the_cell_step_by_step():
     layer = PeepholeLSTM(H, return_sequences=True)
     layer.build(x.shape)
     randomize(layer)
@@ -113,7 +116,7 @@ def test_a_trace_equals_stepping_the_cell_by_hand():
 
 @pytest.mark.everywhere("eager calls and their order", cases=2)
 @pytest.mark.parametrize(("masked", "training"), [(False, False), (True, True)])
-def test_tracing_changes_no_bit_of_the_result(masked, training):
+def test_traced_output_equals_untraced_bit_for_bit(masked, training):
     options = {"mask": mask if masked else None, "training": training}
 
     def make():
@@ -139,7 +142,7 @@ def test_tracing_changes_no_bit_of_the_result(masked, training):
         np.testing.assert_allclose(h[real], y[real], atol=1e-6)
 
 
-def test_stacked_and_bidirectional_layers_have_paths_of_their_own():
+def test_paths_of_stacked_and_bidirectional_layers():
     cells = [kerasseq.layers.LSTMCell(H), kerasseq.layers.GRUCell(H)]
     stacked = StackedRNN(cells, name="stacked", return_sequences=True)
     both = keras.layers.Bidirectional(LSTM(2, name="memory"), name="both")
@@ -182,7 +185,7 @@ def test_stacked_and_bidirectional_layers_have_paths_of_their_own():
         assert_equal(inside, expected, f"both/{path}_memory/")
 
 
-def test_a_chain_with_a_mask_holds_states_in_each_layer():
+def test_masked_steps_keep_states_in_each_layer():
     model = keras.Sequential(
         [
             keras.Input((None,), dtype="int32"),
@@ -205,7 +208,7 @@ def test_a_chain_with_a_mask_holds_states_in_each_layer():
     )
 
 
-def test_a_layer_called_twice_gives_a_list():
+def test_layer_called_twice_has_a_list():
     shared = GRU(H, unroll=True, name="shared")
     first, second = keras.Input((T, D)), keras.Input((4, D))
     model = keras.Model([first, second], [shared(first), shared(second)])
@@ -215,7 +218,7 @@ def test_a_layer_called_twice_gives_a_list():
     np.testing.assert_allclose(longer[:, :4], shorter, atol=1e-6)
 
 
-def test_the_list_is_in_the_order_of_the_calls():
+def test_list_is_in_order_of_the_calls():
     shared = GRU(D, return_sequences=True, unroll=True, name="shared")
     inputs = keras.Input((T, D))
     model = keras.Model(inputs, shared(shared(inputs)))
@@ -224,7 +227,7 @@ def test_the_list_is_in_the_order_of_the_calls():
     np.testing.assert_array_equal(second, array(model(x)))
 
 
-def test_nested_models_have_nested_paths():
+def test_paths_of_nested_models():
     inner = keras.Sequential(
         [keras.Input((T, D)), ElmanRNN(H, unroll=True, name="elman")], name="inner"
     )
@@ -233,7 +236,7 @@ def test_nested_models_have_nested_paths():
 
 
 @pytest.mark.everywhere("eager calls and their order")
-def test_a_loaded_model_can_be_traced(tmp_path):
+def test_loaded_model_can_be_traced(tmp_path):
     memory = LSTM(H, unroll=True, name="memory")
     both = keras.layers.Bidirectional(memory, name="both")
     model = keras.Sequential([keras.Input((T, D)), both])
@@ -245,7 +248,7 @@ def test_a_loaded_model_can_be_traced(tmp_path):
         np.testing.assert_array_equal(before[key], after[key])
 
 
-def test_any_cell_in_our_RNN_shows_its_states():
+def test_keras_cell_in_our_rnn_records_states():
     layer = kerasseq.layers.RNN(keras.layers.LSTMCell(H))
     layer.build(x.shape)
     randomize(layer)
@@ -255,7 +258,7 @@ def test_any_cell_in_our_RNN_shows_its_states():
     assert_equal(inside, {new: expected[old] for new, old in names.items()})
 
 
-def test_a_layer_of_your_own_records_what_it_likes():
+def test_custom_layer_records_values():
     class Doubling(keras.layers.Layer):
         def call(self, inputs):
             return tracing.record(self, "doubled", 2 * inputs)
@@ -264,7 +267,7 @@ def test_a_layer_of_your_own_records_what_it_likes():
     np.testing.assert_array_equal(traced(layer)["doubled"], 2 * x)
 
 
-def test_what_keras_tries_out_before_the_first_call_is_not_recorded():
+def test_shape_inference_before_the_first_call_is_not_recorded():
     class Own(keras.Model):
         def __init__(self):
             super().__init__()
@@ -288,12 +291,12 @@ def test_record_returns_its_value():
         assert tracing.record(layer, "not a tensor", "word") == "word"
 
 
-def test_a_layer_that_is_not_of_the_model_is_not_recorded():
+def test_layers_outside_the_model_are_not_recorded():
     layer, other = LSTM(H), LSTM(H)
     with tracing.trace(layer) as inside:
         other(x)
     assert len(inside) == 0
-    assert tracing.listener() is None
+    assert recording.current_listener() is None
 
 
 def small_model():
@@ -313,7 +316,7 @@ COMPILED = {
 
 
 @pytest.mark.everywhere("eager calls and their order")
-def test_compiled_calls_are_refused_inside_and_work_after():
+def test_compiled_calls_raise_inside_and_work_after():
     model = small_model()
     with tracing.trace(model):
         for name, call in COMPILED.items():
@@ -327,7 +330,68 @@ def test_compiled_calls_are_refused_inside_and_work_after():
     assert model.predict(x, verbose=0).shape == (B, 2)
 
 
-def test_a_trace_in_a_trace_belongs_to_the_inner_one():
+def test_methods_are_restored_in_any_order_of_closing():
+    model = small_model()
+    own = model.predict = lambda *args: "own"
+    first, second = tracing.trace(model), tracing.trace(model)
+    first.__enter__()
+    second.__enter__()
+    with pytest.raises(RuntimeError, match="predict runs compiled code"):
+        model.predict(x)
+    first.__exit__(None, None, None)
+    with pytest.raises(RuntimeError, match="predict runs compiled code"):
+        model.predict(x)
+    second.__exit__(None, None, None)
+    assert model.predict is own and set(COMPILED) & set(vars(model)) == {"predict"}
+
+
+def test_methods_set_inside_a_trace_stay():
+    model = small_model()
+    with tracing.trace(model):
+        own = model.predict = lambda *args: "own"
+    assert model.predict is own and set(COMPILED) & set(vars(model)) == {"predict"}
+
+
+def test_other_threads_can_predict_and_close_traces_in_any_order():
+    model = small_model()
+    opened, closed, found = threading.Event(), threading.Event(), {}
+
+    def work():
+        with tracing.trace(model) as other:
+            opened.set()
+            closed.wait(60)
+            model(x)
+            try:
+                model.predict(x)
+            except RuntimeError as error:
+                found["error"] = str(error)
+        found["shapes"] = [value.shape for value in other.values()]
+        found["after"] = model.predict(x, verbose=0).shape
+
+    thread = threading.Thread(target=work)
+    with tracing.trace(model) as inside:
+        thread.start()
+        assert opened.wait(60)
+    assert model.predict(x, verbose=0).shape == (B, 2)  # while the other is open
+    closed.set()
+    thread.join(60)
+    assert found["error"].startswith("predict runs compiled code")
+    assert found["after"] == (B, 2) and (B, T, 2) in found["shapes"]
+    assert len(inside) == 0  # values of another thread
+    assert not set(COMPILED) & set(vars(model))
+
+
+def test_tracing_changes_no_tracked_state():
+    model = small_model()
+    before = [w.path for w in model.weights], list(model._flatten_layers())
+    with tracing.trace(model):
+        assert model.count_params() == sum(np.size(w) for w in model.get_weights())
+        inside = [w.path for w in model.weights], list(model._flatten_layers())
+    assert inside == before
+    assert ([w.path for w in model.weights], list(model._flatten_layers())) == before
+
+
+def test_inner_trace_records_alone():
     model = small_model()
     with tracing.trace(model) as outer:
         with tracing.trace(model) as inner:
@@ -341,7 +405,7 @@ def test_a_trace_in_a_trace_belongs_to_the_inner_one():
 
 
 @pytest.mark.everywhere("eager calls and their order")
-def test_code_compiled_by_hand_is_refused():
+def test_compiled_functions_raise():
     layer = GRU(2)
     layer.build(x.shape)
     backend = keras.backend.backend()
@@ -360,7 +424,7 @@ def test_code_compiled_by_hand_is_refused():
     layer(x)
 
 
-def test_our_cell_in_keras_own_rnn():
+def test_our_cell_in_keras_rnn():
     layer = keras.layers.RNN(kerasseq.layers.GRUCell(2, name="gru_cell"))
     layer.build(x.shape)
     if keras.backend.backend() == "jax":  # its loop is compiled: no array can leave it
@@ -389,7 +453,7 @@ def test_messages_of_wrong_keys():
     assert "gru/update_gate: (2, 7, 2)" in repr(inside)
 
 
-def test_training_shows_what_dropout_leaves():
+def test_training_records_values_after_dropout():
     layer = ElmanRNN(H, dropout=0.5, seed=0, unroll=True)
     layer.build(x.shape)
     randomize(layer)

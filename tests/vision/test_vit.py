@@ -358,5 +358,7 @@ def test_maps_are_drawn_over_the_images():
     assert not plots.plot_patches(np.eye(18), np.eye(9)).axes[1].texts  # too many
     with pytest.raises(ValueError, match=r"shape \(2, 2, 3\) for images of shape"):
         plots.plot_patches(IMAGES, maps)
-    with pytest.raises(ValueError, match="titles has 1 entries for 2 images"):
+    with pytest.raises(
+        ValueError, match="titles must have one entry for each of 2 images"
+    ):
         plots.plot_patches(IMAGES[:2], maps, ["a"])

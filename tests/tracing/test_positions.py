@@ -1,4 +1,4 @@
-"""The five criteria: which layer meets which, and that a fault is seen."""
+"""Criteria of position encodings: which layer meets which; faults are detected."""
 
 import keras
 import numpy as np
@@ -30,7 +30,7 @@ def build(name):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_who_meets_which(name):
+def test_criteria_of_each_layer(name):
     keras.utils.set_random_seed(0)
     layer = build(name)
     built = layer.built
@@ -40,7 +40,7 @@ def test_who_meets_which(name):
     assert layer.built == built and len(layer.weights) == 0
 
 
-def test_what_is_measured():
+def test_measured_values():
     def value(name, criterion, **options):
         return tracing.position_criteria(build(name), **options)[criterion].value
 
@@ -57,7 +57,7 @@ def test_what_is_measured():
     assert value("BinaryPosition", "width", length=8) == (2, 5, 8, 32)
 
 
-def test_a_layer_with_weights_is_measured_itself():
+def test_built_layer_is_measured_with_its_weights():
     layer = layers.PositionEmbedding(L)
     layer.build((None, None, D))
     same = np.ones((L, D), "float32")
@@ -77,17 +77,21 @@ class Wave(PositionCode):
         return ops.concatenate([ops.sin(angle), ops.cos(angle)] * D, -1)[..., :D]
 
 
-def test_a_code_that_comes_again_is_found():
+def test_periodic_encoding_fails():
     found = tracing.position_criteria(Wave(), length=8, width=4)
     assert found["unique"].holds and found["relation"].holds
     assert found["length"] == (False, 8) and not found["width"].holds
     assert not tracing.position_criteria(Wave(), length=16, width=4)["unique"].holds
 
 
-def test_what_is_no_layer_of_positions():
-    with pytest.raises(TypeError, match="must be a layer of positions, got 'sine'"):
+def test_messages_of_wrong_layers():
+    with pytest.raises(
+        TypeError, match="must be a layer of positions, received 'sine'"
+    ):
         tracing.position_criteria("sine")
-    with pytest.raises(ValueError, match="Dense gives no code of the shape of its"):
+    with pytest.raises(
+        ValueError, match="must be a layer of positions, .* Received Dense"
+    ):
         tracing.position_criteria(keras.layers.Dense(3))
     with pytest.raises(ValueError, match="codes for 7 positions"):
         tracing.position_criteria(layers.PositionEmbedding(7), length=8)
