@@ -1,7 +1,8 @@
-"""Text as numbers, and the models that need only counting. Loads no Keras."""
+"""Tokenizers and count-based text models. Imports neither Keras nor a backend."""
 
 from kerasseq.text.autoregression import AutoRegression
 from kerasseq.text.bag_of_words import BagOfWords
+from kerasseq.text.basic_bpe import BasicBPE
 from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
 from kerasseq.text.character_tokenizer import CharacterTokenizer
 from kerasseq.text.eliza import Eliza
@@ -18,6 +19,7 @@ from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
 __all__ = [
     "AutoRegression",
     "BagOfWords",
+    "BasicBPE",
     "BytePairTokenizer",
     "CharacterTokenizer",
     "Eliza",
