@@ -304,7 +304,7 @@ def test_pages_use_public_names(path):
         ("examples", "from kerasseq.text.ngram import NGramModel"),
         ("examples", "from kerasseq.text import ngram"),
         ("examples", "import kerasseq\nkerasseq.rnn.lstm.LSTM(3)"),
-        ("examples", "from kerasseq.tracing.trace import Trace"),
+        ("examples", "from kerasseq.tracing.recording import Trace"),
         ("examples", "import kerasseq as ks\nks.core.backend.choose()"),
     ],
 )  # fmt: skip
