@@ -1,8 +1,8 @@
-"""The rules of the house, as tests: short files, imports that point down.
+"""House rules: the picture of the folders, lengths of files, and allowed imports.
 
-`complaints` reads one file as text. It sees imports at any depth and in any form, also
-`importlib.import_module("jax")`, `__import__`, `sys.modules["torch"]`, and names
-reached through an imported module, as in `keras.src.ops` or `kerasseq.rnn.lstm`.
+`import_problems` reads the source of a file. It finds imports at any depth and in any
+form, also `importlib.import_module("jax")`, `__import__`, `sys.modules["torch"]`, and
+attributes of imported modules, such as `keras.src.ops` or `kerasseq.rnn.lstm`.
 """
 
 import ast
@@ -12,7 +12,7 @@ import statistics
 
 import pytest
 
-pytestmark = pytest.mark.once("the text of the source")
+pytestmark = pytest.mark.once("reads the source")
 
 ROOT = pathlib.Path(__file__).parent.parent
 BACKENDS = {"tensorflow", "jax", "torch"}
@@ -27,17 +27,16 @@ HEIGHT = {
     "tasks": 5,
     "vision": 6,
     "language": 6,
-    "beyond": 6,
-    "seq2seq": 7,  # has the `generate` of language
+    "seq2seq": 7,  # uses `generate` of language
     "pretrained": 8,
 }
 BASE = {"core", "kernels", "tracing"}
-SERVING = {"decoding", "training"}  # serve models, and know none of them
+SERVING = {"decoding", "training"}  # used by models, and independent of them
 KERAS_FREE = {"text", "datasets"}
-# Data and sums in a package of layers, which load no Keras: whoever makes models may
-# read them, and the command.
+# Modules of `language` that do not load Keras: packages of models and the command may
+# import them.
 LIGHT = ("kerasseq.language.architectures", "kerasseq.language.counting")
-TABLES = {"layers", "models"}  # of contents: kerasseq/layers.py, kerasseq/models.py
+TABLES = {"layers", "models"}  # tables of contents: layers.py and models.py
 PUBLIC = TABLES | SERVING | KERAS_FREE | {"tracing"}
 PUBLIC_MODULES = {"kerasseq", "kerasseq.tracing.plots"} | {
     f"kerasseq.{name}" for name in PUBLIC
@@ -46,7 +45,7 @@ OUTSIDE = ("apps", "benchmarks", "docs", "examples")
 
 
 def imported(source):
-    """Every module the source names, with what it takes from it, and the line.
+    """Yields the full names of imported modules and objects, with their lines.
 
     >>> [name for name, _ in imported("from keras import ops as K")]
     ['keras', 'keras.ops']
@@ -62,7 +61,7 @@ def imported(source):
 
 
 def _statement(node, bound):
-    """The modules in an import statement; notes in `bound` what names they get."""
+    """The full names in an import statement; `bound` receives their local names."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             top = alias.name.partition(".")[0]
@@ -70,7 +69,9 @@ def _statement(node, bound):
             yield alias.name
     elif isinstance(node, ast.ImportFrom):
         module = "." * node.level + (node.module or "")
-        if module != "kerasseq":  # `from kerasseq import text` takes no more than that
+        if (
+            module != "kerasseq"
+        ):  # `from kerasseq import text` imports only `kerasseq.text`
             yield module
         for alias in node.names:
             bound[alias.asname or alias.name] = f"{module}.{alias.name}"
@@ -89,7 +90,7 @@ def _constant(node):
 
 
 def _text(node):
-    """What is known of a string: an f-string up to its first hole."""
+    """The value of a string; of an f-string the part before its first expression."""
     if isinstance(node, ast.JoinedStr) and node.values:
         node = node.values[0]
     is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
@@ -108,21 +109,23 @@ def _chain(node, bound):
     return name if name.startswith(("keras.", "kerasseq.")) else None
 
 
-def complaints(home, source):
-    """What is wrong with the imports of a file.
+def import_problems(home, source):
+    """Finds the forbidden imports of a file.
 
     Args:
-        home: The package it is in, as "rnn" or "kernels/torch"; "" for
-            kerasseq/layers.py and the like; one of `OUTSIDE` for files that use
-            kerasseq.
-        source: The text of the file.
+        home: The package of the file, such as "rnn" or "kernels/torch"; "" for files
+            directly in kerasseq/; one of `OUTSIDE` for files that use kerasseq.
+        source: The content of the file.
     """
-    wrong = {
+    problems = {
         (line, name): reason
         for name, line in imported(source)
         if (reason := _reason(home, name))
     }
-    return [f"line {line}: {name}: {wrong[line, name]}" for line, name in sorted(wrong)]
+    return [
+        f"line {line}: {name}: {problems[line, name]}"
+        for line, name in sorted(problems)
+    ]
 
 
 def _reason(home, name):
@@ -133,7 +136,7 @@ def _reason(home, name):
         return f"{top} belongs in kernels/{top}/"
     home = home.partition("/")[0]
     if (name + ".").startswith("keras.src."):
-        return "private to Keras"
+        return "private module of Keras"
     if top == "keras" and home in KERAS_FREE:
         return f"{home} must work without Keras"
     if top != "kerasseq" or home == "":
@@ -143,7 +146,7 @@ def _reason(home, name):
     other = rest.partition(".")[0]
     if _is_light(name) and (home == "cli" or HEIGHT.get(home, 0) >= HEIGHT["tasks"]):
         return None
-    return None if _points_down(home, other) else f"{home} must not know it"
+    return None if _points_down(home, other) else f"{home} must not import it"
 
 
 def _is_light(name):
@@ -155,7 +158,7 @@ def _points_down(home, other):
         return True
     if home == "cli":
         return other not in HEIGHT or other in ("core", "tracing")
-    if home in KERAS_FREE:  # what of core loads Keras is seen in a fresh process
+    if home in KERAS_FREE:  # another test checks that these load no Keras
         return other == "core"
     if home in SERVING:
         return other in BASE | KERAS_FREE
@@ -167,19 +170,19 @@ def _points_down(home, other):
 
 
 def _is_public(name):
-    """True unless a part of the name is a module of ours that is not listed."""
+    """Whether no part of the name is a private module of kerasseq."""
     parts = name.split(".")
     for end in range(1, len(parts) + 1):
         path, module = ROOT.joinpath(*parts[:end]), ".".join(parts[:end])
         is_module = path.is_dir() or path.with_suffix(".py").exists()
         if is_module and module not in PUBLIC_MODULES:
-            # A function may share its name with the module that it is in.
+            # A public function may have the name of its module.
             return end == len(parts) and parts[-1] in _exported(path.parent)
     return True
 
 
 def _exported(package):
-    """What the `__all__` of a package lists."""
+    """The names in `__all__` of a package."""
     tree = ast.parse((package / "__init__.py").read_text())
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
@@ -187,28 +190,90 @@ def _exported(package):
     return []
 
 
+FOLDERS = re.compile(r"^```\n(kerasseq/ .*?)^```", re.MULTILINE | re.DOTALL)
+IMPORTS = re.compile(r"^```\n(core ←.*?)\n```", re.MULTILINE | re.DOTALL)
+
+
+def paths_in_tree(tree):
+    """The paths in a picture of folders, by their indentation.
+
+    >>> paths_in_tree("a/    of all\\n  b/  first\\n  c.py")
+    ['a', 'a/b', 'a/c.py']
+    """
+    paths, parents = [], []
+    for line in tree.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        parents[depth:] = [line.split()[0].rstrip("/")]
+        paths.append("/".join(parents))
+    return paths
+
+
+def heights_in_row(row):
+    """The packages of `a ← b, c ← d` with their heights.
+
+    >>> heights_in_row("a ← b, c ← d")
+    {'a': 0, 'b': 1, 'c': 1, 'd': 2}
+    """
+    groups = enumerate(row.split(" ← "))
+    return {name: height for height, group in groups for name in group.split(", ")}
+
+
+def tree_problems(tree, root):
+    """Folders and packages that a picture lacks, and those that do not exist."""
+    folders = [path for path in root.iterdir() if not path.name.startswith(".")]
+    folders += (root / "kerasseq").iterdir()
+    exist = {short(path, root) for path in folders if any(path.rglob("*.[pm][yd]"))}
+    exist |= {f"kerasseq/{name}.py" for name in TABLES}
+    drawn = paths_in_tree(tree)
+    problems = [f"{path} is not in the picture" for path in sorted(exist - {*drawn})]
+    problems += [f"{path} does not exist" for path in drawn if path not in exist]
+    repeated = {path for path in drawn if drawn.count(path) > 1}
+    return problems + [f"{path} is in the picture twice" for path in sorted(repeated)]
+
+
+def test_picture_of_the_folders():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert tree_problems(FOLDERS.search(text)[1], ROOT) == []
+    assert heights_in_row(IMPORTS.search(text)[1]) == HEIGHT
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("  rnn/  ", "  rnn2/  ", "kerasseq/rnn is not in the picture"),
+        ("  rnn/  ", "  rnn/\n  gone/  ", "kerasseq/gone does not exist"),
+        ("  rnn/  ", "  rnn/\n  rnn/  ", "kerasseq/rnn is in the picture twice"),
+        ("\ndocs/ ", "\npages/ ", "docs is not in the picture"),
+        ("  layers.py  ", "  layer.py  ", "kerasseq/layers.py is not in the picture"),
+    ],
+)
+def test_wrong_pictures_are_found(old, new, problem):
+    tree = FOLDERS.search((ROOT / "CONTRIBUTING.md").read_text())[1]
+    assert problem in tree_problems(tree.replace(old, new), ROOT)
+
+
 def files(folder):
     return sorted((ROOT / folder).rglob("*.py"))
 
 
 def home_of(path):
-    """The package of a file of kerasseq, "" at its top."""
+    """The package of a file of kerasseq, "" if it is directly in kerasseq/."""
     parts = path.relative_to(ROOT / "kerasseq").parts
     if len(parts) > 2 and parts[0] == "kernels" and parts[1] in BACKENDS:
         return "/".join(parts[:2])
     return parts[0] if len(parts) > 1 else ""
 
 
-def short(path):
-    return path.relative_to(ROOT).as_posix()
+def short(path, root=ROOT):
+    return path.relative_to(root).as_posix()
 
 
 @pytest.mark.parametrize("path", files("kerasseq") + files("apps"), ids=short)
-def test_file_is_short(path):
+def test_length_of_file(path):
     assert len(path.read_text().splitlines()) <= 500
 
 
-def test_most_files_are_shorter():
+def test_median_length():
     lengths = [len(path.read_text().splitlines()) for path in files("kerasseq")]
     assert statistics.median(lengths) <= 200
 
@@ -223,7 +288,7 @@ def test_most_files_are_shorter():
     ],
     ids=short,
 )
-def test_tests_say_where_they_run(path):
+def test_modules_of_tests_have_a_tier(path):
     assert re.search(r"^pytestmark = ", path.read_text(), re.MULTILINE)
 
 
@@ -231,23 +296,23 @@ def test_tests_say_where_they_run(path):
 def test_imports_point_down(path):
     home = home_of(path)
     known = {"", "cli", *HEIGHT, *SERVING, *KERAS_FREE}
-    assert home.partition("/")[0] in known, f"say in HEIGHT where {home} stands"
-    assert complaints(home, path.read_text()) == []
+    assert home.partition("/")[0] in known, f"add {home} to HEIGHT"
+    assert import_problems(home, path.read_text()) == []
 
 
 @pytest.mark.parametrize(
     "path", [p for folder in OUTSIDE for p in files(folder)], ids=short
 )
-def test_who_uses_kerasseq_uses_public_names(path):
-    assert complaints(path.relative_to(ROOT).parts[0], path.read_text()) == []
+def test_imports_outside_are_public(path):
+    assert import_problems(path.relative_to(ROOT).parts[0], path.read_text()) == []
 
 
 @pytest.mark.parametrize(
     "path", [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")], ids=short
 )
-def test_pages_use_public_names(path):
+def test_imports_in_documentation_are_public(path):
     for block in re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S):
-        assert complaints("docs", block) == []
+        assert import_problems("docs", block) == []
 
 
 @pytest.mark.parametrize(
@@ -308,8 +373,8 @@ def test_pages_use_public_names(path):
         ("examples", "import kerasseq as ks\nks.core.backend.choose()"),
     ],
 )  # fmt: skip
-def test_a_planted_fault_is_found(home, source):
-    assert complaints(home, source)
+def test_forbidden_imports_are_found(home, source):
+    assert import_problems(home, source)
 
 
 @pytest.mark.parametrize(
@@ -338,5 +403,5 @@ def test_a_planted_fault_is_found(home, source):
         ("benchmarks", "import torch"),
     ],
 )  # fmt: skip
-def test_what_is_right_passes(home, source):
-    assert complaints(home, source) == []
+def test_allowed_imports_pass(home, source):
+    assert import_problems(home, source) == []
