@@ -1,0 +1,242 @@
+"""House rule: phrases that do not occur in source, documentation and tests.
+
+`PHRASES` has regular expressions with what to write instead. Matching ignores case and
+line breaks.
+"""
+
+import pathlib
+import re
+
+import pytest
+
+pytestmark = pytest.mark.once("reads the source")
+
+ROOT = pathlib.Path(__file__).parent.parent
+FOLDERS = ("kerasseq", "docs", "benchmarks", "examples", "tests")
+PHRASES = {
+    # Persons and personification.
+    r"\b(no|some)body\b": "no caller, the user, or the passive",
+    r"\bwho(so)?ever\b": "code that …, users who …",
+    r"\b(have|has) (a|no) say\b": "affects, depends on, is independent of",
+    r"\bsays nothing to\b": "is not used by",
+    r"\bhesitates?\b|\blistens\b": "say what is computed",
+    r"\blooks? nowhere\b": "is fully masked",
+    r"\bof others\b": "name them: Hugging Face and KerasHub checkpoints",
+    r"\bdaring\b|\bsurer\b|\bbolder\b": "more random, more deterministic",
+    r"\bsays? a (target|token|word)\b|\bwhat is said\b": "predicts, outputs",
+    # Negation.
+    r"\bis none (that|of|but)\b|(?-i:\bare none\b)": "is not one of, are not",
+    r"\bthat is no (number|list|text)\b": "that is not a …",
+    r"\bas if (it|they|nothing) (had|were|was) never\b": "say what the state is",
+    # Metaphors and literal translations.
+    r"\bthe way back\b": "the backward pass",
+    r"\b(writes?|goes|going|go) on from\b": "continues, resumes from",
+    r"\bgo(es)? on training\b": "continues training",
+    r"\bwrites? on\b": "generates a continuation",
+    r"\btakes? turns\b": "in rounds, alternately",
+    r"\bkin\b": "and similar models",
+    r"\bdearest\b": "most expensive, slowest",
+    r"\blearned on the spot\b": "trained on the text",
+    r"\bbrought to a common\b": "normalized",
+    r"\bnever written down\b": "never materialized",
+    # British spelling.
+    r"colour": "color",
+    r"neighbour": "neighbor",
+    r"behaviour": "behavior",
+    r"\blabell(ed|ing)\b": "labeled, labeling",
+    r"(normal|serial|initial|token|general|optim)is(e|ing|ation)": "-ize, -ization",
+    r"\b(centre|licence|grey|programme|per cent|judgement)\b": "American spelling",
+}
+# Data in the words of its source, and this list.
+DATA = ("kerasseq/text/eliza/", "tests/text/test_eliza", "tests/test_language.py")
+# Phrases that are still in use, by the beginning of the path.
+REMAINING = {
+    "CHANGELOG.md": ("are none", "goes on training", "kin", "of others"),
+    "conftest.py": ("dearest",),
+    "examples/pretrain_bert.py": ("labelled",),
+    "examples/t5_tasks.py": ("neighbour",),
+    "kerasseq/attention/": (
+        "are none",
+        "have a say",
+        "kin",
+        "look nowhere",
+        "never written down",
+        "nobody",
+        "says nothing to",
+        "somebody",
+    ),
+    "kerasseq/core/": ("whoever",),
+    "kerasseq/datasets/": (
+        "are none",
+        "labelled",
+        "licence",
+        "neighbour",
+        "nobody",
+        "of others",
+        "somebody",
+    ),
+    "kerasseq/decoding/": ("go on from",),
+    "kerasseq/kernels/": (
+        "is none of",
+        "nobody",
+        "somebody",
+        "the way back",
+        "whoever",
+    ),
+    "kerasseq/language/": ("is none of", "kin", "nobody", "the way back"),
+    "kerasseq/layers.py": ("whoever",),
+    "kerasseq/models.py": ("of others", "whoever"),
+    "kerasseq/positions/": ("are none", "neighbour"),
+    "kerasseq/pretrained/": (
+        "are none",
+        "centre",
+        "is none that",
+        "kin",
+        "of others",
+        "whoever",
+    ),
+    "kerasseq/rnn/": ("go on from", "somebody"),
+    "kerasseq/seq2seq/": (
+        "kin",
+        "nobody",
+        "say a target",
+        "says a target",
+        "what is said",
+        "whoever",
+    ),
+    "kerasseq/tasks/": ("of others",),
+    "kerasseq/text/": (
+        "are none",
+        "is none of",
+        "labelled",
+        "neighbour",
+        "nobody",
+        "normalisation",
+        "normalise",
+        "of others",
+    ),
+    "kerasseq/tracing/": (
+        "colour",
+        "grey",
+        "have a say",
+        "labelled",
+        "listens",
+        "nobody",
+        "whoever",
+    ),
+    "kerasseq/training/": (
+        "are none",
+        "as if it had never",
+        "go on from",
+        "take turns",
+    ),
+    "kerasseq/transformer/": ("brought to a common", "is none of"),
+    "kerasseq/vision/": ("grey", "is none of"),
+    "tests/attention/": ("has a say", "look nowhere", "nobody", "says nothing to"),
+    "tests/core/": ("goes on from", "has a say", "nobody"),
+    "tests/costs.py": ("dearest",),
+    "tests/datasets/": ("labelled", "neighbour", "nobody", "of others"),
+    "tests/decoding/": ("go on from", "writes on"),
+    "tests/faults/": ("are none",),
+    "tests/kernels/": ("has a say", "is none of", "nobody"),
+    "tests/language/": ("goes on from", "has a say"),
+    "tests/positions/": ("has a say", "neighbour"),
+    "tests/pretrained/": ("has a say", "kin", "of others"),
+    "tests/rnn/": ("are none",),
+    "tests/run_all.py": ("dearest",),
+    "tests/seq2seq/": ("are none", "what is said"),
+    "tests/test_uses.py": ("has a say",),
+    "tests/test_wrong_inputs.py": ("has a say",),
+    "tests/text/": (
+        "goes on from",
+        "has a say",
+        "hesitates",
+        "labelled",
+        "neighbour",
+        "nobody",
+        "normalisation",
+        "normalise",
+        "of others",
+    ),
+    "tests/tiers.py": ("has a say",),
+    "tests/tracing/": ("labelled",),
+    "tests/training/": ("has a say", "hesitates"),
+}
+
+
+def found_phrases(text):
+    """Yields the line, the words and what to write instead.
+
+    >>> list(found_phrases("# For the way\\n    # back of a step."))
+    [(1, 'the way back', 'the backward pass')]
+    """
+    # A line break with the indentation and the sign of a comment counts as one space.
+    text = re.sub(r"\s*\n\s*#?\s*", lambda match: "\n" * match[0].count("\n"), text)
+    text = text.replace("_", " ")
+    for phrase, instead in PHRASES.items():
+        pattern = phrase.replace(" ", r"\s+")
+        for match in re.finditer(pattern, text, re.IGNORECASE):
+            line = text.count("\n", 0, match.start()) + 1
+            yield line, " ".join(match[0].lower().split()), instead
+
+
+def problems(name, text):
+    """The phrases in a file that are not among the remaining ones of its folder."""
+    remaining = [
+        words
+        for folder, allowed in REMAINING.items()
+        if name.startswith(folder)
+        for words in allowed
+    ]
+    return [
+        f'line {line}: "{words}": write {instead}'
+        for line, words, instead in sorted(found_phrases(text))
+        if words not in remaining
+    ]
+
+
+def paths():
+    """The files to check."""
+    found = [*ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "conftest.py"]
+    for folder in FOLDERS:
+        for suffix in ("py", "md", "toml"):
+            found += (ROOT / folder).rglob(f"*.{suffix}")
+    names = sorted(path.relative_to(ROOT).as_posix() for path in found)
+    return [name for name in names if not name.startswith(DATA)]
+
+
+@pytest.mark.parametrize("name", paths())
+def test_phrases(name):
+    assert problems(name, (ROOT / name).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ('"""A layer.\n\nNobody calls it.\n"""', 3, "nobody"),
+        ("x = 1  # for whoever reads it", 1, "whoever"),
+        ("# what the way\n# back needs", 1, "the way back"),
+        ("A mask that is\nnone of them.", 1, "is none of"),
+        ("def test_the_way_back(): pass", 1, "the way back"),
+        ("GREY_COLOUR = 1", 1, "colour"),
+        ("the text is normalised", 1, "normalise"),
+        ("below 1 surer, above 1 more daring", 1, "surer"),
+        ("it continues as if it had never stopped", 1, "as if it had never"),
+        ("Weights of\n    others, read", 1, "of others"),
+    ],
+)
+def test_planted_phrases_are_found(text, line, words):
+    assert (line, words) in [found[:2] for found in found_phrases(text)]
+    assert problems("kerasseq/new/file.py", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "masks are None, colors are gray, and neighbors are normalized",
+        "The centered kernel of license-free data; skinny kinds of likeness",
+        "the backward pass; on the way to the front; back of the line",
+    ],
+)
+def test_other_text_passes(text):
+    assert problems("kerasseq/new/file.py", text) == []
