@@ -24,7 +24,9 @@ class Through(keras.layers.Layer):
     """
 
     def __init__(self, layer, method):
-        super().__init__(dtype=layer.dtype_policy, name=f"{method}_{layer.name}")
+        # TensorFlow's names of scopes begin with a letter.
+        name = f"{method.strip('_')}_{layer.name}"
+        super().__init__(dtype=layer.dtype_policy, name=name)
         self.bound = getattr(layer, method)
         if not isinstance(layer, keras.Model):  # which may hold this: files of weights
             self.layer = layer  # are read by walking from part to part, without end
