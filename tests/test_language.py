@@ -51,7 +51,6 @@ PHRASES = {
 DATA = ("kerasseq/text/eliza/", "tests/text/test_eliza", "tests/test_language.py")
 # Phrases that are still in use, by the beginning of the path.
 REMAINING = {
-    "CHANGELOG.md": ("are none", "goes on training", "kin", "of others"),
     "conftest.py": ("dearest",),
     "examples/pretrain_bert.py": ("labelled",),
     "examples/t5_tasks.py": ("neighbour",),
@@ -114,15 +113,6 @@ REMAINING = {
         "normalisation",
         "normalise",
         "of others",
-    ),
-    "kerasseq/tracing/": (
-        "colour",
-        "grey",
-        "have a say",
-        "labelled",
-        "listens",
-        "nobody",
-        "whoever",
     ),
     "kerasseq/training/": (
         "are none",
