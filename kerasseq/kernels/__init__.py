@@ -21,7 +21,6 @@ from kerasseq.kernels.functions import (  # noqa: E402
     is_concrete,
     output_specs,
     size_is_guessed,
-    training,
 )
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.projection import affine, dense, project  # noqa: E402
@@ -65,5 +64,4 @@ __all__ = [
     "size_is_guessed",
     "tanh",
     "top_k",
-    "training",
 ]

@@ -106,27 +106,6 @@ def output_specs(function: Callable, *args):
     return backend_module("functions").output_specs(function, *args)
 
 
-def training(function: Callable) -> Callable:
-    """Records a function for training on PyTorch; elsewhere returns it unchanged.
-
-    Args:
-        function: Function of structures of tensors that returns one, without side
-            effects and without random numbers.
-
-    Returns:
-        A function of the same arguments, with gradients.
-
-    Examples:
-        >>> layer = keras.layers.Dense(2)
-        >>> layer.build((None, 3))
-        >>> keras.ops.shape(training(layer)(keras.ops.ones((5, 3))))
-        (5, 2)
-    """
-    if keras.backend.backend() != "torch":
-        return function
-    return backend_module("graph").recorded(function, gradients=True)
-
-
 def default_jit_compile() -> bool:
     """Whether models compile with XLA if `jit_compile` is not given.
 

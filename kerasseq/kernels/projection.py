@@ -23,7 +23,7 @@ def project(x, weights, bias=None):
         (3, 2, 7)
     """
     if keras.backend.backend() == "torch":
-        return backend_module("product").project(x, weights, bias)
+        return backend_module("functions").project(x, weights, bias)
     return plus(matmul(x, weights), bias)
 
 
@@ -57,7 +57,7 @@ def affine(x, kernel, bias=None, *, axes=1):
         (3, 2, 7)
     """
     if keras.backend.backend() == "torch" and x.dtype == kernel.dtype:
-        return backend_module("product").flat_affine(x, kernel, bias, axes)
+        return backend_module("functions").affine(x, kernel, bias, axes)
     inner, out = kernel.shape[:axes], kernel.shape[axes:]
     D, N = math.prod(inner), math.prod(out)
     before = ops.shape(x)[: len(x.shape) - axes]

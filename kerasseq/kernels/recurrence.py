@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kerasseq.kernels.dispatch import backend_module
-from kerasseq.kernels.heap import keep_pages
 from kerasseq.kernels.reference import activations
 from kerasseq.kernels.reference.equations import Equation
 
@@ -82,6 +81,5 @@ def recurrence(cell: Recurrence, states, mask=None):
                 f"initial_state is for {state.shape[0]} sequences, the inputs have "
                 f"{batch}: each sequence needs one state to start from"
             )
-    keep_pages()
     path, last = backend_module("recurrence").run(cell, states, mask)
     return path if cell.path else None, last

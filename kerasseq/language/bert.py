@@ -15,7 +15,6 @@ from kerasseq.language.bert_trunk import build
 from kerasseq.language.causal_lm import known_ids
 from kerasseq.language.headed import keep_weights
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.recorded import RecordedSteps
 
 SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
 ACTIVATIONS = ("gelu_tanh", "gelu", "relu")
@@ -34,7 +33,7 @@ SHAPE = {  # what an architecture must be, to be a BERT
 
 
 @register
-class BERT(Tasks, RecordedSteps, TaskModel):
+class BERT(Tasks, TaskModel):
     r"""A Transformer that reads a text, or a pair, and says something about it.
 
     $$x_0 = \mathrm{LayerNorm}(E_w + P + S), \qquad x_l = \mathrm{Block}_l(x_{l-1}),

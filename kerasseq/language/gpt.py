@@ -29,7 +29,6 @@ from kerasseq.language.causal_lm import CausalLM, check_memory, known_ids
 from kerasseq.language.generation import GenerationMixin
 from kerasseq.language.gpt_task import GPTTask
 from kerasseq.positions import by_name
-from kerasseq.tasks.recorded import RecordedSteps
 from kerasseq.transformer import norms
 from kerasseq.transformer.decoder import TransformerDecoder
 
@@ -213,7 +212,7 @@ def normal(stddev=0.02):
 
 
 @register
-class GPT(GenerationMixin, RecordedSteps, CausalLM):
+class GPT(GenerationMixin, CausalLM):
     r"""A decoder-only Transformer that predicts each token from those before it.
 
     Its options are the columns of the course's table of language models: with options

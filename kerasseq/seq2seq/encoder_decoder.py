@@ -10,10 +10,9 @@ from kerasseq.core.padding import PADDING, bucket
 from kerasseq.core.through import Through
 from kerasseq.seq2seq.feeding import Feeding
 from kerasseq.seq2seq.translator import Translator
-from kerasseq.tasks.recorded import RecordedSteps
 
 
-class EncoderDecoder(RecordedSteps, Translator):
+class EncoderDecoder(Translator):
     """A model of two stacks; a subclass makes these from its arguments.
 
     Args:

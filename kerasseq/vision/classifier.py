@@ -5,11 +5,10 @@ import numpy as np
 
 from kerasseq import tracing
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.recorded import RecordedSteps
 from kerasseq.vision import attention_maps, pixels, sizes
 
 
-class ImageClassifier(RecordedSteps, TaskModel):
+class ImageClassifier(TaskModel):
     """A Transformer from images `(B, H, W, C)` to a score for each class.
 
     A subclass builds the graph, and sets `patches`, its `PatchEmbedding`, and `blocks`.

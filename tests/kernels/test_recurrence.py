@@ -11,7 +11,7 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import backend
-from kerasseq.kernels.reference.equations import Equation, forward
+from kerasseq.kernels.reference.equations import Equation, run_steps
 from tests.processes import ROOT, run_python
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")
@@ -73,8 +73,7 @@ def fast(equation, arrays, mask=None, dropout=None):
 
 def reference(equation, arrays, mask=None, dropout=None):
     """The definition, which the backend differentiates."""
-    paths, last, _ = forward(equation, *with_dropout(arrays, dropout), mask)
-    return paths[0], last
+    return run_steps(equation, *with_dropout(arrays, dropout), mask)
 
 
 def dropout_for(equation, seed=1):

@@ -148,37 +148,6 @@ def test_what_is_read_besides_is_not_written_into():
         x = before
 
 
-def test_gradients_flow_to_weights_and_inputs():
-    layer = keras.layers.Dense(3)
-    layer.build((None, 2))
-    calls = []
-
-    def function(x):
-        calls.append(1)
-        return ops.sum(layer(x) ** 2)
-
-    call = recorded(function, gradients=True)
-    found = []
-    for _ in range(EAGER_CALLS + 2):
-        x = torch.arange(10.0).reshape(5, 2).requires_grad_()
-        layer.zero_grad()
-        call(x).backward()
-        found.append([x.grad, layer.kernel.value.grad, layer.bias.value.grad])
-    assert len(calls) == EAGER_CALLS
-    for a, b in zip(found[0], found[-1], strict=True):
-        np.testing.assert_array_equal(a, b)
-    with torch.no_grad():
-        assert not call(x).requires_grad
-
-
-def test_what_has_a_mask_keeps_it():
-    layer = keras.layers.Embedding(5, 3, mask_zero=True)
-    layer.build()
-    call = recorded(layer, gradients=True)
-    for _ in range(2 * EAGER_CALLS):
-        assert call(np.array([[1, 0]]))._keras_mask.tolist() == [[True, False]]
-
-
 def test_what_came_out_twice_is_not_written_into():
     def twice(x, y, at):
         after = update_cache(x, torch.ones(2, 1, 3), at)

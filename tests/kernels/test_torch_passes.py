@@ -13,7 +13,6 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from kerasseq.kernels.torch import passes
-from kerasseq.kernels.torch import product as torch_product
 from kerasseq.kernels.torch.graph import EAGER_CALLS, recorded
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")
@@ -97,78 +96,6 @@ def test_what_is_made_of_nothing_is_made_once():
         np.testing.assert_array_equal(graph(sign * x), function(sign * x))
 
 
-@pytest.fixture
-def elsewhere(monkeypatch):
-    """As on a processor on which oneDNN is the faster one."""
-    monkeypatch.setattr(torch_product, "on_intel", lambda: False)
-
-
-@pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("rows", [1, 7])
-@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
-@pytest.mark.parametrize("tied", [False, True], ids=["own weights", "tied weights"])
-def test_large_products_are_done_by_onednn(rows, bias, tied):
-    shape = (331, 317)
-    weight = torch.nn.Parameter(torch.randn(*(shape[::-1] if tied else shape)))
-    small, b = (
-        torch.nn.Parameter(torch.randn(317, 3)),
-        torch.nn.Parameter(torch.ones(317)),
-    )
-
-    def function(x):
-        W = weight.t() if tied else weight
-        return (torch.addmm(b, x, W) if bias else x @ W) @ small
-
-    x = torch.randn(rows, 331)
-    graph = passes.shortened(graph_of(function, x))
-    graph = passes.bound(passes.multiplied(passes.folded(graph)))
-    assert count(graph, "affine") == 1  # but for the small one
-    for _ in range(2):
-        with torch.no_grad():
-            found, wanted = graph(x), function(x)
-            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-2)
-            weight.mul_(0.5)
-            b.add_(1)
-
-
-@pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
-@pytest.mark.parametrize("tied", [False, True], ids=["own weights", "tied weights"])
-def test_gradients_of_large_products(bias, tied):
-    shape = (131, 127)
-    weight = torch.nn.Parameter(torch.randn(*(shape[::-1] if tied else shape)))
-    b = torch.nn.Parameter(torch.ones(127))
-
-    def function(x):
-        W = weight.t() if tied else weight
-        return torch.addmm(b, x, W) if bias else x @ W
-
-    x = torch.randn(257, 131, requires_grad=True)
-    graph = passes.shortened(graph_of(function, x))
-    graph = passes.bound(passes.multiplied(graph, gradients=True))
-    assert count(graph, "learned_affine") == 1
-    learned = [x, weight, b] if bias else [x, weight]
-    for outer in (torch.sum, lambda y: torch.sum(y**2)):
-        found = torch.autograd.grad(outer(graph(x)), learned)
-        wanted = torch.autograd.grad(outer(function(x)), learned)
-        for one, other in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-2)
-    first = torch.autograd.grad((graph(x) ** 2).sum(), weight, create_graph=True)[0]
-    again = torch.autograd.grad(first.sum(), weight)[0]
-    first = torch.autograd.grad((function(x) ** 2).sum(), weight, create_graph=True)[0]
-    wanted = torch.autograd.grad(first.sum(), weight)[0]
-    np.testing.assert_allclose(again, wanted, rtol=1e-3, atol=0.5)
-
-
-def test_products_of_other_types_stay():
-    weight = torch.nn.Parameter(torch.randn(400, 300, dtype=torch.float64))
-    x = torch.randn(2, 400, dtype=torch.float64)
-    graph = passes.folded(passes.shortened(graph_of(lambda x: x @ weight, x)))
-    graph = passes.bound(passes.multiplied(graph))
-    with torch.no_grad():
-        np.testing.assert_array_equal(graph(x), x @ weight)
-
-
 def test_noise_is_drawn_each_time():
     graph = passes.bound(passes.folded(graph_of(lambda x: x + torch.rand(3), ONES)))
     assert not torch.equal(graph(ONES), graph(ONES))
@@ -212,19 +139,12 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("gradients", [False, True], ids=["", "gradients"])
-def test_the_short_way_gives_the_same(name, gradients):
+def test_bound_operations_give_the_same(name):
     function = OPERATIONS[name]
     x = torch.randn(5, 3, generator=torch.Generator().manual_seed(1))
-    call = recorded(function, gradients=gradients)
+    call = recorded(function)
     for _ in range(EAGER_CALLS + 2):
-        given = x.clone().requires_grad_(gradients)
-        found = call(given)
+        found = call(x.clone())
     wanted = function(x.clone())
     assert found.dtype == wanted.dtype
-    np.testing.assert_array_equal(found.detach(), wanted)
-    if gradients and found.dtype.is_floating_point and found.requires_grad:
-        found.sum().backward()
-        other = x.clone().requires_grad_()
-        function(other).sum().backward()
-        np.testing.assert_array_equal(given.grad, other.grad)
+    np.testing.assert_array_equal(found, wanted)

@@ -41,8 +41,35 @@ class Equation:
         return {"elman": 1, "gated": 2, "gru": 3, "lstm": 4 - self.coupled}[self.name]
 
 
+def run_steps(equation, x, states, weights, mask=None):
+    """Runs through time in a Python loop: the definition, which nothing is saved for.
+
+    Args:
+        equation: An `Equation`.
+        x: Projected inputs, `(T, B, gates * H)`.
+        states: List of states, each `(B, H)`.
+        weights: As for `forward`.
+        mask: Boolean, `(T, B)`, or None.
+
+    Returns:
+        The path of the hidden state `(T, B, H)`, and the list of the last states.
+    """
+    w = prepare(equation, weights)
+    gates, update = _HALVES[equation.name]
+    states, path = list(states), []
+    for t, x_t in enumerate(ops.unstack(in_blocks(x, equation.gates))):
+        values = gates(equation, x_t, states, w)
+        new, _ = update(equation, values, states, w)
+        if mask is not None:
+            real = mask[t][:, None]
+            new = [ops.where(real, a, b) for a, b in zip(new, states, strict=True)]
+        states = new
+        path.append(states[0])
+    return ops.stack(path), states
+
+
 def forward(equation, x, states, weights, mask):
-    """Run through time.
+    """Runs through time, saving what the backward pass needs.
 
     Args:
         equation: An `Equation`.

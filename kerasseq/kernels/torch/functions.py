@@ -3,9 +3,12 @@
 PyTorch records operations as they run, so its loop over time is Python's own.
 """
 
+import math
+
 import torch
 from keras import tree
 
+from kerasseq.kernels.reference.precision import matmul
 from kerasseq.kernels.reference.scan import scan
 from kerasseq.kernels.torch.graph import as_it_is, recorded
 
@@ -48,3 +51,23 @@ def has_cudnn():
 def is_concrete(value):
     """See `kerasseq.kernels.is_concrete`."""
     return not torch.compiler.is_compiling()
+
+
+def project(x, weights, bias):
+    """See `kerasseq.kernels.project`; the bias is added within the product."""
+    if bias is not None and x.dtype == weights.dtype == bias.dtype:
+        rows = x.reshape(-1, x.shape[-1])
+        return torch.addmm(bias, rows, weights).view(*x.shape[:-1], len(bias))
+    y = matmul(x, weights)
+    return y if bias is None else y + bias
+
+
+def affine(x, kernel, bias, axes):
+    """See `kerasseq.kernels.affine`; the bias is added within the product."""
+    inner, out = kernel.shape[:axes], kernel.shape[axes:]
+    D, N = math.prod(inner), math.prod(out)
+    x, before = x.reshape(-1, D), x.shape[: x.ndim - axes]
+    kernel = kernel.reshape(D, N)
+    b = None if bias is None else bias.reshape(N)
+    y = x @ kernel if b is None else torch.addmm(b, x, kernel)
+    return y.view(*before, *out)

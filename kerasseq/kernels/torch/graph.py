@@ -17,7 +17,7 @@ EAGER_CALLS = 8  # before a shape is worth the recording, which costs a few call
 SHAPES = 64  # that are kept, those used last: a recording holds on to memory
 
 
-def recorded(function, *, gradients=False, donated=False):
+def recorded(function, *, donated=False):
     """The function, which runs as a list of operations once it was called often.
 
     Args:
@@ -25,7 +25,6 @@ def recorded(function, *, gradients=False, donated=False):
             one, without effects. It is recorded anew for each new shape, and the last
             `SHAPES` are kept. What cannot be recorded, since it decides by a value,
             runs as it is.
-        gradients: Whether gradients flow back, to weights, too.
         donated: Whether what came out and goes in again is given up: entries of a
             cache are then written into it, not into a copy.
 
@@ -41,11 +40,11 @@ def recorded(function, *, gradients=False, donated=False):
         key = structure, *[(x.shape, x.dtype, x.device) for x in leaves]
         calls = made.get(key)
         if calls is None:
-            calls = made[key] = _Calls(function, structure, gradients, donated)
+            calls = made[key] = _Calls(function, structure, donated)
             if len(made) > SHAPES:
                 made.popitem(last=False)
         made.move_to_end(key)
-        with torch.set_grad_enabled(gradients and torch.is_grad_enabled()):
+        with torch.no_grad():
             return calls(leaves)
 
     return call
@@ -106,9 +105,9 @@ def rebuild(structure, leaves):
 class _Calls:
     """Calls with arguments of one structure, and of the same shapes."""
 
-    def __init__(self, function, structure, gradients, donated):
+    def __init__(self, function, structure, donated):
         self.function, self.left = function, EAGER_CALLS
-        self.gradients, self.donated = gradients, donated
+        self.donated = donated
         self.args = structure
         self.graph = self.outputs = None
         self.written, self.own = [], {}
@@ -145,8 +144,6 @@ class _Calls:
         def flat(*leaves):
             outputs = self.function(*rebuild(self.args, iter(leaves)))
             outputs, self.outputs = flatten(outputs)
-            if self.gradients and any(hasattr(x, "_keras_mask") for x in outputs):
-                raise ValueError("a mask is no output of a list of operations")
             return outputs
 
         try:
@@ -158,10 +155,7 @@ class _Calls:
             return None
 
     def _spared(self, graph):
-        graph = passes.shortened(graph)
-        if not self.gradients:
-            graph = passes.folded(graph)
-        graph = passes.multiplied(graph, gradients=self.gradients)
+        graph = passes.folded(passes.shortened(graph))
         if self.donated:
             graph, self.written = passes.written_in_place(graph)
         return passes.bound(graph)

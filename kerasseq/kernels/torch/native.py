@@ -5,17 +5,23 @@ import warnings
 import torch
 
 from kerasseq.kernels import cudnn
-from kerasseq.kernels.torch.product import on_intel
 
-SMALL, LARGE = 2**16, 2**20  # recurrent weights
 LONG = 256  # steps
 
 
-def wanted(cell, mask) -> bool:
-    """Whether PyTorch's kernel is there for this recurrence, and the fastest.
+def wanted(cell, mask, use_numba) -> bool:
+    """Whether PyTorch has a kernel for this recurrence, and no faster one is available.
+
+    On a CPU that is oneDNN's LSTM, and the loops over other equations if numba cannot
+    run them.
+
+    Args:
+        cell: A `Recurrence`.
+        mask: As for `recurrence`.
+        use_numba: Whether the loops of numba can run it.
 
     Raises:
-        ValueError: If cuDNN is asked for and cannot run it.
+        ValueError: If `use_cudnn=True` cannot be met.
     """
     reason = cudnn.why_not(cell, mask, cudnn.BUILT_FOR["torch"])
     x = cell.inputs
@@ -24,22 +30,10 @@ def wanted(cell, mask) -> bool:
     if reason is not None or not x.shape[0] * x.shape[1]:
         return False
     if x.device.type == "cpu":
-        return _faster_on_cpu(cell.equation.name, x, cell.weights["U"].numel())
+        # In long sequences gradients vanish: with denormal numbers oneDNN is slow.
+        long = torch.is_grad_enabled() and len(x) > LONG
+        return not use_numba or (cell.equation.name == "lstm" and not long)
     return cell.cudnn is not False
-
-
-def _faster_on_cpu(name, x, weights):
-    """Whether PyTorch's kernel is faster than ours, as measured on two cores."""
-    if torch.is_grad_enabled():
-        if len(x) > LONG:  # it is slow where gradients vanish, ours makes them 0
-            return False
-        if weights >= LARGE and on_intel():
-            return False
-    # oneDNN knows the LSTM in float32. PyTorch's loop over an Elman network is the
-    # faster one while products are small; elsewhere ours is as fast or faster.
-    if name == "lstm":
-        return x.dtype == torch.float32
-    return name == "elman" and weights < SMALL
 
 
 def run(cell, states):

@@ -9,8 +9,6 @@ import types
 
 import torch
 
-from kerasseq.kernels.torch import product as torch_product
-
 aten = torch.ops.aten
 COPIES = (aten.clone.default, aten.lift_fresh_copy.default)
 SAME_IF_SHAPED_ALIKE = (
@@ -19,10 +17,6 @@ SAME_IF_SHAPED_ALIKE = (
     aten.expand.default,
 )
 FILLED = (aten.zeros_like.default, aten.ones_like.default, aten.full_like.default)
-# oneDNN takes 20 µs to begin, so it is worth it from so many numbers in a matrix on;
-# with gradients, which come back through Python, from so many products of two numbers.
-MANY = 100_000
-MUCH = 4_000_000
 
 
 def shortened(graph):
@@ -82,30 +76,6 @@ def folded(graph):
         graph.graph.erase_node(node)
     graph.graph.eliminate_dead_code()
     return _with_own_outputs(graph)
-
-
-def multiplied(graph, *, gradients=False):
-    """A graph whose large products oneDNN does.
-
-    On a CPU it was measured 1.5 times as fast as PyTorch's own product for one row, and
-    two to four times for several.
-
-    Args:
-        graph: As for `shortened`, like what comes back.
-        gradients: Whether they flow through it. If not, only products with weights are
-            changed that `folded` has found.
-    """
-    for node in list(graph.graph.nodes):
-        x, W, b = _product(node)
-        if W is None or not torch_product.uses_onednn(_value(W)):
-            continue
-        size = _value(W).numel()
-        if gradients and size * len(_value(x)) >= MUCH:
-            node.target, node.args = torch_product.learned_affine, (x, W, b)
-        if not gradients and W.op == "get_attr" and size >= MANY:
-            W = _keep(graph, getattr(graph, W.target).detach().t(), before=node)
-            node.target, node.args = torch_product.affine, (x, W, b)
-    return graph
 
 
 def written_in_place(graph):
@@ -186,16 +156,6 @@ def _is_its_input(node):
 def _value(node):
     """A tensor without numbers like the one that a node gives."""
     return node.meta["val"]
-
-
-def _product(node):
-    """x, W and b of $x W + b$, b or all of them None."""
-    if node.target is aten.mm.default:
-        return *node.args, None
-    if node.target is aten.addmm.default and not node.kwargs:
-        b, x, W = node.args
-        return (x, W, b) if _value(b).ndim == 1 else (None, None, None)
-    return None, None, None
 
 
 def _is_view(node):

@@ -1,0 +1,400 @@
+"""The recurrences on a CPU in float32: products by PyTorch, the rest by numba.
+
+All inputs are projected at once, before. Each step is one `torch.mm` into a small
+buffer and one call of a function of `numba_steps.py`; the gradient of the recurrent
+weights is one product over all steps, after the loop. `numba_steps.py` explains the
+letters.
+"""
+
+import numpy as np
+import torch
+
+from kerasseq.kernels.reference.derivatives import transposed, weight_gradient
+from kerasseq.kernels.reference.equations import product, with_candidate
+
+try:
+    from kerasseq.kernels.torch import numba_steps
+except ImportError:  # numba is not installed
+    numba_steps = None
+
+NO_MASK, NO_PATH = np.zeros((0, 0), "bool"), np.zeros((0, 0, 0), "float32")
+
+
+def fits(equation) -> bool:
+    """Whether numba is installed and there are functions for this equation."""
+    activations = ("tanh",) if equation.name == "lstm" else ("tanh", "relu")
+    usual = equation.phi in activations and equation.sigma == "sigmoid"
+    return numba_steps is not None and usual
+
+
+def run(equation, x, states, weights, mask):
+    """Runs a recurrence through time.
+
+    Args:
+        equation: An `Equation` that `fits`.
+        x: Projected inputs, `(T, B, gates * H)`.
+        states: List of states, each `(B, H)`.
+        weights: As for `reference.equations.forward`.
+        mask: Boolean, `(T, B)`, or None.
+
+    Returns:
+        The path of the hidden state `(T, B, H)`, and the list of the last states.
+    """
+    weights = dict(weights)
+    dropout = weights.pop("dropout", None)
+    tensors = [x, *states, *weights.values()]
+    keep = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    fixed = (equation, mask, dropout, list(weights), keep)
+    path, *last = _Recurrence.apply(fixed, len(states), *tensors)
+    return path, last
+
+
+class _Recurrence(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, fixed, states, x, *tensors):
+        equation, mask, dropout, names, keep = fixed
+        ctx.set_materialize_grads(False)
+        weights = dict(zip(names, tensors[states:], strict=True))
+        steps = _class_of(equation)(equation, weights, dropout, mask)
+        paths, gates = steps.forward(x, tensors[:states], keep)
+        if keep:
+            ctx.fixed, ctx.states = fixed, states
+            ctx.save_for_backward(*tensors[states:], *paths, *gates)
+        return paths[0][1:], *(path[-1].clone() for path in paths)
+
+    @staticmethod
+    def backward(ctx, d_path, *d_last):
+        if torch.is_grad_enabled():  # create_graph=True
+            raise RuntimeError(
+                "expected a first derivative: on PyTorch the fast recurrence has no "
+                "second derivatives. Build the layer with `unroll=True`, which has them"
+            )
+        equation, mask, dropout, names, _ = ctx.fixed
+        saved = list(ctx.saved_tensors)
+        weights = {name: saved.pop(0) for name in names}
+        paths = [saved.pop(0) for _ in range(ctx.states)]
+        steps = _class_of(equation)(equation, weights, dropout, mask)
+        d_states = [
+            torch.zeros_like(path[0]) if d is None else d.clone()
+            for path, d in zip(paths, d_last, strict=True)
+        ]
+        path = NO_PATH if d_path is None else array(d_path)
+        dx, dw, d_states = steps.backward(paths, saved, path, d_states)
+        return None, None, dx, *d_states, *(dw[name] for name in names)
+
+
+def array(tensor):
+    """A tensor as a NumPy array in a row; it shares the memory if it is in a row."""
+    return tensor.detach().contiguous().numpy()
+
+
+class Elman:
+    """The loops over time of an Elman network, and what all equations share."""
+
+    values = 0  # arrays (B, H) that a step saves of its gates
+
+    def __init__(self, equation, weights, dropout, mask):
+        self.equation, self.gates, self.dropout = equation, equation.gates, dropout
+        self.weights = {name: w.detach() for name, w in weights.items()}
+        self.U = self.weights["U"].contiguous()
+        self.relu, self.keeps = equation.phi == "relu", equation.update == "keep"
+        self.real = NO_MASK if mask is None else array(mask)
+        functions = numba_steps.compile_functions(*self.functions())
+        self.step, self.step_back, *self.more_functions = functions
+
+    def functions(self):
+        """The functions of `numba_steps.py` for a step forward, backward and others."""
+        return numba_steps.elman_forward, numba_steps.elman_backward
+
+    def forward(self, x, states, keep):
+        """Returns all states, `(T + 1, B, H)` each, and what is saved of the gates."""
+        T, B, _ = x.shape
+        H = states[0].shape[1]
+        self.x = array(x).reshape(T, B, self.gates, H)
+        paths = [s.new_empty(T + 1, B, H) for s in states]
+        for path, state in zip(paths, states, strict=True):
+            path[0] = state
+        slots = T if keep else 1
+        saved = [x.new_empty(slots, B, self.values, H)] if self.values else []
+        saved += [x.new_empty(slots, B, H) for _ in states[1:]]
+        self.prepare_forward(paths, saved)
+        for t in range(T):
+            self.forward_step(t, t if keep else 0)
+        return paths, saved
+
+    def prepare_forward(self, paths, saved):
+        """Allocates the buffers of a step, and views all arrays as NumPy's."""
+        self.arrays = [path.numpy() for path in paths] + [y.numpy() for y in saved]
+        self.h = paths[0].unbind()
+        B, H = self.h[0].shape
+        self.product = self.U.new_empty(B, self.gates * H)
+        self.u = self.product.view(B, self.gates, H).numpy()
+
+    def multiply(self, t):
+        """Computes h U into the buffer."""
+        if self.dropout is None:
+            torch.mm(self.h[t], self.U, out=self.product)
+        else:
+            self.product.copy_(product(self.h[t], self.U, self.dropout))
+
+    def forward_step(self, t, slot):
+        self.multiply(t)
+        self.step(t, self.relu, self.x, self.u, self.real, *self.arrays)
+
+    def backward(self, paths, saved, d_path, d_states):
+        """Returns the gradients of x, of the weights by name, and of the states."""
+        self.arrays = [path.numpy() for path in paths] + [y.numpy() for y in saved]
+        T, B, H = paths[0][1:].shape
+        self.d_path, self.d_states = d_path, d_states
+        self.past = torch.zeros_like(d_states[0])
+        self.prepare_backward(paths[0].new_empty(T, B, self.gates, H))
+        for t in reversed(range(T)):
+            self.backward_step(t)
+        d_states[0] += self.past
+        return *self.finish(paths), d_states
+
+    def prepare_backward(self, dz):
+        """Allocates what a step backward writes."""
+        self.dz = dz
+        self.dz_array, self.past_array = dz.numpy(), self.past.numpy()
+        self.d_arrays = [d.numpy() for d in self.d_states]
+        self.rows = dz.flatten(2).unbind()
+        self.U_T = self.U.t().contiguous()
+
+    def multiply_back(self, dz):
+        """Computes the gradient of h through the product into its buffer."""
+        if self.dropout is None:
+            torch.mm(dz, self.U_T, out=self.d_states[0])
+        else:
+            back = transposed(self.U, self.gates, self.dropout)
+            self.d_states[0].copy_(back(dz))
+
+    def backward_step(self, t):
+        self.step_back(
+            t,
+            self.relu,
+            self.real,
+            *self.arrays,
+            self.d_path,
+            self.past_array,
+            *self.d_arrays,
+            self.dz_array,
+        )
+        self.multiply_back(self.rows[t])
+
+    def finish(self, paths):
+        """Returns the gradients of x and of the weights, over all steps at once."""
+        dz = self.dz.flatten(2)
+        return dz, {"U": self.weight_gradient(paths[0][:-1], dz)}
+
+    def weight_gradient(self, h, dz):
+        """The gradient of U."""
+        if self.dropout is None:
+            return h.flatten(0, 1).t() @ dz.flatten(0, 1)
+        return weight_gradient(h, dz, self.gates, self.dropout)
+
+
+class Gated(Elman):
+    """The network with one gate."""
+
+    values = 2
+
+    def functions(self):
+        return numba_steps.gated_forward, numba_steps.gated_backward
+
+    def forward_step(self, t, slot):
+        self.multiply(t)
+        self.step(t, slot, self.relu, self.x, self.u, self.real, *self.arrays)
+
+
+class LSTM(Elman):
+    """All forms of the LSTM."""
+
+    def __init__(self, equation, weights, dropout, mask):
+        super().__init__(equation, weights, dropout, mask)
+        self.values, self.P = equation.gates, None
+        H = self.U.shape[0]
+        p = self.U.new_zeros(3, H)
+        if equation.peephole == "diagonal":
+            p[-len(self.weights["p"]) :] = self.weights["p"]  # no i if coupled
+        if equation.peephole == "full":
+            self.P = with_candidate(self.weights["p"]).contiguous()
+        self.p = p.numpy()
+
+    def functions(self):
+        return numba_steps.lstm_forward, numba_steps.lstm_backward
+
+    def prepare_forward(self, paths, saved):
+        super().prepare_forward(paths, saved)
+        self.c = paths[1].unbind()
+
+    def forward_step(self, t, slot):
+        self.multiply(t)
+        if self.P is not None:
+            self.product.addmm_(self.c[t], self.P)
+        self.step(t, slot, self.x, self.u, self.p, self.real, *self.arrays)
+
+    def prepare_backward(self, dz):
+        super().prepare_backward(dz)
+        self.dp = np.zeros_like(self.p)
+        self.P_T = None if self.P is None else self.P.t().contiguous()
+
+    def backward_step(self, t):
+        _, c, y, tanh_c = self.arrays
+        self.step_back(
+            t,
+            self.p,
+            self.real,
+            c,
+            y,
+            tanh_c,
+            self.d_path,
+            self.past_array,
+            *self.d_arrays,
+            self.dz_array,
+            self.dp,
+        )
+        self.multiply_back(self.rows[t])
+        if self.P_T is not None:
+            self.d_states[1].addmm_(self.rows[t], self.P_T)
+
+    def finish(self, paths):
+        dx, dw = super().finish(paths)
+        if self.equation.peephole == "diagonal":
+            dw["p"] = torch.from_numpy(self.dp[-len(self.weights["p"]) :])
+        if self.equation.peephole == "full":
+            c, H = paths[1][:-1].flatten(0, 1), self.U.shape[0]
+            dP = c.t() @ dx.flatten(0, 1)
+            dw["p"] = torch.cat([dP[:, : -2 * H], dP[:, -H:]], 1)
+        return dx, dw
+
+
+class GRU(Elman):
+    """The GRU that resets after the product."""
+
+    values = 4
+
+    def functions(self):
+        return numba_steps.gru_forward, numba_steps.gru_backward
+
+    def multiply(self, t):
+        super().multiply(t)
+        if "b" in self.weights:
+            self.product.add_(self.weights["b"])
+
+    def forward_step(self, t, slot):
+        self.multiply(t)
+        self.step(
+            t, slot, self.keeps, self.relu, self.x, self.u, self.real, *self.arrays
+        )
+
+    def prepare_backward(self, dz):
+        super().prepare_backward(dz)  # dz is the gradient of h U + b
+        self.dx = torch.empty_like(dz)
+
+    def backward_step(self, t):
+        self.step_back(
+            t,
+            self.keeps,
+            self.relu,
+            self.real,
+            *self.arrays,
+            self.d_path,
+            self.past_array,
+            *self.d_arrays,
+            self.dx.numpy(),
+            self.dz_array,
+        )
+        self.multiply_back(self.rows[t])
+
+    def finish(self, paths):
+        du, dw = super().finish(paths)
+        if "b" in self.weights:
+            dw["b"] = du.sum((0, 1))
+        return self.dx.flatten(2), dw
+
+
+class GRUResetBefore(Elman):
+    """The GRU that resets before the product: two products a step."""
+
+    values = 3
+
+    def __init__(self, equation, weights, dropout, mask):
+        super().__init__(equation, weights, dropout, mask)
+        self.compute_gates, self.gates_back = self.more_functions
+        H = self.U.shape[0]
+        self.U_zr = self.U[:, : 2 * H].contiguous()
+        self.U_h = self.U[:, 2 * H :].contiguous()
+        self.zr_dropout = self.h_dropout = None
+        if dropout is not None:
+            self.zr_dropout, self.h_dropout = dropout[:2], dropout[2]
+
+    def functions(self):
+        return (
+            numba_steps.reset_before_update,
+            numba_steps.reset_before_update_backward,
+            numba_steps.reset_before_gates,
+            numba_steps.reset_before_gates_backward,
+        )
+
+    def prepare_forward(self, paths, saved):
+        super().prepare_forward(paths, saved)
+        B, H = self.h[0].shape
+        self.u_zr, self.u_h = self.U.new_empty(B, 2 * H), self.U.new_empty(B, H)
+        self.rh = self.U.new_empty(B, H)
+
+    def forward_step(self, t, slot):
+        B, H = self.rh.shape
+        h, y = self.arrays
+        self.u_zr.copy_(product(self.h[t], self.U_zr, self.zr_dropout))
+        u_zr = self.u_zr.view(B, 2, H).numpy()
+        self.compute_gates(t, slot, self.x, u_zr, h, y, self.rh.numpy())
+        self.u_h.copy_(product(self.rh, self.U_h, self.h_dropout))
+        flags = (self.keeps, self.relu)
+        self.step(t, slot, *flags, self.x, self.u_h.numpy(), self.real, h, y)
+
+    def prepare_backward(self, dz):
+        super().prepare_backward(dz)
+        B, H = self.d_states[0].shape
+        self.d_n, self.d_zr = dz.new_empty(B, H), dz.new_empty(B, 2, H)
+        self.back_h = transposed(self.U_h, 1, self.h_dropout)
+        self.back_zr = transposed(self.U_zr, 2, self.zr_dropout)
+
+    def backward_step(self, t):
+        self.step_back(
+            t,
+            self.keeps,
+            self.relu,
+            self.real,
+            *self.arrays,
+            self.d_path,
+            self.past_array,
+            *self.d_arrays,
+            self.dz_array,
+            self.d_n.numpy(),
+        )
+        d_rh = array(self.back_h(self.d_n))
+        self.gates_back(
+            t,
+            self.real,
+            *self.arrays,
+            d_rh,
+            self.past_array,
+            self.dz_array,
+            self.d_zr.numpy(),
+        )
+        self.d_states[0].copy_(self.back_zr(self.d_zr.flatten(1)))
+
+    def finish(self, paths):
+        h, r = paths[0][:-1], torch.from_numpy(self.arrays[1][:, :, 1])
+        rh, dz = r * h, self.dz.flatten(2)
+        cut = 2 * h.shape[-1]
+        d_zr = weight_gradient(h, dz[..., :cut], 2, self.zr_dropout)
+        d_h = weight_gradient(rh, dz[..., cut:], 1, self.h_dropout)
+        return dz, {"U": torch.cat([d_zr, d_h], -1)}
+
+
+def _class_of(equation):
+    if equation.name == "gru" and not equation.reset_after:
+        return GRUResetBefore
+    return {"elman": Elman, "gated": Gated, "lstm": LSTM, "gru": GRU}[equation.name]
