@@ -27,9 +27,6 @@ def test_no_number_is_read_and_no_tensor_is_elsewhere(equation, masked, dropped)
     weights = {name: stand_in(*w.shape) for name, w in arrays["weights"].items()}
     states = [stand_in(B, H) for _ in arrays["states"]]
     x = stand_in(*arrays["x"].shape)
-    learned = [x, *states, *weights.values()]
-    for tensor in learned:
-        tensor.requires_grad_()
     if dropped:
         gates = equation.gates
         weights["dropout"] = [stand_in(B, H) for _ in range(gates)]
@@ -39,9 +36,6 @@ def test_no_number_is_read_and_no_tensor_is_elsewhere(equation, masked, dropped)
     with keras.device("meta:0"):
         cell = kernels.Recurrence(equation, weights, x, lambda x: x)
         path, last = kernels.recurrence(cell, states, mask)
-        loss = path.sum() + sum(state.sum() for state in last)
-        gradients = torch.autograd.grad(loss, learned)
     assert tuple(path.shape) == (T, B, H)
-    for tensor, gradient in zip(learned, gradients, strict=True):
-        assert gradient.device.type == "meta"
-        assert gradient.shape == tensor.shape
+    for tensor in (path, *last):
+        assert tensor.device.type == "meta"

@@ -108,6 +108,19 @@ def test_nan_is_not_hidden(equation, where):
 
 
 @needs_numba
+@pytest.mark.parametrize("equation", COMPILED, ids=name_of)
+def test_nan_in_a_gradient_is_not_hidden(equation):
+    arrays = case(equation)
+    states = [torch.tensor(s, requires_grad=True) for s in arrays["states"]]
+    path, _ = fast(equation, {**arrays, "states": states})
+    d_path = torch.zeros_like(path)
+    d_path[-1, 1] = torch.nan
+    for gradient in torch.autograd.grad(path, states, d_path):
+        assert gradient[1].isnan().all()
+        assert not gradient[[0, 2]].any()
+
+
+@needs_numba
 def test_large_and_infinite_pre_activations():
     equation = Equation("gated", "tanh")
     arrays = case(equation)
