@@ -1,5 +1,6 @@
 """`kerasseq info`: versions, backends and devices. Needs no backend."""
 
+import importlib.util
 import platform
 
 from kerasseq.cli import options, runs
@@ -38,6 +39,7 @@ def run(args):
         found |= {"backend": None, "problem": one_line(error), "devices": []}
     else:
         found |= {"backend": backend.chosen(), "devices": devices()}
+        found["missing"] = missing()
     if args.json:
         print_json(found)
     else:
@@ -53,6 +55,17 @@ def devices() -> list:
     return list(keras.distribution.list_devices())
 
 
+def missing() -> list:
+    """Returns what would make the backend in use faster, a sentence for each."""
+    numba = importlib.util.find_spec("numba")
+    if backend.chosen() != "torch" or numba is not None:
+        return []
+    return [
+        "numba is not installed: on a CPU most recurrent layers are several times as "
+        'slow without it. Install it with  pip install "kerasseq[torch]"'
+    ]
+
+
 def show(found):
     """Prints the information."""
     console = Console()
@@ -64,3 +77,5 @@ def show(found):
     if found.get("problem"):
         console.write(f"  {found['problem']}")
     console.write(f"devices: {', '.join(found['devices']) or 'none'}")
+    for sentence in found.get("missing", []):
+        console.write(f"missing: {sentence}")
