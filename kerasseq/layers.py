@@ -25,7 +25,7 @@ from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.positions.sine import SinePositionEncoding
 from kerasseq.positions.tokens import PositionalEmbedding, TokenAndPositionEmbedding
 from kerasseq.positions.transformer_xl import TransformerXLBiases, TransformerXLPosition
-from kerasseq.rnn.elman import ElmanCell, ElmanRNN
+from kerasseq.rnn.elman import ElmanCell, ElmanRNN, SimpleRNN
 from kerasseq.rnn.gated import GatedCell, GatedRNN
 from kerasseq.rnn.gru import GRU, GRUCell
 from kerasseq.rnn.layer import RNN
@@ -39,6 +39,7 @@ from kerasseq.vision.patches import PatchEmbedding
 __all__ = [
     "ElmanCell",
     "ElmanRNN",
+    "SimpleRNN",
     "GatedCell",
     "GatedRNN",
     "LSTM",

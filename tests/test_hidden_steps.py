@@ -223,6 +223,7 @@ L = layers
 PEEPING = {"peephole_initializer": "uniform"}
 CASES = {
     "ElmanRNN": steps(L.ElmanRNN, 3),
+    "SimpleRNN": steps(L.SimpleRNN, 3),
     "GatedRNN": steps(L.GatedRNN, 3),
     "LSTM": steps(L.LSTM, 3),
     "LSTM-last": last(L.LSTM, 3),

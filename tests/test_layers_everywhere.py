@@ -53,6 +53,7 @@ PEEPING = {"peephole_initializer": "uniform"}
 BUILDERS = {
     "ElmanCell": [in_keras("ElmanCell", activation="tanh")],
     "ElmanRNN": [sequence("ElmanRNN")],
+    "SimpleRNN": [last("SimpleRNN")],
     "GatedCell": [in_keras("GatedCell", activation="tanh")],
     "GatedRNN": [sequence("GatedRNN")],
     "LSTM": [last("LSTM"), sequence("LSTM", peephole="full", coupled=True, **PEEPING)],

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.once("signatures: no backend is asked")
 # Ours, Keras', and the defaults in which ours differ.
 SAME = [
     ("ElmanRNN", "SimpleRNN", {"activation": "relu"}),
+    ("SimpleRNN", "SimpleRNN", {}),
     ("ElmanCell", "SimpleRNNCell", {"activation": "relu"}),
     ("LSTM", "LSTM", {}),
     ("LSTMCell", "LSTMCell", {}),

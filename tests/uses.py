@@ -128,6 +128,7 @@ def of_layers():
     wave = {"max_wavelength": 10000}
     return [
         layer(layers.ElmanRNN, X, **RECURRENT),
+        layer(layers.SimpleRNN, X, **RECURRENT),
         layer(layers.GatedRNN, X, **gates),
         layer(layers.LSTM, X, **gates, peephole="full", coupled=False),
         layer(layers.PeepholeLSTM, X, **gates),

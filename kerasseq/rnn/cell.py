@@ -1,59 +1,156 @@
-"""What all our cells share: weights side by side, dropout, and `call` in two halves."""
+"""The base class of the recurrent cells: weights, dropout, and `call` in two halves."""
 
 import functools
+from collections.abc import Callable
 
 import keras
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import arguments, checks
+from kerasseq.core import arguments, checks, objects
 from kerasseq.core.serialization import check_float64
 
-# `keras.layers.RNN` draws the dropout masks of a cell before its loop, as JAX needs, if
-# the cell is one of these. Keras has no public name for the class.
-(DropoutRNNCell,) = (
-    cls for cls in keras.layers.LSTMCell.__mro__ if cls.__name__ == "DropoutRNNCell"
-)
+Activation = str | dict | Callable | None
+Initializer = str | dict | keras.initializers.Initializer
+Regularizer = str | dict | keras.regularizers.Regularizer | None
+Constraint = str | dict | keras.constraints.Constraint | None
+
+
+def dropout_base() -> type:
+    """Returns the class of Keras' cells that keeps the dropout masks.
+
+    `keras.layers.RNN` draws the masks of a cell before its loop, as JAX needs, if the
+    cell is an instance of this class. Keras has no public name for it. Where it is not
+    found, the cells keep the masks themselves, and other layers than ours draw them
+    inside the loop.
+    """
+    for cls in keras.layers.LSTMCell.__mro__:
+        if cls.__name__ == "DropoutRNNCell":
+            return cls
+    return DropoutMasks
+
+
+class DropoutMasks:
+    """Keeps the dropout masks of a cell: the methods of Keras' `DropoutRNNCell`."""
+
+    dropout_mask_count = None
+
+    def get_dropout_mask(self, step_input):
+        """Returns the mask of the inputs, or None without dropout."""
+        if getattr(self, "_input_mask", None) is None and self.dropout:
+            ones = ops.ones_like(step_input)
+            self._input_mask = self._draw(ones, self.dropout)
+        return getattr(self, "_input_mask", None)
+
+    def get_recurrent_dropout_mask(self, step_input):
+        """Returns the mask of the state, or a list of one for each gate."""
+        if getattr(self, "_state_mask", None) is None and self.recurrent_dropout:
+            ones = ops.ones_like(step_input)
+            self._state_mask = self._draw(ones, self.recurrent_dropout)
+        return getattr(self, "_state_mask", None)
+
+    def _draw(self, ones, rate):
+        def draw():
+            return keras.random.dropout(ones, rate=rate, seed=self.seed_generator)
+
+        if self.dropout_mask_count is None:
+            return draw()
+        return [draw() for _ in range(self.dropout_mask_count)]
+
+    def reset_dropout_mask(self):
+        """Makes the next call draw a new mask of the inputs."""
+        self._input_mask = None
+
+    def reset_recurrent_dropout_mask(self):
+        """Makes the next call draw a new mask of the state."""
+        self._state_mask = None
+
+
+DropoutRNNCell = dropout_base()
 
 
 class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
     r"""One step of a recurrent network, in two halves.
 
-    `project` computes $x_t W + b$, for all steps in one product if they are there;
-    `step` adds what depends on the state. `call` is one after the other, so that a cell
-    also works in `keras.layers.RNN`.
+    `project` computes $x_t W + b$, for all steps in one product if they are given
+    together; `step` adds what depends on the state. `call` computes both, so that a
+    cell also works in `keras.layers.RNN`.
 
-    A subclass lists its arguments in `__init__` and hands over `locals()`; it sets
-    `gates`, the number of blocks of `units` columns in each kernel, and writes `step`.
-    If `kernels.recurrence` knows its equation, `equation` has the name, and the names
-    of the attributes that choose between its forms.
+    A subclass passes `gates`, the number of blocks of `units` columns in each kernel,
+    and implements `step`. If `kernels.recurrence` has its equation, the attribute
+    `equation` is a tuple: the name of the equation and the names of the attributes that
+    select one of its forms.
     """
 
-    gates = 1
     equation = None
     state_names = ("hidden_state",)
 
-    def __init__(self, local_names: dict):
-        super().__init__(**local_names["kwargs"])
-        for name, value in arguments.own(local_names).items():
-            setattr(self, name, arguments.revive(name, value))
-        self.units = checks.whole_number("units", self.units)
-        checks.fits_memory("units", self.units, self.gates * self.units, 2)
-        self.dropout = checks.rate("dropout", self.dropout)
-        self.recurrent_dropout = checks.rate(
-            "recurrent_dropout", self.recurrent_dropout
+    def __init__(
+        self,
+        units: int,
+        *,
+        gates: int,
+        activation: Activation,
+        use_bias: bool,
+        kernel_initializer: Initializer,
+        recurrent_initializer: Initializer,
+        bias_initializer: Initializer,
+        kernel_regularizer: Regularizer,
+        recurrent_regularizer: Regularizer,
+        bias_regularizer: Regularizer,
+        kernel_constraint: Constraint,
+        recurrent_constraint: Constraint,
+        bias_constraint: Constraint,
+        dropout: float,
+        recurrent_dropout: float,
+        seed: int | None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.units = checks.size("units", units)
+        self.gates = gates
+        checks.fits_memory("units", self.units, gates * self.units, 2)
+        self.activation = objects.activation("activation", activation)
+        self.use_bias = checks.flag("use_bias", use_bias)
+        self.kernel_initializer = objects.initializer(
+            "kernel_initializer", kernel_initializer
         )
+        self.recurrent_initializer = objects.initializer(
+            "recurrent_initializer", recurrent_initializer
+        )
+        self.bias_initializer = objects.initializer(
+            "bias_initializer", bias_initializer
+        )
+        self.kernel_regularizer = objects.regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
+        self.recurrent_regularizer = objects.regularizer(
+            "recurrent_regularizer", recurrent_regularizer
+        )
+        self.bias_regularizer = objects.regularizer(
+            "bias_regularizer", bias_regularizer
+        )
+        self.kernel_constraint = objects.constraint(
+            "kernel_constraint", kernel_constraint
+        )
+        self.recurrent_constraint = objects.constraint(
+            "recurrent_constraint", recurrent_constraint
+        )
+        self.bias_constraint = objects.constraint("bias_constraint", bias_constraint)
+        self.dropout = checks.rate("dropout", dropout)
+        self.recurrent_dropout = checks.rate("recurrent_dropout", recurrent_dropout)
+        self.seed = checks.optional(checks.seed, "seed", seed)
         check_float64(self)
         self.seed_generator = arguments.seed_generator(self.seed)
-        if self.recurrent_dropout and self.gates > 1:
-            self.dropout_mask_count = self.gates  # as Keras: then each gate has its own
+        if self.recurrent_dropout and gates > 1:
+            self.dropout_mask_count = gates  # as Keras: a mask for each gate
         states = len(self.state_names)
         self.state_size = self.units if states == 1 else [self.units] * states
         self.output_size = self.units
 
     @property
     def phi(self):
-        """The activation of the state and of candidates, as the equations call it."""
+        """The activation of the state and of candidates, as in the equations."""
         return kernels.precise(self.activation)
 
     @property
@@ -94,7 +191,7 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         return self.bias_initializer(shape, dtype=dtype)
 
     def project(self, inputs, training=False):
-        """Compute the part of a step that does not depend on the state.
+        """Computes the part of a step that does not depend on the state.
 
         Args:
             inputs: $x_t$ of shape `(batch, features)`, or of all steps at once,
@@ -115,7 +212,7 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         return ops.convert_to_tensor(self.bias)
 
     def recurrent_product(self, h, training=False, first=0, last=None):
-        """$h U$ for the gates from `first` up to `last`, side by side."""
+        """Computes $h U$ for the gates from `first` up to, not including, `last`."""
         last = last or self.gates
         kernel = self.recurrent_kernel
         if (first, last) != (0, self.gates):
@@ -127,10 +224,10 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         return _products(h, kernel, masks, last - first)
 
     def step(self, projected, states, training=False):
-        """Take one step from `projected` inputs.
+        """Computes one step from `projected` inputs.
 
         Args:
-            projected: What `project` gave for this step, `(batch, gates * units)`.
+            projected: The output of `project` for this step, `(batch, gates * units)`.
             states: List of the states before the step, each `(batch, units)`.
             training: Whether to apply `recurrent_dropout`.
 
@@ -140,16 +237,16 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         raise NotImplementedError(f"{type(self).__name__} must define step")
 
     def recurrence(self, inputs, training=False, cudnn="auto"):
-        """What `kernels.recurrence` needs, to run this cell through time.
+        """Describes this cell for `kernels.recurrence`.
 
         Args:
             inputs: $x_t$ of all steps, `(time, batch, features)`.
             training: Whether dropout is on.
-            cudnn: Whether cuDNN may, must not or must run it.
+            cudnn: "auto", False or True, as `use_cudnn`.
 
         Returns:
-            A `kernels.Recurrence`, or None if there is no fast path: an activation is
-            not one of those whose derivative is known.
+            A `kernels.Recurrence`. None if there is no fast path: the derivative of an
+            activation cannot be computed from its output.
         """
         name, *options = self.equation
         equation = kernels.equation_of(
@@ -160,14 +257,17 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         )
         if equation is None:
             return None
-        weights = {name: ops.convert_to_tensor(w) for name, w in self.in_loop().items()}
+        weights = {
+            name: ops.convert_to_tensor(w)
+            for name, w in self.recurrent_weights().items()
+        }
         if training and self.recurrent_dropout:
             h = ops.zeros((ops.shape(inputs)[1], self.units), dtype=inputs.dtype)
             masks = self.get_recurrent_dropout_mask(h)
             weights["dropout"] = list(masks) if isinstance(masks, list) else masks
         masks = self.get_dropout_mask(inputs[0]) if training and self.dropout else None
         plain = type(self).project is RecurrentCell.project
-        if isinstance(masks, list) or not plain:  # each gate sees inputs of its own
+        if isinstance(masks, list) or not plain:  # inputs differ between gates
             project = functools.partial(self.project, training=training)
             return kernels.Recurrence(equation, weights, inputs, project, cudnn=cudnn)
         return kernels.Recurrence(
@@ -180,8 +280,8 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             cudnn=cudnn,
         )
 
-    def in_loop(self):
-        """The weights that act on the state."""
+    def recurrent_weights(self):
+        """Returns the weights that act on the state, by the names of the kernels."""
         return {"U": self.recurrent_kernel}
 
     def call(self, inputs, states, training=False):
@@ -194,16 +294,38 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         size = (batch_size, self.units)
         return [ops.zeros(size, dtype=self.compute_dtype) for _ in self.state_names]
 
-    def get_config(self):
-        own = {
-            name: arguments.as_config(name, getattr(self, name))
-            for name in arguments.names(type(self))
+    def own_config(self) -> dict:
+        """Returns the arguments of the constructor, without those of `Layer`."""
+        return {
+            "units": self.units,
+            "activation": keras.activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": keras.initializers.serialize(
+                self.recurrent_initializer
+            ),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "recurrent_regularizer": keras.regularizers.serialize(
+                self.recurrent_regularizer
+            ),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
+            "recurrent_constraint": keras.constraints.serialize(
+                self.recurrent_constraint
+            ),
+            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+            "dropout": self.dropout,
+            "recurrent_dropout": self.recurrent_dropout,
+            "seed": self.seed,
         }
-        return {**super().get_config(), **own}
+
+    def get_config(self):
+        return {**super().get_config(), **self.own_config()}
 
 
 def _products(x, kernel, masks, gates):
-    """`x @ kernel`; with a list of dropout masks, each gate sees its own `x`."""
+    """Computes `x @ kernel`; a list holds one dropout mask for each gate."""
     kernel = ops.convert_to_tensor(kernel)
     if masks is None:
         return kernels.project(x, kernel)

@@ -1,11 +1,17 @@
-r"""The Elman network: one layer that sees its own last output.
+r"""The Elman network, a layer whose previous output is part of its input.
 
-Elman 1990; course slides C use ReLU. `keras.layers.SimpleRNN` is the same with tanh.
+Elman 1990; course slides C use ReLU, Keras' `SimpleRNN` tanh.
 """
 
 from kerasseq.core.serialization import register
-from kerasseq.rnn.cell import RecurrentCell
-from kerasseq.rnn.layer import RecurrentLayer
+from kerasseq.rnn.cell import (
+    Activation,
+    Constraint,
+    Initializer,
+    RecurrentCell,
+    Regularizer,
+)
+from kerasseq.rnn.layer import RecurrentLayer, of_cell
 from kerasseq.tracing import record
 
 
@@ -17,8 +23,8 @@ class ElmanCell(RecurrentCell):
 
     Args:
         units: Size of the state.
-        activation: What stands for ReLU; `"tanh"` makes it Keras' `SimpleRNNCell`.
-        use_bias: Whether there is a $b$.
+        activation: Replaces ReLU; `"tanh"` makes it Keras' `SimpleRNNCell`.
+        use_bias: Whether to add $b$.
         kernel_initializer: Initializer of $W$.
         recurrent_initializer: Initializer of $U$.
         bias_initializer: Initializer of $b$.
@@ -28,8 +34,8 @@ class ElmanCell(RecurrentCell):
         kernel_constraint: Constraint on $W$.
         recurrent_constraint: Constraint on $U$.
         bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs that is dropped in training, from 0 to below 1.
-        recurrent_dropout: Fraction of the state that is dropped in training.
+        dropout: Fraction of the inputs to drop in training, from 0 to below 1.
+        recurrent_dropout: Fraction of the state to drop in training.
         seed: Seed of the dropout.
         **kwargs: For `keras.layers.Layer`.
 
@@ -50,24 +56,42 @@ class ElmanCell(RecurrentCell):
 
     def __init__(
         self,
-        units,
-        activation="relu",
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        recurrent_regularizer=None,
-        bias_regularizer=None,
-        kernel_constraint=None,
-        recurrent_constraint=None,
-        bias_constraint=None,
-        dropout=0.0,
-        recurrent_dropout=0.0,
-        seed=None,
+        units: int,
+        activation: Activation = "relu",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
         **kwargs,
     ):
-        super().__init__(locals())
+        super().__init__(
+            units,
+            gates=1,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            **kwargs,
+        )
 
     def step(self, projected, states, training=False):
         (h,) = states
@@ -83,12 +107,12 @@ class ElmanRNN(RecurrentLayer):
     $$h_t = \mathrm{ReLU}(x_t W + h_{t-1} U + b)$$
 
     Takes the arguments of `keras.layers.SimpleRNN`, in the same order; only the default
-    of `activation` differs. `ElmanCell` explains those of the cell, `RNN` the others.
+    of `activation` differs. `ElmanCell` documents those of the cell, `RNN` the others.
 
     Args:
         units: Size of the state.
-        activation: What stands for ReLU.
-        use_bias: Whether there is a $b$.
+        activation: Replaces ReLU.
+        use_bias: Whether to add $b$.
         kernel_initializer: Initializer of $W$.
         recurrent_initializer: Initializer of $U$.
         bias_initializer: Initializer of $b$.
@@ -99,13 +123,13 @@ class ElmanRNN(RecurrentLayer):
         kernel_constraint: Constraint on $W$.
         recurrent_constraint: Constraint on $U$.
         bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs that is dropped in training.
-        recurrent_dropout: Fraction of the state that is dropped in training.
+        dropout: Fraction of the inputs to drop in training.
+        recurrent_dropout: Fraction of the state to drop in training.
         return_sequences: Whether to return all outputs, not only the last.
-        return_state: Whether to return the last state, too.
+        return_state: Whether to return the last state as well.
         go_backwards: Whether to process the last step first.
-        stateful: Whether a batch starts from the last state of the one before.
-        unroll: Whether to write the steps out instead of looping.
+        stateful: Whether a batch starts from the last state of the previous batch.
+        unroll: Whether to unroll the steps instead of looping.
         seed: Seed of the dropout.
         **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …
 
@@ -122,27 +146,147 @@ class ElmanRNN(RecurrentLayer):
 
     def __init__(
         self,
-        units,
-        activation="relu",
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        recurrent_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        recurrent_constraint=None,
-        bias_constraint=None,
-        dropout=0.0,
-        recurrent_dropout=0.0,
-        return_sequences=False,
-        return_state=False,
-        go_backwards=False,
-        stateful=False,
-        unroll=False,
-        seed=None,
+        units: int,
+        activation: Activation = "relu",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        seed: int | None = None,
         **kwargs,
     ):
-        super().__init__(locals())
+        cell = ElmanCell(
+            units,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            **of_cell(kwargs),
+        )
+        super().__init__(
+            cell,
+            activity_regularizer=activity_regularizer,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            go_backwards=go_backwards,
+            stateful=stateful,
+            unroll=unroll,
+            **kwargs,
+        )
+
+
+@register
+class SimpleRNN(ElmanRNN):
+    r"""An Elman network with tanh, under Keras' name.
+
+    $$h_t = \tanh(x_t W + h_{t-1} U + b)$$
+
+    Takes the arguments of `keras.layers.SimpleRNN` in the same order with the same
+    defaults, and its weights. `ElmanRNN` is the same layer with ReLU.
+
+    Args:
+        units: Size of the state.
+        activation: The activation of the state.
+        use_bias: Whether to add $b$.
+        kernel_initializer: Initializer of $W$.
+        recurrent_initializer: Initializer of $U$.
+        bias_initializer: Initializer of $b$.
+        kernel_regularizer: Regularizer of $W$.
+        recurrent_regularizer: Regularizer of $U$.
+        bias_regularizer: Regularizer of $b$.
+        activity_regularizer: Regularizer of the outputs.
+        kernel_constraint: Constraint on $W$.
+        recurrent_constraint: Constraint on $U$.
+        bias_constraint: Constraint on $b$.
+        dropout: Fraction of the inputs to drop in training.
+        recurrent_dropout: Fraction of the state to drop in training.
+        return_sequences: Whether to return all outputs, not only the last.
+        return_state: Whether to return the last state as well.
+        go_backwards: Whether to process the last step first.
+        stateful: Whether a batch starts from the last state of the previous batch.
+        unroll: Whether to unroll the steps instead of looping.
+        seed: Seed of the dropout.
+        **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …
+
+    Examples:
+        >>> layer = SimpleRNN(3, return_sequences=True)
+        >>> keras.ops.shape(layer(np.ones((2, 7, 5))))
+        (2, 7, 3)
+
+    References:
+        Elman, "Finding Structure in Time", Cognitive Science 1990. Slides C.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Activation = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(
+            units,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            activity_regularizer=activity_regularizer,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            go_backwards=go_backwards,
+            stateful=stateful,
+            unroll=unroll,
+            **kwargs,
+        )

@@ -1,13 +1,21 @@
-r"""The gated network: one gate decides, unit by unit, what to keep.
+r"""The gated network: one gate per unit mixes the old state with a candidate.
 
 Course slides C, on the way from the Elman network to GRU and LSTM.
 """
 
+import keras
 from keras import ops
 
+from kerasseq.core import objects
 from kerasseq.core.serialization import register
-from kerasseq.rnn.cell import RecurrentCell
-from kerasseq.rnn.layer import RecurrentLayer
+from kerasseq.rnn.cell import (
+    Activation,
+    Constraint,
+    Initializer,
+    RecurrentCell,
+    Regularizer,
+)
+from kerasseq.rnn.layer import RecurrentLayer, of_cell
 from kerasseq.tracing import record
 
 
@@ -24,13 +32,13 @@ class GatedCell(RecurrentCell):
     $$
 
     A gate of 1 copies the state exactly; a gate of 0 makes an Elman network.
-    Weights stand in the order $z$, $h$.
+    The gate order in the kernels is $z$, $h$.
 
     Args:
         units: Size of the state.
-        activation: What stands for ReLU.
-        recurrent_activation: What stands for $\sigma$.
-        use_bias: Whether there is a $b$.
+        activation: Replaces ReLU.
+        recurrent_activation: Replaces $\sigma$.
+        use_bias: Whether to add $b$.
         kernel_initializer: Initializer of $W$.
         recurrent_initializer: Initializer of $U$.
         bias_initializer: Initializer of $b$.
@@ -40,8 +48,8 @@ class GatedCell(RecurrentCell):
         kernel_constraint: Constraint on $W$.
         recurrent_constraint: Constraint on $U$.
         bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs that is dropped in training, from 0 to below 1.
-        recurrent_dropout: Fraction of the state that is dropped in training.
+        dropout: Fraction of the inputs to drop in training, from 0 to below 1.
+        recurrent_dropout: Fraction of the state to drop in training.
         seed: Seed of the dropout.
         **kwargs: For `keras.layers.Layer`.
 
@@ -55,30 +63,58 @@ class GatedCell(RecurrentCell):
         Slides C.
     """
 
-    gates = 2
     equation = ("gated",)
 
     def __init__(
         self,
-        units,
-        activation="relu",
-        recurrent_activation="sigmoid",
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        recurrent_regularizer=None,
-        bias_regularizer=None,
-        kernel_constraint=None,
-        recurrent_constraint=None,
-        bias_constraint=None,
-        dropout=0.0,
-        recurrent_dropout=0.0,
-        seed=None,
+        units: int,
+        activation: Activation = "relu",
+        recurrent_activation: Activation = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
         **kwargs,
     ):
-        super().__init__(locals())
+        super().__init__(
+            units,
+            gates=2,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            **kwargs,
+        )
+        self.recurrent_activation = objects.activation(
+            "recurrent_activation", recurrent_activation
+        )
+
+    def own_config(self) -> dict:
+        return {
+            **super().own_config(),
+            "recurrent_activation": keras.activations.serialize(
+                self.recurrent_activation
+            ),
+        }
 
     def step(self, projected, states, training=False):
         (h,) = states
@@ -103,13 +139,13 @@ class GatedRNN(RecurrentLayer):
     \end{aligned}
     $$
 
-    `GatedCell` explains the arguments of the cell, `RNN` the others.
+    `GatedCell` documents the arguments of the cell, `RNN` the others.
 
     Args:
         units: Size of the state.
-        activation: What stands for ReLU.
-        recurrent_activation: What stands for $\sigma$.
-        use_bias: Whether there is a $b$.
+        activation: Replaces ReLU.
+        recurrent_activation: Replaces $\sigma$.
+        use_bias: Whether to add $b$.
         kernel_initializer: Initializer of $W$.
         recurrent_initializer: Initializer of $U$.
         bias_initializer: Initializer of $b$.
@@ -120,14 +156,14 @@ class GatedRNN(RecurrentLayer):
         kernel_constraint: Constraint on $W$.
         recurrent_constraint: Constraint on $U$.
         bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs that is dropped in training.
-        recurrent_dropout: Fraction of the state that is dropped in training.
+        dropout: Fraction of the inputs to drop in training.
+        recurrent_dropout: Fraction of the state to drop in training.
         seed: Seed of the dropout.
         return_sequences: Whether to return all outputs, not only the last.
-        return_state: Whether to return the last state, too.
+        return_state: Whether to return the last state as well.
         go_backwards: Whether to process the last step first.
-        stateful: Whether a batch starts from the last state of the one before.
-        unroll: Whether to write the steps out instead of looping.
+        stateful: Whether a batch starts from the last state of the previous batch.
+        unroll: Whether to unroll the steps instead of looping.
         **kwargs: For `RNN`: `zero_output_for_mask`, `name`, `dtype` …
 
     Examples:
@@ -143,28 +179,56 @@ class GatedRNN(RecurrentLayer):
 
     def __init__(
         self,
-        units,
-        activation="relu",
-        recurrent_activation="sigmoid",
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        recurrent_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        recurrent_constraint=None,
-        bias_constraint=None,
-        dropout=0.0,
-        recurrent_dropout=0.0,
-        seed=None,
-        return_sequences=False,
-        return_state=False,
-        go_backwards=False,
-        stateful=False,
-        unroll=False,
+        units: int,
+        activation: Activation = "relu",
+        recurrent_activation: Activation = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
         **kwargs,
     ):
-        super().__init__(locals())
+        cell = GatedCell(
+            units,
+            activation=activation,
+            recurrent_activation=recurrent_activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            **of_cell(kwargs),
+        )
+        super().__init__(
+            cell,
+            activity_regularizer=activity_regularizer,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            go_backwards=go_backwards,
+            stateful=stateful,
+            unroll=unroll,
+            **kwargs,
+        )

@@ -5,12 +5,19 @@ keeps or replaces the state, and whether the reset gate acts before or after
 the product.
 """
 
+import keras
 from keras import ops
 
-from kerasseq.core import checks
+from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
-from kerasseq.rnn.cell import RecurrentCell
-from kerasseq.rnn.layer import RecurrentLayer
+from kerasseq.rnn.cell import (
+    Activation,
+    Constraint,
+    Initializer,
+    RecurrentCell,
+    Regularizer,
+)
+from kerasseq.rnn.layer import RecurrentLayer, of_cell
 from kerasseq.tracing import record
 
 
@@ -27,14 +34,14 @@ class GRUCell(RecurrentCell):
     \end{aligned}
     $$
 
-    Weights stand in the order $z$, $r$, $h$; the bias has two rows, $b$ and $b'$, with
-    `reset_after`, and one without. They load from `keras.layers.GRUCell`.
+    The gate order in the kernels is $z$, $r$, $h$, as in `keras.layers.GRUCell`; the
+    bias has two rows, $b$ and $b'$, with `reset_after`, and one without.
 
     Args:
         units: Size of the state.
-        activation: What stands for $\tanh$.
-        recurrent_activation: What stands for $\sigma$.
-        use_bias: Whether there is a $b$.
+        activation: Replaces $\tanh$.
+        recurrent_activation: Replaces $\sigma$.
+        use_bias: Whether to add $b$.
         kernel_initializer: Initializer of $W$.
         recurrent_initializer: Initializer of $U$.
         bias_initializer: Initializer of $b$.
@@ -44,8 +51,8 @@ class GRUCell(RecurrentCell):
         kernel_constraint: Constraint on $W$.
         recurrent_constraint: Constraint on $U$.
         bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs that is dropped in training, from 0 to below 1.
-        recurrent_dropout: Fraction of the state that is dropped in training.
+        dropout: Fraction of the inputs to drop in training, from 0 to below 1.
+        recurrent_dropout: Fraction of the state to drop in training.
         reset_after: Whether $r$ acts after the product with $U_h$, as above, or before
             it, on $h_{t-1}$, as in the paper.
         seed: Seed of the dropout.
@@ -64,34 +71,65 @@ class GRUCell(RecurrentCell):
         Statistical Machine Translation", EMNLP 2014. Slides A, C, D.
     """
 
-    gates = 3
     equation = ("gru", "reset_after", "update")
 
     def __init__(
         self,
-        units,
-        activation="tanh",
-        recurrent_activation="sigmoid",
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        recurrent_regularizer=None,
-        bias_regularizer=None,
-        kernel_constraint=None,
-        recurrent_constraint=None,
-        bias_constraint=None,
-        dropout=0.0,
-        recurrent_dropout=0.0,
-        reset_after=True,
-        seed=None,
+        units: int,
+        activation: Activation = "tanh",
+        recurrent_activation: Activation = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        reset_after: bool = True,
+        seed: int | None = None,
         *,
-        update="keep",
+        update: str = "keep",
         **kwargs,
     ):
-        checks.one_of("update", update, ["keep", "replace"])
-        super().__init__(locals())
+        super().__init__(
+            units,
+            gates=3,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            **kwargs,
+        )
+        self.recurrent_activation = objects.activation(
+            "recurrent_activation", recurrent_activation
+        )
+        self.reset_after = checks.flag("reset_after", reset_after)
+        self.update = checks.one_of("update", update, ["keep", "replace"])
+
+    def own_config(self) -> dict:
+        return {
+            **super().own_config(),
+            "recurrent_activation": keras.activations.serialize(
+                self.recurrent_activation
+            ),
+            "reset_after": self.reset_after,
+            "update": self.update,
+        }
 
     def bias_shape(self):
         size = self.gates * self.units
@@ -100,9 +138,9 @@ class GRUCell(RecurrentCell):
     def input_bias(self):
         return self.bias[0] if self.reset_after else ops.convert_to_tensor(self.bias)
 
-    def in_loop(self):
+    def recurrent_weights(self):
         inside = {"b": self.bias[1]} if self.reset_after and self.use_bias else {}
-        return {**super().in_loop(), **inside}
+        return {**super().recurrent_weights(), **inside}
 
     def step(self, projected, states, training=False):
         (h,) = states
@@ -146,13 +184,13 @@ class GRU(RecurrentLayer):
     $$
 
     Takes the arguments of `keras.layers.GRU` in the same order, and its weights.
-    `GRUCell` explains those of the cell, `RNN` the others.
+    `GRUCell` documents those of the cell, `RNN` the others.
 
     Args:
         units: Size of the state.
-        activation: What stands for $\tanh$.
-        recurrent_activation: What stands for $\sigma$.
-        use_bias: Whether there is a $b$.
+        activation: Replaces $\tanh$.
+        recurrent_activation: Replaces $\sigma$.
+        use_bias: Whether to add $b$.
         kernel_initializer: Initializer of $W$.
         recurrent_initializer: Initializer of $U$.
         bias_initializer: Initializer of $b$.
@@ -163,14 +201,14 @@ class GRU(RecurrentLayer):
         kernel_constraint: Constraint on $W$.
         recurrent_constraint: Constraint on $U$.
         bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs that is dropped in training.
-        recurrent_dropout: Fraction of the state that is dropped in training.
+        dropout: Fraction of the inputs to drop in training.
+        recurrent_dropout: Fraction of the state to drop in training.
         seed: Seed of the dropout.
         return_sequences: Whether to return all outputs, not only the last.
-        return_state: Whether to return the last state, too.
+        return_state: Whether to return the last state as well.
         go_backwards: Whether to process the last step first.
-        stateful: Whether a batch starts from the last state of the one before.
-        unroll: Whether to write the steps out instead of looping.
+        stateful: Whether a batch starts from the last state of the previous batch.
+        unroll: Whether to unroll the steps instead of looping.
         reset_after: Whether $r$ acts after the product with $U_h$, as above, or before
             it, on $h_{t-1}$, as in the paper.
         use_cudnn: Whether cuDNN runs it: "auto", on PyTorch with a GPU where it
@@ -193,32 +231,63 @@ class GRU(RecurrentLayer):
 
     def __init__(
         self,
-        units,
-        activation="tanh",
-        recurrent_activation="sigmoid",
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        recurrent_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        recurrent_constraint=None,
-        bias_constraint=None,
-        dropout=0.0,
-        recurrent_dropout=0.0,
-        seed=None,
-        return_sequences=False,
-        return_state=False,
-        go_backwards=False,
-        stateful=False,
-        unroll=False,
-        reset_after=True,
-        use_cudnn="auto",
+        units: int,
+        activation: Activation = "tanh",
+        recurrent_activation: Activation = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        reset_after: bool = True,
+        use_cudnn: bool | str = "auto",
         *,
-        update="keep",
+        update: str = "keep",
         **kwargs,
     ):
-        super().__init__(locals())
+        cell = GRUCell(
+            units,
+            activation=activation,
+            recurrent_activation=recurrent_activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            reset_after=reset_after,
+            update=update,
+            **of_cell(kwargs),
+        )
+        super().__init__(
+            cell,
+            activity_regularizer=activity_regularizer,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            go_backwards=go_backwards,
+            stateful=stateful,
+            unroll=unroll,
+            use_cudnn=use_cudnn,
+            **kwargs,
+        )

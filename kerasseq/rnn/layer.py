@@ -1,4 +1,4 @@
-"""The layers around the cells: `RNN` for any cell, and the base of our named layers."""
+"""`RNN` for any cell, and the base class of the layers named after their cell."""
 
 import operator
 
@@ -11,12 +11,13 @@ from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.through import Through
+from kerasseq.rnn.cell import DropoutMasks
 from kerasseq.rnn.loop import run_through_time
 
 
 @register
 class RNN(WithSublayers, keras.layers.RNN):
-    """Run any Keras cell through time, in a way that can be looked into.
+    """Runs any Keras cell through time, with values that can be traced.
 
     The same as `keras.layers.RNN`, argument by argument, but masks mean the same on
     every backend: a masked step leaves the state as it was, the last output is that
@@ -55,23 +56,25 @@ class RNN(WithSublayers, keras.layers.RNN):
 
     def __init__(
         self,
-        cell,
-        return_sequences=False,
-        return_state=False,
-        go_backwards=False,
-        stateful=False,
-        unroll=False,
-        zero_output_for_mask=False,
+        cell: keras.layers.Layer | list,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        zero_output_for_mask: bool = False,
         **kwargs,
     ):
         super().__init__(
             cell,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            go_backwards=go_backwards,
-            stateful=stateful,
-            unroll=unroll,
-            zero_output_for_mask=zero_output_for_mask,
+            return_sequences=checks.flag("return_sequences", return_sequences),
+            return_state=checks.flag("return_state", return_state),
+            go_backwards=checks.flag("go_backwards", go_backwards),
+            stateful=checks.flag("stateful", stateful),
+            unroll=checks.flag("unroll", unroll),
+            zero_output_for_mask=checks.flag(
+                "zero_output_for_mask", zero_output_for_mask
+            ),
             **kwargs,
         )
         check_float64(self)
@@ -89,7 +92,11 @@ class RNN(WithSublayers, keras.layers.RNN):
         )
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
-        return run_through_time(
+        own = isinstance(self.cell, DropoutMasks)  # of which Keras does not know
+        if own and training:
+            self.cell.get_dropout_mask(sequences[:, 0])
+            self.cell.get_recurrent_dropout_mask(initial_state[0])
+        outputs = run_through_time(
             self,
             sequences,
             initial_state,
@@ -97,17 +104,21 @@ class RNN(WithSublayers, keras.layers.RNN):
             training=training,
             return_sequences=self.return_sequences,
         )
+        if own:
+            self.cell.reset_dropout_mask()
+            self.cell.reset_recurrent_dropout_mask()
+        return outputs
 
     def advance(self, sequences, states=None, mask=None):
-        """Run on from `states`, whatever `return_state` and `return_sequences` say.
+        """Continues from `states`, and returns all outputs and the last states.
 
         Args:
             sequences: `(batch, time, features)`.
-            states: What an earlier call gave; None to start.
+            states: The states that an earlier call returned; None to start.
             mask: Boolean `(batch, time)`, False at padding. No padding if None.
 
         Returns:
-            All outputs `(batch, time, units)`, and the list of states to go on from.
+            All outputs `(batch, time, units)`, and the list of states to continue from.
         """
         if not self.built:
             self.build(sequences.shape)
@@ -121,7 +132,7 @@ class RNN(WithSublayers, keras.layers.RNN):
 
 
 def as_mask(mask, shape):
-    """The boolean mask `(batch, time)` of sequences of this shape, or None.
+    """Returns the boolean mask `(batch, time)` of sequences of this shape, or None.
 
     Raises:
         ValueError: If the mask has another rank, batch size or length.
@@ -133,40 +144,41 @@ def as_mask(mask, shape):
     return ops.cast(mask, "bool")
 
 
-class RecurrentLayer(RNN):
-    """A layer whose arguments are those of its cell and those of `RNN` together.
+def of_cell(kwargs: dict) -> dict:
+    """Returns the arguments of `keras.layers.Layer` that a layer passes to its cell."""
+    shared = {key: kwargs[key] for key in ("dtype", "trainable") if key in kwargs}
+    return {"name": "cell", **shared}
 
-    A subclass sets `Cell`, lists its arguments in `__init__` and hands over `locals()`.
+
+class RecurrentLayer(RNN):
+    """A layer with the arguments of its cell and those of `RNN` together.
+
+    A subclass sets `Cell`, builds the cell in `__init__` and passes it on.
     """
 
     Cell = None
 
     def __init_subclass__(cls, **kwargs):
-        """Give the layer its cell's attributes: `layer.units`, `layer.dropout`."""
+        """Gives the layer its cell's attributes: `layer.units`, `layer.dropout`."""
         super().__init_subclass__(**kwargs)
         for name in arguments.names(cls.Cell):
             setattr(cls, name, property(operator.attrgetter(f"cell.{name}")))
 
-    def __init__(self, local_names: dict):
-        given, kwargs = arguments.own(local_names), local_names["kwargs"]
-        use_cudnn = given.pop("use_cudnn", "auto")
+    def __init__(self, cell, *, use_cudnn: bool | str | None = None, **kwargs):
+        """Checks `use_cudnn`; None is for equations that cuDNN does not have."""
+        if use_cudnn is not None:
+            checks.one_of("use_cudnn", use_cudnn, ["auto", True, False])
         if use_cudnn is True and not kernels.has_cudnn():
             raise ValueError(
-                f"use_cudnn=True cannot be met: {keras.backend.backend()} finds no "
-                'NVIDIA GPU with cuDNN here. "auto" and False run anywhere'
+                "`use_cudnn=True` needs an NVIDIA GPU with cuDNN, but "
+                f"{keras.backend.backend()} does not find one. "
+                'Use "auto" or False, which run anywhere'
             )
-        cell_arguments = {name: given.pop(name) for name in arguments.names(self.Cell)}
-        shared = {key: kwargs[key] for key in ("dtype", "trainable") if key in kwargs}
-        super().__init__(
-            self.Cell(**cell_arguments, name="cell", **shared), **given, **kwargs
-        )
+        super().__init__(cell, **kwargs)
         self.input_spec = keras.layers.InputSpec(ndim=3)
-        if "use_cudnn" in local_names:
-            self.use_cudnn = checks.one_of(
-                "use_cudnn", use_cudnn, ["auto", True, False]
-            )
-            if use_cudnn is True and keras.backend.backend() == "tensorflow":
-                self.supports_jit = False  # XLA does not know cuDNN's operation
+        self.use_cudnn = use_cudnn
+        if use_cudnn is True and keras.backend.backend() == "tensorflow":
+            self.supports_jit = False  # XLA cannot compile cuDNN's operation
 
     def build(self, sequences_shape, initial_state_shape=None):
         super().build(sequences_shape, initial_state_shape)
@@ -174,7 +186,7 @@ class RecurrentLayer(RNN):
 
     @classmethod
     def from_config(cls, config):
-        """Build the layer; where there is no cuDNN, one saved with it does without."""
+        """Builds the layer; `use_cudnn=True` becomes "auto" where cuDNN is missing."""
         if config.get("use_cudnn") is True and not kernels.has_cudnn():
             config = {**config, "use_cudnn": "auto"}
         return cls(**config)
@@ -182,11 +194,9 @@ class RecurrentLayer(RNN):
     def get_config(self):
         config = super().get_config()
         del config["cell"]
-        config["activity_regularizer"] = arguments.as_config(
-            "activity_regularizer", self.activity_regularizer
+        config["activity_regularizer"] = keras.regularizers.serialize(
+            self.activity_regularizer
         )
-        if hasattr(self, "use_cudnn"):
+        if self.use_cudnn is not None:
             config["use_cudnn"] = self.use_cudnn
-        for name in arguments.names(self.Cell):
-            config[name] = arguments.as_config(name, getattr(self, name))
-        return config
+        return {**config, **self.cell.own_config()}

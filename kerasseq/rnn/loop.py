@@ -1,9 +1,9 @@
-"""The one loop that drives every cell through time.
+"""The loop that runs every cell through time.
 
-A cell of ours is handed to `kernels.recurrence`, which runs all steps as one operation.
-Where somebody looks inside, or the cell is foreign, it goes step by step, and that is
-also the definition. The rules for masks stand here once: a masked step leaves the state
-as it was.
+Cells of kerasseq run in `kernels.recurrence`, which computes all steps in one
+operation. When values inside the loop are needed, and for third-party cells, the loop
+calls the cell step by step; this is also the definition. Both follow the same rule for
+masks: a masked step leaves the state unchanged.
 """
 
 import dataclasses
@@ -25,17 +25,17 @@ def run_through_time(
     training=False,
     return_sequences=True,
 ):
-    """Run `layer.cell` over a batch of sequences.
+    """Runs `layer.cell` over a batch of sequences.
 
     Args:
         layer: A recurrent layer. Its `cell`, `go_backwards`, `unroll` and
-            `zero_output_for_mask` count, and tracing files values under its path.
+            `zero_output_for_mask` are used; traced values are recorded under its path.
         sequences: Tensor of shape `(batch, time, ...)`.
         initial_state: List of states, each `(batch, units)`.
-        mask: Boolean tensor `(batch, time)`, True where a step is real. What stands at
-            the others is not read.
+        mask: Boolean tensor `(batch, time)`, True where a step is real. The other
+            steps are not read.
         training: Passed to the cell.
-        return_sequences: Whether all outputs are wanted, not only the last.
+        return_sequences: Whether to return all outputs, not only the last.
 
     Returns:
         The output at the last real step `(batch, units)`, all outputs
@@ -46,21 +46,23 @@ def run_through_time(
     x = time_first(sequences, layer.go_backwards)  # (T, B, ...)
     real = None if mask is None else time_first(mask, layer.go_backwards)  # (T, B)
     states = list(initial_state)
-    if layer.stateful:  # what is kept is written over before gradients are taken
+    if layer.stateful:  # Keras assigns the new states before gradients are computed
         states = tree.map_structure(ops.copy, states)
     listener = recording.current_listener()
-    looked_into = hasattr(listener, "probes")
-    slow = layer.unroll or looked_into or x.shape[0] == 1  # one step is no loop
+    has_probes = hasattr(listener, "probes")
+    slow = layer.unroll or has_probes or x.shape[0] == 1  # one step needs no loop
     fast = None if slow else fast_recurrence(layer, x, training)
     if fast is not None:
         fast = dataclasses.replace(fast, path=return_sequences)
         outputs, last_states = kernels.recurrence(fast, states, real)
         last = last_states[0]
         if real is not None:
-            last, outputs = as_seen(last, outputs, real, layer.zero_output_for_mask)
+            last, outputs = apply_output_mask(
+                last, outputs, real, layer.zero_output_for_mask
+            )
     if fast is None or isinstance(listener, recording.Trace):
         inputs = inputs_of_steps(layer, x, real, training)
-        if looked_into:
+        if has_probes:
             inputs["probes"] = {
                 name: time_first(probe, layer.go_backwards)
                 for name, probe in listener.probes(layer).items()
@@ -72,17 +74,16 @@ def run_through_time(
             layer, step, carry, inputs, return_sequences
         )
     if isinstance(listener, recording.Trace):
-        # A second run, so that recording cannot change a bit of the result.
+        # A second run, so that recording cannot change the result.
         record_steps(layer, step, carry, inputs)
     outputs = ops.swapaxes(outputs, 0, 1) if return_sequences else last[:, None]
     return last, outputs, last_states
 
 
 def fast_recurrence(layer, x, training):
-    """The cell as `kernels.recurrence` takes it; None if it must go step by step.
+    """Describes the cell for `kernels.recurrence`; None if it must run step by step.
 
-    A class that changes the step of one of our cells, without saying which equation it
-    has now, goes step by step.
+    A subclass that overrides a part of the step, but not `equation`, runs step by step.
     """
     cell = layer.cell
     if getattr(cell, "equation", None) is None or not has_steps(cell):
@@ -96,39 +97,39 @@ def fast_recurrence(layer, x, training):
 
 
 def definer(cell, name):
-    """The class that says what a method or attribute of a cell is."""
+    """Returns the class that defines a method or attribute of a cell."""
     return next(c for c in type(cell).__mro__ if name in vars(c))
 
 
 def has_steps(cell) -> bool:
-    """Whether a cell is `project` and `step`: no subclass has another `call` since."""
+    """Whether `call` is `project` and `step`, and no subclass overrides it."""
     if not (hasattr(cell, "project") and hasattr(cell, "step")):
         return False
     return issubclass(definer(cell, "step"), definer(cell, "call"))
 
 
-def as_seen(last, path, real, zero_output_for_mask):
-    """The last output and all outputs, from the last hidden state and the path to it.
+def apply_output_mask(last, path, real, zero_output_for_mask):
+    """Computes the last output and all outputs from the hidden states.
 
-    At a masked step the output is zero, or zero only until the first real step. There
-    are no outputs where there is no path.
+    At a masked step the output is zero with `zero_output_for_mask`; without it, it is
+    zero only before the first real step. `path` may be None.
     """
     started = ops.cumsum(ops.cast(real, "int32"), axis=0) > 0  # (T, B)
     if path is not None:
-        shown = real if zero_output_for_mask else started
-        path = where_real(shown, path, ops.zeros_like(path))
+        visible = real if zero_output_for_mask else started
+        path = where_real(visible, path, ops.zeros_like(path))
     return where_real(started[-1], last, ops.zeros_like(last)), path
 
 
 def inputs_of_steps(layer, x, real, training):
-    """What each step of the loop reads, time first."""
+    """Collects the inputs of the steps, time first."""
     cell = layer.cell
     inputs = {"x": cell.project(x, training) if has_steps(cell) else x}
     return inputs if real is None else {**inputs, "mask": real}
 
 
 def step_by_step(layer, step, carry, inputs, return_sequences):
-    """The last output, all outputs if they are wanted, and the last states."""
+    """Runs the steps; returns the last output, all outputs and the last states."""
 
     def emit(carry, now):
         carry, output = step(carry, now)
@@ -140,12 +141,12 @@ def step_by_step(layer, step, carry, inputs, return_sequences):
 
 
 def masked_step(cell, training, zero_output_for_mask):
-    """The step for `kernels.scan`: the cell's, undone where the mask is False."""
+    """Returns the step for `kernels.scan`, which keeps the state where masked."""
 
     def advance(now, states):
         if has_steps(cell):
             return cell.step(now["x"], states, training)
-        output, states = call_foreign(cell, now["x"], states, training)
+        output, states = call_keras_cell(cell, now["x"], states, training)
         return output, states
 
     def step(carry, now):
@@ -167,7 +168,7 @@ def masked_step(cell, training, zero_output_for_mask):
 
 
 def record_steps(layer, step, carry, inputs):
-    """Run through time once more, with all that the cell records as outputs."""
+    """Runs the steps once more, with the values that the cell records as outputs."""
 
     def recorded_step(carry, now):
         with recording.collect_step(layer.cell) as values:
@@ -188,14 +189,14 @@ def record_steps(layer, step, carry, inputs):
 
 
 def named_states(cell, states):
-    """The states by name; those of a foreign cell are numbered."""
+    """Returns the states by name; those of a third-party cell are numbered."""
     flat = tree.flatten(states)
     names = getattr(cell, "state_names", [f"state_{n}" for n in range(len(flat))])
     return dict(zip(names, flat, strict=True))
 
 
-def call_foreign(cell, x, states, training):
-    """Call any Keras cell: some take no `training`, some give a bare state."""
+def call_keras_cell(cell, x, states, training):
+    """Calls a Keras cell: some take no `training`, some return a bare state."""
     takes_training = "training" in inspect.signature(cell.call).parameters
     options = {"training": training} if takes_training else {}
     output, states = cell(x, states, **options)
@@ -203,13 +204,13 @@ def call_foreign(cell, x, states, training):
 
 
 def time_first(x, backwards):
-    """`(batch, time, ...)` to `(time, batch, ...)`; backwards, the last step first."""
+    """Moves time to axis 0; with `backwards`, the last step comes first."""
     x = ops.swapaxes(x, 0, 1)
     return ops.flip(x, axis=0) if backwards else x
 
 
 def where_real(real, new, old):
-    """`new` in the rows where `real`, else `old`, through any structure of tensors."""
+    """Selects `new` in the rows where `real`, else `old`, in nested structures."""
 
     def choose(new, old):
         column = real
@@ -221,7 +222,7 @@ def where_real(real, new, old):
 
 
 def first_output(cell, initial_state):
-    """Zeros, the output before the first real step."""
+    """Returns zeros, the output before the first real step."""
     like = tree.flatten(initial_state)[0]
     size = getattr(cell, "output_size", None) or like.shape[-1]
     return ops.zeros((ops.shape(like)[0], size), dtype=like.dtype)

@@ -1,16 +1,23 @@
-r"""The LSTM, with peepholes or without, and with coupled gates.
+r"""The LSTM, with or without peepholes and coupled gates.
 
 Hochreiter and Schmidhuber 1997; peepholes from Gers et al. 2002. Course slides C and D
-have the plain form; slides A give each gate a whole matrix on the memory.
+have the plain form; slides A give each gate a matrix on the cell state.
 """
 
+import keras
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
-from kerasseq.rnn.cell import RecurrentCell
-from kerasseq.rnn.layer import RecurrentLayer
+from kerasseq.rnn.cell import (
+    Activation,
+    Constraint,
+    Initializer,
+    RecurrentCell,
+    Regularizer,
+)
+from kerasseq.rnn.layer import RecurrentLayer, of_cell
 from kerasseq.tracing import record
 
 
@@ -29,31 +36,31 @@ class LSTMCell(RecurrentCell):
     \end{aligned}
     $$
 
-    Weights stand in the order $i$, $f$, $g$, $o$, without $i$ if `coupled`, and load
-    from `keras.layers.LSTMCell`. The peepholes come last, in the order $i$, $f$, $o$.
+    The gate order in the kernels is $i$, $f$, $g$, $o$, without $i$ if `coupled`, as in
+    `keras.layers.LSTMCell`. The peepholes come last, in the order $i$, $f$, $o$.
 
     Args:
         units: Size of the state.
-        activation: What stands for $\tanh$.
-        recurrent_activation: What stands for $\sigma$.
-        use_bias: Whether there is a $b$.
+        activation: Replaces $\tanh$.
+        recurrent_activation: Replaces $\sigma$.
+        use_bias: Whether to add $b$.
         kernel_initializer: Initializer of $W$.
         recurrent_initializer: Initializer of $U$.
         bias_initializer: Initializer of $b$.
-        unit_forget_bias: Whether $b_f$ starts at 1, so that the network remembers.
+        unit_forget_bias: Whether $b_f$ is initialized to 1.
         kernel_regularizer: Regularizer of $W$.
         recurrent_regularizer: Regularizer of $U$.
         bias_regularizer: Regularizer of $b$.
         kernel_constraint: Constraint on $W$.
         recurrent_constraint: Constraint on $U$.
         bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs that is dropped in training, from 0 to below 1.
-        recurrent_dropout: Fraction of the state that is dropped in training.
+        dropout: Fraction of the inputs to drop in training, from 0 to below 1.
+        recurrent_dropout: Fraction of the state to drop in training.
         seed: Seed of the dropout.
-        peephole: Whether the gates see the memory: None, they do not ($p = 0$);
+        peephole: How the gates use the cell state: None, not at all ($p = 0$);
             "diagonal", unit by unit, as above; "full", through matrices, all three on
-            the old memory: $c_{t-1} P_i$, $c_{t-1} P_f$, $c_{t-1} P_o$.
-        coupled: Whether what is forgotten is what is written, $i_t = 1 - f_t$.
+            the previous cell state: $c_{t-1} P_i$, $c_{t-1} P_f$, $c_{t-1} P_o$.
+        coupled: Whether the input gate is $i_t = 1 - f_t$.
         peephole_initializer: Initializer of $p$ or $P$.
         peephole_regularizer: Regularizer of $p$ or $P$.
         peephole_constraint: Constraint on $p$ or $P$.
@@ -76,46 +83,94 @@ class LSTMCell(RecurrentCell):
 
     def __init__(
         self,
-        units,
-        activation="tanh",
-        recurrent_activation="sigmoid",
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        unit_forget_bias=True,
-        kernel_regularizer=None,
-        recurrent_regularizer=None,
-        bias_regularizer=None,
-        kernel_constraint=None,
-        recurrent_constraint=None,
-        bias_constraint=None,
-        dropout=0.0,
-        recurrent_dropout=0.0,
-        seed=None,
+        units: int,
+        activation: Activation = "tanh",
+        recurrent_activation: Activation = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
         *,
-        peephole=None,
-        coupled=False,
-        peephole_initializer="zeros",
-        peephole_regularizer=None,
-        peephole_constraint=None,
+        peephole: str | None = None,
+        coupled: bool = False,
+        peephole_initializer: Initializer = "zeros",
+        peephole_regularizer: Regularizer = None,
+        peephole_constraint: Constraint = None,
         **kwargs,
     ):
-        checks.one_of("peephole", peephole, [None, "diagonal", "full"])
-        super().__init__(locals())
+        super().__init__(
+            units,
+            gates=3 if coupled else 4,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            **kwargs,
+        )
+        self.recurrent_activation = objects.activation(
+            "recurrent_activation", recurrent_activation
+        )
+        self.unit_forget_bias = checks.flag("unit_forget_bias", unit_forget_bias)
+        self.peephole = checks.one_of("peephole", peephole, [None, "diagonal", "full"])
+        self.coupled = checks.flag("coupled", coupled)
+        self.peephole_initializer = objects.initializer(
+            "peephole_initializer", peephole_initializer
+        )
+        self.peephole_regularizer = objects.regularizer(
+            "peephole_regularizer", peephole_regularizer
+        )
+        self.peephole_constraint = objects.constraint(
+            "peephole_constraint", peephole_constraint
+        )
 
-    @property
-    def gates(self):
-        return 3 if self.coupled else 4
+    def own_config(self) -> dict:
+        return {
+            **super().own_config(),
+            "recurrent_activation": keras.activations.serialize(
+                self.recurrent_activation
+            ),
+            "unit_forget_bias": self.unit_forget_bias,
+            "peephole": self.peephole,
+            "coupled": self.coupled,
+            "peephole_initializer": keras.initializers.serialize(
+                self.peephole_initializer
+            ),
+            "peephole_regularizer": keras.regularizers.serialize(
+                self.peephole_regularizer
+            ),
+            "peephole_constraint": keras.constraints.serialize(
+                self.peephole_constraint
+            ),
+        }
 
     def build(self, input_shape):
         super().build(input_shape)
         if self.peephole is None:
             return
-        seeing = self.gates - 1  # every gate but the candidate
+        gates = self.gates - 1  # all but the candidate
         full = self.peephole == "full"
         self.peephole_kernel = self.add_weight(
-            shape=(self.units, seeing * self.units) if full else (seeing, self.units),
+            shape=(self.units, gates * self.units) if full else (gates, self.units),
             name="peephole_kernel",
             initializer=self.peephole_initializer,
             regularizer=self.peephole_regularizer,
@@ -130,17 +185,17 @@ class LSTMCell(RecurrentCell):
         ones = ops.ones((self.units,), dtype=bias.dtype)
         return ops.concatenate([bias[:start], ones, bias[start + self.units :]])
 
-    def in_loop(self):
+    def recurrent_weights(self):
         peepholes = {"p": self.peephole_kernel} if self.peephole else {}
-        return {**super().in_loop(), **peepholes}
+        return {**super().recurrent_weights(), **peepholes}
 
     def step(self, projected, states, training=False):
         h, c = states
         sigma, phi = self.sigma, self.phi
-        sums = projected + self.recurrent_product(h, training)
+        z = projected + self.recurrent_product(h, training)  # pre-activations
         if self.peephole == "full":
-            sums = sums + self.all_peepholes(c)
-        *i, f, g, o = ops.split(sums, self.gates, axis=-1)  # each (B, H)
+            z = z + self.all_peepholes(c)
+        *i, f, g, o = ops.split(z, self.gates, axis=-1)  # each (B, H)
 
         if self.peephole == "diagonal":
             *p_i, p_f, p_o = ops.split(self.peephole_kernel, self.gates - 1)  # (1, H)
@@ -157,12 +212,12 @@ class LSTMCell(RecurrentCell):
         return h, [h, c]
 
     def all_peepholes(self, c):
-        """$c P$ for every gate, with zeros for the candidate, which sees no memory."""
-        seen = kernels.matmul(c, self.peephole_kernel)
+        """Computes $c P$ for every gate, with zeros for the candidate."""
+        product = kernels.matmul(c, self.peephole_kernel)
         candidate = (self.gates - 2) * self.units
-        nothing = ops.zeros_like(seen[:, : self.units])
+        zeros = ops.zeros_like(product[:, : self.units])
         return ops.concatenate(
-            [seen[:, :candidate], nothing, seen[:, candidate:]], axis=-1
+            [product[:, :candidate], zeros, product[:, candidate:]], axis=-1
         )
 
 
@@ -182,17 +237,17 @@ class LSTM(RecurrentLayer):
     $$
 
     Takes the arguments of `keras.layers.LSTM` in the same order, and its weights.
-    `LSTMCell` explains those of the cell, `RNN` the others.
+    `LSTMCell` documents those of the cell, `RNN` the others.
 
     Args:
         units: Size of the state.
-        activation: What stands for $\tanh$.
-        recurrent_activation: What stands for $\sigma$.
-        use_bias: Whether there is a $b$.
+        activation: Replaces $\tanh$.
+        recurrent_activation: Replaces $\sigma$.
+        use_bias: Whether to add $b$.
         kernel_initializer: Initializer of $W$.
         recurrent_initializer: Initializer of $U$.
         bias_initializer: Initializer of $b$.
-        unit_forget_bias: Whether $b_f$ starts at 1, so that the network remembers.
+        unit_forget_bias: Whether $b_f$ is initialized to 1.
         kernel_regularizer: Regularizer of $W$.
         recurrent_regularizer: Regularizer of $U$.
         bias_regularizer: Regularizer of $b$.
@@ -200,20 +255,20 @@ class LSTM(RecurrentLayer):
         kernel_constraint: Constraint on $W$.
         recurrent_constraint: Constraint on $U$.
         bias_constraint: Constraint on $b$.
-        dropout: Fraction of the inputs that is dropped in training.
-        recurrent_dropout: Fraction of the state that is dropped in training.
+        dropout: Fraction of the inputs to drop in training.
+        recurrent_dropout: Fraction of the state to drop in training.
         seed: Seed of the dropout.
         return_sequences: Whether to return all outputs, not only the last.
-        return_state: Whether to return the last state, too.
+        return_state: Whether to return the last state as well.
         go_backwards: Whether to process the last step first.
-        stateful: Whether a batch starts from the last state of the one before.
-        unroll: Whether to write the steps out instead of looping.
+        stateful: Whether a batch starts from the last state of the previous batch.
+        unroll: Whether to unroll the steps instead of looping.
         use_cudnn: Whether cuDNN runs it: "auto", on PyTorch with a GPU where it
             computes the same thing; True, or else an error; False, never.
-        peephole: Whether the gates see the memory: None, they do not ($p = 0$);
+        peephole: How the gates use the cell state: None, not at all ($p = 0$);
             "diagonal", unit by unit, as above; "full", through matrices, all three on
-            the old memory: $c_{t-1} P_i$, $c_{t-1} P_f$, $c_{t-1} P_o$.
-        coupled: Whether what is forgotten is what is written, $i_t = 1 - f_t$.
+            the previous cell state: $c_{t-1} P_i$, $c_{t-1} P_f$, $c_{t-1} P_o$.
+        coupled: Whether the input gate is $i_t = 1 - f_t$.
         peephole_initializer: Initializer of $p$ or $P$.
         peephole_regularizer: Regularizer of $p$ or $P$.
         peephole_constraint: Constraint on $p$ or $P$.
@@ -234,47 +289,82 @@ class LSTM(RecurrentLayer):
 
     def __init__(
         self,
-        units,
-        activation="tanh",
-        recurrent_activation="sigmoid",
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        bias_initializer="zeros",
-        unit_forget_bias=True,
-        kernel_regularizer=None,
-        recurrent_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        recurrent_constraint=None,
-        bias_constraint=None,
-        dropout=0.0,
-        recurrent_dropout=0.0,
-        seed=None,
-        return_sequences=False,
-        return_state=False,
-        go_backwards=False,
-        stateful=False,
-        unroll=False,
-        use_cudnn="auto",
+        units: int,
+        activation: Activation = "tanh",
+        recurrent_activation: Activation = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        use_cudnn: bool | str = "auto",
         *,
-        peephole=None,
-        coupled=False,
-        peephole_initializer="zeros",
-        peephole_regularizer=None,
-        peephole_constraint=None,
+        peephole: str | None = None,
+        coupled: bool = False,
+        peephole_initializer: Initializer = "zeros",
+        peephole_regularizer: Regularizer = None,
+        peephole_constraint: Constraint = None,
         **kwargs,
     ):
-        super().__init__(locals())
+        cell = LSTMCell(
+            units,
+            activation=activation,
+            recurrent_activation=recurrent_activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            unit_forget_bias=unit_forget_bias,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            peephole=peephole,
+            coupled=coupled,
+            peephole_initializer=peephole_initializer,
+            peephole_regularizer=peephole_regularizer,
+            peephole_constraint=peephole_constraint,
+            **of_cell(kwargs),
+        )
+        super().__init__(
+            cell,
+            activity_regularizer=activity_regularizer,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            go_backwards=go_backwards,
+            stateful=stateful,
+            unroll=unroll,
+            use_cudnn=use_cudnn,
+            **kwargs,
+        )
 
 
 @register
 class PeepholeLSTM(LSTM):
-    r"""An LSTM whose gates see the memory: `LSTM` with `peephole="diagonal"`.
+    r"""An LSTM with peephole connections: `LSTM` with `peephole="diagonal"`.
 
     Args:
-        units: Size of the state and of the memory.
+        units: Size of the state and of the cell state.
         *args: As for `LSTM`.
         peephole: As for `LSTM`.
         **kwargs: As for `LSTM`.

@@ -3,21 +3,21 @@
 import keras
 from keras import ops, tree
 
-from kerasseq.core import arguments, checks
+from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import STEPS, check_shape
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.rnn.cell import DropoutRNNCell
 from kerasseq.rnn.layer import RNN
-from kerasseq.rnn.loop import call_foreign
+from kerasseq.rnn.loop import call_keras_cell
 
 
 @register
 class FedBackCell(WithSublayers, keras.layers.Layer):
     r"""Cells on top of each other whose output is their next input.
 
-    $y_t = f(y_{t-1})$: the first state is the last output, and the input is not looked
-    at. `StackedRNN` runs it with `feed_back=True`.
+    $y_t = f(y_{t-1})$: the first state is the last output, and the input is ignored.
+    `StackedRNN` runs it with `feed_back=True`.
 
     Args:
         cells: The cells, from the bottom up.
@@ -49,7 +49,7 @@ class FedBackCell(WithSublayers, keras.layers.Layer):
         new_states = []
         for cell in self.cells:
             count = len(tree.flatten(cell.state_size))
-            output, new = call_foreign(cell, y, rest[:count], training)
+            output, new = call_keras_cell(cell, y, rest[:count], training)
             y = output + y if self.residual else output
             new_states, rest = new_states + new, rest[count:]
         return y, [y, *new_states]
@@ -113,27 +113,28 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
 
     def __init__(
         self,
-        cells,
+        cells: keras.layers.Layer | list,
         *,
-        bidirectional=False,
-        residual=False,
-        return_sequences=False,
-        return_state=False,
-        steps=None,
-        feed_back=False,
+        bidirectional: bool = False,
+        residual: bool = False,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        steps: int | None = None,
+        feed_back: bool = False,
         **kwargs,
     ):
-        arguments.check(locals())
         super().__init__(**kwargs)
         self.cells = list(cells) if isinstance(cells, (list, tuple)) else [cells]
         if not self.cells:
             raise ValueError(
                 "cells is empty: give at least one cell, as [LSTMCell(32)]"
             )
-        self.bidirectional, self.residual = bidirectional, residual
-        self.return_sequences, self.return_state = return_sequences, return_state
-        self.steps = steps if steps is None else checks.whole_number("steps", steps)
-        self.feed_back = feed_back
+        self.bidirectional = checks.flag("bidirectional", bidirectional)
+        self.residual = checks.flag("residual", residual)
+        self.return_sequences = checks.flag("return_sequences", return_sequences)
+        self.return_state = checks.flag("return_state", return_state)
+        self.steps = checks.optional(checks.size, "steps", steps)
+        self.feed_back = checks.flag("feed_back", feed_back)
         if feed_back and (steps is None or bidirectional):
             raise ValueError(
                 "feed_back=True needs steps= and one direction: each output is made "

@@ -4,7 +4,7 @@ import contextlib
 
 from keras import ops, tree
 
-from kerasseq.rnn.loop import call_foreign, has_steps
+from kerasseq.rnn.loop import call_keras_cell, has_steps
 
 
 def sizes(layer) -> list[int]:
@@ -46,7 +46,7 @@ def step(cell, x, states, training=False):
     """One step of any cell: its output and the list of its states."""
     if has_steps(cell):
         return cell.step(cell.project(x, training), states, training)
-    return call_foreign(cell, x, states, training)
+    return call_keras_cell(cell, x, states, training)
 
 
 @contextlib.contextmanager

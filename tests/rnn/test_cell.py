@@ -15,14 +15,16 @@ from kerasseq.layers import (
     GRUCell,
     LSTMCell,
     PeepholeLSTM,
+    SimpleRNN,
 )
 from tests.layer_checks import as_list, assert_close
+from tests.processes import ROOT, run_python
 from tests.rnn import references
 
 pytestmark = pytest.mark.once("arguments and configurations")
 
 CELLS = [ElmanCell, GatedCell, LSTMCell, GRUCell]
-LAYERS = [ElmanRNN, GatedRNN, LSTM, PeepholeLSTM, GRU]
+LAYERS = [ElmanRNN, SimpleRNN, GatedRNN, LSTM, PeepholeLSTM, GRU]
 RNG = np.random.default_rng(0)
 
 
@@ -171,3 +173,27 @@ def test_states_at_the_start(cls):
     assert len(states) == len(as_list(cell.state_size))
     for state in states:
         assert_close(state, np.zeros((2, 3)))
+
+
+@pytest.mark.once("names of Keras: no backend is asked")
+def test_dropout_works_if_keras_renames_its_private_class():
+    code = """
+import keras, numpy as np
+for cls in keras.layers.LSTMCell.__mro__:
+    if cls.__name__ == "DropoutRNNCell":
+        cls.__name__ = "Renamed"
+from kerasseq import layers
+from kerasseq.rnn import cell
+assert cell.DropoutRNNCell is cell.DropoutMasks
+x = np.ones((2, 7, 5), "float32")
+for unroll in (False, True):
+    layer = layers.GRU(3, dropout=0.5, recurrent_dropout=0.5, seed=1, unroll=unroll)
+    plain = keras.ops.convert_to_numpy(layer(x))
+    one, two = (
+        keras.ops.convert_to_numpy(layer(x, training=True)) for _ in range(2)
+    )
+    assert not np.array_equal(one, two) and not np.array_equal(one, plain)
+    assert np.array_equal(plain, keras.ops.convert_to_numpy(layer(x)))
+print("done")
+"""
+    assert run_python(code, cwd=ROOT).stdout.endswith("done\n")
