@@ -1,13 +1,13 @@
-"""What cuDNN computes, and how it lays out weights: the same on every backend.
+"""The recurrences of cuDNN and its layout of weights, the same on every backend.
 
-cuDNN knows the plain LSTM, the GRU whose reset gate acts after the product and the
-Elman network, and projects the inputs by itself. Of its gates, the GRU's come in
-another order than Keras'; each matrix is transposed, and there are two biases.
+cuDNN has the LSTM without peepholes, the GRU that resets after the product and the
+Elman network, and projects the inputs itself. The gate order of its GRU differs from
+Keras'; each matrix is transposed, and there are two biases.
 """
 
 from keras import ops
 
-BUILT_FOR = {  # what each backend hands to cuDNN
+BUILT_FOR = {  # the equations that each backend passes to cuDNN
     "jax": ("lstm",),
     "tensorflow": ("gru", "lstm"),
     "torch": ("elman", "gru", "lstm"),
@@ -15,7 +15,7 @@ BUILT_FOR = {  # what each backend hands to cuDNN
 
 
 def why_not(cell, mask, names) -> str | None:
-    """Why a native kernel does not compute a recurrence; None if it does.
+    """Returns why a native kernel cannot compute a recurrence; None if it can.
 
     Args:
         cell: A `Recurrence`.
@@ -31,7 +31,7 @@ def why_not(cell, mask, names) -> str | None:
         "lstm": plain and squashed,
     }
     if equation.name not in names or not fits.get(equation.name):
-        return "its equation is none of those that the kernel has"
+        return "the kernel does not have this equation"
     if mask is not None:
         return "there is a mask"
     if cell.weights.get("dropout") is not None or cell.kernel is None:
@@ -40,18 +40,21 @@ def why_not(cell, mask, names) -> str | None:
 
 
 def refuse(reason):
-    """Raise what `use_cudnn=True` promises where it cannot be met."""
-    raise ValueError(f'use_cudnn=True cannot be met: {reason}. "auto" runs anywhere')
+    """Raises the error of `use_cudnn=True` where cuDNN cannot run the recurrence."""
+    raise ValueError(
+        f"`use_cudnn=True` needs a recurrence that cuDNN can run: {reason}. "
+        'Use "auto", which runs anywhere'
+    )
 
 
 def asked_for(cell, mask, backend) -> bool:
-    """Whether `use_cudnn=True` was said; an error if it cannot be met.
+    """Whether `use_cudnn=True` was passed; raises an error if cuDNN cannot be used.
 
-    "auto" takes the backend's own loop on TensorFlow and JAX, where compilers make one
-    kernel of it, and where cuDNN would keep XLA out.
+    "auto" uses the loop of the backend on TensorFlow and JAX: XLA compiles it into one
+    kernel, and cannot compile cuDNN's operation on TensorFlow.
 
     Raises:
-        ValueError: If cuDNN is asked for and does not compute this.
+        ValueError: If cuDNN cannot run the recurrence.
     """
     if cell.cudnn is not True:
         return False
@@ -64,15 +67,15 @@ def asked_for(cell, mask, backend) -> bool:
 
 
 def two_biases(cell):
-    """The bias of the inputs and that of the state, zeros where there is none."""
+    """Returns the biases of the inputs and of the state, zeros if there is none."""
     U = cell.weights["U"]
-    nothing = ops.zeros_like(U[0])
-    bias = nothing if cell.bias is None else cell.bias
-    return bias, cell.weights.get("b", nothing)
+    zeros = ops.zeros_like(U[0])
+    bias = zeros if cell.bias is None else cell.bias
+    return bias, cell.weights.get("b", zeros)
 
 
 def flat_weights(cell):
-    """All weights in one row: those of inputs, of states, and both biases."""
+    """Returns all weights as one vector: of inputs, of states, and both biases."""
     W, U, (b_x, b_h) = cell.kernel, cell.weights["U"], two_biases(cell)
     if cell.equation.name == "gru":
         W, U, b_x, b_h = (reset_first(w) for w in (W, U, b_x, b_h))
@@ -81,6 +84,6 @@ def flat_weights(cell):
 
 
 def reset_first(w):
-    """A GRU's blocks z, r, h as r, z, h, along the last axis."""
+    """Reorders the gates z, r, h of a GRU to r, z, h, along the last axis."""
     z, r, h = ops.split(w, 3, axis=-1)
     return ops.concatenate([r, z, h], axis=-1)

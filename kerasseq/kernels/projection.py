@@ -1,4 +1,4 @@
-"""One product of all inputs with weights, as fast as the backend can."""
+"""Products of all inputs with weights."""
 
 import math
 
@@ -10,10 +10,10 @@ from kerasseq.kernels.reference.precision import matmul
 
 
 def project(x, weights, bias=None):
-    """$x W + b$.
+    """Computes $x W + b$.
 
     Args:
-        x: `(..., D)`; of all steps at once, `(T, B, D)`, it is fastest.
+        x: `(..., D)`, best of all steps at once, `(T, B, D)`.
         weights: W, `(D, N)`, a tensor.
         bias: b, `(N,)`, a tensor, or None.
 
@@ -28,7 +28,7 @@ def project(x, weights, bias=None):
 
 
 def plus(x, bias):
-    """$x + b$; $x$ where b is None."""
+    """Computes $x + b$, or returns $x$ if b is None."""
     if bias is None:
         return x
     if keras.backend.backend() == "tensorflow":
@@ -37,10 +37,10 @@ def plus(x, bias):
 
 
 def affine(x, kernel, bias=None, *, axes=1):
-    """$x W + b$ over the last axes of x, as one product.
+    """Computes $x W + b$ over the last axes of x, as one product.
 
-    On PyTorch the sum is part of the product, and what Keras does round each operation,
-    which takes longer than a small product, is left out.
+    On PyTorch the bias is added within the product, without Keras' overhead for each
+    operation, which takes longer than a small product.
 
     Args:
         x: `(..., *I)`.
@@ -67,12 +67,12 @@ def affine(x, kernel, bias=None, *, axes=1):
 
 
 def dense(layer, x, *, axes=1):
-    """What a dense layer gives, without Keras' way to it, as long as a small product.
+    """Calls a dense layer without Keras' overhead, which equals a small product.
 
     Args:
         layer: A built `keras.layers.Dense`, or an `EinsumDense` whose kernel is
-            `(*I, *O)`, of the policy of the layer that calls. LoRA counts; one that is
-            quantized, or adds a loss of its activity, is called.
+            `(*I, *O)`, with the dtype policy of the calling layer. LoRA is included;
+            a layer that is quantized or has an `activity_regularizer` is called.
         x: `(..., *I)`.
         axes: How many axes I has.
 

@@ -5,7 +5,7 @@ from keras import ops
 
 
 def top_k(x, k: int):
-    """The k largest of the last axis, largest first; of equal ones the first.
+    """Returns the k largest of the last axis, largest first; of equal ones the first.
 
     `keras.ops.top_k` promises this on TensorFlow and JAX; on PyTorch equal values come
     in any order.

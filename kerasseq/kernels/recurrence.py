@@ -1,4 +1,8 @@
-"""The fast recurrence: one operation for all our cells, with gradients by hand."""
+"""The recurrence of all cells as one operation, with gradients by hand.
+
+`reference/equations.py` defines it; `recurrence.py` in the folder of each backend is
+its fast path, and `tests/kernels/test_recurrence.py` compares the two.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,21 +15,21 @@ from kerasseq.kernels.reference.equations import Equation
 
 @dataclasses.dataclass
 class Recurrence:
-    """A recurrent cell at work, as the kernels see it.
+    """A recurrent cell with its inputs, as the kernels take it.
 
     Attributes:
-        equation: Which recurrence it is.
-        weights: What the loop needs: "U", the recurrent weights `(H, gates * H)`;
-            where there are such, "b", the bias of a GRU inside its reset gate, "p",
-            peepholes, and "dropout" of the state, one mask `(B, H)` or a list of one
-            for each gate.
+        equation: The equation of the cell.
+        weights: The weights used in the loop: "U", the recurrent weights
+            `(H, gates * H)`; where the cell has them, "b", the bias of a GRU inside its reset gate, "p",
+            peepholes, and "dropout", the mask of the state `(B, H)` or a list of one
+            mask for each gate.
         inputs: $x$ of all steps, `(T, B, D)`.
         project: Function of `inputs`, $x W + b$, `(T, B, gates * H)`.
-        kernel: $W$, where `project` is $x W + b$ and no more, so that whoever is faster
-            may do it; None elsewhere.
+        kernel: $W$, where `project` is exactly $x W + b$, so that a native kernel may
+            compute it; None otherwise.
         bias: $b$, or None.
-        cudnn: Whether cuDNN may run it ("auto"), must not (False) or must (True).
-        path: Whether the hidden states at all steps are wanted, not only the last.
+        cudnn: "auto", False or True, as `use_cudnn` of the layers.
+        path: Whether to return the hidden states at all steps, not only the last.
     """
 
     equation: Equation
@@ -39,7 +43,7 @@ class Recurrence:
 
 
 def equation_of(name: str, phi, sigma=None, **options) -> Equation | None:
-    """The `Equation` of a cell, or None if the slope of an activation is not known.
+    """Returns the `Equation` of a cell, None if an activation has no known slope.
 
     Examples:
         >>> equation_of("elman", keras.activations.tanh).phi
@@ -53,33 +57,33 @@ def equation_of(name: str, phi, sigma=None, **options) -> Equation | None:
 
 
 def recurrence(cell: Recurrence, states, mask=None):
-    """Run a recurrence through time.
+    """Runs a recurrence through time.
 
-    The meaning is that of `equations.forward`, which is also what the tests compare
-    with. Native kernels of the backend are taken where they compute the same thing.
+    `reference.equations.run_steps` defines the result. Native kernels of the backend
+    are used where they compute the same.
 
     Args:
         cell: A `Recurrence`.
-        states: List of states to start from, each `(B, H)`.
+        states: List of initial states, each `(B, H)`.
         mask: Boolean, `(T, B)`, True where a step is real; a masked step leaves the
-            states as they were. None: all are real.
+            states unchanged. None if all steps are real.
 
     Returns:
         The hidden states at all steps `(T, B, H)`, None where `cell.path` is False,
         and the list of the last states.
 
     Raises:
-        ValueError: If it is known that there is no step, if a state is not one for each
-            row of the inputs, or if `cudnn` is True and cuDNN cannot run it.
+        ValueError: If there are no steps, if the batch size of a state differs from
+            that of the inputs, or if `cudnn` is True and cuDNN cannot run it.
     """
     steps, batch = cell.inputs.shape[:2]
     if steps == 0:
-        raise ValueError("the sequence has length 0: there must be at least one step")
+        raise ValueError("expected at least one time step, received a length of 0")
     for state in states:
         if None not in (batch, state.shape[0]) and state.shape[0] != batch:
             raise ValueError(
-                f"initial_state is for {state.shape[0]} sequences, the inputs have "
-                f"{batch}: each sequence needs one state to start from"
+                f"`initial_state` must have the batch size of the inputs, {batch}, "
+                f"received {state.shape[0]}. Pass one state for each sequence"
             )
     path, last = backend_module("recurrence").run(cell, states, mask)
     return path if cell.path else None, last

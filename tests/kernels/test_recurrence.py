@@ -204,7 +204,7 @@ def test_an_activation_without_a_known_slope_has_no_equation():
 def test_no_step_is_an_error():
     arrays = case(EQUATIONS[0], steps=1)
     arrays["x"] = arrays["x"][:0]
-    with pytest.raises(ValueError, match="length 0"):
+    with pytest.raises(ValueError, match="length of 0"):
         fast(EQUATIONS[0], arrays)
 
 

@@ -46,7 +46,7 @@ def test_wrong_arguments(cls, arguments, error, message):
 
 @pytest.mark.parametrize("cls", [LSTM, PeepholeLSTM, GRU])
 def test_without_cudnn_asking_for_it_is_an_error(cls):
-    with pytest.raises(ValueError, match='use_cudnn=True cannot be met.*"auto"'):
+    with pytest.raises(ValueError, match='use_cudnn=True` needs an NVIDIA GPU.*"auto"'):
         cls(3, use_cudnn=True)
     with pytest.raises(ValueError, match='use_cudnn="aut".*Did you mean "auto"'):
         cls(3, use_cudnn="aut")

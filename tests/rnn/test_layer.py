@@ -233,7 +233,7 @@ def test_states_for_other_sequences_than_there_are(name):
     for rows, given in ((3, 1), (1, 3)):
         state = ops.zeros((given, 3))
         states = [state, state] if "LSTM" in name else [state]
-        message = f"initial_state is for {given} sequences, the inputs have {rows}"
+        message = f"batch size of the inputs, {rows}, received {given}"
         with pytest.raises(ValueError, match=message):
             layer(X[:rows], initial_state=states)
 

@@ -1,4 +1,4 @@
-"""Activations whose slope can be told from their value, by name."""
+"""Activations whose derivative can be computed from their output, by name."""
 
 import keras
 from keras import ops
@@ -22,7 +22,7 @@ _SLOPES = {
 
 
 def name_of(activation) -> str | None:
-    """The name of an activation whose slope is known, else None.
+    """Returns the name of an activation whose derivative is known, else None.
 
     Examples:
         >>> name_of(keras.activations.tanh)

@@ -1,12 +1,24 @@
-"""The recurrences of `equations.py` backward, with derivatives written by hand.
+r"""The backward pass of the recurrences of `equations.py`, with derivatives by hand.
 
-`factors.py` computes all local derivatives at once, before the loop, and explains the
-letters. The gradient of the weights is one product over all steps, after the loop.
+The local derivatives do not depend on the gradients of later steps, so the functions
+`..._factors` compute them for all steps at once, before the loop. What is left for the
+loop is linear in the gradients `dh`, `dc` of the states:
+
+$$
+\begin{aligned}
+dc &\leftarrow dc + K \odot dh, & dz &= A \odot dh \text{ or } A \odot dc, \\
+dh &\leftarrow dz\, U^T + F \odot dh, & dc &\leftarrow F \odot dc
+\end{aligned}
+$$
+
+with z the pre-activations of the gates. A masked step has A = K = 0 and F = 1. All
+arrays are `(..., B, H)`, those of several gates `(..., B, gates, H)`; `m` is the mask
+as numbers, `(..., B, 1)`, or None. The gradient of the weights is one product over all
+steps, after the loop.
 """
 
 from keras import ops
 
-from kerasseq.kernels.reference import factors
 from kerasseq.kernels.reference.activations import apply, slope
 from kerasseq.kernels.reference.equations import in_blocks, prepare, side_by_side
 from kerasseq.kernels.reference.precision import matmul
@@ -14,11 +26,11 @@ from kerasseq.kernels.scan import scan
 
 
 def backward(equation, kept, states, weights, mask, d_path, d_last):
-    """Run back through time.
+    """Computes the gradients, from the last step to the first.
 
     Args:
         equation: An `Equation`.
-        kept: The paths of the states and the gates, as `forward` gives them.
+        kept: The paths of the states and the gates, as `forward` returns them.
         states: As given to `forward`.
         weights: As given to `forward`.
         mask: As given to `forward`.
@@ -42,7 +54,7 @@ def backward(equation, kept, states, weights, mask, d_path, d_last):
 
 
 def transposed(U, gates, masks=None):
-    r"""The function dz ↦ dh of `product`: $dz\, U^T$, with the same dropout."""
+    r"""Returns the function dz ↦ dh of `product`: $dz\, U^T$, with the same dropout."""
     if not isinstance(masks, (list, tuple)):
         U_T = ops.transpose(U)
         return lambda dz: matmul(dz, U_T) * (1 if masks is None else masks)
@@ -71,7 +83,7 @@ def over_steps(a, b):
 
 
 def _through_state(back, A, F, d_path, d_last):
-    """The loop of a network whose only state is h; gives dh at all steps."""
+    """Runs the loop of a network whose only state is h; returns dh at all steps."""
 
     def step(carry, now):
         dh = carry + now["d"]
@@ -87,7 +99,7 @@ def _through_state(back, A, F, d_path, d_last):
 
 
 def _elman(equation, paths, gates, before, w, m, d_path, d_last):
-    A, F = factors.elman(equation, paths[0], m)
+    A, F = elman_factors(equation, paths[0], m)
     masks = w.get("dropout")
     dh_0, dh = _through_state(transposed(w["U"], 1, masks), A, F, d_path, *d_last)
     dz = side_by_side(A * dh[:, :, None])
@@ -95,7 +107,7 @@ def _elman(equation, paths, gates, before, w, m, d_path, d_last):
 
 
 def _gated(equation, paths, gates, before, w, m, d_path, d_last):
-    A, F = factors.gated(equation, gates, before[0], m)
+    A, F = gated_factors(equation, gates, before[0], m)
     masks = w.get("dropout")
     dh_0, dh = _through_state(transposed(w["U"], 2, masks), A, F, d_path, *d_last)
     dz = side_by_side(A * dh[:, :, None])
@@ -108,7 +120,7 @@ def _lstm(equation, paths, gates, before, w, m, d_path, d_last):
     y, o = gates if diagonal else (gates[..., :-1, :], gates[..., -1, :])
     phi_c = apply(equation.phi, paths[1])
     p = w["p"] if diagonal else None
-    A_c, A_o, F, K = factors.lstm(equation, y, o, phi_c, c_before, p, m)
+    A_c, A_o, F, K = lstm_factors(equation, y, o, phi_c, c_before, p, m)
     masks = w.get("dropout")
     back = transposed(w["U"], n, masks)
     P_T = ops.transpose(w["P"]) if "P" in w else None
@@ -137,13 +149,12 @@ def _lstm(equation, paths, gates, before, w, m, d_path, d_last):
 
 
 def peephole_gradient(equation, c_before, c, dz):
-    """The gradient of p or P, from that of the sums in the gates at all steps."""
+    """Computes the gradient of p or P, from the pre-activations' at all steps."""
     blocks = in_blocks(dz, equation.gates)
-    seeing, d_o = blocks[..., :-2, :], blocks[..., -1:, :]
+    d_if, d_o = blocks[..., :-2, :], blocks[..., -1:, :]
     if equation.peephole == "full":
-        seeing = side_by_side(ops.concatenate([seeing, d_o], -2))
-        return over_steps(c_before, seeing)
-    on_old = ops.sum(c_before[..., None, :] * seeing, (0, 1))
+        return over_steps(c_before, side_by_side(ops.concatenate([d_if, d_o], -2)))
+    on_old = ops.sum(c_before[..., None, :] * d_if, (0, 1))
     on_new = ops.sum(c[..., None, :] * d_o, (0, 1))
     return ops.concatenate([on_old, on_new])
 
@@ -152,7 +163,7 @@ def _gru(equation, paths, gates, before, w, m, d_path, d_last):
     if not equation.reset_after:
         return _gru_reset_before(equation, gates, before, w, m, d_path, d_last)
     y, h_hat, u_h = gates
-    A, A_n, F = factors.gru_reset_after(equation, y, h_hat, u_h, before[0], m)
+    A, A_n, F = gru_reset_after_factors(equation, y, h_hat, u_h, before[0], m)
     masks = w.get("dropout")
     dh_0, dh = _through_state(transposed(w["U"], 3, masks), A, F, d_path, *d_last)
     du = A * dh[:, :, None]  # (T, B, 3, H), of h U + b'
@@ -165,7 +176,7 @@ def _gru(equation, paths, gates, before, w, m, d_path, d_last):
 
 def _gru_reset_before(equation, gates, before, w, m, d_path, d_last):
     (y, h_hat), (h,) = gates, before
-    A_z, A_n, F = factors.gru(equation, y, h_hat, h, m)
+    A_z, A_n, F = gru_factors(equation, y, h_hat, h, m)
     r = y[:, :, 1]
     masks = w.get("dropout")
     masks_zr, mask_h = (None, None) if masks is None else (masks[:2], masks[2])
@@ -190,3 +201,78 @@ def _gru_reset_before(equation, gates, before, w, m, d_path, d_last):
 
 
 _BACKWARD = {"elman": _elman, "gated": _gated, "lstm": _lstm, "gru": _gru}
+
+
+def elman_factors(equation, h, m):
+    r"""A and F of $h = \phi(z)$."""
+    A = _unless_masked(slope(equation.phi, h), m)
+    return ops.expand_dims(A, -2), None if m is None else 1 - m
+
+
+def gated_factors(equation, y, h_before, m):
+    """A and F, from y, the values of gate and candidate."""
+    z, h_bar = y[..., 0, :], y[..., 1, :]
+    A_z = (h_before - h_bar) * slope(equation.sigma, z)
+    A_h = (1 - z) * slope(equation.phi, h_bar)
+    return _stack(m, A_z, A_h), _or_carried(z, m)
+
+
+def gru_factors(equation, y, h_hat, h_before, m):
+    """A of update gate and candidate, and F, from y, the values of the gates."""
+    z = y[..., 0, :]
+    A_z = (h_before - h_hat) * slope(equation.sigma, z)
+    keep = z
+    if equation.update == "replace":
+        A_z, keep = -A_z, 1 - z
+    A_n = (1 - keep) * slope(equation.phi, h_hat)
+    return _unless_masked(A_z, m), _unless_masked(A_n, m), _or_carried(keep, m)
+
+
+def gru_reset_after_factors(equation, y, h_hat, u_h, h_before, m):
+    """A of all gates, A of the candidate before the reset gate, and F."""
+    A_z, A_n, F = gru_factors(equation, y, h_hat, h_before, m)
+    r = y[..., 1, :]
+    A_r = A_n * u_h * slope(equation.sigma, r)
+    return _stack(None, A_z, A_r, A_n * r), A_n, F
+
+
+def lstm_factors(equation, y, o, phi_c, c_before, p, m):
+    r"""A of the gates that act on c, A of the output gate, F and K.
+
+    Args:
+        equation: An `Equation`.
+        y: Values of the gates that act on c, the candidate last.
+        o: Values of the output gate.
+        phi_c: $\phi(c_t)$.
+        c_before: $c_{t-1}$.
+        p: Diagonal peepholes, `(gates - 1, H)`, or None.
+        m: The mask.
+    """
+    f, g = y[..., -2, :], y[..., -1, :]
+    A_o = phi_c * slope(equation.sigma, o)
+    K = o * slope(equation.phi, phi_c)
+    if equation.coupled:
+        A_c = [(c_before - g) * slope(equation.sigma, f)]
+    else:
+        i = y[..., 0, :]
+        A_c = [g * slope(equation.sigma, i), c_before * slope(equation.sigma, f)]
+    F = f
+    if p is not None:
+        K = K + p[-1] * A_o
+        for k, A_k in enumerate(A_c):
+            F = F + p[k] * A_k
+    A_g = (1 - f if equation.coupled else i) * slope(equation.phi, g)
+    A_c = _stack(m, *A_c, A_g)
+    return A_c, _unless_masked(A_o, m), _or_carried(F, m), _unless_masked(K, m)
+
+
+def _unless_masked(A, m):
+    return A if m is None else A * m
+
+
+def _or_carried(F, m):
+    return F if m is None else m * F + (1 - m)
+
+
+def _stack(m, *blocks):
+    return ops.stack([_unless_masked(A, m) for A in blocks], -2)

@@ -1,6 +1,7 @@
-"""The recurrences, step by step, keeping what the way back needs.
+"""The equations of the recurrences, step by step.
 
-`derivatives.py` has the way back. Letters: T time, B batch, H units; U recurrent
+`run_steps` is the definition. `forward` also saves what the backward pass needs, which
+is in `derivatives.py`. Letters: T time, B batch, H units; U recurrent
 weights; σ and φ the activations, as in the cells' own docstrings.
 """
 
@@ -15,7 +16,7 @@ from kerasseq.kernels.scan import scan
 
 @dataclasses.dataclass(frozen=True)
 class Equation:
-    """Which recurrence it is.
+    """The equation of a recurrent cell.
 
     Attributes:
         name: "elman", "gated", "lstm" or "gru".
@@ -24,7 +25,7 @@ class Equation:
         peephole: None, "diagonal" or "full" (lstm).
         coupled: Whether $i = 1 - f$ (lstm).
         reset_after: Whether the reset gate acts after the product (gru).
-        update: What $z = 1$ means, "keep" or "replace" (gru).
+        update: Whether $z = 1$ means to "keep" or to "replace" the state (gru).
     """
 
     name: str
@@ -42,7 +43,7 @@ class Equation:
 
 
 def run_steps(equation, x, states, weights, mask=None):
-    """Runs through time in a Python loop: the definition, which nothing is saved for.
+    """Runs through time in a Python loop: the definition.
 
     Args:
         equation: An `Equation`.
@@ -75,8 +76,8 @@ def forward(equation, x, states, weights, mask):
         equation: An `Equation`.
         x: Projected inputs, `(T, B, gates * H)`.
         states: List of states, each `(B, H)`.
-        weights: Dictionary: "U" `(H, gates * H)`; where there are such, "b" of a GRU,
-            "p" of peepholes, and "dropout" of the state, one mask or one for each gate.
+        weights: Dictionary: "U" `(H, gates * H)`; where the cell has them, "b" of a
+            GRU, "p" of peepholes, and "dropout", one mask or one for each gate.
         mask: Boolean, `(T, B)`, or None.
 
     Returns:
@@ -97,9 +98,9 @@ def forward(equation, x, states, weights, mask):
         ahead = gates(equation, x[now["next"]], new, w)
         return (new, ahead), (new, kept)
 
-    # A step is cut between its halves: what the loop hands on is computed once, while
-    # XLA computes what stays inside again for each of its uses. After the last step the
-    # gates of that step are computed once more, and nobody wants them.
+    # The loop carries the gates of the next step: XLA computes a carried value once,
+    # but a value inside a step again for each of its uses. The gates after the last
+    # step are not used.
     inputs = {"next": ops.minimum(ops.arange(last + 1, dtype="int32") + 1, last)}
     if mask is not None:
         inputs["mask"] = mask
@@ -110,12 +111,12 @@ def forward(equation, x, states, weights, mask):
 
 
 def prepare(equation, weights):
-    """The weights, and what is made of them once for all steps."""
+    """Adds to the weights what is computed from them once for all steps."""
     w, units = dict(weights), weights["U"].shape[0]
     if equation.peephole == "diagonal":
         *p, w["p_o"] = ops.split(w["p"], equation.gates - 1)  # (1, H) each
-        nothing = ops.zeros_like(w["p_o"])  # the candidate sees no memory
-        w["p_old"] = ops.concatenate([*p, nothing])  # (gates - 1, H)
+        zeros = ops.zeros_like(w["p_o"])  # the candidate has no peephole
+        w["p_old"] = ops.concatenate([*p, zeros])  # (gates - 1, H)
     elif equation.peephole == "full":
         w["P"] = with_candidate(w["p"])
     elif equation.name == "gru" and not equation.reset_after:
@@ -124,51 +125,51 @@ def prepare(equation, weights):
 
 
 def with_candidate(p):
-    """Full peepholes with columns of zeros for the candidate, which sees no memory."""
+    """Inserts columns of zeros for the candidate, which has no peephole."""
     units = p.shape[0]
     before, after = p[:, :-units], p[:, -units:]
     return ops.concatenate([before, ops.zeros_like(after), after], -1)
 
 
 def product(h, U, masks=None):
-    """$h U$; a list of dropout masks gives each gate its own h."""
+    """Computes $h U$; a list holds one dropout mask for each gate."""
     if not isinstance(masks, (list, tuple)):
         return matmul(h if masks is None else h * masks, U)
     blocks = zip(masks, ops.split(U, len(masks), axis=-1), strict=True)
     return ops.concatenate([matmul(h * m, block) for m, block in blocks], -1)
 
 
-def in_blocks(sums, gates):
-    """`(..., gates * H)` as `(..., gates, H)`: compilers vectorize over H alone."""
-    return ops.reshape(sums, (*ops.shape(sums)[:-1], gates, sums.shape[-1] // gates))
+def in_blocks(z, gates):
+    """Reshapes `(..., gates * H)` to `(..., gates, H)`; compilers vectorize over H."""
+    return ops.reshape(z, (*ops.shape(z)[:-1], gates, z.shape[-1] // gates))
 
 
 def side_by_side(blocks):
-    """`(..., gates, H)` as `(..., gates * H)`."""
+    """Reshapes `(..., gates, H)` to `(..., gates * H)`."""
     gates, units = blocks.shape[-2:]
     return ops.reshape(blocks, (*ops.shape(blocks)[:-2], gates * units))
 
 
-def squash(equation, sums, gates):
-    """Activate blocks `(B, gates, H)`: "ssps" is σ, σ, φ, σ."""
+def activate(equation, z, gates):
+    """Activates pre-activations `(B, gates, H)`; "ssps" means σ, σ, φ, σ."""
     if set(gates) == {"s"}:
-        return apply(equation.sigma, sums)
+        return apply(equation.sigma, z)
     if (equation.sigma, equation.phi) == ("sigmoid", "tanh"):
-        return squash_together(sums, gates)
+        return activate_at_once(z, gates)
     names = {"s": equation.sigma, "p": equation.phi}
-    blocks = zip(gates, ops.unstack(sums, len(gates), 1), strict=True)
+    blocks = zip(gates, ops.unstack(z, len(gates), 1), strict=True)
     return ops.stack([apply(names[kind], x) for kind, x in blocks], 1)
 
 
-def squash_together(sums, gates):
-    """σ(x) = ½ tanh(½x) + ½: one tanh over all blocks is a fast loop."""
+def activate_at_once(z, gates):
+    """Uses σ(x) = ½ tanh(½x) + ½, so that all gates take one loop over tanh."""
     s = [[0.5 if kind == "s" else 1.0] for kind in gates]
-    s = ops.convert_to_tensor(s, dtype=sums.dtype)  # (gates, 1)
-    return s * apply("tanh", s * sums) + (1 - s)
+    s = ops.convert_to_tensor(s, dtype=z.dtype)  # (gates, 1)
+    return s * apply("tanh", s * z) + (1 - s)
 
 
 # Each equation in two halves: from x `(B, gates, H)` and the old states to the values
-# of the gates, and on to the new states and what to keep of the gates.
+# of the gates, and then to the new states and what to save of the gates.
 
 
 def _elman_gates(equation, x, states, w):
@@ -182,8 +183,8 @@ def _elman_update(equation, h, states, w):
 
 def _gated_gates(equation, x, states, w):
     (h,) = states
-    sums = x + in_blocks(product(h, w["U"], w.get("dropout")), 2)
-    return squash(equation, sums, "sp")
+    z = x + in_blocks(product(h, w["U"], w.get("dropout")), 2)
+    return activate(equation, z, "sp")
 
 
 def _gated_update(equation, y, states, w):
@@ -193,27 +194,27 @@ def _gated_update(equation, y, states, w):
 
 def _lstm_gates(equation, x, states, w):
     h, c = states
-    sums = x + in_blocks(product(h, w["U"], w.get("dropout")), equation.gates)
+    z = x + in_blocks(product(h, w["U"], w.get("dropout")), equation.gates)
     if equation.peephole == "full":
-        sums = sums + in_blocks(matmul(c, w["P"]), equation.gates)
+        z = z + in_blocks(matmul(c, w["P"]), equation.gates)
     pattern = "sps" if equation.coupled else "ssps"
     if equation.peephole != "diagonal":
-        return squash(equation, sums, pattern)
-    # The output gate sees the new memory, so it has to wait.
-    y = squash(equation, sums[:, :-1] + w["p_old"] * c[:, None], pattern[:-1])
-    return y, sums[:, -1]
+        return activate(equation, z, pattern)
+    # The output gate depends on the new cell state, so it is computed in the update.
+    y = activate(equation, z[:, :-1] + w["p_old"] * c[:, None], pattern[:-1])
+    return y, z[:, -1]
 
 
 def _lstm_update(equation, values, states, w):
     _, c = states
     if equation.peephole == "diagonal":
-        y, sum_o = values
+        y, z_o = values
         *i, f, g = ops.unstack(y, equation.gates - 1, 1)
     else:
         *i, f, g, o = ops.unstack(values, equation.gates, 1)
     c = f * c + (i[0] if i else 1 - f) * g
     if equation.peephole == "diagonal":
-        o = apply(equation.sigma, sum_o + w["p_o"] * c)
+        o = apply(equation.sigma, z_o + w["p_o"] * c)
         values = y, o
     return [o * apply(equation.phi, c), c], values
 
@@ -224,9 +225,9 @@ def _gru_gates(equation, x, states, w):
     if equation.reset_after:
         u = product(h, w["U"], masks)
         u = in_blocks(u + w["b"] if "b" in w else u, 3)
-        return squash(equation, x[:, :2] + u[:, :2], "ss"), x[:, 2], u[:, 2]
+        return activate(equation, x[:, :2] + u[:, :2], "ss"), x[:, 2], u[:, 2]
     u = in_blocks(product(h, w["U_zr"], masks and masks[:2]), 2)
-    return squash(equation, x[:, :2] + u, "ss"), x[:, 2]
+    return activate(equation, x[:, :2] + u, "ss"), x[:, 2]
 
 
 def _gru_update(equation, values, states, w):

@@ -1,4 +1,4 @@
-"""float64 that is float64: two operations in which Keras falls back to float32.
+"""Two operations that Keras computes in float32 where float64 is asked for.
 
 `keras.ops.matmul` on PyTorch and `keras.ops.tanh` on JAX compute float64 in float32,
 since Keras takes 64 bits to be switched off there.
@@ -9,7 +9,7 @@ from keras import ops
 
 
 def matmul(x, y):
-    """`keras.ops.matmul`, in the type of the arguments.
+    """Computes `keras.ops.matmul`, in the dtype of the arguments.
 
     Examples:
         >>> product = matmul(np.ones((2, 5), "float32"), np.ones((5, 3), "float32"))
@@ -19,15 +19,15 @@ def matmul(x, y):
     if is_float64(x):
         return x @ ops.convert_to_tensor(y)
     if len(x.shape) > 2 and len(y.shape) == 2:
-        # Keras' own product of such shapes on TensorFlow turns axes round by numbers
-        # that XLA cannot know in the gradient of a loop.
+        # Keras' own product of such shapes on TensorFlow transposes by values that XLA
+        # does not know in the gradient of a loop.
         rows = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), y)
         return ops.reshape(rows, (*ops.shape(x)[:-1], y.shape[-1]))
     return ops.matmul(x, y)
 
 
 def precise(activation):
-    """The activation, in the type of its argument.
+    """Returns the activation, computed in the dtype of its argument.
 
     Examples:
         >>> precise(keras.activations.relu) is keras.activations.relu
@@ -39,10 +39,10 @@ def precise(activation):
 
 
 def tanh(x):
-    """`keras.ops.tanh`, by way of the sigmoid in float64."""
+    """Computes `keras.ops.tanh`; in float64 from the sigmoid."""
     return 2 * ops.sigmoid(2 * x) - 1 if is_float64(x) else ops.tanh(x)
 
 
 def is_float64(x):
-    """Whether `x` has 64 bits to lose."""
+    """Whether `x` is of dtype float64."""
     return keras.backend.standardize_dtype(x.dtype) == "float64"

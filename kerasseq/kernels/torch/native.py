@@ -21,7 +21,7 @@ def wanted(cell, mask, use_numba) -> bool:
         use_numba: Whether the loops of numba can run it.
 
     Raises:
-        ValueError: If `use_cudnn=True` cannot be met.
+        ValueError: If `use_cudnn=True` is set and cuDNN cannot run it.
     """
     reason = cudnn.why_not(cell, mask, cudnn.BUILT_FOR["torch"])
     x = cell.inputs
