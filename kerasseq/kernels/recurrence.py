@@ -20,9 +20,9 @@ class Recurrence:
     Attributes:
         equation: The equation of the cell.
         weights: The weights used in the loop: "U", the recurrent weights
-            `(H, gates * H)`; where the cell has them, "b", the bias of a GRU inside its reset gate, "p",
-            peepholes, and "dropout", the mask of the state `(B, H)` or a list of one
-            mask for each gate.
+            `(H, gates * H)`; where the cell has them, "b", the bias of a GRU inside its
+            reset gate, "p", peepholes, and "dropout", the mask of the state `(B, H)` or
+            a list of one mask for each gate.
         inputs: $x$ of all steps, `(T, B, D)`.
         project: Function of `inputs`, $x W + b$, `(T, B, gates * H)`.
         kernel: $W$, where `project` is exactly $x W + b$, so that a native kernel may

@@ -1,4 +1,4 @@
-"""The fast recurrence on JAX: `lax.scan` forward and, by hand, backward."""
+"""The recurrence on JAX: `lax.scan` forward and, by hand, backward."""
 
 import functools
 
@@ -33,13 +33,13 @@ def _backward(equation, kept, gradients):
     dx, d_states, d_weights = backward(
         equation, (paths, gates), states, weights, mask, *gradients
     )
-    # None: there is nothing to learn in dropout and masks.
+    # None: dropout and masks have no gradient.
     return dx, d_states, {name: d_weights.get(name) for name in weights}, None
 
 
 _run.defvjp(_forward, _backward)
 
-# Compiled here, so that calls outside a compiled function do not trace it anew.
+# Compiled here, so that eager calls do not trace it again.
 _compiled = jax.jit(_run, static_argnums=0)
 
 

@@ -1,10 +1,9 @@
-"""One step of each recurrence on TensorFlow, forward and back, gate by gate.
+"""One step of each recurrence on TensorFlow, forward and backward, gate by gate.
 
-Letters are those of `equations.py`. `step` gives the new states, and what `step_back`
-needs of the step: a `tf.TensorArray` hands it over without a copy, so that local
-derivatives are computed where they are used. A step back gives the gradients of the
-sums in the gates, to be written down, and what flows past the product to the states
-before; `earlier` adds what flows through the product.
+Letters are those of `reference/equations.py`. `step` returns the new states, and what
+`step_back` needs of the step: a `tf.TensorArray` passes it on without a copy.
+`step_back` returns the gradients of the pre-activations, and of the previous states as
+far as they do not flow through the product; `earlier` adds the rest.
 """
 
 import tensorflow as tf
@@ -21,53 +20,53 @@ from kerasseq.kernels.reference.precision import matmul
 _GRADIENTS = {"sigmoid": tf.raw_ops.SigmoidGrad, "tanh": tf.raw_ops.TanhGrad}
 
 
-def through(activation, y, dy):
-    """The gradient before an activation, from its value y and the one behind it."""
+def gradient_of(activation, y, dy):
+    """Computes the gradient of the pre-activation from y and its gradient."""
     if activation in _GRADIENTS:
         return _GRADIENTS[activation](y=y, dy=dy)
     return dy * slope(activation, y)
 
 
-def left_of(gate):
-    """What a coupled gate lets in, in the type of the gate."""
+def complement(gate):
+    """Computes 1 - gate, in the dtype of the gate."""
     return 1 - gate
 
 
 class Elman:
-    r"""$h = \phi(x + h U)$, and what all share."""
+    r"""$h = \phi(x + h U)$, and what all equations share."""
 
-    kept = 1  # how many arrays (B, H) a step hands over
+    kept = 1  # number of arrays (B, H) that a step saves
 
     def __init__(self, equation, weights, batch):
         self.w = prepare(equation, weights)
         self.sigma, self.phi = equation.sigma, equation.phi
         self.equation, self.masks = equation, self.w.get("dropout")
         self.units = self.w["U"].shape[0]
-        self.written = [equation.gates * self.units]  # columns of what goes back
+        self.written = [equation.gates * self.units]  # columns of the gradients
 
-    def sums(self, do, x, h):
+    def pre_activations(self, do, x, h):
         """$x + h U$."""
         return do.add(x, do(product, h, self.w["U"], self.masks))
 
     def step(self, do, x, h):
-        h = do(apply, self.phi, self.sums(do, x, h))
+        h = do(apply, self.phi, self.pre_activations(do, x, h))
         return [h], [h]
 
-    def turn(self):
-        """Get ready for the way back."""
+    def prepare_backward(self):
+        """Computes what all steps of the backward pass need."""
         self.back = transposed(self.w["U"], self.equation.gates, self.masks)
 
     def step_back(self, do, kept, dh):
-        return [do(through, self.phi, *kept, dh)], [None]
+        return [do(gradient_of, self.phi, *kept, dh)], [None]
 
     def earlier(self, do, dz, d_states):
-        """The gradients of the states before."""
+        """Returns the gradients of the previous states."""
         past, *others = d_states
         dh = do(self.back, dz[0])
         return [dh if past is None else do.add(dh, past), *others]
 
     def finish(self, h_before, kept, last, dz):
-        """The gradients of x and of the weights, from arrays over all steps."""
+        """Returns the gradients of x and of the weights, from arrays over all steps."""
         gates = self.equation.gates
         return dz[0], {"U": weight_gradient(h_before, dz[0], gates, self.masks)}
 
@@ -78,7 +77,7 @@ class Gated(Elman):
     kept = 3
 
     def step(self, do, x, h):
-        z, h_bar = do.split(self.sums(do, x, h), 2, 1)
+        z, h_bar = do.split(self.pre_activations(do, x, h), 2, 1)
         z, h_bar = do(apply, self.sigma, z), do(apply, self.phi, h_bar)
         more = do.subtract(h, h_bar)
         return [do.add(h_bar, do.multiply(z, more))], [z, h_bar, more]
@@ -87,8 +86,8 @@ class Gated(Elman):
         z, h_bar, more = kept
         past = do.multiply(z, dh)
         dz = [
-            do(through, self.sigma, z, do.multiply(dh, more)),
-            do(through, self.phi, h_bar, do.subtract(dh, past)),
+            do(gradient_of, self.sigma, z, do.multiply(dh, more)),
+            do(gradient_of, self.phi, h_bar, do.subtract(dh, past)),
         ]
         return [do.concat(dz, 1)], [past]
 
@@ -100,43 +99,43 @@ class LSTM(Elman):
         super().__init__(equation, weights, batch)
         self.kept = 5 + (not equation.coupled)
         self.p = None
-        if equation.peephole == "diagonal":  # to repeat them at each step takes longer
+        if equation.peephole == "diagonal":  # slower at each step
             p = tf.expand_dims(self.w["p"], 1)
             self.p = tf.unstack(tf.broadcast_to(p, (p.shape[0], batch, self.units)))
 
     def step(self, do, x, h, c):
         mul, add = do.multiply, do.add
-        z = self.sums(do, x, h)
+        z = self.pre_activations(do, x, h)
         if "P" in self.w:
             z = add(z, do(matmul, c, self.w["P"]))
         *z_if, z_g, z_o = do.split(z, self.equation.gates, 1)
-        if self.p is not None:  # the last of them sees the new memory
+        if self.p is not None:  # the last depends on the new cell state
             z_if = [add(z, mul(p, c)) for z, p in zip(z_if, self.p, strict=False)]
         *i, f = [do(apply, self.sigma, z) for z in z_if]
         g = do(apply, self.phi, z_g)
-        c_new = add(mul(f, c), mul(i[0] if i else do(left_of, f), g))
+        c_new = add(mul(f, c), mul(i[0] if i else do(complement, f), g))
         if self.p is not None:
             z_o = add(z_o, mul(self.p[-1], c_new))
         o, y = do(apply, self.sigma, z_o), do(apply, self.phi, c_new)
         return [mul(o, y), c_new], [*i, f, g, o, y, c]
 
-    def turn(self):
-        super().turn()
+    def prepare_backward(self):
+        super().prepare_backward()
         self.P_T = tf.transpose(self.w["P"]) if "P" in self.w else None
 
     def step_back(self, do, kept, dh, dc):
         mul, add = do.multiply, do.add
         *i, f, g, o, y, c = kept
-        d_o = do(through, self.sigma, o, mul(dh, y))
-        dc = add(dc, do(through, self.phi, y, mul(dh, o)))
+        d_o = do(gradient_of, self.sigma, o, mul(dh, y))
+        dc = add(dc, do(gradient_of, self.phi, y, mul(dh, o)))
         if self.p is not None:
             dc = add(dc, mul(self.p[-1], d_o))
-        # What the gates are multiplied by: g and c, or (1 - f) g + f c.
+        # The factors of the gates: g and c, or (1 - f) g + f c.
         factors = [g, c] if i else [do.subtract(c, g)]
         gates = zip([*i, f], factors, strict=True)
-        d_if = [do(through, self.sigma, gate, mul(dc, a)) for gate, a in gates]
-        d_g = mul(dc, i[0] if i else do(left_of, f))
-        d_g = do(through, self.phi, g, d_g)
+        d_if = [do(gradient_of, self.sigma, gate, mul(dc, a)) for gate, a in gates]
+        d_g = mul(dc, i[0] if i else do(complement, f))
+        d_g = do(gradient_of, self.phi, g, d_g)
         dc = mul(dc, f)
         if self.p is not None:
             for p, d in zip(self.p, d_if, strict=False):
@@ -186,23 +185,23 @@ class GRU(Elman):
         return [h], [z, r, n, u_n, more]
 
     def mix(self, do, z, h, n):
-        """The state between the old one and the candidate, and its slope in z."""
+        """Returns the new state, and its derivative in z."""
         start, end = (n, h) if self.z_keeps else (h, n)
         more = do.subtract(end, start)
         return do.add(start, do.multiply(z, more)), more
 
-    def shares(self, do, z, dh):
-        """Of the gradient of the state: the old state's, and the candidate's."""
+    def split_gradient(self, do, z, dh):
+        """Splits the gradient of the state between the old state and the candidate."""
         with_z = do.multiply(z, dh)
         without = do.subtract(dh, with_z)
         return (with_z, without) if self.z_keeps else (without, with_z)
 
     def step_back(self, do, kept, dh):
         z, r, n, u_n, more = kept
-        past, new = self.shares(do, z, dh)
-        d_z = do(through, self.sigma, z, do.multiply(dh, more))
-        d_n = do(through, self.phi, n, new)
-        d_r = do(through, self.sigma, r, do.multiply(d_n, u_n))
+        past, new = self.split_gradient(do, z, dh)
+        d_z = do(gradient_of, self.sigma, z, do.multiply(dh, more))
+        d_n = do(gradient_of, self.phi, n, new)
+        d_r = do(gradient_of, self.sigma, r, do.multiply(d_n, u_n))
         du = do.concat([d_z, d_r, do.multiply(d_n, r)], 1)
         return [du, d_n], [past]
 
@@ -234,17 +233,17 @@ class GRUResetBefore(GRU):
         h_new, more = self.mix(do, z, h, n)
         return [h_new], [z, r, n, h, more]
 
-    def turn(self):
+    def prepare_backward(self):
         self.back_zr = transposed(self.w["U_zr"], 2, self.masks_zr)
         self.back_n = transposed(self.w["U_h"], 1, self.mask_n)
 
     def step_back(self, do, kept, dh):
         z, r, n, h, more = kept
-        past, new = self.shares(do, z, dh)
-        d_z = do(through, self.sigma, z, do.multiply(dh, more))
-        d_n = do(through, self.phi, n, new)
+        past, new = self.split_gradient(do, z, dh)
+        d_z = do(gradient_of, self.sigma, z, do.multiply(dh, more))
+        d_n = do(gradient_of, self.phi, n, new)
         d_rh = do(self.back_n, d_n)
-        d_r = do(through, self.sigma, r, do.multiply(d_rh, h))
+        d_r = do(gradient_of, self.sigma, r, do.multiply(d_rh, h))
         past = do.add(past, do.multiply(d_rh, r))
         return [do.concat([d_z, d_r, d_n], 1)], [past]
 

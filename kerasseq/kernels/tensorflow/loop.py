@@ -1,7 +1,7 @@
-"""The loop over time of TensorFlow's recurrences, and operations in order.
+"""The loop over time of TensorFlow's recurrences, with operations in order.
 
-TensorFlow hands what could run at the same time from one thread to another, which takes
-longer than the small operations of a step do. So each waits for the one before it.
+TensorFlow moves operations that could run in parallel between threads, which takes
+longer than the small operations of a step. Control dependencies keep them in order.
 """
 
 import functools
@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from kerasseq.kernels.tensorflow.functions import keep_shapes
 
-# Steps in one round of a loop, for the round itself takes time, too. Where the number
-# of steps is unknown, one at a time is traced sooner.
+# Steps in one iteration, since the iteration itself takes time. Where the number of
+# steps is unknown, one at a time is traced sooner.
 AT_ONCE = 4
 
 
 class InOrder:
-    """TensorFlow's functions, each of which waits for the one before to finish.
+    """TensorFlow's functions, each of which waits for the previous one to finish.
 
     `do.add(a, b)` is `tf.add(a, b)`, and `do(f, a, b)` is f(a, b) for any f.
     """
@@ -25,7 +25,7 @@ class InOrder:
         self.last = []
 
     def __call__(self, function, *args, **options):
-        """Call any function that gives a tensor, a list of them or a `TensorArray`."""
+        """Calls a function that returns a tensor, a list of them or a `TensorArray`."""
         with tf.control_dependencies(self.last):
             result = function(*args, **options)
         first = tf.nest.flatten(result)[0]
@@ -37,7 +37,7 @@ class InOrder:
 
 
 def loop(step, steps, states, widths, reverse=False):
-    """Go through time, and write down what each step gives.
+    """Runs the steps, and writes what each returns into arrays.
 
     Args:
         step: Function `(do, t, states) -> (states, values)`; `do` is an `InOrder`.
@@ -66,7 +66,7 @@ def loop(step, steps, states, widths, reverse=False):
                 states = keep_shapes(new, states)
                 written.append((t, values))
                 n = do.add(n, 1)
-            # Nothing waits for what is written: without a way back it is not computed.
+            # Nothing waits for the writes: without a backward pass they are pruned.
             for t, values in written:
                 pairs = zip(arrays, values, strict=True)
                 arrays = [do(a.write, t, v) for a, v in pairs]
@@ -81,14 +81,14 @@ def loop(step, steps, states, widths, reverse=False):
     return states, arrays
 
 
-def handed_over(arrays, steps):
-    """A function that gives arrays of all steps, readable where it is called.
+def saved_arrays(arrays, steps):
+    """Returns a function that returns the arrays, readable where it is called.
 
-    The way back of a saved model, and of a Jacobian of eager code, is traced in a graph
-    of its own, which may read the tensors of the way there, but none of its arrays.
+    The backward pass of a saved model, and of a Jacobian of eager code, is traced in a
+    graph of its own, which can read the tensors of the forward pass but not its arrays.
     """
     graph = tf.compat.v1.get_default_graph()
-    stacked = None  # in a graph made now, but not computed unless it is read
+    stacked = None  # traced now, but computed only if it is read
     if not tf.executing_eagerly():
         stacked = [a.stack() for a in arrays]
 
@@ -108,7 +108,7 @@ def handed_over(arrays, steps):
 
 
 def _repeat(body, count, start, end, carried):
-    """Call a body that does so many steps at a time until the end."""
+    """Calls a body that computes `count` steps at a time until the end."""
     times = (end - start) // count if isinstance(end, int) else None
     if times in (0, 1):
         return body(*carried) if times else carried
@@ -116,5 +116,5 @@ def _repeat(body, count, start, end, carried):
         lambda n, *_: n < end,
         body,
         carried,
-        parallel_iterations=1,  # each step waits for the one before it
+        parallel_iterations=1,  # each step waits for the previous one
     )

@@ -1,7 +1,7 @@
-"""The fast recurrence on TensorFlow: a `while_loop` forward and, by hand, backward.
+"""The recurrence on TensorFlow: a `while_loop` forward and, by hand, backward.
 
-XLA makes few loops over memory of all operations of a step, and is given the equations
-as JAX is. Without it each operation counts, and `equations.py` has them.
+XLA fuses the operations of a step, so under XLA the reference equations run, as on JAX.
+Without XLA each operation costs time, and `equations.py` needs fewer of them.
 """
 
 from operator import getitem
@@ -16,7 +16,7 @@ from kerasseq.kernels import cudnn
 from kerasseq.kernels.reference.derivatives import backward
 from kerasseq.kernels.reference.equations import forward
 from kerasseq.kernels.tensorflow.equations import of as kind_of
-from kerasseq.kernels.tensorflow.loop import handed_over, loop
+from kerasseq.kernels.tensorflow.loop import loop, saved_arrays
 
 
 def run(cell, states, mask):
@@ -42,7 +42,7 @@ def run(cell, states, mask):
             dx, d_states, d_w = back(d_last, *d_path)
             return tree.flatten({"x": dx, "states": d_states, "weights": d_w})
 
-        # A path that nobody wants would have a gradient of zeros at each step.
+        # An unused path would have a gradient of zeros at each step.
         return (*last, path()) if cell.path else tuple(last), gradient
 
     *last, path = outputs = function(*tree.flatten(learned))
@@ -67,12 +67,12 @@ def _cudnn(cell, states):
 
 
 def for_xla() -> bool:
-    """Whether XLA is going to compile what is called now."""
+    """Whether XLA compiles the function that is traced now."""
     return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 def _for_xla(equation, x, states, w, mask):
-    """A function that gives the path, the last states, and a function back."""
+    """Returns a function for the path, the last states, and the backward function."""
     paths, last, gates = forward(equation, x, states, w, mask)
 
     def back(d_last, d_path=None):
@@ -83,18 +83,18 @@ def _for_xla(equation, x, states, w, mask):
 
 
 def _in_order(equation, x, states, w, mask):
-    """As `_for_xla`, one operation after the other."""
+    """As `_for_xla`, with one operation after the other."""
     math = kind_of(equation)(equation, w, tf.shape(x)[1])
     steps = x.shape[0] or tf.shape(x)[0]
     real = None
     if mask is not None:
         real = tf.expand_dims(mask, -1)  # (T, B, 1)
     last, arrays = _forward(math, steps, x, states, real)
-    handed = handed_over(arrays, steps)
+    handed = saved_arrays(arrays, steps)
 
     def back(d_last, d_path=None):
         path, *kept = handed()
-        math.turn()
+        math.prepare_backward()
         d_states, dz = _backward(math, steps, kept, real, d_last, d_path)
         h_before = tf.concat([states[0][None], path.stack()[:-1]], 0)
         dx, dw = math.finish(h_before, kept, last, [a.stack() for a in dz])
@@ -104,7 +104,7 @@ def _in_order(equation, x, states, w, mask):
 
 
 def _forward(math, steps, x, states, real):
-    """The last states, and arrays of h and of what the way back needs."""
+    """Returns the last states, and arrays of h and of what the backward pass needs."""
 
     def step(do, t, states):
         new, kept = math.step(do, do(getitem, x, t), *states)
@@ -118,14 +118,14 @@ def _forward(math, steps, x, states, real):
 
 
 def _backward(math, steps, kept, real, d_last, d_path):
-    """The gradients of the first states, and arrays of those of the sums."""
+    """Returns the gradients of the first states and of the pre-activations."""
 
     def step(do, t, d_states):
         if d_path is not None:
             dh = do.add(d_states[0], do(getitem, d_path, t))
             d_states = [dh, *d_states[1:]]
         dz, before = math.step_back(do, [do(a.read, t) for a in kept], *d_states)
-        if real is not None:  # a masked step gives everything to the one before it
+        if real is not None:  # a masked step passes the gradient on unchanged
             now, zero = do(getitem, real, t), tf.zeros((), dz[0].dtype)
             dz = [do.where(now, d, zero) for d in dz]
             pairs = zip(before, d_states, strict=True)

@@ -1,8 +1,10 @@
-"""A function of tensors recorded on PyTorch as the operations that it comes to.
+"""Records a function of tensors on PyTorch as a list of operations.
 
-Keras finds its way through layers, masks and scopes anew at each call: milliseconds for
-a Transformer, and more than its products where one token is read. Operations that were
-written down once run without that, and need no compiler.
+Keras handles layers, masks and scopes at each call: milliseconds for a Transformer, and
+more than its products where one token is read. Recorded operations run without that,
+and need no compiler. Generation uses them; `programs.py` drops them when the model has
+changed. In a training step of GPT they gained nothing (0.94 of the speed without, AMD
+EPYC with AVX2), so `fit` does not use them.
 """
 
 import collections
@@ -18,7 +20,7 @@ SHAPES = 64  # that are kept, those used last: a recording holds on to memory
 
 
 def recorded(function, *, donated=False):
-    """The function, which runs as a list of operations once it was called often.
+    """Returns the function, which runs as a list of operations after `EAGER_CALLS`.
 
     Args:
         function: Function of structures of tensors, the same at each call, that gives
@@ -51,7 +53,7 @@ def recorded(function, *, donated=False):
 
 
 def as_it_is(function):
-    """The function without gradients: each call runs all of its Python."""
+    """Returns the function without gradients; each call runs all of its Python."""
     import torch
 
     def call(*args):
@@ -155,7 +157,7 @@ class _Calls:
             return None
 
     def _spared(self, graph):
-        graph = passes.folded(passes.shortened(graph))
+        graph = passes.fold_constants(passes.eliminate_common_subexpressions(graph))
         if self.donated:
-            graph, self.written = passes.written_in_place(graph)
-        return passes.bound(graph)
+            graph, self.written = passes.write_in_place(graph)
+        return passes.bind_builtins(graph)

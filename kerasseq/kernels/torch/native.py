@@ -55,7 +55,7 @@ def run(cell, states):
     hidden = hidden if equation.name == "lstm" else hidden[0]
     training = torch.is_grad_enabled()
     with warnings.catch_warnings():
-        # cuDNN would like all weights in one piece, which Keras' variables are not.
+        # cuDNN prefers all weights in one block of memory, unlike Keras' variables.
         warnings.filterwarnings("ignore", message="RNN module weights")
         path, *last = getattr(torch._VF, name)(
             cell.inputs, hidden, flat, len(flat) == 4, 1, 0.0, training, False, False

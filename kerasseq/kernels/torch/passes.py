@@ -1,8 +1,8 @@
-"""What a recorded graph of PyTorch's operations is spared, pass by pass.
+"""Passes over a recorded graph of PyTorch's operations.
 
 A small operation takes 1 to 3 µs of Python and of checks, and a step of a Transformer
-has hundreds: those that move nothing are left out, those that are the same each time
-are done once, and the others are called on the short way.
+has hundreds. Operations that change nothing are removed, constants are computed once,
+and the others are called with less overhead.
 """
 
 import types
@@ -19,12 +19,11 @@ SAME_IF_SHAPED_ALIKE = (
 FILLED = (aten.zeros_like.default, aten.ones_like.default, aten.full_like.default)
 
 
-def shortened(graph):
-    """A recorded graph in which nothing is computed twice, or for nothing.
+def eliminate_common_subexpressions(graph):
+    """Removes equal operations on equal arguments, and unused ones.
 
-    Masks and positions are the same in all layers. What is left of a function without
-    effects writes into nothing, so equal operations on equal things give the same, and
-    a copy is as good as what it was copied from.
+    Masks and positions are the same in all layers. A functionalized graph has no side
+    effects, so equal operations return the same, and a copy equals its source.
 
     Args:
         graph: A `torch.fx.GraphModule` of such operations.
@@ -48,14 +47,14 @@ def shortened(graph):
     return graph
 
 
-def folded(graph):
-    """A graph without gradients that does once what is the same each time.
+def fold_constants(graph):
+    """Computes constants once, in a graph without gradients.
 
-    These are views of weights, which show what is written into the weights later, and
-    what is made of no tensor at all, such as positions.
+    These are views of weights, which follow later changes of the weights, and what
+    depends on no tensor, such as positions.
 
     Args:
-        graph: As for `shortened`, like what comes back.
+        graph: As for `eliminate_common_subexpressions`, like what comes back.
     """
     made = set()  # of nothing
     for node in list(graph.graph.nodes):
@@ -78,11 +77,11 @@ def folded(graph):
     return _with_own_outputs(graph)
 
 
-def written_in_place(graph):
-    """Let a recorded graph write into its arguments what it only writes into them.
+def write_in_place(graph):
+    """Lets a recorded graph update in place the arguments that it only writes to.
 
     Args:
-        graph: As for `shortened`.
+        graph: As for `eliminate_common_subexpressions`.
 
     Returns:
         The same graph, changed, and the numbers of the arguments that it writes into.
@@ -98,14 +97,14 @@ def written_in_place(graph):
     return graph, written
 
 
-def bound(graph):
-    """A graph, ready to run, that calls methods and functions of `torch`.
+def bind_builtins(graph):
+    """Replaces operations of `torch.ops.aten` by methods and functions of `torch`.
 
-    They take half of the time of the same operations in `torch.ops.aten`, and weights
-    are found at once. This is the last pass: the others know operations by their name.
+    They take half of the time, and weights become attributes. This is the last pass:
+    the others recognize operations by their names in `aten`.
 
     Args:
-        graph: As for `shortened`, like what comes back.
+        graph: As for `eliminate_common_subexpressions`, like what comes back.
     """
     for node in list(graph.graph.nodes):
         if node.op == "get_attr":
