@@ -53,7 +53,7 @@ def measure(size, backend, options):
         task = {"implementation": name, "size": SIZES[size], "jit": options.jit}
         workers[name] = Worker(
             "benchmarks.attention",
-            {**task, "seconds": options.seconds},
+            {**task, "seconds": options.seconds, "cpu_time": options.cpu_time},
             "torch" if name == "torch SDPA" else backend,
         )
     medians = time_in_rounds(workers, options.rounds)

@@ -12,6 +12,11 @@ def add_timing_arguments(parser, rounds, seconds):
         "--seconds", type=positive(float), default=seconds, help="length of a round"
     )
     parser.add_argument("--jit", action="store_true", help="use XLA on TensorFlow")
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="measure the CPU time of all threads, for a machine in use",
+    )
 
 
 def names_among(known):

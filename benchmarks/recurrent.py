@@ -69,6 +69,7 @@ def measure(cell, size, backend, options):
     for name, cls in classes.items():
         if cls is not None:
             task = {"implementation": name, "cell": cell, "size": SIZES[size]}
+            task["cpu_time"] = options.cpu_time
             workers[name] = Worker(
                 "benchmarks.recurrent",
                 {**task, "jit": options.jit, "seconds": options.seconds},

@@ -75,6 +75,7 @@ def measure(part, backend, options):
             "implementation": name,
             "jit": options.jit,
             "seconds": options.seconds,
+            "cpu_time": options.cpu_time,
             "size": sizes[part],
             "tokens": sizes["tokens"],
         }
