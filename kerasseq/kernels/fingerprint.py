@@ -1,7 +1,7 @@
-"""What a function depends on besides its arguments, to be compared at the next call.
+"""Collects what a function depends on besides its arguments, to detect changes.
 
-A compiled function reads new values of weights, but not new weights, layers or options:
-those of `enable_lora`, `quantize`, another dtype policy or a replaced layer.
+A compiled function reads new values of weights, but not new weights, layers or options,
+as after `enable_lora`, `quantize`, a new dtype policy or a replaced layer.
 """
 
 import functools
@@ -23,19 +23,19 @@ LONGEST = 256  # of a container that is read: data is longer
 
 
 class Fingerprint:
-    """All that a function or model depends on, except the values of weights.
+    """Everything that a function or model depends on, except the values of weights.
 
     Layers are compared by identity, with their public attributes, dtype policies and
-    lists of variables; so is what a function of the user's reaches by its closure, its
-    global names and the attributes of its object. Not seen are changes inside arrays
-    and inside containers of more than `LONGEST` entries.
+    lists of variables; so is what a function of the user reads from its closure, from
+    globals and from the attributes of its object. Changes inside arrays and inside
+    containers of more than `LONGEST` entries are not detected.
 
     Args:
         *roots: Functions, bound methods, layers or models; data classes of them.
 
     Attributes:
-        ours: Whether all code is that of Keras and kerasseq, which has no effects
-            besides its outputs.
+        ours: Whether all code belongs to Keras and kerasseq, which has no side
+            effects.
 
     Examples:
         >>> layer = keras.layers.Dense(2)
@@ -59,7 +59,7 @@ class Fingerprint:
         self._now = self._snapshot()
 
     def holds(self):
-        """Whether all is as it was: at once, but False also for equal new numbers."""
+        """Whether nothing has changed: fast, but False also for equal new numbers."""
         try:
             now = self._snapshot()
         except KeyError:  # an attribute is gone
@@ -84,7 +84,7 @@ class Fingerprint:
         return now
 
     def _read(self, value, depth):
-        """Add a value, and what it depends on."""
+        """Adds a value, and what it depends on."""
         kind = type(value)
         if isinstance(value, keras.Layer):
             self._read_layer(value)
@@ -162,7 +162,7 @@ class Fingerprint:
                 self._read(value, depth - 1)
 
     def _read_object(self, value, kind, depth):
-        """A data class by its fields, what others wrote by its attributes."""
+        """Adds a data class by its fields, a third-party object by its attributes."""
         is_data = _is_dataclass(kind)
         if not is_data and (_is_leaf(kind) or not hasattr(value, "__dict__")):
             self._simple.add(kind)
@@ -178,7 +178,7 @@ class Fingerprint:
 
 
 def _alike(mine, theirs):
-    """Whether two parts are the same one, or equal numbers or strings."""
+    """Whether two parts are identical, or equal numbers or strings."""
     if mine is theirs:
         return True
     return type(mine) is type(theirs) and type(mine) in PLAIN and mine == theirs
@@ -189,7 +189,7 @@ def _package(thing):
 
 
 def _is_leaf(thing):
-    """Whether a function, or objects of a class, are not looked into."""
+    """Whether a function, or the objects of a class, are compared by identity only."""
     package = _package(thing)
     return package in LEAVES or package in sys.stdlib_module_names
 
@@ -203,7 +203,7 @@ def _fields(value):
 
 
 def _reached(function):
-    """What a function reaches besides its arguments."""
+    """Returns what a function reads besides its arguments."""
     cells = map(_content, function.__closure__ or ())
     defaults = [
         *(function.__defaults__ or ()),
@@ -225,7 +225,7 @@ def _content(cell):
 
 
 def _names(code):
-    """The names that code uses, and the functions inside it."""
+    """Yields the names that code uses, also in functions inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -1,7 +1,7 @@
-"""What was compiled or recorded of a model: dropped when that changes, and with it.
+"""Caches the compiled functions of a model until the model changes.
 
-It is kept by the object to which a function belongs, in its `__dict__`, and nowhere
-else: without the object there is none of it.
+The object to which a function belongs keeps them in its `__dict__`, so they are freed
+with the object.
 """
 
 import collections
@@ -13,7 +13,7 @@ KEPT = 8  # of each kind, those used last
 
 
 def programs(function):
-    """What was compiled for a function, of the model as it is now.
+    """Returns what was compiled for a function of the model in its current form.
 
     Args:
         function: A bound method, whose object keeps the programs; or a function, model
@@ -21,7 +21,7 @@ def programs(function):
 
     Returns:
         Its `Programs`, empty if what the function depends on has changed since the last
-        call. An object without a `__dict__` keeps none: it always gets new ones.
+        call. An object without a `__dict__` always gets new ones.
 
     Examples:
         >>> layer = keras.layers.Dense(2)
@@ -39,7 +39,7 @@ def programs(function):
     if not isinstance(home, dict):
         return Programs(Fingerprint(function))
     kept = home.setdefault(HOME, {})
-    # One for each method: they depend on different things if others wrote the object.
+    # One for each method: methods of third-party objects depend on different things.
     key = getattr(function, "__func__", None)
     found = kept.get(key)
     if found is None or not found.fingerprint.holds():
@@ -66,15 +66,15 @@ class Programs:
 
     @property
     def pure(self):
-        """Whether the function gives its outputs and does nothing else, for sure."""
+        """Whether the function is known to have no side effects."""
         return self.fingerprint.ours
 
     def get(self, kind, key, make, *, kept=KEPT):
-        """What `make()` gave for this kind and key, or gives now.
+        """Returns the cached result of `make()` for this kind and key, or calls it.
 
         Args:
             kind: A name.
-            key: What else it depends on, hashable.
+            key: What else the result depends on, hashable.
             make: Function of no arguments.
             kept: How many of this kind are kept.
         """

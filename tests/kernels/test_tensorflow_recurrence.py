@@ -74,6 +74,22 @@ def test_compiled_recurrence_is_the_equation(equation, masked, jit):
         np.testing.assert_allclose(a / size, b / size, atol=1e-5)
 
 
+def test_without_tensorflows_private_name_xla_computes_the_same(monkeypatch):
+    from tensorflow.python.ops import control_flow_util
+
+    monkeypatch.delattr(control_flow_util, "GraphOrParentsInXlaContext")
+    arrays = tree.map_structure(tf.constant, case(EQUATIONS[0]))
+
+    @tf.function(jit_compile=True)
+    def compiled(arrays):
+        assert not tensorflow_recurrence.for_xla()
+        return outputs_and_gradients(fast, EQUATIONS[0], arrays, None, None)
+
+    expected = outputs_and_gradients(reference, EQUATIONS[0], arrays, None, None)
+    for a, b in zip(compiled(arrays), expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
 @pytest.mark.parametrize("equation", EQUATIONS, ids=name_of)
 def test_number_of_steps_and_batch_may_be_unknown(equation):
     arrays = tree.map_structure(tf.constant, case(equation))

@@ -9,9 +9,6 @@ from operator import getitem
 import tensorflow as tf
 from keras import tree
 
-# TensorFlow tells nowhere else for what it traces a function.
-from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
-
 from kerasseq.kernels import cudnn
 from kerasseq.kernels.reference.derivatives import backward
 from kerasseq.kernels.reference.equations import forward
@@ -67,7 +64,15 @@ def _cudnn(cell, states):
 
 
 def for_xla() -> bool:
-    """Whether XLA compiles the function that is traced now."""
+    """Whether XLA compiles the function that is traced now.
+
+    TensorFlow has no public name for this. Where the private one is missing, the answer
+    is False: `_in_order` computes the same under XLA.
+    """
+    try:
+        from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+    except ImportError:
+        return False
     return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
