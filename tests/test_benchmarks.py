@@ -67,7 +67,13 @@ def test_transformer(part, monkeypatch):
     monkeypatch.setattr(transformer, "Worker", LocalWorker)
     monkeypatch.setattr(transformer, "time_in_rounds", time_in_rounds)
     options = argparse.Namespace(
-        parts=[part], size="tiny", rounds=1, seconds=0.01, jit=False, backend=None
+        parts=[part],
+        size="tiny",
+        rounds=1,
+        seconds=0.01,
+        jit=False,
+        cpu_time=False,
+        backend=None,
     )
     rows = {row["implementation"]: row for row in transformer.run(options)["table"]}
     assert {"kerasseq", "plain PyTorch"} <= set(rows) or backend.chosen() != "torch"
