@@ -13,8 +13,7 @@ from kerasseq.language.counting import count
 from kerasseq.language.gpt import GPT
 from kerasseq.language.gpt_task import GPTTask
 from kerasseq.language.language_model import LanguageModel
-from kerasseq.pretrained.loading import from_pretrained
-from kerasseq.pretrained.saving import save_pretrained
+from kerasseq.pretrained.checkpoints import from_pretrained, save_pretrained
 from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.seq2seq.t5 import T5
 from kerasseq.seq2seq.t5_encoder import T5Encoder

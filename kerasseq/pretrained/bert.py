@@ -1,13 +1,148 @@
-"""BERT in the folders of others."""
+"""BERT and RoBERTa: settings and tables of names.
 
-import itertools
+RoBERTa counts positions from the id of padding plus 1, so that the first rows of its
+position embedding are unused. Devlin et al. 2018; Liu et al. 2019; XLM-R, Conneau et
+al. 2020.
+"""
 
 from kerasseq.language.bert import BERT as MODEL
-from kerasseq.pretrained import common, hub_layers
-from kerasseq.pretrained.common import BLOCK, HUB_HEAD, LAYER
-from kerasseq.pretrained.family import Family, Format, differing
-from kerasseq.pretrained.layouts import REVERSED, SAME, dense, layer_norm, numbered, one
+from kerasseq.pretrained.family import (
+    ACTIVATION_NAMES,
+    ACTIVATIONS,
+    HUB_HEAD,
+    HUB_SIZES,
+    Family,
+    Format,
+    architecture,
+    block_sizes,
+    default_labels,
+    difference,
+    head_of_backbone,
+    num_classes,
+)
+from kerasseq.pretrained.rows import (
+    HUB_BLOCK,
+    IDENTITY,
+    REVERSED,
+    dense,
+    hub_dense,
+    hub_norm,
+    hub_weights,
+    layer_norm,
+    skip_rows,
+    weight,
+    within,
+)
 from kerasseq.pretrained.tokenizers import special_ids
+
+# Letters: V vocabulary, T positions, S segments, D and E hidden, N heads, K per head,
+# F intermediate, C classes.
+EMBEDDINGS = [
+    weight("embeddings.word_embeddings.weight", "embedding/embeddings", "V D"),
+    weight(
+        "embeddings.token_type_embeddings.weight", "segment_embedding/embeddings", "S D"
+    ),
+    *layer_norm("embeddings.LayerNorm", "embedding_norm"),
+]
+BLOCK = [
+    *dense("attention.self.query", "self_attention/query", "D", "N K"),
+    *dense("attention.self.key", "self_attention/key", "D", "N K"),
+    *dense("attention.self.value", "self_attention/value", "D", "N K"),
+    *dense("attention.output.dense", "self_attention/attention_output", "N K", "D"),
+    *layer_norm("attention.output.LayerNorm", "self_attention_layer_norm"),
+    *dense("intermediate.dense", "feed_forward/intermediate_dense", "D", "F"),
+    *dense("output.dense", "feed_forward/output_dense", "F", "D"),
+    *layer_norm("output.LayerNorm", "feedforward_layer_norm"),
+]
+POOLER = dense("pooler.dense", "pooler", "D", "E")
+MASKED_WORDS = [
+    *dense("cls.predictions.transform.dense", "token_dense", "D", "E"),
+    *layer_norm("cls.predictions.transform.LayerNorm", "token_norm"),
+    weight("cls.predictions.bias", "tokens/bias", "V"),
+]
+# Class 0 of the file is "b follows a", which is class 1 of the model.
+NEXT_SENTENCE = dense("cls.seq_relationship", "next", "D", "C", transform=REVERSED)
+HEADS = {
+    None: POOLER,
+    "sequence": [],
+    "tokens": MASKED_WORDS,
+    "pretraining": [*MASKED_WORDS, *POOLER, *NEXT_SENTENCE],
+    "classify": [*POOLER, *dense("classifier", "classes", "D", "C")],
+    "tag": dense("classifier", "tags", "D", "C"),
+    "span": dense("qa_outputs", "span", "D", "C"),
+}
+ROBERTA_HEADS = {
+    None: POOLER,
+    "sequence": [],
+    "tokens": [
+        *dense("lm_head.dense", "token_dense", "D", "E"),
+        *layer_norm("lm_head.layer_norm", "token_norm"),
+        weight("lm_head.bias", "tokens/bias", "V"),
+    ],
+    "classify": [
+        *dense("classifier.dense", "pooler", "D", "E"),
+        *dense("classifier.out_proj", "classes", "D", "C"),
+    ],
+    "tag": HEADS["tag"],
+    "span": HEADS["span"],
+}
+HUB_ROWS = [
+    *within("layers/transformer_encoder{_n}/", "block_{n}/", HUB_BLOCK),
+    *hub_norm("layers/layer_normalization", "embedding_norm"),
+    *hub_dense("layers/dense", "pooler", "D E", "E"),
+    *hub_weights("layers/reversible_embedding", ["embedding/embeddings"], "V D"),
+    *hub_weights("layers/position_embedding", ["position_embedding/embeddings"], "T D"),
+    *hub_weights("layers/embedding", ["segment_embedding/embeddings"], "S D"),
+]
+
+
+def backbone_rows(positions=IDENTITY):
+    """Returns the rows of Hugging Face below every head.
+
+    Args:
+        positions: The `Transform` of the position embedding.
+    """
+    path = "position_embedding/embeddings"
+    return [
+        *EMBEDDINGS,
+        weight(
+            "embeddings.position_embeddings.weight", path, "T D", transform=positions
+        ),
+        *within("encoder.layer.{n}.", "block_{n}/", BLOCK),
+    ]
+
+
+def rows(a):
+    """Returns the table of BERT in Hugging Face."""
+    return [*backbone_rows(), *HEADS[a["head"]]]
+
+
+def roberta_rows(a):
+    """Returns the table of RoBERTa in Hugging Face."""
+    unused = a["special_ids"]["[PAD]"] + 1
+    return [*backbone_rows(skip_rows(unused)), *ROBERTA_HEADS[a["head"]]]
+
+
+def hub_rows(a):
+    """Returns the table of BERT in KerasHub."""
+    if a["head"] != "classify":
+        return HUB_ROWS
+    return [*HUB_ROWS, *hub_dense(HUB_HEAD, "classes", "D C", "C")]
+
+
+def sizes(a):
+    """Returns the size of each letter."""
+    return {
+        "V": a["vocabulary_size"],
+        "T": a["max_sequence_length"],
+        "S": a["num_segments"],
+        **block_sizes(a),
+        "E": a["hidden_dim"],
+        "C": a["num_classes"] or 2,
+    }
+
+
+# Settings of BERT in Hugging Face
 
 CLASSES = {
     None: "BertModel",
@@ -18,7 +153,7 @@ CLASSES = {
     "tag": "BertForTokenClassification",
     "span": "BertForQuestionAnswering",
 }
-ID_NAMES = {  # most folders have the first alone
+ID_NAMES = {  # most folders have only the first
     "[PAD]": "pad_token_id",
     "[UNK]": "unk_token_id",
     "[CLS]": "cls_token_id",
@@ -27,43 +162,31 @@ ID_NAMES = {  # most folders have the first alone
 }
 
 
-def sizes(a):
-    """What the letters of the rows stand for; C are classes, S segments."""
-    return {
-        "V": a["vocabulary_size"],
-        "T": a["max_sequence_length"],
-        "S": a["num_segments"],
-        **common.block_sizes(a),
-        "E": a["hidden_dim"],
-        "C": a["num_classes"] or 2,
-    }
-
-
-def misfit(a):
-    """What keeps a `BERT` from being the one of the paper."""
-    return differing(a, {"pair_separators": 1})
+def mismatch(a):
+    """Returns why a `BERT` is not that of the paper."""
+    return difference(a, {"pair_separators": 1})
 
 
 def read(settings, shapes):
-    """The arguments of a `BERT`, of the settings of Hugging Face."""
-    settings.only(
+    """Converts settings of Hugging Face to arguments of `BERT`."""
+    settings.require(
         position_embedding_type="absolute", is_decoder=False, add_cross_attention=False
     )
     head = _head(settings, shapes)
     has_classes = head in ("classify", "tag")
     return {
-        **read_shared(settings),
+        **_read_shared(settings),
         "max_sequence_length": settings.whole("max_position_embeddings"),
         "special_ids": _special_ids(settings, settings.whole("vocab_size")),
         "head": head,
-        "num_classes": (
-            common.classes(shapes, "classifier.weight") if has_classes else None
-        ),
+        "num_classes": num_classes(shapes, "classifier.weight")
+        if has_classes
+        else None,
     }
 
 
-def read_shared(settings):
-    """The arguments that BERT and RoBERTa call the same."""
+def _read_shared(settings):
+    """Converts the settings that BERT and RoBERTa share."""
     return {
         "vocabulary_size": settings.whole("vocab_size"),
         "num_layers": settings.whole("num_hidden_layers"),
@@ -71,45 +194,42 @@ def read_shared(settings):
         "hidden_dim": settings.whole("hidden_size"),
         "intermediate_dim": settings.whole("intermediate_size"),
         "num_segments": settings.whole("type_vocab_size"),
-        "activation": settings.word("hidden_act", common.ACTIVATIONS, "gelu"),
+        "activation": settings.word("hidden_act", ACTIVATIONS, "gelu"),
         "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
         "dropout": settings.rate("hidden_dropout_prob", 0.1),
     }
 
 
 def _special_ids(settings, size):
-    """Those of the published files, where the settings say nothing else."""
+    """Returns the special ids of the settings, by default the published ones."""
     found = special_ids(size, settings.id("pad_token_id", size, 0))
     known = {token: name for token, name in ID_NAMES.items() if name in settings}
     return found | {t: settings.id(name, size, None) for t, name in known.items()}
 
 
 def _head(settings, shapes):
-    """The head that a file holds: more than one class of model has a classifier."""
+    """Returns the head of a file; several classes have a tensor named classifier."""
     if "cls.predictions.bias" in shapes:
         parts = {"cls.seq_relationship.weight", "pooler.dense.weight"}
         return "pretraining" if parts <= set(shapes) else "tokens"
-    known = {theirs: ours for ours, theirs in CLASSES.items()}
-    head = known.get(common.architecture(settings))
+    head = {name: head for head, name in CLASSES.items()}.get(architecture(settings))
     needs = {"classify": "classifier.weight", "tag": "classifier.weight"}
     needs["span"] = "qa_outputs.weight"
-    if needs.get(head) in shapes:
-        return head
-    return common.head_of_trunk(shapes)
+    return head if needs.get(head) in shapes else head_of_backbone(shapes)
 
 
 def write(a):
-    """The settings of Hugging Face."""
+    """Converts arguments of `BERT` to settings of Hugging Face."""
     return {
         "architectures": [CLASSES[a["head"]]],
-        **write_shared(a),
+        **_write_shared(a),
         "max_position_embeddings": a["max_sequence_length"],
         **{ID_NAMES[token]: n for token, n in a["special_ids"].items()},
     }
 
 
-def write_shared(a):
-    """The settings that BERT and RoBERTa have."""
+def _write_shared(a):
+    """Returns the settings that BERT and RoBERTa share."""
     s = sizes(a)
     return {
         "vocab_size": s["V"],
@@ -118,92 +238,43 @@ def write_shared(a):
         "hidden_size": s["D"],
         "intermediate_size": s["F"],
         "type_vocab_size": s["S"],
-        "hidden_act": common.WORDS[a["activation"]],
+        "hidden_act": ACTIVATION_NAMES[a["activation"]],
         "layer_norm_eps": a["layer_norm_epsilon"],
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
-        **common.labels(a),
+        **default_labels(a),
     }
 
 
-def rows(a):
-    """The table of Hugging Face."""
-    return [*rows_of_trunk(), *itertools.chain(*HEADS[a["head"]])]
-
-
-def rows_of_trunk(positions=SAME):
-    """The rows below every head.
-
-    Args:
-        positions: How the table of positions differs in the file.
-    """
-    found = []
-    for theirs, ours, letter, values in (
-        ("word", "embedding", "V", SAME),
-        ("position", "position_embedding", "T", positions),
-        ("token_type", "segment_embedding", "S", SAME),
-    ):
-        name, path = f"embeddings.{theirs}_embeddings.weight", f"{ours}/embeddings"
-        found.append(one(name, path, f"{letter} D", values=values))
-    found += layer_norm("embeddings.LayerNorm", "embedding_norm")
-    found += common.encoder_layer("attention.self")
-    for theirs, ours in (
-        ("attention.output", "self_attention"),
-        ("output", "feedforward"),
-    ):
-        found += layer_norm(f"{LAYER}.{theirs}.LayerNorm", f"{BLOCK}/{ours}_layer_norm")
-    return found
-
-
-POOLER = dense("pooler.dense", "pooler", "D", "E")
-TAGS = dense("classifier", "tags", "D", "C")
-SPAN = dense("qa_outputs", "span", "D", "C")
-_CLASSES = dense("classifier", "classes", "D", "C")
-_TOKENS = [
-    *dense("cls.predictions.transform.dense", "token_dense", "D", "E"),
-    *layer_norm("cls.predictions.transform.LayerNorm", "token_norm"),
-    one("cls.predictions.bias", "tokens/bias", "V"),
-]
-# Their class 0 is "b follows a", which is 1 here.
-_NEXT = dense("cls.seq_relationship", "next", "D", "C", values=REVERSED)
-HEADS = {
-    None: [POOLER],
-    "sequence": [],
-    "tokens": [_TOKENS],
-    "pretraining": [_TOKENS, POOLER, _NEXT],
-    "classify": [POOLER, _CLASSES],
-    "tag": [TAGS],
-    "span": [SPAN],
-}
+# Settings of BERT in KerasHub
 
 
 def hub_read(settings, shapes):
-    """The arguments of a `BERT`, of the settings of KerasHub."""
+    """Converts settings of KerasHub to arguments of `BERT`."""
     kind, task = settings.task
     head = classes = None
     if kind == "BertTextClassifier" and f"{HUB_HEAD}/vars/0" in shapes:
-        task.only(activation="linear")
-        head, classes = "classify", common.classes(shapes, f"{HUB_HEAD}/vars/0", 1)
-    size = settings.whole("vocabulary_size")
+        task.require(activation="linear")
+        head, classes = "classify", num_classes(shapes, f"{HUB_HEAD}/vars/0", 1)
     return {
-        **{name: settings.whole(name) for name in common.HUB_SIZES},
+        **{name: settings.whole(name) for name in HUB_SIZES},
         "intermediate_dim": settings.whole("intermediate_dim"),
         "num_segments": settings.whole("num_segments", 2),
         "dropout": settings.rate("dropout", 0.1),
-        "special_ids": special_ids(size, 0),
+        "special_ids": special_ids(settings.whole("vocabulary_size"), 0),
         "head": head,
         "num_classes": classes,
     }
 
 
 def hub_write(a):
-    """The settings of KerasHub."""
-    wanted = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12}
+    """Converts arguments of `BERT` to settings of KerasHub."""
+    expected = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12}
     if a["head"] != "classify":
-        wanted["head"] = None
-    if wrong := differing(a, wanted):
+        expected["head"] = None
+    if wrong := difference(a, expected):
         raise ValueError(f"a BertBackbone of KerasHub cannot have {wrong}")
-    found = {name: a[name] for name in (*common.HUB_SIZES, "num_segments", "dropout")}
+    found = {name: a[name] for name in (*HUB_SIZES, "num_segments", "dropout")}
     found["intermediate_dim"] = sizes(a)["F"]
     if a["head"] is not None:
         options = {"num_classes": a["num_classes"], "activation": "linear"}
@@ -211,29 +282,92 @@ def hub_write(a):
     return found
 
 
-def hub_rows(a):
-    """The table of KerasHub."""
-    found = [
-        *hub_layers.block("layers/transformer_encoder{_n}"),
-        *hub_layers.norm("layers/layer_normalization", "embedding_norm"),
-        *hub_layers.weights("layers/dense", "pooler", "D E", "E"),
-    ]
-    for theirs, ours, letter in (
-        ("reversible_embedding", "embedding", "V"),
-        ("position_embedding", "position_embedding", "T"),
-        ("embedding", "segment_embedding", "S"),
-    ):
-        found += numbered(f"layers/{theirs}", [f"{ours}/embeddings"], f"{letter} D")
-    if a["head"] == "classify":
-        found += hub_layers.weights(HUB_HEAD, "classes", "D C", "C")
-    return found
+# Settings of RoBERTa in Hugging Face
+
+ROBERTA_CLASSES = {
+    None: "RobertaModel",
+    "sequence": "RobertaModel",
+    "tokens": "RobertaForMaskedLM",
+    "classify": "RobertaForSequenceClassification",
+    "tag": "RobertaForTokenClassification",
+    "span": "RobertaForQuestionAnswering",
+}
+ROBERTA_ID_NAMES = {**ID_NAMES, "[CLS]": "bos_token_id", "[SEP]": "eos_token_id"}
+
+
+def roberta_mismatch(a):
+    """Returns why a `BERT` is not a RoBERTa."""
+    if a["head"] not in ROBERTA_HEADS:
+        return f"head={a['head']!r}"
+    return difference(a, {"pair_separators": 2, "activation": "gelu"})
+
+
+def read_roberta(settings, shapes):
+    """Converts settings of RoBERTa in Hugging Face to arguments of `BERT`."""
+    settings.require(
+        position_embedding_type="absolute",
+        is_decoder=False,
+        add_cross_attention=False,
+        hidden_act="gelu",  # the only one that the head for masked tokens has
+    )
+    special_ids = _roberta_special_ids(settings, settings.whole("vocab_size"))
+    unused = special_ids["[PAD]"] + 1
+    length = settings.whole("max_position_embeddings")
+    if length <= unused:
+        settings.refuse(
+            "max_position_embeddings", f"more than pad_token_id + 1 = {unused}"
+        )
+    head = _roberta_head(settings, shapes)
+    kernel = {"tag": "classifier.weight", "classify": "classifier.out_proj.weight"}
+    return {
+        **_read_shared(settings),
+        "max_sequence_length": length - unused,
+        "special_ids": special_ids,
+        "head": head,
+        "num_classes": num_classes(shapes, kernel[head]) if head in kernel else None,
+        "pair_separators": 2,
+    }
+
+
+def _roberta_special_ids(settings, size):
+    """Returns the special ids of the settings, by default the published ones."""
+    published = {"[PAD]": 1, "[UNK]": 3, "[CLS]": 0, "[SEP]": 2, "[MASK]": size - 1}
+    return {
+        token: settings.id(ROBERTA_ID_NAMES[token], size, min(i, size - 1))
+        for token, i in published.items()
+    }
+
+
+def _roberta_head(settings, shapes):
+    """Returns the head of a file."""
+    if "lm_head.bias" in shapes:
+        return "tokens"
+    if "classifier.out_proj.weight" in shapes:
+        return "classify"
+    name = architecture(settings)
+    for head, kernel in (("tag", "classifier.weight"), ("span", "qa_outputs.weight")):
+        ending = ROBERTA_CLASSES[head].removeprefix("Roberta")
+        if name.endswith(ending) and kernel in shapes:
+            return head
+    return head_of_backbone(shapes)
+
+
+def write_roberta(a):
+    """Converts arguments of `BERT` to settings of RoBERTa in Hugging Face."""
+    ids = a["special_ids"]
+    return {
+        "architectures": [ROBERTA_CLASSES[a["head"]]],
+        **_write_shared(a),
+        "max_position_embeddings": a["max_sequence_length"] + ids["[PAD]"] + 1,
+        **{ROBERTA_ID_NAMES[token]: n for token, n in ids.items()},
+    }
 
 
 BERT = Family(
     name="bert",
     model=MODEL,
     sizes=sizes,
-    misfit=misfit,
+    mismatch=mismatch,
     huggingface=Format(
         kinds=("bert",),
         read=read,
@@ -259,5 +393,26 @@ BERT = Family(
         rows=hub_rows,
         ignored=("task/optimizer/*",),
         left_out=("task/*",),
+    ),
+)
+
+ROBERTA = Family(
+    name="roberta",
+    model=MODEL,
+    sizes=sizes,
+    mismatch=roberta_mismatch,
+    huggingface=Format(
+        kinds=("roberta", "xlm-roberta", "camembert"),
+        read=read_roberta,
+        write=write_roberta,
+        rows=roberta_rows,
+        prefix="roberta.",
+        heads=("lm_head.", "classifier.", "qa_outputs."),
+        copies={
+            "lm_head.decoder.weight": "embeddings.word_embeddings.weight",
+            "lm_head.decoder.bias": "lm_head.bias",
+        },
+        ignored=("embeddings.position_ids", "embeddings.token_type_ids"),
+        left_out=("pooler.*", "classifier.*", "qa_outputs.*"),
     ),
 )

@@ -1,4 +1,4 @@
-"""From the tensors of a folder to the weights of a model, all checked, and back."""
+"""Matches the tensors of a checkpoint with the weights of a model."""
 
 import fnmatch
 
@@ -6,18 +6,18 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core.checks import nearest
-from kerasseq.pretrained.layouts import every
+from kerasseq.pretrained.rows import expand_layers
 
 
-def named(tensors, form):
-    """Tensors by the names of the trunk: no prefix, and no older endings.
+def current_names(tensors: dict, form) -> dict:
+    """Returns the tensors by their current names, without the prefix of the backbone.
 
     Args:
         tensors: `Tensor`s by name.
         form: The `Format`.
 
     Raises:
-        ValueError: If two get one name.
+        ValueError: If two tensors get the same name.
     """
     found = {}
     for name, tensor in tensors.items():
@@ -27,48 +27,48 @@ def named(tensors, form):
                 short = short.removesuffix(old) + new
         if short in found:
             raise ValueError(
-                f'{tensor.file.parent} has both "{found[short].name}" and "{name}"'
+                f'{tensor.file.parent} has both "{found[short].name}" and "{name}", '
+                "which are the same weight. Remove one of them"
             )
         found[short] = tensor
     return found
 
 
-def matched(family, form, arguments, tensors, folder):
-    """Each row of the table with its tensor.
+def match(family, form, arguments: dict, tensors: dict, folder) -> list[tuple]:
+    """Pairs each row of the table with its tensor.
 
     Args:
         family: The `Family`.
         form: Its `Format`.
-        arguments: Of our model.
-        tensors: As `named` gives them.
-        folder: For messages.
+        arguments: Arguments of the model.
+        tensors: The result of `current_names`.
+        folder: The folder, for messages.
 
     Returns:
-        List of pairs.
+        List of pairs of row and tensor.
 
     Raises:
-        ValueError: If a tensor is missing, left over, of another shape, or not of
-            floats.
+        ValueError: If a tensor is missing or left over, or has a wrong shape or type.
     """
     sizes, rest, pairs = family.sizes(arguments), dict(tensors), []
     model = family.model.__name__
-    for row in every(form.rows(arguments), arguments):
-        name = row.theirs
+    for row in expand_layers(form.rows(arguments), arguments):
+        name = row.tensor
         if name not in tensors:
             name = form.instead.get(name, name)
         tensor, shape = tensors.get(name), row.file_shape(sizes)
-        what = f'{model} needs it for "{row.ours[0]}" {row.shape(sizes)}'
+        use = f'{model} needs it for "{row.weights[0]}" {row.shape(sizes)}'
         if tensor is None:
             raise ValueError(
-                f'{folder} has no tensor "{row.theirs}" {shape}; {what}.'
-                f"{nearest(row.theirs, tensors)}"
+                f'{folder} has no tensor "{row.tensor}" {shape}; {use}.'
+                f"{nearest(row.tensor, tensors)}"
             )
         if tensor.shape != shape:
             raise ValueError(
                 f'"{tensor.name}" in {tensor.file} has the shape {tensor.shape}, but '
-                f"by its settings it should be {shape}; {what}"
+                f"by config.json it should be {shape}; {use}"
             )
-        tensor.check()
+        tensor.check_type()
         rest.pop(name, None)
         pairs.append((row, tensor))
     _check_rest(family, form, tensors, rest, folder)
@@ -76,7 +76,7 @@ def matched(family, form, arguments, tensors, folder):
 
 
 def _check_rest(family, form, tensors, rest, folder):
-    """Raise if there is a tensor that nothing here is made for."""
+    """Raises an error if a tensor is neither used nor known to be unused."""
     unknown = []
     for name, tensor in rest.items():
         known = (*form.ignored, *form.left_out)
@@ -87,58 +87,58 @@ def _check_rest(family, form, tensors, rest, folder):
             unknown.append(tensor)
         elif tensor.shape != first.shape or np.any(tensor.read() != first.read()):
             raise ValueError(
-                f'"{tensor.name}" and "{first.name}" in {folder} are one weight by its '
-                "settings, but differ"
+                f'"{tensor.name}" and "{first.name}" in {folder} must be equal, since '
+                "config.json ties these weights, but they differ"
             )
     if unknown:
         shown = ", ".join(f'"{each.name}" {each.shape}' for each in unknown[:3])
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         raise ValueError(
-            f"{folder} has tensors for which a {family.model.__name__} with its "
-            f"settings has no place: {shown}{more}"
+            f"{folder} has tensors that a {family.model.__name__} with its config.json "
+            f"has no place for: {shown}{more}"
         )
 
 
-def assign(model, pairs, sizes):
-    """Put the tensors into the weights of a model.
+def assign(model, pairs: list[tuple], sizes: dict) -> None:
+    """Assigns tensors to the weights of a model.
 
     Args:
         model: The model.
-        pairs: As `matched` gives them.
-        sizes: What the letters stand for.
+        pairs: The result of `match`.
+        sizes: The size of each letter of the rows.
     """
-    weights = by_path(model, [row for row, _ in pairs])
+    weights = weights_by_path(model, [row for row, _ in pairs])
     for row, tensor in pairs:
-        for path, array in zip(
-            row.ours, row.to_ours(tensor.read(), sizes), strict=True
-        ):
-            if array.itemsize < 4:  # not every backend takes those of NumPy
+        arrays = row.to_model(tensor.read(), sizes)
+        for path, array in zip(row.weights, arrays, strict=True):
+            if array.itemsize < 4:  # not every backend accepts NumPy's half precision
                 array = array.astype("float32")
             weights[path].assign(array)
 
 
-def tensors_of(model, rows, sizes):
-    """The tensors of a folder, of the weights of a model: pairs of row and array."""
+def to_tensors(model, rows, sizes: dict):
+    """Yields the tensors of a folder from the weights: pairs of row and array."""
     rows = list(rows)
-    weights = by_path(model, rows)
+    weights = weights_by_path(model, rows)
     for row in rows:
-        arrays = [ops.convert_to_numpy(weights[path]) for path in row.ours]
+        arrays = [ops.convert_to_numpy(weights[path]) for path in row.weights]
         yield row, row.to_file(arrays, sizes)
 
 
-def by_path(model, rows):
-    """The weights of a model by their paths.
+def weights_by_path(model, rows) -> dict:
+    """Returns the weights of a model by path.
 
     Raises:
-        ValueError: If there are others than the rows name.
+        ValueError: If these are not exactly the weights in the rows.
     """
     weights = {weight.path: weight for weight in model.trainable_weights}
     weights |= {weight.path: weight for weight in model.non_trainable_weights}
-    wanted = {path for row in rows for path in row.ours}
-    lacks, more = sorted(wanted - set(weights)), sorted(set(weights) - wanted)
-    if lacks or more:
+    expected = {path for row in rows for path in row.weights}
+    missing, extra = sorted(expected - set(weights)), sorted(set(weights) - expected)
+    if missing or extra:
         raise ValueError(
-            f"this {type(model).__name__} has been changed: it has no weights "
-            f"{lacks[:3]}, and {more[:3]} have no name in the folders of others"
+            f"this {type(model).__name__} must have exactly the weights that it was "
+            f"built with, but it lacks {missing[:3]} and has {extra[:3]}, which the "
+            "format has no names for. Merge adapters such as LoRA first"
         )
     return weights

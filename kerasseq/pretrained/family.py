@@ -1,30 +1,47 @@
-"""What the package knows about one kind of model, in one form for all of them."""
+"""`Family` and `Format`: the description of one kind of model, and its shared parts."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+ACTIVATIONS = {  # of Hugging Face; of two names for one, the first is written
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+}
+ACTIVATION_NAMES = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
+LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel", "DoubleHeadsModel")
+HUB_HEAD = "task/layers/dense"  # the classifier of a KerasHub task
+HUB_SIZES = (
+    "vocabulary_size",
+    "num_layers",
+    "num_heads",
+    "hidden_dim",
+    "max_sequence_length",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """A kind of model in one kind of folder. All functions are of plain data.
+    """A family in the folders of one library.
 
     Attributes:
-        kinds: What folders call it: the `model_type`, or names of classes.
-        read: From `Settings`, and the shapes of the tensors by name, to the arguments
-            of our model.
-        write: From the arguments of our model to the settings of a folder; with "task",
-            a class of KerasHub and its settings, if there is a head.
-        rows: From the arguments of our model to its table of `Row`s.
-        architectures: The classes, one of which a folder must name first; any if empty.
-        prefix: What may stand before the names of the trunk, as it does in files of
-            models with a head; written always.
-        heads: How names begin that are not of the trunk.
-        renamed: Older endings of names, and what they are called now.
-        instead: Names that may be missing, and whose tensor is taken then.
-        copies: Names of second copies, and of what: they must be equal.
-        ignored: Patterns of names of what is no weight.
-        left_out: Patterns of names of heads that our model does not have.
+        kinds: Names that a folder has for the family: the `model_type`, or the class.
+        read: Converts `Settings`, and the shapes of the tensors by name, to arguments
+            of the model.
+        write: Converts arguments of the model to the settings of a folder. With a head,
+            "task" is a class of KerasHub and its settings.
+        rows: Returns the table of `Row`s for the arguments of a model.
+        architectures: Classes of which the folder must name one first. Any if empty.
+        prefix: Optional prefix of the names of the backbone's tensors, as in files of
+            models with a head. It is always written.
+        heads: Prefixes of the names of tensors outside the backbone.
+        renamed: Older suffixes of names, and the current ones.
+        instead: Tensors that may be missing, and those that are used then.
+        copies: Tensors that are copies of others; both must be equal.
+        ignored: Patterns of names of tensors that are not weights.
+        left_out: Patterns of names of weights that the model does not have.
     """
 
     kinds: tuple[str, ...]
@@ -46,34 +63,135 @@ class Family:
     """One kind of model.
 
     Attributes:
-        name: As folders of Hugging Face call it.
-        model: Our class.
-        sizes: From the arguments of our model to what each letter of a row stands for.
-        misfit: From the arguments to what keeps a model from being of this family, in
-            words; None if nothing does.
-        huggingface: The `Format` of folders of Hugging Face.
-        keras_hub: That of presets of KerasHub, or None.
-        check: A function of the folder, which raises if another of its files says
-            something that our model does not do.
+        name: The name in folders of Hugging Face.
+        model: The class of the model.
+        sizes: Returns the size of each letter of the rows for the arguments of a model.
+        mismatch: Returns why a model with these arguments is not of this family, or
+            None if it is.
+        huggingface: The `Format` of Hugging Face.
+        keras_hub: The `Format` of KerasHub, or None.
+        check: Called with the folder; raises if another file in it requires something
+            that the model does not do.
     """
 
     name: str
     model: type
     sizes: Callable[[dict], dict]
-    misfit: Callable[[dict], str | None]
+    mismatch: Callable[[dict], str | None]
     huggingface: Format
     keras_hub: Format | None = None
     check: Callable = lambda folder: None
 
 
-def differing(arguments, wanted):
-    """The first argument that is not as wanted, in words; None if there is none.
+def difference(arguments: dict, expected: dict) -> str | None:
+    """Describes the first argument that is not as expected; None if there is none.
 
     Examples:
-        >>> differing({"norm": "rms"}, {"norm": "layer"})
+        >>> difference({"norm": "rms"}, {"norm": "layer"})
         "norm='rms' instead of 'layer'"
     """
-    for name, right in wanted.items():
-        if arguments[name] != right:
-            return f"{name}={arguments[name]!r} instead of {right!r}"
+    for name, value in expected.items():
+        if arguments[name] != value:
+            return f"{name}={arguments[name]!r} instead of {value!r}"
     return None
+
+
+def attention_mismatch(a: dict, expected: dict) -> str | None:
+    """Describes why a model is not one with a key per query and `expected` options."""
+    for name, value in (
+        ("num_key_value_heads", a["num_heads"]),
+        ("head_dim", a["hidden_dim"] // a["num_heads"]),
+    ):
+        if a[name] not in (None, value):
+            return f"{name}={a[name]} instead of {value}"
+    if a["feed_forward"] not in ACTIVATION_NAMES:
+        return f"feed_forward={a['feed_forward']!r}"
+    return difference(a, expected)
+
+
+def block_sizes(a: dict) -> dict:
+    """Returns the sizes that all transformer blocks have.
+
+    Examples:
+        >>> block_sizes({"hidden_dim": 12, "num_heads": 3, "intermediate_dim": None})
+        {'D': 12, 'N': 3, 'K': 4, 'F': 48}
+    """
+    return {
+        "D": a["hidden_dim"],
+        "N": a["num_heads"],
+        "K": a.get("head_dim") or a["hidden_dim"] // a["num_heads"],
+        "F": a["intermediate_dim"] or 4 * a["hidden_dim"],
+    }
+
+
+def with_biases(a: dict) -> dict:
+    """Returns the arguments with `use_query_key_value_bias` resolved.
+
+    Examples:
+        >>> a = {"use_bias": True, "use_query_key_value_bias": None}
+        >>> with_biases(a)["use_query_key_value_bias"]
+        True
+    """
+    bias = a["use_query_key_value_bias"]
+    return {**a, "use_query_key_value_bias": a["use_bias"] if bias is None else bias}
+
+
+def architecture(settings) -> str:
+    """Returns the first class that a folder of Hugging Face names; "" if none."""
+    names = settings.get("architectures", [])
+    return str(names[0]) if isinstance(names, list) and names else ""
+
+
+def gpt_head(settings, shapes: dict, tied: bool) -> str | None:
+    """Returns the head of a `GPT`: "tokens", or None for a base model.
+
+    Args:
+        settings: The `Settings`.
+        shapes: Shapes of the tensors by name.
+        tied: Whether the embedding computes the logits.
+    """
+    name = architecture(settings) or LANGUAGE_MODELS[0]
+    if tied or "lm_head.weight" in shapes or name.endswith(LANGUAGE_MODELS):
+        return "tokens"
+    return None
+
+
+def head_of_backbone(shapes: dict) -> str | None:
+    """Returns the head of a `BERT` without a task: "sequence" if it has no pooler.
+
+    Examples:
+        >>> print(head_of_backbone({"pooler.dense.weight": (3, 3)}))
+        None
+    """
+    return None if any(name.startswith("pooler.") for name in shapes) else "sequence"
+
+
+def num_classes(shapes: dict, name: str, axis: int = 0) -> int | None:
+    """Returns the number of classes of a head by its kernel; None without one.
+
+    Examples:
+        >>> num_classes({"classifier.weight": (3, 12)}, "classifier.weight")
+        3
+    """
+    shape = shapes.get(name)
+    if shape is None:
+        return None
+    return shape[axis] if len(shape) == 2 else 1  # a wrong shape raises later
+
+
+def default_labels(a: dict) -> dict:
+    """Returns the settings with default names of the classes.
+
+    Examples:
+        >>> default_labels({"num_classes": 1})
+        {'id2label': {'0': 'LABEL_0'}, 'label2id': {'LABEL_0': 0}}
+        >>> default_labels({"num_classes": None})
+        {}
+    """
+    names = [f"LABEL_{n}" for n in range(a["num_classes"] or 0)]
+    if not names:
+        return {}
+    return {
+        "id2label": {str(n): name for n, name in enumerate(names)},
+        "label2id": {name: n for n, name in enumerate(names)},
+    }

@@ -1,20 +1,135 @@
-"""Folders of others: which kind they are, their tables, and a safe way to write one."""
+"""Checkpoint folders: `config.json`, read with checks, and new folders, written whole.
+
+A file of settings is not trusted. Nothing that it names is looked up or built: numbers
+are checked, and words must be in a table of known words.
+"""
 
 import contextlib
 import json
 import os
 import pathlib
 import shutil
+import sys
 import uuid
 
+from kerasseq.core.checks import nearest
 from kerasseq.core.files import read_json
-from kerasseq.pretrained.settings import Settings
 
 CONFIG = "config.json"
+REQUIRED = object()
 
 
-def existing(folder):
-    """The path of a folder.
+class Settings:
+    """A dictionary from a file, with checked access.
+
+    Args:
+        values: The dictionary.
+        where: The file, for messages.
+        task: Class and `Settings` of the task, for a KerasHub preset with one.
+
+    Examples:
+        >>> Settings({"n_layer": 2}, "config.json").whole("n_layer")
+        2
+    """
+
+    def __init__(self, values, where, task=(None, None)):
+        self.where, self.task = where, task
+        if not isinstance(values, dict):
+            raise ValueError(
+                f"{where} is damaged: expected a table of settings, received {values!r}"
+            )
+        self.values = values
+
+    def __contains__(self, name):
+        return self.values.get(name) is not None
+
+    def get(self, name: str, default=REQUIRED):
+        """Returns a setting; null counts as missing."""
+        value = self.values.get(name)
+        if value is not None:
+            return value
+        if default is REQUIRED:
+            raise ValueError(f"{self.where} has no {name}")
+        return default
+
+    def whole(self, name: str, default=REQUIRED):
+        """Returns a whole number of at least 1, or the default."""
+        value = self.get(name, default)
+        if value is default and value is not REQUIRED:
+            return value
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            self.refuse(name, "a whole number of at least 1")
+        return value
+
+    def id(self, name: str, size: int, default) -> int:
+        """Returns a token id below `size`."""
+        value = self.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.refuse(name, "a whole number")
+        if not 0 <= value < size:
+            self.refuse(name, f"from 0 to {size - 1}")
+        return value
+
+    def number(self, name: str, default=REQUIRED) -> float:
+        """Returns a number above 0."""
+        value = self.get(name, default)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value <= sys.float_info.max:
+            self.refuse(name, "a number above 0")
+        return float(value)
+
+    def rate(self, name: str, default=0.0) -> float:
+        """Returns a number from 0 to below 1."""
+        value = self.get(name, default)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value < 1:
+            self.refuse(name, "a number from 0 to below 1")
+        return float(value)
+
+    def boolean(self, name: str, default=REQUIRED) -> bool:
+        """Returns true or false."""
+        value = self.get(name, default)
+        if not isinstance(value, bool):
+            self.refuse(name, "true or false")
+        return value
+
+    def word(self, name: str, table: dict, default=REQUIRED):
+        """Returns the entry of a table for a word.
+
+        Examples:
+            >>> Settings({"act": "gelu"}, "config.json").word("act", {"relu": 1})
+            Traceback (most recent call last):
+            ...
+            ValueError: config.json: act = 'gelu', but kerasseq builds relu. Did you \
+mean "relu"?
+        """
+        value = self.get(name, default)
+        if not isinstance(value, str) or value not in table:
+            self.refuse(name, ", ".join(table), "kerasseq builds", table)
+        return table[value]
+
+    def require(self, **expected) -> None:
+        """Raises an error if a setting is there and has another value."""
+        for name, right in expected.items():
+            value = self.get(name, right)
+            if value != right or isinstance(value, bool) != isinstance(right, bool):
+                self.refuse(name, repr(right), "kerasseq builds")
+
+    def part(self, name: str) -> "Settings":
+        """Returns a nested table."""
+        return Settings(self.get(name), f"{self.where}, {name}")
+
+    def refuse(self, name, right, verb="it must be", table=()):
+        """Raises an error with the setting, its value and the expected one."""
+        value, hint = self.values.get(name), nearest(self.values.get(name), table)
+        raise ValueError(
+            f"{self.where}: {name} = {value!r}, but {verb} {right}"
+            + (f".{hint}" if hint else "")
+        )
+
+
+def existing_folder(folder) -> pathlib.Path:
+    """Returns the path of a folder.
 
     Raises:
         FileNotFoundError: If there is none.
@@ -23,24 +138,21 @@ def existing(folder):
     path = pathlib.Path(folder)
     if not path.exists():
         raise FileNotFoundError(
-            f'there is no folder "{path}". kerasseq downloads nothing: give a folder '
-            "on this computer"
+            f'there is no folder "{path}". from_pretrained downloads nothing: pass a '
+            "folder on this computer"
         )
     if not path.is_dir():
         raise NotADirectoryError(
-            f'"{path}" is a file: give the folder with {CONFIG} and the weights'
+            f'"{path}" is a file: pass the folder with {CONFIG} and the weights'
         )
     return path
 
 
-def settings(folder):
-    """What a folder says of its model: of whom it is, its kind, and its `Settings`.
-
-    Args:
-        folder: A path.
+def read_config(folder: pathlib.Path) -> tuple[str, str, Settings]:
+    """Reads the `config.json` of a folder.
 
     Returns:
-        "huggingface" or "keras_hub"; the model's type or class; the settings.
+        "huggingface" or "keras_hub"; the model type or class; the settings.
     """
     if not (folder / CONFIG).exists():
         raise FileNotFoundError(
@@ -52,23 +164,23 @@ def settings(folder):
         config, task = table.part("config"), folder / "task.json"
         if task.exists():
             task = Settings(read_table(task), task)
-            config.task = keras_class(task), task.part("config")
-        return "keras_hub", keras_class(table), config
+            config.task = hub_class(task), task.part("config")
+        return "keras_hub", hub_class(table), config
     if "model_type" in table:
         if "quantization_config" in table:
-            table.refuse("quantization_config", "weights that are floats: none")
+            table.refuse("quantization_config", "null: weights must be floats")
         return "huggingface", table.get("model_type"), table
     raise ValueError(
-        f"{folder / CONFIG} has neither model_type, as those of Hugging Face, nor "
-        "registered_name, as those of KerasHub"
+        f"{folder / CONFIG} must have model_type, as in Hugging Face, or "
+        "registered_name, as in KerasHub; it has neither"
     )
 
 
-def keras_class(table):
-    """The name of a class of KerasHub; nothing is done with it but comparing.
+def hub_class(table: Settings) -> str:
+    """Returns the name of a KerasHub class, which is only compared with known ones.
 
     Examples:
-        >>> keras_class(Settings({"registered_name": "keras_hub>T5Backbone"}, "x"))
+        >>> hub_class(Settings({"registered_name": "keras_hub>T5Backbone"}, "x"))
         'T5Backbone'
     """
     name = table.get("registered_name", table.values.get("class_name"))
@@ -78,37 +190,37 @@ def keras_class(table):
     return cls
 
 
-def read_table(path):
-    """A JSON file that holds a dictionary."""
+def read_table(path: pathlib.Path) -> dict:
+    """Reads a JSON file with a dictionary."""
     content = read_json(path)
     if not isinstance(content, dict):
         raise ValueError(f"{path} is damaged: it holds no table")
     return content
 
 
-def write_table(path, content):
-    """A dictionary as a JSON file."""
+def write_table(path: pathlib.Path, content: dict) -> None:
+    """Writes a dictionary as a JSON file."""
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager
-def new(folder):
-    """A folder to write into, put in its place at the end: whole, or not at all.
+def new_folder(folder):
+    """Creates a folder that appears when it is complete, or not at all.
 
     Args:
-        folder: Where it will stand.
+        folder: Path of the folder.
 
     Yields:
         The path of a temporary folder beside it.
 
     Raises:
-        FileExistsError: If there is something already.
+        FileExistsError: If there is a file, or a folder that is not empty.
     """
     path = pathlib.Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FileExistsError(
-            f'"{path}" is there already, and is no empty folder: give another name, or '
-            "remove it first"
+            f'"{path}" is there already, and is not an empty folder: pass another '
+            "path, or remove it first"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
@@ -116,7 +228,7 @@ def new(folder):
     try:
         yield part
         if path.exists():
-            path.rmdir()  # empty; not every system would replace it
+            path.rmdir()  # empty; some systems do not replace it
         os.replace(part, path)
     finally:
         shutil.rmtree(part, ignore_errors=True)

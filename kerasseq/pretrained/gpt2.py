@@ -1,16 +1,64 @@
-r"""GPT-2 in the folders of others.
+"""GPT-2: settings and tables of names.
 
-Hugging Face keeps queries, keys and values in one matrix, `c_attn`, with inputs before
-outputs; KerasHub has each by itself, head by head, as we have.
+Hugging Face has queries, keys and values in one matrix, `c_attn`, and dense kernels
+with the inputs first, as Keras has them.
 """
 
 from kerasseq.language.gpt import GPT
-from kerasseq.pretrained import common, hub_layers
-from kerasseq.pretrained.common import BLOCK
-from kerasseq.pretrained.family import Family, Format, differing
-from kerasseq.pretrained.layouts import Row, layer_norm, numbered, one
+from kerasseq.pretrained.family import (
+    ACTIVATION_NAMES,
+    ACTIVATIONS,
+    HUB_SIZES,
+    Family,
+    Format,
+    attention_mismatch,
+    block_sizes,
+    difference,
+    gpt_head,
+    with_biases,
+)
+from kerasseq.pretrained.rows import (
+    HUB_BLOCK,
+    Row,
+    hub_norm,
+    hub_weights,
+    layer_norm,
+    weight,
+    within,
+)
 
-FIXED = {
+# Letters: V vocabulary, T positions, D hidden, N heads, K per head, F intermediate.
+KERNELS = ("query/kernel", "key/kernel", "value/kernel")
+BIASES = ("query/bias", "key/bias", "value/bias")
+ATTENTION = [
+    Row("c_attn.weight", KERNELS, "D N K", "D (N K)"),
+    Row("c_attn.bias", BIASES, "N K", "(N K)"),
+    weight("c_proj.weight", "attention_output/kernel", "N K D", "(N K) D"),
+    weight("c_proj.bias", "attention_output/bias", "D"),
+]
+BLOCK = [
+    *layer_norm("ln_1", "self_attention_layer_norm"),
+    *within("attn.", "self_attention/", ATTENTION),
+    *layer_norm("ln_2", "feedforward_layer_norm"),
+    weight("mlp.c_fc.weight", "feed_forward/intermediate_dense/kernel", "D F"),
+    weight("mlp.c_fc.bias", "feed_forward/intermediate_dense/bias", "F"),
+    weight("mlp.c_proj.weight", "feed_forward/output_dense/kernel", "F D"),
+    weight("mlp.c_proj.bias", "feed_forward/output_dense/bias", "D"),
+]
+ROWS = [
+    weight("wte.weight", "embedding/embeddings", "V D"),
+    weight("wpe.weight", "position_embedding/embeddings", "T D"),
+    *within("h.{n}.", "block_{n}/", BLOCK),
+    *layer_norm("ln_f", "final_norm"),
+]
+HEAD = [weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
+HUB_ROWS = [
+    *hub_weights("layers/reversible_embedding", ["embedding/embeddings"], "V D"),
+    *hub_weights("layers/position_embedding", ["position_embedding/embeddings"], "T D"),
+    *within("layers/transformer_decoder{_n}/", "block_{n}/", HUB_BLOCK),
+    *hub_norm("layers/layer_normalization", "final_norm"),
+]
+OPTIONS = {  # of every GPT-2
     "norm": "layer",
     "norm_placement": "pre",
     "use_bias": True,
@@ -23,29 +71,34 @@ FIXED = {
 }
 
 
+def rows(a):
+    """Returns the table of Hugging Face."""
+    return [*ROWS, *HEAD] if a["head"] and not a["tie_embeddings"] else ROWS
+
+
 def sizes(a):
-    """What the letters of the rows stand for."""
+    """Returns the size of each letter."""
     return {
         "V": a["vocabulary_size"],
         "T": a["max_sequence_length"],
-        **common.block_sizes(a),
+        **block_sizes(a),
     }
 
 
-def misfit(a):
-    """What keeps a `GPT` from being a GPT-2."""
-    bias = {"use_query_key_value_bias": FIXED["use_bias"]}
-    return common.misfit(common.with_biases(a), FIXED | bias)
+def mismatch(a):
+    """Returns why a `GPT` is not a GPT-2."""
+    bias = {"use_query_key_value_bias": OPTIONS["use_bias"]}
+    return attention_mismatch(with_biases(a), OPTIONS | bias)
 
 
 def read(settings, shapes):
-    """The arguments of a `GPT`, of the settings of Hugging Face."""
-    settings.only(
+    """Converts settings of Hugging Face to arguments of `GPT`."""
+    settings.require(
         scale_attn_weights=True,
         scale_attn_by_inverse_layer_idx=False,
         add_cross_attention=False,
     )
-    tied = settings.truth("tie_word_embeddings", True)
+    tied = settings.boolean("tie_word_embeddings", True)
     return {
         "vocabulary_size": settings.whole("vocab_size"),
         "num_layers": settings.whole("n_layer"),
@@ -53,19 +106,17 @@ def read(settings, shapes):
         "hidden_dim": settings.whole("n_embd"),
         "intermediate_dim": settings.whole("n_inner", None),
         "max_sequence_length": settings.whole("n_positions"),
-        "feed_forward": settings.word(
-            "activation_function", common.ACTIVATIONS, "gelu_new"
-        ),
+        "feed_forward": settings.word("activation_function", ACTIVATIONS, "gelu_new"),
         "tie_embeddings": tied,
-        "head": common.gpt_head(settings, shapes, tied),
+        "head": gpt_head(settings, shapes, tied),
         "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-5),
         "dropout": settings.rate("resid_pdrop", 0.1),
-        **{name: FIXED[name] for name in ("norm", "use_bias", "position")},
+        **{name: OPTIONS[name] for name in ("norm", "use_bias", "position")},
     }
 
 
 def write(a):
-    """The settings of Hugging Face."""
+    """Converts arguments of `GPT` to settings of Hugging Face."""
     return {
         "architectures": ["GPT2LMHeadModel" if a["head"] else "GPT2Model"],
         "vocab_size": a["vocabulary_size"],
@@ -74,50 +125,17 @@ def write(a):
         "n_embd": a["hidden_dim"],
         "n_inner": a["intermediate_dim"],
         "n_positions": a["max_sequence_length"],
-        "activation_function": common.WORDS[a["feed_forward"]],
+        "activation_function": ACTIVATION_NAMES[a["feed_forward"]],
         "tie_word_embeddings": a["tie_embeddings"],
         "layer_norm_epsilon": a["layer_norm_epsilon"],
         **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), a["dropout"]),
     }
 
 
-def rows(a):
-    """The table of Hugging Face."""
-    attention, fed = f"{BLOCK}/self_attention", f"{BLOCK}/feed_forward"
-    parts = ("query", "key", "value")
-    joined = [tuple(f"{attention}/{p}/{w}" for p in parts) for w in ("kernel", "bias")]
-    head = []
-    if a["head"] and not a["tie_embeddings"]:
-        head = [one("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
-    return [
-        one("wte.weight", "embedding/embeddings", "V D"),
-        one("wpe.weight", "position_embedding/embeddings", "T D"),
-        *layer_norm("h.{n}.ln_1", f"{BLOCK}/self_attention_layer_norm"),
-        Row("h.{n}.attn.c_attn.weight", joined[0], "D N K", "D (N K)"),
-        Row("h.{n}.attn.c_attn.bias", joined[1], "N K", "(N K)"),
-        *_turned(
-            "h.{n}.attn.c_proj", f"{attention}/attention_output", "N K D", "(N K) D"
-        ),
-        *layer_norm("h.{n}.ln_2", f"{BLOCK}/feedforward_layer_norm"),
-        *_turned("h.{n}.mlp.c_fc", f"{fed}/intermediate_dense", "D F"),
-        *_turned("h.{n}.mlp.c_proj", f"{fed}/output_dense", "F D"),
-        *layer_norm("ln_f", "final_norm"),
-        *head,
-    ]
-
-
-def _turned(theirs, ours, axes, file_axes=None):
-    """A dense layer whose inputs stand before the outputs in the file."""
-    return [
-        one(f"{theirs}.weight", f"{ours}/kernel", axes, file_axes),
-        one(f"{theirs}.bias", f"{ours}/bias", axes.split()[-1]),
-    ]
-
-
 def hub_read(settings, shapes):
-    """The arguments of a `GPT`, of the settings of KerasHub."""
+    """Converts settings of KerasHub to arguments of `GPT`."""
     return {
-        **{name: settings.whole(name) for name in common.HUB_SIZES},
+        **{name: settings.whole(name) for name in HUB_SIZES},
         "intermediate_dim": settings.whole("intermediate_dim"),
         "feed_forward": "gelu_tanh",
         "dropout": settings.rate("dropout", 0.1),
@@ -125,38 +143,27 @@ def hub_read(settings, shapes):
 
 
 def hub_write(a):
-    """The settings of KerasHub."""
-    wanted = {
+    """Converts arguments of `GPT` to settings of KerasHub."""
+    expected = {
         "feed_forward": "gelu_tanh",
         "tie_embeddings": True,
         "layer_norm_epsilon": 1e-5,
         "head": "tokens",
     }
-    if wrong := differing(a, wanted):
+    if wrong := difference(a, expected):
         raise ValueError(f"a GPT2Backbone of KerasHub cannot have {wrong}")
     return {
-        **{name: a[name] for name in common.HUB_SIZES},
+        **{name: a[name] for name in HUB_SIZES},
         "intermediate_dim": sizes(a)["F"],
         "dropout": a["dropout"],
     }
-
-
-def hub_rows(a):
-    """The table of KerasHub."""
-    position = "position_embedding"
-    return [
-        *numbered("layers/reversible_embedding", ["embedding/embeddings"], "V D"),
-        *numbered(f"layers/{position}", [f"{position}/embeddings"], "T D"),
-        *hub_layers.block("layers/transformer_decoder{_n}"),
-        *hub_layers.norm("layers/layer_normalization", "final_norm"),
-    ]
 
 
 GPT2 = Family(
     name="gpt2",
     model=GPT,
     sizes=sizes,
-    misfit=misfit,
+    mismatch=mismatch,
     huggingface=Format(
         kinds=("gpt2",),
         read=read,
@@ -169,6 +176,9 @@ GPT2 = Family(
         left_out=("score.*", "multiple_choice_head.*"),
     ),
     keras_hub=Format(
-        kinds=("GPT2Backbone",), read=hub_read, write=hub_write, rows=hub_rows
+        kinds=("GPT2Backbone",),
+        read=hub_read,
+        write=hub_write,
+        rows=lambda a: HUB_ROWS,
     ),
 )

@@ -1,12 +1,132 @@
-"""LLaMA in the folders of others."""
+"""LLaMA, Mistral, Qwen2, Qwen3 and Gemma: settings and tables of names.
+
+The others differ from LLaMA by a sliding window, by biases, by norms of queries and
+keys, or by the scale of the embedding and the gate of the feed-forward network. Presets
+of KerasHub are read and written for LLaMA only.
+"""
+
+import functools
+import math
 
 from kerasseq.language.gpt import GPT
-from kerasseq.pretrained import common, rope
-from kerasseq.pretrained.common import BLOCK
-from kerasseq.pretrained.family import Family, Format, differing
-from kerasseq.pretrained.layouts import SAME, dense, numbered, one
+from kerasseq.pretrained import rope
+from kerasseq.pretrained.family import (
+    Family,
+    Format,
+    block_sizes,
+    difference,
+    gpt_head,
+    with_biases,
+)
+from kerasseq.pretrained.rows import (
+    IDENTITY,
+    OFFSET_BY_ONE,
+    dense,
+    hub_weights,
+    weight,
+    within,
+)
 
-FIXED = {
+# Letters: V vocabulary, D hidden, N heads, M heads of keys and values, K per head,
+# F intermediate.
+
+
+def rows(a, scales=IDENTITY):
+    """Returns the table of Hugging Face.
+
+    Args:
+        a: Arguments of the model.
+        scales: The `Transform` of the scales of the norms.
+    """
+    bias, qkv_bias = a["use_bias"], with_biases(a)["use_query_key_value_bias"]
+    attention = [
+        *dense("q_proj", "query", "D", "N K", bias=qkv_bias),
+        *dense("k_proj", "key", "D", "M K", bias=qkv_bias),
+        *dense("v_proj", "value", "D", "M K", bias=qkv_bias),
+        *dense("o_proj", "attention_output", "N K", "D", bias=bias),
+    ]
+    if a["query_key_norm"] is not None:
+        attention += [
+            weight("q_norm.weight", "query_norm/scale", "K"),
+            weight("k_norm.weight", "key_norm/scale", "K"),
+        ]
+    feed_forward = [
+        *dense("gate_proj", "gate_dense", "D", "F", bias=bias),
+        *dense("up_proj", "intermediate_dense", "D", "F", bias=bias),
+        *dense("down_proj", "output_dense", "F", "D", bias=bias),
+    ]
+    block = [
+        _norm("input_layernorm", "self_attention_layer_norm", scales),
+        *within("self_attn.", "self_attention/", attention),
+        _norm("post_attention_layernorm", "feedforward_layer_norm", scales),
+        *within("mlp.", "feed_forward/", feed_forward),
+    ]
+    head = []
+    if a["head"] and not a["tie_embeddings"]:
+        head = [weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")]
+    return [
+        weight("embed_tokens.weight", "embedding/embeddings", "V D"),
+        *within("layers.{n}.", "block_{n}/", block),
+        _norm("norm", "final_norm", scales),
+        *head,
+    ]
+
+
+def _norm(tensor, path, scales):
+    return weight(f"{tensor}.weight", f"{path}/scale", "D", transform=scales)
+
+
+HUB_ATTENTION = [
+    weight("_query_dense/vars/0", "query/kernel", "D N K"),
+    weight("_key_dense/vars/0", "key/kernel", "D M K"),
+    weight("_value_dense/vars/0", "value/kernel", "D M K"),
+    weight("_output_dense/vars/0", "attention_output/kernel", "N K D"),
+]
+HUB_BLOCK = [
+    *within("_self_attention_layer/", "self_attention/", HUB_ATTENTION),
+    weight("_self_attention_layernorm/vars/0", "self_attention_layer_norm/scale", "D"),
+    weight("_feedforward_gate_dense/vars/0", "feed_forward/gate_dense/kernel", "D F"),
+    weight(
+        "_feedforward_intermediate_dense/vars/0",
+        "feed_forward/intermediate_dense/kernel",
+        "D F",
+    ),
+    weight(
+        "_feedforward_output_dense/vars/0", "feed_forward/output_dense/kernel", "F D"
+    ),
+    weight("_feedforward_layernorm/vars/0", "feedforward_layer_norm/scale", "D"),
+]
+EMBEDDING = ["embedding/embeddings"]
+UNTIED_EMBEDDING = ["embedding/embeddings", "embedding/reverse_embeddings"]
+
+
+def hub_rows(a):
+    """Returns the table of KerasHub."""
+    if a["tie_embeddings"]:
+        embedding = hub_weights("layers/reversible_embedding", EMBEDDING, "V D")
+    else:
+        embedding = hub_weights(
+            "layers/reversible_embedding", UNTIED_EMBEDDING, "V D", "D V"
+        )
+    return [
+        *embedding,
+        *within("layers/llama_transformer_decoder{_n}/", "block_{n}/", HUB_BLOCK),
+        weight("layers/llama_layer_norm/vars/0", "final_norm/scale", "D"),
+    ]
+
+
+def sizes(a):
+    """Returns the size of each letter."""
+    return {
+        "V": a["vocabulary_size"],
+        "M": a["num_key_value_heads"] or a["num_heads"],
+        **block_sizes(a),
+    }
+
+
+# Settings that all of them share in Hugging Face
+
+OPTIONS = {  # of every LLaMA
     "norm": "rms",
     "norm_placement": "pre",
     "feed_forward": "swiglu",
@@ -16,47 +136,24 @@ FIXED = {
     "query_key_norm": None,
     "embedding_scale": None,
 }
-ATTENTION = "layers.{n}.self_attn"
-AXES = {"query": "N K", "key": "M K", "value": "M K"}
 
 
-def sizes(a):
-    """What the letters of the rows stand for; M are heads of keys and values."""
-    return {
-        "V": a["vocabulary_size"],
-        "M": a["num_key_value_heads"] or a["num_heads"],
-        **common.block_sizes(a),
-    }
+def _mismatch(a, options):
+    """Returns why a `GPT` does not have these options and rotary positions."""
+    return difference(with_biases(a), options) or rope.mismatch(a["position"])
 
 
-def misfit(a):
-    """What keeps a `GPT` from being a LLaMA."""
-    same = {"use_query_key_value_bias": a["use_bias"]}
-    return differing(common.with_biases(a), FIXED | same) or rope.misfit(a["position"])
-
-
-def read(settings, shapes):
-    """The arguments of a `GPT`, of the settings of Hugging Face."""
-    use_bias = settings.truth("attention_bias", False)
-    settings.only(hidden_act="silu", mlp_bias=use_bias)
-    return {
-        **read_shared(settings, shapes),
-        "use_bias": use_bias,
-        **{name: FIXED[name] for name in ("norm", "feed_forward")},
-    }
-
-
-def read_shared(settings, shapes, *, head_dim=None, max_length=2048, tied=False):
-    """The arguments that all kin of LLaMA call the same.
+def _read_shared(settings, shapes, *, head_dim=None, max_length=2048, tied=False):
+    """Converts the settings that all families share.
 
     Args:
         settings: The `Settings`.
-        shapes: Of the tensors by name.
-        head_dim: The width of a head where the settings have none.
-        max_length: The longest text where they have none.
-        tied: Whether the embedding is tied where they do not say it.
+        shapes: Shapes of the tensors by name.
+        head_dim: Default size of a head.
+        max_length: Default maximum sequence length.
+        tied: Default of `tie_embeddings`.
     """
-    tied = settings.truth("tie_word_embeddings", tied)
+    tied = settings.boolean("tie_word_embeddings", tied)
     return {
         "vocabulary_size": settings.whole("vocab_size"),
         "num_layers": settings.whole("num_hidden_layers"),
@@ -68,25 +165,20 @@ def read_shared(settings, shapes, *, head_dim=None, max_length=2048, tied=False)
         "max_sequence_length": settings.whole("max_position_embeddings", max_length),
         "layer_norm_epsilon": settings.number("rms_norm_eps", 1e-6),
         "tie_embeddings": tied,
-        "head": common.gpt_head(settings, shapes, tied),
+        "head": gpt_head(settings, shapes, tied),
         "use_query_key_value_bias": None,
         "query_key_norm": None,
         "position": rope.read(settings),
     }
 
 
-def write(a):
-    """The settings of Hugging Face."""
-    return {
-        **write_shared(a, "Llama"),
-        "hidden_act": "silu",
-        "attention_bias": a["use_bias"],
-        "mlp_bias": a["use_bias"],
-    }
+def _write_shared(a, name):
+    """Returns the settings that all families share.
 
-
-def write_shared(a, name):
-    """The settings that all kin of LLaMA have, of which the classes begin so."""
+    Args:
+        a: Arguments of the model.
+        name: Prefix of the class in `architectures`.
+    """
     s = sizes(a)
     return {
         "architectures": [f"{name}ForCausalLM" if a["head"] else f"{name}Model"],
@@ -104,63 +196,45 @@ def write_shared(a, name):
     }
 
 
-def rows(a, scales=SAME):
-    """The table of Hugging Face.
+def _chosen(options):
+    """Returns the options that are not defaults of `GPT`."""
+    names = ("norm", "feed_forward", "use_bias", "use_query_key_value_bias")
+    return {name: options[name] for name in (*names, "query_key_norm")}
 
-    Args:
-        a: The arguments.
-        scales: How the numbers of the norms' scales differ in the file.
-    """
-    attention, fed = f"{BLOCK}/self_attention", f"{BLOCK}/feed_forward"
-    bias, others = common.with_biases(a)["use_query_key_value_bias"], a["use_bias"]
-    found = [one("embed_tokens.weight", "embedding/embeddings", "V D")]
-    for name, axes in AXES.items():
-        theirs, ours = f"{ATTENTION}.{name[0]}_proj", f"{attention}/{name}"
-        found += dense(theirs, ours, "D", axes, bias=bias)
-    theirs, ours = f"{ATTENTION}.o_proj", f"{attention}/attention_output"
-    found += dense(theirs, ours, "N K", "D", bias=others)
-    for theirs, ours, axes in (
-        ("gate", "gate", "DF"),
-        ("up", "intermediate", "DF"),
-        ("down", "output", "FD"),
-    ):
-        theirs, ours = f"layers.{{n}}.mlp.{theirs}_proj", f"{fed}/{ours}_dense"
-        found += dense(theirs, ours, *axes, bias=others)
-    norms = {
-        "layers.{n}.input_layernorm": f"{BLOCK}/self_attention_layer_norm",
-        "layers.{n}.post_attention_layernorm": f"{BLOCK}/feedforward_layer_norm",
-        "norm": "final_norm",
+
+# LLaMA
+
+
+def mismatch(a):
+    """Returns why a `GPT` is not a LLaMA."""
+    return _mismatch(a, OPTIONS | {"use_query_key_value_bias": a["use_bias"]})
+
+
+def read(settings, shapes):
+    """Converts settings of Hugging Face to arguments of `GPT`."""
+    use_bias = settings.boolean("attention_bias", False)
+    settings.require(hidden_act="silu", mlp_bias=use_bias)
+    return {
+        **_read_shared(settings, shapes),
+        "use_bias": use_bias,
+        **{name: OPTIONS[name] for name in ("norm", "feed_forward")},
     }
-    for theirs, ours in norms.items():
-        found.append(one(f"{theirs}.weight", f"{ours}/scale", "D", values=scales))
-    for name in ("query", "key") if a["query_key_norm"] is not None else ():
-        theirs, ours = f"{ATTENTION}.{name[0]}_norm", f"{attention}/{name}_norm"
-        found.append(one(f"{theirs}.weight", f"{ours}/scale", "K"))
-    if a["head"] and not a["tie_embeddings"]:
-        reverse = "embedding/reverse_embeddings"
-        found.append(one("lm_head.weight", reverse, "D V", "V D"))
-    return found
 
 
-def huggingface(kind, read, write, rows):
-    """The `Format` of a folder of Hugging Face."""
-    return Format(
-        kinds=(kind,),
-        read=read,
-        write=write,
-        rows=rows,
-        prefix="model.",
-        heads=("lm_head.",),
-        copies={"lm_head.weight": "embed_tokens.weight"},
-        ignored=("layers.*.self_attn.rotary_emb.inv_freq",),
-        left_out=("score.*",),
-    )
+def write(a):
+    """Converts arguments of `GPT` to settings of Hugging Face."""
+    return {
+        **_write_shared(a, "Llama"),
+        "hidden_act": "silu",
+        "attention_bias": a["use_bias"],
+        "mlp_bias": a["use_bias"],
+    }
 
 
 def hub_read(settings, shapes):
-    """The arguments of a `GPT`, of the settings of KerasHub.
+    """Converts settings of KerasHub to arguments of `GPT`.
 
-    Most do not say whether the embedding is tied: the file does.
+    Most presets do not say whether the embedding is tied; the tensors show it.
     """
     tied = "layers/reversible_embedding/vars/1" not in shapes
     return {
@@ -173,18 +247,18 @@ def hub_read(settings, shapes):
         "intermediate_dim": settings.whole("intermediate_dim"),
         "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-6),
         "dropout": settings.rate("dropout"),
-        "tie_embeddings": settings.truth("tie_word_embeddings", tied),
+        "tie_embeddings": settings.boolean("tie_word_embeddings", tied),
         "use_bias": False,
         "position": rope.hub_read(settings),
-        **{name: FIXED[name] for name in ("norm", "feed_forward")},
+        **{name: OPTIONS[name] for name in ("norm", "feed_forward")},
     }
 
 
 def hub_write(a):
-    """The settings of KerasHub."""
+    """Converts arguments of `GPT` to settings of KerasHub."""
     s = sizes(a)
-    wanted = {"use_bias": False, "head_dim": s["D"] // s["N"], "head": "tokens"}
-    if wrong := differing({**a, "head_dim": s["K"]}, wanted):
+    expected = {"use_bias": False, "head_dim": s["D"] // s["N"], "head": "tokens"}
+    if wrong := difference({**a, "head_dim": s["K"]}, expected):
         raise ValueError(f"a LlamaBackbone of KerasHub cannot have {wrong}")
     return {
         "vocabulary_size": s["V"],
@@ -200,50 +274,172 @@ def hub_write(a):
     }
 
 
-def hub_rows(a):
-    """The table of KerasHub."""
-    block = "layers/llama_transformer_decoder{_n}"
-    axes = {name: f"D {heads}" for name, heads in AXES.items()} | {"output": "N K D"}
-    found = [
-        one(
-            f"{block}/_self_attention_layer/_{name}_dense/vars/0",
-            f"{BLOCK}/self_attention/{_projection(name)}/kernel",
-            letters,
-        )
-        for name, letters in axes.items()
-    ]
-    for name, letters in (("gate", "D F"), ("intermediate", "D F"), ("output", "F D")):
-        found += numbered(
-            f"{block}/_feedforward_{name}_dense",
-            [f"{BLOCK}/feed_forward/{name}_dense/kernel"],
-            letters,
-        )
-    for theirs, ours in (
-        (f"{block}/_self_attention_layernorm", f"{BLOCK}/self_attention_layer_norm"),
-        (f"{block}/_feedforward_layernorm", f"{BLOCK}/feedforward_layer_norm"),
-        ("layers/llama_layer_norm", "final_norm"),
-    ):
-        found += numbered(theirs, [f"{ours}/scale"], "D")
-    table = ["embedding/embeddings", "embedding/reverse_embeddings"]
-    kept = 1 if a["tie_embeddings"] else 2
-    letters = ["V D", "D V"][:kept]
-    return [*found, *numbered("layers/reversible_embedding", table[:kept], *letters)]
+# Mistral
+
+NO_BIASES = {**OPTIONS, "use_bias": False, "use_query_key_value_bias": False}
+MISTRAL_OPTIONS = {k: v for k, v in NO_BIASES.items() if k != "sliding_window"}
 
 
-def _projection(name):
-    return "attention_output" if name == "output" else name
+def read_mistral(settings, shapes):
+    """Converts settings of a Mistral to arguments of `GPT`."""
+    settings.require(hidden_act="silu", layer_types=None)
+    window = None
+    if settings.values.get("sliding_window", 0) is not None:  # null means no window
+        window = settings.whole("sliding_window", 4096)
+    shared = _read_shared(settings, shapes, max_length=131072)
+    return {**shared, **_chosen(MISTRAL_OPTIONS), "sliding_window": window}
 
 
-LLAMA = Family(
-    name="llama",
-    model=GPT,
-    sizes=sizes,
-    misfit=misfit,
-    huggingface=huggingface("llama", read, write, rows),
+def write_mistral(a):
+    """Converts arguments of `GPT` to settings of a Mistral."""
+    window = {"hidden_act": "silu", "sliding_window": a["sliding_window"]}
+    return {**_write_shared(a, "Mistral"), **window}
+
+
+# Qwen2 and Qwen3
+
+QWEN2_OPTIONS = {**MISTRAL_OPTIONS, "use_query_key_value_bias": True}
+QWEN3_OPTIONS = {**MISTRAL_OPTIONS, "query_key_norm": "rms"}
+
+
+def read_qwen(settings, shapes, *, options, head_dim):
+    """Converts settings of a Qwen2 or Qwen3 to arguments of `GPT`."""
+    settings.require(hidden_act="silu", attention_bias=False)
+    shared = _read_shared(settings, shapes, head_dim=head_dim, max_length=32768)
+    window = _qwen_window(settings, shared["num_layers"])
+    return {**shared, **_chosen(options), "sliding_window": window}
+
+
+def _qwen_window(settings, num_layers):
+    """Returns the window of all layers, or None.
+
+    Raises:
+        ValueError: If only some layers have one.
+    """
+    if not settings.boolean("use_sliding_window", False):
+        return None
+    name, kinds = "max_window_layers", settings.get("layer_types", None)
+    if kinds is None:  # that number of first layers has no window
+        first = settings.values.get(name, 28)
+        is_whole = isinstance(first, int)
+        kinds = ["full_attention"] * (is_whole and first > 0)
+        kinds += ["sliding_attention"] * (is_whole and first < num_layers)
+    else:
+        name = "layer_types"
+        kinds = sorted(set(kinds)) if isinstance(kinds, list) else []
+    if kinds == ["full_attention"]:
+        return None
+    if kinds != ["sliding_attention"]:
+        settings.refuse(name, "one window for all layers, or none", "kerasseq builds")
+    return settings.whole("sliding_window", 4096)
+
+
+def write_qwen(a, *, name):
+    """Converts arguments of `GPT` to settings of a Qwen2 or Qwen3."""
+    window = a["sliding_window"]
+    return {
+        **_write_shared(a, name),
+        "hidden_act": "silu",
+        "use_sliding_window": window is not None,
+        "sliding_window": window,
+        "max_window_layers": a["num_layers"] if window is None else 0,
+    }
+
+
+# Gemma
+
+GEMMA_OPTIONS = {**NO_BIASES, "feed_forward": "geglu_tanh", "tie_embeddings": True}
+GEMMA_ACTIVATIONS = dict.fromkeys(  # the first files say "gelu" for the other one
+    ("gelu_pytorch_tanh", "gelu"), "geglu_tanh"
+)
+
+
+def gemma_mismatch(a):
+    """Returns why a `GPT` is not a Gemma."""
+    scale = math.sqrt(a["hidden_dim"])
+    if a["embedding_scale"] is None or not math.isclose(a["embedding_scale"], scale):
+        return f"embedding_scale={a['embedding_scale']} instead of {scale}"
+    return _mismatch(a, GEMMA_OPTIONS | {"embedding_scale": a["embedding_scale"]})
+
+
+def read_gemma(settings, shapes):
+    """Converts settings of a Gemma to arguments of `GPT`."""
+    settings.require(
+        attention_bias=False,
+        use_bidirectional_attention=False,
+        hidden_activation="gelu_pytorch_tanh",
+        tie_word_embeddings=True,
+    )
+    settings.word("hidden_act", GEMMA_ACTIVATIONS, "gelu")
+    shared = _read_shared(settings, shapes, head_dim=256, max_length=8192, tied=True)
+    scale = math.sqrt(shared["hidden_dim"])
+    return {**shared, **_chosen(GEMMA_OPTIONS), "embedding_scale": scale}
+
+
+def write_gemma(a):
+    """Converts arguments of `GPT` to settings of a Gemma."""
+    activation = "gelu_pytorch_tanh"
+    names = {"hidden_act": activation, "hidden_activation": activation}
+    return {**_write_shared(a, "Gemma"), **names}
+
+
+def _family(name, mismatch, read, write, rows=rows, keras_hub=None):
+    """Returns the `Family` of a kind of LLaMA."""
+    huggingface = Format(
+        kinds=(name,),
+        read=read,
+        write=write,
+        rows=rows,
+        prefix="model.",
+        heads=("lm_head.",),
+        copies={"lm_head.weight": "embed_tokens.weight"},
+        ignored=("layers.*.self_attn.rotary_emb.inv_freq",),
+        left_out=("score.*",),
+    )
+    return Family(
+        name=name,
+        model=GPT,
+        sizes=sizes,
+        mismatch=mismatch,
+        huggingface=huggingface,
+        keras_hub=keras_hub,
+    )
+
+
+LLAMA = _family(
+    "llama",
+    mismatch,
+    read,
+    write,
     keras_hub=Format(
         kinds=("LlamaBackbone", "Llama3Backbone"),
         read=hub_read,
         write=hub_write,
         rows=hub_rows,
     ),
+)
+MISTRAL = _family(
+    "mistral",
+    functools.partial(_mismatch, options=MISTRAL_OPTIONS),
+    read_mistral,
+    write_mistral,
+)
+QWEN2 = _family(
+    "qwen2",
+    functools.partial(_mismatch, options=QWEN2_OPTIONS),
+    functools.partial(read_qwen, options=QWEN2_OPTIONS, head_dim=None),
+    functools.partial(write_qwen, name="Qwen2"),
+)
+QWEN3 = _family(
+    "qwen3",
+    functools.partial(_mismatch, options=QWEN3_OPTIONS),
+    functools.partial(read_qwen, options=QWEN3_OPTIONS, head_dim=128),
+    functools.partial(write_qwen, name="Qwen3"),
+)
+GEMMA = _family(
+    "gemma",
+    gemma_mismatch,
+    read_gemma,
+    write_gemma,
+    functools.partial(rows, scales=OFFSET_BY_ONE),
 )

@@ -1,12 +1,11 @@
-"""T5, 1.0 and 1.1, in the folders of others."""
+"""T5, versions 1.0 and 1.1: settings and tables of names."""
 
-from kerasseq.pretrained import common
-from kerasseq.pretrained.family import Family, Format, differing
-from kerasseq.pretrained.layouts import dense, numbered, one
+from kerasseq.pretrained.family import Family, Format, block_sizes, difference
+from kerasseq.pretrained.rows import dense, hub_weights, weight, within
 from kerasseq.seq2seq.t5 import T5 as MODEL
 from kerasseq.seq2seq.t5_encoder import T5Encoder
 
-FEED_FORWARDS = {
+FEED_FORWARDS = {  # of Hugging Face
     "relu": "relu",
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -15,7 +14,7 @@ FEED_FORWARDS = {
     "gated-gelu": "geglu_tanh",
     "gated-silu": "swiglu",
 }
-HUB = {  # of KerasHub: the activation, and whether it is that of a gate
+HUB_FEED_FORWARDS = {  # of KerasHub: the activation, and whether there is a gate
     ("relu", False): "relu",
     ("gelu", False): "gelu",
     ("gelu_approximate", False): "gelu_tanh",
@@ -26,25 +25,160 @@ HUB = {  # of KerasHub: the activation, and whether it is that of a gate
     ("silu", True): "swiglu",
 }
 GATED = ("reglu", "geglu", "geglu_tanh", "swiglu")
-BUCKETS, DISTANCE = 32, 128
+BUCKETS, MAX_DISTANCE = 32, 128  # of relative positions
+
+# Letters: V vocabulary, D hidden, N heads, K per head, F intermediate, R buckets of
+# relative positions. A block of the decoder has cross-attention between the two parts.
+
+SELF_ATTENTION = [
+    *dense("SelfAttention.q", "self_attention/query", "D", "N K", bias=False),
+    *dense("SelfAttention.k", "self_attention/key", "D", "N K", bias=False),
+    *dense("SelfAttention.v", "self_attention/value", "D", "N K", bias=False),
+    *dense(
+        "SelfAttention.o", "self_attention/attention_output", "N K", "D", bias=False
+    ),
+    weight("layer_norm.weight", "self_attention_layer_norm/scale", "D"),
+]
+CROSS_ATTENTION = [
+    *dense("EncDecAttention.q", "cross_attention/query", "D", "N K", bias=False),
+    *dense("EncDecAttention.k", "cross_attention/key", "D", "N K", bias=False),
+    *dense("EncDecAttention.v", "cross_attention/value", "D", "N K", bias=False),
+    *dense(
+        "EncDecAttention.o", "cross_attention/attention_output", "N K", "D", bias=False
+    ),
+    weight("layer_norm.weight", "cross_attention_layer_norm/scale", "D"),
+]
+FEED_FORWARD = [
+    *dense("DenseReluDense.wi", "feed_forward/intermediate_dense", *"DF", bias=False),
+    *dense("DenseReluDense.wo", "feed_forward/output_dense", *"FD", bias=False),
+    weight("layer_norm.weight", "feedforward_layer_norm/scale", "D"),
+]
+GATED_FEED_FORWARD = [
+    *dense("DenseReluDense.wi_0", "feed_forward/gate_dense", *"DF", bias=False),
+    *dense("DenseReluDense.wi_1", "feed_forward/intermediate_dense", *"DF", bias=False),
+    *dense("DenseReluDense.wo", "feed_forward/output_dense", *"FD", bias=False),
+    weight("layer_norm.weight", "feedforward_layer_norm/scale", "D"),
+]
+EMBEDDING = weight("shared.weight", "embedding/embeddings", "V D")
+LOGITS = weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")
+RELATIVE_BIAS = "block_0/self_attention/relative_bias/embeddings"
+
+
+def encoder_rows(a):
+    """Returns the rows of the encoder in Hugging Face."""
+    feed_forward = GATED_FEED_FORWARD if a["feed_forward"] in GATED else FEED_FORWARD
+    bias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    block = [
+        *within("layer.0.", "", SELF_ATTENTION),
+        *within("layer.1.", "", feed_forward),
+    ]
+    return [
+        weight(bias, f"encoder_{RELATIVE_BIAS}", "R N"),
+        *within("encoder.block.{n}.", "encoder_block_{n}/", block),
+        weight("encoder.final_layer_norm.weight", "encoder_final_norm/scale", "D"),
+    ]
+
+
+def decoder_rows(a):
+    """Returns the rows of the decoder in Hugging Face."""
+    feed_forward = GATED_FEED_FORWARD if a["feed_forward"] in GATED else FEED_FORWARD
+    bias = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    block = [
+        *within("layer.0.", "", SELF_ATTENTION),
+        *within("layer.1.", "", CROSS_ATTENTION),
+        *within("layer.2.", "", feed_forward),
+    ]
+    return [
+        weight(bias, f"decoder_{RELATIVE_BIAS}", "R N"),
+        *within("decoder.block.{n}.", "decoder_block_{n}/", block),
+        weight("decoder.final_layer_norm.weight", "decoder_final_norm/scale", "D"),
+    ]
+
+
+def rows(a):
+    """Returns the table of a `T5` in Hugging Face."""
+    head = [] if a["tie_embeddings"] else [LOGITS]
+    return [EMBEDDING, *encoder_rows(a), *decoder_rows(a), *head]
+
+
+# KerasHub numbers the layers of both stacks as one, and flattens the heads.
+
+
+def _hub_attention(part):
+    """Returns the rows of an attention layer and of the norm before it."""
+    layer, axes = f"{part}/", ("D N K", "D (N K)")
+    return [
+        weight(f"{layer}query_projector/vars/0", f"{layer}query/kernel", *axes),
+        weight(f"{layer}key_projector/vars/0", f"{layer}key/kernel", *axes),
+        weight(f"{layer}value_projector/vars/0", f"{layer}value/kernel", *axes),
+        weight(
+            f"{layer}output_projector/vars/0",
+            f"{layer}attention_output/kernel",
+            "N K D",
+            "(N K) D",
+        ),
+        weight(f"{part}_layer_norm/vars/0", f"{part}_layer_norm/scale", "D"),
+    ]
+
+
+HUB_FEED_FORWARD = [
+    weight("input_projector/vars/0", "feed_forward/intermediate_dense/kernel", "D F"),
+    weight("output_projector/vars/0", "feed_forward/output_dense/kernel", "F D"),
+    weight("layer_norm/vars/0", "feedforward_layer_norm/scale", "D"),
+]
+HUB_GATED_FEED_FORWARD = [
+    weight("input_projector/vars/0", "feed_forward/gate_dense/kernel", "D F"),
+    weight("gate_projector/vars/0", "feed_forward/intermediate_dense/kernel", "D F"),
+    weight("output_projector/vars/0", "feed_forward/output_dense/kernel", "F D"),
+    weight("layer_norm/vars/0", "feedforward_layer_norm/scale", "D"),
+]
+TIED = ["embedding/embeddings"]
+UNTIED = ["embedding/embeddings", "embedding/reverse_embeddings"]
+
+
+def hub_rows(a):
+    """Returns the table of KerasHub."""
+    if a["tie_embeddings"]:
+        embedding = hub_weights("layers/reversible_embedding", TIED, "V D")
+    else:
+        embedding = hub_weights("layers/reversible_embedding", UNTIED, "V D", "D V")
+    is_gated = a["feed_forward"] in GATED
+    feed_forward = HUB_GATED_FEED_FORWARD if is_gated else HUB_FEED_FORWARD
+    encoder = [*_hub_attention("self_attention"), *feed_forward]
+    decoder = [
+        *_hub_attention("self_attention"),
+        *_hub_attention("cross_attention"),
+        *feed_forward,
+    ]
+    layer, bias = "layers/t5_transformer_layer", "self_attention/vars/0"
+    first = f"{layer}_{a['num_layers']}"  # of the decoder
+    return [
+        *embedding,
+        weight(f"{layer}/{bias}", f"encoder_{RELATIVE_BIAS}", "R N"),
+        *within(f"{layer}{{_n}}/", "encoder_block_{n}/", encoder),
+        weight("layers/t5_layer_norm/vars/0", "encoder_final_norm/scale", "D"),
+        weight(f"{first}/{bias}", f"decoder_{RELATIVE_BIAS}", "R N"),
+        *within(f"{layer}{{_m}}/", "decoder_block_{n}/", decoder),
+        weight("layers/t5_layer_norm_1/vars/0", "decoder_final_norm/scale", "D"),
+    ]
 
 
 def sizes(a):
-    """What the letters of the rows stand for; R are the distances told apart."""
+    """Returns the size of each letter."""
     return {
         "V": a["vocabulary_size"],
-        **common.block_sizes(a),
+        **block_sizes(a),
         "R": a["relative_buckets"],
     }
 
 
-def misfit(a):
-    """What keeps a `T5` from being one of the published ones."""
-    return misfit_of_encoder(a) or differing(a, {"published_ids": True})
+def mismatch(a):
+    """Returns why a `T5` is not one of the published ones."""
+    return encoder_mismatch(a) or difference(a, {"published_ids": True})
 
 
-def misfit_of_encoder(a):
-    """What keeps a `T5Encoder` from being one of the published ones."""
+def encoder_mismatch(a):
+    """Returns why a `T5Encoder` is not one of the published ones."""
     known = (*FEED_FORWARDS.values(), "geglu")
     if a["feed_forward"] not in known:
         return f"feed_forward={a['feed_forward']!r}"
@@ -52,25 +186,25 @@ def misfit_of_encoder(a):
 
 
 def read(settings, shapes):
-    """The arguments of a `T5`, of the settings of Hugging Face.
+    """Converts settings of Hugging Face to arguments of `T5`.
 
-    T5 multiplies what its tied head reads by a factor, T5 1.1 does not: whoever leaves
-    the factor out has a head of its own, even if that was made of the embedding.
+    T5 scales the inputs of its tied logits, T5 1.1 does not. A file without the scale
+    gets untied logits here, even if they are a copy of the embedding.
     """
-    settings.only(eos_token_id=1, decoder_start_token_id=0)
-    tied = settings.truth("tie_word_embeddings", True)
+    settings.require(eos_token_id=1, decoder_start_token_id=0)
+    tied = settings.boolean("tie_word_embeddings", True)
     layers = settings.whole("num_layers")
     return {
         **read_encoder(settings, shapes),
         "num_decoder_layers": settings.whole("num_decoder_layers", layers),
-        "tie_embeddings": settings.truth("scale_decoder_outputs", tied),
+        "tie_embeddings": settings.boolean("scale_decoder_outputs", tied),
         "published_ids": True,
     }
 
 
 def read_encoder(settings, shapes):
-    """The arguments of a `T5Encoder`, of the settings of Hugging Face."""
-    settings.only(relative_attention_max_distance=DISTANCE, pad_token_id=0)
+    """Converts settings of Hugging Face to arguments of `T5Encoder`."""
+    settings.require(relative_attention_max_distance=MAX_DISTANCE, pad_token_id=0)
     return {
         "vocabulary_size": settings.whole("vocab_size"),
         "num_layers": settings.whole("num_layers"),
@@ -86,7 +220,7 @@ def read_encoder(settings, shapes):
 
 
 def write(a):
-    """The settings of Hugging Face."""
+    """Converts arguments of `T5` to settings of Hugging Face."""
     return {
         "architectures": ["T5ForConditionalGeneration"],
         "is_encoder_decoder": True,
@@ -99,9 +233,9 @@ def write(a):
 
 
 def write_encoder(a):
-    """The settings that a T5 and its encoder alone have."""
-    words = {ours: theirs for theirs, ours in FEED_FORWARDS.items()}
-    if a["feed_forward"] not in words:
+    """Converts arguments of `T5Encoder` to settings of Hugging Face."""
+    names = {ours: name for name, ours in FEED_FORWARDS.items()}
+    if a["feed_forward"] not in names:
         raise ValueError(
             f"a T5 of Hugging Face cannot have feed_forward={a['feed_forward']!r}"
         )
@@ -114,73 +248,24 @@ def write_encoder(a):
         "d_ff": s["F"],
         "d_kv": s["K"],
         "dropout_rate": a["dropout"],
-        "feed_forward_proj": words[a["feed_forward"]],
+        "feed_forward_proj": names[a["feed_forward"]],
         "relative_attention_num_buckets": s["R"],
-        "relative_attention_max_distance": DISTANCE,
+        "relative_attention_max_distance": MAX_DISTANCE,
         "layer_norm_epsilon": a["layer_norm_epsilon"],
         "pad_token_id": 0,
     }
 
 
-def rows(a):
-    """The table of Hugging Face."""
-    found = rows_of_stacks(a, ("encoder", "decoder"))
-    if not a["tie_embeddings"]:
-        reverse = "embedding/reverse_embeddings"
-        found.append(one("lm_head.weight", reverse, "D V", "V D"))
-    return found
-
-
-def rows_of_stacks(a, stacks):
-    """The rows of the embedding and of some stacks."""
-    gated = a["feed_forward"] in GATED
-    up = {"wi_0": "gate", "wi_1": "intermediate"} if gated else {"wi": "intermediate"}
-    found = [one("shared.weight", "embedding/embeddings", "V D")]
-    for stack in stacks:
-        parts = ["Self"] if stack == "encoder" else ["Self", "EncDec"]
-        ours = {"Self": "self_attention", "EncDec": "cross_attention"}
-        block, theirs = f"{stack}_block_{{n}}", f"{stack}.block.{{n}}.layer"
-        first = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        found.append(one(first, _relative(stack), "R N"))
-        for place, part in enumerate(parts):
-            attention, path = f"{theirs}.{place}.{part}Attention", ours[part]
-            for name in ("query", "key", "value"):
-                weight = f"{block}/{path}/{name}"
-                found += dense(f"{attention}.{name[0]}", weight, "D", "N K", bias=False)
-            weight = f"{block}/{path}/attention_output"
-            found += dense(f"{attention}.o", weight, "N K", "D", bias=False)
-            found.append(_norm(f"{theirs}.{place}", f"{block}/{path}_layer_norm"))
-        fed, place = f"{block}/feed_forward", len(parts)
-        for name, path in (up | {"wo": "output"}).items():
-            axes = "FD" if name == "wo" else "DF"
-            name = f"{theirs}.{place}.DenseReluDense.{name}"
-            found += dense(name, f"{fed}/{path}_dense", *axes, bias=False)
-        found.append(_norm(f"{theirs}.{place}", f"{block}/feedforward_layer_norm"))
-        found.append(one(f"{stack}.final_layer_norm.weight", _final(stack), "D"))
-    return found
-
-
-def _norm(theirs, ours):
-    return one(f"{theirs}.layer_norm.weight", f"{ours}/scale", "D")
-
-
-def _relative(stack):
-    return f"{stack}_block_0/self_attention/relative_bias/embeddings"
-
-
-def _final(stack):
-    return f"{stack}_final_norm/scale"
-
-
 def hub_read(settings, shapes):
-    """The arguments of a `T5`, of the settings of KerasHub."""
+    """Converts settings of KerasHub to arguments of `T5`."""
     activation = settings.get("activation")
-    if isinstance(activation, dict):  # a function of theirs, of which the name counts
+    if isinstance(activation, dict):  # a serialized function
         activation = activation.get("config")
     name = str(activation).rpartition(">")[2]
-    gated = settings.truth("use_gated_activation")
-    if (name, gated) not in HUB:
-        settings.refuse("activation", ", ".join(dict.fromkeys(n for n, _ in HUB)))
+    gated = settings.boolean("use_gated_activation")
+    if (name, gated) not in HUB_FEED_FORWARDS:
+        known = dict.fromkeys(name for name, _ in HUB_FEED_FORWARDS)
+        settings.refuse("activation", ", ".join(known))
     return {
         "vocabulary_size": settings.whole("vocabulary_size"),
         "num_layers": settings.whole("num_layers"),
@@ -189,20 +274,21 @@ def hub_read(settings, shapes):
         "intermediate_dim": settings.whole("intermediate_dim"),
         "head_dim": settings.whole("key_value_dim", None),
         "dropout": settings.rate("dropout", 0.1),
-        "feed_forward": HUB[name, gated],
+        "feed_forward": HUB_FEED_FORWARDS[name, gated],
         "relative_buckets": BUCKETS,
         "layer_norm_epsilon": settings.number("layer_norm_epsilon", 1e-6),
-        "tie_embeddings": settings.truth("tie_embedding_weights", True),
+        "tie_embeddings": settings.boolean("tie_embedding_weights", True),
         "published_ids": True,
     }
 
 
 def hub_write(a):
-    """The settings of KerasHub."""
+    """Converts arguments of `T5` to settings of KerasHub."""
     layers = {"num_decoder_layers": a["num_decoder_layers"] and a["num_layers"]}
-    if wrong := differing(a, {"relative_buckets": BUCKETS, **layers}):
+    if wrong := difference(a, {"relative_buckets": BUCKETS, **layers}):
         raise ValueError(f"a T5Backbone of KerasHub cannot have {wrong}")
-    name, gated = {ours: theirs for theirs, ours in HUB.items()}[a["feed_forward"]]
+    names = {ours: name for name, ours in HUB_FEED_FORWARDS.items()}
+    name, gated = names[a["feed_forward"]]
     if name == "gelu_approximate":
         function = {"module": "builtins", "class_name": "function", "config": name}
         name = {**function, "registered_name": "keras_hub>gelu_approximate"}
@@ -222,45 +308,11 @@ def hub_write(a):
     }
 
 
-def hub_rows(a):
-    """The table of KerasHub: both stacks are numbered as one."""
-    table = ["embedding/embeddings", "embedding/reverse_embeddings"]
-    kept = 1 if a["tie_embeddings"] else 2
-    letters = ["V D", "D V"][:kept]
-    found = numbered("layers/reversible_embedding", table[:kept], *letters)
-    gated = a["feed_forward"] in GATED
-    ours = ("gate_dense", "intermediate_dense") if gated else ("intermediate_dense",)
-    up = dict(zip(("input_projector", "gate_projector"), ours, strict=False))
-    for stack, number, norm in (("encoder", "{_n}", ""), ("decoder", "{_m}", "_1")):
-        block, theirs = f"{stack}_block_{{n}}", f"layers/t5_transformer_layer{number}"
-        first = theirs.format(_n="", _m=f"_{a['num_layers']}")
-        found.append(one(f"{first}/self_attention/vars/0", _relative(stack), "R N"))
-        for part in ("self_attention", "cross_attention")[: 1 + (stack == "decoder")]:
-            for name in ("query", "key", "value", "output"):
-                path, axes = name, ("D N K", "D (N K)")
-                if name == "output":
-                    path, axes = "attention_output", ("N K D", "(N K) D")
-                kernel = f"{block}/{part}/{path}/kernel"
-                found.append(
-                    one(f"{theirs}/{part}/{name}_projector/vars/0", kernel, *axes)
-                )
-            scale = [f"{block}/{part}_layer_norm/scale"]
-            found += numbered(f"{theirs}/{part}_layer_norm", scale, "D")
-        for name, path in (up | {"output_projector": "output_dense"}).items():
-            axes = "F D" if path == "output_dense" else "D F"
-            kernel = [f"{block}/feed_forward/{path}/kernel"]
-            found += numbered(f"{theirs}/{name}", kernel, axes)
-        scale = [f"{block}/feedforward_layer_norm/scale"]
-        found += numbered(f"{theirs}/layer_norm", scale, "D")
-        found += numbered(f"layers/t5_layer_norm{norm}", [_final(stack)], "D")
-    return found
-
-
 T5 = Family(
     name="t5",
     model=MODEL,
     sizes=sizes,
-    misfit=misfit,
+    mismatch=mismatch,
     huggingface=Format(
         kinds=("t5",),
         read=read,
@@ -275,7 +327,7 @@ T5 = Family(
             ),
             "shared.weight",
         ),
-        ignored=(  # written with the first weights, and never read
+        ignored=(  # in the published files, and never used
             "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
         ),
     ),
@@ -288,13 +340,13 @@ T5_ENCODER = Family(
     name="t5_encoder",
     model=T5Encoder,
     sizes=sizes,
-    misfit=misfit_of_encoder,
+    mismatch=encoder_mismatch,
     huggingface=Format(
         kinds=("t5",),
         architectures=("T5EncoderModel",),
         read=read_encoder,
         write=lambda a: {"architectures": ["T5EncoderModel"], **write_encoder(a)},
-        rows=lambda a: rows_of_stacks(a, ("encoder",)),
+        rows=lambda a: [EMBEDDING, *encoder_rows(a)],
         copies={"encoder.embed_tokens.weight": "shared.weight"},
         left_out=("decoder.*", "lm_head.weight"),
     ),

@@ -1,4 +1,4 @@
-"""The tokenizer of a folder, where there is one that is known here."""
+"""The tokenizer of a checkpoint folder."""
 
 import warnings
 
@@ -7,27 +7,26 @@ from kerasseq.language.bert_texts import SPECIAL_IDS, special_names
 from kerasseq.text import WordPieceTokenizer, load_tokenizer
 from kerasseq.text.byte_pair_files import from_vocabulary_and_merges
 
-OURS = "tokenizer.kerasseq.json"
-ASSETS = "assets/tokenizer"
-PUBLISHED = {"[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103}
+FILE = "tokenizer.kerasseq.json"
+HUB_ASSETS = "assets/tokenizer"
+PUBLISHED_IDS = {"[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103}
 
 
-def added(folder, source, family, arguments):
-    """The arguments of a model, with the tokenizer of its folder if it fits.
+def with_tokenizer(folder, source: str, arguments: dict) -> dict:
+    """Returns the arguments of a model with the tokenizer of its folder, if it fits.
 
     Args:
-        folder: The folder, a path.
+        folder: The folder.
         source: "huggingface" or "keras_hub".
-        family: The `Family`.
-        arguments: Of the model.
+        arguments: Arguments of the model.
 
     Warns:
-        UserWarning: If there is a tokenizer that is not supported, is damaged, or has
-            another number of ids than the model.
+        UserWarning: If the tokenizer is not supported or damaged, or its number of ids
+            is not that of the model.
     """
-    if "vocabulary_size" not in arguments:  # it reads no text
+    if "vocabulary_size" not in arguments:  # a model without text
         return arguments
-    tokenizer, size = _known(folder, source), arguments["vocabulary_size"]
+    tokenizer, size = _load(folder, source), arguments["vocabulary_size"]
     if tokenizer is None:
         return arguments
     if tokenizer.vocabulary_size != size:
@@ -43,16 +42,16 @@ def added(folder, source, family, arguments):
     return {**arguments, "vocabulary_size": None, "tokenizer": tokenizer}
 
 
-def _known(folder, source):
-    """The tokenizer of a folder; None if there is none, or one that is not known."""
+def _load(folder, source):
+    """Returns the tokenizer of a folder; None if there is none that can be read."""
     try:
-        if (folder / OURS).exists():
-            return load_tokenizer(folder / OURS)
+        if (folder / FILE).exists():
+            return load_tokenizer(folder / FILE)
         if source == "keras_hub":
-            return _of_preset(folder)
+            return _load_from_preset(folder)
         if (folder / "vocab.txt").exists() and not (folder / "tokenizer.json").exists():
             lowercase = _setting(folder / "tokenizer_config.json", "do_lower_case")
-            return _word_piece(folder / "vocab.txt", lowercase)
+            return _load_word_piece(folder / "vocab.txt", lowercase)
         return load_tokenizer(folder)
     except FileNotFoundError:
         return None
@@ -69,43 +68,43 @@ def _warn(reason):
     )
 
 
-def _of_preset(folder):
-    assets = folder / ASSETS
+def _load_from_preset(folder):
+    assets = folder / HUB_ASSETS
     if (assets / "vocabulary.txt").exists():
         lowercase = _setting(folder / "tokenizer.json", "config", "lowercase")
-        return _word_piece(assets / "vocabulary.txt", lowercase)
+        return _load_word_piece(assets / "vocabulary.txt", lowercase)
     return from_vocabulary_and_merges(assets / "vocabulary.json", assets / "merges.txt")
 
 
-def _word_piece(path, lowercase):
-    """BERT's tokenizer, which takes letters as small ones unless a file says no."""
+def _load_word_piece(path, lowercase):
+    """Returns BERT's tokenizer, which lowercases unless a file says otherwise."""
     return WordPieceTokenizer.from_vocab_file(path, lowercase=lowercase is not False)
 
 
 def _setting(path, *names):
-    """What a file says under a name, or under one within another; None if nothing."""
+    """Returns a setting of a file by nested names; None if it is not there."""
     content = read_json(path) if path.exists() else None
     for name in names:
         content = content.get(name) if isinstance(content, dict) else None
     return content
 
 
-def special_ids(size, padding):
-    """The ids of BERT's special tokens, where no tokenizer says them.
+def special_ids(size: int, padding: int) -> dict[str, int]:
+    """Returns default ids of BERT's special tokens.
 
     Args:
-        size: Number of ids.
-        padding: That of [PAD].
+        size: Number of ids of the model.
+        padding: Id of [PAD].
 
     Examples:
         >>> special_ids(30522, 0)["[MASK]"], special_ids(11, 0)["[MASK]"]
         (103, 4)
     """
-    known = PUBLISHED if size > max(PUBLISHED.values()) else SPECIAL_IDS
+    known = PUBLISHED_IDS if size > max(PUBLISHED_IDS.values()) else SPECIAL_IDS
     return {**known, "[PAD]": padding}
 
 
 def write(folder, tokenizer):
-    """Write the tokenizer of a model into a folder."""
+    """Saves the tokenizer of a model in a folder."""
     if tokenizer is not None:
-        tokenizer.save(folder / OURS)
+        tokenizer.save(folder / FILE)

@@ -1,12 +1,74 @@
-"""ViT in the folders of others."""
+"""ViT: settings and tables of names."""
 
-from kerasseq.pretrained import common, hub_layers, pixels
-from kerasseq.pretrained.common import BLOCK, HUB_HEAD, LAYER
-from kerasseq.pretrained.family import Family, Format, differing
-from kerasseq.pretrained.layouts import dense, layer_norm, one
+import math
+
+from kerasseq.pretrained import folders
+from kerasseq.pretrained.family import (
+    ACTIVATION_NAMES,
+    ACTIVATIONS,
+    HUB_HEAD,
+    Family,
+    Format,
+    attention_mismatch,
+    block_sizes,
+    default_labels,
+    difference,
+    num_classes,
+)
+from kerasseq.pretrained.folders import Settings
+from kerasseq.pretrained.rows import (
+    dense,
+    hub_attention,
+    hub_dense,
+    hub_norm,
+    layer_norm,
+    weight,
+    within,
+)
 from kerasseq.vision.vit import ViT
 
-FIXED = {
+# Letters: P and Q height and width of a patch, B channels, T positions, D hidden,
+# N heads, K per head, F intermediate, C classes.
+EMBEDDINGS = [
+    weight("patch_embeddings.projection.weight", "kernel", "P Q B D", "D B P Q"),
+    weight("patch_embeddings.projection.bias", "bias", "D"),
+    weight("cls_token", "class_token", "1 D", "1 1 D"),
+    weight("position_embeddings", "position_embeddings", "T D", "1 T D"),
+]
+BLOCK = [
+    *layer_norm("layernorm_before", "self_attention_layer_norm"),
+    *dense("attention.attention.query", "self_attention/query", "D", "N K"),
+    *dense("attention.attention.key", "self_attention/key", "D", "N K"),
+    *dense("attention.attention.value", "self_attention/value", "D", "N K"),
+    *dense("attention.output.dense", "self_attention/attention_output", "N K", "D"),
+    *layer_norm("layernorm_after", "feedforward_layer_norm"),
+    *dense("intermediate.dense", "feed_forward/intermediate_dense", "D", "F"),
+    *dense("output.dense", "feed_forward/output_dense", "F", "D"),
+]
+ROWS = [
+    *within("embeddings.", "patch_embedding/", EMBEDDINGS),
+    *within("encoder.layer.{n}.", "block_{n}/", BLOCK),
+    *layer_norm("layernorm", "final_norm"),
+]
+HUB_EMBEDDINGS = [
+    *hub_dense("patch_embedding", "patch_embedding", "P Q B D", "D"),
+    weight("vars/0", "patch_embedding/class_token", "1 D", "1 1 D"),
+    weight("position_embedding/vars/0", "patch_embedding/position_embeddings", "T D"),
+]
+HUB_BLOCK = [
+    *hub_norm("layer_norm_1", "self_attention_layer_norm"),
+    *hub_attention("mha", "self_attention"),
+    *hub_norm("layer_norm_2", "feedforward_layer_norm"),
+    *hub_dense("mlp/dense_1", "feed_forward/intermediate_dense", "D F", "F"),
+    *hub_dense("mlp/dense_2", "feed_forward/output_dense", "F D", "D"),
+]
+HUB_LAYER = "layers/vi_t_encoder/encoder_layers/vi_t_encoder_block{_n}/"
+HUB_ROWS = [
+    *within("layers/vi_t_patching_and_embedding/", "", HUB_EMBEDDINGS),
+    *within(HUB_LAYER, "block_{n}/", HUB_BLOCK),
+    *hub_norm("layers/vi_t_encoder/layer_norm", "final_norm"),
+]
+OPTIONS = {  # of every published ViT
     "pooling": "token",
     "norm": "layer",
     "norm_placement": "pre",
@@ -18,15 +80,28 @@ FIXED = {
 }
 
 
+def rows(a):
+    """Returns the table of Hugging Face."""
+    has_classes = a["num_classes"] is not None
+    return [*ROWS, *dense("classifier", "classes", "D", "C")] if has_classes else ROWS
+
+
+def hub_rows(a):
+    """Returns the table of KerasHub."""
+    if a["num_classes"] is None:
+        return HUB_ROWS
+    return [*HUB_ROWS, *hub_dense(HUB_HEAD, "classes", "D C", "C")]
+
+
 def sizes(a):
-    """What the letters of the rows stand for; P and Q are a patch, B its channels."""
+    """Returns the size of each letter."""
     (P, Q), (height, width) = _pair(a["patch_size"]), _pair(a["image_size"])
     return {
         "P": P,
         "Q": Q,
         "B": a["channels"],
         "T": 1 + (height // P) * (width // Q),
-        **common.block_sizes(a),
+        **block_sizes(a),
         "C": a["num_classes"],
     }
 
@@ -35,20 +110,20 @@ def _pair(size):
     return (size, size) if isinstance(size, int) else tuple(size)
 
 
-def misfit(a):
-    """What keeps a `ViT` from being one of the published ones."""
-    return common.misfit(a, FIXED)
+def mismatch(a):
+    """Returns why a `ViT` is not one of the published ones."""
+    return attention_mismatch(a, OPTIONS)
 
 
 def read(settings, shapes):
-    """The arguments of a `ViT`, of the settings of Hugging Face."""
-    settings.only(qkv_bias=True)
+    """Converts settings of Hugging Face to arguments of `ViT`."""
+    settings.require(qkv_bias=True)
     image, patch = _size(settings, "image_size"), _size(settings, "patch_size")
     if any(side % part for side, part in zip(image, patch, strict=True)):
         wanted = f"a multiple of patch_size = {settings.get('patch_size')}"
         settings.refuse("image_size", wanted)
     return {
-        "num_classes": common.classes(shapes, "classifier.weight"),
+        "num_classes": num_classes(shapes, "classifier.weight"),
         "image_size": image,
         "patch_size": patch,
         "channels": settings.whole("num_channels", 3),
@@ -56,7 +131,7 @@ def read(settings, shapes):
         "num_heads": settings.whole("num_attention_heads"),
         "hidden_dim": settings.whole("hidden_size"),
         "intermediate_dim": settings.whole("intermediate_size"),
-        "feed_forward": settings.word("hidden_act", common.ACTIVATIONS, "gelu"),
+        "feed_forward": settings.word("hidden_act", ACTIVATIONS, "gelu"),
         "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
         "dropout": settings.rate("hidden_dropout_prob"),
         "data_format": "channels_last",
@@ -64,7 +139,7 @@ def read(settings, shapes):
 
 
 def _size(settings, name):
-    """A side, or height and width."""
+    """Returns height and width from two numbers, or from one for both."""
     value = settings.get(name)
     sides = value if isinstance(value, list) else [value, value]
     if len(sides) != 2 or not all(type(side) is int and side > 0 for side in sides):
@@ -73,70 +148,47 @@ def _size(settings, name):
 
 
 def write(a):
-    """The settings of Hugging Face."""
+    """Converts arguments of `ViT` to settings of Hugging Face."""
     name = "ViTForImageClassification" if a["num_classes"] else "ViTModel"
     return {
         "architectures": [name],
-        "image_size": _plain(a["image_size"]),
-        "patch_size": _plain(a["patch_size"]),
+        "image_size": _number_or_pair(a["image_size"]),
+        "patch_size": _number_or_pair(a["patch_size"]),
         "num_channels": a["channels"],
         "num_hidden_layers": a["num_layers"],
         "num_attention_heads": a["num_heads"],
         "hidden_size": a["hidden_dim"],
         "intermediate_size": sizes(a)["F"],
-        "hidden_act": common.WORDS[a["feed_forward"]],
+        "hidden_act": ACTIVATION_NAMES[a["feed_forward"]],
         "layer_norm_eps": a["layer_norm_epsilon"],
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
         "qkv_bias": True,
-        **common.labels(a),
+        **default_labels(a),
     }
 
 
-def _plain(size):
-    """One number for a square."""
+def _number_or_pair(size):
+    """Returns one number for a square, else height and width."""
     height, width = _pair(size)
     return height if height == width else [height, width]
 
 
-def rows(a):
-    """The table of Hugging Face."""
-    patches, cut = "patch_embedding", "embeddings.patch_embeddings.projection"
-    found = [
-        one(f"{cut}.weight", f"{patches}/kernel", "P Q B D", "D B P Q"),
-        one(f"{cut}.bias", f"{patches}/bias", "D"),
-        one("embeddings.cls_token", f"{patches}/class_token", "1 D", "1 1 D"),
-        one(
-            "embeddings.position_embeddings",
-            f"{patches}/position_embeddings",
-            "T D",
-            "1 T D",
-        ),
-    ]
-    found += common.encoder_layer("attention.attention")
-    for theirs, ours in (("before", "self_attention"), ("after", "feedforward")):
-        found += layer_norm(f"{LAYER}.layernorm_{theirs}", f"{BLOCK}/{ours}_layer_norm")
-    found += layer_norm("layernorm", "final_norm")
-    if a["num_classes"] is not None:
-        found += dense("classifier", "classes", "D", "C")
-    return found
-
-
 def hub_read(settings, shapes):
-    """The arguments of a `ViT`, of the settings of KerasHub."""
-    settings.only(
+    """Converts settings of KerasHub to arguments of `ViT`."""
+    settings.require(
         use_mha_bias=True, use_mlp_bias=True, use_class_token=True, use_patch_bias=True
     )
     shape = settings.get("image_shape")
     if not isinstance(shape, list) or len(shape) != 3:
         settings.refuse("image_shape", "height, width and channels")
-    part = type(settings)(dict(zip("HWC", shape, strict=True)), settings.where)
+    part = Settings(dict(zip("HWC", shape, strict=True)), settings.where)
     kind, task = settings.task
     is_classifier, classes = kind == "ViTImageClassifier", None
     if is_classifier:
-        classes = common.classes(shapes, f"{HUB_HEAD}/vars/0", 1)
+        classes = num_classes(shapes, f"{HUB_HEAD}/vars/0", 1)
     if classes is not None:
-        task.only(pooling="token")
+        task.require(pooling="token")
         for name in ("activation", "intermediate_dim"):
             if name in task and task.get(name) != "linear":
                 task.refuse(name, "none", "kerasseq builds")
@@ -156,8 +208,8 @@ def hub_read(settings, shapes):
 
 
 def hub_write(a):
-    """The settings of KerasHub."""
-    if wrong := differing(a, {"feed_forward": "gelu"}):
+    """Converts arguments of `ViT` to settings of KerasHub."""
+    if wrong := difference(a, {"feed_forward": "gelu"}):
         raise ValueError(f"a ViTBackbone of KerasHub cannot have {wrong}")
     found = {
         "image_shape": [*_pair(a["image_size"]), a["channels"]],
@@ -176,36 +228,41 @@ def hub_write(a):
     return found
 
 
-def hub_rows(a):
-    """The table of KerasHub."""
-    cut, encoder = "layers/vi_t_patching_and_embedding", "layers/vi_t_encoder"
-    block = f"{encoder}/encoder_layers/vi_t_encoder_block{{_n}}"
-    patches, fed = "patch_embedding", f"{BLOCK}/feed_forward"
-    weights, norm = hub_layers.weights, hub_layers.norm
-    found = [
-        *weights(f"{cut}/patch_embedding", patches, "P Q B D", "D"),
-        one(f"{cut}/vars/0", f"{patches}/class_token", "1 D", "1 1 D"),
-        one(
-            f"{cut}/position_embedding/vars/0", f"{patches}/position_embeddings", "T D"
-        ),
-        *hub_layers.attention(f"{block}/mha", f"{BLOCK}/self_attention"),
-        *norm(f"{block}/layer_norm_1", f"{BLOCK}/self_attention_layer_norm"),
-        *norm(f"{block}/layer_norm_2", f"{BLOCK}/feedforward_layer_norm"),
-        *weights(f"{block}/mlp/dense_1", f"{fed}/intermediate_dense", "D F", "F"),
-        *weights(f"{block}/mlp/dense_2", f"{fed}/output_dense", "F D", "D"),
-        *norm(f"{encoder}/layer_norm", "final_norm"),
-    ]
-    if a["num_classes"] is not None:
-        found += weights(HUB_HEAD, "classes", "D C", "C")
-    return found
+# Preprocessing of images, which must be that of `ViT`
+
+CENTER = 0.5  # mean and standard deviation, for pixels from 0 to 1
+HUB_SCALE = {"scale": 1 / 127.5, "offset": -1.0}  # the same, for pixels from 0 to 255
+
+
+def check_preprocessing(folder) -> None:
+    """Raises an error if a folder does not scale pixels to the range from -1 to 1."""
+    path = folder / "preprocessor_config.json"
+    if path.exists():
+        settings = Settings(folders.read_table(path), path)
+        settings.require(do_normalize=True, do_rescale=True, rescale_factor=1 / 255)
+        for name in ("image_mean", "image_std"):
+            _check_values(settings, name, settings.get(name, CENTER), CENTER)
+    path = folder / "image_converter.json"
+    if path.exists():
+        settings = Settings(folders.read_table(path), path).part("config")
+        for name, expected in HUB_SCALE.items():
+            _check_values(settings, name, settings.get(name, "nothing"), expected)
+
+
+def _check_values(settings, name, values, expected):
+    """Raises an error unless all values, of one channel or of each, are as expected."""
+    for value in values if isinstance(values, list) else [values]:
+        is_number = isinstance(value, int | float)
+        if not is_number or not math.isclose(value, expected, rel_tol=1e-6):
+            settings.refuse(name, f"{expected:g} for each channel", "ViT has")
 
 
 VIT = Family(
     name="vit",
     model=ViT,
     sizes=sizes,
-    misfit=misfit,
-    check=pixels.check,
+    mismatch=mismatch,
+    check=check_preprocessing,
     huggingface=Format(
         kinds=("vit",),
         read=read,

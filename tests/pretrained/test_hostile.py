@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from kerasseq import models
-from kerasseq.pretrained import safetensors_files, shards
+from kerasseq.pretrained import weight_files
 from tests.pretrained.helpers import SIZES, fresh, made
 from tests.pretrained.test_huggingface import rewrite
 
@@ -394,8 +394,8 @@ def test_damaged_indices(copy, monkeypatch, tmp_path):
     refused(folder, "no weight_map")
     (folder / INDEX).write_text('{"weight_map": {"wte.weight": "a.safetensors"}}')
     refused(folder, "a.safetensors, which is not there", error=FileNotFoundError)
-    monkeypatch.setattr(shards, "SHARD", 3000)
-    safetensors_files.write(folder, tensors.items())
+    monkeypatch.setattr(weight_files, "MAX_SHARD_SIZE", 3000)
+    weight_files.write_safetensors(folder, tensors.items())
     last = sorted(folder.glob("model-*"))[-1]
     content = last.read_bytes()
     last.write_bytes(content[:-1])
@@ -484,7 +484,7 @@ class TestWriting:
         def fail(*arguments):
             raise OSError("the disk is full")
 
-        monkeypatch.setattr(safetensors_files, "write", fail)
+        monkeypatch.setattr(weight_files, "write_safetensors", fail)
         with pytest.raises(OSError, match="full"):
             models.save_pretrained(made("vit"), tmp_path / "x")
         assert not list(tmp_path.iterdir())
@@ -542,9 +542,9 @@ class TestWriting:
         ):
             models.save_pretrained(lstm, tmp_path / "x")
         task = made("gpt2").with_head("span")
-        with pytest.raises(TypeError, match=r"GPTTask; give its language_model\(\)"):
+        with pytest.raises(TypeError, match=r"GPTTask; pass its language_model\(\)"):
             models.save_pretrained(task, tmp_path / "x")
-        with pytest.raises(TypeError, match="not for int$"):
+        with pytest.raises(TypeError, match="received int$"):
             models.save_pretrained(3, tmp_path / "x")
         with pytest.raises(ValueError, match='format="onnx"'):
             models.save_pretrained(made("vit"), tmp_path / "x", format="onnx")

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 import kerasseq
 from kerasseq import models
 from kerasseq.positions.rotary import RotaryEmbedding
-from kerasseq.pretrained import shards
+from kerasseq.pretrained import weight_files
 from tests.pretrained.helpers import (
     LLAMA,
     MAKE,
@@ -241,7 +241,7 @@ def test_types_of_numbers(dtype, tmp_path):
 
 def test_several_files(tmp_path, monkeypatch):
     model = made("gpt2")
-    monkeypatch.setattr(shards, "SHARD", 3000)
+    monkeypatch.setattr(weight_files, "MAX_SHARD_SIZE", 3000)
     models.save_pretrained(model, tmp_path)
     index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
     files = sorted(file.name for file in tmp_path.glob("*.safetensors"))

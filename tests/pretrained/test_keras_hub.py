@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kerasseq import models
-from kerasseq.pretrained import shards
+from kerasseq.pretrained import weight_files
 from tests.pretrained.helpers import assert_same, inputs_of, made, outputs_of, shuffle
 
 hub = pytest.importorskip("keras_hub")
@@ -157,7 +157,7 @@ def test_weights_in_several_files(name, tmp_path, monkeypatch):
         ours = models.from_pretrained(theirs_at)
         assert_same(outputs_of(ours), theirs(backbone, ours))
 
-        monkeypatch.setattr(shards, "SHARD", limit)
+        monkeypatch.setattr(weight_files, "MAX_SHARD_SIZE", limit)
         ours_at = tmp_path / f"ours {limit}"
         models.save_pretrained(ours, ours_at, format="keras_hub")
         written = json.loads((ours_at / "model.weights.json").read_text())

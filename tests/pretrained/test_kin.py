@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 import kerasseq
 from kerasseq import models
 from kerasseq.positions.rotary import RotaryEmbedding
-from kerasseq.pretrained import common
+from kerasseq.pretrained.family import head_of_backbone
 from tests.pretrained.helpers import LLAMA, SIZES, assert_same, outputs_of, shuffle
 from tests.pretrained.test_huggingface import FILE, rewrite
 
@@ -423,4 +423,4 @@ def test_a_bert_without_a_pooler(tmp_path):
         same.fit(["a"], [1])
     models.save_pretrained(same, tmp_path / "again")
     assert models.from_pretrained(tmp_path / "again").head == "sequence"
-    assert common.head_of_trunk({}) == "sequence"
+    assert head_of_backbone({}) == "sequence"
