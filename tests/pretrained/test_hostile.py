@@ -443,7 +443,7 @@ def test_h5_files_do_not_point_elsewhere(copy, tmp_path):
         del file[name]
         place = [(str(folder.parent / "raw"), 0, h5py.h5f.UNLIMITED)]
         file.create_dataset(name, array.shape, "float32", external=place)
-    refused(folder, name, "elsewhere")
+    refused(folder, name, "external")
     with h5py.File(folder / HUB_FILE, "a") as file:
         del file[name]
         layout = h5py.VirtualLayout(array.shape, "float32")
@@ -451,7 +451,7 @@ def test_h5_files_do_not_point_elsewhere(copy, tmp_path):
             str(folder.parent / "other.h5"), "x", array.shape
         )
         file.create_virtual_dataset(name, layout)
-    refused(folder, name, "elsewhere")
+    refused(folder, name, "external")
     with h5py.File(folder / HUB_FILE, "a") as file:
         del file[name]
         file.create_dataset(name, (10**9, 10**3), "float32", chunks=(10, 10))
