@@ -479,7 +479,7 @@ def of_training():
         return lambda **a: cls(**a).batch(0)
 
     def masked(ids=ids, **arguments):
-        return training.MaskedLanguageModel(**arguments)(ids)
+        return training.MaskedLMMaskGenerator(**arguments)(ids)
 
     def schedule(**arguments):
         return float(training.ScheduledSampling(**arguments).ratio_at(3))
@@ -507,7 +507,7 @@ def of_training():
             | {"sequence_length": 16, "batch_size": 2},
         ),
         Use(
-            "MaskedLanguageModel",
+            "MaskedLMMaskGenerator",
             masked,
             {"vocabulary_size": 9, "mask_id": 8, "special_ids": (0,), "rate": 0.5}
             | {"mask": 0.8, "random": 0.1, "seed": 0, "ids": IDS},

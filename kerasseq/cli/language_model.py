@@ -110,7 +110,7 @@ def train(job) -> dict:
     batches = kerasseq.training.TextBatches(
         ids, settings.sequence_length, settings.batch_size, settings.seed
     )
-    steps = number_of_steps(settings, batches.steps_per_pass)
+    steps = number_of_steps(settings, batches.steps_per_epoch)
     check_memory(settings, batches.rows, tokenizer.vocabulary_size)
     with status("building the model"):
         model = build(settings, tokenizer, steps)

@@ -1,23 +1,277 @@
-"""Published architectures by name: the table of large language models, and its kin.
+"""Published Transformer architectures: the table of large language models, and others.
 
-`architectures.toml` has a row for each, with the paper that it is from, and with what
-had to be assumed where the paper is silent. Course slides C and E.
+`architectures.toml` has a row for each, with its paper, and with assumptions where the
+paper is silent. A row is an `Architecture`, whose attributes are the arguments of the
+layers that it is built from. Course slides C and E.
 
 Loads no Keras.
 """
 
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Mapping
+from fractions import Fraction
 
-from kerasseq.core.checks import nearest
-from kerasseq.language.architecture import Architecture
+from kerasseq.core.checks import nearest, one_of, whole_number
+
+STACKS = {  # by kind; a decoder after an encoder has cross-attention
+    "decoder": ("decoder",),
+    "prefix_decoder": ("decoder",),
+    "encoder": ("encoder",),
+    "encoder_decoder": ("encoder", "decoder"),
+    "vision": ("encoder",),
+}
+_CHOICES = {
+    "kind": tuple(STACKS),
+    "norm": ("layer", "rms"),
+    "norm_placement": ("pre", "post", "deep"),
+    "feed_forward": ("relu", "gelu", "gelu_tanh", "swiglu", "geglu"),
+    "position": (
+        "learned",
+        "sinusoidal",
+        "rope",
+        "alibi",
+        "relative",
+        "transformer_xl",
+    ),
+}
+_OF_IMAGES = ("image_size", "patch_size", "channels", "classes")
+_OF_TEXT = ("vocabulary_size", "max_sequence_length", "segments", "tie_embeddings")
+_TINY = {
+    "hidden_dim": 24,
+    "num_layers": 2,
+    "num_heads": 4,
+    "vocabulary_size": 101,
+    "max_sequence_length": 17,
+    "image_size": 10,
+    "patch_size": 5,
+    "classes": 7,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Architecture:
+    r"""The hyperparameters of a published model.
+
+    Attributes:
+        name: Its key in `architectures`.
+        title: The name of its authors.
+        source: The paper.
+        size: Number of parameters as published, or None.
+        note: What the paper leaves open, and what is assumed.
+        kind: "decoder", "prefix_decoder" (bidirectional over the prompt), "encoder",
+            "encoder_decoder" or "vision" (an encoder of patches).
+        num_layers: L, of each stack.
+        num_heads: N, of attention.
+        num_key_value_heads: Key and value heads: N, or 1 in multi-query attention.
+        head_dim: H, the width of a head.
+        hidden_dim: d.
+        intermediate_dim: Width of the feed-forward networks.
+        vocabulary_size: V; None for images.
+        max_sequence_length: T; None if the paper gives none.
+        norm: "layer" or "rms".
+        norm_placement: Where the norms are: "pre", "post", or "deep", which is post
+            with a scaled residual. With "pre" a norm follows the last layer.
+        feed_forward: "relu", "gelu", "gelu_tanh", "swiglu" or "geglu".
+        use_bias: Whether dense layers have biases, and layer norms offsets.
+        position: "learned", "sinusoidal", "rope", "alibi", "relative" (buckets, as in
+            T5) or "transformer_xl".
+        tie_embeddings: Whether the output projection is the embedding matrix.
+        parallel: Whether attention and feed-forward network are applied in parallel.
+        embedding_norm: Whether to normalize the embeddings.
+        relative_buckets: Number of buckets of "relative".
+        segments: Number of segments, as in BERT.
+        pooler: Whether there is a dense layer on the first token.
+        image_size: Height and width of an image.
+        patch_size: Height and width of a patch.
+        channels: Channels of an image.
+        classes: Number of classes; 0 for no classifier.
+    """
+
+    name: str
+    title: str
+    source: str
+    size: int | None = None
+    note: str = ""
+    kind: str
+    num_layers: int
+    num_heads: int
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    hidden_dim: int
+    intermediate_dim: int
+    vocabulary_size: int | None = None
+    max_sequence_length: int | None = None
+    norm: str
+    norm_placement: str
+    feed_forward: str
+    use_bias: bool
+    position: str
+    tie_embeddings: bool = False
+    parallel: bool = False
+    embedding_norm: bool = False
+    relative_buckets: int = 32
+    segments: int = 0
+    pooler: bool = False
+    image_size: int | None = None
+    patch_size: int | None = None
+    channels: int | None = None
+    classes: int = 0
+
+    def __post_init__(self):
+        for name, choices in _CHOICES.items():
+            one_of(name, getattr(self, name), choices)
+        for field in dataclasses.fields(self):
+            if field.type is bool:
+                one_of(field.name, getattr(self, field.name), (True, False))
+        self._check_sizes()
+        self._fill_heads()
+
+    def _check_sizes(self):
+        for name in self._sizes():
+            whole_number(name, getattr(self, name))
+        for name in ("segments", "classes"):
+            whole_number(name, getattr(self, name), at_least=0)
+        for name in _OF_TEXT if self.kind == "vision" else _OF_IMAGES:
+            if getattr(self, name):
+                raise ValueError(
+                    f'{name} must be left out for kind="{self.kind}", received '
+                    f"{name}={getattr(self, name)} for {self.title}"
+                )
+        if self.kind == "vision":
+            self._check_division("image_size", "patch_size")
+
+    def _sizes(self):
+        """The names of the sizes that this kind requires."""
+        yield from ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
+        if self.kind == "vision":
+            yield from _OF_IMAGES[:3]
+            return
+        yield "vocabulary_size"
+        if self.position == "learned":
+            yield "max_sequence_length"
+        if self.position == "relative":
+            yield "relative_buckets"
+
+    def _fill_heads(self):
+        if self.num_key_value_heads is None:
+            object.__setattr__(self, "num_key_value_heads", self.num_heads)
+        if self.head_dim is None:
+            self._check_division("hidden_dim", "num_heads")
+            object.__setattr__(self, "head_dim", self.hidden_dim // self.num_heads)
+        whole_number("head_dim", self.head_dim)
+        whole_number("num_key_value_heads", self.num_key_value_heads)
+        self._check_division("num_heads", "num_key_value_heads")
+        if self.position == "rope" and self.head_dim % 2:
+            raise ValueError(
+                f'head_dim must be even for position="rope", received {self.head_dim}'
+            )
+
+    def _check_division(self, name, by):
+        value, number = getattr(self, name), getattr(self, by)
+        if value % number:
+            raise ValueError(f"{name}={value} must be a multiple of {by}={number}")
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The stacks of layers, in order."""
+        return STACKS[self.kind]
+
+    @property
+    def patches(self) -> int:
+        """Number of patches of an image; 0 for texts.
+
+        Examples:
+            >>> import kerasseq
+            >>> kerasseq.models.architectures["vit_base_16"].patches
+            196
+        """
+        if self.kind != "vision":
+            return 0
+        return (self.image_size // self.patch_size) ** 2
+
+    @property
+    def rule_of_thumb(self) -> int:
+        r"""$12 L d^2$: four matrices $d \times d$ and two $d \times 4d$ in each layer.
+
+        Examples:
+            >>> import kerasseq
+            >>> f"{kerasseq.models.architectures['gpt3'].rule_of_thumb:,}"
+            '173,946,175,488'
+        """
+        return 12 * self.num_layers * self.hidden_dim**2
+
+    def scaled(self, **changes) -> "Architecture":
+        """Changes some attributes, and scales the others in proportion.
+
+        `intermediate_dim` and the total width of the heads follow `hidden_dim`. Key and
+        value heads follow `num_heads`.
+
+        Args:
+            **changes: Attributes and their new values, such as `hidden_dim=768`.
+
+        Raises:
+            TypeError: If there is no such attribute, or a size is not an integer.
+            ValueError: If a value is out of range, or the heads do not divide the
+                width.
+
+        Examples:
+            >>> import kerasseq
+            >>> gpt3 = kerasseq.models.architectures["gpt3"]
+            >>> small = gpt3.scaled(hidden_dim=768, num_heads=12)
+            >>> small.head_dim, small.intermediate_dim, small.num_layers
+            (64, 3072, 96)
+        """
+        known = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in known:
+                raise TypeError(
+                    f"an architecture has no {name}.{nearest(name, known)} It has "
+                    + ", ".join(known)
+                )
+        width = whole_number("hidden_dim", changes.get("hidden_dim", self.hidden_dim))
+        heads = whole_number("num_heads", changes.get("num_heads", self.num_heads))
+        grown = Fraction(width, self.hidden_dim)
+        follow = {
+            "intermediate_dim": max(1, round(self.intermediate_dim * grown)),
+            "num_key_value_heads": max(
+                1, self.num_key_value_heads * heads // self.num_heads
+            ),
+            "size": None,
+        }
+        if "head_dim" not in changes:
+            together = self.num_heads * self.head_dim * grown
+            if together % heads:
+                raise ValueError(
+                    f"num_heads must give heads of whole width for hidden_dim={width}, "
+                    f"received num_heads={heads}. Choose another number, or pass "
+                    "head_dim"
+                )
+            follow["head_dim"] = int(together) // heads
+        return dataclasses.replace(self, **(follow | changes))
+
+    def small(self) -> "Architecture":
+        """The same architecture at a tiny size, for tests.
+
+        If N heads of width H have the width of the model, they still do.
+
+        Examples:
+            >>> import kerasseq
+            >>> tiny = kerasseq.models.architectures["palm"].small()
+            >>> tiny.hidden_dim, tiny.num_heads, tiny.head_dim, tiny.intermediate_dim
+            (24, 4, 10, 96)
+        """
+        sizes = {k: v for k, v in _TINY.items() if getattr(self, k)}
+        fill = self.num_heads * self.head_dim == self.hidden_dim
+        return self.scaled(**sizes, head_dim=6 if fill else 10)
+
 
 TABLE = pathlib.Path(__file__).with_name("architectures.toml")
 
 
 class Architectures(Mapping):
-    """The rows of the table by name, in its order.
+    """The rows of the table by name, in order.
 
     Examples:
         >>> architectures["llama_65b"].feed_forward
@@ -28,7 +282,7 @@ class Architectures(Mapping):
 
     @functools.cached_property
     def _rows(self):
-        import tomllib  # only for who looks a row up
+        import tomllib  # on first use
 
         table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
         rows = {}
@@ -59,10 +313,10 @@ architectures = Architectures()
 
 
 def find(architecture: "str | Architecture") -> Architecture:
-    """An architecture by its name, or as it is.
+    """The architecture of a name; an `Architecture` is returned as is.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If it is not a name or an `Architecture`.
         ValueError: If the name is unknown.
 
     Examples:

@@ -3,18 +3,22 @@ r"""BERT: an encoder that reads in both directions, pre-trained on hidden words.
 import dataclasses
 
 import keras
+from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.core.arguments import own
+from kerasseq.core.arguments import drawn_seed, own
 from kerasseq.core.serialization import register
 from kerasseq.language.architectures import find
-from kerasseq.language.bert_heads import HEADS
-from kerasseq.language.bert_tasks import Tasks
-from kerasseq.language.bert_texts import Reader
-from kerasseq.language.bert_trunk import build
+from kerasseq.language.bert_heads import HEADS, Features, initializer
+from kerasseq.language.bert_texts import TextReader
+from kerasseq.language.bert_training import BERTTrainingMixin
 from kerasseq.language.causal_lm import known_ids
-from kerasseq.language.headed import keep_weights
+from kerasseq.language.fine_tuning import copy_weights
+from kerasseq.positions.embedding import PositionEmbedding
+from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.tasks.base import TaskModel
+from kerasseq.transformer.encoder import TransformerEncoder
+from kerasseq.transformer.norms import LayerNormalization
 
 SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
 ACTIVATIONS = ("gelu_tanh", "gelu", "relu")
@@ -33,7 +37,7 @@ SHAPE = {  # what an architecture must be, to be a BERT
 
 
 @register
-class BERT(Tasks, TaskModel):
+class BERT(BERTTrainingMixin, TaskModel):
     r"""A Transformer that reads a text, or a pair, and says something about it.
 
     $$x_0 = \mathrm{LayerNorm}(E_w + P + S), \qquad x_l = \mathrm{Block}_l(x_{l-1}),
@@ -123,7 +127,7 @@ class BERT(Tasks, TaskModel):
         checks.one_of("activation", activation, ACTIVATIONS)
         task = HEADS[head](num_classes)
         checks.one_of("pair_separators", pair_separators, (1, 2))
-        reader = Reader(
+        reader = TextReader(
             tokenizer,
             special_ids,
             size,
@@ -131,9 +135,13 @@ class BERT(Tasks, TaskModel):
             max_sequence_length,
             pair_separators,
         )
-        names = ["ids", "segments", "positions"] if task.asks else ["ids", "segments"]
+        names = (
+            ["ids", "segments", "positions"]
+            if task.takes_positions
+            else ["ids", "segments"]
+        )
         inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in names}
-        trunk = build(
+        features = build(
             inputs,
             size,
             reader.padding,
@@ -147,7 +155,7 @@ class BERT(Tasks, TaskModel):
             activation=activation,
             layer_norm_epsilon=layer_norm_epsilon,
         )
-        super().__init__(inputs, task.outputs(trunk), arguments, **kwargs)
+        super().__init__(inputs, task.outputs(features), arguments, **kwargs)
         self.reader = reader
         self.tokenizer, self.vocabulary_size = tokenizer, size
         self.max_sequence_length, self.head = max_sequence_length, head
@@ -175,7 +183,7 @@ class BERT(Tasks, TaskModel):
         if dropout is not None:
             changes["dropout"] = dropout
         other = type(self)(**{**self._arguments, **changes})
-        keep_weights(self, other)
+        copy_weights(self, other)
         return other
 
     @classmethod
@@ -234,3 +242,53 @@ class BERT(Tasks, TaskModel):
             special_ids=special_ids,
             **{name: getattr(row, name) for name in SIZES},
         )
+
+
+def build(
+    inputs,
+    size,
+    padding,
+    *,
+    num_layers,
+    num_heads,
+    hidden_dim,
+    intermediate_dim,
+    max_sequence_length,
+    num_segments,
+    dropout,
+    activation,
+    layer_norm_epsilon,
+) -> Features:
+    """From ids and segments to the vectors of the tokens."""
+    options = {"embeddings_initializer": initializer(), "name": "embedding"}
+    embedding = keras.layers.ReversibleEmbedding(size, hidden_dim, **options)
+    position = PositionEmbedding(
+        max_sequence_length, initializer(), name="position_embedding"
+    )
+    segment = SegmentEmbedding(
+        num_segments, initializer=initializer(), name="segment_embedding"
+    )
+    real = ops.not_equal(inputs["ids"], padding)
+    x = embedding(inputs["ids"])
+    x = x + position(x, mask=real) + segment(x, inputs["segments"])
+    x = LayerNormalization(epsilon=layer_norm_epsilon, name="embedding_norm")(x)
+    x = keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name="dropout")(x)
+    for n in range(num_layers):
+        x = TransformerEncoder(
+            intermediate_dim,
+            num_heads,
+            dropout,
+            feed_forward=activation,
+            layer_norm_epsilon=layer_norm_epsilon,
+            kernel_initializer=initializer(),
+            name=f"block_{n}",
+        )(x, padding_mask=real)
+    return Features(
+        sequence=x,
+        real=real,
+        embedding=embedding,
+        dropout=dropout,
+        positions=inputs.get("positions"),
+        activation=activation,
+        epsilon=layer_norm_epsilon,
+    )

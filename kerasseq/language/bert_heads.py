@@ -1,6 +1,6 @@
-r"""What stands on top of BERT: each task has its outputs, its loss, and its labels.
+r"""The task heads of BERT: outputs, loss and labels of each task, and their layers.
 
-With $h_t$ the vectors of the tokens and $c = \tanh(W h_{[CLS]} + b)$:
+With $h_t$ the hidden states of the tokens and $c = \tanh(W h_{[CLS]} + b)$:
 
 $$
 p(w_t) = \mathrm{softmax}(E\,\mathrm{LayerNorm}(\mathrm{gelu}(W_m h_t + b_m)) + b),
@@ -8,17 +8,23 @@ p(w_t) = \mathrm{softmax}(E\,\mathrm{LayerNorm}(\mathrm{gelu}(W_m h_t + b_m)) + 
 p(\mathrm{next}) = \mathrm{softmax}(W_n c + b_n)
 $$
 
-for pre-training; for a class $W c + b$, for tags $W h_t + b$, and for an answer within
-a text two logits at each token, whether it begins and whether it ends there.
+for pretraining; $W c + b$ for classes, $W h_t + b$ for tags, and two logits per token
+for the start and the end of an answer in a text.
 
 Devlin et al. 2019. Course slides A, C.
 """
 
+import dataclasses
+from typing import Any
+
 import keras
 import numpy as np
+from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.language.bert_layers import AtPositions, Bias, OnlyReal
+from kerasseq.core.arguments import drawn_seed
+from kerasseq.core.masks import lowest
+from kerasseq.core.serialization import register
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.norms import LayerNormalization
 
@@ -26,41 +32,82 @@ NAMES = ("tokens", "pretraining", "classify", "tag", "span", "sequence", None)
 
 
 def initializer():
-    """Of all kernels and tables: normal, cut off, of deviation 0.02; one for each."""
+    """BERT's initializer, a truncated normal; a new one for each weight."""
     return keras.initializers.TruncatedNormal(stddev=0.02)
 
 
-class Head:
-    """No task: the vectors themselves, "sequence" `(B, T, D)` and "pooled" `(B, D)`.
+@dataclasses.dataclass
+class Features:
+    """The inputs of a head.
 
-    Args:
-        num_classes: Number of classes, if the task has any.
+    Attributes:
+        sequence: Hidden states of the tokens, `(B, T, D)`.
+        real: Boolean `(B, T)`, False at padding.
+        embedding: The token embedding layer.
+        dropout: Dropout rate.
+        positions: Positions of masked tokens, `(B, P)`, or None.
+        activation: Name of the activation.
+        epsilon: Epsilon of the norms.
     """
 
-    classes = False  # whether there must be a number of them
-    asks = False  # whether there is a third input, positions
-    several = False  # whether each example is several rows
+    sequence: Any
+    real: Any
+    embedding: Any
+    dropout: float
+    positions: Any = None
+    activation: str = "gelu"
+    epsilon: float = 1e-12
+
+    def pooled(self):
+        """The pooled vector of each text, `(B, D)`."""
+        first = FirstToken(name="first")(self.sequence, self.real)
+        return keras.layers.Dense(
+            first.shape[-1],
+            activation="tanh",
+            kernel_initializer=initializer(),
+            name="pooler",
+        )(first)
+
+    def drop(self, name):
+        """A dropout layer."""
+        return keras.layers.Dropout(
+            self.dropout, seed=drawn_seed(self.dropout), name=name
+        )
+
+
+class Head:
+    """No task: the hidden states, "sequence" `(B, T, D)` and "pooled" `(B, D)`.
+
+    It is the base class of the heads.
+
+    Args:
+        num_classes: Number of classes, for a classification task.
+    """
+
+    classes = False  # whether num_classes is required
+    takes_positions = False  # whether "positions" is an input
+    multiple_rows = False  # whether an example has several rows
 
     def __init__(self, num_classes=None):
         if self.classes:
             checks.whole_number("num_classes", num_classes, at_least=2)
         elif num_classes is not None:
             raise ValueError(
-                f'num_classes={num_classes} is for head="classify" or head="tag", for '
-                "example: this one has no classes"
+                "num_classes must be None for a head without classes, received "
+                f'{num_classes}. head="classify" and head="tag" have classes'
             )
         self.num_classes = num_classes
 
-    def outputs(self, trunk):
-        """The outputs of the model, from what `BERT` has built below."""
-        return {"sequence": trunk.sequence, "pooled": trunk.pooled()}
+    def outputs(self, features):
+        """The outputs of the model."""
+        return {"sequence": features.sequence, "pooled": features.pooled()}
 
     def read(self, reader, x):
-        """Inputs as `Rows`, or None."""
+        """Converts inputs to `Rows`; None if Keras takes them as they are."""
         return reader.read(x)
 
     def targets(self, rows, y):
-        """Labels and their weights, as Keras takes them."""
+        """Labels and sample weights of Keras."""
         return y, None
 
     def loss(self):
@@ -70,7 +117,7 @@ class Head:
         return None
 
     def dense(self, units, name, **options):
-        """A dense layer at the top, which computes in float32."""
+        """A dense output layer, in float32."""
         return keras.layers.Dense(
             units,
             kernel_initializer=initializer(),
@@ -81,27 +128,27 @@ class Head:
 
 
 class Sequence(Head):
-    """No task, and no pooler: the vectors themselves, "sequence" `(B, T, D)`."""
+    """No task, and no pooler: the hidden states, "sequence" `(B, T, D)`."""
 
-    def outputs(self, trunk):
-        return {"sequence": trunk.sequence}
+    def outputs(self, features):
+        return {"sequence": features.sequence}
 
 
 class Tokens(Head):
-    """Masked words, "tokens" `(B, P, V)`."""
+    """Masked language modeling, "tokens" `(B, P, V)`."""
 
-    asks = True
+    takes_positions = True
 
-    def outputs(self, trunk):
-        h = AtPositions(name="asked")(trunk.sequence, trunk.positions)
+    def outputs(self, features):
+        h = GatherPositions(name="asked")(features.sequence, features.positions)
         h = keras.layers.Dense(
             h.shape[-1],
-            activation=FEED_FORWARDS[trunk.activation][0],
+            activation=FEED_FORWARDS[features.activation][0],
             kernel_initializer=initializer(),
             name="token_dense",
         )(h)
-        h = LayerNormalization(epsilon=trunk.epsilon, name="token_norm")(h)
-        logits = trunk.embedding(h, reverse=True)
+        h = LayerNormalization(epsilon=features.epsilon, name="token_norm")(h)
+        logits = features.embedding(h, reverse=True)
         return {"tokens": Bias(name="tokens", dtype="float32")(logits)}
 
     def loss(self):
@@ -112,11 +159,11 @@ class Tokens(Head):
 
 
 class Pretraining(Tokens):
-    """Masked words, and next sentence, "next" `(B, 2)`."""
+    """Masked language modeling, and next sentence prediction, "next" `(B, 2)`."""
 
-    def outputs(self, trunk):
-        tokens = super().outputs(trunk)
-        return {**tokens, "next": self.dense(2, "next")(trunk.pooled())}
+    def outputs(self, features):
+        tokens = super().outputs(features)
+        return {**tokens, "next": self.dense(2, "next")(features.pooled())}
 
     def loss(self):
         return {**super().loss(), "next": _cross_entropy()}
@@ -126,12 +173,12 @@ class Pretraining(Tokens):
 
 
 class Classify(Head):
-    """A class for each text or pair, logits `(B, C)`."""
+    """One class per text or pair, logits `(B, C)`."""
 
     classes = True
 
-    def outputs(self, trunk):
-        pooled = trunk.drop("class_dropout")(trunk.pooled())
+    def outputs(self, features):
+        pooled = features.drop("class_dropout")(features.pooled())
         return self.dense(self.num_classes, "classes")(pooled)
 
     def targets(self, rows, y):
@@ -147,10 +194,10 @@ class Classify(Head):
 
 
 class Tag(Classify):
-    """A class for each token, logits `(B, T, C)`; for words, at their first pieces."""
+    """One class per token, logits `(B, T, C)`; for words, at their first tokens."""
 
-    def outputs(self, trunk):
-        h = trunk.drop("tag_dropout")(trunk.sequence)
+    def outputs(self, features):
+        h = features.drop("tag_dropout")(features.sequence)
         return self.dense(self.num_classes, "tags")(h)
 
     def read(self, reader, x):
@@ -166,7 +213,8 @@ class Tag(Classify):
         for row, (places, tags) in enumerate(zip(rows.places, y, strict=True)):
             if len(places) != len(tags):
                 raise ValueError(
-                    f"text {row} has {len(places)} words but {len(tags)} tags"
+                    f"y[{row}] must have a tag for each of {len(places)} words, "
+                    f"received {len(tags)} tags"
                 )
             check_labels(np.asarray(tags), self.num_classes)
             labels[row, places], weights[row, places] = tags, 1
@@ -174,12 +222,12 @@ class Tag(Classify):
 
 
 class Span(Head):
-    """Where an answer begins and ends, logits "start" and "end", each `(B, T)`."""
+    """Start and end of an answer, logits "start" and "end", each `(B, T)`."""
 
-    def outputs(self, trunk):
-        logits = self.dense(2, "span")(trunk.sequence)
+    def outputs(self, features):
+        logits = self.dense(2, "span")(features.sequence)
         return {
-            name: OnlyReal(name=name)(logits[..., n], trunk.real)
+            name: MaskLogits(name=name)(logits[..., n], features.real)
             for n, name in enumerate(("start", "end"))
         }
 
@@ -196,7 +244,7 @@ class Span(Head):
         check_labels(y, length, "the length of a row")
         if y.shape[1:] != (2,) or np.any(y[:, 0] > y[:, 1]):
             raise ValueError(
-                "y must be the first and the last place of each answer, (rows, 2), got "
+                "y must be the first and the last index of each answer, (rows, 2), got "
                 f"{y.tolist()}"
             )
         y = y.astype("int32")
@@ -225,33 +273,33 @@ def _cross_entropy():
 
 
 def _accuracy():
-    """The metric itself: what it counts in is made before a step is traced."""
+    """The metric as an object: its variables exist before a step is traced."""
     return keras.metrics.SparseCategoricalAccuracy("accuracy")
 
 
 def check_labels(labels, size, name="num_classes"):
-    """Raise unless all are whole numbers from 0 to below `size`.
+    """Raises unless all labels are integers from 0 to `size - 1`.
 
     Examples:
         >>> check_labels(np.array([0, 3]), 3)
         Traceback (most recent call last):
         ...
-        ValueError: y has the label 3, but num_classes=3 allows 0 to 2
+        ValueError: labels must be from 0 to 2 for num_classes=3, received 3
     """
     if labels.size and not np.issubdtype(labels.dtype, np.integer):
         raise TypeError(
-            f"labels must be whole numbers, got y of {labels.dtype}: number the "
+            f"labels must be whole numbers, got y of {labels.dtype}. Number the "
             "classes from 0"
         )
     if labels.size and not 0 <= labels.min() <= labels.max() < size:
         wrong = labels.min() if labels.min() < 0 else labels.max()
         raise ValueError(
-            f"y has the label {wrong}, but {name}={size} allows 0 to {size - 1}"
+            f"labels must be from 0 to {size - 1} for {name}={size}, received {wrong}"
         )
 
 
 def _tokens(offsets, first, none, length, span):
-    """The first and the last token of a stretch of characters; `none` twice for none.
+    """The first and the last token of a character span; `none` twice for no answer.
 
     Examples:
         >>> offsets = np.array([[0, 2], [3, 5], [5, 9]])
@@ -264,7 +312,91 @@ def _tokens(offsets, first, none, length, span):
     inside = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < end))
     if not 0 <= start < end <= length or not len(inside):
         raise ValueError(
-            f"the answer {span} is no stretch with tokens of its text, which has "
-            f"{length} characters"
+            f"an answer must be a span (start, end) of its text of {length} characters "
+            f"with at least one token, received {span}"
         )
     return first + int(inside[0]), first + int(inside[-1])
+
+
+@register
+class FirstToken(keras.layers.Layer):
+    """Selects the first real token, `[CLS]`, `(B, T, D)` to `(B, D)`.
+
+    Examples:
+        >>> x = np.arange(6.0).reshape(1, 3, 2)
+        >>> y = FirstToken()(x, np.array([[False, True, True]]))
+        >>> keras.ops.convert_to_numpy(y).tolist()
+        [[2.0, 3.0]]
+    """
+
+    def call(self, sequence, real):
+        return at_positions(sequence, _first(real)[:, None])[:, 0]
+
+    def compute_output_shape(self, sequence_shape, real_shape=None):
+        return sequence_shape[0], sequence_shape[-1]
+
+
+def _first(real):
+    return ops.cast(ops.argmax(ops.cast(real, "int32"), axis=1), "int32")
+
+
+@register
+class GatherPositions(keras.layers.Layer):
+    """Gathers hidden states at the given positions, `(B, T, D)` to `(B, P, D)`.
+
+    Examples:
+        >>> x = np.arange(6.0).reshape(1, 3, 2)
+        >>> y = GatherPositions()(x, np.array([[2, 0]]))
+        >>> keras.ops.convert_to_numpy(y).tolist()
+        [[[4.0, 5.0], [0.0, 1.0]]]
+    """
+
+    def call(self, sequence, positions):
+        return at_positions(sequence, positions)
+
+    def compute_output_shape(self, sequence_shape, positions_shape):
+        return (*positions_shape, sequence_shape[-1])
+
+
+def at_positions(sequence, positions):
+    """`(B, T, D)` at positions `(B, P)`."""
+    return ops.take_along_axis(sequence, positions[:, :, None], axis=1)
+
+
+@register
+class Bias(keras.layers.Layer):
+    """Adds a bias to each feature, in float32.
+
+    Examples:
+        >>> keras.ops.shape(Bias()(np.zeros((2, 3, 5))))
+        (2, 3, 5)
+    """
+
+    def build(self, input_shape):
+        self.bias = self.add_weight(
+            name="bias", shape=(input_shape[-1],), initializer="zeros"
+        )
+        self.built = True
+
+    def call(self, x):
+        return ops.cast(x, self.compute_dtype) + self.bias
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
+@register
+class MaskLogits(keras.layers.Layer):
+    """Sets masked logits `(B, T)` to the lowest number, so that softmax gives 0.
+
+    Examples:
+        >>> y = MaskLogits()(np.ones((1, 2)), np.array([[True, False]]))
+        >>> keras.ops.convert_to_numpy(keras.ops.softmax(y)).tolist()
+        [[1.0, 0.0]]
+    """
+
+    def call(self, logits, real):
+        return ops.where(real, logits, lowest(logits.dtype))
+
+    def compute_output_shape(self, logits_shape, real_shape=None):
+        return logits_shape

@@ -7,7 +7,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
-from kerasseq.training.masked_language_model import special_id
+from kerasseq.training.masked_lm import special_id
 from kerasseq.training.sentence_pairs import pack
 
 SPECIAL_IDS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
@@ -29,7 +29,7 @@ class Rows(NamedTuple):
     places: Any = None
 
 
-class Reader:
+class TextReader:
     """Makes arrays of texts, or checks the arrays that it is given.
 
     Args:

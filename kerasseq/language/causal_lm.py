@@ -124,7 +124,7 @@ class CausalLM(TaskModel):
         ):
             ids, held_out = _cut(ids, validation_split, sequence_length)
         batches = TextBatches(ids, sequence_length, batch_size, seed)
-        steps = steps_per_epoch or batches.steps_per_pass
+        steps = steps_per_epoch or batches.steps_per_epoch
         if held_out is not None:
             validation_data = _blocks(held_out, sequence_length)
         return super().fit(

@@ -1,20 +1,21 @@
-"""Count the weights of an architecture without building it.
+"""Counts the parameters of an architecture without building it.
 
-Two counts. "matrices" is that of the course (slides E): what a vector is multiplied by,
-each head by itself, embedding and unembedding both; no biases, norms or positions. For
-GPT-3 that gives 175,181,291,520 weights in 27,938 matrices. "all" has every weight of
-the model as it is built, and a tied embedding once.
+There are two counts. "matrices" is that of the course (slides E): the matrices of each
+head, embedding and unembedding; no biases, norms or positions. For GPT-3 it gives
+175,181,291,520 parameters in 27,938 matrices. "all" counts every parameter of the model
+as it is built, and a tied embedding once. `weights` yields them one by one: names are
+paths, such as `decoder/*/self_attention/query/kernel`, in which the star stands for the
+index of the layer, and shapes are those of Keras' layers.
 
 Loads no Keras.
 """
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 from kerasseq.core.checks import one_of
-from kerasseq.language.architecture import Architecture
-from kerasseq.language.architectures import find
-from kerasseq.language.weights import Part, weights
+from kerasseq.language.architectures import Architecture, find
 
 _MATRICES = {  # by the end of the name
     "token_embedding": "Embedding",
@@ -34,15 +35,41 @@ _MATRICES = {  # by the end of the name
 _PER_HEAD = ("Query", "Key", "Value", "Position")
 
 
-@dataclasses.dataclass(frozen=True)
-class Count:
-    """The weights of an architecture; as text, a table.
+class Part(NamedTuple):
+    """Weights of equal shape.
 
     Attributes:
-        architecture: Whose they are.
+        name: Path in the model.
+        group: "embedding", "position", "attention", "feed-forward",
+            "norm" or "head".
+        shape: Shape of each.
+        number: How many there are.
+    """
+
+    name: str
+    group: str
+    shape: tuple[int, ...]
+    number: int
+
+    @property
+    def weights(self) -> int:
+        """Number of parameters of all of them.
+
+        Examples:
+            >>> Part("query", "attention", (128, 12288), 96).weights
+            150994944
+        """
+        return math.prod(self.shape) * self.number
+
+
+@dataclasses.dataclass(frozen=True)
+class Count:
+    """The parameters of an architecture. `str(count)` is a table.
+
+    Attributes:
+        architecture: The architecture.
         what: "matrices" or "all".
-        parts: Each with name, group, shape, number and weights, in the order of the
-            model.
+        parts: Name, group, shape, number and parameters of each, in model order.
     """
 
     architecture: Architecture
@@ -51,17 +78,17 @@ class Count:
 
     @property
     def total(self) -> int:
-        """How many weights."""
+        """Number of parameters."""
         return sum(part.weights for part in self.parts)
 
     @property
     def number(self) -> int:
-        """How many matrices, or with "all", how many arrays of weights."""
+        """Number of matrices; with "all", number of weights."""
         return sum(part.number for part in self.parts)
 
     @property
     def groups(self) -> dict[str, int]:
-        """How many weights there are in each group of parts.
+        """Number of parameters by group.
 
         Examples:
             >>> groups = count("gpt3").groups
@@ -88,19 +115,19 @@ class Count:
 
 
 def count(architecture: str | Architecture, *, what: str = "matrices") -> Count:
-    """Count the weights of an architecture, without building it.
+    """Counts the parameters of an architecture without building it.
 
     Args:
         architecture: A name or a row of `models.architectures`.
-        what: "matrices" for what multiplies, as the course counts: per head, with
-            embedding and unembedding both, without biases, norms and positions. "all"
-            for every weight of the model, a tied embedding once.
+        what: "matrices" as in the course: per head, with embedding and unembedding,
+            without biases, norms and positions. "all" for every parameter, a tied
+            embedding once.
 
     Returns:
         A `Count`, with the `total`, the `number` of matrices, and the `parts`.
 
     Raises:
-        TypeError: If the architecture is neither a name nor a row.
+        TypeError: If the architecture is not a name or a row.
         ValueError: If the name or `what` is unknown.
 
     Examples:
@@ -146,3 +173,103 @@ def _where(name, label, a):
         return label
     where = "Cross" if "cross_attention" in name else name.partition("/")[0].title()
     return f"{where} {label.lower()}"
+
+
+def weights(a: Architecture):
+    """Yields every weight of an architecture as a `Part`, in model order."""
+    yield from _embeddings(a)
+    for stack in a.stacks:
+        yield from _positions_of(a, stack)
+        yield from _layers(a, stack)
+        if a.norm_placement == "pre":  # else each layer ends with a norm
+            yield from _norm(a, f"{stack}/norm")
+    yield from _head(a)
+
+
+def _embeddings(a):
+    d = a.hidden_dim
+    if a.kind == "vision":
+        patch = (a.patch_size, a.patch_size, a.channels)
+        yield from _dense(a, "patch_embedding", "embedding", patch, (d,))
+        yield Part("class_token", "embedding", (1, d), 1)
+    else:
+        yield Part("token_embedding", "embedding", (a.vocabulary_size, d), 1)
+    if a.segments:
+        yield Part("segment_embedding", "embedding", (a.segments, d), 1)
+    if a.position == "learned":
+        # For images: one position for each patch, and one for the class token.
+        length = a.patches + 1 if a.kind == "vision" else a.max_sequence_length
+        yield Part("position_embedding", "position", (length, d), 1)
+    if a.embedding_norm:
+        yield from _norm(a, "embedding_norm")
+
+
+def _positions_of(a, stack):
+    """Relative position weights, which all layers of a stack share."""
+    if a.position == "relative":
+        shape = (a.relative_buckets, a.num_heads)
+        yield Part(f"{stack}/relative_bias", "position", shape, 1)
+    if a.position == "transformer_xl":  # u and v of Dai et al. 2019
+        for name in ("content_bias", "position_bias"):
+            yield Part(f"{stack}/{name}", "position", (a.num_heads, a.head_dim), 1)
+
+
+def _layers(a, stack):
+    path = f"{stack}/*"
+    if a.parallel:
+        yield from _norm(a, f"{path}/norm", a.num_layers)
+    sublayers = ["self_attention", "feed_forward"]
+    if stack == "decoder" and "encoder" in a.stacks:
+        sublayers.insert(1, "cross_attention")
+    for name in sublayers:
+        if not a.parallel:
+            yield from _norm(a, f"{path}/{name}_norm", a.num_layers)
+        make = _feed_forward if name == "feed_forward" else _attention
+        yield from make(a, f"{path}/{name}")
+
+
+def _attention(a, path):
+    d, number = a.hidden_dim, a.num_layers
+    heads = {
+        "query": a.num_heads,
+        "key": a.num_key_value_heads,
+        "value": a.num_key_value_heads,
+    }
+    for name, n in heads.items():
+        shape = (n, a.head_dim)
+        yield from _dense(a, f"{path}/{name}", "attention", (d,), shape, number)
+    if a.position == "transformer_xl":  # a key for each distance, without a bias
+        shape = (d, a.num_heads, a.head_dim)
+        yield Part(f"{path}/position/kernel", "attention", shape, number)
+    shape = (a.num_heads, a.head_dim)
+    yield from _dense(a, f"{path}/attention_output", "attention", shape, (d,), number)
+
+
+def _feed_forward(a, path):
+    d, inner, number = (a.hidden_dim,), (a.intermediate_dim,), a.num_layers
+    up = ("gate", "up") if a.feed_forward in ("swiglu", "geglu") else ("up",)
+    for name in up:
+        yield from _dense(a, f"{path}/{name}", "feed-forward", d, inner, number)
+    yield from _dense(a, f"{path}/down", "feed-forward", inner, d, number)
+
+
+def _head(a):
+    d = (a.hidden_dim,)
+    if a.pooler:
+        yield from _dense(a, "pooler", "head", d, d)
+    if a.classes:
+        yield from _dense(a, "classes", "head", d, (a.classes,))
+    if "decoder" in a.stacks and not a.tie_embeddings:
+        yield Part("logits/kernel", "head", (*d, a.vocabulary_size), 1)
+
+
+def _dense(a, path, group, inputs, outputs, number=1):
+    yield Part(f"{path}/kernel", group, (*inputs, *outputs), number)
+    if a.use_bias:
+        yield Part(f"{path}/bias", group, outputs, number)
+
+
+def _norm(a, path, number=1):
+    yield Part(f"{path}/gamma", "norm", (a.hidden_dim,), number)
+    if a.norm == "layer" and a.use_bias:
+        yield Part(f"{path}/beta", "norm", (a.hidden_dim,), number)

@@ -1,33 +1,42 @@
-r"""A pre-trained GPT with a task on top, to be fine-tuned."""
+r"""Fine-tuning of GPT: task heads, and how each task becomes rows of tokens.
+
+With $h(\cdot)$ the hidden state of the last token, [extract], of a row:
+
+| head | rows | logits |
+|---|---|---|
+| "classify" | [start] text [extract] | $W h + b$ |
+| "entail" | [start] premise [delimiter] hypothesis [extract] | $W h + b$ |
+| "compare" | [start] a [delimiter] b [extract], and b first | $W (h_1 + h_2) + b$ |
+| "choose" | each: [start] context [delimiter] answer [extract] | $w h_k + b$ |
+
+The heads "tag" and "span" are those of BERT.
+
+Radford et al. 2018, sections 3.2 and 3.3, figure 1. Course slides D.
+"""
 
 import dataclasses
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from kerasseq.core import checks, sublayers
 from kerasseq.core.serialization import register
-from kerasseq.language.bert_trunk import Trunk
-from kerasseq.language.gpt_heads import HEADS
-from kerasseq.language.gpt_layers import (
-    LanguageLoss,
-    MarkEmbedding,
-    SideBySide,
-    Together,
-)
-from kerasseq.language.gpt_texts import MARKS, MarkedReader
-from kerasseq.language.headed import Headed, keep_weights
+from kerasseq.language import bert_heads
+from kerasseq.language.bert_heads import Features, MaskLogits
+from kerasseq.language.fine_tuning import FineTuningMixin, copy_weights
+from kerasseq.language.gpt_texts import SPECIAL_TOKENS, GPTTextReader
 from kerasseq.tasks.architectures import LastStep
 from kerasseq.tasks.base import TaskModel
 
 
 @dataclasses.dataclass
-class MarkedTrunk(Trunk):
-    """What a head stands on.
+class GPTFeatures(Features):
+    """The inputs of a head.
 
     Attributes:
-        rows: The ids `(B, K, T)`, if there are several rows for each example.
+        rows: The ids `(B, K, T)`, if an example has several rows; else None.
         padding: The id of padding.
     """
 
@@ -35,22 +44,88 @@ class MarkedTrunk(Trunk):
     padding: int = 0
 
     def pooled(self):
-        """The vector of the last mark, `(B, D)`, or `(B, K, D)` for several rows."""
+        """Hidden state of the last token, `(B, D)`, or `(B, K, D)` for several rows."""
         last = LastStep(name="last")(self.sequence, mask=self.real)
-        return last if self.rows is None else Together(name="together")(last, self.rows)
+        if self.rows is None:
+            return last
+        return UnflattenChoices(name="together")(last, self.rows)
 
-    def there(self):
-        """Boolean `(B, K)`, False where a row is nothing but padding."""
+    def is_choice(self):
+        """Boolean `(B, K)`, False where a row is only padding."""
         return ops.any(ops.not_equal(self.rows, self.padding), axis=-1)
 
 
-@register
-class GPTTask(Headed, TaskModel):
-    r"""A GPT that has been pre-trained, and says something about texts.
+class Classify(bert_heads.Classify):
+    """One class per text, logits `(B, C)`."""
 
-    Each task is turned into rows of tokens, and what the last token, [extract], has
-    read of a row is what a linear layer answers from. With $\lambda > 0$ it goes on
-    learning to write the texts, too:
+    def read(self, reader, x):
+        return reader.read_texts(x)
+
+
+class Entail(Classify):
+    """One class per ordered pair of texts, logits `(B, C)`."""
+
+    def read(self, reader, x):
+        return reader.read_pairs(x)
+
+
+class Compare(Classify):
+    """One class per unordered pair of texts, logits `(B, C)`."""
+
+    multiple_rows = True
+
+    def outputs(self, features):
+        both = ops.sum(features.pooled(), axis=1)
+        return self.dense(self.num_classes, "classes")(
+            features.drop("class_dropout")(both)
+        )
+
+    def read(self, reader, x):
+        return reader.read_both_orders(x)
+
+
+class Choose(Classify):
+    """Multiple choice, logits `(B, K)` of the answers; missing ones are masked."""
+
+    classes = False
+    multiple_rows = True
+
+    def outputs(self, features):
+        pooled = features.drop("class_dropout")(features.pooled())
+        logits = self.dense(1, "choice")(pooled)[..., 0]
+        return MaskLogits(name="choices", dtype="float32")(logits, features.is_choice())
+
+    def read(self, reader, x):
+        return reader.read_choices(x)
+
+    def targets(self, rows, y):
+        y, answers = np.asarray(y), np.array(rows.places)
+        bert_heads.check_labels(y, answers.max(), "answers")
+        for row in np.flatnonzero(y.reshape(-1) >= answers)[:1]:
+            raise ValueError(
+                f"y[{row}] must be from 0 to {answers[row] - 1}, since row {row} has "
+                f"{answers[row]} answers, received y[{row}]={y[row]}"
+            )
+        return y, None
+
+
+HEADS = {
+    "classify": Classify,
+    "entail": Entail,
+    "compare": Compare,
+    "choose": Choose,
+    "tag": bert_heads.Tag,
+    "span": bert_heads.Span,
+}
+
+
+@register
+class GPTTask(FineTuningMixin, TaskModel):
+    r"""A pretrained GPT with a task head, to be fine-tuned.
+
+    Each example becomes one or several rows of tokens. A linear layer is applied to the
+    hidden state of the last token of a row, [extract]. With $\lambda > 0$ the language
+    modeling loss is added:
 
     $$L = L_{task} + \lambda\, L_{language}$$
 
@@ -58,27 +133,27 @@ class GPTTask(Headed, TaskModel):
     |---|---|---|
     | "classify" | `text` | logits `(B, C)` |
     | "entail" | `(premise, hypothesis)` | logits `(B, C)` |
-    | "compare" | `(a, b)`, whose order does not matter | logits `(B, C)` |
+    | "compare" | `(a, b)`, in any order | logits `(B, C)` |
     | "choose" | `(context, [answer, ...])` | logits `(B, K)`, one for each answer |
-    | "tag" | `text`, or a list of words | logits `(B, T, C)`, at last pieces |
+    | "tag" | `text`, or a list of words | logits `(B, T, C)`, at last tokens |
     | "span" | `text`, or `(question, text)` | logits "start" and "end", `(B, T)` |
 
-    The marks [start], [delimiter] and [extract] are new ids, V to V + 2, with vectors
-    of their own; V + 3 is padding. A text may also be a list of ids, without marks. An
-    array "ids" `(B, T)`, or `(B, K, T)` for "compare" and "choose", has the marks in it
-    and is taken as it is. A text for which there are not enough positions is an error.
+    The special tokens [start], [delimiter] and [extract] are new ids, V to V + 2, with
+    embeddings of their own; V + 3 is padding. A text may also be a list of ids without
+    special tokens. An array "ids" `(B, T)`, or `(B, K, T)` for "compare" and "choose",
+    must include them. A text longer than the positions is an error.
 
     Args:
-        gpt: A `GPT`. This model begins with its weights and shares none.
+        gpt: A `GPT`, whose weights are copied.
         head: One of the names above.
         num_classes: C, for heads with classes.
         language_model_weight: $\lambda$; 0.5 in the paper.
-        dropout: Fraction dropped in training; as in `gpt` if None.
+        dropout: Dropout rate; as in `gpt` if None.
         **kwargs: `name` and `trainable`.
 
     Raises:
-        TypeError: If `gpt` is none, or a number is none.
-        ValueError: If a name or number is wrong.
+        TypeError: If `gpt` is not a `GPT`, or an argument has the wrong type.
+        ValueError: If an argument is out of range.
 
     Examples:
         >>> import kerasseq
@@ -97,11 +172,11 @@ class GPTTask(Headed, TaskModel):
     def __init__(
         self,
         gpt,
-        head,
+        head: str,
         *,
-        num_classes=None,
-        language_model_weight=0.0,
-        dropout=None,
+        num_classes: int | None = None,
+        language_model_weight: float = 0.0,
+        dropout: float | None = None,
         **kwargs,
     ):
         if not hasattr(gpt, "stack"):
@@ -115,20 +190,22 @@ class GPTTask(Headed, TaskModel):
             )
         task = HEADS[head](num_classes)
         config = gpt.get_config()
-        for name in ("dtype", sublayers.KEY):  # a new model: nothing is frozen in it
+        for name in ("dtype", sublayers.KEY):  # no layer of the new model is frozen
             del config[name]
         config["dropout"] = config["dropout"] if dropout is None else dropout
         own = type(gpt).from_config(config)
-        keep_weights(gpt, own)
+        copy_weights(gpt, own)
         size, stack = own.vocabulary_size, own.stack
         if not stack.embedding.tie_weights and not weight:
-            stack.embedding.reverse_embeddings.trainable = False  # nothing reads it
-        reader = MarkedReader(
-            own.tokenizer, size, own.longest, 3 if task.several else 2
+            stack.embedding.reverse_embeddings.trainable = False  # unused
+        reader = GPTTextReader(
+            own.tokenizer, size, own.longest, 3 if task.multiple_rows else 2
         )
-        shape = (None, None) if task.several else (None,)
+        shape = (None, None) if task.multiple_rows else (None,)
         inputs = {"ids": keras.Input(shape, dtype="int32", name="ids")}
-        trunk = _trunk(inputs["ids"], stack, reader, task, weight, config["dropout"])
+        features = _features(
+            inputs["ids"], stack, reader, task, weight, config["dropout"]
+        )
         arguments = {
             "gpt": {
                 "class_name": type(gpt).__name__,
@@ -141,20 +218,20 @@ class GPTTask(Headed, TaskModel):
             "language_model_weight": weight,
             "dropout": dropout,
         }
-        super().__init__(inputs, task.outputs(trunk), arguments, **kwargs)
+        super().__init__(inputs, task.outputs(features), arguments, **kwargs)
         self.reader, self.head = reader, head
         self.tokenizer, self.vocabulary_size = own.tokenizer, size
 
     def language_model(self):
-        """The `GPT` again, with the weights that it has now, to write with."""
+        """Returns a `GPT` with the current weights."""
         gpt = keras.saving.deserialize_keras_object(self._arguments["gpt"])
-        keep_weights(self, gpt)
+        copy_weights(self, gpt)
         return gpt
 
     def with_head(
         self, head, *, num_classes=None, language_model_weight=None, dropout=None
     ):
-        """The same model with another head: what both have keeps its weights.
+        """Replaces the head. Layers of both models keep their weights.
 
         Args:
             head: As for `GPT.with_head`, or None for a `GPT`.
@@ -163,7 +240,7 @@ class GPTTask(Headed, TaskModel):
             dropout: As before if None.
 
         Returns:
-            A new model; this one stays as it is.
+            A new model.
 
         Raises:
             ValueError: If the head is unknown, or `num_classes` does not fit it.
@@ -181,43 +258,180 @@ class GPTTask(Headed, TaskModel):
             language_model_weight=weight,
             dropout=dropout,
         )
-        keep_weights(self, other)
+        copy_weights(self, other)
         return other
 
 
-def _trunk(ids, stack, reader, task, weight, dropout):
-    """From ids to the vectors of the tokens."""
+def _features(ids, stack, reader, task, weight, dropout):
+    """The hidden states of all tokens, as `GPTFeatures`."""
     size, rows = reader.vocabulary_size, ids
-    if task.several:
-        ids = SideBySide(name="side_by_side")(rows)
+    if task.multiple_rows:
+        ids = FlattenChoices(name="side_by_side")(rows)
     real = ops.not_equal(ids, reader.padding)
     x = stack.embedding(ops.minimum(ids, size - 1))
-    x = MarkEmbedding(
+    x = SpecialTokenEmbedding(
         size,
-        len(MARKS),
+        len(SPECIAL_TOKENS),
         keras.initializers.RandomNormal(stddev=0.02),
         name="mark_embedding",
     )(x, ids)
     x, _ = stack.hidden_states(x, mask=real)
     if weight:
-        x = LanguageLoss(weight, stack.logits, size, name="language_loss")(x, ids)
-    several = rows if task.several else None
-    return MarkedTrunk(
+        x = LanguageModelingLoss(weight, stack.logits, size, name="language_loss")(
+            x, ids
+        )
+    return GPTFeatures(
         sequence=x,
         real=real,
         embedding=stack.embedding,
         dropout=dropout,
-        rows=several,
+        rows=rows if task.multiple_rows else None,
         padding=reader.padding,
     )
 
 
 def _weight(weight):
-    """A factor of a loss, as a float."""
+    """Checks the weight of a loss, and returns it as a float."""
     if isinstance(weight, bool) or not isinstance(weight, int | float):
         raise TypeError(f"language_model_weight must be a number, got {weight!r}")
     if not 0 <= weight < float("inf"):
         raise ValueError(
-            f"language_model_weight must be 0 or more, got {weight}; 0.5 in the paper"
+            f"language_model_weight must be 0 or more, got {weight}. It is 0.5 in the "
+            "paper"
         )
     return float(weight)
+
+
+@register
+class SpecialTokenEmbedding(keras.layers.Layer):
+    """Embeddings of special tokens that are added to a pretrained vocabulary.
+
+    Args:
+        first: The first of their ids.
+        count: Number of special tokens.
+        embeddings_initializer: Initializer of the embeddings.
+        **kwargs: As for any layer.
+
+    Call arguments:
+        vectors: Embeddings `(B, T, D)`, which are kept for other ids.
+        ids: `(B, T)`.
+
+    Examples:
+        >>> layer = SpecialTokenEmbedding(5, 2, embeddings_initializer="ones")
+        >>> y = layer(np.zeros((1, 3, 1)), np.array([[4, 5, 6]]))
+        >>> keras.ops.convert_to_numpy(y)[0, :, 0].tolist()
+        [0.0, 1.0, 1.0]
+    """
+
+    def __init__(
+        self, first: int, count: int, embeddings_initializer="uniform", **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.first, self.count = first, count
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+
+    def build(self, vectors_shape, ids_shape=None):
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.count, vectors_shape[-1]),
+            initializer=self.embeddings_initializer,
+        )
+        self.built = True
+
+    def call(self, vectors, ids):
+        table = ops.convert_to_tensor(self.embeddings)
+        row = ops.clip(ids - self.first, 0, self.count - 1)
+        new = ops.take(table, ops.cast(row, "int32"), axis=0)
+        return ops.where((ids >= self.first)[..., None], new, vectors)
+
+    def compute_output_shape(self, vectors_shape, ids_shape=None):
+        return vectors_shape
+
+    def get_config(self):
+        config = {
+            "first": self.first,
+            "count": self.count,
+            "embeddings_initializer": keras.initializers.serialize(
+                self.embeddings_initializer
+            ),
+        }
+        return {**super().get_config(), **config}
+
+
+@register
+class FlattenChoices(keras.layers.Layer):
+    """Reshapes the K choices of each example to rows, `(B, K, T)` to `(B K, T)`.
+
+    Examples:
+        >>> keras.ops.shape(FlattenChoices()(np.zeros((2, 3, 5))))
+        (6, 5)
+    """
+
+    def call(self, rows):
+        return ops.reshape(rows, (-1, ops.shape(rows)[-1]))
+
+    def compute_output_shape(self, rows_shape):
+        return None, rows_shape[-1]
+
+
+@register
+class UnflattenChoices(keras.layers.Layer):
+    """The inverse of `FlattenChoices`: `(B K, D)` to `(B, K, D)`.
+
+    Examples:
+        >>> keras.ops.shape(UnflattenChoices()(np.zeros((6, 7)), np.zeros((2, 3, 5))))
+        (2, 3, 7)
+    """
+
+    def call(self, vectors, rows):
+        return ops.reshape(vectors, (-1, ops.shape(rows)[1], vectors.shape[-1]))
+
+    def compute_output_shape(self, vectors_shape, rows_shape):
+        return (*rows_shape[:2], vectors_shape[-1])
+
+
+class LanguageModelingLoss(keras.layers.Layer):
+    r"""Adds the language modeling loss of the same texts in training.
+
+    $$L = L_{task} + \lambda\, \frac1n \sum_t -\ln p(w_{t+1} \mid w_{\le t})$$
+
+    over the n tokens of the texts in the batch; special tokens are not predicted.
+
+    Args:
+        weight: $\lambda$.
+        scores: Function from hidden states `(B, T, D)` to logits `(B, T, V)`.
+        size: V.
+
+    Call arguments:
+        sequence: Hidden states `(B, T, D)`, which are returned unchanged.
+        ids: `(B, T)`.
+        training: Whether to add the loss.
+    """
+
+    def __init__(self, weight, scores, size, **kwargs):
+        super().__init__(**kwargs)
+        self.weight, self.scores, self.size = weight, scores, size
+
+    def call(self, sequence, ids, training=None):
+        if training:
+            target = ids[:, 1:]
+            counts = target < self.size
+            losses = ops.sparse_categorical_crossentropy(
+                ops.where(counts, target, 0),
+                self.scores(sequence[:, :-1]),
+                from_logits=True,
+            )
+            counts = ops.cast(counts, losses.dtype)
+            number = ops.maximum(ops.sum(counts), 1)
+            self.add_loss(self.weight * ops.sum(losses * counts) / number)
+        return sequence
+
+    def compute_output_shape(self, sequence_shape, ids_shape=None):
+        return sequence_shape
+
+    def get_config(self):
+        raise NotImplementedError(
+            "the language modeling loss shares the layers of its model and cannot be "
+            "copied alone. Copy the whole model: "
+            "type(model).from_config(model.get_config())"
+        )

@@ -9,12 +9,16 @@ import numpy as np
 
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
-from kerasseq.language.bert_texts import Reader, Rows
+from kerasseq.language.bert_texts import Rows, TextReader
 
-MARKS = ("start", "delimiter", "extract")  # new ids, in this order; padding is next
+SPECIAL_TOKENS = (
+    "start",
+    "delimiter",
+    "extract",
+)  # new ids, in this order; padding is next
 
 
-class MarkedReader(Reader):
+class GPTTextReader(TextReader):
     """Makes arrays of texts, pairs and choices, or checks those that it is given.
 
     A text is a string or a list of ids; marks come to it here. An array of ids has its
@@ -32,9 +36,9 @@ class MarkedReader(Reader):
         self.tokenizer, self.vocabulary_size = tokenizer, vocabulary_size
         self.longest, self.axes = longest, rows
         self.start, self.delimiter, self.end = range(
-            vocabulary_size, vocabulary_size + len(MARKS)
+            vocabulary_size, vocabulary_size + len(SPECIAL_TOKENS)
         )
-        self.padding = vocabulary_size + len(MARKS)
+        self.padding = vocabulary_size + len(SPECIAL_TOKENS)
 
     def read(self, x) -> Rows | None:
         """Texts or pairs of texts."""

@@ -127,7 +127,7 @@ class Translator(GenerationMixin, TaskModel):
                 **shared,
             )
         batches = self.batches(*pairs, batch_size=batch_size, seed=seed)
-        steps = steps_per_epoch or batches.steps_per_pass
+        steps = steps_per_epoch or batches.steps_per_epoch
         shared["shuffle"] = False  # the stream comes shuffled
         return super().fit(
             batches.stream(start=initial_epoch * steps), steps_per_epoch=steps, **shared

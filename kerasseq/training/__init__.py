@@ -6,9 +6,9 @@ backend.require()
 
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
 from kerasseq.training.checkpoint import Checkpoint, restore  # noqa: E402
-from kerasseq.training.masked_language_model import (  # noqa: E402
+from kerasseq.training.masked_lm import (  # noqa: E402
     Masked,
-    MaskedLanguageModel,
+    MaskedLMMaskGenerator,
 )
 from kerasseq.training.metrics import (  # noqa: E402
     BitsPerCharacter,
@@ -30,7 +30,7 @@ __all__ = [
     "BitsPerCharacter",
     "Checkpoint",
     "Masked",
-    "MaskedLanguageModel",
+    "MaskedLMMaskGenerator",
     "MaskedPairs",
     "PairBatches",
     "Perplexity",

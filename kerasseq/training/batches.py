@@ -17,12 +17,12 @@ class _Batches:
         self.rows = rows
         self.batch_size = min(batch_size, rows)
         self.seed = checks.whole_number("seed", seed, 0)
-        self.steps_per_pass = rows // self.batch_size
+        self.steps_per_epoch = rows // self.batch_size
         self._pass, self._order = None, None
 
     def batch(self, number):
         """Batch `number` of the run, counted from 0 through all passes."""
-        which, step = divmod(number, self.steps_per_pass)
+        which, step = divmod(number, self.steps_per_epoch)
         if which != self._pass:
             rng = np.random.default_rng([self.seed, which])
             self._pass, self._order = which, self.order(rng)
@@ -47,7 +47,7 @@ class ArrayBatches(_Batches):
 
     Examples:
         >>> batches = ArrayBatches(np.arange(6), np.arange(6), batch_size=2, seed=0)
-        >>> batches.steps_per_pass
+        >>> batches.steps_per_epoch
         3
         >>> sorted(int(i) for n in range(3) for i in batches.batch(n)[0])
         [0, 1, 2, 3, 4, 5]

@@ -67,7 +67,7 @@ class PairBatches(_Batches):
         for group, rows in enumerate(self.groups):
             self.group_of[rows] = group
         self.turns = min(map(len, self.groups)) // self.batch_size
-        self.steps_per_pass = self.turns * len(self.groups)
+        self.steps_per_epoch = self.turns * len(self.groups)
 
     def _grouped(self, count):
         """The rows in groups by length; in one if all would have the same shape."""

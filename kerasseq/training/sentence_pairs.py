@@ -102,12 +102,12 @@ class MaskedPairs:
 
     Args:
         pairs: `SentencePairs`.
-        masking: A `MaskedLanguageModel`.
+        masking: A `MaskedLMMaskGenerator`.
     """
 
     def __init__(self, pairs, masking):
         self.pairs, self.masking = pairs, masking
-        self.steps_per_pass = pairs.steps_per_pass
+        self.steps_per_epoch = pairs.steps_per_epoch
 
     def batch(self, number):
         """Inputs, labels and weights of batch `number` of the run."""

@@ -101,7 +101,7 @@ def test_it_goes_on_where_it_was(given):
     batches = made.batches(SOURCES, TARGETS, batch_size=2, seed=5)
     options = {"batch_size": 2, "seed": 5, "epochs": 9, "initial_epoch": 2}
     seen = given(made, SOURCES, TARGETS, **options)
-    assert batches.steps_per_pass == seen["steps_per_epoch"] == 3
+    assert batches.steps_per_epoch == seen["steps_per_epoch"] == 3
     assert_same(next(seen["x"]), batches.batch(6))
     seen = given(made, SOURCES, TARGETS, steps_per_epoch=5, **options)
     assert_same(next(seen["x"]), batches.batch(10))

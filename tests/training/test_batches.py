@@ -21,8 +21,8 @@ def test_each_row_comes_once_in_a_pass(rows, size, seed):
     batches = ArrayBatches(x, x * 10, size, seed)
     passes = []
     for which in range(2):
-        start = which * batches.steps_per_pass
-        numbers = range(start, start + batches.steps_per_pass)
+        start = which * batches.steps_per_epoch
+        numbers = range(start, start + batches.steps_per_epoch)
         pairs = [batches.batch(n) for n in numbers]
         assert all(np.array_equal(y, x * 10) for x, y in pairs)
         assert {len(x) for x, _ in pairs} == {min(size, rows)}
@@ -49,7 +49,7 @@ def test_blocks_of_a_text(length, extra, size, seed, number):
     np.testing.assert_array_equal(y, x + 1)  # the text is shifted by one
     np.testing.assert_array_equal(x, x[:, :1] + np.arange(length))
     starts = []
-    for n in range(batches.steps_per_pass):
+    for n in range(batches.steps_per_epoch):
         starts += batches.batch(n)[0][:, 0].tolist()
     assert len(set(starts)) == len(starts)
     assert len({start % length for start in starts}) == 1  # blocks do not overlap
@@ -77,7 +77,7 @@ def test_seeds_and_passes_differ():
     first = TextBatches(ids, 5, 4, seed=0)
     other = TextBatches(ids, 5, 4, seed=1)
     assert not np.array_equal(first.batch(0)[0], other.batch(0)[0])
-    offsets = {first.batch(n * first.steps_per_pass)[0][0, 0] % 5 for n in range(40)}
+    offsets = {first.batch(n * first.steps_per_epoch)[0][0, 0] % 5 for n in range(40)}
     assert offsets == set(range(5))  # each block boundary moves from pass to pass
 
 

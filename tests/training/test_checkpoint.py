@@ -112,7 +112,7 @@ def test_seeds_of_dropout_are_restored(whole):
 def test_arrays_are_streamed_from_where_the_run_stopped():
     x = np.arange(20)
     batches = ArrayBatches(x, x, batch_size=4, seed=0)
-    stream = batches.stream(start=2 * batches.steps_per_pass)
+    stream = batches.stream(start=2 * batches.steps_per_epoch)
     np.testing.assert_array_equal(next(stream)[0], batches.batch(10)[0])
 
 

@@ -52,8 +52,8 @@ def test_a_pass(lengths, batch_size, groups):
     batches = made(lengths, batch_size, groups)
     size = min(batch_size, len(lengths))
     seen, shapes = [], []
-    assert batches.steps_per_pass > 0
-    for n in range(batches.steps_per_pass):
+    assert batches.steps_per_epoch > 0
+    for n in range(batches.steps_per_epoch):
         batch = batches.batch(n)
         numbers = pairs_in(batch, lengths)
         assert len(numbers) == size
@@ -82,7 +82,7 @@ def test_any_two_batches_in_a_row_show_which_lengths_change(
 
 def test_where_all_are_of_one_length_there_is_one_shape():
     assert made([(5, 3)] * 40, 4).shapes == [(5, 4)]
-    assert made([(5, 3)] * 40, 4).steps_per_pass == 10
+    assert made([(5, 3)] * 40, 4).steps_per_epoch == 10
     assert made([(5, 3)] * 39 + [(5, 4)], 4).shapes == [(5, 4), (6, 5), (7, 6)]
 
 
@@ -119,7 +119,7 @@ def test_the_order_depends_on_seed_and_pass():
         batches = made(lengths, 3, seed=seed)
         return [
             n
-            for step in range(first, first + batches.steps_per_pass)
+            for step in range(first, first + batches.steps_per_epoch)
             for n in pairs_in(batches.batch(step), lengths)
         ]
 
@@ -140,7 +140,7 @@ def test_sources_that_are_images():
     images = np.arange(7 * 4 * 4).reshape(7, 4, 4)
     targets = [np.full(n + 1, 5 + n) for n in range(7)]
     batches = PairBatches(images, targets, 2)
-    for step in range(batches.steps_per_pass):
+    for step in range(batches.steps_per_epoch):
         (source, target), _ = batches.batch(step)
         for image, ids in zip(source, target, strict=True):
             np.testing.assert_array_equal(image, images[ids[1] - 5])

@@ -5,11 +5,11 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.language.bert_heads import HEADS
-from kerasseq.language.headed import Headed
-from kerasseq.training import MaskedLanguageModel, MaskedPairs, SentencePairs
+from kerasseq.language.fine_tuning import FineTuningMixin
+from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
 
 
-class Tasks(Headed):
+class BERTTrainingMixin(FineTuningMixin):
     """What BERT's heads do with texts, and how it is trained without labels."""
 
     heads = HEADS
@@ -43,7 +43,7 @@ class Tasks(Headed):
                 characters in the last text, such that `text[start:end]` is the answer,
                 or None if there is none; with ids, first and last place `(rows, 2)`.
             sequence_length: To pre-train: ids in a row; `max_sequence_length` if None.
-            masking: To pre-train: a `training.MaskedLanguageModel`; that of the paper
+            masking: To pre-train: a `training.MaskedLMMaskGenerator`; that of the paper
                 if None.
             batch_size: Rows in a batch.
             epochs: Last epoch; an epoch is a pass, or `steps_per_epoch`.
@@ -67,7 +67,7 @@ class Tasks(Headed):
         pretraining = {"sequence_length": sequence_length, "masking": masking}
         if _is_documents(x, y) and self.head == "pretraining":
             batches = self.batches(x, batch_size=batch_size, seed=seed, **pretraining)
-            steps = steps_per_epoch or batches.steps_per_pass
+            steps = steps_per_epoch or batches.steps_per_epoch
             if _is_documents(validation_data, None):
                 validation_data = self.batches(validation_data, **pretraining).all()
             return super().fit(
@@ -114,13 +114,13 @@ class Tasks(Headed):
         Args:
             documents: As for `fit`, like all that follow.
             sequence_length: Ids in a row.
-            masking: A `training.MaskedLanguageModel`.
+            masking: A `training.MaskedLMMaskGenerator`.
             batch_size: Pairs in a batch.
             seed: Seed of pairs, order and masks.
 
         Returns:
             An object with `batch(number)` and `stream(start)`, which give inputs,
-            labels and weights, and with `steps_per_pass`.
+            labels and weights, and with `steps_per_epoch`.
         """
         reader, length = self.reader, sequence_length or self.max_sequence_length
         if length > self.max_sequence_length:
@@ -129,7 +129,7 @@ class Tasks(Headed):
                 f"max_sequence_length={self.max_sequence_length}"
             )
         if masking is None:
-            masking = MaskedLanguageModel(
+            masking = MaskedLMMaskGenerator(
                 vocabulary_size=self.vocabulary_size,
                 mask_id=reader.special_ids["[MASK]"],
                 special_ids=reader.never_masked(),

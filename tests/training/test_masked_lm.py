@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerasseq.text import CharacterTokenizer, WordPieceTokenizer
-from kerasseq.training import MaskedLanguageModel, MaskedPairs, SentencePairs
+from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
 from kerasseq.training.sentence_pairs import cut, pack
 
 pytestmark = pytest.mark.once("NumPy arrays: no backend has a say")
@@ -19,7 +19,7 @@ PAD, CLS, SEP = 0, 2, 3
 
 
 def masking(**options):
-    return MaskedLanguageModel(
+    return MaskedLMMaskGenerator(
         **{"vocabulary_size": V, "mask_id": MASK, "special_ids": SPECIAL, **options}
     )
 
@@ -127,11 +127,11 @@ def test_the_fates_can_be_chosen():
 
 def test_a_tokenizer_knows_its_special_tokens():
     tokenizer = WordPieceTokenizer(29).fit("to be or not to be")
-    told = MaskedLanguageModel(tokenizer)
+    told = MaskedLMMaskGenerator(tokenizer)
     assert (told.mask_id, told.special_ids) == (4, [0, 1, 2, 3, 4])
     assert told.vocabulary_size == tokenizer.vocabulary_size
     with pytest.raises(ValueError, match=r"no special token \[MASK\]: make it with"):
-        MaskedLanguageModel(CharacterTokenizer().fit("abc"))
+        MaskedLMMaskGenerator(CharacterTokenizer().fit("abc"))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def read(x, row):
 def test_half_of_the_pairs_follow_each_other():
     batches = pairs()
     seen, others = set(), []
-    for number in range(10 * batches.steps_per_pass):
+    for number in range(10 * batches.steps_per_epoch):
         x, follows = batches.batch(number)
         assert x["ids"].shape == x["segments"].shape == (4, 9)
         assert {x["ids"].dtype, x["segments"].dtype, follows.dtype} == {

@@ -1,4 +1,4 @@
-"""Models with a task on top: training on texts and labels, answers in their form."""
+"""Fine-tuning of BERT and GPT: training on texts and labels, predictions for texts."""
 
 import functools
 
@@ -7,8 +7,11 @@ import numpy as np
 from keras import ops
 
 
-class Headed:
-    """Training and answers of a model with `reader`, whose arguments name its head.
+class FineTuningMixin:
+    """`fit`, `evaluate`, `predict` and `answers` of a model with a task head.
+
+    The model has a `reader`, which converts texts to arrays, and the arguments `head`
+    and `num_classes`.
 
     Attributes:
         heads: The classes of the heads by name.
@@ -28,7 +31,7 @@ class Headed:
         return []
 
     def compile(self, optimizer=None, *args, weighted_metrics=None, **kwargs):
-        """Configure training, as `TaskModel.compile`, with Adam at 3e-4."""
+        """Configures training like `TaskModel.compile`; the default is Adam at 3e-4."""
         if optimizer is None:
             optimizer = keras.optimizers.Adam(3e-4, global_clipnorm=1.0)
         if weighted_metrics is None and not kwargs.get("metrics"):
@@ -46,25 +49,25 @@ class Headed:
         validation_data=None,
         **kwargs,
     ):
-        """Train on texts and their labels.
+        """Trains on texts and labels.
 
         Args:
-            x: A list of what the head reads, see the class; or arrays. Anything else,
-                such as a stream of batches, goes to `keras.Model.fit` as it is.
+            x: A list of the inputs of the head, see the class; or arrays. Anything
+                else, such as a stream of batches, is passed to `keras.Model.fit`.
             y: Labels, one for each.
-            batch_size: Rows in a batch.
-            epochs: Last epoch; an epoch is a pass, or `steps_per_epoch`.
-            steps_per_epoch: Batches in an epoch. A whole pass if None.
-            validation_data: `(x, y)`, or with weights of the rows as the third.
+            batch_size: Examples in a batch.
+            epochs: Index of the last epoch.
+            steps_per_epoch: Batches in an epoch. All of `x` if None.
+            validation_data: `(x, y)`, or `(x, y, sample_weight)`.
             **kwargs: As for `keras.Model.fit`.
 
         Returns:
             The `keras.callbacks.History`.
 
         Raises:
-            TypeError: If a text or label is of the wrong kind.
-            ValueError: If the model has no head, a text is empty or longer than it
-                reads, or an id or label is out of range.
+            TypeError: If a text or label has the wrong type.
+            ValueError: If the model has no head, a text is empty or too long, or an id
+                or label is out of range.
         """
         self._check_head("fit")
         if isinstance(validation_data, tuple | list):
@@ -82,7 +85,7 @@ class Headed:
         )
 
     def evaluate(self, x=None, y=None, **kwargs):
-        """Measure, as `keras.Model.evaluate` does, on texts as for `fit`.
+        """Evaluates like `keras.Model.evaluate`, on texts as for `fit`.
 
         Args:
             x: As for `fit`.
@@ -90,28 +93,28 @@ class Headed:
             **kwargs: As for `keras.Model.evaluate`.
 
         Returns:
-            What Keras returns.
+            As `keras.Model.evaluate`.
         """
         self._check_head("evaluate")
         x, y, weights = self._weighted(x, y, kwargs.pop("sample_weight", None))
         return super().evaluate(x, y, sample_weight=weights, **kwargs)
 
     def predict(self, x, **kwargs):
-        """The outputs of the model, for texts as for `fit`, or for arrays.
+        """Computes the outputs of the model for texts as for `fit`, or for arrays.
 
         Args:
             x: Texts, pairs of texts, words or ids; or a dictionary of the inputs.
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
-            Arrays, as the table of heads says; for tags of words, a list of arrays
+            Arrays as in the table of heads; for tags of words, a list of arrays
             `(words, C)`.
         """
         rows = self._rows(x)
         if rows is None:
             return super().predict(x, **kwargs)
         arrays = rows.arrays
-        if self.task.asks and "positions" not in arrays:  # then everywhere
+        if self.task.takes_positions and "positions" not in arrays:  # all positions
             T = arrays["ids"].shape[1]
             places = np.broadcast_to(np.arange(T, dtype="int32"), arrays["ids"].shape)
             arrays = {**arrays, "positions": places}
@@ -121,7 +124,7 @@ class Headed:
         return [row[places] for row, places in zip(found, rows.places, strict=True)]
 
     def arrays(self, x, y):
-        """Inputs, labels and their weights, as Keras takes them.
+        """Converts texts and labels to inputs, labels and sample weights of Keras.
 
         Args:
             x: As for `fit`.
@@ -129,19 +132,20 @@ class Headed:
         """
         rows = self._rows(x)
         if y is None and isinstance(x, list) and rows is not None:
-            raise ValueError("texts need labels, one for each, but y is None")
+            raise ValueError("y must have a label for each text, received y=None")
         if y is None or rows is None:
             return x, y, None
         if isinstance(y, dict):  # of arrays, as the outputs are
             return rows.arrays, y, None
         if len(y) != len(rows.arrays["ids"]):
             raise ValueError(
-                f"there are {len(rows.arrays['ids'])} texts, but {len(y)} labels"
+                f"y must have a label for each of {len(rows.arrays['ids'])} texts, "
+                f"received {len(y)} labels"
             )
         return (rows.arrays, *self.task.targets(rows, y))
 
     def _weighted(self, x, y=None, given=None):
-        """Inputs, labels, and weights of rows with those that the labels have."""
+        """Inputs, labels, and the product of both sample weights."""
         if isinstance(x, str) and y is not None:
             tags = self.head == "tag" and y and not hasattr(y[0], "__len__")
             x, y = [x], [y] if tags or not isinstance(y, list) else y
@@ -149,17 +153,17 @@ class Headed:
         return x, y, _product(weights, given)
 
     def _rows(self, x):
-        """What the head reads, as `Rows`; None if it is for Keras."""
+        """The inputs as `Rows`; None if Keras takes them as they are."""
         if isinstance(x, str):
             x = [x]
         if isinstance(x, list | tuple) and not len(x):
-            raise ValueError("there are no texts: x is empty")
+            raise ValueError("x must have at least one text, received an empty list")
         if getattr(getattr(x, "dtype", None), "kind", None) in ("U", "O"):
             x = np.asarray(x).tolist()  # an array of texts
         return self.task.read(self.reader, x)
 
     def answers(self, texts, **kwargs):
-        """The likeliest stretch of each text, or of the second text of each pair.
+        """Extracts the most probable span of each text, or of the second of each pair.
 
         Args:
             texts: A list of texts or of pairs, such as a question and a text; or one
@@ -167,12 +171,12 @@ class Headed:
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
-            A list of strings, or of ids where the texts are; None where no answer is
-            likelier than any. For one text the answer itself.
+            A list of strings, or of ids if the texts are ids; None if "no answer" is
+            more probable. For one text, a single answer.
 
         Raises:
-            TypeError: If there is something else than texts.
-            ValueError: If the head is another.
+            TypeError: If `texts` has the wrong type.
+            ValueError: If the head is not "span".
         """
         self._check_head("answers", "span")
         if isinstance(texts, str):
@@ -180,7 +184,7 @@ class Headed:
         rows = self._rows(texts)
         if rows is None or rows.places is None:
             raise TypeError(
-                "answers reads a list of texts, or of pairs (question, text), got "
+                "texts must be a list of texts, or of pairs (question, text), got "
                 f"{type(texts).__name__}"
             )
         found = super().predict(rows.arrays, **kwargs)
@@ -188,7 +192,7 @@ class Headed:
         for n, (offsets, first, none, _) in enumerate(rows.places):
             start, end = found["start"][n], found["end"][n]
             inside = slice(first, first + len(offsets))
-            # (T_start, T_end), of which the end must not stand before the start.
+            # (T_start, T_end): the end is not before the start.
             scores = np.triu(
                 np.exp(start[inside] - start.max())[:, None]
                 * np.exp(end[inside] - end.max())
@@ -206,22 +210,21 @@ class Headed:
         if self.head in (None, "sequence") or (wanted and self.head not in wanted):
             example = wanted[0] if wanted else "classify"
             raise ValueError(
-                f"{method} needs another head than {self.head!r}: take "
+                f"{method} is not available for head={self.head!r}. Use "
                 f"with_head({example!r}), for example"
             )
 
 
-def keep_weights(old, new):
-    """Give the layers of a model the weights of those with the same names in another.
+def copy_weights(old, new):
+    """Copies weights between the layers of equal names of two models.
 
     Args:
-        old: The model that has them, those of LoRA as parts of their kernels. The two
-            share nothing afterwards.
-        new: The model that gets them, where shapes agree: not where there are other
-            classes.
+        old: The source. LoRA weights are merged into their kernels.
+        new: The target. Layers of other shapes, such as another number of classes,
+            are skipped.
 
     Raises:
-        ValueError: If a layer has been changed in another way, such as quantized.
+        ValueError: If a layer has other weights, such as after quantization.
     """
     ours = {layer.name: layer for layer in old.layers}
     for layer in new.layers:
@@ -229,28 +232,28 @@ def keep_weights(old, new):
             continue
         parts = ours[layer.name]._flatten_layers()
         for mine, theirs in zip(layer._flatten_layers(), parts, strict=True):
-            _take_over(mine, theirs)
+            _copy_layer(mine, theirs)
 
 
-def _take_over(mine, theirs):
-    """The own weights of one layer, as Keras would write them into a file."""
+def _copy_layer(mine, theirs):
+    """Copies the weights of one layer, without its sublayers."""
     have, given = {}, {}
     mine.save_own_variables(have)
     theirs.save_own_variables(given)
     if have.keys() != given.keys():
         raise ValueError(
-            f"the layer {theirs.path!r} has {len(given)} weights, but one of a new "
-            f"model {len(have)}: it has been changed, for example quantized"
+            f"the layer {theirs.path!r} must have {len(have)} weights, received "
+            f"{len(given)}: quantized layers cannot be copied"
         )
     if all(have[n].shape == given[n].shape for n in have):
-        # Copies: JAX would give both models one array.
+        # On JAX both models would share one array.
         mine.load_own_variables(
             {n: np.array(ops.convert_to_numpy(value)) for n, value in given.items()}
         )
 
 
 def _product(weights, given):
-    """Weights of tokens `(B, T)` and of rows, where there are any."""
+    """The product of token weights `(B, T)` and row weights, each optional."""
     given = np.asarray(given, "float32") if isinstance(given, list) else given
     if weights is None or given is None:
         return given if weights is None else weights

@@ -33,7 +33,7 @@ class Masked(NamedTuple):
     weights: np.ndarray
 
 
-class MaskedLanguageModel:
+class MaskedLMMaskGenerator:
     """Choose tokens and hide them, by a seed and the number of the batch alone.
 
     So a run that goes on after it was killed sees the very masks that it would have.
@@ -56,7 +56,7 @@ class MaskedLanguageModel:
             the tokenizer has no `[MASK]`, or an id is not in the vocabulary.
 
     Examples:
-        >>> masking = MaskedLanguageModel(
+        >>> masking = MaskedLMMaskGenerator(
         ...     vocabulary_size=99, mask_id=4, special_ids=[0, 2, 3], rate=0.4
         ... )
         >>> masked = masking(np.array([[2, 11, 12, 13, 14, 15, 3, 0]]))
