@@ -205,7 +205,7 @@ def test_back_and_forth(times, heads):
         ("gpt3", {"num_key_value_heads": 5}, ValueError, "num_heads=96 must be a mult"),
         ("gpt3", {"num_key_value_heads": 0}, ValueError, "num_key_value_heads must be"),
         ("bert_base", {"segments": -1}, ValueError, "segments must be at least 0"),
-        ("palm", {"head_dim": 5}, ValueError, "head_dim=5 is odd"),
+        ("palm", {"head_dim": 5}, ValueError, "head_dim must be even"),
         ("t5_small", {"relative_buckets": 0}, ValueError, "relative_buckets must be"),
         ("vit_base_16", {"patch_size": 15}, ValueError, "image_size=224 must be a mul"),
         (

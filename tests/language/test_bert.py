@@ -503,7 +503,7 @@ def test_messages_about_tokenizers_and_rows(tokenizer):
             "vocabulary_size=31, received 31",
         ),
         ("classify", [[-1]], [0], ValueError, "received -1"),
-        ("classify", [[1.5]], [0], TypeError, "ids must be whole numbers"),
+        ("classify", [[1.5]], [0], TypeError, "ids must be integers"),
         (
             "classify",
             ["to", "be"],
