@@ -1,4 +1,4 @@
-"""What every test run shares: its backend, tiers, costs, names for doctests."""
+"""Configuration of all tests: backend, tiers, costs, names for doctests."""
 
 import gc
 import os
@@ -19,7 +19,7 @@ LOADS_NO_KERAS = tuple(map(os.path.normpath, WITHOUT_KERAS))
 hypothesis.settings.register_profile(
     "kerasseq", deadline=None, max_examples=20, derandomize=True, database=None
 )
-# Each example of another shape is traced and compiled there.
+# TensorFlow and JAX trace and compile each example of a new shape.
 hypothesis.settings.register_profile(
     "compiled", hypothesis.settings.get_profile("kerasseq"), max_examples=5
 )
@@ -27,16 +27,20 @@ hypothesis.settings.register_profile(
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--skipped-to", metavar="FILE", help="where to add the tests that are skipped"
+        "--skipped-to",
+        metavar="FILE",
+        help="append the ids of skipped tests to this file",
     )
     parser.addoption(
-        "--costs-to", metavar="FILE", help="where to add the CPU seconds of each test"
+        "--costs-to",
+        metavar="FILE",
+        help="append the CPU seconds of each test to this file",
     )
     parser.addoption("--full", action="store_true", help="run the tests of every tier")
 
 
 def pytest_configure(config):
-    """A run on a backend that is not there fails: it must not look like a success."""
+    """Raises an error if the backend is not installed, and registers the tiers."""
     try:
         backend.require()
     except backend.BackendError as error:
@@ -51,7 +55,7 @@ def pytest_configure(config):
 
 
 class Skipped:
-    """Writes down the tests that could not run here, so that they run elsewhere."""
+    """Writes the ids of skipped tests to a file, to run them elsewhere."""
 
     def __init__(self, file):
         self.file = file
@@ -65,7 +69,7 @@ class Skipped:
 
 
 class Costs:
-    """Measures the CPU seconds of each test, shows the dearest, and hands all on."""
+    """Measures the CPU seconds of each test, and prints the most expensive ones."""
 
     def __init__(self, file):
         self.file = file
@@ -81,7 +85,7 @@ class Costs:
 
     def pytest_terminal_summary(self, terminalreporter):
         terminalreporter.section("CPU seconds")
-        for line in costs.dearest(self.tests):
+        for line in costs.most_expensive(self.tests):
             terminalreporter.line(line)
 
     def pytest_sessionfinish(self):
@@ -93,18 +97,18 @@ class Costs:
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out the tests whose tier does not run here; not those asked for by name."""
+    """Deselects the tests whose tier does not run here, except those named by id."""
     tiers.assign(items, LOADS_NO_KERAS)
     if config.getoption("full") or any("::" in word for word in config.args):
         return
-    left_out = {item for item in items if not tiers.runs_on(backend.chosen(), item)}
-    if left_out:
-        config.hook.pytest_deselected(items=[i for i in items if i in left_out])
-        items[:] = [item for item in items if item not in left_out]
+    deselected = {item for item in items if not tiers.runs_on(backend.chosen(), item)}
+    if deselected:
+        config.hook.pytest_deselected(items=[i for i in items if i in deselected])
+        items[:] = [item for item in items if item not in deselected]
 
 
 def pytest_ignore_collect(collection_path):
-    """Leave out the doctests of the kernels written for the other backends."""
+    """Ignores the doctests of the kernels of other backends."""
     if collection_path.parent == HERE / "kerasseq" / "kernels":
         others = set(backend.BACKENDS) - {backend.chosen()}
         if collection_path.name in others:
@@ -113,10 +117,10 @@ def pytest_ignore_collect(collection_path):
 
 
 def pytest_runtest_teardown(item, nextitem):
-    """Let JAX give up what it has compiled before the system runs out of mappings.
+    """Clears JAX's compilation cache before the process runs out of memory mappings.
 
-    Linux allows a process 65,530, a compiled operation takes three, a model hundreds.
-    What cannot be mapped any more ends the process without a word of why.
+    Linux allows a process 65,530 mappings. A compiled operation uses three, a model
+    hundreds, and the process is killed at the limit.
     """
     module_ends = nextitem is None or nextitem.path != item.path
     if "jax" in sys.modules and module_ends and mappings() > 20_000:
@@ -125,7 +129,7 @@ def pytest_runtest_teardown(item, nextitem):
 
 
 def mappings():
-    """How many pieces of memory this process has mapped, where that can be known."""
+    """Returns the number of memory mappings of this process, 0 if unknown."""
     try:
         return len(pathlib.Path("/proc/self/maps").read_bytes().splitlines())
     except OSError:

@@ -1,9 +1,10 @@
-"""Teach a small Vision Transformer to read digits, and see which patches it looks at.
+"""Train a small Vision Transformer on digits, and plot its attention to the patches.
 
     python examples/digits_vit.py digits.png
 
-Takes about two minutes on a laptop. Needs scikit-learn, which has the 1797 images of
-8 × 8 pixels; patches of 2 × 2 make 16 tokens of each. Source: course slides A, B, C.
+Takes about two minutes on a laptop. The data are the 1797 images of 8 × 8 pixels in
+scikit-learn; patches of 2 × 2 pixels give 16 tokens per image. Source: course slides A,
+B, C.
 """
 
 import argparse
@@ -19,24 +20,24 @@ SHIFTS = [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0)]
 
 
 def main(arguments=None):
-    """Train, measure on held-out digits, and draw where the model looked."""
+    """Trains the model, evaluates it on held-out digits, and plots its attention."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", nargs="?", default="digits.png", help="figure to write")
     parser.add_argument("--epochs", type=int, default=24)
     parser.add_argument("--hidden-dim", type=int, default=64)
     parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--images", type=int, default=1797, help="how many to use")
+    parser.add_argument("--images", type=int, default=1797, help="number of images")
     options = parser.parse_args(arguments)
 
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(images))[: options.images]
     images, labels = images.reshape(-1, 8, 8)[order], labels[order]
-    held_out = len(images) // 5  # one fifth is for the test, and never trained on
+    held_out = len(images) // 5  # one fifth for the test
     test, train = slice(held_out), slice(held_out, None)
 
-    # Each training image five times: as it is, and moved by one pixel to each side.
-    moved = np.concatenate([shifted(images[train], *by) for by in SHIFTS])
-    names = np.tile(labels[train], len(SHIFTS))
+    # Augmentation: each training image, and its shifts by one pixel in four directions.
+    augmented = np.concatenate([shifted(images[train], *by) for by in SHIFTS])
+    targets = np.tile(labels[train], len(SHIFTS))
 
     keras.utils.set_random_seed(0)
     model = kerasseq.models.ViT(
@@ -50,7 +51,7 @@ def main(arguments=None):
         dropout=0.1,
         value_range=(0, 16),
     )
-    steps = options.epochs * -(-len(moved) // 128)
+    steps = options.epochs * -(-len(augmented) // 128)
     model.compile(
         keras.optimizers.AdamW(
             keras.optimizers.schedules.CosineDecay(
@@ -61,26 +62,28 @@ def main(arguments=None):
         )
     )
     start = time.process_time()
-    model.fit(moved, names, batch_size=128, epochs=options.epochs, verbose=2)
+    model.fit(augmented, targets, batch_size=128, epochs=options.epochs, verbose=2)
     seconds = time.process_time() - start
 
-    guesses = np.argmax(model.predict(images[test], verbose=0), axis=-1)
-    right = np.mean(guesses == labels[test])
-    print(f"{right:.1%} of {held_out} held-out digits right, {seconds:.0f} s of CPU")
+    predicted = np.argmax(model.predict(images[test], verbose=0), axis=-1)
+    accuracy = np.mean(predicted == labels[test])
+    print(
+        f"{accuracy:.1%} accuracy on {held_out} held-out digits, {seconds:.0f} s of CPU"
+    )
 
     shown = slice(min(8, held_out))
     figure = plots.plot_patches(
         images[shown],
         model.attention_map(images[shown], layer=None),
-        titles=[f"a {name}" for name in guesses[shown]],
-        title="Where the model looked: attention rollout, percent of each patch",
+        titles=[f"a {name}" for name in predicted[shown]],
+        title="Attention rollout, percent of each patch",
     )
     figure.savefig(options.file, dpi=110)
     print(f"wrote {options.file}")
 
 
 def shifted(images, down, right):
-    """Images moved by some pixels, with black where nothing was."""
+    """Shifts images by some pixels, and fills with black."""
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1)))
     return padded[:, 1 - down : 9 - down, 1 - right : 9 - right]
 

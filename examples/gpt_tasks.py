@@ -1,13 +1,13 @@
-"""Pre-train a GPT, then teach it four tasks by few labels: GPT's four forms of input.
+"""Pre-train a GPT, and fine-tune it on the four kinds of tasks of the GPT paper.
 
     python examples/gpt_tasks.py
 
-The text tells what animals, plants, tools and dishes do, and never says what is what.
-Each task is then taught by words of which half are never shown: of what kind is a thing
-("classify"), does one sentence follow from another ("entail"), are two things of one
-kind, in whatever order they come ("compare"), and how does a story go on ("choose").
-The net that has read the text, and the same one from scratch, are tested with the other
-half of the words. Takes some two minutes on a laptop. Source: Radford et al. 2018,
+The text describes what animals, plants, tools and dishes do, without naming their
+categories. Fine-tuning uses few labels and half of the words. The tasks are the
+category of a word ("classify"), whether one sentence follows from another ("entail"),
+whether two words have the same category ("compare"), and which sentence continues a
+story ("choose"). The pre-trained model and one from scratch are tested with the other
+half of the words. Takes about two minutes on a laptop. Source: Radford et al. 2018,
 figure 1; course slides D (the GPT architecture).
 """
 
@@ -55,7 +55,7 @@ KINDS = list(THINGS)
 
 
 def story(draw):
-    """A sentence of the text: a thing, or its kind, and what it does."""
+    """Draws a sentence of the text: a word or its category, and what it does."""
     kind = draw.choice(KINDS)
     thing = draw.choice([*THINGS[kind].split(), kind])
     seen = draw.choice(("the", "tom sees a", "every"))
@@ -63,31 +63,31 @@ def story(draw):
 
 
 def another(kind, draw):
-    """A kind that is not this one."""
+    """Draws another category."""
     return draw.choice([k for k in KINDS if k != kind])
 
 
 def classify(kind, things, draw):
-    """The kind of a thing."""
+    """Draws a word and its category."""
     return f"the {draw.choice(things[kind])}", KINDS.index(kind)
 
 
 def entail(kind, things, draw):
-    """Whether the second sentence follows from the first."""
-    said = draw.choice((kind, another(kind, draw)))
-    pair = f"tom sees a {draw.choice(things[kind])}", f"tom sees a {said}"
-    return pair, int(said == kind)
+    """Draws two sentences and whether the second follows from the first."""
+    category = draw.choice((kind, another(kind, draw)))
+    pair = f"tom sees a {draw.choice(things[kind])}", f"tom sees a {category}"
+    return pair, int(category == kind)
 
 
 def compare(kind, things, draw):
-    """Whether two things are of one kind; their order does not matter."""
+    """Draws two words and whether they have the same category."""
     other = draw.choice((kind, another(kind, draw)))
     pair = f"the {draw.choice(things[kind])}", f"the {draw.choice(things[other])}"
     return pair, int(other == kind)
 
 
 def choose(kind, things, draw):
-    """How a story goes on: one of three."""
+    """Draws a sentence and three continuations, with the index of the right one."""
     kinds = [kind, *draw.sample([k for k in KINDS if k != kind], 2)]
     order = draw.sample(range(3), 3)
     ways = [f"it {draw.choice(DOINGS[kinds[k]])} ." for k in order]
@@ -98,16 +98,16 @@ TASKS = {classify: len(KINDS), entail: 2, compare: 2, choose: None}
 
 
 def examples(task, things, count, seed):
-    """Draw examples of a task, evenly of all kinds.
+    """Draws examples of a task, with all categories equally often.
 
     Args:
         task: One of `TASKS`.
-        things: By kind, the words that it may use.
-        count: How many.
-        seed: Of the draw.
+        things: Dictionary of the words to use by category.
+        count: Number of examples.
+        seed: Random seed.
 
     Returns:
-        What the model reads, and the right answers.
+        Inputs of the model, and labels.
     """
     draw = random.Random(seed)
     found = [task(KINDS[n % len(KINDS)], things, draw) for n in range(count)]
@@ -116,13 +116,19 @@ def examples(task, things, count, seed):
 
 
 def main(arguments=None):
-    """Pre-train, and fine-tune with and without."""
+    """Pre-trains a model, and fine-tunes it and one from scratch on each task."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--stories", type=int, default=8000, help="in the text")
-    parser.add_argument("--epochs", type=int, default=20, help="of pre-training")
-    parser.add_argument("--labels", type=int, default=100, help="examples to learn")
-    parser.add_argument("--fine", type=int, default=30, help="epochs of fine-tuning")
-    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument(
+        "--stories", type=int, default=8000, help="sentences in the text"
+    )
+    parser.add_argument("--epochs", type=int, default=20, help="epochs of pre-training")
+    parser.add_argument(
+        "--labels", type=int, default=100, help="examples of fine-tuning"
+    )
+    parser.add_argument(
+        "--fine-tuning-epochs", type=int, default=30, help="epochs of fine-tuning"
+    )
+    parser.add_argument("--hidden-dim", type=int, default=64)
     parser.add_argument("--layers", type=int, default=2)
     options = parser.parse_args(arguments)
     keras.utils.set_random_seed(0)
@@ -134,7 +140,7 @@ def main(arguments=None):
         tokenizer,
         num_layers=options.layers,
         num_heads=4,
-        hidden_dim=options.width,
+        hidden_dim=options.hidden_dim,
         max_sequence_length=64,
         dropout=0.0,
     )
@@ -143,20 +149,24 @@ def main(arguments=None):
     print("the owl . it ->", model.generate("the owl . it", 6, temperature=0))
 
     words = {kind: names.split() for kind, names in THINGS.items()}
-    shown = {kind: names[::2] for kind, names in words.items()}
-    others = {kind: names[1::2] for kind, names in words.items()}
+    train = {kind: names[::2] for kind, names in words.items()}
+    test = {kind: names[1::2] for kind, names in words.items()}
     for task, classes in TASKS.items():
-        right = []
+        accuracies = []
         for gpt in (model, fresh):
-            net = gpt.with_head(task.__name__, num_classes=classes)
-            net.compile(keras.optimizers.Adam(5e-4, global_clipnorm=1.0))
-            x, y = examples(task, shown, options.labels, seed=1)
-            net.fit(x, y, epochs=options.fine, batch_size=16, verbose=0)
-            x, y = examples(task, others, 400, seed=2)
-            right.append(np.mean(net.predict(x, verbose=0).argmax(axis=-1) == y))
+            classifier = gpt.with_head(task.__name__, num_classes=classes)
+            classifier.compile(keras.optimizers.Adam(5e-4, global_clipnorm=1.0))
+            x, y = examples(task, train, options.labels, seed=1)
+            classifier.fit(
+                x, y, epochs=options.fine_tuning_epochs, batch_size=16, verbose=0
+            )
+            x, y = examples(task, test, 400, seed=2)
+            accuracies.append(
+                np.mean(classifier.predict(x, verbose=0).argmax(axis=-1) == y)
+            )
         print(
-            f"{task.__name__:9} by words never shown: pre-trained {right[0]:.1%}, from "
-            f"scratch {right[1]:.1%}"
+            f"{task.__name__:9} accuracy on unseen words: "
+            f"pre-trained {accuracies[0]:.1%}, from scratch {accuracies[1]:.1%}"
         )
 
 

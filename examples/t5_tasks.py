@@ -1,11 +1,11 @@
-"""One T5, four tasks: the text says which by its first words.
+"""Train one T5 on four tasks, which are named by a prefix of the source.
 
     python examples/t5_tasks.py
 
-Numbers by name into German, letters into order, whether words stand in order, and
-at how many places two words are alike, all as text to text, by one model. Takes
-some five minutes on a laptop, and needs `pip install "kerasseq[data]"`. Source: course
-slides A (T5: translate, acceptability, similarity, summarize), Raffel et al. 2020.
+The tasks are the translation of numbers into German, sorting of letters, acceptability
+of word order, and the number of equal letters of two words. Takes about five minutes on
+a laptop, and needs `pip install "kerasseq[data]"`. Source: course slides A (T5:
+translate, acceptability, similarity, summarize), Raffel et al. 2020.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import keras
 
 NOUNS = (
     "cat dog bird friend king teacher river tree boat car cloud doctor farmer garden "
-    "horse island lamp moon neighbour owl painter queen road singer"
+    "horse island lamp moon neighbor owl painter queen road singer"
 )
 VERBS = (
     "sleep run think eat sing work play read grow fall jump listen move rest smile "
@@ -26,20 +26,20 @@ VERBS = (
 
 
 def translation(draw):
-    """Name a number below a thousand."""
+    """Draws a number below 1000, in English and German."""
     number = draw.randrange(1000)
     pair = kerasseq.datasets.number_names(1, low=number, high=number)
     return f"translate English to German: {pair.sources[0]}", pair.targets[0]
 
 
 def order(draw):
-    """Put letters into order."""
+    """Draws letters, and sorts them."""
     letters = draw.choices("abcdefgh", k=draw.randint(3, 7))
     return f"sort: {''.join(letters)}", "".join(sorted(letters))
 
 
 def acceptability(draw):
-    """Judge a sentence, of which half of the times two neighbours are exchanged."""
+    """Draws a sentence, in half of the cases with two adjacent words exchanged."""
     nouns, verbs = NOUNS.split(), VERBS.split()
     words = ["the", draw.choice(nouns), "near", "the", draw.choice(nouns)]
     words += [draw.choice(verbs) + "s"]
@@ -51,18 +51,18 @@ def acceptability(draw):
 
 
 def similarity(draw):
-    """Count the places at which two words have the same letter."""
+    """Draws two words, and counts the positions with the same letter."""
     one = draw.choices("abcdefgh", k=3)
     other = [c if draw.random() < 0.5 else draw.choice("abcdefgh") for c in one]
-    alike = sum(a == b for a, b in zip(one, other, strict=True))
-    return f"similarity: {''.join(one)} {''.join(other)}", f"{alike} of 3"
+    equal = sum(a == b for a, b in zip(one, other, strict=True))
+    return f"similarity: {''.join(one)} {''.join(other)}", f"{equal} of 3"
 
 
 TASKS = (translation, order, acceptability, similarity)
 
 
 def examples(task, count, draw):
-    """Draw different examples of a task."""
+    """Draws distinct examples of a task."""
     found = {}
     for _ in range(4 * count):
         source, target = task(draw)
@@ -73,27 +73,29 @@ def examples(task, count, draw):
 
 
 def main(arguments=None):
-    """Train on all tasks at once, and test each on what it has not seen."""
+    """Trains on all tasks together, and tests each on held-out examples."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=2400)
-    parser.add_argument("--examples", type=int, default=20_000, help="of each task")
-    parser.add_argument("--width", type=int, default=96)
+    parser.add_argument(
+        "--examples", type=int, default=20_000, help="examples of each task"
+    )
+    parser.add_argument("--hidden-dim", type=int, default=96)
     parser.add_argument("--layers", type=int, default=2)
     options = parser.parse_args(arguments)
 
     draw = random.Random(0)
     drawn = [examples(task, options.examples, draw) for task in TASKS]
     held_out = [pairs[: len(pairs) // 10][:100] for pairs in drawn]
-    learned = []
-    for pairs in drawn:  # as many of each: those of a small task come again
+    train = []
+    for pairs in drawn:  # repeats the examples of small tasks
         own = itertools.cycle(pairs[len(pairs) // 10 :])
-        learned += itertools.islice(own, options.examples)
-    sources, targets = map(list, zip(*learned, strict=True))
+        train += itertools.islice(own, options.examples)
+    sources, targets = map(list, zip(*train, strict=True))
     tokenizer = kerasseq.text.CharacterTokenizer().fit("".join(sources + targets))
 
     keras.utils.set_random_seed(0)
     model = kerasseq.models.T5(
-        tokenizer, num_layers=options.layers, hidden_dim=options.width, dropout=0.0
+        tokenizer, num_layers=options.layers, hidden_dim=options.hidden_dim, dropout=0.0
     )
     rate = keras.optimizers.schedules.CosineDecay(
         0.0,
@@ -103,7 +105,7 @@ def main(arguments=None):
         warmup_steps=options.steps // 10,
     )
     model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
-    epochs = max(1, options.steps // 200)  # each says how far it is
+    epochs = max(1, options.steps // 200)  # prints the progress after each
     model.fit(
         sources,
         targets,
@@ -113,13 +115,13 @@ def main(arguments=None):
         verbose=2,
     )
     for task, pairs in zip(TASKS, held_out, strict=True):
-        asked, wanted = zip(*pairs, strict=True)
-        length = max(map(len, wanted)) + 1
-        said = [
-            t.text for t in model.translate(asked, max_length=length, alignments=False)
+        inputs, expected = zip(*pairs, strict=True)
+        length = max(map(len, expected)) + 1
+        outputs = [
+            t.text for t in model.translate(inputs, max_length=length, alignments=False)
         ]
-        right = kerasseq.training.exact_match(said, wanted)
-        print(f"{task.__name__:15}{right:5.1f} %   {asked[0]}  ->  {said[0]}")
+        accuracy = kerasseq.training.exact_match(outputs, expected)
+        print(f"{task.__name__:15}{accuracy:5.1f} %   {inputs[0]}  ->  {outputs[0]}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""kerasseq: sequence models for Keras 3, to learn with, to teach with, to build with.
+"""kerasseq: sequence models for Keras 3, for learning, teaching and building.
 
-Importing it is cheap: Keras loads with the first name that needs it.
+The namespaces are imported at the first access, and Keras with the first that needs it.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kerasseq.core import backend as _backend
 
-if TYPE_CHECKING:  # what an editor completes; at run time see __getattr__
+if TYPE_CHECKING:  # for editors and type checkers; at run time, __getattr__
     from kerasseq import (
         datasets,
         decoding,
@@ -33,13 +33,13 @@ __all__ = [
     "tracing",
     "training",
 ]
-_NEED_NO_KERAS = ("datasets", "text")
+_WITHOUT_KERAS = ("datasets", "text")
 
 
 def __getattr__(name: str):
     if name not in __all__:
         raise AttributeError(f"module 'kerasseq' has no attribute '{name}'")
-    if name not in _NEED_NO_KERAS:
+    if name not in _WITHOUT_KERAS:
         _backend.require()
     if name == "load_model":
         importlib.import_module("kerasseq.layers")  # registers every class
@@ -53,7 +53,7 @@ def __dir__() -> list[str]:
 
 _backend.choose()
 if "keras" in sys.modules:
-    # Then keras.saving.load_model must find every class of ours. On a backend that has
-    # no training only kerasseq.text and the like work, and kerasseq.layers says so.
+    # Register every class for keras.saving.load_model. On an unsupported backend only
+    # kerasseq.text and kerasseq.datasets work; kerasseq.layers raises an error later.
     with contextlib.suppress(_backend.BackendError):
         importlib.import_module("kerasseq.layers")

@@ -1,4 +1,4 @@
-"""`python -m kerasseq` is the command `kerasseq`."""
+"""Runs the command `kerasseq` as `python -m kerasseq`."""
 
 import sys
 

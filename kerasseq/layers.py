@@ -1,11 +1,10 @@
 """Every public layer, in the order of the course.
 
-What stands at steps that a mask hides, and where it counts nevertheless, is told in
-`docs/hidden_steps.md`.
+`docs/hidden_steps.md` describes how values at masked steps affect the results.
 """
 
-import kerasseq.core.serialization  # first: it checks the backend
-import kerasseq.models  # noqa: F401  # whoever loads a layer can load every model
+import kerasseq.core.serialization  # first: checks the backend
+import kerasseq.models  # noqa: F401  # registers every model
 from kerasseq.attention.alignment import AlignmentAttention
 from kerasseq.attention.kernel_regression import KernelAttention
 from kerasseq.attention.multi_head import MultiHeadAttention

@@ -1,12 +1,12 @@
-"""Every public model. Each takes an architecture by name or as a layer.
+"""Every public model, and functions for published architectures and checkpoints.
 
-`architectures` is the table of published language models, and `count` counts the
-weights of one without building it. `from_pretrained` and `save_pretrained` read and
-write the folders of others.
+`architectures` is the table of published Transformers, and `count` computes the number
+of parameters of one without building it. `from_pretrained` and `save_pretrained` read
+and write checkpoints of Hugging Face and KerasHub.
 """
 
-import kerasseq.core.serialization  # first: it checks the backend
-import kerasseq.layers  # noqa: F401  # whoever loads a model can load every layer
+import kerasseq.core.serialization  # first: checks the backend
+import kerasseq.layers  # noqa: F401  # registers every layer
 from kerasseq.language.architectures import architectures
 from kerasseq.language.bert import BERT
 from kerasseq.language.counting import count

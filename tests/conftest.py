@@ -1,4 +1,4 @@
-"""On JAX the tests spend their time in the compiler: let it hurry, also in children."""
+"""Switches off optimizations of JAX's compiler, which take most of the tests' time."""
 
 import os
 

@@ -1,6 +1,6 @@
-"""What tests cost, in CPU seconds, and what they may cost.
+"""CPU seconds of tests, and their budgets.
 
-CPUs differ, so budgets are numbers of runs of a loop that every run times for itself.
+The unit of a budget is the time of a loop that each run measures, as CPUs differ.
 """
 
 import collections
@@ -19,16 +19,16 @@ SHOWN = 10
 
 
 def cpu_seconds():
-    """CPU seconds of this process so far, and of its children that have ended."""
+    """Returns the CPU seconds of this process and its finished children."""
     if resource is None:
         return time.process_time()
     both = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in both)
 
 
-def calibrate(turns=5):
-    """CPU seconds of a loop of plain Python, the unit of budgets."""
-    return min(_loop() for _ in range(turns))
+def calibrate(repetitions=5):
+    """Returns the CPU seconds of a Python loop, the unit of budgets."""
+    return min(_loop() for _ in range(repetitions))
 
 
 def _loop():
@@ -39,35 +39,35 @@ def _loop():
     return time.process_time() - start
 
 
-def dearest(tests, shown=SHOWN):
-    """Lines about the dearest tests, dearest first.
+def most_expensive(tests, count=SHOWN):
+    """Returns lines about the most expensive tests, in decreasing order.
 
     Args:
         tests: Triples of id, tier and CPU seconds.
-        shown: How many.
+        count: Number of lines.
 
-    >>> dearest([("a.py::test", "once", 0.5), ("b.py::test", "full", 2.25)], 1)
+    >>> most_expensive([("a.py::test", "once", 0.5), ("b.py::test", "full", 2.25)], 1)
     ['   2.25  full        b.py::test']
     """
-    ordered = sorted(tests, key=lambda test: -test[-1])[:shown]
+    ordered = sorted(tests, key=lambda test: -test[-1])[:count]
     return [f"{seconds:7.2f}  {tier:10}  {name}" for name, tier, seconds in ordered]
 
 
 def write(file, backend, unit, around, tests):
-    """Add the costs of a run to a file that several runs write to."""
+    """Appends the costs of a run to a file."""
     line = {"backend": backend, "unit": unit, "around": around, "tests": tests}
     with file.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(line) + "\n")
 
 
 def read(file):
-    """The runs that `write` has added."""
+    """Returns the runs in a file of `write`."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     return [json.loads(line) for line in lines]
 
 
 def sums(runs):
-    """CPU seconds per backend and tier; `start` is what is spent around the tests.
+    """Returns CPU seconds by backend and tier; `start` is the time outside the tests.
 
     >>> run = {"backend": "jax", "unit": 1, "around": 3.0, "tests": [["a", "once", 2]]}
     >>> sums([run, run])
@@ -82,14 +82,14 @@ def sums(runs):
 
 
 def judge(runs, budgets):
-    """What each tier on each backend took of its budget, and whether all is well.
+    """Compares the costs of each tier on each backend with its budget.
 
     Args:
         runs: As `read` gives them.
-        budgets: Runs of the calibrating loop for each key of `sums`.
+        budgets: Dictionary of budgets, in units of `calibrate`, by the keys of `sums`.
 
     Returns:
-        Lines to print, and whether no budget is exceeded by half.
+        Lines to print, and whether all costs are below 1.5 times the budget.
 
     >>> run = {"backend": "jax", "unit": 0.1, "around": 0, "tests": [["a", "once", 3]]}
     >>> judge([run], {"jax once": 60, "jax start": 1})[0][0]
@@ -98,19 +98,19 @@ def judge(runs, budgets):
     False
     """
     unit = statistics.median(run["unit"] for run in runs)
-    lines, well = [], True
+    lines, within = [], True
     for key, seconds in sums(runs).items():
         share = seconds / unit / budgets[key] if budgets.get(key) else float("inf")
         word = " WARNING" if WARN < share <= FAIL else " TOO MUCH" * (share > FAIL)
         lines.append(f"{seconds:7.0f} s  {key}: {share:.2f} of its budget{word}")
-        well = well and share <= FAIL
+        within = within and share <= FAIL
     total = sum(sums(runs).values())
-    lines.append(f"{total:7.0f} s  in all, of CPU; the loop took {unit:.4f} s")
-    return lines, well
+    lines.append(f"{total:7.0f} s  CPU time in total; the loop took {unit:.4f} s")
+    return lines, within
 
 
 def budgets(file):
-    """The budgets in a TOML file, as `everywhere = 30` in a table for each backend."""
+    """Reads the budgets from a TOML file with a table for each backend."""
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
     return {
         f"{backend} {tier}": runs

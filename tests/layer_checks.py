@@ -1,4 +1,4 @@
-"""What every layer must do. Each check is one function; `check_layer` runs them all."""
+"""General checks of layers, one function each; `check_layer` runs all of them."""
 
 import inspect
 import json
@@ -15,42 +15,42 @@ TOLERANCE = {"mixed_bfloat16": 0.06, "mixed_float16": 0.01}
 
 
 def check_layer(layer, inputs, output_shape, *, masked=True, seeded=None, still=None):
-    """Run every check on `layer` called on the NumPy array `inputs`.
+    """Runs all checks on a layer with the NumPy array `inputs`.
 
     Args:
         layer: A layer with one output.
         inputs: `(batch, time, ...)`, or `(batch, features)`.
-        output_shape: What the shape of the output must be.
-        masked: Whether the layer takes a mask; then padding must change nothing.
-        seeded: Function of a seed that gives such a layer with its random part on. Only
-            needed if the layer itself takes no `dropout` and `seed`.
-        still: Weights that must get no gradient, by the end of their path, with the
-            reason.
+        output_shape: Expected shape of the output.
+        masked: Whether the layer accepts a mask; if so, padding is checked.
+        seeded: Function of a seed that returns the layer with dropout. Only needed if
+            the layer has no arguments `dropout` and `seed`.
+        still: Dictionary of weights without a gradient, by the end of their path, with
+            the reason.
     """
     outputs = layer(inputs, training=False)
     assert keras.ops.shape(outputs) == output_shape
     check_symbolic_shape(layer, inputs, output_shape)
     check_computed_shapes(layer, inputs)
     check_config_names_every_argument(layer)
-    check_copy_gives_same_outputs(layer, inputs)
-    check_saves_and_loads(layer, inputs, outputs)
-    check_compiles_and_every_weight_learns(layer, inputs, outputs, still or {})
+    check_copy(layer, inputs)
+    check_saving(layer, inputs, outputs)
+    check_training(layer, inputs, outputs, still or {})
     check_mixed_precision(layer, inputs, outputs)
     check_float64(layer, inputs, outputs)
-    check_seed_repeats(layer, inputs, seeded)
+    check_seed(layer, inputs, seeded)
     if masked:
-        check_padding_changes_nothing(layer, inputs, outputs)
+        check_padding(layer, inputs, outputs)
 
 
 def check_symbolic_shape(layer, inputs, output_shape):
-    """Shapes known only in part still give the right output shape."""
+    """A symbolic call with unknown batch size gives the right shape."""
     shape = (None, *inputs.shape[1:])
     symbolic = keras.Input(batch_shape=shape)
     assert fresh(layer)(symbolic).shape == (None, *output_shape[1:])
 
 
 def check_computed_shapes(layer, inputs):
-    """`compute_output_shape` agrees with what comes out, whatever is returned."""
+    """`compute_output_shape` agrees with the outputs, for all options of returns."""
     names = inspect.signature(type(layer)).parameters
     options = [n for n in ("return_sequences", "return_state") if n in names]
     variants = [{}]
@@ -70,7 +70,7 @@ def check_computed_shapes(layer, inputs):
 
 
 def check_config_names_every_argument(layer):
-    """`get_config` lists each argument of `__init__`, and is plain JSON."""
+    """`get_config` has each argument of `__init__`, and is JSON-serializable."""
     config = layer.get_config()
     json.dumps(config)
     variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
@@ -79,15 +79,15 @@ def check_config_names_every_argument(layer):
     assert named <= config.keys(), f"missing: {named - config.keys()}"
 
 
-def check_copy_gives_same_outputs(layer, inputs):
-    """Config and weights together are the whole layer."""
+def check_copy(layer, inputs):
+    """A layer with the same config and weights gives the same outputs."""
     inputs = shortest(inputs)
     assert_close(copy(layer, inputs)(inputs), layer(inputs))
     assert fresh(layer).get_config() == layer.get_config()
 
 
-def check_saves_and_loads(layer, inputs, outputs):
-    """A saved model answers the same when loaded, with no custom objects passed."""
+def check_saving(layer, inputs, outputs):
+    """A saved and loaded model gives the same outputs, without custom objects."""
     model = keras.Sequential([keras.Input(inputs.shape[1:]), copy(layer, inputs)])
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/layer.keras")
@@ -95,10 +95,8 @@ def check_saves_and_loads(layer, inputs, outputs):
     assert_close(after, outputs)
 
 
-def check_compiles_and_every_weight_learns(
-    layer, inputs, outputs, still, at_least=1e-6
-):
-    """One compiled step of descent moves every weight; lengths and batches may vary."""
+def check_training(layer, inputs, outputs, still, at_least=1e-6):
+    """A compiled training step changes every weight; batch size and time may vary."""
     layer = copy(layer, inputs)
     model = keras.Sequential([keras.Input(unknown_sizes(inputs)[1:]), layer])
     before = [keras.ops.convert_to_numpy(w).copy() for w in layer.trainable_weights]
@@ -109,16 +107,16 @@ def check_compiles_and_every_weight_learns(
     for weight, old in zip(layer.trainable_weights, before, strict=True):
         moved = np.max(np.abs(keras.ops.convert_to_numpy(weight) - old))
         if any(weight.path.endswith(end) for end in still):
-            # A gradient of 0 is a rounding error on some backends.
-            assert moved <= at_least, f"{weight.path} moved, but is said to stand"
+            # Some backends have rounding errors instead of zeros.
+            assert moved <= at_least, f"{weight.path} changed, but is in `still`"
         else:
-            assert moved > at_least, f"{weight.path} never moved"
+            assert moved > at_least, f"{weight.path} did not change"
     more = resized(inputs)
     assert_close(model.predict(more, verbose=0), called(layer, more))
 
 
 def check_mixed_precision(layer, inputs, outputs):
-    """Both mixed policies compute in their type and come close to float32."""
+    """Mixed policies compute in their dtype, close to the results in float32."""
     for policy, atol in TOLERANCE.items():
         small = with_policy(layer, policy, inputs)
         close = called(small, inputs)
@@ -129,15 +127,15 @@ def check_mixed_precision(layer, inputs, outputs):
 
 
 def check_float64(layer, inputs, outputs):
-    """float64 is float64. On JAX without x64 it is an error that says what to do."""
+    """Computes in float64; on JAX without x64 there is an error with advice."""
     if not float64_is_there():
-        # Keras makes a TypeError of the ValueError in a layer inside a layer.
+        # Keras turns a ValueError of an inner layer into a TypeError.
         with pytest.raises((ValueError, TypeError), match="JAX_ENABLE_X64=1"):
             with_policy(layer, "float64", inputs)
         return
     wide = with_policy(layer, "float64", inputs)
     assert {w.dtype for w in wide.trainable_weights} <= {"float64"}
-    # float32 does not see a change of 1e-9 at all, or sees a rounding error.
+    # In float32 a change of 1e-9 has no effect, or that of a rounding error.
     change = 1e-9 * np.random.default_rng(3).normal(size=inputs.shape)
     results = called(wide, np.concatenate([inputs + n * change for n in range(3)]))
     zero, one, two = np.split(keras.ops.convert_to_numpy(results), 3)
@@ -149,8 +147,8 @@ def check_float64(layer, inputs, outputs):
     assert_close(zero, outputs)
 
 
-def check_seed_repeats(layer, inputs, seeded=None):
-    """The same seed gives the same numbers; the next call and another seed do not."""
+def check_seed(layer, inputs, seeded=None):
+    """A seed repeats the results; the next call and another seed do not."""
     names = inspect.signature(type(layer)).parameters
     if seeded is None and not {"dropout", "seed"} <= names.keys():
         return
@@ -173,35 +171,35 @@ def check_seed_repeats(layer, inputs, seeded=None):
 
     first, again, other = two_calls(7), two_calls(7), two_calls(11)
     np.testing.assert_array_equal(first, again)
-    assert np.any(first[0] != first[1]), "each call must draw anew"
+    assert np.any(first[0] != first[1]), "calls must differ"
     assert np.any(first[0] != other[0])
 
 
-def check_padding_changes_nothing(layer, inputs, outputs, pads=2):
-    """What stands in padded places, before or behind, reaches no real position."""
+def check_padding(layer, inputs, outputs, pads=2):
+    """Results at real positions do not depend on padding, on the left or right."""
     batch, time = inputs.shape[:2]
     garbage = 10 * np.random.default_rng(2).normal(
         size=(batch, pads, *inputs.shape[2:])
     )
     garbage = garbage.astype(inputs.dtype)
     real, padding = np.ones((batch, time), bool), np.zeros((batch, pads), bool)
-    # One batch, of which one half is padded behind and the other before.
-    behind, before = [inputs, garbage], [garbage, inputs]
-    padded = np.concatenate([np.concatenate(x, 1) for x in (behind, before)])
-    behind, before = [real, padding], [padding, real]
-    mask = np.concatenate([np.concatenate(m, 1) for m in (behind, before)])
+    # One batch: half of the rows have padding on the right, half on the left.
+    right, left = [inputs, garbage], [garbage, inputs]
+    padded = np.concatenate([np.concatenate(x, 1) for x in (right, left)])
+    right, left = [real, padding], [padding, real]
+    mask = np.concatenate([np.concatenate(m, 1) for m in (right, left)])
     found = keras.ops.convert_to_numpy(called(layer, padded, mask=mask))
-    if found.ndim > 2:  # a position for each step
+    if found.ndim > 2:  # (B, T, ...)
         found = found[mask].reshape(2 * batch, time, -1)
     for half in np.split(found, 2):
         assert_close(half.reshape(outputs.shape), outputs)
 
 
 def called(layer, inputs, **options):
-    """What a built layer gives, in one program on JAX.
+    """Calls a built layer, compiled as a whole on JAX.
 
-    A call compiles each of its operations by itself there, which takes far longer. The
-    first call of each layer does so, `check_seed_repeats` does, and the other backends.
+    An eager call compiles each operation separately there, which takes much longer. The
+    first call of each layer and `check_seed` are eager.
     """
     if keras.backend.backend() != "jax":
         return layer(inputs, **options)
@@ -209,17 +207,17 @@ def called(layer, inputs, **options):
 
 
 def fresh(layer):
-    """A layer of the same config, without weights."""
+    """Returns a layer with the same config, without weights."""
     return type(layer).from_config(layer.get_config())
 
 
 def copy(layer, inputs):
-    """A layer of the same config and weights."""
+    """Returns a layer with the same config and weights."""
     return _filled(fresh(layer), layer, inputs)
 
 
 def with_policy(layer, policy, inputs):
-    """A copy of `layer`, and of all layers in it, that computes by `policy`."""
+    """Returns a copy of `layer` and its sublayers with another dtype policy."""
 
     def change(config):
         if isinstance(config, dict) and config.get("class_name") == "DTypePolicy":
@@ -241,7 +239,7 @@ def _filled(empty, layer, inputs):
 
 
 def float64_is_there():
-    """Whether asking for float64 gives it."""
+    """Whether the backend computes in float64 on request."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # JAX warns
         zero = keras.ops.zeros((), "float64")
@@ -249,24 +247,24 @@ def float64_is_there():
 
 
 def shortest(inputs):
-    """One step: recurrent layers then have no loop to compile."""
+    """Returns the first time step, with which recurrent layers compile no loop."""
     return inputs[:, :1] if inputs.ndim > 2 else inputs
 
 
 def unknown_sizes(inputs):
-    """The shape with batch and time unknown."""
+    """Returns the shape with unknown batch size and time."""
     known = 2 if inputs.ndim > 2 else 1
     return (None,) * known + inputs.shape[known:]
 
 
 def resized(inputs):
-    """More rows, and more steps if there are any."""
+    """Returns inputs with a larger batch, and more time steps if there are any."""
     more = np.concatenate([inputs, 0.5 * inputs[:1]])
     return np.concatenate([more, -more], axis=1) if inputs.ndim > 2 else more
 
 
 def as_list(value, of=None):
-    """One or several outputs, or (`of=tuple`) shapes, as a list."""
+    """Returns one or several outputs, or shapes (`of=tuple`), as a list."""
     if of is tuple:
         several = isinstance(value, list) or isinstance(value[0], (tuple, list))
         return [tuple(v) for v in value] if several else [tuple(value)]

@@ -1,16 +1,16 @@
-"""A limit on how long a piece of a test may take."""
+"""A time limit for a part of a test."""
 
 import contextlib
 import signal
 
 
 class TooLong(BaseException):
-    """No `except Exception` on the way catches it."""
+    """A timeout, which `except Exception` does not catch."""
 
 
 @contextlib.contextmanager
 def within(seconds):
-    """Raise `TooLong` if the block takes longer; nothing is limited on Windows."""
+    """Raises `TooLong` if the block takes longer; has no effect on Windows."""
 
     def stop(number, frame):
         raise TooLong(f"it did not end within {seconds} seconds")

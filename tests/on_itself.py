@@ -1,11 +1,11 @@
-"""Layers of other inputs as ones of a single input, for what every layer must do."""
+"""Wrappers that give layers with other inputs a single sequence as input."""
 
 import keras
 from keras import ops
 
 
-class Around(keras.layers.Layer):
-    """A layer around another one."""
+class Wrapper(keras.layers.Layer):
+    """A layer that wraps another layer."""
 
     def __init__(self, layer, **kwargs):
         super().__init__(**kwargs)
@@ -23,16 +23,16 @@ class Around(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("tests")
-class OnItself(Around):
-    """Call a layer with its input as query and as value.
+class OnItself(Wrapper):
+    """Calls an attention layer with its input as query and value.
 
     Args:
         layer: A layer whose call takes `query`, `value` and their masks.
-        **kwargs: As for any layer.
+        **kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def build(self, shape):
-        if not self.layer.built:  # one that was loaded is
+        if not self.layer.built:  # a loaded layer is built
             self.layer.build(shape, shape)
         self.built = True
 
@@ -45,29 +45,33 @@ class OnItself(Around):
 
 
 @keras.saving.register_keras_serializable("tests")
-class Added(Around):
-    """Add what a layer gives to its input, which has weights of its own.
+class Added(Wrapper):
+    """Adds the output of a position layer to the input, which it scales by a weight.
 
     Args:
-        layer: A layer that gives a code of positions, of ids from 0 to 7, or of both.
-        **kwargs: As for any layer.
+        layer: A layer that embeds positions, ids from 0 to 7, or both.
+        **kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def build(self, shape):
         self.weight = self.add_weight(shape=(shape[-1],), initializer="ones")
         if not self.layer.built:
-            self.layer.build(shape[:2] if self.is_of("token_embedding") else shape)
+            self.layer.build(
+                shape[:2] if self.wrapped_has("token_embedding") else shape
+            )
         self.built = True
 
-    def is_of(self, attribute):
+    def wrapped_has(self, attribute):
         return hasattr(self.layer, attribute)
 
     def call(self, x, mask=None):
         ids = sum(2**i * ops.cast(x[..., i] > 0, "int32") for i in range(3))
-        if self.is_of("num_segments"):
+        if self.wrapped_has("num_segments"):
             code = self.layer(x, ids)
         else:
-            code = self.layer(ids if self.is_of("token_embedding") else x, mask=mask)
+            code = self.layer(
+                ids if self.wrapped_has("token_embedding") else x, mask=mask
+            )
         return x * self.weight + code
 
     def compute_output_shape(self, shape):
@@ -75,12 +79,12 @@ class Added(Around):
 
 
 @keras.saving.register_keras_serializable("tests")
-class AsImage(Around):
-    """A sequence as an image of one channel, with a row of pixels for each step.
+class AsImage(Wrapper):
+    """Calls a layer with a sequence as an image of one channel, one row per step.
 
     Args:
-        layer: A layer that gives a vector for each row, after one for all.
-        **kwargs: As for any layer.
+        layer: A layer that returns a class token and a vector for each row.
+        **kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def build(self, shape):

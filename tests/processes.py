@@ -1,4 +1,4 @@
-"""Run Python code in a process of its own, where nothing is loaded yet."""
+"""Runs Python code in a new process."""
 
 import os
 import pathlib
@@ -8,17 +8,17 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).parent.parent
 
-# Has Python hide backends when it starts: see the file in this folder.
+# The sitecustomize.py in this folder hides backends from a process.
 VISIBLE = ROOT / "tests" / "visible"
 VISIBLE_BACKENDS = "KERASSEQ_VISIBLE_BACKENDS"
 
 
 def run_python(code, *arguments, only=None, check=True, cwd=None, **environment):
-    """Run `code` in a fresh interpreter.
+    """Runs `code` in a new interpreter.
 
-    The environment is ours without Python's and Keras' settings, except that the
-    backend stays; what `environment` names is set, or unset if None. Keras finds an
-    empty home. `only` lists the backends to be seen as installed.
+    The environment is the current one without variables of Python and Keras, except
+    `KERAS_BACKEND`; `environment` sets variables, or unsets those that are None.
+    `KERAS_HOME` is an empty folder. `only` lists the backends that can be imported.
 
     Returns:
         The `subprocess.CompletedProcess`, with `returncode`, `stdout` and `stderr`.
@@ -42,7 +42,7 @@ def run_python(code, *arguments, only=None, check=True, cwd=None, **environment)
 
 
 def clean_environment(changes):
-    """Our environment without Python's and Keras' settings, and with `changes`."""
+    """Returns the environment without variables of Python and Keras, with `changes`."""
     clean = {
         name: value
         for name, value in os.environ.items()

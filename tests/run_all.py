@@ -1,10 +1,10 @@
-"""Run the suite from nothing: on JAX, on TensorFlow, and with PyTorch alone.
+"""Installs and runs all tests: on JAX, on TensorFlow, and with PyTorch alone.
 
-Makes an environment, .venv-all, and goes on with what is there when it is run again.
-PyTorch's tests see no other backend, so that nothing needs one by accident; what they
-have to skip for that runs again on PyTorch beside the others. Each test has a tier
-(`tests/tiers.py`), which says where it runs. Two processes run at a time, one core
-each, the dearest first. Arguments go to pytest:
+Creates the environment .venv-all, or uses the existing one. The tests on PyTorch run
+with the other backends hidden, so that nothing depends on them by mistake; tests that
+are skipped for this reason run again on PyTorch with all backends visible. The tier of
+a test (`tests/tiers.py`) determines its backends. Two processes run at a time, the most
+expensive ones first. Arguments are passed to pytest:
 
     python3 tests/run_all.py -k peephole
     python3 tests/run_all.py --full   every test on every backend
@@ -20,7 +20,7 @@ import time
 import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:  # started as a script
+if str(ROOT) not in sys.path:  # run as a script
     sys.path.insert(0, str(ROOT))
 
 from tests import costs  # noqa: E402
@@ -30,15 +30,15 @@ NONE_SELECTED = 5  # pytest's exit code
 FOLDER = ROOT / ".venv-all"
 EXTRAS = "tensorflow,jax,torch,nlp,text,data,weights,viz,dev"
 BUDGETS = ROOT / "tests" / "budgets.toml"
-# A process for each, and one for the rest: what a backend has compiled it never gives
-# back, and all tests in one process would take more than 10 GB.
+# Each part runs in its own process, and one process runs the rest: backends keep what
+# they compile, and all tests in one process would need more than 10 GB.
 PARTS = (
     ("tests/language", "tests/pretrained", "tests/vision"),
     ("tests/seq2seq", "tests/tasks", "tests/training", "tests/transformer"),
 )
-# What loads no Keras runs once, with PyTorch alone.
+# These load no Keras, and run once, with PyTorch alone.
 WITHOUT_KERAS = ("tests/text", "tests/datasets", "kerasseq/text", "kerasseq/datasets")
-# What is compiled here runs for milliseconds and takes a hundred to compile.
+# Compilation takes longer than the compiled functions run.
 QUICK_TO_COMPILE = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 )
@@ -77,21 +77,21 @@ def main():
             f"  {'ok' if step.ok else 'FAILED':6}  {step.seconds:5.0f} s  {step.name}"
         )
     within = report(runs, words)
-    print(f"  in all  {time.monotonic() - start:5.0f} s after installing")
-    # With words for pytest a part may have no test, but not all of them.
+    print(f"  total   {time.monotonic() - start:5.0f} s after installing")
+    # With arguments for pytest a part may have no tests, but not all parts.
     some = any(step.code == 0 for step in tests)
     sys.exit(0 if some and within and all(step.ok for step in tests) else 1)
 
 
 def report(runs, words):
-    """Print what was spent; True unless a whole run has spent far too much."""
-    print("\nThe dearest tests, in CPU seconds")
+    """Prints the costs; returns False if a run of all tests exceeds its budgets."""
+    print("\nThe most expensive tests, in CPU seconds")
     named = [
         (f"{run['backend']:10}  {name}", tier, seconds)
         for run in runs
         for name, tier, seconds in run["tests"]
     ]
-    print(*costs.dearest(named), sep="\n")
+    print(*costs.most_expensive(named), sep="\n")
     if words:
         print(*(f"{s:7.0f} s  {key}" for key, s in costs.sums(runs).items()), sep="\n")
         return True
@@ -112,7 +112,7 @@ def install():
 
 
 def test(backend, words, spent, *more):
-    """Run pytest on a backend, alone if it is told where skipped tests go."""
+    """Runs pytest on a backend; with `more`, with the other backends hidden."""
     threads = str(max(1, (os.cpu_count() or 1) // TOGETHER))
     settings = {
         "KERAS_BACKEND": backend,
@@ -126,7 +126,7 @@ def test(backend, words, spent, *more):
     title = f"tests on {backend}"
     if more:
         title = f"tests with {backend} alone"
-        # Alone means with no other backend, and nothing that says so.
+        # The backend is found without KERAS_BACKEND, as no other is visible.
         del settings["KERAS_BACKEND"]
         settings["PYTHONPATH"] = str(ROOT / "tests" / "visible")
         settings["KERASSEQ_VISIBLE_BACKENDS"] = backend
@@ -140,7 +140,7 @@ def test(backend, words, spent, *more):
 
 
 def parts(words, left_out=()):
-    """What each process of a suite is told; one is enough for paths."""
+    """Returns the arguments of each process; paths need one process only."""
     if any((ROOT / word.partition("::")[0]).exists() for word in words):
         return [words]
     elsewhere = [*left_out, *(folder for part in PARTS for folder in part)]
@@ -149,10 +149,7 @@ def parts(words, left_out=()):
 
 
 class Step:
-    """A command: run at once, what it said printed when it is done.
-
-    An installation that worked is not worth the reading.
-    """
+    """Runs a command and prints its output at the end, except after installation."""
 
     def __init__(self, name, command, environment, fine=(0,)):
         self.name = name
@@ -172,12 +169,12 @@ class Step:
         self.seconds = time.monotonic() - start
         end = "ok" if self.ok else f"exit code {self.code}"
         silent = self.ok and name.startswith("install")
-        said = "" if silent else f"\n{done.stdout}"
-        print(f"\n{name}: {end} in {self.seconds:.0f} s{said}", flush=True)
+        output = "" if silent else f"\n{done.stdout}"
+        print(f"\n{name}: {end} in {self.seconds:.0f} s{output}", flush=True)
 
 
 def clean_environment():
-    """The user's environment without what would change the tests."""
+    """Returns the environment without variables that affect the tests."""
     private = ("KERAS", "PYTHON", "VIRTUAL_ENV")
     return {k: v for k, v in os.environ.items() if not k.startswith(private)}
 

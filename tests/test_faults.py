@@ -1,4 +1,4 @@
-"""The faults of `tests/faults` can still be planted."""
+"""Tests that the patches of `tests/faults` apply."""
 
 import collections
 import pathlib
@@ -10,17 +10,17 @@ import pytest
 
 from tests.faults import NUMBERS, patches
 
-pytestmark = pytest.mark.once("patches as text")
+pytestmark = pytest.mark.once("reads patches")
 ROOT = pathlib.Path(__file__).parents[1]
 
 
-def test_there_are_so_many_of_each_backend():
+def test_numbers_of_patches():
     backends = collections.Counter(patch.backend for patch in patches())
     assert backends == NUMBERS
 
 
 @pytest.mark.parametrize("backend", NUMBERS)
-def test_names_count_and_first_lines_explain(backend):
+def test_names_and_descriptions(backend):
     own = [patch for patch in patches() if patch.backend == backend]
     numbers = [patch.name.split("-")[1] for patch in own]
     assert numbers == [f"{n:02}" for n in range(1, NUMBERS[backend] + 1)]
@@ -28,21 +28,21 @@ def test_names_count_and_first_lines_explain(backend):
         assert re.match(r"[a-z ]+: \S", patch.plants), patch.name
 
 
-def test_every_patch_still_applies():
-    """By git; where there is no repository, by looking for the text it replaces."""
+def test_patches_apply():
+    """With git; without a repository, by searching the text that a patch replaces."""
     git = shutil.which("git") is not None and (ROOT / ".git").exists()
     problem = problem_by_git if git else problem_by_text
     problems = [found for patch in patches() if (found := problem(patch))]
     assert not problems, "\n".join(
         [
             *problems,
-            "plant each of these faults anew in the code as it is now, and write its "
-            "patch by git diff, with the first line as before",
+            "plant these faults in the current code, and write the patches with git "
+            "diff, after the same first line",
         ]
     )
 
 
-def test_without_git_the_same_is_found(tmp_path):
+def test_without_git(tmp_path):
     patch = patches()[0]
     assert problem_by_text(patch) is None
     moved = re.sub(r"^-(?!--)", "-gone ", patch.file.read_text(), flags=re.MULTILINE)
@@ -58,7 +58,7 @@ def problem_by_git(patch):
 
 
 def problem_by_text(patch):
-    """Whether what stands before and between the changes is in the files once."""
+    """Returns a problem if the files do not contain the replaced text, or None."""
     text = patch.file.read_text(encoding="utf-8")
     for part in text.split("\ndiff --git ")[1:]:
         file = ROOT / re.search(r"^--- a/(.+)$", part, re.MULTILINE)[1]

@@ -1,8 +1,8 @@
-"""What a mask hides changes nothing: no result of a real step, and no gradient.
+"""Tests that values at masked steps affect no results at real steps and no gradients.
 
-Every public layer is called with zeros at the hidden steps, and with 1e30, infinity
-and NaN there. Real results, and gradients of weights and inputs, must be the same
-numbers, bit for bit. `docs/hidden_steps.md` lists what is not, and must be true, too.
+Every public layer is called with zeros, 1e30, infinity and NaN at masked steps. The
+results at real steps, and the gradients of weights and inputs, must be equal bit for
+bit. `docs/hidden_steps.md` lists the exceptions, which are tested as well.
 """
 
 import functools
@@ -18,10 +18,10 @@ from kerasseq import kernels, layers, tracing
 from kerasseq.core import masks
 
 pytestmark = pytest.mark.everywhere("masks, gradients and kernels of each backend")
-rest = pytest.mark.full("by the same lines as a case that runs everywhere")
+rest = pytest.mark.full("the same code as a case that runs everywhere")
 
 RNG = np.random.default_rng(0)
-# One row has its padding behind, the other one before.
+# The first row has padding on the right, the second on the left.
 REAL = np.array([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]], bool)
 REAL_MEMORY = np.array([[1, 1, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1, 1]], bool)
 X = RNG.normal(size=(2, 5, 6)).astype("float32")
@@ -31,16 +31,16 @@ EVERY = np.array([[True], [True]])
 
 
 class Case:
-    """A layer, how to call it, and which of its outputs are real.
+    """A layer, its call, and the real steps of its inputs and outputs.
 
     Args:
-        build: Function that gives the layer.
-        call: Function of the layer and its inputs that gives the outputs, a list.
-        real: For each output which of its first axes are real.
-        hidden: By name, the inputs and which steps of them are real.
+        build: Function that returns the layer.
+        call: Function of the layer and its inputs that returns a list of outputs.
+        real: Mask of the real steps of each output.
+        hidden: By name, an input and the mask of its real steps.
     """
 
-    eager = False  # a trace is of calls that are not compiled
+    eager = False  # tracing needs eager calls
     trains = True
 
     def __init__(self, build, call, real=(REAL,), **hidden):
@@ -49,7 +49,7 @@ class Case:
 
 
 def steps(cls, *args, **options):
-    """A recurrent layer that gives its outputs and its last states."""
+    """A recurrent layer that returns all outputs and the final states."""
 
     def build():
         return cls(*args, return_sequences=True, return_state=True, **options)
@@ -72,7 +72,7 @@ def traced(case):
     return found
 
 
-def on_itself(cls, *args, scores=False, **options):
+def self_attention(cls, *args, scores=False, **options):
     def call(layer, x):
         own = {"query_mask": REAL, "value_mask": REAL}
         if scores:
@@ -82,8 +82,8 @@ def on_itself(cls, *args, scores=False, **options):
     return Case(lambda: cls(*args, **options), call)
 
 
-def to_memory(cls, *args, name="value_mask", **options):
-    """Real queries attend to a memory with hidden places."""
+def cross_attention(cls, *args, name="value_mask", **options):
+    """Queries attend to a source with masked steps."""
 
     def call(layer, x, memory):
         return [layer(x, memory, **{name: REAL_MEMORY})]
@@ -92,8 +92,8 @@ def to_memory(cls, *args, name="value_mask", **options):
     return Case(lambda: cls(*args, **options), call, (np.ones_like(REAL),), **hidden)
 
 
-def keys_apart(cls, *args, pairs=False, **options):
-    """Keys and values have garbage at the same steps, hidden by one mask."""
+def separate_keys(cls, *args, pairs=False, **options):
+    """Attention with separate keys and values, masked by one mask."""
 
     def call(layer, x, value, key):
         if not pairs:
@@ -107,19 +107,19 @@ def keys_apart(cls, *args, pairs=False, **options):
     return Case(lambda: cls(*args, **options), call, (np.ones_like(REAL),), **hidden)
 
 
-def by_pairs(cls, *args, **options):
-    """A query sees the real steps that are not after it: no row is hidden as such."""
-    seen = np.tril(np.ones((5, 5), bool))[None] & REAL[:, None]
+def causal_with_mask(cls, *args, **options):
+    """Self-attention to real steps up to the query, by a mask of pairs."""
+    allowed = np.tril(np.ones((5, 5), bool))[None] & REAL[:, None]
 
     def call(layer, x):
         name = "attention_mask" if cls is layers.MultiHeadAttention else "mask"
-        return [layer(x, x, query_mask=REAL, **{name: seen})]
+        return [layer(x, x, query_mask=REAL, **{name: allowed})]
 
     return Case(lambda: cls(*args, **options), call)
 
 
-def from_some(cls, *args, **options):
-    """The last step is hidden from all queries but its own, which is not real."""
+def masked_for_some(cls, *args, **options):
+    """The last step is masked for all queries but its own."""
     before = np.repeat(np.arange(5)[None] < 4, 2, axis=0)
 
     def call(layer, x):
@@ -129,31 +129,31 @@ def from_some(cls, *args, **options):
 
 
 def over_axes(*axes):
-    """Attention over one or both axes of (2, 2, 3, 6), hidden by a mask of pairs."""
+    """Attention over one or both axes of (2, 2, 3, 6), with a mask of pairs."""
     grid = RNG.normal(size=(2, 2, 3, 6)).astype("float32")
     real = np.array([[[1, 1, 1], [1, 1, 0]], [[0, 1, 1], [1, 1, 1]]], bool)
-    seen = real[..., None] & real[:, :, None]  # within each row of the grid
+    allowed = real[..., None] & real[:, :, None]  # within each row of the grid
     if axes == (1, 2):
-        seen = real[..., None, None] & real[:, None, None]
+        allowed = real[..., None, None] & real[:, None, None]
 
     def call(layer, x):
-        return [layer(x, x, attention_mask=seen)]
+        return [layer(x, x, attention_mask=allowed)]
 
     build = functools.partial(layers.MultiHeadAttention, 2, 3, attention_axes=axes)
     return Case(build, call, (real,), x=(grid, real))
 
 
 def cached(layer, x, **options):
-    """All steps of a decoder but the last put into a cache, then the last."""
-    places = {"decoder_padding_mask": REAL_CACHE, "use_causal_mask": True}
-    places |= options
+    """Decodes with a cache: all steps but the last, then the last."""
+    arguments = {"decoder_padding_mask": REAL_CACHE, "use_causal_mask": True}
+    arguments |= options
     cache, outputs = layer.make_cache(2, 5), []
     for start, end in ((0, 4), (4, 5)):
         y, cache = layer(
             x[:, start:end],
             self_attention_cache=cache,
             self_attention_cache_update_index=start,
-            **places,
+            **arguments,
         )
         outputs.append(y)
     return [ops.concatenate(outputs, axis=1)]
@@ -183,7 +183,7 @@ def block(cls, name="padding_mask", shown=REAL, **options):
     return Case(lambda: cls(11, 2, **options), call)
 
 
-def decoder_of_both(**options):
+def decoder_with_encoder(**options):
     def call(layer, x, memory):
         both = {"decoder_padding_mask": REAL, "encoder_padding_mask": REAL_MEMORY}
         return [layer(x, memory, **both)]
@@ -193,8 +193,8 @@ def decoder_of_both(**options):
     return Case(build, call, **hidden)
 
 
-def code(cls, *args, **options):
-    """A layer that is called with a sequence and its mask."""
+def with_mask(cls, *args, **options):
+    """A layer called with a sequence and its mask, added to the sequence."""
 
     def call(layer, x):
         return [ops.add(x, layer(x, mask=REAL))]
@@ -209,8 +209,8 @@ def cell_in_keras(cls, *args):
     return Case(build, lambda layer, x: [layer(x, mask=REAL)])
 
 
-def heads(position, case=on_itself):
-    """Attention with positions."""
+def heads(position, case=self_attention):
+    """Multi-head attention with a position encoding."""
 
     def build():
         return layers.MultiHeadAttention(2, 4, position=position())
@@ -220,18 +220,18 @@ def heads(position, case=on_itself):
 
 
 L = layers
-PEEPING = {"peephole_initializer": "uniform"}
+PEEPHOLES = {"peephole_initializer": "uniform"}
 CASES = {
     "ElmanRNN": steps(L.ElmanRNN, 3),
     "SimpleRNN": steps(L.SimpleRNN, 3),
     "GatedRNN": steps(L.GatedRNN, 3),
     "LSTM": steps(L.LSTM, 3),
     "LSTM-last": last(L.LSTM, 3),
-    "LSTM-full": steps(L.LSTM, 3, peephole="full", coupled=True, **PEEPING),
+    "LSTM-full": steps(L.LSTM, 3, peephole="full", coupled=True, **PEEPHOLES),
     "LSTM-unrolled": steps(L.LSTM, 3, unroll=True),
     "LSTM-backwards": steps(L.LSTM, 3, go_backwards=True, zero_output_for_mask=True),
     "LSTM-traced": traced(steps(L.LSTM, 3)),
-    "PeepholeLSTM": steps(L.PeepholeLSTM, 3, **PEEPING),
+    "PeepholeLSTM": steps(L.PeepholeLSTM, 3, **PEEPHOLES),
     "GRU": steps(L.GRU, 3),
     "GRU-before": last(L.GRU, 3, reset_after=False),
     "RNN": last(lambda: L.RNN(keras.layers.GRUCell(3))),
@@ -242,39 +242,45 @@ CASES = {
     "GatedCell": cell_in_keras(L.GatedCell, 3),
     "LSTMCell": cell_in_keras(L.LSTMCell, 3),
     "GRUCell": cell_in_keras(L.GRUCell, 3),
-    "AlignmentAttention": on_itself(L.AlignmentAttention, 3, score="concat"),
-    "AlignmentAttention-memory": to_memory(
+    "AlignmentAttention": self_attention(L.AlignmentAttention, 3, score="concat"),
+    "AlignmentAttention-memory": cross_attention(
         L.AlignmentAttention, score="scaled_dot", name="mask"
     ),
-    "AlignmentAttention-keys": keys_apart(L.AlignmentAttention, score="dot"),
-    "AlignmentAttention-pairs": keys_apart(L.AlignmentAttention, 3, pairs=True),
-    "AlignmentAttention-causal": by_pairs(L.AlignmentAttention, score="general"),
-    "BahdanauAttention": on_itself(L.BahdanauAttention, 3, scores=True),
-    "LuongAttention": on_itself(L.LuongAttention),
-    "LocationAttention": on_itself(L.LocationAttention, 7),
-    "CosineAttention": on_itself(L.CosineAttention),
-    "KernelAttention": on_itself(L.KernelAttention),
-    "MultiHeadAttention": on_itself(L.MultiHeadAttention, 2, 3),
-    "MultiHeadAttention-scores": on_itself(L.MultiHeadAttention, 2, 3, scores=True),
-    "MultiHeadAttention-gate": on_itself(L.MultiHeadAttention, 2, 3, use_gate=True),
-    "MultiHeadAttention-wide": on_itself(L.MultiHeadAttention, 2, 3, value_dim=5),
-    "MultiHeadAttention-memory": to_memory(L.MultiHeadAttention, 2, 3),
-    "MultiHeadAttention-key_mask": to_memory(
+    "AlignmentAttention-keys": separate_keys(L.AlignmentAttention, score="dot"),
+    "AlignmentAttention-pairs": separate_keys(L.AlignmentAttention, 3, pairs=True),
+    "AlignmentAttention-causal": causal_with_mask(
+        L.AlignmentAttention, score="general"
+    ),
+    "BahdanauAttention": self_attention(L.BahdanauAttention, 3, scores=True),
+    "LuongAttention": self_attention(L.LuongAttention),
+    "LocationAttention": self_attention(L.LocationAttention, 7),
+    "CosineAttention": self_attention(L.CosineAttention),
+    "KernelAttention": self_attention(L.KernelAttention),
+    "MultiHeadAttention": self_attention(L.MultiHeadAttention, 2, 3),
+    "MultiHeadAttention-scores": self_attention(
+        L.MultiHeadAttention, 2, 3, scores=True
+    ),
+    "MultiHeadAttention-gate": self_attention(
+        L.MultiHeadAttention, 2, 3, use_gate=True
+    ),
+    "MultiHeadAttention-wide": self_attention(L.MultiHeadAttention, 2, 3, value_dim=5),
+    "MultiHeadAttention-memory": cross_attention(L.MultiHeadAttention, 2, 3),
+    "MultiHeadAttention-key_mask": cross_attention(
         L.MultiHeadAttention, 2, 3, name="key_mask"
     ),
-    "MultiHeadAttention-keys": keys_apart(L.MultiHeadAttention, 2, 3),
-    "MultiHeadAttention-pairs": keys_apart(L.MultiHeadAttention, 2, 3, pairs=True),
-    "MultiHeadAttention-causal": by_pairs(L.MultiHeadAttention, 2, 3),
-    "MultiHeadAttention-some": from_some(L.MultiHeadAttention, 2, 3),
+    "MultiHeadAttention-keys": separate_keys(L.MultiHeadAttention, 2, 3),
+    "MultiHeadAttention-pairs": separate_keys(L.MultiHeadAttention, 2, 3, pairs=True),
+    "MultiHeadAttention-causal": causal_with_mask(L.MultiHeadAttention, 2, 3),
+    "MultiHeadAttention-some": masked_for_some(L.MultiHeadAttention, 2, 3),
     "MultiHeadAttention-axes": over_axes(1, 2),
     "MultiHeadAttention-axis": over_axes(2),
     "RotaryEmbedding": heads(L.RotaryEmbedding),
     "AlibiBias": heads(L.AlibiBias),
-    "AlibiBias-pairs": heads(L.AlibiBias, by_pairs),
+    "AlibiBias-pairs": heads(L.AlibiBias, causal_with_mask),
     "RelativePositionBias": heads(L.RelativePositionBias),
     "TransformerXLBiases": heads(L.TransformerXLPosition),
-    "TransformerXLPosition": heads(L.TransformerXLPosition, by_pairs),
-    "FeedForward": code(L.FeedForward, 11, activation="gelu", gated=True),
+    "TransformerXLPosition": heads(L.TransformerXLPosition, causal_with_mask),
+    "FeedForward": with_mask(L.FeedForward, 11, activation="gelu", gated=True),
     "TransformerEncoder": block(L.TransformerEncoder),
     "TransformerEncoder-pre": block(
         L.TransformerEncoder, norm="rms", norm_placement="pre", feed_forward="swiglu"
@@ -291,15 +297,15 @@ CASES = {
         L.TransformerEncoder, "attention_mask", shown=PAIRS
     ),
     "TransformerDecoder-cache": with_cache(position=L.AlibiBias()),
-    "TransformerDecoder-memory": decoder_of_both(),
-    "TransformerDecoder-memory-pre": decoder_of_both(normalize_first=True),
-    "AmplitudePosition": code(L.AmplitudePosition),
-    "BinaryPosition": code(L.BinaryPosition),
-    "SinePositionEncoding": code(L.SinePositionEncoding),
-    "PositionEmbedding": code(L.PositionEmbedding, 7),
-    "RotaryEmbedding-alone": code(L.RotaryEmbedding),
+    "TransformerDecoder-memory": decoder_with_encoder(),
+    "TransformerDecoder-memory-pre": decoder_with_encoder(normalize_first=True),
+    "AmplitudePosition": with_mask(L.AmplitudePosition),
+    "BinaryPosition": with_mask(L.BinaryPosition),
+    "SinePositionEncoding": with_mask(L.SinePositionEncoding),
+    "PositionEmbedding": with_mask(L.PositionEmbedding, 7),
+    "RotaryEmbedding-alone": with_mask(L.RotaryEmbedding),
 }
-# These take no sequence of numbers that a mask could hide.
+# Layers without a sequence of vectors as input.
 WITHOUT_STEPS = {
     "TokenAndPositionEmbedding",
     "PositionalEmbedding",
@@ -311,8 +317,8 @@ WITHOUT_STEPS = {
 TABLE = pathlib.Path(__file__).parents[1] / "docs" / "hidden_steps.md"
 
 
-def excepted():
-    """By case, what the table says is changed: "gradients" and "results"."""
+def exceptions():
+    """Returns the exceptions in the table, by case and by "results" or "gradients"."""
     rows = re.findall(r"^\| `(\S+)` \|.*\| (.*) \| (.*) \|$", TABLE.read_text(), re.M)
     found = {}
     for name, results, gradients in rows:
@@ -324,13 +330,13 @@ def excepted():
 
 
 def garbage(value):
-    """The number with both signs, where a step is hidden."""
+    """Returns a vector of the value with both signs."""
     signs = np.where(np.arange(6) % 3, 1, -1)
     return (GARBAGE[value] * signs).astype("float32")
 
 
 def filled(case, value):
-    """The inputs with `value` at hidden steps."""
+    """Returns the inputs with a value at masked steps."""
     found = {}
     for name, (x, real) in case.hidden.items():
         hidden = 0 if value is None else garbage(value)
@@ -339,14 +345,14 @@ def filled(case, value):
 
 
 def results(case, policy=None):
-    """A function of inputs that gives real outputs, and the gradients of a loss."""
+    """Returns a function of inputs that computes outputs and gradients of a loss."""
     keras.utils.set_random_seed(5)
     layer = case.build()
     if policy:
         layer = type(layer).from_config({**layer.get_config(), "dtype": policy})
     case.call(layer, **filled(case, None))  # builds it
     variables = layer.trainable_variables
-    # They are not drawn from in a graph.
+    # Seed generators must not change in a graph.
     fixed = [(v, v.value) for v in layer.non_trainable_variables]
 
     def loss(given):
@@ -366,14 +372,14 @@ def results(case, policy=None):
 
 
 def real_outputs(case, layer, inputs):
-    """The outputs, with zeros at steps that are not real."""
+    """Returns the outputs with zeros at masked steps."""
     found = case.call(layer, **inputs)
     pairs = zip(found, case.real, strict=False)
     return [masks.zero_masked(ops.cast(y, "float32"), real) for y, real in pairs]
 
 
 def scale(shape):
-    """Numbers by which the outputs count in the loss, none like another."""
+    """Returns distinct weights of the outputs in the loss."""
     numbers = np.cos(np.arange(np.prod(shape))).reshape(shape)
     return ops.convert_to_tensor(numbers.astype("float32"))
 
@@ -382,18 +388,18 @@ def as_arrays(structure):
     return [ops.convert_to_numpy(x) for x in keras.tree.flatten(structure)]
 
 
-def changed(case, policy=None):
-    """What changes with garbage at hidden steps, as `excepted` gives it."""
+def changes(case, policy=None):
+    """Returns the effects of values at masked steps, in the form of `exceptions`."""
     run = results(case, policy)
-    wanted = run(filled(case, None))
-    wrong = {}
+    expected = run(filled(case, None))
+    effects = {}
     for value in GARBAGE:
         found = run(filled(case, value))
-        for part, a, b in zip(("results", "gradients"), found, wanted, strict=True):
+        for part, a, b in zip(("results", "gradients"), found, expected, strict=True):
             pairs = zip(as_arrays(a), as_arrays(b), strict=True)
             if not all(np.array_equal(*pair) for pair in pairs):
-                wrong.setdefault(part, []).append(value)
-    return wrong
+                effects.setdefault(part, []).append(value)
+    return effects
 
 
 EVERYWHERE = [
@@ -421,21 +427,21 @@ EVERYWHERE = [
     "name",
     [pytest.param(n, marks=[] if n in EVERYWHERE else rest) for n in CASES],
 )
-def test_hidden_steps_change_nothing(name):
-    assert changed(CASES[name]) == excepted().get(name, {})
+def test_values_at_masked_steps(name):
+    assert changes(CASES[name]) == exceptions().get(name, {})
 
 
 @pytest.mark.parametrize(
     "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=rest)]
 )
 @pytest.mark.parametrize("name", ["LSTM", "TransformerEncoder"])
-def test_in_mixed_precision(name, policy):
+def test_mixed_precision(name, policy):
     """1e30 is infinite in float16."""
-    assert changed(CASES[name], policy) == {}
+    assert changes(CASES[name], policy) == {}
 
 
 @pytest.mark.once("a list of names")
-def test_every_layer_is_tried():
+def test_cases_cover_all_layers():
     named = {name.split("-")[0] for name in CASES}
     assert named | WITHOUT_STEPS == set(layers.__all__)
-    assert excepted().keys() <= CASES.keys()
+    assert exceptions().keys() <= CASES.keys()

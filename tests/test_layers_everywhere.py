@@ -1,4 +1,4 @@
-"""Every public layer, by name: what `layer_checks` asks, and a life after saving."""
+"""Tests of every public layer: the checks of `layer_checks`, and loading."""
 
 import keras
 import numpy as np
@@ -7,16 +7,16 @@ import pytest
 from kerasseq import layers
 from tests import layer_checks
 from tests.layer_checks import check_config_names_every_argument, check_layer
-from tests.on_itself import Added, Around, AsImage, OnItself
+from tests.on_itself import Added, AsImage, OnItself, Wrapper
 from tests.processes import run_python
 
-pytestmark = pytest.mark.everywhere("what every layer must do")
+pytestmark = pytest.mark.everywhere("general checks of layers")
 
 SEQUENCE = np.random.default_rng(0).normal(size=(2, 7, 5)).astype("float32")
 
 
 def in_keras(cell, **options):
-    """A cell, in the layer of Keras that runs any cell."""
+    """A cell in `keras.layers.RNN`."""
     return lambda **kw: keras.layers.RNN(getattr(layers, cell)(3, **options, **kw))
 
 
@@ -29,12 +29,12 @@ def last(name, **options):
 
 
 def on_itself(name, *sizes, **options):
-    """An attention in which a sequence attends to itself."""
+    """Self-attention."""
     return lambda **kw: OnItself(getattr(layers, name)(*sizes, **options, **kw))
 
 
 def attending(position, **options):
-    """Attention of a sequence to itself, with positions."""
+    """Self-attention with a position encoding."""
     return lambda **kw: OnItself(
         layers.MultiHeadAttention(
             2, 4, position=getattr(layers, position)(**options), **kw
@@ -43,22 +43,25 @@ def attending(position, **options):
 
 
 def added(name, *sizes, **options):
-    """A code added to its input."""
+    """A position encoding or embedding added to its input."""
     return lambda **kw: Added(getattr(layers, name)(*sizes, **options))
 
 
-PEEPING = {"peephole_initializer": "uniform"}
+PEEPHOLES = {"peephole_initializer": "uniform"}
 
-# For each public name: builders that take `dropout` and `seed`.
+# Functions of `dropout` and `seed` that build a layer, by public name.
 BUILDERS = {
     "ElmanCell": [in_keras("ElmanCell", activation="tanh")],
     "ElmanRNN": [sequence("ElmanRNN")],
     "SimpleRNN": [last("SimpleRNN")],
     "GatedCell": [in_keras("GatedCell", activation="tanh")],
     "GatedRNN": [sequence("GatedRNN")],
-    "LSTM": [last("LSTM"), sequence("LSTM", peephole="full", coupled=True, **PEEPING)],
-    "LSTMCell": [in_keras("LSTMCell", peephole="full", **PEEPING)],
-    "PeepholeLSTM": [last("PeepholeLSTM", **PEEPING)],
+    "LSTM": [
+        last("LSTM"),
+        sequence("LSTM", peephole="full", coupled=True, **PEEPHOLES),
+    ],
+    "LSTMCell": [in_keras("LSTMCell", peephole="full", **PEEPHOLES)],
+    "PeepholeLSTM": [last("PeepholeLSTM", **PEEPHOLES)],
     "GRU": [last("GRU"), sequence("GRU", reset_after=False, update="replace")],
     "GRUCell": [in_keras("GRUCell")],
     "RNN": [lambda **kw: layers.RNN(layers.GatedCell(3, **kw), go_backwards=True)],
@@ -116,8 +119,8 @@ BUILDERS = {
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
     ],
 }
-# What these give is shaped like what they are given.
-ALIKE = (
+# Layers whose output has the shape of their input.
+SAME_SHAPE = (
     layers.FeedForward,
     layers.TransformerEncoder,
     layers.TransformerDecoder,
@@ -131,7 +134,7 @@ CASES = [
 
 
 def build_all():
-    """All layers, built with the same weights in every process."""
+    """Builds all layers, with the same weights in every process."""
     keras.utils.set_random_seed(3)
     built = [build() for builders in BUILDERS.values() for build in builders]
     for layer in built:
@@ -139,15 +142,15 @@ def build_all():
     return built
 
 
-def test_every_public_layer_is_here():
+def test_builders_cover_all_layers():
     assert set(BUILDERS) == set(layers.__all__)
     for name in layers.__all__:
         built = BUILDERS[name][0]()
-        wanted = getattr(layers, name)
+        cls = getattr(layers, name)
         inside = [getattr(built, part, None) for part in ("cell", "layer")]
         inside.append(getattr(inside[-1], "position", None))
         inside.append(getattr(inside[-1], "biases", None))
-        assert wanted in map(type, [built, *inside])
+        assert cls in map(type, [built, *inside])
 
 
 @pytest.mark.parametrize("build", CASES)
@@ -155,22 +158,22 @@ def test_layer(build):
     keras.utils.set_random_seed(3)
     layer = build()
     inside = getattr(layer, "layer", layer)
-    alike = isinstance(layer, (Around, *ALIKE))
-    width = 5 if alike else {layers.StackedRNN: 6}.get(type(layer), 3)
-    whole = getattr(layer, "return_sequences", alike)
+    same_shape = isinstance(layer, (Wrapper, *SAME_SHAPE))
+    width = 5 if same_shape else {layers.StackedRNN: 6}.get(type(layer), 3)
+    whole = getattr(layer, "return_sequences", same_shape)
     random = not isinstance(layer, (Added, AsImage))
     random = random and type(inside) is not layers.KernelAttention
-    turned = hasattr(getattr(inside, "position", None), "rotate")
+    rotates = hasattr(getattr(inside, "position", None), "rotate")
     check_layer(
         layer,
         SEQUENCE,
         (2, 7, width) if whole else (2, width),
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
         still={}
-        if turned
-        else {"key/bias": "it adds the same to all scores of a query"},
-        # The first looks at places by their number, which padding before them changes,
-        # the second at each place alone; images have no padding.
+        if rotates
+        else {"key/bias": "adds the same number to all scores of a query"},
+        # LocationAttention depends on absolute positions, which padding shifts.
+        # FeedForward has no padding to check, and neither have images.
         masked=not isinstance(inside, UNMASKED),
     )
     for part in (inside, getattr(layer, "cell", layer)):
@@ -178,10 +181,10 @@ def test_layer(build):
             check_config_names_every_argument(part)
 
 
-def test_in_a_fresh_process(tmp_path):
-    """All load there without custom objects, and on JAX compute in float64.
+def test_loading_in_a_new_process(tmp_path):
+    """Loading needs no custom objects, and layers compute in float64 on JAX.
 
-    The other backends have float64 everywhere, and `test_layer` tries it.
+    `test_layer` tests float64 on the other backends.
     """
     for n, layer in enumerate(build_all()):
         keras.Sequential([keras.Input((None, 5)), layer]).save(tmp_path / f"{n}.keras")
@@ -202,7 +205,7 @@ import os, pathlib, sys
 import keras
 import numpy as np
 import kerasseq
-import tests.on_itself  # registers it
+import tests.on_itself  # registers its classes
 
 folder = pathlib.Path(sys.argv[1])
 models = [

@@ -1,8 +1,8 @@
-"""Every fenced block of the README and of `docs/` is run, or a marker says why not.
+"""Runs the fenced blocks of the README and `docs/`.
 
-All Python blocks run in one process, each page by itself. A bash block is run, unless
-the line above it is `<!-- fresh-start: main -->` or `test`, which CI and newcomers run,
-or `<!-- not run: reason -->`.
+All Python blocks run in one process, with new variables for each page. A bash block is
+run, unless the line above it is `<!-- fresh-start: main -->` or `test`, which CI and
+users run, or `<!-- not run: reason -->`.
 """
 
 import pathlib
@@ -23,7 +23,7 @@ FENCE = re.compile(
 
 
 def blocks(page):
-    """The fenced blocks of a page as `(marker, language, code)`.
+    """Returns the fenced blocks of a page as `(marker, language, code)`.
 
     >>> blocks("<!-- not run: why -->\\n```bash\\nls\\n```")
     [('not run: why', 'bash', 'ls\\n')]
@@ -39,7 +39,7 @@ BLOCKS = blocks(PAGES["README.md"])
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_block_is_of_a_known_kind(name):
+def test_markers_of_blocks(name):
     found = blocks(PAGES[name])
     assert PAGES[name].count("\n```") == 2 * len(found)
     for marker, language, code in found:
@@ -50,7 +50,7 @@ def test_every_block_is_of_a_known_kind(name):
             ("bash", "fresh-start"),
             ("bash", "not run"),
         }, code
-        assert bool(kind) == bool(what), "a marker gives its reason"
+        assert bool(kind) == bool(what), "a marker needs a reason"
 
 
 def test_python_blocks_run(tmp_path):
@@ -82,7 +82,7 @@ def test_bash_blocks_run(tmp_path, code):
     subprocess.run(["bash", "-ec", code], cwd=tmp_path, env=environment, check=True)
 
 
-def test_the_script_that_draws_the_picture(tmp_path):
+def test_script_of_the_picture(tmp_path):
     command = re.search(r"`python (examples/\S+) (\S+)`", PAGES["README.md"])
     script, picture = command.groups()
     subprocess.run(
@@ -95,13 +95,13 @@ def test_the_script_that_draws_the_picture(tmp_path):
 
 
 @pytest.mark.parametrize("which", ["main", "test"])
-def test_each_fresh_start_is_one_line(which):
+def test_fresh_start_is_one_line(which):
     found = [code for marker, _, code in BLOCKS if marker == f"fresh-start: {which}"]
     assert len(found) == 1
     assert len(found[0].splitlines()) == 1
 
 
-def test_ci_runs_the_test_command_of_the_readme():
+def test_ci_runs_the_command_of_the_readme():
     command = next(code for marker, _, code in BLOCKS if marker == "fresh-start: test")
     assert command in (ROOT / ".ci" / "run").read_text()
 
@@ -112,6 +112,6 @@ def test_linked_pages_and_pictures_exist(name):
         assert (ROOT / name).parent.joinpath(target).exists(), target
 
 
-def test_the_readme_links_every_page():
+def test_readme_links_all_pages():
     for name in PAGES:
         assert name == "README.md" or f"({name})" in PAGES["README.md"], name

@@ -1,4 +1,4 @@
-"""What `run_all.py` tells each process, and how skipped tests are handed on."""
+"""Tests of `run_all.py`: arguments of its processes, and skipped tests."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from tests import run_all
 pytestmark = pytest.mark.once("plain Python")
 
 
-def test_every_folder_is_in_one_part():
+def test_parts_cover_each_folder_once():
     rest, *parts = run_all.parts(["-k", "peephole"], run_all.WITHOUT_KERAS)
     assert all(part[-2:] == ["-k", "peephole"] for part in (rest, *parts))
     named = [word for part in parts for word in part[:-2]]
@@ -20,12 +20,12 @@ def test_every_folder_is_in_one_part():
     assert all((run_all.ROOT / folder).is_dir() for folder in ignored)
 
 
-def test_paths_need_one_process():
+def test_paths_run_in_one_process():
     words = ["tests/rnn/test_lstm.py::test_is_the_lstm_of_keras"]
     assert run_all.parts(words, run_all.WITHOUT_KERAS) == [words]
 
 
-def test_skipped_tests_are_written_down(tmp_path):
+def test_ids_of_skipped_tests_are_written(tmp_path):
     skipped = Skipped(tmp_path / "skipped")
     for name, is_skipped in (("a.py", True), ("b.py::c", False), ("b.py::d[é]", True)):
         report = SimpleNamespace(nodeid=name, skipped=is_skipped)

@@ -1,4 +1,4 @@
-"""What a user wrote with Keras' layers runs here by changing the import."""
+"""Compares the arguments of layers with those of Keras and KerasHub."""
 
 import inspect
 import warnings
@@ -8,9 +8,9 @@ import pytest
 
 from kerasseq import layers
 
-pytestmark = pytest.mark.once("signatures: no backend is asked")
+pytestmark = pytest.mark.once("signatures")
 
-# Ours, Keras', and the defaults in which ours differ.
+# Name in kerasseq, name in Keras, and defaults that differ.
 SAME = [
     ("ElmanRNN", "SimpleRNN", {"activation": "relu"}),
     ("SimpleRNN", "SimpleRNN", {}),
@@ -28,19 +28,19 @@ SAME = [
 @pytest.mark.parametrize("function", ["__init__", "call"])
 def test_same_arguments_in_the_same_order(ours, theirs, differ, function):
     mine = parameters(getattr(layers, ours), function)
-    wanted = parameters(getattr(keras.layers, theirs), function)
-    compare(mine, wanted, function, differ)
+    expected = parameters(getattr(keras.layers, theirs), function)
+    compare(mine, expected, function, differ)
 
 
-def compare(mine, wanted, function, differ=()):
-    """All that is wanted comes first, and what is added by keyword only."""
-    for before, (name, kind, default) in zip(mine, wanted, strict=False):
+def compare(mine, expected, function, differ=()):
+    """Expected parameters come first, and additional ones are keyword-only."""
+    for before, (name, kind, default) in zip(mine, expected, strict=False):
         if name in differ and function == "__init__":
             default = differ[name]
-        name = "inputs" if name == "sequence" else name  # SimpleRNNCell stands alone
+        name = "inputs" if name == "sequence" else name  # in SimpleRNNCell only
         assert before == (name, kind, default)
-    assert len(mine) >= len(wanted)
-    added = mine[len(wanted) :]
+    assert len(mine) >= len(expected)
+    added = mine[len(expected) :]
     assert {kind for _, kind, _ in added} <= {inspect.Parameter.KEYWORD_ONLY}
 
 
@@ -62,13 +62,13 @@ def test_same_arguments_as_in_keras_hub(name, function):
         warnings.simplefilter("ignore")
         keras_hub = pytest.importorskip("keras_hub")
     mine = parameters(getattr(layers, name), function)
-    wanted = parameters(getattr(keras_hub.layers, name), function)
-    compare(mine, wanted, function)
+    expected = parameters(getattr(keras_hub.layers, name), function)
+    compare(mine, expected, function)
 
 
 @pytest.mark.parametrize("name", ["PeepholeLSTM", "GatedRNN"])
-def test_relatives_take_what_their_layer_takes(name):
-    """They have no peer in Keras, but the same arguments by the same names."""
+def test_arguments_of_layers_without_a_peer(name):
+    """Layers that Keras lacks have the arguments of their base class."""
     cls = getattr(layers, name)
     base = layers.LSTM if name == "PeepholeLSTM" else layers.ElmanRNN
     arguments = {n: d for n, _, d in parameters(base, "__init__") if n != "units"}
@@ -79,7 +79,7 @@ def test_relatives_take_what_their_layer_takes(name):
 
 
 @pytest.mark.parametrize(("ours", "theirs", "_"), SAME[:-2])
-def test_weights_have_the_names_and_order_of_keras(ours, theirs, _):
+def test_names_and_order_of_weights(ours, theirs, _):
     weights = []
     for layer in (getattr(layers, ours)(3), getattr(keras.layers, theirs)(3)):
         layer.build((2, 5) if ours.endswith("Cell") else (2, 7, 5))
@@ -88,7 +88,7 @@ def test_weights_have_the_names_and_order_of_keras(ours, theirs, _):
 
 
 def parameters(cls, function):
-    """Name, kind and default of each argument, without `self` and `**kwargs`."""
+    """Returns name, kind and default of parameters except `self` and `**kwargs`."""
     found = inspect.signature(getattr(cls, function)).parameters.values()
     return [
         (p.name, p.kind, p.default)

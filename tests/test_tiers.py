@@ -1,4 +1,4 @@
-"""Which tests run where, and what they may cost."""
+"""Tests of tiers, costs and budgets."""
 
 import pathlib
 import subprocess
@@ -17,7 +17,7 @@ TEST = pytest.mark.everywhere("masks", cases=2).mark
 
 
 def item(name, *marks, folder="tests/rnn"):
-    """A collected test; the closest mark comes first."""
+    """Returns a collected test; the closest mark is the first."""
     return SimpleNamespace(
         nodeid=f"{folder}/{name}",
         path=ROOT / folder / name.partition("::")[0],
@@ -31,21 +31,21 @@ def names(*items):
     return [tiers.of(one).name for one in items]
 
 
-def test_the_closest_mark_counts():
+def test_tier_is_the_closest_mark():
     assert names(item("a.py::one", TEST, MODULE), item("a.py::two", MODULE)) == [
         "everywhere",
         "full",
     ]
 
 
-def test_only_the_first_cases_run_everywhere():
+def test_cases_limits_a_tier():
     cases = [item(f"a.py::one[{n}]", TEST, MODULE) for n in range(4)]
     other = item("b.py::one[0]", TEST, MODULE)
     found = names(*cases, other)
     assert found == ["everywhere", "everywhere", "full", "full", "everywhere"]
 
 
-def test_what_loads_no_keras_runs_once_and_the_rest_needs_a_mark():
+def test_default_tier_without_keras_and_missing_mark():
     assert names(item("a.py::one", folder="tests/text")) == ["once"]
     with pytest.raises(pytest.UsageError, match=r"a.py::one has no tier.*everywhere"):
         names(item("a.py::one"))
@@ -60,14 +60,14 @@ def test_what_loads_no_keras_runs_once_and_the_rest_needs_a_mark():
         (pytest.mark.full("a", cheap=False), False, False),
     ],
 )
-def test_where_a_tier_runs(mark, torch, jax):
+def test_backends_of_a_tier(mark, torch, jax):
     one = item("a.py::one", mark.mark)
     names(one)
     assert tiers.runs_on("torch", one) == torch
     assert tiers.runs_on("jax", one) == tiers.runs_on("tensorflow", one) == jax
 
 
-def test_costs_of_several_processes_are_added_up_and_judged(tmp_path):
+def test_sums_of_costs_and_budgets(tmp_path):
     file = tmp_path / "costs"
     assert costs.read(file) == []
     for unit in (0.1, 0.2, 0.4):
@@ -80,7 +80,7 @@ def test_costs_of_several_processes_are_added_up_and_judged(tmp_path):
     assert "0.75 of its budget" in lines[1] and "WARNING" not in lines[1]
     lines, within = costs.judge(runs, {"jax once": 19, "jax start": 30})
     assert not within and "TOO MUCH" in lines[0]
-    assert not costs.judge(runs, {"jax once": 30})[1], "no budget is no excuse"
+    assert not costs.judge(runs, {"jax once": 30})[1], "a missing budget is an error"
 
 
 def test_every_tier_has_a_budget_on_each_backend():
@@ -90,7 +90,7 @@ def test_every_tier_has_a_budget_on_each_backend():
     assert set(found) == {f"{b} {t}" for b in backends for t in tiers_} - only_torch
 
 
-def test_the_clock_counts_children_and_the_loop_is_measured():
+def test_cpu_seconds_include_children():
     before = costs.cpu_seconds()
     subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
     assert costs.cpu_seconds() > before

@@ -1,4 +1,4 @@
-"""Wrong and right uses, drawn: each works, or says which argument is wrong."""
+"""Tests that errors for random invalid arguments name the argument and the value."""
 
 import keras
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from kerasseq import models
 from tests import uses, uses_of_calls
 
-# How many are drawn: quickly; with --full on PyTorch; with --full on the others.
+# Number of draws: by default, with --full on PyTorch, with --full elsewhere.
 COUNTS = {
     **dict.fromkeys(("of_text", "of_datasets"), (80, 300, 40)),
     **dict.fromkeys(("of_decoding", "of_training"), (80, 200, 40)),
@@ -14,11 +14,11 @@ COUNTS = {
     "of_layers": (80, 600, 100),
 }
 
-pytestmark = pytest.mark.once("arguments and messages: no backend has a say")
+pytestmark = pytest.mark.once("arguments and error messages")
 
 
 @pytest.mark.parametrize("part", COUNTS)
-def test_every_use_is_right_as_it_stands(part):
+def test_valid_arguments(part):
     for use in getattr(uses, part)():
         if "no" in (str(use.arguments.get("path"))[:2], None):
             continue
@@ -26,7 +26,7 @@ def test_every_use_is_right_as_it_stands(part):
 
 
 @pytest.mark.parametrize("part", COUNTS)
-def test_wrong_uses_are_explained(part, request):
+def test_invalid_arguments(part, request):
     quick, full, others = COUNTS[part]
     if request.config.getoption("full"):
         quick = full if keras.backend.backend() == "torch" else others
@@ -35,8 +35,8 @@ def test_wrong_uses_are_explained(part, request):
     assert not wrong
 
 
-@pytest.mark.everywhere("an error of a backend comes first where a check is missing")
-def test_wrong_calls_are_explained(request):
+@pytest.mark.everywhere("a backend raises its own error if a check is missing")
+def test_invalid_inputs(request):
     count = 400 if request.config.getoption("full") else 26
     wrong = [o for o in uses_of_calls.wrong_calls(count, 1) if o.problem]
     assert not wrong
@@ -53,13 +53,13 @@ def test_wrong_calls_are_explained(request):
         ("BERT", {"num_segments": 10**12}, "num_segments must be a size .* memory"),
     ],
 )
-def test_models_name_their_own_arguments(make, arguments, message):
+def test_errors_name_arguments_of_the_model(make, arguments, message):
     use = next(use for use in uses.of_models() if use.name == make)
     with pytest.raises((ValueError, TypeError), match=message):
         use.function(**use.arguments | arguments)
 
 
-def test_memory_is_only_asked_for_where_there_is_a_weight():
+def test_memory_is_checked_for_weights_only():
     model = models.GPT(
         vocabulary_size=5,
         num_layers=1,

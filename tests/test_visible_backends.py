@@ -1,4 +1,4 @@
-"""Backends can be hidden from a process, so that one environment tests each alone."""
+"""Tests that backends can be hidden from a process."""
 
 import sys
 
@@ -44,7 +44,7 @@ def test_only_visible_backends_are_found(visible):
     assert {NEEDS[name] for name in names} == set(visible)
 
 
-def test_a_backend_that_is_not_installed_can_be_found_but_not_imported():
+def test_missing_backend_is_found_but_not_imported():
     code = """
 import importlib.util, sys
 sys.path[:] = []

@@ -1,4 +1,4 @@
-"""Masks, ranks, widths and number types that do not fit are errors that say so."""
+"""Tests of errors for wrong shapes and dtypes of inputs and masks."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from kerasseq import layers
 from tests.layer_checks import assert_close
 
-pytestmark = pytest.mark.once("messages: no backend has a say")
+pytestmark = pytest.mark.once("error messages")
 
 X = np.ones((2, 3, 5), "float32")
 Y = np.ones((2, 7, 5), "float32")
@@ -15,7 +15,7 @@ RECURRENT = ["ElmanRNN", "GatedRNN", "LSTM", "PeepholeLSTM", "GRU"]
 
 @pytest.mark.parametrize("sequences", [False, True])
 @pytest.mark.parametrize("name", RECURRENT)
-def test_a_mask_of_another_length(name, sequences):
+def test_mask_of_wrong_shape(name, sequences):
     layer = getattr(layers, name)(4, return_sequences=sequences)
     for shape, words in {
         (2, 7): r"= \(2, 3\), received shape \(2, 7\): its time is 7 instead of 3",
@@ -44,7 +44,7 @@ ATTENTIONS = {"multi_head": attention, **ALIGNMENTS}
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_what_an_attention_is_called_with(name):
+def test_inputs_of_attention(name):
     layer = ATTENTIONS[name]()
     for inputs, error, words in [
         ((X[0], Y), ValueError, r"query must have shape \(batch, time, feat.*\(3, 5\)"),
@@ -65,7 +65,7 @@ def test_what_an_attention_is_called_with(name):
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_masks_of_an_attention(name):
+def test_masks_of_attention(name):
     layer = ATTENTIONS[name]()
     for mask, shape, words in [
         (
@@ -89,18 +89,18 @@ def test_masks_of_an_attention(name):
         layer(X, Y, **{pairs: np.ones((2, 7, 3), bool)})
 
 
-def test_masks_that_broadcast():
-    layer, seen = attention(), np.arange(7) < 4
-    wanted = layer(X, Y, value_mask=np.repeat(seen[None], 2, 0))
+def test_masks_broadcast():
+    layer, allowed = attention(), np.arange(7) < 4
+    expected = layer(X, Y, value_mask=np.repeat(allowed[None], 2, 0))
     for shape in ((1, 7), (2, 1, 7), (1, 1, 7), (2, 1, 1, 7)):
-        mask = np.broadcast_to(seen, shape).copy()
+        mask = np.broadcast_to(allowed, shape).copy()
         name = "value_mask" if len(shape) == 2 else "attention_mask"
-        assert_close(layer(X, Y, **{name: mask}), wanted)
-    pairs = np.repeat(seen[None], 3, 0)  # (T, S), as Keras takes it
-    assert_close(layer(X, Y, attention_mask=pairs), wanted)
+        assert_close(layer(X, Y, **{name: mask}), expected)
+    pairs = np.repeat(allowed[None], 3, 0)  # (T, S), as Keras takes it
+    assert_close(layer(X, Y, attention_mask=pairs), expected)
 
 
-def test_an_attention_built_for_one_axis_and_called_with_two():
+def test_attention_called_with_other_axes():
     layer = attention()
     layer(X, Y)
     with pytest.raises(ValueError, match="built for 3 axes, received .* with 4 axes"):
@@ -110,7 +110,7 @@ def test_an_attention_built_for_one_axis_and_called_with_two():
 
 
 @pytest.mark.parametrize("name", ["TransformerEncoder", "TransformerDecoder"])
-def test_blocks(name):
+def test_transformer_blocks(name):
     layer = getattr(layers, name)(7, 1)
     before = "decoder_" if name == "TransformerDecoder" else ""
     with pytest.raises(TypeError, match="must hold numbers, received booleans"):
@@ -126,7 +126,7 @@ def test_blocks(name):
             layer(X, **{mask: np.ones(shape, bool)})
 
 
-def test_a_decoder_and_its_encoder():
+def test_decoder_with_encoder():
     layer = layers.TransformerDecoder(7, 1)
     with pytest.raises(ValueError, match="must have .*, received shape "):
         layer(X, Y[0])
@@ -177,7 +177,7 @@ def test_ids_and_segments():
 
 
 @pytest.mark.parametrize("name", ["AlibiBias", "RelativePositionBias"])
-def test_scores(name):
+def test_attention_scores_of_biases(name):
     scores = np.ones((2, 3, 5, 5), bool)
     with pytest.raises(TypeError, match="attention_scores must hold numbers"):
         getattr(layers, name)()(scores)
@@ -201,7 +201,7 @@ def test_images_and_feed_forward():
         layer(X[..., :4])
 
 
-def test_stacked():
+def test_stacked_rnn():
     layer = layers.StackedRNN([layers.GRUCell(3)])
     with pytest.raises(ValueError, match=r"sequences must have shape \(batch, time, f"):
         layer(X[0])

@@ -1,10 +1,10 @@
-"""Which tests run on which backend.
+"""Tiers: the backends that a test runs on.
 
-Every test has a tier: the closest mark of the test, its class and its module. The
-argument of the mark is the reason. `everywhere("…", cases=2)` means the first two cases
-of a parametrized test; the others are `full`. `full("…", cheap=False)` is left to
-`--full` on PyTorch as well. Doctests that print tensors run everywhere, others once;
-what loads no Keras runs once.
+The tier of a test is the closest mark of the test, its class and its module. The
+argument of the mark is the reason. `everywhere("…", cases=2)` applies to the first two
+cases of a parametrized test; the others are `full`. `full("…", cheap=False)` runs with
+`--full` only, also on PyTorch. Doctests that print tensors run everywhere, others once;
+tests that load no Keras run once.
 """
 
 import collections
@@ -14,16 +14,16 @@ import pathlib
 import pytest
 
 TIERS = {
-    "everywhere": "a backend can break it: runs on each of the three",
-    "once": "no backend has a say: runs on PyTorch alone",
-    "full": "others would find the same fault: elsewhere than on PyTorch with --full",
+    "everywhere": "the result may depend on the backend: runs on all three",
+    "once": "the result does not depend on the backend: runs on PyTorch",
+    "full": "other tests find the same faults: runs on PyTorch, elsewhere with --full",
 }
 ROOT = pathlib.Path(__file__).parent.parent
 CHOSEN = pytest.StashKey()
 
 
 def assign(items, loads_no_keras):
-    """Give each collected test its tier."""
+    """Stores the tier of each collected test."""
     met = collections.Counter()
     for item in items:
         mark = _mark(item, loads_no_keras)
@@ -54,7 +54,7 @@ def _mark(item, loads_no_keras):
 
 
 def of(item):
-    """The mark that gives a test its tier."""
+    """Returns the mark with the tier of a test."""
     return item.stash[CHOSEN]
 
 

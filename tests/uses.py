@@ -1,8 +1,8 @@
-"""A seeded generator of right and wrong uses of public names, and what judges them.
+"""Random invalid arguments for public layers, models and functions.
 
-A use is a public layer, model, function or method with valid arguments. One argument is
-replaced by a value of a list; then the use is run. It must give a right result, or a
-`ValueError` or `TypeError` that names the argument and the value that was received.
+A `Use` is a public callable with valid arguments. `tries` replaces one argument by a
+value of `VALUES` and calls it. The result must be free of NaN, or a `ValueError` or
+`TypeError` must name the argument and the received value.
 """
 
 import random
@@ -16,7 +16,7 @@ from kerasseq import datasets, decoding, layers, models, text, training
 from tests.limits import TooLong, within
 
 SECONDS, SECONDS_OF_HUGE = 30, 2
-HUGE = 10**13  # no machine holds so many numbers, none takes so many steps
+HUGE = 10**13  # exceeds the memory and the time of any machine
 VALUES = [
     *(None, True, False, 0, 1, -1, 2, 2.5, -0.5, 1.5, HUGE, 10**19, -(10**19)),
     *(float("nan"), float("inf"), "", "x", "3", b"x", [], [1], ["a"], [None], ()),
@@ -43,12 +43,12 @@ FUNCTIONS = ("activation", "initializer", "regularizer", "constraint")
 
 
 class Use(NamedTuple):
-    """Something to be used.
+    """A callable with valid arguments.
 
     Attributes:
-        name: For messages.
-        function: Takes the arguments by name and gives arrays, numbers or text.
-        arguments: Valid ones.
+        name: Name for messages.
+        function: Function of keyword arguments that returns arrays, numbers or text.
+        arguments: Valid arguments.
     """
 
     name: str
@@ -57,13 +57,13 @@ class Use(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a use ended.
+    """The outcome of a call with one invalid argument.
 
     Attributes:
-        use: Its name.
-        argument: Which one was replaced.
-        value: By what.
-        problem: What is wrong with how it ended, or None.
+        use: Name of the use.
+        argument: Name of the replaced argument.
+        value: The value in its place.
+        problem: Description of a wrong result or error, or None.
     """
 
     use: str
@@ -73,7 +73,7 @@ class Outcome(NamedTuple):
 
 
 def layer(cls, *inputs, **arguments):
-    """A layer that is built and called."""
+    """Builds and calls a layer."""
 
     def function(**arguments):
         made = cls(**arguments)
@@ -85,7 +85,7 @@ def layer(cls, *inputs, **arguments):
 
 
 def model(cls, *inputs, **arguments):
-    """A model that is built and called."""
+    """Builds and calls a model."""
 
     def function(**arguments):
         made = cls(**arguments)
@@ -97,7 +97,7 @@ def model(cls, *inputs, **arguments):
 X = np.linspace(-1, 1, 2 * 5 * 6).reshape(2, 5, 6).astype("float32")
 HEADS = X.reshape(2, 5, 2, 3)
 IDS = np.array([[1, 2, 3, 4, 0], [4, 3, 2, 1, 1]])
-FEW = np.minimum(IDS, 1)  # in range for small sizes, too
+FEW = np.minimum(IDS, 1)  # valid for small vocabularies
 IMAGES = np.linspace(0, 1, 2 * 4 * 4 * 3).reshape(2, 4, 4, 3).astype("float32")
 TEXT = "a banana and a bandana in a cabana"
 SMALL = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "dropout": 0.0}
@@ -224,8 +224,8 @@ def of_models():
     ]
 
 
-def learned(cls, *, fit=TEXT, use="banana"):
-    """A function that fits a tokenizer, and encodes and decodes a text."""
+def fitted_tokenizer(cls, *, fit=TEXT, use="banana"):
+    """Returns a function that fits a tokenizer, and encodes and decodes a text."""
 
     def function(text=fit, encoded=use, **arguments):
         made = cls(**arguments).fit(text)
@@ -235,7 +235,7 @@ def learned(cls, *, fit=TEXT, use="banana"):
 
 
 def of_text():
-    """Tokenizers and models that count."""
+    """Tokenizers and statistical models."""
     both = {"text": TEXT, "encoded": "banana"}
     special = {"special_tokens": ["<a>"], "unknown": "<unk>"}
     batch = {"texts": ["a b", "c"], "length": 3, "pad": "right", "truncate": "left"}
@@ -249,12 +249,12 @@ def of_text():
     return [
         Use(
             "CharacterTokenizer",
-            learned(text.CharacterTokenizer),
+            fitted_tokenizer(text.CharacterTokenizer),
             {**both, "unknown": "?"},
         ),
         Use(
             "WordTokenizer",
-            learned(text.WordTokenizer),
+            fitted_tokenizer(text.WordTokenizer),
             {
                 **both,
                 **special,
@@ -265,13 +265,13 @@ def of_text():
         ),
         Use(
             "BytePairTokenizer",
-            learned(text.BytePairTokenizer),
+            fitted_tokenizer(text.BytePairTokenizer),
             {**both, **special, "vocabulary_size": 270, "level": "byte", "min_count": 2}
             | {"pattern": "gpt2", "all_bytes": True},
         ),
         Use(
             "WordPieceTokenizer",
-            learned(text.WordPieceTokenizer),
+            fitted_tokenizer(text.WordPieceTokenizer),
             {**both, "vocabulary_size": 60, "special_tokens": ["[UNK]"], "prefix": "##"}
             | {
                 "lowercase": True,
@@ -283,7 +283,7 @@ def of_text():
         ),
         Use(
             "UnigramTokenizer",
-            learned(text.UnigramTokenizer),
+            fitted_tokenizer(text.UnigramTokenizer),
             {**both, **special, "vocabulary_size": 300, "byte_fallback": True}
             | {"max_piece_length": 5, "add_prefix_space": True, "lossless": None},
         ),
@@ -426,7 +426,7 @@ def of_datasets():
 
 
 def of_decoding():
-    """Samplers and loops."""
+    """Samplers and generation loops."""
     table = keras.ops.convert_to_tensor(np.eye(3, dtype="float32"))
 
     def step(state, ids):
@@ -545,13 +545,13 @@ def of_training():
 
 
 def all_uses():
-    """Every use, in a fixed order."""
+    """Returns all uses, in a fixed order."""
     parts = (of_text, of_datasets, of_decoding, of_training, of_models, of_layers)
     return [use for part in parts for use in part()]
 
 
 def tries(uses, count, seed=0):
-    """Draw `count` uses, each with one argument replaced, and say how each ends."""
+    """Yields the outcomes of `count` random uses with one argument replaced."""
     draw = random.Random(seed)
     for _ in range(count):
         use = draw.choice(uses)
@@ -561,7 +561,7 @@ def tries(uses, count, seed=0):
 
 
 def tried(use, argument, value):
-    """Run a use with one argument replaced."""
+    """Returns the outcome of a use with one argument replaced."""
     arguments = {**use.arguments, argument: value}
     try:
         huge = isinstance(value, int) and abs(value) >= 10**9
@@ -571,17 +571,17 @@ def tried(use, argument, value):
     except (ValueError, TypeError, OSError, KeyError) as error:
         problem = problem_of_error(error, argument, value, use.arguments)
     except TooLong as error:
-        # So many steps take so long: that was asked for.
+        # The huge number of steps is valid.
         problem = None if value == HUGE else str(error)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
     if value is len and argument.rpartition("_")[2] in FUNCTIONS:
-        problem = None  # a function of the user's own: what it raises is theirs
+        problem = None  # a user's function may raise any error
     return Outcome(use.name, argument, value, problem and problem[:400])
 
 
 def problem_of_result(result):
-    """Whether numbers in a result are not finite."""
+    """Returns a problem if a result has NaN, or None."""
     for part in keras.tree.flatten(result):
         if isinstance(part, str | bytes) or part is None:
             continue
@@ -595,16 +595,16 @@ def problem_of_result(result):
 
 
 def problem_of_error(error, argument, value, arguments):
-    """Whether an error does not say which argument it is about, or what it was."""
+    """Returns a problem if an error lacks the argument or the value, or None."""
     message = str(error)
     if isinstance(error, FileNotFoundError | IsADirectoryError):
         return None
     if isinstance(error, KeyError | OSError | UnicodeError):
         return f"{type(error).__name__}: {message}"
     if "Input 0 with name" in message and "received" in message:
-        return None  # Keras' own check of the shape, by `input_spec`
+        return None  # Keras checks the shape by `input_spec`
     plain = message.replace("`", "")
-    # Of two that contradict each other either may be named.
+    # If two arguments contradict each other, the error may name either.
     names = [argument, argument.rpartition("_")[2], argument.rstrip("s")]
     others = [name for name in arguments if name != argument]
     if not any(re.search(rf"\b{re.escape(name)}", plain) for name in names + others):
@@ -615,7 +615,7 @@ def problem_of_error(error, argument, value, arguments):
 
 
 def shown(value):
-    """How a message may show a value: itself, its type, shape or number of parts."""
+    """Returns ways to show a value: itself, its type, shape, or number of items."""
     words = {repr(value)[:30], str(value)[:30], type(value).__name__, f'"{value}"'}
     if isinstance(value, int) and not isinstance(value, bool):
         words.add(f"{value:,}")

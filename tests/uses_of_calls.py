@@ -1,4 +1,4 @@
-"""Layers that are built, called with an input or a mask replaced by a wrong one."""
+"""Random invalid inputs and masks for calls of built layers."""
 
 import random
 
@@ -9,7 +9,7 @@ from tests.uses import HEADS, IMAGES, Use, X, tried
 
 MASK = np.ones((2, 5), bool)
 SQUARE = np.ones((2, 5, 5), bool)
-# Of another rank, width, batch size, length or type than what is expected.
+# Arrays of wrong rank, width, batch size, length or dtype.
 ARRAYS = [
     *(X[0], X[0, 0], X[None], X[..., :5], X[:1], X[:, :3], X > 0, np.ones((3, 5, 6))),
     *(MASK[0], MASK[:1], MASK[:, :4], MASK[..., None], SQUARE[:, :4], np.array(1.0)),
@@ -17,7 +17,7 @@ ARRAYS = [
 
 
 def of_calls():
-    """Layers that are built, and what they are called with."""
+    """Returns layers and valid inputs of their calls."""
     memory = {"query": X, "value": X, "query_mask": MASK, "value_mask": MASK}
     stack = {"padding_mask": MASK, "attention_mask": SQUARE}
     both = {"decoder_sequence": X, "encoder_sequence": X}
@@ -41,11 +41,11 @@ def of_calls():
 
 
 def call(layer, arguments):
-    """A use of a layer that is built when it is first used."""
+    """Returns the use of a layer, which is built at the first call."""
     first, *others = arguments
 
     def function(**given):
-        if not layer.built:  # by shapes: a right call would compile
+        if not layer.built:  # by shapes, as a call would compile
             layer.build(
                 *(x.shape for name, x in arguments.items() if "mask" not in name)
             )
@@ -55,7 +55,7 @@ def call(layer, arguments):
 
 
 def wrong_calls(count, seed=0):
-    """Draw `count` calls, each with an argument replaced, and say how each ends."""
+    """Yields the outcomes of `count` calls with one input replaced."""
     draw = random.Random(seed)
     uses = of_calls()
     for number in range(count):

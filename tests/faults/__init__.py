@@ -1,7 +1,7 @@
-"""Faults to plant, each of one backend, and a script that sees whether tests find them.
+"""Patches that each plant a fault on one backend, and a script that runs the tests.
 
-Each `<backend>-<number>-<slug>.patch` says in its first line what it plants. `patches`
-lists them; `python -m tests.faults.run` plants each in a copy and runs the tests there.
+The first line of each `<backend>-<number>-<slug>.patch` describes the fault. `patches`
+lists them; `python -m tests.faults.run` applies each to a copy and runs the tests.
 """
 
 import pathlib
@@ -12,13 +12,13 @@ NUMBERS = {"tensorflow": 9, "jax": 9, "torch": 6}
 
 
 class Patch(NamedTuple):
-    """A fault.
+    """A planted fault.
 
     Attributes:
-        name: That of its file, without ".patch".
-        backend: On which it does harm.
-        plants: What it plants, in one line.
-        file: The patch.
+        name: Name of the file without ".patch".
+        backend: The backend with the fault.
+        plants: Description in one line.
+        file: Path of the patch.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Patch(NamedTuple):
 
 
 def patches() -> list[Patch]:
-    """All faults, in the order of their names."""
+    """Returns all faults, sorted by name."""
     found = []
     for file in sorted(FOLDER.glob("*.patch")):
         plants = file.read_text(encoding="utf-8").partition("\n")[0]

@@ -1,11 +1,11 @@
-"""Plant each fault in a copy of the project, and see whether the tests find it.
+"""Plants each fault in a copy of the project, and checks that a test fails.
 
-    python -m tests.faults.run                        # all faults, the usual tiers
-    python -m tests.faults.run jax-03 torch --jobs 2  # those whose names begin so
+    python -m tests.faults.run                        # all faults, default tiers
+    python -m tests.faults.run jax-03 torch --jobs 2  # by prefix of the name
     python -m tests.faults.run torch-03 --paths tests/kernels
 
-The copy is a git worktree of HEAD: what is not committed is not in it. Tests that read
-the source as text are left out, for they would find a patch, not a fault.
+The copy is a git worktree of HEAD, without uncommitted changes. Tests that read the
+source are not run, as they would find the patch instead of the fault.
 """
 
 import argparse
@@ -27,8 +27,8 @@ from tests.faults import FOLDER, Patch, patches
 
 ROOT = FOLDER.parents[1]
 FIRST = ("tests/kernels", "tests/test_layers_everywhere.py")
-OF_TEXT = ("tests/faults", "tests/test_faults.py", "tests/test_house_rules.py")
-FOR_ONE = 24  # of so many faults one may stay unfound
+READ_SOURCE = ("tests/faults", "tests/test_faults.py", "tests/test_house_rules.py")
+FAULTS_PER_MISS = 24  # one of so many faults may be missed
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "TF_NUM_INTRAOP_THREADS": "1",
@@ -38,18 +38,18 @@ ENVIRONMENT = {
     "--xla_cpu_use_fusion_emitters=false",
     "MPLBACKEND": "Agg",
 }
-PASSED = 0  # what pytest ends with
+PASSED = 0  # exit code of pytest
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
 class Result(NamedTuple):
-    """What came of a fault.
+    """The result of a fault.
 
     Attributes:
         patch: The fault.
         found_by: The first test that failed, or None.
         seconds: CPU seconds of the tests.
-        error: Why nothing can be said, or None.
+        error: Why there is no result, or None.
     """
 
     patch: Patch
@@ -59,7 +59,7 @@ class Result(NamedTuple):
 
 
 class Runs:
-    """Copies and processes that are there now, so that all can be ended."""
+    """Current copies and processes, which `stop` and `clean_up` end and remove."""
 
     def __init__(self, full, paths):
         self.full, self.paths = full, paths
@@ -68,10 +68,10 @@ class Runs:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="faults-"))
 
     def run(self, patch) -> Result:
-        """Plant a fault, and run the tests of its backend up to the first failure."""
+        """Plants a fault, and runs the tests of its backend up to the first failure."""
         copy = self.folder / patch.name
         try:
-            with self.lock:  # git locks the list of worktrees, and does not wait
+            with self.lock:  # git worktree fails if another one runs
                 _git("worktree", "add", "--quiet", "--detach", str(copy), "HEAD")
             _git("apply", str(patch.file), folder=copy)
             return self._tested(patch, copy)
@@ -82,7 +82,7 @@ class Runs:
             self._remove(copy)
 
     def _tested(self, patch, copy):
-        words = [f"--ignore={path}" for path in OF_TEXT]
+        words = [f"--ignore={path}" for path in READ_SOURCE]
         words += ["--full"] * self.full
         code, text, seconds = self._pytest(
             patch, copy, words + (self.paths or in_order(copy))
@@ -93,22 +93,22 @@ class Runs:
         if not failed:
             tail = " / ".join(text.strip().splitlines()[-3:])
             return Result(patch, None, seconds, f"pytest ended with {code}: {tail}")
-        # It found the fault only if it passes where there is none.
+        # The test must pass without the fault.
         _git("apply", "--reverse", str(patch.file), folder=copy)
         code, _, more = self._pytest(patch, copy, ["--full", failed[1]])
         error = None
         if code != PASSED:
-            error = f"{failed[1]} fails without the fault, too"
+            error = f"{failed[1]} fails also without the fault"
         return Result(patch, None if error else failed[1], seconds + more, error)
 
     def _pytest(self, patch, copy, words):
-        """What pytest ends with, what it says, and its CPU seconds."""
+        """Returns the exit code of pytest, its output, and its CPU seconds."""
         words = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", *words]
         log = self.folder / f"{patch.name}.txt"
         with self.lock, open(log, "wb") as out:
             if self.stopped:
                 return None, "interrupted", 0.0
-            # A process group of its own, so that processes of tests end with it.
+            # A new process group, to end the processes of tests with it.
             process = subprocess.Popen(
                 words,
                 cwd=copy,
@@ -132,7 +132,7 @@ class Runs:
             **ENVIRONMENT,
             "KERAS_BACKEND": patch.backend,
             "KERAS_HOME": str(home),
-            "PYTHONPATH": str(copy),  # before any kerasseq that is installed
+            "PYTHONPATH": str(copy),  # before an installed kerasseq
         }
 
     def _remove(self, copy):
@@ -145,20 +145,20 @@ class Runs:
             )
 
     def stop(self):
-        """End what runs."""
+        """Ends the running processes."""
         with self.lock:
             self.stopped = True
             for process in self.processes:
                 _end(process)
 
     def clean_up(self):
-        """Remove what is left of the copies."""
+        """Removes the remaining copies."""
         shutil.rmtree(self.folder, ignore_errors=True)
         subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=False)
 
 
 def _end(process):
-    with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+    with contextlib.suppress(ProcessLookupError):  # it has ended
         os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -169,9 +169,9 @@ def _git(*words, folder=ROOT):
 
 
 def in_order(copy) -> list[str]:
-    """All that pytest gets, what finds most first.
+    """Returns the paths for pytest, beginning with those that find most faults.
 
-    One by one: of a folder and what lies in it pytest would keep the folder alone.
+    Folders and files are disjoint, as pytest drops paths within other paths.
     """
     inside = sorted((copy / "tests").iterdir())
     tests = [
@@ -181,26 +181,28 @@ def in_order(copy) -> list[str]:
         or (path.is_dir() and any(path.rglob("test_*.py")))
     ]
     first = [path for path in FIRST if (copy / path).exists()]
-    rest = [path for path in tests if path not in (*first, *OF_TEXT)]
+    rest = [path for path in tests if path not in (*first, *READ_SOURCE)]
     return [*first, *rest, "kerasseq"]
 
 
 def chosen(names) -> list[Patch]:
-    """The faults whose names begin with one of those given; all if there are none.
+    """Returns the faults whose names begin with one of `names`, or all.
 
     Raises:
-        SystemExit: If a name stands for no fault.
+        SystemExit: If no fault has such a name.
     """
     known = patches()
     for name in names:
         if not any(patch.name.startswith(name) for patch in known):
             listed = "\n  ".join(patch.name for patch in known)
-            raise SystemExit(f"no fault is named {name!r}; there are\n  {listed}")
+            raise SystemExit(
+                f"NAME must be a prefix of a fault, got {name!r}:\n  {listed}"
+            )
     return [p for p in known if not names or p.name.startswith(tuple(names))]
 
 
 def line(result) -> str:
-    """A row of the table."""
+    """Returns a row of the table."""
     found = result.found_by or "NOT FOUND"
     if result.error:
         found = f"ERROR: {result.error}"
@@ -209,7 +211,7 @@ def line(result) -> str:
 
 
 def report(results, seconds) -> int:
-    """Print what came of all, and say with what to exit."""
+    """Prints a summary, and returns the exit code."""
     found = sum(result.found_by is not None for result in results)
     cpu = sum(result.seconds for result in results)
     print(f"\n{found} of {len(results)} found; {cpu:.0f} CPU s, {seconds:.0f} s")
@@ -217,15 +219,15 @@ def report(results, seconds) -> int:
     for result in broken:
         print(f"{result.patch.name}: {result.error}", file=sys.stderr)
     missed = len(results) - found
-    return int(bool(broken) or missed > len(results) // FOR_ONE)
+    return int(bool(broken) or missed > len(results) // FAULTS_PER_MISS)
 
 
 def main(words=None) -> int:
-    """Run as the command line says."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.run")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="how names begin")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="prefix of names")
     parser.add_argument("--full", action="store_true", help="run tests of every tier")
-    parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument("--paths", nargs="+", help="run these tests instead of all")
     given = parser.parse_args(words)
     faults, start = chosen(given.names), time.monotonic()
@@ -248,7 +250,7 @@ def main(words=None) -> int:
         for number in (
             signal.SIGINT,
             signal.SIGTERM,
-        ):  # a second one would leave copies
+        ):  # a second signal would leave copies
             signal.signal(number, signal.SIG_IGN)
         pool.shutdown(wait=False, cancel_futures=True)
         runs.stop()

@@ -556,8 +556,8 @@ def test_the_example_runs(capsys):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    sizes = {"epochs": 2, "steps": 2, "fine": 1, "few": 2, "width": 8}
-    sizes |= {"vocabulary": 600, "layers": 1}
+    sizes = {"epochs": 2, "steps": 2, "fine-tuning-epochs": 1, "labels": 2}
+    sizes |= {"vocabulary-size": 600, "layers": 1, "hidden-dim": 8}
     tiny = [part for name, n in sizes.items() for part in (f"--{name}", str(n))]
     example.main(tiny)
     said = capsys.readouterr().out

@@ -14,7 +14,7 @@ from kerasseq.layers import (
     StackedRNN,
 )
 from kerasseq.rnn.stacked import FedBackCell
-from tests.layer_checks import as_list, assert_close, check_seed_repeats, fresh
+from tests.layer_checks import as_list, assert_close, check_seed, fresh
 from tests.rnn import references
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
@@ -159,7 +159,7 @@ def test_dropout_when_compiled_too(feed_back):
         )
 
     layer, _ = built(make(1, steps=2), X[:, 0])
-    check_seed_repeats(layer, X[:, 0], seeded=make)
+    check_seed(layer, X[:, 0], seeded=make)
     model = keras.Sequential([keras.Input((3,)), layer])
     model.compile("sgd", "mse", jit_compile=keras.backend.backend() != "torch")
     first, second = (model.train_on_batch(X[:, 0], X[:, 1]) for _ in range(2))

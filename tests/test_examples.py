@@ -1,0 +1,129 @@
+"""Tests of the examples: they run with tiny sizes, and their data are right."""
+
+import importlib.util
+import random
+import re
+
+import numpy as np
+import pytest
+
+from tests.processes import ROOT
+
+pytestmark = pytest.mark.once("their models are tested on all backends")
+
+
+def load(name):
+    """Imports an example as a module."""
+    path = ROOT / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def arguments(**options):
+    """The words of a command line.
+
+    >>> arguments(num_layers=1)
+    ['--num-layers', '1']
+    """
+    pairs = ((f"--{k.replace('_', '-')}", str(v)) for k, v in options.items())
+    return [word for pair in pairs for word in pair]
+
+
+def test_digits_vit(tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("matplotlib")
+    figure = tmp_path / "digits.png"
+    sizes = arguments(epochs=1, hidden_dim=8, images=40, layers=1)
+    load("digits_vit").main([str(figure), *sizes])
+    assert "accuracy on 8 held-out digits" in capsys.readouterr().out
+    assert figure.stat().st_size > 1000
+
+
+gpt_tasks = load("gpt_tasks")
+CATEGORIES = {
+    name: kind for kind, names in gpt_tasks.THINGS.items() for name in names.split()
+}
+
+
+def category(text):
+    """The category of the words, names of categories and actions in a sentence."""
+    known = CATEGORIES | {kind: kind for kind in gpt_tasks.KINDS}
+    known |= {way: kind for kind, ways in gpt_tasks.DOINGS.items() for way in ways}
+    (found,) = {kind for word, kind in known.items() if f" {word} " in f" {text} "}
+    return found
+
+
+def test_text_of_gpt_tasks():
+    draw = random.Random(0)
+    stories = [gpt_tasks.story(draw) for _ in range(1000)]
+    for story in stories:
+        assert category(story) in gpt_tasks.KINDS  # one category per sentence
+    assert len(CATEGORIES) == 48
+    assert all(any(name in story for story in stories) for name in CATEGORIES)
+
+
+@pytest.mark.parametrize("task", gpt_tasks.TASKS)
+def test_labels_of_gpt_tasks(task):
+    words = {kind: names.split()[::2] for kind, names in gpt_tasks.THINGS.items()}
+    x, y = gpt_tasks.examples(task, words, 240, seed=1)
+    classes = gpt_tasks.TASKS[task] or 3
+    shares = np.bincount(y, minlength=classes) / len(y)
+    assert np.all(abs(shares - 1 / classes) < 0.12)
+    for inputs, label in zip(x, y, strict=True):
+        if task is gpt_tasks.classify:
+            assert gpt_tasks.KINDS[label] == category(inputs)
+        elif task is gpt_tasks.choose:
+            context, ways = inputs
+            right = [category(way) == category(context) for way in ways]
+            assert right == [n == label for n in range(3)]
+        else:
+            assert label == (category(inputs[0]) == category(inputs[1]))
+        held_out = set(CATEGORIES) - {word for part in words.values() for word in part}
+        assert not held_out & set(str(inputs).replace("'", " ").split())
+
+
+def test_gpt_tasks(capsys):
+    sizes = arguments(stories=60, labels=4, hidden_dim=8, layers=1)
+    gpt_tasks.main([*sizes, *arguments(epochs=1, fine_tuning_epochs=1)])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[-4:]] == [
+        t.__name__ for t in gpt_tasks.TASKS
+    ]
+
+
+def test_data_of_t5_tasks():
+    pytest.importorskip("num2words")
+    t5_tasks = load("t5_tasks")
+    draw = random.Random(1)
+    for task in t5_tasks.TASKS:
+        pairs = t5_tasks.examples(task, 200, draw)
+        assert len({source for source, _ in pairs}) == len(pairs) > 150
+        for source, target in pairs:
+            check_t5_target(*source.split(": "), target)
+    targets = [t for _, t in t5_tasks.examples(t5_tasks.acceptability, 1000, draw)]
+    assert 0.3 < targets.count("acceptable") / len(targets) < 0.7
+
+
+def check_t5_target(prefix, text, target):
+    if prefix == "sort":
+        assert target == "".join(sorted(text))
+    elif prefix == "acceptable":
+        right = re.fullmatch(r"the \w+[^s] near the \w+[^s] \w+s", text)
+        assert target == ("acceptable" if right else "unacceptable")
+    elif prefix == "similarity":
+        one, other = text.split()
+        assert target == f"{sum(map(str.__eq__, one, other))} of 3"
+    else:
+        assert prefix == "translate English to German" and target
+
+
+def test_t5_tasks(capsys):
+    pytest.importorskip("num2words")
+    t5_tasks = load("t5_tasks")
+    t5_tasks.main(arguments(steps=2, examples=20, hidden_dim=8, layers=1))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[-4:]] == [
+        task.__name__ for task in t5_tasks.TASKS
+    ]
