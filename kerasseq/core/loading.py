@@ -24,8 +24,8 @@ def load_model(
 ) -> keras.Model:
     """Load a model from the `.keras` file that `model.save` wrote.
 
-    Unlike `keras.saving.load_model` it finds the classes of kerasseq whatever was
-    imported before, and never reads a format that can run code of whoever wrote it.
+    Unlike `keras.saving.load_model` it finds all classes of kerasseq, without other
+    imports, and refuses formats that can run code from the file.
 
     A model saved on one backend trains on on every other. Keras writes the class of an
     optimizer, and what `jit_compile="auto"` came to, as the backend has them: here they

@@ -84,7 +84,7 @@ def download_pairs(
         progress: Whether to show on stderr how far the download is.
 
     Returns:
-        The pairs, and a `Report` of the lines that are none.
+        The pairs, and a `Report` of the invalid lines.
 
     Raises:
         ConnectionError: If the file is not there and cannot be fetched, or may not be

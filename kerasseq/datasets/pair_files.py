@@ -42,9 +42,9 @@ class Report(NamedTuple):
 
     Attributes:
         path: The file.
-        lines: Lines read: `kept` and `blank` and those of all `problems`.
-        kept: Lines that made a pair.
-        blank: Lines with nothing on them, which are nobody's fault.
+        lines: Number of lines: `kept`, `blank` and those of all `problems`.
+        kept: Number of lines with a pair.
+        blank: Number of blank lines, which are not problems.
         problems: One `Problem` per kind, in the order of the file.
     """
 
@@ -70,7 +70,7 @@ class Report(NamedTuple):
 def read_pairs(
     path, *, encoding: str = "utf-8", strict: bool = False, limit: int | None = None
 ) -> tuple[Pairs, Report]:
-    r"""Read a file of pairs, and report the lines that are none.
+    r"""Reads a file of pairs, and reports the invalid lines.
 
     A byte order mark and blanks round a text are dropped; lines may end in the ways of
     all systems.
@@ -78,7 +78,7 @@ def read_pairs(
     Args:
         path: The file.
         encoding: Name of its encoding.
-        strict: Whether any line that is no pair is an error. Blank lines are none.
+        strict: Whether an invalid line is an error. Blank lines are valid.
         limit: Stop after this many pairs. By default the whole file is read.
 
     Returns:
@@ -169,7 +169,7 @@ def _read_line(line: bytes, encoding: str) -> tuple[str, str] | str | None:
     r"""The two sides of a line, or what is wrong with it, or None if it is blank.
 
     Examples:
-        >>> _read_line(b" Go.\tVa !\tby somebody", "utf-8")
+        >>> _read_line(b" Go.\tVa !\tby a speaker", "utf-8")
         ('Go.', 'Va !')
         >>> _read_line(b"Go.\t", "utf-8")
         'empty target'

@@ -24,10 +24,10 @@ class Pairs(NamedTuple):
 def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
     """Divide pairs at random into parts that have no source and no target in common.
 
-    A sentence often has several translations, and so one source stands in several
-    pairs. Divided pair by pair, half of the test would have been seen in training. Here
-    pairs that share a source or a target stay together, also by way of others. If that
-    keeps a small part from its exact size, the largest part takes the rest.
+    A sentence often has several translations, so one source is in several pairs, and a
+    random split would have sources of the training part in the test part. Here pairs
+    that share a source or a target, directly or through other pairs, are in the same
+    part. If a small part cannot have its exact size, the largest part gets the rest.
 
     Args:
         pairs: A `Pairs`, any two lists of strings of one length, or a list of tuples

@@ -33,7 +33,7 @@ LENGTHS = {"training": (4, 20), "balanced": (4, 20), "hard": (22, 40)}
 
 
 class Parentheses(NamedTuple):
-    """Labelled sequences, ready for an embedding layer.
+    """Labeled sequences, ready for an embedding layer.
 
     Attributes:
         ids: int32 of shape `(size, time)`. 0 is padding, on the right; symbols are 1 to

@@ -50,7 +50,7 @@ def series(
       noise $e_t$. It starts long before the first value returned, in its steady state.
     - `"sunspots"`: yearly number of sunspots, 1700–2008, dated 1 January.
     - `"co2"`: weekly CO2 in the air of Mauna Loa, 1958–2001, in parts per million. Its
-      59 missing weeks are filled in on a straight line between their neighbours.
+      59 missing weeks are interpolated linearly.
 
     Args:
         name: `"ar"`, `"sunspots"` or `"co2"`.

@@ -19,7 +19,7 @@ def python_reference() -> str:
 
     It is what `help("assert")` and its like show, in the order of the topics' names,
     without the underlines of titles and without tables. It differs a little from one
-    version of Python to the next. Licence: PSF.
+    version of Python to the next. License: PSF.
 
     Returns:
         About half a million characters.

@@ -101,8 +101,7 @@ row write [prompt]
         )
     if not ids.size:
         raise ValueError(
-            "prompt must have at least one row and one token to go on from, got shape "
-            f"{ids.shape}"
+            f"prompt must have at least one row and one token, got shape {ids.shape}"
         )
     mask = np.ones(ids.shape, bool) if mask is None else _as_mask(mask, ids.shape)
     empty = np.flatnonzero(~mask.any(axis=1))

@@ -11,7 +11,7 @@ from kerasseq.transformer.norms import RMSNormalization
 pytestmark = pytest.mark.everywhere("kernels, types of numbers and files of attention")
 B, T, D, N, M, K = 2, 5, 7, 6, 3, 4
 EPSILON = 1e-2
-once = pytest.mark.once("arguments and configuration: no backend has a say")
+once = pytest.mark.once("arguments and configuration: the same on all backends")
 
 
 def attention(**options):

@@ -6,7 +6,7 @@ import pytest
 
 from kerasseq.core.schema import Maybe, check
 
-pytestmark = pytest.mark.once("plain Python: no backend has a say")
+pytestmark = pytest.mark.once("plain Python: the same on all backends")
 
 
 @pytest.mark.parametrize(

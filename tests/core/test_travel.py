@@ -57,7 +57,7 @@ def settings(*, jit_compile, optimizer="keras.optimizers", **more):
     [
         ("torch", "keras.optimizers", True, "auto"),  # XLA's default is inductor here
         ("torch", "keras.optimizers", False, False),
-        ("torch", PRIVATE, True, True),  # nobody but the user says inductor
+        ("torch", PRIVATE, True, True),  # only the user can choose inductor
         ("jax", PRIVATE, False, "auto"),  # PyTorch's default turns XLA off
         ("jax", "keras.optimizers", True, True),
         ("tensorflow", "keras.optimizers", False, False),

@@ -105,10 +105,10 @@ def write(folder, kinds):
 
 
 def read(folders, everything):
-    """Load what each backend saved, and go on as there.
+    """Loads the files of each backend, and continues training.
 
-    Compiling takes long: each kind of model goes on from one backend, in turn, unless
-    `everything` is to be.
+    Compilation takes long: unless `everything` is set, each kind of model continues
+    from one backend, alternating between the backends.
     """
     for n, name in enumerate(KINDS if everything else USUAL):
         _, (x, y), generate = KINDS[name]

@@ -40,7 +40,7 @@ def test_parts_share_no_text_however_pairs_hang_together(rows, seed):
     assert sorted(zipped(one) + zipped(other)) == sorted(rows)
 
 
-def test_pairs_hang_together_by_way_of_others():
+def test_pairs_are_connected_through_other_pairs():
     pairs = Pairs(list("aabbcd"), list("pqqrst"))  # a-p, a-q, b-q, b-r; c-s; d-t
     for seed in range(19):
         parts = split(pairs, (0.5, 0.5), seed)

@@ -1,4 +1,4 @@
-"""The loop that writes on: both ways of it, prompts, stops, seeds, errors."""
+"""Tests of generation, compiled and step by step: prompts, stops, seeds, errors."""
 
 import collections
 import functools
@@ -352,7 +352,7 @@ CALLS = {
     r"prompt must be ids of shape \(batch, time\), got shape \(2,\): .* \[prompt\]": (
         lambda: GOOD([1, 2], max_new_tokens=3)
     ),
-    r"at least one row and one token to go on from, got shape \(2, 0\)": (
+    r"at least one row and one token, got shape \(2, 0\)": (
         lambda: GOOD([[], []], max_new_tokens=3)
     ),
     "prompt must hold whole numbers, got float64": (

@@ -14,7 +14,7 @@ import pytest
 from kerasseq import kernels, models
 from kerasseq.kernels import Fingerprint
 
-pytestmark = pytest.mark.once("attributes of objects: no backend has a say")
+pytestmark = pytest.mark.once("attributes of objects: the same on all backends")
 
 SMALL = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4}
 

@@ -9,7 +9,7 @@ import pytest
 
 from kerasseq import datasets, models, text
 
-pytestmark = pytest.mark.once("arguments: no backend has a say")
+pytestmark = pytest.mark.once("arguments: the same on all backends")
 
 TEXT = "to be or not to be, that is the question. " * 5
 TINY = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4}

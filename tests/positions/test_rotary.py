@@ -275,7 +275,7 @@ def test_speeds_that_depend_on_the_length_of_the_text(kind):
         np.testing.assert_allclose(found[row, :length], wanted, atol=1e-5)
 
 
-@pytest.mark.once("arguments: no backend has a say")
+@pytest.mark.once("arguments: the same on all backends")
 def test_wrong_factors():
     with pytest.raises(ValueError, match="short_factor must be a list of finite"):
         RotaryEmbedding(rope_type="longrope")

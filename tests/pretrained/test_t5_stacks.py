@@ -12,7 +12,7 @@ from kerasseq import models
 from tests.pretrained.helpers import SIZES, assert_same, outputs_of, shuffle
 from tests.pretrained.test_huggingface import FILE, rewrite
 
-pytestmark = pytest.mark.once("tables of names and settings: no backend has a say")
+pytestmark = pytest.mark.once("tables of names and settings: the same on all backends")
 UNEQUAL = {
     "vocabulary_size": 29,
     "published_ids": True,

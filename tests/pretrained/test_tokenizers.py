@@ -11,7 +11,7 @@ from tests.pretrained.helpers import LLAMA
 from tests.text.huggingface_examples import file, trained
 from tests.text.test_huggingface_tokenizer import LLAMA_2, LLAMA_3_PARTS
 
-pytestmark = pytest.mark.once("text: no backend has a say")
+pytestmark = pytest.mark.once("text: the same on all backends")
 
 CONTENTS = {
     "LLaMA 2": lambda: file(

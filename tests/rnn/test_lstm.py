@@ -85,7 +85,7 @@ def test_peephole_lstm_is_the_diagonal_one():
     assert layers[0].get_config()["peephole"] == "diagonal"
 
 
-def test_peepholes_of_zero_are_none():
+def test_zero_peepholes_equal_no_peepholes():
     x = RNG.normal(size=(2, 4, 5)).astype("float32")
     plain = LSTM(3)
     plain.build(x.shape)

@@ -15,7 +15,7 @@ from kerasseq.text.eliza import reader
 from tests.limits import TooLong, within
 from tests.text.huggingface_examples import KINDS, generate
 
-pytestmark = pytest.mark.once("plain Python and NumPy: no backend has a say")
+pytestmark = pytest.mark.once("plain Python and NumPy: the same on all backends")
 
 TEXT = "banana bandana, a bandage and a cabana " * 3
 VALUES = [

@@ -11,7 +11,7 @@ from kerasseq.text import huggingface as reader
 from tests.text.huggingface_examples import CORPUS, LLAMA_3, file, generate, text
 from tests.text.huggingface_examples import trained as model_of
 
-pytestmark = pytest.mark.once("text: no backend has a say")
+pytestmark = pytest.mark.once("text: the same on all backends")
 
 BERT = {
     "type": "BertNormalizer",

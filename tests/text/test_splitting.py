@@ -10,7 +10,7 @@ from kerasseq.text import BytePairTokenizer, Eliza, load_tokenizer, splitting
 from kerasseq.text.eliza import reader
 from tests.limits import within
 
-pytestmark = pytest.mark.once("plain Python: no backend has a say")
+pytestmark = pytest.mark.once("plain Python: the same on all backends")
 ENDLESS = "(?:a|a)+b|."
 
 

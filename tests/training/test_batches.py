@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kerasseq.training import ArrayBatches, TextBatches
 
-pytestmark = pytest.mark.once("NumPy arrays: no backend has a say")
+pytestmark = pytest.mark.once("NumPy arrays: the same on all backends")
 
 sizes = st.integers(1, 7)
 seeds = st.integers(0, 5)

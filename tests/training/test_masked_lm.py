@@ -11,7 +11,7 @@ from kerasseq.text import CharacterTokenizer, WordPieceTokenizer
 from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
 from kerasseq.training.sentence_pairs import cut, pack
 
-pytestmark = pytest.mark.once("NumPy arrays: no backend has a say")
+pytestmark = pytest.mark.once("NumPy arrays: the same on all backends")
 
 V, MASK = 1009, 4
 SPECIAL = [0, 1, 2, 3, MASK]

@@ -68,7 +68,7 @@ def test_probabilities_and_configs():
         assert (copy.from_logits, copy.name) == (False, "own")
 
 
-def test_a_uniform_model_hesitates_among_all():
+def test_perplexity_of_a_uniform_model():
     metric = Perplexity()
     metric.update_state(y, np.zeros((B, T, V)))
     assert float(metric.result()) == pytest.approx(V, rel=1e-5)

@@ -11,7 +11,7 @@ from kerasseq.core.padding import END, PADDING, START
 from kerasseq.training import PairBatches
 from kerasseq.training.pair_batches import pair_arrays
 
-pytestmark = pytest.mark.once("NumPy arrays: no backend has a say")
+pytestmark = pytest.mark.once("NumPy arrays: the same on all backends")
 
 LENGTHS = st.lists(
     st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=40

@@ -9,7 +9,7 @@ import pytest
 from kerasseq import kernels
 from kerasseq.training import ScheduledSampling
 
-pytestmark = pytest.mark.once("NumPy arrays: no backend has a say")
+pytestmark = pytest.mark.once("NumPy arrays: the same on all backends")
 
 SCHEDULES = {
     "constant": ({"ratio": 0.3}, lambda i: 0.3 + 0 * i),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kerasseq.training import SpanCorruption
 
-pytestmark = pytest.mark.once("NumPy arrays: no backend has a say")
+pytestmark = pytest.mark.once("NumPy arrays: the same on all backends")
 
 MARKS = range(999, 499, -1)
 rng = np.random.default_rng(0)

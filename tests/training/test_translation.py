@@ -4,7 +4,7 @@ import pytest
 
 from kerasseq.training import bleu, chrf, exact_match
 
-pytestmark = pytest.mark.once("NumPy arrays: no backend has a say")
+pytestmark = pytest.mark.once("NumPy arrays: the same on all backends")
 
 sacrebleu = pytest.importorskip("sacrebleu")
 
