@@ -188,7 +188,7 @@ def test_second_derivatives(equation):
     np.testing.assert_allclose(a / size, b / size, atol=1e-5)
 
 
-def test_path_that_nobody_wants_is_none_and_changes_nothing():
+def test_unused_path_is_none_and_changes_nothing():
     equation = EQUATIONS[-1]
     arrays = tree.map_structure(tf.constant, case(equation))
 
