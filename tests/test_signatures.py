@@ -24,23 +24,23 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("ours", "theirs", "differ"), SAME)
+@pytest.mark.parametrize(("name", "keras_name", "differ"), SAME)
 @pytest.mark.parametrize("function", ["__init__", "call"])
-def test_same_arguments_in_the_same_order(ours, theirs, differ, function):
-    mine = parameters(getattr(layers, ours), function)
-    expected = parameters(getattr(keras.layers, theirs), function)
-    compare(mine, expected, function, differ)
+def test_same_arguments_in_the_same_order(name, keras_name, differ, function):
+    actual = parameters(getattr(layers, name), function)
+    expected = parameters(getattr(keras.layers, keras_name), function)
+    compare(actual, expected, function, differ)
 
 
-def compare(mine, expected, function, differ=()):
+def compare(actual, expected, function, differ=()):
     """Expected parameters come first, and additional ones are keyword-only."""
-    for before, (name, kind, default) in zip(mine, expected, strict=False):
+    for before, (name, kind, default) in zip(actual, expected, strict=False):
         if name in differ and function == "__init__":
             default = differ[name]
         name = "inputs" if name == "sequence" else name  # in SimpleRNNCell only
         assert before == (name, kind, default)
-    assert len(mine) >= len(expected)
-    added = mine[len(expected) :]
+    assert len(actual) >= len(expected)
+    added = actual[len(expected) :]
     assert {kind for _, kind, _ in added} <= {inspect.Parameter.KEYWORD_ONLY}
 
 
@@ -61,9 +61,9 @@ def test_same_arguments_as_in_keras_hub(name, function):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         keras_hub = pytest.importorskip("keras_hub")
-    mine = parameters(getattr(layers, name), function)
+    actual = parameters(getattr(layers, name), function)
     expected = parameters(getattr(keras_hub.layers, name), function)
-    compare(mine, expected, function)
+    compare(actual, expected, function)
 
 
 @pytest.mark.parametrize("name", ["PeepholeLSTM", "GatedRNN"])
@@ -78,11 +78,11 @@ def test_arguments_of_layers_without_a_peer(name):
     assert arguments.keys() <= config.keys()
 
 
-@pytest.mark.parametrize(("ours", "theirs", "_"), SAME[:-2])
-def test_names_and_order_of_weights(ours, theirs, _):
+@pytest.mark.parametrize(("name", "keras_name", "_"), SAME[:-2])
+def test_names_and_order_of_weights(name, keras_name, _):
     weights = []
-    for layer in (getattr(layers, ours)(3), getattr(keras.layers, theirs)(3)):
-        layer.build((2, 5) if ours.endswith("Cell") else (2, 7, 5))
+    for layer in (getattr(layers, name)(3), getattr(keras.layers, keras_name)(3)):
+        layer.build((2, 5) if name.endswith("Cell") else (2, 7, 5))
         weights.append([(w.name, w.shape) for w in layer.weights])
     assert weights[0] == weights[1]
 
