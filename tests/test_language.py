@@ -21,11 +21,12 @@ PHRASES = {
     r"\bsays nothing to\b": "is not used by",
     r"\bhesitates?\b|\blistens\b": "say what is computed",
     r"\blooks? nowhere\b": "is fully masked",
-    r"\bof others\b": "name them: Hugging Face and KerasHub checkpoints",
+    r"\b(weights|files|folders|layers|models|tokenizers?) of others\b": "name them",
     r"\bdaring\b|\bsurer\b|\bbolder\b": "more random, more deterministic",
     r"\bsays? a (target|token|word)\b|\bwhat is said\b": "predicts, outputs",
     # Negation.
-    r"\bis none (that|of|but)\b|(?-i:\bare none\b)": "is not one of, are not",
+    r"(?<!there )\bis none (that|but|of(?! (these|them)))\b": "is not one of",
+    r"\b(that|which) are none\b": "that are not, invalid",
     r"\bthat is no (number|list|text)\b": "that is not a …",
     r"\bas if (it|they|nothing) (had|were|was) never\b": "say what the state is",
     # Metaphors and literal translations.
@@ -167,13 +168,13 @@ def test_phrases(name):
         ('"""A layer.\n\nNobody calls it.\n"""', 3, "nobody"),
         ("x = 1  # for whoever reads it", 1, "whoever"),
         ("# what the way\n# back needs", 1, "the way back"),
-        ("A mask that is\nnone of them.", 1, "is none of"),
+        ("A mask that is\nnone of the masks.", 1, "is none of"),
         ("def test_the_way_back(): pass", 1, "the way back"),
         ("GREY_COLOUR = 1", 1, "colour"),
         ("the text is normalised", 1, "normalise"),
         ("below 1 surer, above 1 more daring", 1, "surer"),
         ("it continues as if it had never stopped", 1, "as if it had never"),
-        ("Weights of\n    others, read", 1, "of others"),
+        ("Weights of\n    others, read", 1, "weights of others"),
     ],
 )
 def test_planted_phrases_are_found(text, line, words):
