@@ -5,17 +5,18 @@
 
 import kerasseq.core.serialization  # first: checks the backend
 import kerasseq.models  # noqa: F401  # registers every model
-from kerasseq.attention.alignment import AlignmentAttention
-from kerasseq.attention.kernel_regression import KernelAttention
-from kerasseq.attention.multi_head import MultiHeadAttention
-from kerasseq.attention.named import (
+from kerasseq.attention.alignment import (
+    AlignmentAttention,
     BahdanauAttention,
     CosineAttention,
     LocationAttention,
     LuongAttention,
 )
+from kerasseq.attention.kernel_regression import KernelAttention
+from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
+from kerasseq.positions.base import AttentionPosition
 from kerasseq.positions.binary import BinaryPosition
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.relative import RelativePositionBias
@@ -33,6 +34,7 @@ from kerasseq.rnn.stacked import StackedRNN
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.feed_forward import FeedForward
+from kerasseq.transformer.norms import LayerNormalization, RMSNormalization
 from kerasseq.vision.patches import PatchEmbedding
 
 __all__ = [
@@ -62,11 +64,14 @@ __all__ = [
     "TokenAndPositionEmbedding",
     "PositionalEmbedding",
     "SegmentEmbedding",
+    "AttentionPosition",
     "RotaryEmbedding",
     "AlibiBias",
     "RelativePositionBias",
     "TransformerXLBiases",
     "TransformerXLPosition",
+    "LayerNormalization",
+    "RMSNormalization",
     "FeedForward",
     "TransformerEncoder",
     "TransformerDecoder",

@@ -274,6 +274,7 @@ CASES = {
     "MultiHeadAttention-some": masked_for_some(L.MultiHeadAttention, 2, 3),
     "MultiHeadAttention-axes": over_axes(1, 2),
     "MultiHeadAttention-axis": over_axes(2),
+    "AttentionPosition": heads(L.AttentionPosition),
     "RotaryEmbedding": heads(L.RotaryEmbedding),
     "AlibiBias": heads(L.AlibiBias),
     "AlibiBias-pairs": heads(L.AlibiBias, causal_with_mask),
@@ -305,8 +306,11 @@ CASES = {
     "PositionEmbedding": with_mask(L.PositionEmbedding, 7),
     "RotaryEmbedding-alone": with_mask(L.RotaryEmbedding),
 }
-# Layers without a sequence of vectors as input.
+# Layers without a sequence of vectors as input, or that compute each step by itself
+# and pass the mask on.
 WITHOUT_STEPS = {
+    "LayerNormalization",
+    "RMSNormalization",
     "TokenAndPositionEmbedding",
     "PositionalEmbedding",
     "SegmentEmbedding",

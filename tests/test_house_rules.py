@@ -21,14 +21,14 @@ HEIGHT = {
     "kernels": 1,
     "tracing": 2,
     "rnn": 3,
-    "attention": 3,
     "positions": 3,
-    "transformer": 4,
-    "tasks": 5,
-    "vision": 6,
-    "language": 6,
-    "seq2seq": 7,  # uses `generate` of language
-    "pretrained": 8,
+    "attention": 4,
+    "transformer": 5,
+    "tasks": 6,
+    "vision": 7,
+    "language": 7,
+    "seq2seq": 8,  # uses `generate` of language
+    "pretrained": 9,
 }
 BASE = {"core", "kernels", "tracing"}
 SERVING = {"decoding", "training"}  # used by models, and independent of them

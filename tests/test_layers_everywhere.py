@@ -84,6 +84,8 @@ BUILDERS = {
         on_itself("MultiHeadAttention", 4, 3, num_key_value_heads=2, use_gate=True),
     ],
     "KernelAttention": [lambda **kw: OnItself(layers.KernelAttention())],
+    "LayerNormalization": [lambda **kw: layers.LayerNormalization(epsilon=1e-3)],
+    "RMSNormalization": [lambda **kw: layers.RMSNormalization(epsilon=1e-3)],
     "FeedForward": [
         lambda **kw: layers.FeedForward(11, activation="gelu", gated=True, **kw)
     ],
@@ -104,6 +106,7 @@ BUILDERS = {
     "TokenAndPositionEmbedding": [added("TokenAndPositionEmbedding", 8, 17, 5)],
     "PositionalEmbedding": [added("PositionalEmbedding", 17, 8, 5)],
     "SegmentEmbedding": [added("SegmentEmbedding", 8)],
+    "AttentionPosition": [attending("AttentionPosition")],
     "RotaryEmbedding": [attending("RotaryEmbedding", interleaved=True, fraction=0.5)],
     "AlibiBias": [attending("AlibiBias")],
     "RelativePositionBias": [
@@ -121,11 +124,19 @@ BUILDERS = {
 }
 # Layers whose output has the shape of their input.
 SAME_SHAPE = (
+    layers.LayerNormalization,
+    layers.RMSNormalization,
     layers.FeedForward,
     layers.TransformerEncoder,
     layers.TransformerDecoder,
 )
-UNMASKED = (layers.LocationAttention, layers.FeedForward, layers.PatchEmbedding)
+NORMS = (layers.LayerNormalization, layers.RMSNormalization)
+# The first weights positions by their index, which padding on the left changes; the
+# second and norms compute each position by itself; images have no padding.
+UNMASKED = (
+    *(layers.LocationAttention, layers.FeedForward, layers.PatchEmbedding),
+    *NORMS,
+)
 CASES = [
     pytest.param(builder, id=f"{name}-{n}")
     for name, builders in BUILDERS.items()
@@ -162,18 +173,16 @@ def test_layer(build):
     width = 5 if same_shape else {layers.StackedRNN: 6}.get(type(layer), 3)
     whole = getattr(layer, "return_sequences", same_shape)
     random = not isinstance(layer, (Added, AsImage))
-    random = random and type(inside) is not layers.KernelAttention
-    rotates = hasattr(getattr(inside, "position", None), "rotate")
+    random = random and not isinstance(inside, (layers.KernelAttention, *NORMS))
+    position = getattr(inside, "position", None)
     check_layer(
         layer,
         SEQUENCE,
         (2, 7, width) if whole else (2, width),
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
         still={}
-        if rotates
+        if isinstance(position, layers.RotaryEmbedding)
         else {"key/bias": "adds the same number to all scores of a query"},
-        # LocationAttention depends on absolute positions, which padding shifts.
-        # FeedForward has no padding to check, and neither have images.
         masked=not isinstance(inside, UNMASKED),
     )
     for part in (inside, getattr(layer, "cell", layer)):

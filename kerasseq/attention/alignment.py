@@ -1,4 +1,4 @@
-r"""Attention as alignment: each query weighs the places of a memory.
+r"""Attention as alignment: Bahdanau's and Luong's, and their relatives.
 
 $$
 e_{ij} = \mathrm{score}(s_i, h_j), \qquad \alpha_{ij} = \frac{\exp e_{ij}}{\sum_k \exp
@@ -14,14 +14,16 @@ import keras
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.attention import scores
-from kerasseq.attention.memory import MemoryAttention
-from kerasseq.core import arguments, checks
+from kerasseq.attention import scores as score_functions
+from kerasseq.attention.base import SingleHeadAttention
+from kerasseq.core import checks
+from kerasseq.core.arguments import seed_generator
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.kernels import matmul
 
 # The weights of each score and their shapes: widths of query Q, key K and both B, units
-# U, places L. v is a matrix of one column, so that its scale is that of a matrix.
+# U, maximum length L. v is a matrix of one column, so that glorot_uniform scales it as
+# the matrix it is.
 WEIGHTS = {
     "additive": {"W_q": "QU", "W_k": "KU", "v": "U1"},
     "concat": {"W": "BU", "v": "U1"},
@@ -34,45 +36,48 @@ WEIGHTS = {
 SCORES = tuple(WEIGHTS)
 WITH_UNITS = ("additive", "concat")
 EQUAL_WIDTHS = ("dot", "scaled_dot", "cosine")
+LUONG = ("dot", "general", "concat", "scaled_dot", "location")
 
 
 @register
-class AlignmentAttention(MemoryAttention):
-    r"""Weigh the places of a memory by how well they fit a query.
+class AlignmentAttention(SingleHeadAttention):
+    r"""Attention over source positions, with one of seven scores.
 
     Args:
-        units: Width U of the hidden layer of the scores "additive" and "concat".
-        score: Which score $e_{ij}$ is:
+        units: U, the width of the hidden layer of the scores "additive" and "concat".
+        score: The score $e_{ij}$:
             "additive" $v^T \tanh(W_q s + W_k h)$; "concat" $v^T \tanh(W [s; h])$, the
             same with one matrix; "general" $s^T W h$; "dot" $s^T h$; "scaled_dot"
             $s^T h / \sqrt D$; "cosine" $\beta\,s^T h / |s||h|$ with a learned
-            $\beta$; "location" $W s$, one row per place.
-        max_length: Longest memory that "location" can look at.
-        hard: Whether each query looks at one place alone, the one with the highest
-            score. Gradients are those of the soft weights (straight through).
-        sampled: With `hard`, whether that place is drawn from the weights in training.
-        dropout: Fraction of the weights dropped in training.
-        seed: Seed of dropout and of the draw.
-        **kwargs: As for any layer.
+            $\beta$; "location" $W s$, one row for each source position.
+        max_length: Maximum source length of the score "location".
+        hard: Whether each query attends to one position only, the one with the highest
+            score. Gradients are those of the soft weights (straight-through).
+        sampled: With `hard`, whether that position is sampled from the weights in
+            training.
+        dropout: Fraction of the weights to drop in training.
+        seed: Seed of dropout and sampling.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: $s$, `(B, T_q, D_q)`.
         value: $v$, `(B, T_k, D_v)`.
-        key: $h$, `(B, T_k, D_k)`; the values if None. What `project_keys` gave may
-            stand here with `projected=True`.
-        mask: Boolean, `(B, T_k)` or `(B, T_q, T_k)`, True where a query may look.
-        return_attention_scores: Whether to return the weights, too.
-        use_causal_mask: Whether query i sees the places up to i only.
+        key: $h$, `(B, T_k, D_k)`; the values if None. With `projected=True`, the output
+            of `project_keys`.
+        mask: Boolean, `(B, T_k)` or `(B, T_q, T_k)`, True where a query may attend.
+        return_attention_scores: Whether to return the weights as well.
+        use_causal_mask: Whether query i attends to positions up to i only.
         query_mask: Boolean, `(B, T_q)`. Masked queries get zeros.
-        value_mask: Boolean, `(B, T_k)`; the same as `mask`, filled in by Keras.
+        value_mask: Boolean, `(B, T_k)`, set by Keras; the same as `mask`.
         projected: Whether `key` comes from `project_keys`.
+        training: Whether to apply dropout and sampling.
 
     Returns:
-        The contexts $c$, `(B, T_q, D_v)`; with the weights $\alpha$,
-        `(B, T_q, T_k)`, if asked for. Where a query may look nowhere, both are 0.
+        The context vectors $c$, `(B, T_q, D_v)`, and the weights $\alpha$,
+        `(B, T_q, T_k)`, if asked for. Both are 0 for a fully masked query.
 
     Raises:
-        ValueError: If a name or width is wrong, or the memory is too long.
+        ValueError: If an argument or a width is wrong, or the source is too long.
 
     Examples:
         >>> layer = AlignmentAttention(7, score="additive")
@@ -84,31 +89,34 @@ class AlignmentAttention(MemoryAttention):
 
     def __init__(
         self,
-        units=None,
+        units: int | None = None,
         *,
-        score="additive",
-        max_length=None,
-        hard=False,
-        sampled=False,
-        dropout=0.0,
-        seed=None,
+        score: str = "additive",
+        max_length: int | None = None,
+        hard: bool = False,
+        sampled: bool = False,
+        dropout: float = 0.0,
+        seed: int | None = None,
         **kwargs,
     ):
-        arguments.check(locals())
         super().__init__(**kwargs)
         check_float64(self)
         self.score = checks.one_of("score", score, SCORES)
-        self.units = _needed("units", units, score, WITH_UNITS)
-        self.max_length = _needed("max_length", max_length, score, ("location",))
-        self.hard, self.sampled = bool(hard), bool(sampled)
+        self.units = _size_of_scores("units", units, score, WITH_UNITS)
+        self.max_length = _size_of_scores(
+            "max_length", max_length, score, ("location",)
+        )
+        self.hard = checks.flag("hard", hard)
+        self.sampled = checks.flag("sampled", sampled)
         if self.sampled and not self.hard:
             raise ValueError(
-                f"sampled={sampled!r} draws one place: it needs hard=True, got {hard!r}"
+                "sampled=True needs hard=True, as it samples one position, received "
+                f"hard={hard!r}. Pass both"
             )
         self.dropout = checks.rate("dropout", dropout)
-        self.seed = seed
+        self.seed = checks.optional(checks.seed, "seed", seed)
         if self.dropout or self.sampled:
-            self.seed_generator = arguments.seed_generator(seed)
+            self.seed_generator = seed_generator(seed)
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
@@ -116,9 +124,9 @@ class AlignmentAttention(MemoryAttention):
         Q, K = query_shape[-1], (key_shape or value_shape)[-1]
         if self.score in EQUAL_WIDTHS and Q != K:
             raise ValueError(
-                f'score="{self.score}" compares queries and keys directly, so their '
-                f"widths must be equal, got {Q} and {K}. "
-                'score="general" or "additive" takes different ones'
+                f'queries and keys must have equal widths with score="{self.score}", '
+                f"received widths {Q} and {K}. "
+                'Choose score="general" or "additive" for different widths'
             )
         sizes = {"Q": Q, "K": K, "B": Q + K, "1": 1}
         sizes |= {"U": self.units, "L": self.max_length}
@@ -129,18 +137,17 @@ class AlignmentAttention(MemoryAttention):
             setattr(self, name, weight)
         self.built = True
 
-    def _check(self, query, value, key, projected):
-        super()._check(query, value, key, projected)
+    def check_length(self, value):
         S = value.shape[1]
         known = isinstance(S, int) and not kernels.size_is_guessed(value)
         if self.score == "location" and known and self.max_length < S:
             raise ValueError(
-                f"the memory has {S} places, more than max_length={self.max_length}. "
-                f"Choose max_length={S} or more"
+                f"the source must have at most max_length={self.max_length} positions, "
+                f"received {S}. Choose max_length={S} or more"
             )
 
     def project_keys(self, key):
-        """What of the keys does not depend on the query, computed once for all steps.
+        """The part of the scores that depends on the keys only, computed once.
 
         Args:
             key: $h$, `(B, T_k, D_k)`.
@@ -154,58 +161,265 @@ class AlignmentAttention(MemoryAttention):
             return matmul(key, ops.convert_to_tensor(self.W)[-key.shape[-1] :])
         return key
 
-    def energies(self, query, key, key_time, projected=False):
+    def scores(self, query, key, key_time, projected: bool = False):
         """The scores $e$, `(B, T_q, T_k)`."""
         if self.score in WITH_UNITS:
             W_q = self.W_q if self.score == "additive" else self.W
             W_q = ops.convert_to_tensor(W_q)[: query.shape[-1]]
             k = key if projected else self.project_keys(key)
             v = ops.convert_to_tensor(self.v)[:, 0]
-            return scores.additive_projected(matmul(query, W_q), k, v)
+            return score_functions.additive_projected(matmul(query, W_q), k, v)
         if self.score == "general":
-            return scores.general(query, key, ops.convert_to_tensor(self.W))
+            W = ops.convert_to_tensor(self.W)
+            return score_functions.general(query, key, W)
         if self.score == "location":
-            return scores.location(query, ops.convert_to_tensor(self.W), key_time)
+            W = ops.convert_to_tensor(self.W)
+            return score_functions.location(query, W, key_time)
         if self.score == "cosine":
-            return scores.cosine(query, key, ops.convert_to_tensor(self.beta))
-        return getattr(scores, self.score)(query, key)
+            beta = ops.convert_to_tensor(self.beta)
+            return score_functions.cosine(query, key, beta)
+        if self.score == "scaled_dot":
+            return score_functions.scaled_dot(query, key)
+        return score_functions.dot(query, key)
 
-    def chosen(self, alpha, training):
-        return self._harden(alpha, training) if self.hard else alpha
-
-    def dropped(self, alpha, training):
-        if not (self.dropout and training):
+    def select(self, alpha, training):
+        """Hard attention: one position per query, with the gradient of the weights."""
+        if not self.hard:
             return alpha
-        return keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
-
-    def _harden(self, alpha, training):
-        """One place per query; its gradient is that of the soft weights."""
-        drawn = alpha
-        if self.sampled and training:  # the largest of log α + Gumbel is a draw from α
+        logits = alpha
+        if self.sampled and training:  # the argmax of log α + Gumbel noise samples α
             u = keras.random.uniform(
                 ops.shape(alpha), 1e-6, 1 - 1e-6, seed=self.seed_generator
             )
             gumbel = ops.cast(-ops.log(-ops.log(u)), alpha.dtype)
-            drawn = ops.log(ops.maximum(alpha, 1e-20)) + gumbel
-        place = ops.argmax(drawn, axis=-1)
-        one = ops.one_hot(place, ops.shape(alpha)[-1], dtype=alpha.dtype)
+            logits = ops.log(ops.maximum(alpha, 1e-20)) + gumbel
+        position = ops.argmax(logits, axis=-1)
+        one = ops.one_hot(position, ops.shape(alpha)[-1], dtype=alpha.dtype)
         one = ops.where(ops.any(alpha > 0, axis=-1, keepdims=True), one, 0 * one)
         return alpha + ops.stop_gradient(one - alpha)
 
+    def drop(self, alpha, training):
+        if not (self.dropout and training):
+            return alpha
+        return keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
+
     def get_config(self):
-        names = ("units", "score", "max_length", "hard", "sampled", "dropout", "seed")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        config = {
+            "units": self.units,
+            "score": self.score,
+            "max_length": self.max_length,
+            "hard": self.hard,
+            "sampled": self.sampled,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }
+        return {**super().get_config(), **config}
 
 
-def _needed(name, value, score, by):
+def _size_of_scores(name, value, score, scores):
     """A size that some scores need and the others do not take."""
-    if score in by:
+    if score in scores:
         if value is None:
-            raise ValueError(f'score="{score}" needs {name}, a whole number, got None')
-        return checks.whole_number(name, value)
-    if value is not None:
+            raise ValueError(
+                f'{name} must be a whole number for score="{score}", received None. '
+                f"Pass {name}"
+            )
+        value = checks.size(name, value)
+        checks.fits_memory(name, value)
+    elif value is not None:
         raise ValueError(
-            f'{name}={value} says nothing to score="{score}": leave it out, or choose '
-            f"{' or '.join(by)}"
+            f'{name} is not used by score="{score}", received {name}={value}. Leave it '
+            f"out, or choose score={' or '.join(scores)}"
         )
-    return None
+    return value
+
+
+class _OneScore(AlignmentAttention):
+    """Base class of attentions that fix some arguments of `AlignmentAttention`."""
+
+    fixed = ()  # names of these arguments, which are not in the config
+
+    def get_config(self):
+        config = super().get_config()
+        return {name: v for name, v in config.items() if name not in self.fixed}
+
+
+@register
+class BahdanauAttention(_OneScore):
+    r"""Additive attention, $e_{ij} = v^T \tanh(W_q s_i + W_k h_j)$.
+
+    Two matrices and a vector, as in the paper; `keras.layers.AdditiveAttention` has
+    only the vector. Bahdanau et al. 2015; course slides B.
+
+    Args:
+        units: U, the width of the hidden layer.
+        hard: Whether each query attends to one position only; see `AlignmentAttention`,
+            also for the arguments below.
+        sampled: Whether that position is sampled in training.
+        dropout: Fraction of the weights to drop in training.
+        seed: Seed of dropout and sampling.
+        **kwargs: Arguments of `keras.layers.Layer`.
+
+    Examples:
+        >>> layer = BahdanauAttention(7)
+        >>> keras.ops.shape(layer(np.ones((2, 3, 4)), np.ones((2, 5, 6))))
+        (2, 3, 6)
+        >>> sorted(weight.name for weight in layer.weights)
+        ['W_k', 'W_q', 'v']
+    """
+
+    fixed = ("score", "max_length")
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        hard: bool = False,
+        sampled: bool = False,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(
+            units,
+            score="additive",
+            hard=hard,
+            sampled=sampled,
+            dropout=dropout,
+            seed=seed,
+            **kwargs,
+        )
+
+
+@register
+class LuongAttention(_OneScore):
+    r"""Multiplicative attention and the other scores of Luong et al. 2015.
+
+    Course slides B.
+
+    Args:
+        score: "dot" $s^T h$, "general" $s^T W h$, "concat" $v^T \tanh(W [s; h])$,
+            "scaled_dot" or "location".
+        units: Width of the hidden layer of "concat".
+        max_length: Maximum source length of "location".
+        hard: Whether each query attends to one position only; see `AlignmentAttention`,
+            also for the arguments below.
+        sampled: Whether that position is sampled in training.
+        dropout: Fraction of the weights to drop in training.
+        seed: Seed of dropout and sampling.
+        **kwargs: Arguments of `keras.layers.Layer`.
+
+    Examples:
+        >>> layer = LuongAttention("general")
+        >>> keras.ops.shape(layer(np.ones((2, 3, 4)), np.ones((2, 5, 6))))
+        (2, 3, 6)
+    """
+
+    def __init__(
+        self,
+        score: str = "general",
+        *,
+        units: int | None = None,
+        max_length: int | None = None,
+        hard: bool = False,
+        sampled: bool = False,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(
+            units,
+            score=checks.one_of("score", score, LUONG),
+            max_length=max_length,
+            hard=hard,
+            sampled=sampled,
+            dropout=dropout,
+            seed=seed,
+            **kwargs,
+        )
+
+
+@register
+class LocationAttention(_OneScore):
+    r"""Location-based attention, $\alpha_i = \mathrm{softmax}(W s_i)$.
+
+    The weights depend on the query only, not on the source. Luong et al. 2015; course
+    slides B.
+
+    Args:
+        max_length: L, the maximum source length.
+        hard: Whether each query attends to one position only; see `AlignmentAttention`,
+            also for the arguments below.
+        sampled: Whether that position is sampled in training.
+        dropout: Fraction of the weights to drop in training.
+        seed: Seed of dropout and sampling.
+        **kwargs: Arguments of `keras.layers.Layer`.
+
+    Examples:
+        >>> layer = LocationAttention(11)
+        >>> keras.ops.shape(layer(np.ones((2, 3, 4)), np.ones((2, 5, 6))))
+        (2, 3, 6)
+    """
+
+    fixed = ("score", "units")
+
+    def __init__(
+        self,
+        max_length: int,
+        *,
+        hard: bool = False,
+        sampled: bool = False,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(
+            score="location",
+            max_length=max_length,
+            hard=hard,
+            sampled=sampled,
+            dropout=dropout,
+            seed=seed,
+            **kwargs,
+        )
+
+
+@register
+class CosineAttention(_OneScore):
+    r"""Content-based attention, $e_{ij} = \beta\, s_i^T h_j / |s_i|\,|h_j|$.
+
+    $\beta$ is learned. Graves et al. 2014 (content-based addressing); course slides B.
+
+    Args:
+        hard: Whether each query attends to one position only; see `AlignmentAttention`,
+            also for the arguments below.
+        sampled: Whether that position is sampled in training.
+        dropout: Fraction of the weights to drop in training.
+        seed: Seed of dropout and sampling.
+        **kwargs: Arguments of `keras.layers.Layer`.
+
+    Examples:
+        >>> layer = CosineAttention()
+        >>> keras.ops.shape(layer(np.ones((2, 3, 4)), np.ones((2, 5, 4))))
+        (2, 3, 4)
+    """
+
+    fixed = ("score", "units", "max_length")
+
+    def __init__(
+        self,
+        *,
+        hard: bool = False,
+        sampled: bool = False,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(
+            score="cosine",
+            hard=hard,
+            sampled=sampled,
+            dropout=dropout,
+            seed=seed,
+            **kwargs,
+        )

@@ -1,59 +1,82 @@
-"""Attention over some axes of many: the others join the batch, and come back."""
+"""Attention over some of several axes: the others are folded into the batch."""
 
-import functools
-import operator
+import math
 
 from keras import ops
 
 
+def attended(attention_axes, rank: int) -> tuple[int, ...]:
+    """The axes to attend over, counted from the front.
+
+    Args:
+        attention_axes: Axis, axes, or None for all between batch and features.
+        rank: Number of axes of the query.
+
+    Examples:
+        >>> attended(None, 4), attended(-2, 4)
+        ((1, 2), (2,))
+    """
+    if attention_axes is None:
+        return tuple(range(1, rank - 1))
+    given = attention_axes
+    given = (given,) if isinstance(given, int) else given
+    found = tuple(axis if axis >= 0 else rank + axis for axis in given)
+    if not all(0 < axis < rank - 1 for axis in found):
+        raise ValueError(
+            "attention_axes must be axes between batch and features of a query of rank "
+            f"{rank}, received {attention_axes}. Choose from 1 to {rank - 2}"
+        )
+    return found
+
+
 def fold(x, axes):
-    """Bring `(B, ..., N, K)` to `(B', T, N, K)`.
+    """Reshapes `(B, ..., N, K)` to `(B', T, N, K)`.
 
     Args:
         x: Projected tensor, with any axes between batch and heads.
-        axes: Those that are attended over, in order; they become T.
+        axes: Axes to attend over, in order; they become T.
 
     Returns:
-        The folded tensor, and its shape before folding with the free axes in front:
-        `(B, free..., attended..., N, K)`.
+        The folded tensor, and its shape before folding with the other axes in front:
+        `(B, other..., attended..., N, K)`.
     """
     rank = len(x.shape)
-    free = [axis for axis in range(1, rank - 2) if axis not in axes]
-    x = ops.transpose(x, (0, *free, *axes, rank - 2, rank - 1))
+    others = [axis for axis in range(1, rank - 2) if axis not in axes]
+    x = ops.transpose(x, (0, *others, *axes, rank - 2, rank - 1))
     shape = ops.shape(x)
-    cut = 1 + len(free)
-    folded = (_product(shape[:cut]), _product(shape[cut:-2]), *shape[-2:])
+    split = 1 + len(others)
+    folded = (math.prod(shape[:split]), math.prod(shape[split:-2]), *shape[-2:])
     return ops.reshape(x, folded), shape
 
 
 def unfold(x, axes, shape):
-    """Undo `fold`, of a tensor whose last axis may have another size."""
+    """Reverts `fold`, for a tensor whose last axis may have another size."""
     rank = len(shape)
-    free = [axis for axis in range(1, rank - 2) if axis not in axes]
+    others = [axis for axis in range(1, rank - 2) if axis not in axes]
     x = ops.reshape(x, (*shape[:-1], x.shape[-1]))
-    order = (0, *free, *axes, rank - 2, rank - 1)
+    order = (0, *others, *axes, rank - 2, rank - 1)
     return ops.transpose(x, [order.index(axis) for axis in range(rank)])
 
 
 def unfold_weights(alpha, axes, query_shape, key_shape):
-    """Bring `(B', N, T, S)` to `(B, free..., N, T..., S...)`."""
-    cut = len(query_shape) - 2 - len(axes)
-    attended = (*query_shape[cut:-2], *key_shape[cut:-2])
-    return ops.reshape(alpha, (*query_shape[:cut], query_shape[-2], *attended))
+    """Reshapes weights `(B', N, T, S)` to `(B, other..., N, T..., S...)`."""
+    split = len(query_shape) - 2 - len(axes)
+    attended = (*query_shape[split:-2], *key_shape[split:-2])
+    return ops.reshape(alpha, (*query_shape[:split], query_shape[-2], *attended))
 
 
 def fold_mask(mask, axes, query_shape, key_shape):
-    """Bring a mask `(B, [free...,] T..., S...)` to `(B', 1, T, S)`."""
-    cut = len(query_shape) - 2 - len(axes)
-    free, T, S = query_shape[1:cut], query_shape[cut:-2], key_shape[cut:-2]
+    """Reshapes a mask `(B, [other...,] T..., S...)` to `(B', 1, T, S)`."""
+    split = len(query_shape) - 2 - len(axes)
+    others, T, S = query_shape[1:split], query_shape[split:-2], key_shape[split:-2]
     if len(mask.shape) == 1 + 2 * len(axes):
-        mask = ops.reshape(mask, (-1, *[1] * len(free), *ops.shape(mask)[1:]))
-    mask = ops.broadcast_to(mask, (query_shape[0], *free, *T, *S))
-    return ops.reshape(mask, (-1, 1, _product(T), _product(S)))
+        mask = ops.reshape(mask, (-1, *[1] * len(others), *ops.shape(mask)[1:]))
+    mask = ops.broadcast_to(mask, (query_shape[0], *others, *T, *S))
+    return ops.reshape(mask, (-1, 1, math.prod(T), math.prod(S)))
 
 
 def fold_all(q, k, v, mask, axes):
-    """Queries, keys, values and mask folded, and the shapes to undo it by."""
+    """Folds queries, keys, values and mask; returns the shapes to unfold with, too."""
     q, query_shape = fold(q, axes)
     k, key_shape = fold(k, axes)
     v, _ = fold(v, axes)
@@ -63,10 +86,6 @@ def fold_all(q, k, v, mask, axes):
 
 
 def unfold_all(out, alpha, axes, shapes):
-    """The heads and, if there are any, the weights as they were before folding."""
+    """Unfolds the output of the heads, and the weights if they are not None."""
     out = unfold(out, axes, shapes[0])
     return out, None if alpha is None else unfold_weights(alpha, axes, *shapes)
-
-
-def _product(sizes):
-    return functools.reduce(operator.mul, sizes, 1)

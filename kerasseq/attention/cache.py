@@ -152,7 +152,8 @@ def restore_cache_format(cache, like):
 
 def add_positions(cache, attention, cached_mask=None):
     """Adds "position" to a cache that lacks it, if the attention biases its scores."""
-    if "position" in cache or not hasattr(attention.position, "bias"):
+    position = attention.position
+    if "position" in cache or position is None or not position.has_bias:
         return cache
     B, S = ops.shape(cache["key"])[:2]
     at = ops.broadcast_to(masks.positions(cached_mask, S), (B, S))

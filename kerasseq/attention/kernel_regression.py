@@ -1,12 +1,12 @@
-r"""Attention before networks: regression by a kernel.
+r"""Nadaraya-Watson kernel regression as attention.
 
 $$
 \hat y(x) = \sum_j \frac{K((x - x_j) / w)}{\sum_k K((x - x_k) / w)}\, y_j, \qquad
 K(u) = e^{-|u|^2 / 2}
 $$
 
-The weights are a softmax of $-|x - x_j|^2 / 2 w^2$: queries $x$, keys $x_j$, values
-$y_j$. Nadaraya 1964; Watson 1964; as attention in Zhang et al., "Dive into Deep
+The weights are a softmax of $-|x - x_j|^2 / 2 w^2$, with queries $x$, keys $x_j$ and
+values $y_j$. Nadaraya 1964; Watson 1964; as attention in Zhang et al., "Dive into Deep
 Learning".
 """
 
@@ -15,33 +15,33 @@ import math
 import keras
 from keras import ops
 
-from kerasseq.attention.memory import MemoryAttention
-from kerasseq.core import arguments
+from kerasseq.attention.base import SingleHeadAttention
+from kerasseq.core import checks
 from kerasseq.core.serialization import check_float64, register
 
 
 @register
-class KernelAttention(MemoryAttention):
-    r"""Average the values by how near their keys are to the query.
+class KernelAttention(SingleHeadAttention):
+    r"""Averages the values with weights that decrease with the distance of their keys.
 
     Args:
-        width: w, the width of the kernel, in the units of queries and keys.
+        width: w, the width of the Gaussian kernel, in the units of queries and keys.
         learnable: Whether the width is learned.
-        **kwargs: As for any layer.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: $x$, `(B, T_q, D)`.
         value: $y$, `(B, T_k, D_v)`.
         key: $x_j$, `(B, T_k, D)`; the values if None.
-        mask: Boolean, `(B, T_k)` or `(B, T_q, T_k)`, True where a query may look.
-        return_attention_scores: Whether to return the weights, too.
-        use_causal_mask: Whether query i sees the places up to i only.
+        mask: Boolean, `(B, T_k)` or `(B, T_q, T_k)`, True where a query may attend.
+        return_attention_scores: Whether to return the weights as well.
+        use_causal_mask: Whether query i attends to positions up to i only.
 
     Returns:
-        `(B, T_q, D_v)`; with the weights `(B, T_q, T_k)`, if asked for.
+        `(B, T_q, D_v)`, and the weights `(B, T_q, T_k)` if asked for.
 
     Raises:
-        ValueError: If the width is not above 0, or queries and keys differ in width.
+        ValueError: If the width is not positive, or queries and keys differ in width.
 
     Examples:
         >>> layer = KernelAttention(width=0.1)
@@ -51,14 +51,11 @@ class KernelAttention(MemoryAttention):
         (1, 5, 1)
     """
 
-    def __init__(self, width=1.0, *, learnable=True, **kwargs):
-        arguments.check(locals())
+    def __init__(self, width: float = 1.0, *, learnable: bool = True, **kwargs):
         super().__init__(**kwargs)
         check_float64(self)
-        self.width = float(width)
-        if not 0 < self.width < math.inf:
-            raise ValueError(f"width must be a number above 0, got {width}")
-        self.learnable = bool(learnable)
+        self.width = float(checks.positive("width", width))
+        self.learnable = checks.flag("learnable", learnable)
         self.supports_masking = True
 
     def build(self, query_shape, value_shape, key_shape=None):
@@ -66,10 +63,10 @@ class KernelAttention(MemoryAttention):
         D_q, D_k = query_shape[-1], (key_shape or value_shape)[-1]
         if D_q != D_k:
             raise ValueError(
-                "distances need queries and keys of the same width, got "
-                f"{D_q} and {D_k}"
+                "queries and keys must have equal widths to compute distances, "
+                f"received widths {D_q} and {D_k}. Project one of them"
             )
-        # Its logarithm is learned, so that the width stays above 0.
+        # The logarithm is learned, so that the width stays positive.
         self.log_width = self.add_weight(
             name="log_width",
             shape=(),
@@ -78,7 +75,7 @@ class KernelAttention(MemoryAttention):
         )
         self.built = True
 
-    def energies(self, x, x_j, key_time=None, projected=False):
+    def scores(self, x, x_j, key_time=None, projected: bool = False):
         """The scores, $-|x - x_j|^2 / 2 w^2$, `(B, T_q, T_k)`."""
         w = ops.exp(ops.convert_to_tensor(self.log_width))
         squares = ops.sum(ops.square(x[:, :, None] - x_j[:, None]), -1)

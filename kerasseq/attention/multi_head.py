@@ -1,104 +1,116 @@
-r"""Multi-head attention, with the arguments and the weights of Keras' own.
+r"""Multi-head attention, with the arguments and weights of Keras' layer.
 
 $$
 \mathrm{head}_n = \mathrm{softmax}\left(\lambda\, X W^Q_n (Y W^K_n)^T\right) Y W^V_n,
 \qquad \mathrm{output} = \sum_n \mathrm{head}_n W^O_n
 $$
 
-with $\lambda = 1 / \sqrt K$. Vaswani et al. 2017; groups of heads that share keys and
-values from Ainslie et al. 2023; gates from Qiu et al. 2025. Course slides A, D, E.
+with $\lambda = 1 / \sqrt K$. Vaswani et al. 2017; grouped-query attention from Ainslie
+et al. 2023; gates from Qiu et al. 2025. Course slides A, D, E.
+
+Axes: B batch, T queries, S keys, N query heads, M key-value heads, K width of queries
+and keys, V width of the values. The equation after the projections is in
+`dot_product.py`, the cache in `cache.py`, and `axes.py` handles inputs with more axes.
 """
+
+import math
+import types
 
 import keras
 from keras import ops
 
-from kerasseq.attention import axes, heads
-from kerasseq.attention import cache as caches
-from kerasseq.attention.multi_head_arguments import MultiHeadArguments
-from kerasseq.core import masks
-from kerasseq.core.serialization import register
+from kerasseq import tracing
+from kerasseq.attention import axes, inputs
+from kerasseq.attention.cache import token_positions, update_cache
+from kerasseq.attention.dot_product import (
+    attention_weights,
+    dot_product_attention,
+    repeat_heads,
+    weighted_sum,
+)
+from kerasseq.attention.projections import input_projection, output_projection
+from kerasseq.core import checks, masks, objects
+from kerasseq.core.arguments import seed_generator
+from kerasseq.core.serialization import check_float64, register, shared_config
+from kerasseq.core.sublayers import WithSublayers
 from kerasseq.kernels import dense
+from kerasseq.positions.base import AttentionPosition, check_position
 from kerasseq.tracing import recording
 
 
 @register
-class MultiHeadAttention(MultiHeadArguments):
-    r"""Attend with several heads at once.
+class MultiHeadAttention(WithSublayers, keras.layers.Layer):
+    r"""Multi-head attention.
 
-    Takes what `keras.layers.MultiHeadAttention` takes, has its weights, and gives its
-    results, except that a query which may look nowhere gets zeros before the output
-    projection, with scores and without. Nothing but the backend's fused attention runs
-    unless somebody asks for the scores, looks inside, or drops weights.
+    Equivalent to `keras.layers.MultiHeadAttention`, with the same arguments, weights
+    and results, except that a fully masked query gets zeros before the output
+    projection, with and without returned scores. The backend's fused attention is used
+    unless scores are returned or traced, or dropout is active.
 
     Args:
-        num_heads: N.
-        key_dim: K, the width of queries and keys in a head.
-        value_dim: V, the width of values in a head; K if None.
-        dropout: Fraction of the weights dropped in training.
+        num_heads: N, number of query heads.
+        key_dim: K, width of each query and key head.
+        value_dim: V, width of each value head; K if None.
+        dropout: Fraction of the attention weights to drop in training.
         use_bias: Whether the projections have biases.
         output_shape: Width of the output, or several; that of the query if None.
         attention_axes: Axes to attend over; all between batch and features if None.
-        sliding_window: A query sees what is fewer than this many places away.
-        flash_attention: True takes flash attention or raises, False never does.
-        kernel_initializer: Of the projections, like all that follow.
-        bias_initializer: Of the biases.
-        kernel_regularizer: Of the projections.
-        bias_regularizer: Of the biases.
-        activity_regularizer: Of the projections' outputs.
-        kernel_constraint: Of the projections.
-        bias_constraint: Of the biases.
-        use_gate: Whether a sigmoid of the query scales what the heads give.
+        sliding_window: A query attends to keys at a distance below this only.
+        flash_attention: True uses flash attention or raises, False never uses it.
+        kernel_initializer: Initializer of the projections' kernels.
+        bias_initializer: Initializer of the projections' biases.
+        kernel_regularizer: Regularizer of the kernels.
+        bias_regularizer: Regularizer of the biases.
+        activity_regularizer: Regularizer of the projections' outputs.
+        kernel_constraint: Constraint of the kernels.
+        bias_constraint: Constraint of the biases.
+        use_gate: Whether to multiply the heads by a sigmoid gate of the query.
         seed: Seed of dropout.
-        num_key_value_heads: Heads of keys and values, each shared by a group of query
-            heads: 1 is multi-query attention. N if None.
-        scale: λ; $1 / \sqrt K$ if None, 1 for the unscaled form.
-        position: `RotaryEmbedding`, `AlibiBias`, `RelativePositionBias`,
-            `TransformerXLPosition`, or an object with `rotate(x, positions)`, applied
-            to queries and keys `(B, T, N, K)`, or with `bias(query_positions,
-            key_positions)`, added to the scores, `(B, N, T, S)` or what broadcasts to
-            it; positions are `(B, T)`. One with `build`, if not `built`, is built for
-            the shape of the scores.
-        value_initializer: Of the projections of values and of the output;
+        num_key_value_heads: M, number of key-value heads, each shared by a group of
+            query heads: 1 is multi-query attention. N if None.
+        scale: λ; $1 / \sqrt K$ if None.
+        position: Position encoding inside the attention, an `AttentionPosition` such as
+            `RotaryEmbedding` or `AlibiBias`; see there for one of your own.
+        value_initializer: Initializer of the value and output kernels;
             `kernel_initializer` if None.
-        use_query_key_value_bias: Whether the projections of queries, keys and values
-            have biases; as `use_bias` if None. The output follows `use_bias`.
-        query_key_norm: A normalization layer, of which one copy normalizes each head of
-            the queries, and one each head of the keys, before positions apply.
-        output_initializer: Of the projection of the output; as `value_initializer`
-            says if None.
-        **kwargs: As for any layer.
+        use_query_key_value_bias: Whether the query, key and value projections have
+            biases; `use_bias` if None. The output projection follows `use_bias`.
+        query_key_norm: Normalization layer. One copy normalizes each query head, and
+            one each key head, before the position encoding.
+        output_initializer: Initializer of the output kernel; if None, as
+            `value_initializer` says.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        query: X, `(B, T, D)`, or with more axes between.
+        query: X, `(B, T, D)`, or with more axes between batch and features.
         value: Y, `(B, S, D)`.
-        key: Keys are made of it instead of `value`.
-        query_mask: Boolean `(B, T)`, filled in by Keras, like the next two.
+        key: Input of the key projection, `(B, S, D)`; `value` if None.
+        query_mask: Boolean `(B, T)`, set by Keras, as are the next two.
         value_mask: Boolean `(B, S)`.
         key_mask: Boolean `(B, S)`.
-        attention_mask: Boolean `(B, T, S)`, True where a query may look.
-        return_attention_scores: Whether to return the weights, too.
-        training: Whether to drop weights.
-        use_causal_mask: Whether a query sees no future.
-        cache: Keys and values of steps before, as `make_cache` or `project_memory` give
-            them.
-        cache_update_index: Where in the cache the new keys and values go, one place or
-            one per row `(B,)`; the query stands there and sees no future. None uses the
-            cache as it is.
-        query_positions: Whole numbers `(B, T)` or `(T,)`, the positions of the queries.
-            If None, they are counted over `query_mask`, from `cache_update_index` on.
-        key_positions: `(B, S)` or `(S,)`, those of the new keys; counted over
-            `value_mask` if None.
-        cached_mask: Boolean `(B, S)`, which places of the cache are real; positions are
-            counted over them.
-        causal_cache: False lets a query that is put into the cache see all of it.
+        attention_mask: Boolean `(B, T, S)`, True where a query may attend.
+        return_attention_scores: Whether to return the attention weights as well.
+        training: Whether to apply dropout.
+        use_causal_mask: Whether a query attends to its own and earlier positions only.
+        cache: Keys and values of earlier tokens, from `make_cache` or `project_memory`.
+        cache_update_index: Where the new keys and values go in the cache: an integer,
+            or one for each sequence, `(B,)`. Queries are then at these positions, with
+            a causal mask. If None, the cache is used unchanged.
+        query_positions: Integers `(B, T)` or `(T,)`. If None, they are counted over
+            `query_mask`, from `cache_update_index` on.
+        key_positions: `(B, S)` or `(S,)`, of the new keys; counted over `value_mask` if
+            None.
+        cached_mask: Boolean `(B, S)`, True at the real tokens of the cache. Positions
+            are counted over it.
+        causal_cache: Whether `cache_update_index` implies a causal mask.
 
     Returns:
-        `(B, T, D)`; then the weights `(B, N, T, S)` if asked for; then the cache, if
-        one was given.
+        `(B, T, D)`; then the attention weights `(B, N, T, S)`, if asked for; then the
+        updated cache, if one was given.
 
     Raises:
-        TypeError: If `query_key_norm` is not a layer.
-        ValueError: If an argument is out of range, or the shapes do not fit.
+        TypeError: If `query_key_norm` or `position` is of another type.
+        ValueError: If an argument is out of range, or the shapes do not match.
 
     Examples:
         >>> layer = MultiHeadAttention(num_heads=2, key_dim=3)
@@ -107,6 +119,158 @@ class MultiHeadAttention(MultiHeadArguments):
         >>> keras.ops.shape(output), keras.ops.shape(alpha)
         ((5, 7, 11), (5, 2, 7, 13))
     """
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: int | tuple[int, ...] | None = None,
+        attention_axes: int | tuple[int, ...] | None = None,
+        sliding_window: int | None = None,
+        flash_attention: bool | None = None,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        use_gate: bool = False,
+        seed: int | None = None,
+        *,
+        num_key_value_heads: int | None = None,
+        scale: float | None = None,
+        position: AttentionPosition | None = None,
+        value_initializer=None,
+        use_query_key_value_bias: bool | None = None,
+        query_key_norm: keras.Layer | None = None,
+        output_initializer=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_float64(self)
+        self.supports_masking = True
+        optional, size = checks.optional, checks.size
+        self.num_heads = size("num_heads", num_heads)
+        self.key_dim = size("key_dim", key_dim)
+        self.value_dim = optional(size, "value_dim", value_dim) or self.key_dim
+        self.num_key_value_heads = optional(
+            size, "num_key_value_heads", num_key_value_heads
+        )
+        inputs.check_head_groups(self.num_heads, self.key_value_heads)
+        self.dropout = checks.rate("dropout", dropout)
+        self.use_bias = checks.flag("use_bias", use_bias)
+        self.use_gate = checks.flag("use_gate", use_gate)
+        self.use_query_key_value_bias = checks.one_of(
+            "use_query_key_value_bias", use_query_key_value_bias, (None, True, False)
+        )
+        self._output_shape = output_shape  # `output_shape` is a property of layers
+        self.attention_axes = attention_axes
+        self.sliding_window = optional(size, "sliding_window", sliding_window)
+        self.flash_attention = flash_attention
+        inputs.check_flash_attention(flash_attention, self.dropout)
+        self.scale = optional(checks.finite, "scale", scale)
+        get = objects.initializer
+        self.kernel_initializer = get("kernel_initializer", kernel_initializer)
+        self.bias_initializer = get("bias_initializer", bias_initializer)
+        self.value_initializer = get("value_initializer", value_initializer)
+        self.output_initializer = get("output_initializer", output_initializer)
+        get = objects.regularizer
+        self.kernel_regularizer = get("kernel_regularizer", kernel_regularizer)
+        self.bias_regularizer = get("bias_regularizer", bias_regularizer)
+        # `activity_regularizer` would regularize the output of this layer.
+        self._activity_regularizer = get("activity_regularizer", activity_regularizer)
+        get = objects.constraint
+        self.kernel_constraint = get("kernel_constraint", kernel_constraint)
+        self.bias_constraint = get("bias_constraint", bias_constraint)
+        self.query_key_norm = objects.norm_config("query_key_norm", query_key_norm)
+        self.query_norm = self.key_norm = None
+        # Keras tracks the position from `build` on, so that its weights are the last.
+        self._untracked = types.SimpleNamespace(position=check_position(position))
+        self.seed = optional(checks.seed, "seed", seed)
+        if self.dropout:
+            self.seed_generator = seed_generator(seed)
+
+    @property
+    def position(self) -> AttentionPosition | None:
+        """The position encoding inside the attention."""
+        return self._untracked.position
+
+    @property
+    def key_value_heads(self) -> int:
+        """M, number of key-value heads."""
+        return self.num_key_value_heads or self.num_heads
+
+    @property
+    def groups(self) -> int:
+        """Number of query heads that share a key-value head."""
+        return self.num_heads // self.key_value_heads
+
+    @property
+    def factor(self) -> float:
+        """λ, the factor of the scores."""
+        return 1 / math.sqrt(self.key_dim) if self.scale is None else self.scale
+
+    def build(self, query_shape, value_shape, key_shape=None):
+        key_shape = key_shape or value_shape
+        self.input_widths = inputs.check_build_shapes(
+            query_shape, value_shape, key_shape, more=True
+        )
+        self.input_rank = len(query_shape)
+        self.attended_axes = axes.attended(self.attention_axes, self.input_rank)
+        N, M = self.num_heads, self.key_value_heads
+        K, V = self.key_dim, self.value_dim
+        checks.fits_memory("key_dim", K, N * query_shape[-1])
+        checks.fits_memory("value_dim", V, M * value_shape[-1])
+        use_bias = self.use_query_key_value_bias
+        use_bias = self.use_bias if use_bias is None else use_bias
+        initializer = self.kernel_initializer
+        options = {"use_bias": use_bias, **self._projection_options(initializer)}
+        self.query_dense = input_projection(query_shape, N, K, name="query", **options)
+        self.key_dense = input_projection(key_shape, M, K, name="key", **options)
+        if self.use_gate:
+            gate = {**options, "use_bias": self.use_bias, "activation": "sigmoid"}
+            self.gate_dense = input_projection(query_shape, N, V, name="gate", **gate)
+        initializer = self.value_initializer or initializer
+        options |= self._projection_options(initializer)
+        self.value_dense = input_projection(value_shape, M, V, name="value", **options)
+        self.output_dense = output_projection(
+            (*query_shape[:-1], N, V),
+            self._output_widths(query_shape),
+            use_bias=self.use_bias,
+            name="attention_output",
+            **self._projection_options(self.output_initializer or initializer),
+        )
+        if self.query_key_norm is not None:
+            norm = self.query_key_norm
+            self.query_norm = objects.copy_norm(norm, "query_norm", self.dtype_policy)
+            self.query_norm.build((*query_shape[:-1], N, K))
+            self.key_norm = objects.copy_norm(norm, "key_norm", self.dtype_policy)
+            self.key_norm.build((*key_shape[:-1], M, K))
+        if self.position is not None:
+            self.position.build_for(N, K)
+            self._tracked_position = self.position
+        self.built = True
+
+    def _output_widths(self, query_shape):
+        widths = self._output_shape or query_shape[-1]
+        return (widths,) if isinstance(widths, int) else tuple(widths)
+
+    def _projection_options(self, kernel_initializer):
+        """Arguments of a projection. A config makes an initializer of its own."""
+        return {
+            "kernel_initializer": keras.initializers.serialize(kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": self.kernel_regularizer,
+            "bias_regularizer": self.bias_regularizer,
+            "activity_regularizer": self._activity_regularizer,
+            "kernel_constraint": self.kernel_constraint,
+            "bias_constraint": self.bias_constraint,
+            "dtype": self.dtype_policy,
+        }
 
     def call(
         self,
@@ -117,236 +281,220 @@ class MultiHeadAttention(MultiHeadArguments):
         value_mask=None,
         key_mask=None,
         attention_mask=None,
-        return_attention_scores=False,
-        training=None,
-        use_causal_mask=False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
         *,
         cache=None,
         cache_update_index=None,
         query_positions=None,
         key_positions=None,
         cached_mask=None,
-        causal_cache=True,
+        causal_cache: bool = True,
     ):
         index = cache_update_index
-        given = attention_mask, query_mask, value_mask, key_mask
-        inputs, cached = (query, value, key), (cache, index, cached_mask)
-        self._check_inputs(inputs, given, cached)
-        T = ops.shape(query)[1]
-        query, value, key = self._hide(inputs, given, cached)
-        at = self._places(query_mask, T, index, query_positions, cached_mask)
-        q = _normalized(dense(self.query_dense, query), self.query_norm)
-        q = self._rotated(q, at)
+        given_masks = attention_mask, query_mask, value_mask, key_mask
+        caching = cache, index, cached_mask
+        inputs.check_multi_head_inputs(self, (query, value, key), given_masks, *caching)
+        query, value, key = inputs.zero_masked_inputs(
+            (query, value, key), given_masks, *caching, self.attended_axes
+        )
+        p = self._positions(query_mask, query, query_positions, index, cached_mask)
+        q = self._project_query(query, p)  # (B, T, N, K)
         memory = cache
         if cache is None or index is not None:
-            S = ops.shape(value)[1]
-            new = self._places(value_mask, S, index, key_positions, cached_mask)
-            memory = self._memory(value, key, new, cache, index)
+            s = self._positions(value_mask, value, key_positions, index, cached_mask)
+            memory = self._project_key_value(value, key, s, cache, index)
         if cache is not None:
-            value_mask, key_mask = cached_mask, None  # those given are of new places
-        k, v = (heads.repeat_heads(memory[x], self.groups) for x in ("key", "value"))
-        q, bias = self._biased(q, at, memory)
-        shapes = None
-        if len(q.shape) > 4:
-            q, k, v, attention_mask, shapes = axes.fold_all(
-                q, k, v, attention_mask, self.attended
-            )
-            query_mask = value_mask = key_mask = None  # those of Keras are for one axis
-        mask, causal = self._mask(
+            value_mask, key_mask = cached_mask, None  # those given cover new tokens
+        out, alpha = self._attend(
+            q,
+            p,
+            memory,
             (attention_mask, query_mask, value_mask, key_mask),
-            (ops.shape(q)[1], ops.shape(k)[1]),
-            use_causal_mask or (index is not None and causal_cache),
-            index,
+            causal=use_causal_mask or (index is not None and causal_cache),
+            start=index,
+            drop=bool(self.dropout and training),
+            return_weights=return_attention_scores,
         )
-        weigh = return_attention_scores or (self.dropout and training)
-        if weigh or recording.current_listener() is not None:
-            out, alpha = self._by_weights(q, k, v, mask, bias, causal, training)
-        else:
-            flash = self.flash_attention
-            out = heads.attend(
-                q,
-                k,
-                v,
-                scale=self.factor,
-                mask=mask,
-                bias=bias,
-                causal=causal,
-                flash=flash,
-            )
-            alpha = None
-        if shapes is not None:
-            out, alpha = axes.unfold_all(out, alpha, self.attended, shapes)
         if self.use_gate:
             out = out * dense(self.gate_dense, query)
-        out = dense(self.output_dense, out, axes=2)
-        results = [recording.record(self, "context", out)]
-        results += [alpha] if return_attention_scores else []
-        results += [] if cache is None else [memory]
+        out = tracing.record(self, "context", dense(self.output_dense, out, axes=2))
+        results = [out]
+        if return_attention_scores:
+            results.append(alpha)
+        if cache is not None:
+            results.append(memory)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _hide(self, inputs, given, cached):
-        """The inputs, with zeros at what the masks hide from all.
+    def _positions(self, mask, x, given, index, cached_mask):
+        """The positions of the tokens of x, if there is a position encoding."""
+        if self.position is None:
+            return None
+        return token_positions(mask, ops.shape(x)[1], index, given, cached_mask)
 
-        Masks of several axes say which pairs are hidden, not which inputs.
-        """
-        query, value, key = inputs
-        attention_mask, query_mask, value_mask, key_mask = given
-        count = len(query.shape) - 2
-        if count > 1:  # those of Keras are for one axis
-            query_mask = value_mask = key_mask = None
-            if self.attended != tuple(range(1, count + 1)):
-                return inputs
-        cache, index, cached_mask = cached
-        if cache is not None:  # what the masks given are of is in the cache
-            attention_mask = key_mask = query_mask = value_mask = None
-            if index is not None:
-                value_mask = caches.read_cache(cached_mask, ops.shape(value)[1], index)
-                query_mask = value_mask if query is value else None
-        queries, keys = masks.reachable(attention_mask, count)
-        keys = masks.intersect(value_mask, key_mask, keys)
-        hidden = masks.zero_masked(value, keys)
-        if key is not None:
-            key = hidden if key is value else masks.zero_masked(key, keys)
-        one_mask = query_mask is value_mask and key_mask is None and queries is None
-        if query is value and one_mask:  # a sequence that attends to itself
-            return hidden, hidden, key
-        return (
-            masks.zero_masked(query, masks.intersect(query_mask, queries)),
-            hidden,
-            key,
-        )
+    def _project_query(self, query, positions):
+        """Queries `(B, T, N, K)`: projected, normalized and rotated."""
+        q = dense(self.query_dense, query)
+        q = q if self.query_norm is None else self.query_norm(q)
+        return q if self.position is None else self.position.rotate(q, positions)
 
-    def _memory(self, value, key, at, cache=None, index=None):
-        """Keys and values, and where they stand if there is a bias.
-
-        If there is a cache, it with the new ones from the index on.
-        """
+    def _project_key_value(self, value, key, positions, cache=None, index=None):
+        """Keys `(B, S, M, K)` and values `(B, S, M, V)`, with those of the cache."""
         k = dense(self.key_dense, value if key is None else key)
-        k = _normalized(k, self.key_norm)
-        new = {
-            "key": self._rotated(k, at),
-            "value": dense(self.value_dense, value),
-        }
-        if hasattr(self.position, "bias"):
-            whole = ops.shape(value)[:2]
-            new["position"] = at if cache is None else ops.broadcast_to(at, whole)
+        k = k if self.key_norm is None else self.key_norm(k)
+        if self.position is not None:
+            k = self.position.rotate(k, positions)
+        new = {"key": k, "value": dense(self.value_dense, value)}
+        if self.position is not None and self.position.has_bias:
+            new["position"] = positions
         if cache is None:
             return new
-        return {
-            name: caches.update_cache(old, new[name], index)
-            for name, old in cache.items()
-        }
+        return {name: update_cache(cache[name], new[name], index) for name in cache}
 
-    def _places(self, *where):
-        """Positions, where something asks for them."""
-        return None if self.position is None else caches.token_positions(*where)
+    def _attend(
+        self, q, positions, memory, given_masks, *, causal, start, drop, return_weights
+    ):
+        """The heads `(B, T, N, V)`, and the attention weights or None."""
+        bias = self._bias(q, positions, memory)
+        if self.position is not None:
+            q = self.position.content_queries(q)
+        k = repeat_heads(memory["key"], self.groups)  # (B, S, N, K)
+        v = repeat_heads(memory["value"], self.groups)  # (B, S, N, V)
+        shapes = None
+        if len(q.shape) > 4:  # the other masks, set by Keras, are for one axis
+            q, k, v, mask, shapes = axes.fold_all(
+                q, k, v, given_masks[0], self.attended_axes
+            )
+            given_masks = mask, None, None, None
+        sizes = ops.shape(q)[1], ops.shape(k)[1]
+        mask, causal = self._mask(given_masks, sizes, causal, start)
+        if return_weights or drop or recording.current_listener() is not None:
+            if causal:
+                mask = masks.causal(*sizes)[:, None]
+            alpha = attention_weights(q, k, scale=self.factor, mask=mask, bias=bias)
+            alpha = dropped = tracing.record(self, "alignment", alpha)
+            if drop:
+                seed = self.seed_generator
+                dropped = keras.random.dropout(alpha, self.dropout, seed=seed)
+            out = weighted_sum(dropped, v)
+        else:
+            alpha, flash = None, self.flash_attention
+            options = {"mask": mask, "bias": bias, "causal": causal, "flash": flash}
+            out = dot_product_attention(q, k, v, scale=self.factor, **options)
+        if shapes is not None:
+            out, alpha = axes.unfold_all(out, alpha, self.attended_axes, shapes)
+        return out, alpha
 
-    def _rotated(self, x, at):
-        rotate = getattr(self.position, "rotate", None)
-        return x if rotate is None else rotate(x, at)
-
-    def _biased(self, q, at, memory):
-        """Queries, and what is added to their scores; a query may have a say in it."""
-        position = self.position
-        if not hasattr(position, "bias"):
-            return q, None
-        if hasattr(position, "content"):
-            content = position.content(q)
-            bias = position.bias(at, memory["position"], q)
-            return content, bias * ops.cast(self.factor, bias.dtype)
-        bias = position.bias(at, memory["position"])
+    def _bias(self, q, positions, memory):
+        """The bias of the scores, or None."""
+        if self.position is None or not self.position.has_bias:
+            return None
+        bias = self.position.bias(positions, memory["position"], q, self.factor)
         if bias.shape[1] not in (1, self.num_heads):
             raise ValueError(
-                f"position gives a bias for {bias.shape[1]} heads, but there are "
-                f"{self.num_heads}: attentions that share one need as many heads"
+                f"position must give a bias for {self.num_heads} heads, received one "
+                f"for {bias.shape[1]}. Attentions that share a position need equally "
+                "many heads"
             )
-        return q, bias
+        return bias
 
-    def _mask(self, given, sizes, causal, index):
-        """One mask that broadcasts to `(B, N, T, S)` or None; whether to be causal."""
-        alone = self.sliding_window is None and all(one is None for one in given)
-        if causal and alone and index is None:
-            return None, True  # the backend does this without a mask
-        T, S = sizes
-        start = 0 if index is None else index
-        extra = [masks.causal(T, S, start)] if causal else []
+    def _mask(self, given_masks, sizes, causal, start):
+        """All masks as one `(B, N or 1, T, S)` or None, and whether to be causal.
+
+        A causal mask alone is left to the backend, which needs no mask for it.
+        """
+        attention_mask, query_mask, value_mask, key_mask = given_masks
+        alone = self.sliding_window is None and all(m is None for m in given_masks)
+        if causal and alone and start is None:
+            return None, True
+        start = 0 if start is None else start
+        extra = [masks.causal(*sizes, start)] if causal else []
         if self.sliding_window is not None:
-            extra.append(masks.window(T, S, self.sliding_window, start))
-        attention_mask, query_mask, value_mask, key_mask = given
+            extra.append(masks.window(*sizes, self.sliding_window, start))
         if key_mask is not None:
             extra.append(ops.cast(key_mask, "bool")[:, None])
         mask = masks.combine_masks(None, query_mask, value_mask, *extra)
-        mask = None if mask is None else mask[:, None]
-        if attention_mask is None:
-            return mask, False
-        attention_mask = ops.cast(attention_mask, "bool")
-        if len(attention_mask.shape) == 2:
-            attention_mask = attention_mask[None]
-        if len(attention_mask.shape) == 3:
-            attention_mask = attention_mask[:, None]
-        if mask is not None:
-            attention_mask = ops.logical_and(attention_mask, mask)
-        return attention_mask, False
+        mask = masks.add_head_axis(mask)  # (B, 1, T, S)
+        return masks.intersect(masks.add_head_axis(attention_mask), mask), False
 
-    def _by_weights(self, q, k, v, mask, bias, causal, training):
-        """The heads by way of their weights, which are returned, too."""
-        if causal:
-            mask = masks.causal(ops.shape(q)[1], ops.shape(k)[1])[:, None]
-        alpha = heads.weigh(q, k, scale=self.factor, mask=mask, bias=bias)
-        alpha = recording.record(self, "alignment", alpha)
-        used = alpha
-        if self.dropout and training:
-            used = keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
-        return heads.combine(used, v), alpha
-
-    def make_cache(self, batch, length):
-        """Room for the keys and values of a text, to be filled step by step.
+    def make_cache(self, batch: int, length: int) -> dict:
+        """Creates an empty cache for the keys and values of a sequence.
 
         Args:
             batch: B.
-            length: S, the most places there can be.
+            length: S, the maximum number of tokens.
 
         Returns:
-            Dictionary of "key" `(B, S, N', K)` and "value" `(B, S, N', V)`, all zeros,
-            with N' heads of keys and values; and "position" `(B, S)` if the position
-            biases the scores.
+            Dictionary of zeros: "key" `(B, S, M, K)`, "value" `(B, S, M, V)`, and
+            "position" `(B, S)` if the position encoding has a bias.
         """
         shape, dtype = (batch, length, self.key_value_heads), self.compute_dtype
         cache = {
             "key": ops.zeros((*shape, self.key_dim), dtype),
             "value": ops.zeros((*shape, self.value_dim), dtype),
         }
-        if hasattr(self.position, "bias"):
+        if self.position is not None and self.position.has_bias:
             cache["position"] = ops.zeros((batch, length), "int32")
         return cache
 
-    def project_memory(self, value, key=None, value_mask=None):
-        """The cache of a memory that does not change, as in cross-attention.
+    def project_memory(self, value, key=None, value_mask=None) -> dict:
+        """Computes the cache of a constant source, for cross-attention.
 
         Args:
             value: Y, `(B, S, D)`.
-            key: Keys are made of it instead of `value`.
+            key: Input of the key projection; `value` if None.
             value_mask: Boolean `(B, S)`, over which positions are counted.
 
         Returns:
-            As `make_cache`, filled.
+            As `make_cache`, with the keys and values of the source.
         """
         B, S = ops.shape(value)[:2]
-        at = ops.broadcast_to(masks.positions(value_mask, S), (B, S))
+        p = ops.broadcast_to(masks.positions(value_mask, S), (B, S))
         value = masks.zero_masked(value, value_mask)
-        memory = self._memory(value, masks.zero_masked(key, value_mask), at)
-        # Outside of a call nothing is cast to the compute type.
-        return memory | {
-            name: ops.cast(memory[name], self.compute_dtype)
-            for name in ("key", "value")
-        }
+        key = masks.zero_masked(key, value_mask)
+        memory = self._project_key_value(value, key, p)
+        # Outside of `call` Keras does not cast to the compute type.
+        for name in ("key", "value"):
+            memory[name] = ops.cast(memory[name], self.compute_dtype)
+        return memory
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None):
-        width = self._given["output_shape"] or query_shape[-1]
-        width = (width,) if isinstance(width, int) else tuple(width)
-        return (*query_shape[:-1], *width)
+        return (*query_shape[:-1], *self._output_widths(query_shape))
 
+    def compute_output_spec(self, *args, **kwargs):
+        # There may be several outputs: Keras infers them by a call.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
-def _normalized(x, norm):
-    """Heads `(..., N, K)`, each normalized if there is a norm."""
-    return x if norm is None else norm(x)
+    def get_config(self):
+        initializer = keras.initializers.serialize
+        regularizer = keras.regularizers.serialize
+        constraint = keras.constraints.serialize
+        config = {
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "output_shape": self._output_shape,
+            "attention_axes": self.attention_axes,
+            "sliding_window": self.sliding_window,
+            "flash_attention": self.flash_attention,
+            "kernel_initializer": initializer(self.kernel_initializer),
+            "bias_initializer": initializer(self.bias_initializer),
+            "kernel_regularizer": regularizer(self.kernel_regularizer),
+            "bias_regularizer": regularizer(self.bias_regularizer),
+            "activity_regularizer": regularizer(self._activity_regularizer),
+            "kernel_constraint": constraint(self.kernel_constraint),
+            "bias_constraint": constraint(self.bias_constraint),
+            "use_gate": self.use_gate,
+            "seed": self.seed,
+            "num_key_value_heads": self.num_key_value_heads,
+            "scale": self.scale,
+            "position": shared_config(self.position),
+            "value_initializer": initializer(self.value_initializer),
+            "use_query_key_value_bias": self.use_query_key_value_bias,
+            "query_key_norm": self.query_key_norm,
+            "output_initializer": initializer(self.output_initializer),
+        }
+        return {**super().get_config(), **config}

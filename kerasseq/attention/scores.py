@@ -1,8 +1,8 @@
-r"""How well a query $s$ and a key $h$ fit: the scores of the course, one function each.
+r"""Attention scores of a query $s$ and a key $h$: one function for each score.
 
-Queries are `(B, T_q, D_q)`, keys `(B, T_k, D_k)`, scores `(B, T_q, T_k)`. Weights are
-matrices that a layer holds. Course slides B list them all; Bahdanau et al. 2015,
-Graves et al. 2014 (cosine), Luong et al. 2015, Vaswani et al. 2017.
+Queries are `(B, T_q, D_q)`, keys `(B, T_k, D_k)`, scores `(B, T_q, T_k)`. The weights
+are arguments. Course slides B list all of them; Bahdanau et al. 2015, Graves et al.
+2014 (cosine), Luong et al. 2015, Vaswani et al. 2017.
 """
 
 import math
@@ -14,7 +14,7 @@ from kerasseq.kernels import matmul, tanh
 
 
 def dot(s, h):
-    r"""$s^T h$; both have the same width."""
+    r"""$s^T h$, for equal widths."""
     return matmul(s, ops.swapaxes(h, -1, -2))
 
 
@@ -23,10 +23,10 @@ def scaled_dot(s, h):
     return dot(s, h) / math.sqrt(s.shape[-1])
 
 
-def cosine(s, h, beta=1.0, epsilon=1e-7):
-    r"""$\beta\, s^T h / (|s|\,|h|)$: the angle alone counts.
+def cosine(s, h, beta=1.0, epsilon: float = 1e-7):
+    r"""$\beta\, s^T h / (|s|\,|h|)$, which depends on the angle only.
 
-    $\beta$ sharpens the softmax, which would be nearly flat on numbers from -1 to 1.
+    $\beta$ sharpens the softmax, which is nearly uniform for scores from -1 to 1.
     """
     return beta * dot(_unit(s, epsilon), _unit(h, epsilon))
 
@@ -39,7 +39,7 @@ def _unit(x, epsilon):
 
 
 def general(s, h, W):
-    r"""$s^T W h$, with W `(D_q, D_k)`: widths may differ."""
+    r"""$s^T W h$, with W `(D_q, D_k)`, for any widths."""
     return dot(matmul(s, W), h)
 
 
@@ -50,30 +50,30 @@ def additive(s, h, W_q, W_k, v):
 
 def additive_projected(q, k, v):
     r"""$v^T \tanh(q + k)$, of projected queries and keys, `(B, T, U)` each."""
-    together = tanh(q[:, :, None, :] + k[:, None, :, :])  # (B, T_q, T_k, U)
-    return ops.squeeze(matmul(together, v[:, None]), -1)
+    hidden = tanh(q[:, :, None, :] + k[:, None, :, :])  # (B, T_q, T_k, U)
+    return ops.squeeze(matmul(hidden, v[:, None]), -1)
 
 
 def concat(s, h, W, v):
     r"""$v^T \tanh(W [s; h])$, with W `(D_q + D_k, U)`.
 
-    The form of the slides, and the same as `additive`: W stacks W_q on W_k.
+    Equal to `additive`, where W is W_q stacked on W_k.
     """
     width = s.shape[-1]
     return additive(s, h, W[:width], W[width:], v)
 
 
 def location(s, W, key_time):
-    r"""$W s$: where to look depends on the query alone.
+    r"""$W s$, which depends on the query only.
 
     Args:
         s: Queries.
-        W: `(D_q, L)`, a column for each place, up to a longest memory of L.
-        key_time: $T_k$. What lies behind L places is never attended to.
+        W: `(D_q, L)`, one column for each source position, up to a maximum of L.
+        key_time: $T_k$. Positions beyond L get the score of masked keys.
     """
     L, e = W.shape[-1], matmul(s, W)
     if isinstance(key_time, int) and key_time <= L:
         return e[..., :key_time]
-    places = ops.arange(key_time, dtype="int32")
-    e = ops.take(e, ops.minimum(places, L - 1), axis=-1)
-    return ops.where(places < L, e, masks.lowest(e.dtype))
+    positions = ops.arange(key_time, dtype="int32")
+    e = ops.take(e, ops.minimum(positions, L - 1), axis=-1)
+    return ops.where(positions < L, e, masks.lowest(e.dtype))

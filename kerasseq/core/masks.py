@@ -150,6 +150,22 @@ def intersect(*masks):
     return result
 
 
+def add_head_axis(mask):
+    """An attention mask as `(B, N, T_q, T_k)`, where B and N may be 1.
+
+    Args:
+        mask: `(T_q, T_k)`, `(B, T_q, T_k)`, `(B, N, T_q, T_k)`, or None.
+
+    Examples:
+        >>> keras.ops.shape(add_head_axis(np.ones((2, 3, 3), bool)))
+        (2, 1, 3, 3)
+    """
+    if mask is None or len(mask.shape) == 4:
+        return mask
+    mask = ops.convert_to_tensor(mask)
+    return mask[None, None] if len(mask.shape) == 2 else mask[:, None]
+
+
 def softmax(scores, mask=None):
     r"""Masked softmax over the last axis; a fully masked row gives zeros.
 

@@ -1,7 +1,4 @@
-"""Activations, initializers, regularizers and constraints given as arguments.
-
-Each function takes what Keras takes: a name, a config, an object, or None.
-"""
+"""Activations, initializers, regularizers, constraints and norms given as arguments."""
 
 import keras
 
@@ -62,3 +59,47 @@ def _get(module, kind, name, value):
     if found is not None and not callable(found):
         raise TypeError(f"{wanted}, received {checks.short(value)}")
     return found
+
+
+def norm_config(name: str, norm):
+    """The config of a normalization layer of which copies are made; None of None.
+
+    Args:
+        name: Name of the argument, for messages.
+        norm: A layer, its config, or None.
+
+    Raises:
+        TypeError: If it is of another type.
+
+    Examples:
+        >>> norm_config("norm", keras.layers.RMSNormalization())["class_name"]
+        'RMSNormalization'
+    """
+    if norm is None or isinstance(norm, dict):
+        return norm
+    if isinstance(norm, keras.Layer):
+        return keras.saving.serialize_keras_object(norm)
+    raise TypeError(
+        f"{name} must be a normalization layer of which copies are made, or None, "
+        f"received {checks.short(norm)}. Pass keras.layers.RMSNormalization(), for "
+        "example"
+    )
+
+
+def copy_norm(config: dict, name: str, dtype):
+    """Creates a normalization layer from a config, without weights.
+
+    Args:
+        config: From `norm_config`.
+        name: Name of the new layer.
+        dtype: Its dtype policy.
+
+    Examples:
+        >>> config = norm_config("norm", keras.layers.RMSNormalization())
+        >>> copy_norm(config, "query_norm", "float32").name
+        'query_norm'
+    """
+    norm = keras.saving.deserialize_keras_object(config)
+    norm = type(norm).from_config({**norm.get_config(), "name": name, "dtype": dtype})
+    norm.supports_masking = True  # each vector is normalized by itself
+    return norm

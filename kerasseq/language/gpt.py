@@ -183,7 +183,7 @@ def make_stack(vocabulary_size, config) -> Stack:
 
     def norm(name):
         options = {"epsilon": c.layer_norm_epsilon, "use_bias": c.use_bias}
-        return norms.make(norms.checked(c.norm), **options, dtype=None, name=name)
+        return norms.make_norm(c.norm, **options, name=name)
 
     return Stack(
         embedding=keras.layers.ReversibleEmbedding(

@@ -1,46 +1,47 @@
-r"""ALiBi: what is further away scores less, by a slope for each head.
+r"""ALiBi: attention with linear biases, whose slope differs by head.
 
 $$
 b_n(p, s) = -m_n\, |p - s|, \qquad m_n = 2^{-8n/N}
 $$
 
-Nothing is learned, and texts may be longer than those of the training. Press et al.
-2022. Course slides D.
+Nothing is learned, and sequences may be longer than in training. Press et al. 2022.
+Course slides D.
 """
 
 import math
 
-import keras
 import numpy as np
 from keras import ops
 
-from kerasseq.core import arguments
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core import checks
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_numbers
+from kerasseq.positions.base import AttentionPosition
 
 SCORES = "(batch, heads, query_time, key_time)"
 
 
 @register
-class AlibiBias(keras.layers.Layer):
-    """Add a bias to scores that falls with the distance.
+class AlibiBias(AttentionPosition):
+    """Adds a bias to attention scores that decreases linearly with the distance.
 
-    Takes what `keras_hub.layers.AlibiBias` takes, and gives its results. As
+    Equivalent to `keras_hub.layers.AlibiBias`. As
     `MultiHeadAttention(..., position=AlibiBias())` it biases the scores there.
 
     Args:
-        alibi_bias_max: 8 in the formula: the last head's slope is 2 to the minus that.
-        **kwargs: As for any layer.
+        alibi_bias_max: 8 in the equation: the slope of the last head is 2 to the power
+            of minus this.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        attention_scores: `(B, N, T, S)`. All queries get the bias of the last place,
-            which under a causal mask gives the same weights as one of their own.
+        attention_scores: `(B, N, T, S)`. All queries get the bias of the last position,
+            which under a causal mask gives the same attention weights as their own.
 
     Returns:
-        The scores with their bias.
+        The biased scores, `(B, N, T, S)`.
 
     Raises:
-        ValueError: If the scores have not four axes.
+        ValueError: If the scores do not have four axes.
 
     Examples:
         >>> scores = AlibiBias()(np.zeros((1, 2, 3, 3)))
@@ -48,15 +49,9 @@ class AlibiBias(keras.layers.Layer):
         [[-0.125, -0.0625, 0.0], [-0.0078125, -0.00390625, 0.0]]
     """
 
-    def __init__(self, alibi_bias_max=8, **kwargs):
-        arguments.check(locals())
+    def __init__(self, alibi_bias_max: float = 8, **kwargs):
         super().__init__(**kwargs)
-        check_float64(self)
-        self.alibi_bias_max = alibi_bias_max
-        if not 0 < alibi_bias_max < math.inf:
-            raise ValueError(
-                f"alibi_bias_max must be a number above 0, got {alibi_bias_max}"
-            )
+        self.alibi_bias_max = checks.positive("alibi_bias_max", alibi_bias_max)
 
     def build(self, scores_shape):
         self.num_heads = heads_of(self, scores_shape)
@@ -69,12 +64,14 @@ class AlibiBias(keras.layers.Layer):
         b = self._bias(N, s[:, -1:], s)  # (1, N, 1, S)
         return attention_scores + ops.cast(b, attention_scores.dtype)
 
-    def bias(self, query_positions, key_positions):
-        """What `MultiHeadAttention` adds to its scores.
+    def bias(self, query_positions, key_positions, queries=None, scale: float = 1.0):
+        """The bias that is added to the scores; it depends on positions only.
 
         Args:
             query_positions: p, `(B, T)` or `(1, T)`.
             key_positions: s, `(B, S)` or `(1, S)`.
+            queries: Not used.
+            scale: Not used.
 
         Returns:
             b, `(B, N, T, S)` or `(1, N, T, S)`.
@@ -94,21 +91,22 @@ class AlibiBias(keras.layers.Layer):
         return {**super().get_config(), "alibi_bias_max": self.alibi_bias_max}
 
 
-def heads_of(layer, scores_shape):
+def heads_of(layer, scores_shape) -> int:
     """N, from the shape of scores `(B, N, T, S)`."""
     if len(scores_shape) != 4 or not scores_shape[1]:
         raise ValueError(
-            f"{type(layer).__name__} biases scores of shape {SCORES}, got "
-            f"{tuple(scores_shape)}"
+            f"attention_scores of {type(layer).__name__} must have shape {SCORES}, "
+            f"received shape {tuple(scores_shape)}. Add the axis of the heads, as in "
+            "attention_scores[:, None]"
         )
     return scores_shape[1]
 
 
-def slopes(N, highest=8):
+def slopes(N: int, highest: float = 8):
     """The slope of each head.
 
-    Where N is no power of two, the heads beyond the power below take every other slope
-    of the power above.
+    If N is not a power of two, the heads beyond the next lower power take every other
+    slope of the next higher power.
 
     Examples:
         >>> slopes(2).tolist(), slopes(3).tolist()

@@ -1,51 +1,49 @@
-r"""The first idea: the position itself, as how large the code is.
+r"""The simplest encoding: the position itself, as an amplitude.
 
 $$
 PE(p) = a\, (p, p, \dots, p)^T
 $$
 
-All its numbers say the same, and far from the start they drown the token. Course
-slides A, which turn it down.
+All features are equal, and for late positions they are much larger than the token
+embedding. Course slides A discuss it and reject it.
 """
 
 from keras import ops
 
-from kerasseq.core import arguments
+from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.positions.code import PositionCode
+from kerasseq.positions.base import PositionEncoding
 
 
 @register
-class AmplitudePosition(PositionCode):
-    """A code that grows with the position; to be seen failing.
+class AmplitudePosition(PositionEncoding):
+    """Position encoding that grows linearly with the position, to compare with.
 
     Args:
-        scale: a, by how much it grows with each position.
-        **kwargs: As for any layer.
+        scale: a, the increase from one position to the next.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: `(B, T, D)`: the code has their shape, and nothing else of them.
-        start_index: The position of the first token.
-        positions: Whole numbers `(B, T)` or `(T,)` to take instead.
-        mask: Boolean `(B, T)`, filled in by Keras: positions are counted over what is
-            real.
+        inputs: `(B, T, D)`. Only the shape is used.
+        start_index: Position of the first token.
+        positions: Integers `(B, T)` or `(T,)` to use instead of counting.
+        mask: Boolean `(B, T)`, set by Keras. Positions are counted over real tokens.
 
     Returns:
-        The code, `(B, T, D)`, to be added to the inputs.
+        The encoding `(B, T, D)`, to be added to the inputs.
 
     Examples:
-        >>> code = AmplitudePosition()(np.zeros((1, 3, 2)))
-        >>> keras.ops.convert_to_numpy(code)[0].tolist()
+        >>> encoding = AmplitudePosition()(np.zeros((1, 3, 2)))
+        >>> keras.ops.convert_to_numpy(encoding)[0].tolist()
         [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
     """
 
-    def __init__(self, scale=1.0, **kwargs):
-        arguments.check(locals())
+    def __init__(self, scale: float = 1.0, **kwargs):
         super().__init__(**kwargs)
-        self.scale = float(scale)
+        self.scale = float(checks.finite("scale", scale))
         self.built = True
 
-    def code(self, p, D):
+    def encode(self, p, D: int):
         a = self.scale
         return ops.repeat(a * ops.cast(p, "float32")[..., None], D, axis=-1)
 

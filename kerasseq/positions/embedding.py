@@ -1,44 +1,43 @@
-r"""Positions that are learned: a row of a table for each.
+r"""Learned position embeddings: one vector for each position.
 
 $$
 PE(p) = E_p
 $$
 
-Gehring et al. 2017; as in BERT and GPT. Course slides C and D.
+Gehring et al. 2017; used by BERT and GPT. Course slides C and D.
 """
 
 import keras
 from keras import ops
 
-from kerasseq.core import arguments, checks
+from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_shape
-from kerasseq.positions.code import PositionCode
+from kerasseq.positions.base import PositionEncoding
 
 
 @register
-class PositionEmbedding(PositionCode):
-    """A learned code for each position, up to a longest sequence.
+class PositionEmbedding(PositionEncoding):
+    """Learned embedding of each position, up to a maximum sequence length.
 
-    Takes what `keras_hub.layers.PositionEmbedding` takes, and has its weight.
+    Equivalent to `keras_hub.layers.PositionEmbedding`, with the same weight.
 
     Args:
-        sequence_length: How many positions there are.
-        initializer: Of the table.
-        **kwargs: As for any layer.
+        sequence_length: Number of positions.
+        initializer: Initializer of the embeddings.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: `(B, T, D)`: the code has their shape, and nothing else of them.
-        start_index: The position of the first token.
-        positions: Whole numbers `(B, T)` or `(T,)` to take instead.
-        mask: Boolean `(B, T)`, filled in by Keras: positions are counted over what is
-            real.
+        inputs: `(B, T, D)`. Only the shape is used.
+        start_index: Position of the first token.
+        positions: Integers `(B, T)` or `(T,)` to use instead of counting.
+        mask: Boolean `(B, T)`, set by Keras. Positions are counted over real tokens.
 
     Returns:
-        The code, `(B, T, D)`, to be added to the inputs.
+        The embeddings `(B, T, D)`, to be added to the inputs.
 
     Raises:
-        ValueError: If the sequence is longer than the table.
+        ValueError: If the sequence is longer than `sequence_length`.
 
     Examples:
         >>> layer = PositionEmbedding(sequence_length=13)
@@ -46,11 +45,11 @@ class PositionEmbedding(PositionCode):
         (2, 7, 5)
     """
 
-    def __init__(self, sequence_length, initializer="glorot_uniform", **kwargs):
-        arguments.check(locals())
+    def __init__(self, sequence_length: int, initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.sequence_length = checks.whole_number("sequence_length", sequence_length)
-        self.initializer = arguments.revive("initializer", initializer)
+        self.sequence_length = checks.size("sequence_length", sequence_length)
+        checks.fits_memory("sequence_length", self.sequence_length)
+        self.initializer = objects.initializer("initializer", initializer)
 
     def build(self, inputs_shape):
         check_shape("inputs", inputs_shape, more=True)
@@ -63,16 +62,16 @@ class PositionEmbedding(PositionCode):
         self.input_spec = keras.InputSpec(min_ndim=2, axes={-1: inputs_shape[-1]})
         self.built = True
 
-    def code(self, p, D):
+    def encode(self, p, D: int):
         E = ops.convert_to_tensor(self.position_embeddings)
         return ops.take(E, ops.cast(p, "int32"), axis=0)
 
-    def limit(self, D):
+    def max_positions(self, D: int) -> tuple[int, str]:
         return self.sequence_length, f"sequence_length={self.sequence_length}"
 
     def get_config(self):
         config = {
             "sequence_length": self.sequence_length,
-            "initializer": arguments.as_config("initializer", self.initializer),
+            "initializer": keras.initializers.serialize(self.initializer),
         }
         return {**super().get_config(), **config}

@@ -1,12 +1,12 @@
-r"""How fast each pair of numbers of a code turns, and how slower for longer texts.
+r"""Rotation frequencies of sinusoidal and rotary encodings, and how to extend them.
 
 $$
 \omega_i = \lambda^{-2i/D}
 $$
 
-Pair i turns by $\omega_i$ from one position to the next: by 1 for the first, by nearly
-$1/\lambda$ for the last. All of it is computed once, on the host, in NumPy. Vaswani et
-al. 2017; what is done for texts longer than those of the training: Chen et al. 2023
+Feature pair i rotates by $\omega_i$ from one position to the next: by 1 for the first
+pair, by nearly $1/\lambda$ for the last. Frequencies are computed once, in NumPy.
+Vaswani et al. 2017. Methods for sequences longer than in training: Chen et al. 2023
 ("linear"), bloc97 2023 ("ntk"), Peng et al. 2023 ("yarn"), Dubey et al. 2024
 ("llama3").
 """
@@ -17,13 +17,13 @@ import numpy as np
 from keras import ops
 
 
-def frequencies(D, wavelength, denominator=None):
-    """ω of each pair, `(D / 2,)`, rounded up.
+def frequencies(D: int, wavelength: float, denominator: int | None = None):
+    """ω of each feature pair, `(D / 2,)`; an odd D is rounded up.
 
     Args:
-        D: How many numbers turn.
-        wavelength: λ: the slowest pair needs nearly 2πλ positions for a turn.
-        denominator: Instead of the D under the exponent.
+        D: Number of rotated features.
+        wavelength: λ. The longest wavelength is nearly 2πλ positions.
+        denominator: Denominator of the exponent; D if None.
 
     Examples:
         >>> frequencies(4, 10000).tolist()
@@ -32,10 +32,10 @@ def frequencies(D, wavelength, denominator=None):
     return float(wavelength) ** (-np.arange(0, D, 2) / (denominator or D))
 
 
-def ntk(D, wavelength, factor, denominator=None):
-    r"""Frequencies with a longer λ: the slowest pair as if positions were divided.
+def ntk(D: int, wavelength: float, factor: float, denominator: int | None = None):
+    r"""Frequencies with a larger λ: the lowest is divided by s, the highest kept.
 
-    $\lambda' = \lambda s^{D/(D-2)}$; the fastest pair stays as it is.
+    $\lambda' = \lambda s^{D/(D-2)}$.
 
     Examples:
         >>> (frequencies(4, 10000) / ntk(4, 10000, 8)).round(6).tolist()
@@ -45,21 +45,29 @@ def ntk(D, wavelength, factor, denominator=None):
     return frequencies(D, longer, denominator)
 
 
-def yarn(D, wavelength, factor, length, fast, slow, whole=True):
-    r"""Frequencies divided by s where a pair is slow, kept where it is fast.
+def yarn(
+    D: int,
+    wavelength: float,
+    factor: float,
+    length: int,
+    fast: float,
+    slow: float,
+    truncate: bool = True,
+):
+    r"""YaRN: low frequencies are divided by s, high ones kept, with a ramp between.
 
     $\omega_i' = (1 - r_i)\, \omega_i + r_i\, \omega_i / s$, where $r_i$ rises from 0,
-    at the pair with `fast` turns within the original length, to 1, at the pair with
-    `slow` turns.
+    at the pair with `fast` rotations within the original length, to 1, at the pair with
+    `slow` rotations.
 
     Args:
-        D: How many numbers turn.
+        D: Number of rotated features.
         wavelength: λ.
         factor: s.
-        length: Tokens of the texts of the training.
-        fast: Turns from which on a pair is kept.
-        slow: Turns below which it is divided.
-        whole: Whether the ramp begins and ends at whole pairs.
+        length: Sequence length in training.
+        fast: Number of rotations from which on a frequency is kept.
+        slow: Number of rotations below which a frequency is divided.
+        truncate: Whether the ramp starts and ends at whole pairs.
 
     Examples:
         >>> ratio = frequencies(8, 10000) / yarn(8, 10000, 4, 2048, 32, 1)
@@ -67,27 +75,34 @@ def yarn(D, wavelength, factor, length, fast, slow, whole=True):
         [1.0, 1.0, 1.6, 4.0]
     """
     omega = frequencies(D, wavelength)
-    low, high = (_pair(D, wavelength, length, turns) for turns in (fast, slow))
-    if whole:
+    low, high = (_pair_index(D, wavelength, length, n) for n in (fast, slow))
+    if truncate:
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, D - 1)
     r = np.clip((np.arange(D // 2) - low) / max(high - low, 1e-3), 0, 1)
     return (1 - r) * omega + r * omega / factor
 
 
-def llama3(D, wavelength, factor, length, low, high):
-    r"""Frequencies divided by s below `low` turns, kept above `high` turns.
+def _pair_index(D, wavelength, length, rotations):
+    """Index of the pair, a fraction, with so many rotations within the length."""
+    return D * math.log(length / (2 * math.pi * rotations)) / (2 * math.log(wavelength))
 
-    $\omega_i' = (1 - r_i)\, \omega_i / s + r_i\, \omega_i$ between, where $r_i$ rises
-    with the turns of the pair within the original length.
+
+def llama3(
+    D: int, wavelength: float, factor: float, length: int, low: float, high: float
+):
+    r"""LLaMA 3: frequencies are divided by s below `low` rotations, kept above `high`.
+
+    $\omega_i' = (1 - r_i)\, \omega_i / s + r_i\, \omega_i$, where $r_i$ rises from 0 to
+    1 with the number of rotations within the original length.
 
     Args:
-        D: How many numbers turn.
+        D: Number of rotated features.
         wavelength: λ.
         factor: s.
-        length: Tokens of the texts of the training.
-        low: Turns below which a pair is divided.
-        high: Turns from which on it is kept.
+        length: Sequence length in training.
+        low: Number of rotations below which a frequency is divided.
+        high: Number of rotations from which on a frequency is kept.
 
     Examples:
         >>> ratio = frequencies(8, 10000) / llama3(8, 10000, 4, 2048, 1, 4)
@@ -95,19 +110,19 @@ def llama3(D, wavelength, factor, length, low, high):
         [1.0, 1.0, 1.23, 4.0]
     """
     omega = frequencies(D, wavelength)
-    turns = length * omega / (2 * math.pi)
-    r = np.clip((turns - low) / (high - low), 0, 1)
+    rotations = length * omega / (2 * math.pi)
+    r = np.clip((rotations - low) / (high - low), 0, 1)
     return (1 - r) * omega / factor + r * omega
 
 
-def dynamic_ntk(D, wavelength, factor, length, trained):
-    r"""Frequencies with a λ that grows with the text, once it is longer than trained.
+def dynamic_ntk(D: int, wavelength: float, factor: float, length, trained: int):
+    r"""Dynamic NTK: λ grows with the sequence once it is longer than in training.
 
-    $\lambda' = \lambda\,(s\,t / T - (s - 1))^{D/(D-2)}$ with t the length of the text,
-    at least the T of the training.
+    $\lambda' = \lambda\,(s\,t / T - (s - 1))^{D/(D-2)}$, where t is the length of the
+    sequence, and at least the training length T.
 
     Args:
-        D: How many numbers turn.
+        D: Number of rotated features.
         wavelength: λ.
         factor: s.
         length: t, a float32 tensor `(B, 1, 1)`.
@@ -128,17 +143,17 @@ def dynamic_ntk(D, wavelength, factor, length, trained):
     return omega * ops.exp(-exponents * growth)
 
 
-def divided(D, wavelength, name, factors):
-    """Frequencies, each divided by a number of its own; a tensor `(D / 2,)`.
+def divided(D: int, wavelength: float, name: str, factors: list[float]):
+    """LongRoPE: each frequency divided by its own factor; a tensor `(D / 2,)`.
 
     Args:
-        D: How many numbers turn.
+        D: Number of rotated features.
         wavelength: λ.
-        name: Of the factors, for messages.
+        name: Name of the argument that holds the factors, for messages.
         factors: D / 2 numbers.
 
     Raises:
-        ValueError: If there are more or fewer.
+        ValueError: If the number of factors is not D / 2.
 
     Examples:
         >>> keras.ops.convert_to_numpy(divided(4, 1e4, "long_factor", [1, 2])).tolist()
@@ -147,35 +162,16 @@ def divided(D, wavelength, name, factors):
     if len(factors) != D // 2:
         raise ValueError(
             f"{name} must have {D // 2} numbers, one for each pair of {D} features, "
-            f"received {len(factors)}"
+            f"received {len(factors)}. Pass the list of the checkpoint's config"
         )
     omega = frequencies(D, wavelength) / np.array(factors)
     return ops.convert_to_tensor(omega.astype("float32"))
 
 
-def _pair(D, wavelength, length, turns):
-    """The pair, a fraction maybe, that turns so often within the length."""
-    return D * math.log(length / (2 * math.pi * turns)) / (2 * math.log(wavelength))
-
-
 def angles(p, omega):
-    """The angles of positions `(B, T)`, `(B, T, D / 2)`.
+    """The angles ω p of positions p `(B, T)`, as `(B, T, D / 2)`.
 
-    In float32 whatever the layer computes in: bfloat16 cannot tell 257 from 256.
+    They are float32 whatever the compute type: bfloat16 rounds 257 to 256.
     """
     omega = ops.convert_to_tensor(omega.astype("float32"))
     return ops.cast(p, "float32")[..., None] * omega
-
-
-def check_wavelength(value):
-    """Return `max_wavelength` if it is a number above 0.
-
-    Examples:
-        >>> check_wavelength(0)
-        Traceback (most recent call last):
-        ...
-        ValueError: max_wavelength must be a number above 0, got 0
-    """
-    if not 0 < value < math.inf:
-        raise ValueError(f"max_wavelength must be a number above 0, got {value}")
-    return value

@@ -1,4 +1,4 @@
-r"""T5's positions: a learned bias for each distance, far ones in common.
+r"""Relative position bias of T5: a learned bias for each range of distances.
 
 $$
 b_n(p, s) = B_{\mathrm{bucket}(s - p),\, n}
@@ -13,37 +13,38 @@ import keras
 import numpy as np
 from keras import ops
 
-from kerasseq.core import arguments, checks
-from kerasseq.core.serialization import check_float64, register
+from kerasseq.core import checks, objects
+from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_numbers
 from kerasseq.positions.alibi import SCORES, heads_of
+from kerasseq.positions.base import AttentionPosition
 
 
 @register
-class RelativePositionBias(keras.layers.Layer):
-    """Add a learned bias to scores, by the distance of query and key.
+class RelativePositionBias(AttentionPosition):
+    """Adds a learned bias to attention scores, by the distance of query and key.
 
     As `MultiHeadAttention(..., position=RelativePositionBias())` it biases the scores
-    there. Give the same one to several attentions and they share its table, as all
-    layers of T5 do.
+    there. Attentions that are given the same object share its weight, as all layers of
+    T5 do.
 
     Args:
-        num_buckets: Rows of the table.
-        max_distance: From here on all distances have one row.
-        bidirectional: Whether half of the rows are for what comes later; if not, all
-            that comes later has the row of distance 0.
-        initializer: Of the table.
-        **kwargs: As for any layer.
+        num_buckets: Number of ranges of distances, each with one bias per head.
+        max_distance: All distances from here on are in one bucket.
+        bidirectional: Whether half of the buckets are for keys after the query. If
+            not, all of those are in the bucket of distance 0.
+        initializer: Initializer of the biases.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         attention_scores: `(B, N, T, S)`.
-        start_index: The position of the first query among the keys.
+        start_index: Index of the first query among the keys.
 
     Returns:
-        The scores with their bias.
+        The biased scores, `(B, N, T, S)`.
 
     Raises:
-        ValueError: If an argument is out of range, or the scores have not four axes.
+        ValueError: If an argument is out of range, or the scores do not have four axes.
 
     Examples:
         >>> layer = RelativePositionBias(num_buckets=8, max_distance=20)
@@ -53,27 +54,26 @@ class RelativePositionBias(keras.layers.Layer):
 
     def __init__(
         self,
-        num_buckets=32,
-        max_distance=128,
+        num_buckets: int = 32,
+        max_distance: int = 128,
         *,
-        bidirectional=True,
+        bidirectional: bool = True,
         initializer="uniform",
         **kwargs,
     ):
-        arguments.check(locals())
         super().__init__(**kwargs)
-        check_float64(self)
-        self.bidirectional = bool(bidirectional)
-        self.num_buckets = checks.whole_number(
-            "num_buckets", num_buckets, 4 if bidirectional else 2
-        )
-        self.max_distance = checks.whole_number("max_distance", max_distance)
-        self.initializer = arguments.revive("initializer", initializer)
-        alone = num_buckets // (4 if bidirectional else 2)
-        if max_distance <= alone:
+        self.bidirectional = checks.flag("bidirectional", bidirectional)
+        at_least = 4 if self.bidirectional else 2
+        num_buckets = checks.size("num_buckets", num_buckets)
+        self.num_buckets = checks.whole_number("num_buckets", num_buckets, at_least)
+        self.max_distance = checks.size("max_distance", max_distance)
+        self.initializer = objects.initializer("initializer", initializer)
+        exact = self.num_buckets // at_least
+        if self.max_distance <= exact:
             raise ValueError(
-                f"max_distance={max_distance} must be above {alone}: of "
-                f"num_buckets={num_buckets} so many are for one distance each"
+                f"max_distance must be above {exact}, as that many of num_buckets="
+                f"{num_buckets} hold a single distance, received "
+                f"max_distance={max_distance}. Increase it, or reduce num_buckets"
             )
 
     def build(self, scores_shape):
@@ -91,20 +91,22 @@ class RelativePositionBias(keras.layers.Layer):
         b = self.bias(p, ops.arange(S, dtype="int32")[None])
         return attention_scores + ops.cast(b, attention_scores.dtype)
 
-    def bias(self, query_positions, key_positions):
-        """What `MultiHeadAttention` adds to its scores.
+    def bias(self, query_positions, key_positions, queries=None, scale: float = 1.0):
+        """The bias that is added to the scores; it depends on positions only.
 
         Args:
             query_positions: p, `(B, T)` or `(1, T)`.
             key_positions: s, `(B, S)` or `(1, S)`.
+            queries: Not used.
+            scale: Not used.
 
         Returns:
             b, `(B, N, T, S)` or `(1, N, T, S)`.
         """
         p, s = query_positions[:, :, None], key_positions[:, None, :]
-        far = self.max_distance
-        bucket = ops.convert_to_tensor(self._buckets(np.arange(-far, far + 1)))
-        rows = ops.take(bucket, ops.clip(s - p, -far, far) + far)  # (B, T, S)
+        limit = self.max_distance
+        bucket = ops.convert_to_tensor(self._buckets(np.arange(-limit, limit + 1)))
+        rows = ops.take(bucket, ops.clip(s - p, -limit, limit) + limit)  # (B, T, S)
         B = ops.convert_to_tensor(self.embeddings)
         return ops.transpose(ops.take(B, rows, axis=0), (0, 3, 1, 2))
 
@@ -120,23 +122,29 @@ class RelativePositionBias(keras.layers.Layer):
             "num_buckets": self.num_buckets,
             "max_distance": self.max_distance,
             "bidirectional": self.bidirectional,
-            "initializer": arguments.as_config("initializer", self.initializer),
+            "initializer": keras.initializers.serialize(self.initializer),
         }
         return {**super().get_config(), **config}
 
 
-def buckets(distance, num_buckets=32, max_distance=128, *, bidirectional=True):
-    """The row of each distance s - p.
+def buckets(
+    distance,
+    num_buckets: int = 32,
+    max_distance: int = 128,
+    *,
+    bidirectional: bool = True,
+):
+    """The bucket of each distance s - p.
 
-    Half of the rows are for one distance each, the others for ranges that grow by the
-    same factor up to the largest distance. In float32, as in T5, so that no distance at
-    the edge of a range falls to the other side.
+    Half of the buckets hold one distance each, the others ranges that grow
+    geometrically up to `max_distance`. Computed in float32 as in T5, so that distances
+    at the edge of a range are in the same bucket as there.
 
     Args:
-        distance: Array of whole numbers; keys that come later have positive ones.
-        num_buckets: Rows in all.
-        max_distance: From here on all distances have one row.
-        bidirectional: Whether half of the rows are for positive distances.
+        distance: Array of integers, positive for keys after the query.
+        num_buckets: Number of buckets.
+        max_distance: All distances from here on are in one bucket.
+        bidirectional: Whether half of the buckets are for positive distances.
 
     Returns:
         Array of int32.
@@ -152,8 +160,8 @@ def buckets(distance, num_buckets=32, max_distance=128, *, bidirectional=True):
         n = np.abs(distance)
     else:
         n = np.maximum(-distance, 0)
-    alone = num_buckets // 2
-    grown = np.log(np.maximum(n, 1).astype("float32") / np.float32(alone))
-    grown = grown / np.float32(math.log(max_distance / alone)) * (num_buckets - alone)
-    wide = np.minimum(alone + grown.astype("int32"), num_buckets - 1)
-    return (first + np.where(n < alone, n, wide)).astype("int32")
+    exact = num_buckets // 2
+    growth = np.log(np.maximum(n, 1).astype("float32") / np.float32(exact))
+    growth = growth / np.float32(math.log(max_distance / exact)) * (num_buckets - exact)
+    in_range = np.minimum(exact + growth.astype("int32"), num_buckets - 1)
+    return (first + np.where(n < exact, n, in_range)).astype("int32")

@@ -1,4 +1,4 @@
-r"""Which sentence a token belongs to, as BERT is told: a row of a table for each.
+r"""Segment embeddings, as in BERT: one learned vector for each sentence of a pair.
 
 $$
 x_t = E_{w_t} + P_t + S_{s_t}
@@ -10,41 +10,43 @@ Devlin et al. 2019; course slides A.
 import keras
 from keras import ops
 
-from kerasseq.core import arguments, checks
+from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_shape, check_steps
 
 
 @register
 class SegmentEmbedding(keras.layers.Layer):
-    """A learned code for each segment, such as sentence A and sentence B.
+    """Learned embedding of each segment, such as sentence A and sentence B.
 
     Args:
-        num_segments: How many segments there are.
-        initializer: Of the table.
-        **kwargs: As for any layer.
+        num_segments: Number of segments.
+        initializer: Initializer of the embeddings.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: `(B, T, D)`: the code has their width, and nothing else of them.
-        segments: Whole numbers `(B, T)` or `(T,)`: the segment of each token.
+        inputs: `(B, T, D)`. Only the shape is used.
+        segments: Integers `(B, T)` or `(T,)`, the segment of each token.
 
     Returns:
-        The code, `(B, T, D)`, to be added to the inputs.
+        The embeddings `(B, T, D)`, to be added to the inputs.
 
     Examples:
         >>> layer = SegmentEmbedding(2)
-        >>> code = layer(np.zeros((1, 3, 5)), np.array([[0, 0, 1]]))
-        >>> keras.ops.shape(code)
+        >>> embeddings = layer(np.zeros((1, 3, 5)), np.array([[0, 0, 1]]))
+        >>> keras.ops.shape(embeddings)
         (1, 3, 5)
     """
 
-    def __init__(self, num_segments=2, *, initializer="glorot_uniform", **kwargs):
-        arguments.check(locals())
+    def __init__(
+        self, num_segments: int = 2, *, initializer="glorot_uniform", **kwargs
+    ):
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
-        self.num_segments = checks.whole_number("num_segments", num_segments)
-        self.initializer = arguments.revive("initializer", initializer)
+        self.num_segments = checks.size("num_segments", num_segments)
+        checks.fits_memory("num_segments", self.num_segments)
+        self.initializer = objects.initializer("initializer", initializer)
 
     def build(self, inputs_shape, segments_shape=None):
         check_shape("inputs", inputs_shape, more=True)
@@ -59,8 +61,8 @@ class SegmentEmbedding(keras.layers.Layer):
     def call(self, inputs, segments):
         check_steps("segments", segments, inputs.shape[-2])
         S = ops.convert_to_tensor(self.segment_embeddings)
-        code = ops.take(S, ops.cast(segments, "int32"), axis=0)
-        return ops.broadcast_to(code, ops.shape(inputs))
+        embeddings = ops.take(S, ops.cast(segments, "int32"), axis=0)
+        return ops.broadcast_to(embeddings, ops.shape(inputs))
 
     def compute_output_shape(self, inputs_shape, segments_shape=None):
         return inputs_shape
@@ -68,6 +70,6 @@ class SegmentEmbedding(keras.layers.Layer):
     def get_config(self):
         config = {
             "num_segments": self.num_segments,
-            "initializer": arguments.as_config("initializer", self.initializer),
+            "initializer": keras.initializers.serialize(self.initializer),
         }
         return {**super().get_config(), **config}

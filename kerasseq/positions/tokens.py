@@ -1,4 +1,4 @@
-r"""A token and its place as one vector: the first layer of most Transformers.
+r"""Token embedding plus position embedding: the first layer of most Transformers.
 
 $$
 x_t = E_{w_t} + P_t
@@ -10,7 +10,7 @@ As in GPT and BERT; course slides A and D.
 import keras
 from keras import ops
 
-from kerasseq.core import arguments, checks
+from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_shape
 from kerasseq.core.sublayers import WithSublayers
@@ -19,33 +19,33 @@ from kerasseq.positions.embedding import PositionEmbedding
 
 @register
 class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
-    """Embed tokens, and add a learned code of their positions.
+    """Sum of token embeddings and learned position embeddings.
 
-    Takes what `keras_hub.layers.TokenAndPositionEmbedding` takes, and has its weights.
+    Equivalent to `keras_hub.layers.TokenAndPositionEmbedding`, with the same weights.
     `layer.token_embedding(x, reverse=True)` gives the logits of a language model.
 
     Args:
-        vocabulary_size: How many tokens there are.
-        sequence_length: How many positions there are.
+        vocabulary_size: Number of tokens.
+        sequence_length: Number of positions.
         embedding_dim: D.
-        tie_weights: Whether logits come from the table of the tokens, or from one of
-            their own.
-        embeddings_initializer: Of all tables.
+        tie_weights: Whether the logits use the token embeddings (weight tying), or have
+            a matrix of their own.
+        embeddings_initializer: Initializer of all embeddings.
         mask_zero: Whether token 0 is padding: later layers get a mask, and positions
             are counted over the other tokens.
-        **kwargs: As for any layer.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: Ids `(B, T)`.
-        start_index: The position of the first token, as in decoding step by step.
-        positions: Whole numbers `(B, T)` or `(T,)` to take instead.
-        mask: Boolean `(B, T)`, True where a token is real.
+        start_index: Position of the first token, for decoding step by step.
+        positions: Integers `(B, T)` or `(T,)` to use instead of counting.
+        mask: Boolean `(B, T)`, True at real tokens.
 
     Returns:
         `(B, T, D)`.
 
     Raises:
-        ValueError: If the sequence is longer than there are positions.
+        ValueError: If the sequence is longer than `sequence_length`.
 
     Examples:
         >>> layer = TokenAndPositionEmbedding(11, 7, 5)
@@ -55,42 +55,46 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
 
     def __init__(
         self,
-        vocabulary_size,
-        sequence_length,
-        embedding_dim,
-        tie_weights=True,
+        vocabulary_size: int,
+        sequence_length: int,
+        embedding_dim: int,
+        tie_weights: bool = True,
         embeddings_initializer="uniform",
-        mask_zero=False,
+        mask_zero: bool = False,
         **kwargs,
     ):
-        arguments.check(locals())
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
-        self.autocast = False  # ids that come as floats: bfloat16 has no 257
-        self.vocabulary_size = checks.whole_number("vocabulary_size", vocabulary_size)
-        self.sequence_length = checks.whole_number("sequence_length", sequence_length)
-        self.embedding_dim = checks.whole_number("embedding_dim", embedding_dim)
-        self.tie_weights, self.mask_zero = bool(tie_weights), bool(mask_zero)
-        self.embeddings_initializer = embeddings_initializer
+        self.autocast = False  # keeps ids given as floats exact: bfloat16 has no 257
+        self.vocabulary_size = checks.size("vocabulary_size", vocabulary_size)
+        self.sequence_length = checks.size("sequence_length", sequence_length)
+        self.embedding_dim = D = checks.size("embedding_dim", embedding_dim)
+        checks.fits_memory("vocabulary_size", self.vocabulary_size, D)
+        checks.fits_memory("sequence_length", self.sequence_length, D)
+        self.tie_weights = checks.flag("tie_weights", tie_weights)
+        self.mask_zero = checks.flag("mask_zero", mask_zero)
+        self.embeddings_initializer = objects.initializer(
+            "embeddings_initializer", embeddings_initializer
+        )
         self.token_embedding = keras.layers.ReversibleEmbedding(
             self.vocabulary_size,
             self.embedding_dim,
             tie_weights=self.tie_weights,
-            embeddings_initializer=self._initializer(),
+            embeddings_initializer=self._initializer_config(),
             dtype=self.dtype_policy,
             name="token_embedding",
         )
         self.position_embedding = PositionEmbedding(
             self.sequence_length,
-            self._initializer(),
+            self._initializer_config(),
             dtype=self.dtype_policy,
             name="position_embedding",
         )
 
-    def _initializer(self):
-        """One for each table: the same would draw the same numbers."""
-        return arguments.as_config("initializer", self.embeddings_initializer)
+    def _initializer_config(self):
+        """Config of an initializer: one object would draw the same numbers twice."""
+        return keras.initializers.serialize(self.embeddings_initializer)
 
     def build(self, input_shape):
         check_shape("inputs", input_shape, "(batch, time)", more=True)
@@ -99,10 +103,12 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, start_index=0, positions=None, *, mask=None):
-        tokens = self.token_embedding(inputs)
-        places = {"start_index": start_index, "positions": positions}
+        E = self.token_embedding(inputs)
         mask = self.compute_mask(inputs, mask)
-        return tokens + self.position_embedding(tokens, mask=mask, **places)
+        P = self.position_embedding(
+            E, start_index=start_index, positions=positions, mask=mask
+        )
+        return E + P
 
     def compute_mask(self, inputs, mask=None):
         if mask is None and self.mask_zero:
@@ -118,7 +124,7 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
             "sequence_length": self.sequence_length,
             "embedding_dim": self.embedding_dim,
             "tie_weights": self.tie_weights,
-            "embeddings_initializer": self._initializer(),
+            "embeddings_initializer": self._initializer_config(),
             "mask_zero": self.mask_zero,
         }
         return {**super().get_config(), **config}
@@ -126,29 +132,29 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
 
 @register
 class PositionalEmbedding(TokenAndPositionEmbedding):
-    """`TokenAndPositionEmbedding` by the names and the order of Chollet's book.
+    """`TokenAndPositionEmbedding` with the argument names of Chollet's book.
 
     Args:
-        sequence_length: How many positions there are.
-        input_dim: How many tokens there are.
+        sequence_length: Number of positions.
+        input_dim: Number of tokens.
         output_dim: D.
-        tie_weights: Whether logits come from the table of the tokens, or from one of
-            their own.
-        embeddings_initializer: Of all tables.
+        tie_weights: Whether the logits use the token embeddings (weight tying), or have
+            a matrix of their own.
+        embeddings_initializer: Initializer of all embeddings.
         mask_zero: Whether token 0 is padding.
-        **kwargs: As for any layer.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: Ids `(B, T)`.
-        start_index: The position of the first token, as in decoding step by step.
-        positions: Whole numbers `(B, T)` or `(T,)` to take instead.
-        mask: Boolean `(B, T)`, True where a token is real.
+        start_index: Position of the first token, for decoding step by step.
+        positions: Integers `(B, T)` or `(T,)` to use instead of counting.
+        mask: Boolean `(B, T)`, True at real tokens.
 
     Returns:
         `(B, T, D)`.
 
     Raises:
-        ValueError: If the sequence is longer than there are positions.
+        ValueError: If the sequence is longer than `sequence_length`.
 
     Examples:
         >>> layer = PositionalEmbedding(sequence_length=7, input_dim=11, output_dim=5)
@@ -158,18 +164,18 @@ class PositionalEmbedding(TokenAndPositionEmbedding):
 
     def __init__(
         self,
-        sequence_length,
-        input_dim,
-        output_dim,
+        sequence_length: int,
+        input_dim: int,
+        output_dim: int,
         *,
-        tie_weights=True,
+        tie_weights: bool = True,
         embeddings_initializer="uniform",
-        mask_zero=False,
+        mask_zero: bool = False,
         **kwargs,
     ):
-        arguments.check(locals())
-        self.input_dim = checks.whole_number("input_dim", input_dim)
-        self.output_dim = checks.whole_number("output_dim", output_dim)
+        self.input_dim = checks.size("input_dim", input_dim)
+        self.output_dim = checks.size("output_dim", output_dim)
+        checks.fits_memory("input_dim", self.input_dim, self.output_dim)
         super().__init__(
             input_dim,
             sequence_length,

@@ -24,9 +24,8 @@ import random
 import keras
 from keras import ops
 
-from kerasseq.attention.alignment import AlignmentAttention
-from kerasseq.attention.memory import MemoryAttention
-from kerasseq.attention.named import BahdanauAttention
+from kerasseq.attention.alignment import AlignmentAttention, BahdanauAttention
+from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import masks
 from kerasseq.core.serialization import register
 from kerasseq.core.sublayers import WithSublayers
@@ -110,7 +109,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         attention = self.attention
         if attention is None:
             return
-        if not isinstance(attention, MemoryAttention):
+        if not isinstance(attention, SingleHeadAttention):
             raise TypeError(
                 'attention must be None, "bahdanau", "luong", or a layer such as '
                 f"kerasseq.layers.AlignmentAttention, got {attention!r}"

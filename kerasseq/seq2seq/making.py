@@ -124,11 +124,10 @@ class Options:
         }
 
     def _norm(self, name):
-        return norms.make(
-            norms.checked(self.block["norm"]),
+        return norms.make_norm(
+            self.block["norm"],
             epsilon=self.block["layer_norm_epsilon"],
             use_bias=self.block["use_bias"],
-            dtype=None,
             name=name,
         )
 

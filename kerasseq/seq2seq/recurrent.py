@@ -5,7 +5,7 @@ import functools
 import keras
 from keras import ops
 
-from kerasseq.attention.named import BahdanauAttention, LuongAttention
+from kerasseq.attention.alignment import BahdanauAttention, LuongAttention
 from kerasseq.core import checks
 from kerasseq.core.arguments import own
 from kerasseq.core.padding import PADDING

@@ -10,7 +10,7 @@ from kerasseq.seq2seq.encoder_decoder import EncoderDecoder
 from kerasseq.seq2seq.making import Options
 from kerasseq.seq2seq.sides import Side
 from kerasseq.seq2seq.transformer import own_ids, row_of
-from kerasseq.transformer.initializers import FanIn
+from kerasseq.transformer.initializers import FanInNormal
 
 FIELDS = (  # of an architecture, which are arguments here
     "num_layers",
@@ -44,7 +44,7 @@ def options_of(arguments) -> Options:
             **{name: arguments[name] for name in BLOCK},
             **{name: FIXED[name] for name in ("norm", "norm_placement", "use_bias")},
             "scale": 1.0,
-            "kernel_initializer": FanIn(D),
+            "kernel_initializer": FanInNormal(D),
         },
         positions=(None, None),
         inner=tuple(

@@ -106,7 +106,7 @@ def position_code(layer, length: int, width: int = 16) -> np.ndarray:
         [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
     """
     positions = ops.arange(length, dtype="int32")[None]
-    if hasattr(layer, "bias"):
+    if _has_bias(layer):
         return _bias(layer, positions).reshape(length, -1)
     ones = ops.ones((1, length, width))
     if hasattr(layer, "rotate"):
@@ -129,7 +129,7 @@ def position_relation(layer, length: int, width: int = 16) -> np.ndarray:
         Array `(length, length, relations)`: the distance of the two encodings, or the
         bias of each head.
     """
-    if hasattr(layer, "bias"):
+    if _has_bias(layer):
         return _bias(layer, ops.arange(length, dtype="int32")[None])
     return _distances(position_code(layer, length, width))[..., None]
 
@@ -146,13 +146,14 @@ def _new(layer):
     return type(layer).from_config(layer.get_config())
 
 
+def _has_bias(layer):
+    """Whether it is an `AttentionPosition` with a bias."""
+    return getattr(layer, "has_bias", False)
+
+
 def _bias(layer, positions):
     """Returns the bias `(T, S, N)`."""
-    if not layer.built:
-        if hasattr(layer, "content"):  # the bias depends on the query
-            layer.build((None, None, NUM_HEADS, HEAD_DIM))
-        else:
-            layer.build((None, NUM_HEADS, None, None))
+    layer.build_for(NUM_HEADS, HEAD_DIM)
     b = layer.bias(positions, positions)
     b = ops.convert_to_numpy(ops.cast(b, "float32"))[0]
     return np.moveaxis(b, 0, -1).astype("float64")
@@ -191,7 +192,7 @@ def _longest(layer, length, width):
 
 def _is_informative(layer, length, width):
     """Whether encodings of a width are unique, and no feature is constant or twice."""
-    if hasattr(layer, "bias"):
+    if _has_bias(layer):
         return True  # a bias has no width
     try:
         code = position_code(layer, length, width)
@@ -242,7 +243,7 @@ def plot_positions(
     for (left, right), (name, layer) in zip(rows, layers.items(), strict=True):
         layer = _built_or_new(layer)
         relation = position_relation(layer, length, width)[..., 0]
-        if hasattr(layer, "bias"):
+        if _has_bias(layer):
             code = relation
         else:
             code = position_code(layer, length, width)

@@ -1,135 +1,139 @@
-"""What encoder and decoder blocks have in common: arguments, checked, and parts."""
+"""What encoder and decoder blocks share: their arguments and their sublayers."""
 
-import numbers
 import random
 
 import keras
 
+from kerasseq.attention.inputs import check_head_groups
 from kerasseq.attention.multi_head import MultiHeadAttention
-from kerasseq.attention.multi_head_arguments import check_groups
-from kerasseq.core import arguments, checks
+from kerasseq.core import checks, objects
+from kerasseq.core.arguments import seed_generator
 from kerasseq.core.serialization import check_float64, shared_config
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.sublayers import WithSublayers
-from kerasseq.transformer import feed_forward as feed_forwards
-from kerasseq.transformer import norms, residual
-from kerasseq.transformer.initializers import Scaled
-
-OBJECTS = ("feed_forward", "position")
+from kerasseq.positions.base import AttentionPosition, check_position
+from kerasseq.transformer import residual
+from kerasseq.transformer.feed_forward import check_feed_forward, make_feed_forward
+from kerasseq.transformer.initializers import ScaledInitializer
+from kerasseq.transformer.norms import check_norm, make_norm
 
 
 class TransformerBlock(WithSublayers, keras.layers.Layer):
-    """The constructor of both blocks, and the way from one part to the next."""
+    """Base class of encoder and decoder blocks, which document the arguments."""
 
     def __init__(
         self,
-        intermediate_dim,
-        num_heads,
-        dropout=0,
+        intermediate_dim: int | None,
+        num_heads: int,
+        dropout: float = 0,
         activation="relu",
-        layer_norm_epsilon=1e-05,
+        layer_norm_epsilon: float = 1e-05,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
-        normalize_first=False,
+        normalize_first: bool = False,
         *,
-        norm="layer",
-        norm_placement=None,
-        feed_forward=None,
-        use_bias=True,
-        position=None,
-        num_key_value_heads=None,
-        head_dim=None,
-        scale=None,
-        sliding_window=None,
-        parallel=False,
-        depth=None,
-        seed=None,
-        use_query_key_value_bias=None,
-        query_key_norm=None,
+        norm: str | keras.Layer = "layer",
+        norm_placement: str | None = None,
+        feed_forward: str | keras.Layer | None = None,
+        use_bias: bool = True,
+        position: AttentionPosition | None = None,
+        num_key_value_heads: int | None = None,
+        head_dim: int | None = None,
+        scale: float | None = None,
+        sliding_window: int | None = None,
+        parallel: bool = False,
+        depth: int | tuple[int, int] | None = None,
+        seed: int | None = None,
+        use_query_key_value_bias: bool | None = None,
+        query_key_norm: str | keras.Layer | None = None,
         output_initializer=None,
         **kwargs,
     ):
-        given = arguments.own(locals())
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
-        self.norm = norms.checked(given.pop("norm"))
-        given["query_key_norm"] = norms.checked_or_none(
-            "query_key_norm", query_key_norm
+        optional, size = checks.optional, checks.size
+        self.intermediate_dim = optional(size, "intermediate_dim", intermediate_dim)
+        checks.fits_memory("intermediate_dim", self.intermediate_dim or 1)
+        self.num_heads = size("num_heads", num_heads)
+        self.dropout = checks.rate("dropout", dropout)
+        self.activation = objects.activation("activation", activation)
+        self.layer_norm_epsilon = checks.positive(
+            "layer_norm_epsilon", layer_norm_epsilon
         )
-        for name, value in given.items():
-            if name in OBJECTS and isinstance(value, dict):  # as a file has it
-                value = keras.saving.deserialize_keras_object(value)
-            setattr(self, name, arguments.revive(name, value))
-        self._check_numbers()
-        self._check_rules()
-        feed_forwards.checked(self.feed_forward, intermediate_dim, self.activation)
-        # Parts that draw do so from seeds of their own, or they would draw the same.
-        draw = random.Random(seed)
-        self._seeds = [None if seed is None else draw.getrandbits(30) for _ in range(3)]
+        get = objects.initializer
+        self.kernel_initializer = get("kernel_initializer", kernel_initializer)
+        self.bias_initializer = get("bias_initializer", bias_initializer)
+        self.output_initializer = get("output_initializer", output_initializer)
+        self.normalize_first = checks.flag("normalize_first", normalize_first)
+        self.norm = check_norm("norm", norm)
+        self.norm_placement = norm_placement
+        if isinstance(feed_forward, dict):  # as in a file
+            feed_forward = keras.saving.deserialize_keras_object(feed_forward)
+        check_feed_forward(feed_forward, intermediate_dim, self.activation)
+        self.feed_forward = feed_forward
+        self.use_bias = checks.flag("use_bias", use_bias)
+        self.position = check_position(position)
+        self.num_key_value_heads = optional(
+            size, "num_key_value_heads", num_key_value_heads
+        )
+        check_head_groups(self.num_heads, self.num_key_value_heads or self.num_heads)
+        self.head_dim = optional(size, "head_dim", head_dim)
+        checks.fits_memory("head_dim", self.head_dim or 1)
+        self.scale = optional(checks.finite, "scale", scale)
+        self.sliding_window = optional(size, "sliding_window", sliding_window)
+        self.parallel = checks.flag("parallel", parallel)
+        self.depth = optional(self._check_depth, "depth", depth)
+        self.seed = optional(checks.seed, "seed", seed)
+        self.use_query_key_value_bias = use_query_key_value_bias
+        self.query_key_norm = optional(check_norm, "query_key_norm", query_key_norm)
+        self._placement = self._check_norm_placement()
+        # Each sublayer has a seed of its own, so that dropout differs between them.
+        seeds = random.Random(seed)
+        self._seeds = [
+            None if seed is None else seeds.getrandbits(30) for _ in range(3)
+        ]
         if self.dropout:
-            self.seed_generator = arguments.seed_generator(self._seeds[0])
+            self.seed_generator = seed_generator(self._seeds[0])
 
-    def _check_numbers(self):
-        checks.whole_number("num_heads", self.num_heads)
-        for name in ("num_key_value_heads", "head_dim", "sliding_window"):
-            if getattr(self, name) is not None:
-                checks.whole_number(name, getattr(self, name))
-        check_groups(self.num_heads, self.num_key_value_heads or self.num_heads)
-        if self.scale is not None:
-            checks.number("scale", self.scale)
-        self.dropout = checks.rate("dropout", self.dropout)
-        epsilon = self.layer_norm_epsilon
-        if not isinstance(epsilon, numbers.Real) or not epsilon > 0:
-            raise ValueError(
-                f"layer_norm_epsilon must be a number above 0, got {epsilon!r}"
-            )
-        if self.position is not None and not (
-            hasattr(self.position, "rotate") or hasattr(self.position, "bias")
-        ):
-            raise TypeError(
-                "position must have rotate(x, positions) or bias(query_positions, "
-                f"key_positions), got {self.position!r}"
-            )
+    @staticmethod
+    def _check_depth(name, value):
+        return checks.whole_number(name, value)
 
-    def _check_rules(self):
-        """Raise unless it is clear where the norms stand."""
-        if self.depth is not None:
-            self._check_depth()
-        checks.one_of(
-            "norm_placement", self.norm_placement, (None, *residual.NORM_PLACEMENTS)
-        )
-        if self.normalize_first and self.norm_placement not in (None, "pre"):
+    def _check_norm_placement(self):
+        """The placement of the norms, from three arguments that must agree."""
+        given = self.norm_placement
+        checks.one_of("norm_placement", given, (None, *residual.NORM_PLACEMENTS))
+        if self.normalize_first and given not in (None, "pre"):
             raise ValueError(
-                f'norm_placement="{self.norm_placement}" and normalize_first=True '
-                "contradict each other: leave normalize_first out"
+                'norm_placement must be "pre" with normalize_first=True, received '
+                f'norm_placement="{given}". Leave normalize_first out'
             )
-        self.placed = self.norm_placement or ("pre" if self.normalize_first else "post")
-        if self.placed != "deep":
-            return
-        if self.parallel:
+        if given == "deep" and self.parallel:
             raise ValueError(
-                'norm_placement="deep" is made for parts one behind the other: it does '
-                "not go with parallel=True"
+                'norm_placement must be "pre" or "post" with parallel=True, received '
+                'norm_placement="deep". Leave parallel out'
             )
-        if self.depth is None:
+        if given == "deep" and self.depth is None:
             raise ValueError(
-                'norm_placement="deep" needs depth, the number of layers of the whole '
-                "stack"
+                "depth must be the number of layers in the stack with norm_placement="
+                '"deep", received None. Pass depth'
             )
+        return given or ("pre" if self.normalize_first else "post")
 
-    def _make_attention(self, name, shape, value_shape, seed, beta, **own):
-        """One attention, built."""
+    def _make_attention(self, name, shape, value_shape, seed, beta, **options):
+        """Creates and builds an attention whose weights are scaled for DeepNorm."""
         D, N = shape[-1], self.num_heads
         if self.head_dim is None and D % N:
             raise ValueError(
-                f"num_heads={N} must divide the width of the inputs, {D}; or say how "
-                f"wide a head is, head_dim={max(D // N, 1)}"
+                f"num_heads must divide the hidden size {D}, received num_heads={N}. "
+                f"Choose a divisor, or pass head_dim={max(D // N, 1)}"
             )
         K = self.head_dim or D // N
-        # Scores begin no larger than those scaled by 1/√K: Q and K share the rest.
+        # With a larger scale, queries and keys start smaller: the scores stay the same.
         gamma = max(1, (self.scale or 0) * K**0.5) ** -0.5
+        norm = self.query_key_norm
         layer = MultiHeadAttention(
             N,
             K,
@@ -138,31 +142,21 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             num_key_value_heads=self.num_key_value_heads,
             scale=self.scale,
             seed=seed,
-            value_initializer=self._initializer(beta),
-            output_initializer=self._output_initializer(beta),
+            value_initializer=_scaled(self.kernel_initializer, beta),
+            output_initializer=_scaled(self.output_initializer, beta),
             use_query_key_value_bias=self.use_query_key_value_bias,
-            query_key_norm=self._make_query_key_norm(),
-            bias_initializer=self._as_config("bias_initializer"),
-            kernel_initializer=self._initializer(gamma),
+            query_key_norm=None if norm is None else self._make_norm("norm", norm),
+            bias_initializer=keras.initializers.serialize(self.bias_initializer),
+            kernel_initializer=_scaled(self.kernel_initializer, gamma),
             name=name,
             dtype=self.dtype_policy,
-            **own,
+            **options,
         )
         layer.build(shape, value_shape)
         return layer
 
-    def _make_norm(self, name, shape):
-        norm = self._norm_of(self.norm, name)
-        norm.build(shape)
-        return norm
-
-    def _make_query_key_norm(self):
-        """The norm of which the attentions make copies, or None."""
-        norm = self.query_key_norm
-        return None if norm is None else self._norm_of(norm, "query_key_norm")
-
-    def _norm_of(self, norm, name):
-        return norms.make(
+    def _make_norm(self, name, norm):
+        return make_norm(
             norm,
             epsilon=self.layer_norm_epsilon,
             use_bias=self.use_bias,
@@ -170,18 +164,23 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             name=name,
         )
 
-    def _make_feed_forward(self, shape, beta):
-        """The feed-forward part, built: a layer that was given is used as it is."""
+    def _build_norm(self, name, shape):
+        norm = self._make_norm(name, self.norm)
+        norm.build(shape)
+        return norm
+
+    def _build_feed_forward(self, shape, beta):
+        """The feed-forward network, built; a given layer is used as it is."""
         layer = self.feed_forward
         if not isinstance(layer, keras.Layer):
-            layer = feed_forwards.make(
+            layer = make_feed_forward(
                 layer,
                 self.intermediate_dim,
                 self.activation,
                 use_bias=self.use_bias,
-                kernel_initializer=self._initializer(beta),
-                output_initializer=self._output_initializer(beta),
-                bias_initializer=self._as_config("bias_initializer"),
+                kernel_initializer=_scaled(self.kernel_initializer, beta),
+                output_initializer=_scaled(self.output_initializer, beta),
+                bias_initializer=keras.initializers.serialize(self.bias_initializer),
                 name="feed_forward",
                 dtype=self.dtype_policy,
             )
@@ -189,46 +188,27 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             layer.build(shape)
         return layer
 
-    def _initializer(self, factor, name="kernel_initializer"):
-        """The initializer of kernels, times a number."""
-        config = self._as_config(name)
-        return config if factor == 1 else Scaled(config, factor)
-
-    def _output_initializer(self, factor):
-        """That of what is added to the inputs, times a number; None if it has none."""
-        if self.output_initializer is None:
-            return None
-        return self._initializer(factor, "output_initializer")
-
-    def _start(self, shape):
-        """Before anything is built: the width is fixed, α and β are 1."""
-        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: shape[-1]})
-        self.alpha = 1.0
-        return 1.0
-
-    def _fed_forward(self, n, training):
-        return self._drop(self._feedforward_sublayer(n), training)
-
-    def _feed_forward(self, x, training):
-        """The last part of the block, with its norm."""
-        norm = self._feedforward_layer_norm
-        return self._post_sublayer(
-            x, self._fed_forward(self._pre_sublayer(x, norm), training), norm
-        )
-
     def _pre_sublayer(self, x, norm):
-        return residual.pre_sublayer(x, norm, self.placed)
+        return residual.pre_sublayer(x, norm, self._placement)
 
     def _post_sublayer(self, x, f_x, norm):
-        return residual.post_sublayer(x, f_x, norm, self.placed, self.alpha)
+        return residual.post_sublayer(x, f_x, norm, self._placement, self.alpha)
+
+    def _feed_forward(self, n, training):
+        return self._drop(self._feedforward_sublayer(n), training)
+
+    def _feed_forward_sublayer(self, x, training):
+        """The feed-forward network with norm and residual connection."""
+        norm = self._feedforward_layer_norm
+        f_x = self._feed_forward(self._pre_sublayer(x, norm), training)
+        return self._post_sublayer(x, f_x, norm)
 
     def _drop(self, x, training):
         if not (self.dropout and training):
             return x
         return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
 
-    # Under these names, and those that encoder and decoder give to the other parts,
-    # KerasHub's files of weights have them.
+    # KerasHub's weight files use these names, and those of the other sublayers.
     @property
     def _feedforward_intermediate_dense(self):
         return self._feedforward_sublayer.intermediate_dense
@@ -238,26 +218,52 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         return self._feedforward_sublayer.output_dense
 
     def compute_output_spec(self, *args, **kwargs):
-        # There may be scores and caches, too: Keras finds out by a call.
+        # There may be several outputs: Keras infers them by a call.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
-        names = arguments.names(TransformerBlock)
-        return {**super().get_config(), **{n: self._as_config(n) for n in names}}
+        initializer = keras.initializers.serialize
+        config = {
+            "intermediate_dim": self.intermediate_dim,
+            "num_heads": self.num_heads,
+            "dropout": self.dropout,
+            "activation": keras.activations.serialize(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "kernel_initializer": initializer(self.kernel_initializer),
+            "bias_initializer": initializer(self.bias_initializer),
+            "normalize_first": self.normalize_first,
+            "norm": self.norm,
+            "norm_placement": self.norm_placement,
+            "feed_forward": shared_config(self.feed_forward),
+            "use_bias": self.use_bias,
+            "position": shared_config(self.position),
+            "num_key_value_heads": self.num_key_value_heads,
+            "head_dim": self.head_dim,
+            "scale": self.scale,
+            "sliding_window": self.sliding_window,
+            "parallel": self.parallel,
+            "depth": self.depth,
+            "seed": self.seed,
+            "use_query_key_value_bias": self.use_query_key_value_bias,
+            "query_key_norm": self.query_key_norm,
+            "output_initializer": initializer(self.output_initializer),
+        }
+        return {**super().get_config(), **config}
 
-    def _as_config(self, name):
-        value = getattr(self, name)
-        if name in OBJECTS:
-            return shared_config(value)
-        return arguments.as_config(name, value)
+
+def _scaled(initializer, factor):
+    """The config of an initializer, with its values scaled; None of None."""
+    config = keras.initializers.serialize(initializer)
+    if initializer is None or factor == 1:
+        return config
+    return ScaledInitializer(config, factor)
 
 
-def check_step_masks(x, padding_mask, attention_mask, prefix=""):
+def check_self_attention_masks(x, padding_mask, attention_mask, prefix: str = ""):
     """Raise unless the masks of a self-attention fit its inputs `(B, T, D)`."""
     check_numbers(f"{prefix}sequence" if prefix else "inputs", x)
     B, T, _ = x.shape
-    axes = ("batch", "time")
-    check_mask(f"{prefix}padding_mask", padding_mask, axes, (B, T))
+    check_mask(f"{prefix}padding_mask", padding_mask, ("batch", "time"), (B, T))
     if len(getattr(attention_mask, "shape", (0, 0, 0))) != 4:
         axes, sizes = ("batch", "query_time", "key_time"), (B, T, T)
         check_mask(f"{prefix}attention_mask", attention_mask, axes, sizes)

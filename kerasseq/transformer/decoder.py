@@ -1,4 +1,4 @@
-r"""A layer of a Transformer that sees no future, and may read an encoder.
+r"""Decoder block of a Transformer, with or without cross-attention to an encoder.
 
 $$
 Z = \mathrm{LayerNorm}(X + \mathrm{Attention}(X)), \quad
@@ -6,93 +6,98 @@ C = \mathrm{LayerNorm}(Z + \mathrm{Attention}(Z, E)), \quad
 Y = \mathrm{LayerNorm}(C + \mathrm{FFN}(C))
 $$
 
-without the second part where there is no encoder output E; or with the norms elsewhere,
-see `residual`. Vaswani et al. 2017; Radford et al. 2018 without an encoder. Course
-slides A, B, C, D.
+without the second sublayer if there is no encoder output E; or with the norms in
+another place, see `residual`. Vaswani et al. 2017; Radford et al. 2018 without an
+encoder. Course slides A, B, C, D.
 """
 
+import keras
 from keras import ops
 
 from kerasseq import tracing
-from kerasseq.core import checks, masks
+from kerasseq.attention import cache as caches
+from kerasseq.core import masks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_mask, check_numbers, check_shape
-from kerasseq.transformer import caches, residual
-from kerasseq.transformer.block import TransformerBlock, check_step_masks
+from kerasseq.transformer import residual
+from kerasseq.transformer.block import (
+    TransformerBlock,
+    check_self_attention_masks,
+)
 
 
 @register
 class TransformerDecoder(TransformerBlock):
-    r"""Self-attention without future, attention to an encoder, feed-forward network.
+    r"""Causal self-attention, cross-attention to an encoder, feed-forward network.
 
-    Takes what `keras_hub.layers.TransformerDecoder` takes, has its weights, and gives
-    its results. Called with one sequence it never attends to an encoder: whether it
-    does is settled when it is built. Padding changes no real position's result.
+    Equivalent to `keras_hub.layers.TransformerDecoder`, with the same weights and
+    results. Built with one input it has no cross-attention. Padding does not change the
+    results of real tokens.
 
     Args:
-        intermediate_dim: F, the width inside the feed-forward network; None if that is
-            a layer of your own.
-        num_heads: N, of each attention.
-        dropout: Fraction of the attention weights and of what each part gives that is
-            dropped in training.
-        activation: Of the feed-forward network.
-        layer_norm_epsilon: Epsilon of the norms.
-        kernel_initializer: Of all kernels.
-        bias_initializer: Of all biases.
-        normalize_first: Whether norms stand before the parts, as "pre" does.
+        intermediate_dim: F, the width of the hidden layer of the feed-forward network;
+            None if `feed_forward` is a layer.
+        num_heads: N, number of heads of each attention.
+        dropout: Fraction to drop in training, of the attention weights and of the
+            output of each sublayer.
+        activation: Activation function of the feed-forward network.
+        layer_norm_epsilon: ε of the norms.
+        kernel_initializer: Initializer of all kernels.
+        bias_initializer: Initializer of all biases.
+        normalize_first: Whether the norms are before the sublayers, as with "pre".
         norm: "layer", "rms", or a layer of which copies are made.
-        norm_placement: Of the norms: "post", "pre", or "deep" for DeepNorm.
-            As `normalize_first` says if None.
+        norm_placement: Where the norms are: "post", "pre", or "deep" for DeepNorm. If
+            None, as `normalize_first` says.
         feed_forward: "relu", "gelu", "silu", the gated "glu", "bilinear", "reglu",
-            "geglu", "swiglu", or a layer. With `activation` and no gate if None.
+            "geglu", "swiglu", or a layer. If None, `activation` without a gate.
         use_bias: Whether projections and layer norms have biases.
         position: Position encoding inside the self-attention, as in
             `MultiHeadAttention`.
-        num_key_value_heads: Heads of keys and values, each shared by a group.
-        head_dim: K, the width of a head; that of the inputs over N if None.
+        num_key_value_heads: Number of key-value heads, each shared by a group of query
+            heads; N if None.
+        head_dim: K, the width of a head; D / N if None.
         scale: Factor of the scores; $1 / \sqrt K$ if None.
-        sliding_window: A position sees itself and what is fewer than this many places
-            back.
-        parallel: Whether attention and feed-forward network read the same norm, side by
-            side; not with an encoder.
+        sliding_window: A query attends to keys at a distance below this only.
+        parallel: Whether attention and feed-forward network have the same input, in
+            parallel; not with an encoder.
         depth: Number of decoder layers in the stack, for DeepNorm.
         seed: Seed of dropout.
-        use_query_key_value_bias: Whether the projections of queries, keys and values
-            have biases; as `use_bias` if None.
-        query_key_norm: Of each head of queries and keys, before positions apply:
-            "layer", "rms", a layer of which copies are made, or None for no norm.
-        output_initializer: Of the last kernel of each part, whose product is added to
-            the inputs; as `kernel_initializer` says if None.
-        **kwargs: As for any layer.
+        use_query_key_value_bias: Whether the query, key and value projections have
+            biases; `use_bias` if None.
+        query_key_norm: Norm of each query head and key head, before the position
+            encoding: "layer", "rms", a layer of which copies are made, or None.
+        output_initializer: Initializer of the last kernel of each sublayer;
+            `kernel_initializer` if None.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         decoder_sequence: X, `(B, T, D)`.
-        encoder_sequence: E, `(B, S, E)`. May be left out where a complete
-            `cross_attention_cache` stands for it.
-        decoder_padding_mask: Boolean `(B, T)`, True where a position is real; the mask
-            of Keras if None. With a cache, `(B, S)` for all its places; without it,
-            what is in the cache counts as real.
+        encoder_sequence: E, `(B, S, E)`. Optional with a complete
+            `cross_attention_cache`.
+        decoder_padding_mask: Boolean `(B, T)`, True at real tokens; Keras' mask if
+            None. With a cache, `(B, S)` for all its tokens; if it is not given, earlier
+            tokens count as real.
         decoder_attention_mask: Boolean `(B, T, T)`, with a cache `(B, T, S)`, True
-            where a query may look.
+            where a query may attend.
         encoder_padding_mask: Boolean `(B, S)`.
         encoder_attention_mask: Boolean `(B, T, S)`.
-        self_attention_cache: Keys and values of steps before, from `make_cache`, or in
-            the form of KerasHub, `(B, 2, S, N, K)`.
-        self_attention_cache_update_index: Where those of X go in the cache. None uses
-            the cache as it is.
-        cross_attention_cache: Keys and values of E, from `project_memory`, or in the
-            form of KerasHub. With an encoder, one cache needs the other.
+        self_attention_cache: Keys and values of earlier tokens, from `make_cache`, or
+            in KerasHub's format, `(B, 2, S, N, K)`.
+        self_attention_cache_update_index: Where those of X go in the cache. If None,
+            the cache is used unchanged.
+        cross_attention_cache: Keys and values of E, from `project_memory`, or in
+            KerasHub's format. With an encoder, both caches or none must be given.
         cross_attention_cache_update_index: Where those of E go in the cache; None if
             they are in it.
-        use_causal_mask: Whether a position sees no future.
-        training: Whether dropout is on.
-        return_attention_scores: Whether to return the weights, too.
-        mask: What Keras fills in, like `decoder_sequence_mask` and
-            `encoder_sequence_mask`, used where there is no padding mask.
+        use_causal_mask: Whether a query attends to its own and earlier positions only.
+        training: Whether to apply dropout.
+        return_attention_scores: Whether to return the attention weights as well.
+        mask: Set by Keras, as are `decoder_sequence_mask` and `encoder_sequence_mask`,
+            and used if there is no padding mask.
 
     Returns:
-        `(B, T, D)`; then the weights of the self-attention and, if there is one, of the
-        attention to the encoder, if asked for; then the caches, in the form they came.
+        `(B, T, D)`; then the weights of self-attention and cross-attention, if asked
+        for; then the updated caches, in the format they were given in.
 
     Raises:
         ValueError: If an argument is out of range, two contradict each other, or a
@@ -110,19 +115,17 @@ class TransformerDecoder(TransformerBlock):
         ((3, 1, 4), (3, 7, 2, 2))
     """
 
-    def _check_depth(self):
-        checks.whole_number("depth", self.depth)
-
     def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
-        shape, memory = decoder_sequence_shape, encoder_sequence_shape
-        if memory is not None and self.parallel:
+        shape, memory_shape = decoder_sequence_shape, encoder_sequence_shape
+        cross = memory_shape is not None
+        if cross and self.parallel:
             raise ValueError(
-                "parallel=True puts attention and feed-forward network side by side: "
-                "it takes no encoder_sequence"
+                "encoder_sequence must not be given with parallel=True, received shape "
+                f"{tuple(memory_shape)}. Leave one of them out"
             )
-        beta = self._start(shape)
-        if self.placed == "deep":
-            cross = memory is not None
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: shape[-1]})
+        self.alpha, beta = 1.0, 1.0
+        if self._placement == "deep":
             self.alpha, beta = residual.deepnorm_decoder(self.depth, cross)
         self._self_attention_layer = self._make_attention(
             "self_attention",
@@ -133,22 +136,22 @@ class TransformerDecoder(TransformerBlock):
             position=self.position,
             sliding_window=self.sliding_window,
         )
-        self._self_attention_layer_norm = self._make_norm(
+        self._self_attention_layer_norm = self._build_norm(
             "self_attention_layer_norm", shape
         )
         self._cross_attention_layer = None
-        if memory is not None:
-            check_shape("encoder_sequence", memory)
-            self._memory_width = memory[-1]
+        if cross:
+            check_shape("encoder_sequence", memory_shape)
+            self._memory_width = memory_shape[-1]
             self._cross_attention_layer = self._make_attention(
-                "cross_attention", shape, memory, seed=self._seeds[2], beta=beta
+                "cross_attention", shape, memory_shape, seed=self._seeds[2], beta=beta
             )
-            self._cross_attention_layer_norm = self._make_norm(
+            self._cross_attention_layer_norm = self._build_norm(
                 "cross_attention_layer_norm", shape
             )
-        self._feedforward_sublayer = self._make_feed_forward(shape, beta)
+        self._feedforward_sublayer = self._build_feed_forward(shape, beta)
         if not self.parallel:
-            self._feedforward_layer_norm = self._make_norm(
+            self._feedforward_layer_norm = self._build_norm(
                 "feedforward_layer_norm", shape
             )
         self.built = True
@@ -165,138 +168,196 @@ class TransformerDecoder(TransformerBlock):
         self_attention_cache_update_index=None,
         cross_attention_cache=None,
         cross_attention_cache_update_index=None,
-        use_causal_mask=True,
-        training=None,
+        use_causal_mask: bool = True,
+        training: bool | None = None,
         *,
-        return_attention_scores=False,
+        return_attention_scores: bool = False,
         mask=None,
         decoder_sequence_mask=None,
         encoder_sequence_mask=None,
     ):
-        self._check_sequences(encoder_sequence, cross_attention_cache)
-        indices = self_attention_cache_update_index, cross_attention_cache_update_index
-        self._check_caches(self_attention_cache, cross_attention_cache, *indices)
+        self._check_encoder(encoder_sequence, cross_attention_cache)
+        own = self_attention_cache, self_attention_cache_update_index
+        cross = cross_attention_cache, cross_attention_cache_update_index
+        self._check_caches(*own, *cross)
         options = {
             "return_attention_scores": return_attention_scores,
             "training": training,
         }
-        x, norm = decoder_sequence, self._self_attention_layer_norm
-        padding = decoder_padding_mask, masks.first_given(decoder_sequence_mask, mask)
-        if self_attention_cache is None:  # else a mask is of the places of the cache
-            real = masks.first_given(*padding)
-            check_step_masks(x, real, decoder_attention_mask, "decoder_")
-            x = masks.zero_masked(x, real)
-        if cross_attention_cache is None and encoder_sequence is not None:
-            axes, sizes = ("batch", "time"), encoder_sequence.shape[:2]
-            check_mask("encoder_padding_mask", encoder_padding_mask, axes, sizes)
+        x = decoder_sequence
+        keras_mask = masks.first_given(decoder_sequence_mask, mask)
+        if self_attention_cache is None:  # with a cache, masks cover its tokens
+            padding_mask = masks.first_given(decoder_padding_mask, keras_mask)
+            check_self_attention_masks(
+                x, padding_mask, decoder_attention_mask, "decoder_"
+            )
+            x = masks.zero_masked(x, padding_mask)
+        norm = self._self_attention_layer_norm
         n = self._pre_sublayer(x, norm)
-        a, *found = caches.attend(
-            "self",
-            self._self_attention_layer,
-            (n, n),
-            padding,
-            (self_attention_cache, indices[0]),
+        a, *results = self._attend_to_itself(
+            n,
+            (decoder_padding_mask, keras_mask),
+            *own,
             attention_mask=decoder_attention_mask,
             use_causal_mask=use_causal_mask,
             **options,
         )
         a = self._drop(a, training)
         if self.parallel:
-            a = a + self._fed_forward(n, training)
+            a = a + self._feed_forward(n, training)
         x = self._post_sublayer(x, a, norm)
         if self._cross_attention_layer is not None:
             norm = self._cross_attention_layer_norm
-            n = self._pre_sublayer(x, norm)
-            a, *more = caches.attend(
-                "cross",
-                self._cross_attention_layer,
-                (n, encoder_sequence),
+            a, *more = self._attend_to_encoder(
+                self._pre_sublayer(x, norm),
+                encoder_sequence,
                 (encoder_padding_mask, encoder_sequence_mask),
-                (cross_attention_cache, indices[1]),
+                *cross,
                 attention_mask=encoder_attention_mask,
                 **options,
             )
             x = self._post_sublayer(x, self._drop(a, training), norm)
-            found = [each for pair in zip(found, more, strict=True) for each in pair]
+            results = [y for pair in zip(results, more, strict=True) for y in pair]
         if not self.parallel:
-            x = self._feed_forward(x, training)
+            x = self._feed_forward_sublayer(x, training)
         x = tracing.record(self, "output", x)
-        return (x, *found) if found else x
+        return (x, *results) if results else x
 
-    def _check_sequences(self, memory, cache):
-        """Raise unless there is an encoder where the block attends to one."""
+    def _attend_to_itself(self, n, padding_masks, cache, index, **options):
+        """Self-attention: a list of its output, weights and cache, as asked for."""
+        attention = self._self_attention_layer
+        if cache is None:
+            mask = masks.first_given(*padding_masks)
+            options |= {"query_mask": mask, "value_mask": mask}
+        else:
+            known = caches.to_dict_cache(
+                "self_attention_cache", cache, attention, n.shape[0]
+            )
+            mask = caches.mask_of_cache(
+                "decoder_padding_mask", *padding_masks, known, index
+            )
+            options |= _cache_options(attention, known, index, mask)
+        return _outputs(attention(n, n, **options), cache)
+
+    def _attend_to_encoder(self, n, memory, padding_masks, cache, index, **options):
+        """Cross-attention: a list of its output, weights and cache, as asked for."""
+        attention = self._cross_attention_layer
+        if cache is None:
+            check_mask(
+                *("encoder_padding_mask", padding_masks[0]),
+                *(("batch", "time"), memory.shape[:2]),
+            )
+            options["value_mask"] = masks.first_given(*padding_masks)
+        else:
+            if index is None:  # Keras' mask covers the whole cache as well
+                padding_masks = masks.first_given(*padding_masks), None
+            known = caches.to_dict_cache(
+                "cross_attention_cache", cache, attention, n.shape[0]
+            )
+            mask = caches.mask_of_cache(
+                "encoder_padding_mask", *padding_masks, known, index
+            )
+            options |= _cache_options(attention, known, index, mask)
+        memory = n if memory is None else memory  # not used with a complete cache
+        return _outputs(attention(n, memory, **options), cache)
+
+    def _check_encoder(self, memory, cache):
+        """Raise unless there is an encoder output or cache for cross-attention."""
         if self._cross_attention_layer is None:
             if memory is None and cache is None:
                 return
             raise ValueError(
-                "this block was built without attention to an encoder, and is now "
-                "given encoder_sequence or its cache: give encoder_sequence from the "
-                "first call on"
+                f"{self.name} was built without cross-attention, received "
+                "encoder_sequence or its cache. Pass encoder_sequence in the first "
+                "call"
             )
         if memory is None and cache is None:
             raise ValueError(
-                "this block attends to an encoder: it needs encoder_sequence, or a "
-                "cross_attention_cache made of it by project_memory"
+                f"{self.name} has cross-attention and needs encoder_sequence, or a "
+                "cross_attention_cache from project_memory, received neither. Pass one"
             )
-        if memory is not None:
-            check_numbers("encoder_sequence", memory)
-        if memory is not None and memory.shape[-1] != self._memory_width:
+        if memory is None:
+            return
+        check_numbers("encoder_sequence", memory)
+        if memory.shape[-1] != self._memory_width:
             raise ValueError(
-                f"encoder_sequence has width {memory.shape[-1]}, but the block was "
-                f"built for {self._memory_width}"
+                f"encoder_sequence must have the {self._memory_width} features that "
+                f"the layer was built for, received shape {tuple(memory.shape)}. "
+                "Create another layer"
             )
 
-    def _check_caches(self, cache, memory_cache, index, memory_index):
-        """Raise unless both caches are there, or none, and what goes into them."""
+    def _check_caches(self, cache, index, memory_cache, memory_index):
+        """Raise unless both caches are given or none, and no index without cache."""
         cross = self._cross_attention_layer is not None
         if cross and (cache is None) != (memory_cache is None):
-            has, lacks = (
-                ("self", "cross") if memory_cache is None else ("cross", "self")
-            )
+            kinds = ("self", "cross")
+            given, missing = kinds if memory_cache is None else reversed(kinds)
             raise ValueError(
-                f"there is a {has}_attention_cache, but no {lacks}_attention_cache: "
-                "give both or none"
+                "self_attention_cache and cross_attention_cache must both be given or "
+                f"both be None, received {given}_attention_cache only. Pass "
+                f"{missing}_attention_cache as well"
             )
-        for kind, one, at in (
-            ("self", cache, index),
-            ("cross", memory_cache, memory_index),
+        for name, one, at in (
+            ("self_attention_cache", cache, index),
+            ("cross_attention_cache", memory_cache, memory_index),
         ):
             if one is None and at is not None:
                 raise ValueError(
-                    f"{kind}_attention_cache_update_index={at} says where in a cache, "
-                    f"but there is no {kind}_attention_cache"
+                    f"{name}_update_index must be None without {name}, received {at}. "
+                    f"Pass {name} as well"
                 )
 
-    def make_cache(self, batch, length):
-        """Room for the keys and values of a text, to be filled step by step.
+    def make_cache(self, batch: int, length: int) -> dict:
+        """Creates an empty cache of the self-attention.
 
         Args:
             batch: B.
-            length: S, the most places there can be.
+            length: S, the maximum number of tokens.
 
         Returns:
-            What `self_attention_cache` takes, all zeros.
+            Zeros, for `self_attention_cache`.
         """
         self._check_built()
         return self._self_attention_layer.make_cache(batch, length)
 
-    def project_memory(self, encoder_sequence):
-        """The keys and values of an encoder's output, made once for all steps.
+    def project_memory(self, encoder_sequence) -> dict:
+        """Computes the keys and values of an encoder's output, once for all steps.
 
         Args:
             encoder_sequence: E, `(B, S, E)`.
 
         Returns:
-            What `cross_attention_cache` takes.
+            The cache, for `cross_attention_cache`.
         """
         self._check_built()
         E = ops.cast(encoder_sequence, self.compute_dtype)
-        self._check_sequences(E, None)
+        self._check_encoder(E, None)
         return self._cross_attention_layer.project_memory(E)
 
     def _check_built(self):
         if not self.built:
-            raise ValueError(f"{self.name} has no weights yet: call or build it before")
+            raise ValueError(
+                f"{self.name} must be built before it can make a cache, and has no "
+                "weights yet. Call it or its build method"
+            )
 
     def compute_output_shape(self, decoder_sequence_shape, encoder_sequence_shape=None):
         return decoder_sequence_shape
+
+
+def _cache_options(attention, cache, index, mask):
+    """Arguments of an attention with a cache."""
+    return {
+        "cache": caches.add_positions(cache, attention, mask),
+        "cache_update_index": index,
+        "cached_mask": mask,
+        "causal_cache": False,  # `use_causal_mask` decides
+    }
+
+
+def _outputs(outputs, cache):
+    """The outputs of an attention as a list, the cache in the format it came in."""
+    outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+    if cache is not None:
+        outputs[-1] = caches.restore_cache_format(outputs[-1], cache)
+    return outputs

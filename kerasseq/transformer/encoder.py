@@ -1,82 +1,87 @@
-r"""A layer of a Transformer that sees a whole sequence at once.
+r"""Encoder block of a Transformer.
 
 $$
 Z = \mathrm{LayerNorm}(X + \mathrm{Attention}(X)), \qquad
 Y = \mathrm{LayerNorm}(Z + \mathrm{FFN}(Z))
 $$
 
-or with the norms elsewhere, see `residual`; or with both parts side by side,
+or with the norms in another place, see `residual`; or with both sublayers in parallel,
 
 $$
 Y = X + \mathrm{Attention}(\mathrm{Norm}(X)) + \mathrm{FFN}(\mathrm{Norm}(X))
 $$
 
-Vaswani et al. 2017; side by side Wang and Komatsuzaki 2021, Chowdhery et al. 2022.
+Vaswani et al. 2017; in parallel Wang and Komatsuzaki 2021, Chowdhery et al. 2022.
 Course slides A, B, C, D.
 """
+
+import keras
 
 from kerasseq import tracing
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.transformer import residual
-from kerasseq.transformer.block import TransformerBlock, check_step_masks
+from kerasseq.transformer.block import (
+    TransformerBlock,
+    check_self_attention_masks,
+)
 
 
 @register
 class TransformerEncoder(TransformerBlock):
-    r"""Self-attention, then a feed-forward network, each added to what came in.
+    r"""Self-attention and a feed-forward network, with residual connections.
 
-    Takes what `keras_hub.layers.TransformerEncoder` takes, has its weights, and gives
-    its results. Padding changes no real position's result. With the norms before the
-    parts, a stack of blocks needs one more norm at its end.
+    Equivalent to `keras_hub.layers.TransformerEncoder`, with the same weights and
+    results. Padding does not change the results of real tokens. A stack of blocks with
+    `norm_placement="pre"` needs one more norm at its end.
 
     Args:
-        intermediate_dim: F, the width inside the feed-forward network; None if that is
-            a layer of your own.
-        num_heads: N, of the attention.
-        dropout: Fraction of the attention weights and of what each part gives that is
-            dropped in training.
-        activation: Of the feed-forward network.
-        layer_norm_epsilon: Epsilon of the norms.
-        kernel_initializer: Of all kernels.
-        bias_initializer: Of all biases.
-        normalize_first: Whether norms stand before the parts, as "pre" does.
+        intermediate_dim: F, the width of the hidden layer of the feed-forward network;
+            None if `feed_forward` is a layer.
+        num_heads: N, number of attention heads.
+        dropout: Fraction to drop in training, of the attention weights and of the
+            output of each sublayer.
+        activation: Activation function of the feed-forward network.
+        layer_norm_epsilon: ε of the norms.
+        kernel_initializer: Initializer of all kernels.
+        bias_initializer: Initializer of all biases.
+        normalize_first: Whether the norms are before the sublayers, as with "pre".
         norm: "layer", "rms", or a layer of which copies are made.
-        norm_placement: Of the norms: "post", "pre", or "deep" for DeepNorm.
-            As `normalize_first` says if None.
+        norm_placement: Where the norms are: "post", "pre", or "deep" for DeepNorm. If
+            None, as `normalize_first` says.
         feed_forward: "relu", "gelu", "silu", the gated "glu", "bilinear", "reglu",
-            "geglu", "swiglu", or a layer. With `activation` and no gate if None.
+            "geglu", "swiglu", or a layer. If None, `activation` without a gate.
         use_bias: Whether projections and layer norms have biases.
         position: Position encoding inside the self-attention, as in
             `MultiHeadAttention`.
-        num_key_value_heads: Heads of keys and values, each shared by a group.
-        head_dim: K, the width of a head; that of the inputs over N if None.
+        num_key_value_heads: Number of key-value heads, each shared by a group of query
+            heads; N if None.
+        head_dim: K, the width of a head; D / N if None.
         scale: Factor of the scores; $1 / \sqrt K$ if None.
-        sliding_window: A position sees what is fewer than this many places away.
-        parallel: Whether both parts read the same norm, side by side.
-        depth: Number of layers of the stack, for DeepNorm; a pair, of encoder and
-            decoder, where there is a decoder.
+        sliding_window: A query attends to keys at a distance below this only.
+        parallel: Whether both sublayers have the same input, in parallel.
+        depth: Number of layers in the stack, for DeepNorm; a pair of encoder and
+            decoder layers if there is a decoder.
         seed: Seed of dropout.
-        use_query_key_value_bias: Whether the projections of queries, keys and values
-            have biases; as `use_bias` if None.
-        query_key_norm: Of each head of queries and keys, before positions apply:
-            "layer", "rms", a layer of which copies are made, or None for no norm.
-        output_initializer: Of the last kernel of each part, whose product is added to
-            the inputs; as `kernel_initializer` says if None.
-        **kwargs: As for any layer.
+        use_query_key_value_bias: Whether the query, key and value projections have
+            biases; `use_bias` if None.
+        query_key_norm: Norm of each query head and key head, before the position
+            encoding: "layer", "rms", a layer of which copies are made, or None.
+        output_initializer: Initializer of the last kernel of each sublayer;
+            `kernel_initializer` if None.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: X, `(B, T, D)`.
-        padding_mask: Boolean `(B, T)`, True where a position is real; the mask of Keras
-            if None.
-        attention_mask: Boolean `(B, T, T)`, True where a query may look.
-        training: Whether dropout is on.
-        return_attention_scores: Whether to return the weights, too.
-        mask: What Keras fills in, used where there is no padding mask; in
-            `inputs_mask`, if there are other tensors beside the inputs.
+        padding_mask: Boolean `(B, T)`, True at real tokens; Keras' mask if None.
+        attention_mask: Boolean `(B, T, T)`, True where a query may attend.
+        training: Whether to apply dropout.
+        return_attention_scores: Whether to return the attention weights as well.
+        mask: Set by Keras, and used if `padding_mask` is None. Keras sets `inputs_mask`
+            instead if there are other tensors beside the inputs.
 
     Returns:
-        `(B, T, D)`; with the weights, `(B, N, T, T)`, if asked for.
+        `(B, T, D)`, and the attention weights `(B, N, T, T)` if asked for.
 
     Raises:
         ValueError: If an argument is out of range, or two contradict each other.
@@ -87,16 +92,19 @@ class TransformerEncoder(TransformerBlock):
         (3, 7, 4)
     """
 
-    def _check_depth(self):
-        pair = isinstance(self.depth, (tuple, list)) and len(self.depth) == 2
-        for number in self.depth if pair else (self.depth,):
-            checks.whole_number("depth", number)
-        self._depths = tuple(self.depth) if pair else (self.depth,)
+    @staticmethod
+    def _check_depth(name, value):
+        """A number, or a pair of numbers of encoder and decoder layers."""
+        if isinstance(value, (tuple, list)) and len(value) == 2:
+            return tuple(checks.whole_number(name, number) for number in value)
+        return checks.whole_number(name, value)
 
     def build(self, inputs_shape):
-        beta = self._start(inputs_shape)
-        if self.placed == "deep":
-            self.alpha, beta = residual.deepnorm_encoder(*self._depths)
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: inputs_shape[-1]})
+        self.alpha, beta = 1.0, 1.0
+        if self._placement == "deep":
+            depth = self.depth if isinstance(self.depth, tuple) else (self.depth,)
+            self.alpha, beta = residual.deepnorm_encoder(*depth)
         self._self_attention_layer = self._make_attention(
             "self_attention",
             inputs_shape,
@@ -106,14 +114,14 @@ class TransformerEncoder(TransformerBlock):
             position=self.position,
             sliding_window=self.sliding_window,
         )
-        self._self_attention_layer_norm = self._make_norm(
+        self._self_attention_layer_norm = self._build_norm(
             "self_attention_layer_norm", inputs_shape
         )
         if not self.parallel:
-            self._feedforward_layer_norm = self._make_norm(
+            self._feedforward_layer_norm = self._build_norm(
                 "feedforward_layer_norm", inputs_shape
             )
-        self._feedforward_sublayer = self._make_feed_forward(inputs_shape, beta)
+        self._feedforward_sublayer = self._build_feed_forward(inputs_shape, beta)
         self.built = True
 
     def call(
@@ -121,21 +129,22 @@ class TransformerEncoder(TransformerBlock):
         inputs,
         padding_mask=None,
         attention_mask=None,
-        training=None,
-        return_attention_scores=False,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
         *,
         mask=None,
         inputs_mask=None,
     ):
-        real = masks.first_given(padding_mask, mask, inputs_mask)
-        check_step_masks(inputs, real, attention_mask)
-        x, norm = masks.zero_masked(inputs, real), self._self_attention_layer_norm
+        padding_mask = masks.first_given(padding_mask, mask, inputs_mask)
+        check_self_attention_masks(inputs, padding_mask, attention_mask)
+        x = masks.zero_masked(inputs, padding_mask)
+        norm = self._self_attention_layer_norm
         n = self._pre_sublayer(x, norm)
         a = self._self_attention_layer(
             n,
             n,
-            query_mask=real,
-            value_mask=real,
+            query_mask=padding_mask,
+            value_mask=padding_mask,
             attention_mask=attention_mask,
             return_attention_scores=return_attention_scores,
             training=training,
@@ -143,9 +152,10 @@ class TransformerEncoder(TransformerBlock):
         a, *alpha = a if return_attention_scores else (a,)
         a = self._drop(a, training)
         if self.parallel:
-            y = self._post_sublayer(x, a + self._fed_forward(n, training), norm)
+            y = self._post_sublayer(x, a + self._feed_forward(n, training), norm)
         else:
-            y = self._feed_forward(self._post_sublayer(x, a, norm), training)
+            z = self._post_sublayer(x, a, norm)
+            y = self._feed_forward_sublayer(z, training)
         y = tracing.record(self, "output", y)
         return (y, *alpha) if alpha else y
 

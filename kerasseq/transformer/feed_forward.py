@@ -1,18 +1,19 @@
-r"""The feed-forward part of a block: what is done with each position by itself.
+r"""Position-wise feed-forward network, with or without a gate.
 
 $$
 \mathrm{FFN}(x) = \phi(x W_1 + b_1)\, W_2 + b_2, \qquad
 \mathrm{GLU}(x) = \left(\phi(x W) \odot x V\right) W_2
 $$
 
-Vaswani et al. 2017; the gated form, which has biases too if there are any, from Shazeer
-2020. Course slides A, B; the table of C.
+Vaswani et al. 2017; the gated form, whose biases are optional as well, from Shazeer
+2020; GELU from Hendrycks and Gimpel 2016. Course slides A, B, C; the table of C.
 """
 
 import keras
 
 from kerasseq import tracing
-from kerasseq.core import arguments, checks, masks
+from kerasseq.core import checks, masks, objects
+from kerasseq.core.arguments import seed_generator
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import (
     check_mask,
@@ -22,23 +23,35 @@ from kerasseq.core.shapes import (
 )
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.kernels import dense, precise
-from kerasseq.transformer.gelu import gelu_by_tanh
+
+
+@register
+def gelu_tanh(x):
+    r"""GELU by tanh, the form that GPT-2, BERT and T5 1.1 were trained with.
+
+    $\frac x2 \left(1 + \tanh(\sqrt{2 / \pi}\,(x + 0.044715\,x^3))\right)$.
+
+    Examples:
+        >>> y = gelu_tanh(keras.ops.convert_to_tensor([1.0]))
+        >>> round(float(y[0]), 4)  # 0.8413 without the approximation
+        0.8412
+    """
+    return keras.activations.gelu(x, approximate=True)
+
 
 # By name: the activation, and whether it is that of a gate.
 FEED_FORWARDS = {
     "relu": ("relu", False),
     "gelu": ("gelu", False),
-    "gelu_tanh": (gelu_by_tanh, False),
+    "gelu_tanh": (gelu_tanh, False),
     "silu": ("silu", False),
     "glu": ("sigmoid", True),
     "bilinear": ("linear", True),
     "reglu": ("relu", True),
     "geglu": ("gelu", True),
-    "geglu_tanh": (gelu_by_tanh, True),
+    "geglu_tanh": (gelu_tanh, True),
     "swiglu": ("silu", True),
 }
-
-OUTPUT = "output_initializer"
 
 
 @register
@@ -46,32 +59,31 @@ class FeedForward(WithSublayers, keras.layers.Layer):
     r"""Two dense layers with an activation between them, or three with a gate.
 
     Args:
-        intermediate_dim: F, the width in between: $W_1$ is `(D, F)`. With a gate both
-            $W$ and $V$ are `(D, F)`, so that the layer has half as many weights again;
-            two thirds of the width give it as many as without.
+        intermediate_dim: F, the width of the hidden layer: $W_1$ is `(D, F)`. With a
+            gate both $W$ and $V$ are `(D, F)`, which makes one and a half times as many
+            weights; two thirds of the width make up for it.
         activation: $\phi$.
         gated: Whether $\phi(x W)$ is a gate of $x V$. With "relu" this is ReGLU, with
             "gelu" GEGLU, with "silu" SwiGLU.
-        use_bias: Whether there are biases.
-        dropout: Fraction of what is between the layers dropped in training.
-        kernel_initializer: Of the kernels.
-        bias_initializer: Of the biases.
+        use_bias: Whether the dense layers have biases.
+        dropout: Fraction of the hidden layer to drop in training.
+        kernel_initializer: Initializer of the kernels.
+        bias_initializer: Initializer of the biases.
         seed: Seed of dropout.
-        output_initializer: Of the kernel of the last layer; as `kernel_initializer`
-            says if None.
-        **kwargs: As for any layer.
+        output_initializer: Initializer of the last kernel; `kernel_initializer` if
+            None.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: `(B, T, D)`, or with any axes before the last.
-        training: Whether dropout is on.
-        mask: Boolean `(B, T)`, filled in by Keras: what stands at hidden steps is not
-            read.
+        training: Whether to apply dropout.
+        mask: Boolean `(B, T)`, set by Keras. Masked steps are computed as zeros.
 
     Returns:
-        A tensor of the shape of x.
+        A tensor with the shape of x.
 
     Raises:
-        ValueError: If a width or rate is out of range, or the activation unknown.
+        ValueError: If a size or rate is out of range, or the activation is unknown.
 
     Examples:
         >>> layer = FeedForward(11, activation="silu", gated=True, use_bias=False)
@@ -83,58 +95,63 @@ class FeedForward(WithSublayers, keras.layers.Layer):
 
     def __init__(
         self,
-        intermediate_dim,
+        intermediate_dim: int,
         *,
         activation="relu",
-        gated=False,
-        use_bias=True,
-        dropout=0.0,
+        gated: bool = False,
+        use_bias: bool = True,
+        dropout: float = 0.0,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
-        seed=None,
+        seed: int | None = None,
         output_initializer=None,
         **kwargs,
     ):
-        given = arguments.own(locals())
         super().__init__(**kwargs)
         check_float64(self)
-        for name, value in given.items():
-            setattr(self, name, arguments.revive(name, value))
-        self.intermediate_dim = checks.whole_number(
-            "intermediate_dim", intermediate_dim
-        )
-        self.dropout = checks.rate("dropout", dropout)
-        if self.dropout:
-            self.seed_generator = arguments.seed_generator(seed)
         self.supports_masking = True
+        self.intermediate_dim = checks.size("intermediate_dim", intermediate_dim)
+        checks.fits_memory("intermediate_dim", self.intermediate_dim)
+        self.activation = objects.activation("activation", activation)
+        self.gated = checks.flag("gated", gated)
+        self.use_bias = checks.flag("use_bias", use_bias)
+        self.dropout = checks.rate("dropout", dropout)
+        get = objects.initializer
+        self.kernel_initializer = get("kernel_initializer", kernel_initializer)
+        self.bias_initializer = get("bias_initializer", bias_initializer)
+        self.output_initializer = get("output_initializer", output_initializer)
+        self.seed = checks.optional(checks.seed, "seed", seed)
+        if self.dropout:
+            self.seed_generator = seed_generator(seed)
 
     def build(self, shape):
         check_shape("x", shape, "(batch, features)", more=True)
-        self._width = shape[-1]
         D, F = shape[-1], self.intermediate_dim
         checks.fits_memory("intermediate_dim", F, D)
+        self.input_width = D
+        initializer = self.kernel_initializer
         if self.gated:
-            self.gate_dense = self._dense("gate_dense", D, F)
-        self.intermediate_dense = self._dense("intermediate_dense", D, F)
-        own = "kernel_initializer" if self.output_initializer is None else OUTPUT
-        self.output_dense = self._dense("output_dense", F, D, own)
+            self.gate_dense = self._dense("gate_dense", D, F, initializer)
+        self.intermediate_dense = self._dense("intermediate_dense", D, F, initializer)
+        initializer = self.output_initializer or initializer
+        self.output_dense = self._dense("output_dense", F, D, initializer)
         self.built = True
 
-    def _dense(self, name, width, units, initializer="kernel_initializer"):
+    def _dense(self, name, width, units, initializer):
         layer = keras.layers.Dense(
             units,
             use_bias=self.use_bias,
             name=name,
             dtype=self.dtype_policy,
-            kernel_initializer=self._as_config(initializer),
-            bias_initializer=self._as_config("bias_initializer"),
+            kernel_initializer=keras.initializers.serialize(initializer),
+            bias_initializer=keras.initializers.serialize(self.bias_initializer),
         )
         layer.build((None, width))
         return layer
 
-    def call(self, x, training=False, *, mask=None):
+    def call(self, x, training: bool = False, *, mask=None):
         check_numbers("x", x, "(batch, features)", more=True)
-        check_width("x", x.shape, self._width)
+        check_width("x", x.shape, self.input_width)
         if len(x.shape) > 2:
             check_mask("mask", mask, ("batch", "time"), x.shape[:2])
         x = masks.zero_masked(x, mask)
@@ -153,42 +170,61 @@ class FeedForward(WithSublayers, keras.layers.Layer):
         return shape
 
     def get_config(self):
-        names = arguments.names(FeedForward)
-        return {**super().get_config(), **{n: self._as_config(n) for n in names}}
+        initializer = keras.initializers.serialize
+        config = {
+            "intermediate_dim": self.intermediate_dim,
+            "activation": keras.activations.serialize(self.activation),
+            "gated": self.gated,
+            "use_bias": self.use_bias,
+            "dropout": self.dropout,
+            "kernel_initializer": initializer(self.kernel_initializer),
+            "bias_initializer": initializer(self.bias_initializer),
+            "seed": self.seed,
+            "output_initializer": initializer(self.output_initializer),
+        }
+        return {**super().get_config(), **config}
 
-    def _as_config(self, name):
-        return arguments.as_config(name, getattr(self, name))
 
+def check_feed_forward(feed_forward, intermediate_dim, activation):
+    """Raise unless the three arguments of a block fit each other.
 
-def checked(feed_forward, intermediate_dim, activation):
-    """Raise unless the three arguments of a block say one thing together."""
-    if feed_forward is None or isinstance(feed_forward, str):
-        checks.whole_number("intermediate_dim", intermediate_dim)
+    Args:
+        feed_forward: A name, a layer, or None.
+        intermediate_dim: Width of the hidden layer; None with a layer.
+        activation: Activation function of the block.
+    """
+    if isinstance(feed_forward, keras.Layer):
+        if intermediate_dim is not None:
+            raise ValueError(
+                "intermediate_dim must be None where feed_forward is a layer, received "
+                f"{intermediate_dim}. Pass None"
+            )
+        return
+    checks.whole_number("intermediate_dim", intermediate_dim)
     if feed_forward is None:
         return
-    if isinstance(feed_forward, str):
-        checks.one_of("feed_forward", feed_forward, FEED_FORWARDS)
-        given = keras.activations.get(activation)
-        if given is not keras.activations.relu:
-            raise ValueError(
-                f'feed_forward="{feed_forward}" names its activation: leave '
-                f"activation={getattr(given, '__name__', given)} out"
-            )
-    elif not isinstance(feed_forward, keras.Layer):
-        raise TypeError(f"feed_forward must be a name or a layer, got {feed_forward!r}")
-    elif intermediate_dim is not None:
+    if not isinstance(feed_forward, str):
+        raise TypeError(
+            "feed_forward must be a name, a layer or None, received "
+            f"{checks.short(feed_forward)}. The names are {', '.join(FEED_FORWARDS)}"
+        )
+    checks.one_of("feed_forward", feed_forward, FEED_FORWARDS)
+    if activation is not keras.activations.relu:
         raise ValueError(
-            f"intermediate_dim={intermediate_dim} says nothing where feed_forward is a "
-            "layer: pass None"
+            "activation must be the default where feed_forward names its own, received "
+            f"activation={getattr(activation, '__name__', activation)} and "
+            f'feed_forward="{feed_forward}". Leave activation out'
         )
 
 
-def make(feed_forward, intermediate_dim, activation, **options):
-    """The feed-forward part by its name, or by its activation where that is None.
+def make_feed_forward(feed_forward, intermediate_dim: int, activation, **options):
+    """Creates the feed-forward network by name, or by activation if that is None.
 
     Examples:
-        >>> make("swiglu", 11, None).gated, make(None, 11, "gelu").gated
-        (True, False)
+        >>> make_feed_forward("swiglu", 11, None).gated
+        True
+        >>> make_feed_forward(None, 11, "gelu").gated
+        False
     """
     gated = False
     if feed_forward is not None:

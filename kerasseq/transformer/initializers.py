@@ -1,4 +1,4 @@
-"""First weights: scaled ones, and those that keep the size of what goes through."""
+"""Initializers of Transformer blocks."""
 
 import math
 
@@ -8,19 +8,19 @@ from kerasseq.core.serialization import register
 
 
 @register
-class Scaled(keras.initializers.Initializer):
-    """The values of another initializer times a number.
+class ScaledInitializer(keras.initializers.Initializer):
+    """Values of another initializer, multiplied by a constant.
 
     Args:
-        initializer: The other.
-        factor: The number.
+        initializer: The other initializer.
+        factor: The constant.
 
     Examples:
-        >>> keras.ops.convert_to_numpy(Scaled("ones", 0.5)((2,))).tolist()
+        >>> keras.ops.convert_to_numpy(ScaledInitializer("ones", 0.5)((2,))).tolist()
         [0.5, 0.5]
     """
 
-    def __init__(self, initializer, factor):
+    def __init__(self, initializer, factor: float):
         self.initializer = keras.initializers.get(initializer)
         self.factor = factor
 
@@ -33,19 +33,19 @@ class Scaled(keras.initializers.Initializer):
 
 
 @register
-class FanIn(keras.initializers.Initializer):
-    r"""Normal, of deviation $1 / \sqrt n$ for kernels that add up n inputs.
+class FanInNormal(keras.initializers.Initializer):
+    r"""Normal initializer with standard deviation $1 / \sqrt n$ for n inputs.
 
-    Keras' own initializers count the inputs of a kernel `(D, N, K)`, to the heads of an
-    attention, as N D; and its weights, for a stream of vectors of deviation 1, are then
-    so small that a part adds next to nothing to the stream.
+    Keras' initializers count N D inputs for a kernel `(D, N, K)` to the heads of an
+    attention, instead of D. Its weights are then so small that a sublayer adds next to
+    nothing to the residual stream.
 
     Args:
-        width: D, of the stream: a kernel `(D, …)` adds up D inputs, one `(…, D)` all
-            that are before the last axis.
+        width: D, the width of the residual stream. A kernel `(D, ...)` has D inputs, a
+            kernel `(..., D)` the product of all axes but the last.
 
     Examples:
-        >>> kernel = FanIn(width=64)((64, 4, 16))
+        >>> kernel = FanInNormal(width=64)((64, 4, 16))
         >>> print("%.1f" % (8 * keras.ops.std(kernel)))
         1.0
 
@@ -53,7 +53,7 @@ class FanIn(keras.initializers.Initializer):
         Raffel et al. 2020, code.
     """
 
-    def __init__(self, width):
+    def __init__(self, width: int):
         self.width = width
 
     def __call__(self, shape, dtype=None):

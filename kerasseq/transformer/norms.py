@@ -1,4 +1,4 @@
-r"""Normalization: every vector of a sequence brought to a common length.
+r"""Layer normalization and RMS normalization over the features.
 
 $$
 \mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + \beta,
@@ -6,10 +6,10 @@ $$
 \mathrm{RMSNorm}(x) = \gamma\,\frac{x}{\sqrt{\overline{x^2} + \epsilon}}
 $$
 
-with $\mu$, $\sigma^2$ and $\overline{x^2}$ taken over the features. Both are those of
-Keras, which compute in float32 where the type is smaller; here float64 is float64, too,
-and masks pass through both. Ba et al. 2016; Zhang and Sennrich 2019. Course slides A, B
-and C.
+with $\mu$, $\sigma^2$ and $\overline{x^2}$ taken over the features. Both are Keras'
+layers, which compute in float32 for smaller types. What they add: full precision in
+float64, and masks that pass through both. Ba et al. 2016; Zhang and Sennrich 2019.
+Course slides A, B and C.
 """
 
 import math
@@ -17,14 +17,16 @@ import math
 import keras
 from keras import ops
 
-from kerasseq.core import checks
+from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.kernels import is_float64
 
 
 @register
 class LayerNormalization(keras.layers.LayerNormalization):
-    """`keras.layers.LayerNormalization`, in float64 if that is the type.
+    """Layer normalization: `keras.layers.LayerNormalization`, exact in float64.
+
+    The arguments are those of `keras.layers.LayerNormalization`.
 
     Examples:
         >>> x = keras.ops.convert_to_tensor([[1.0, 3.0]])
@@ -33,14 +35,14 @@ class LayerNormalization(keras.layers.LayerNormalization):
         [[-1.0, 1.0]]
     """
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
+    def build(self, input_shape):
         check_float64(self)
+        super().build(input_shape)
 
     def call(self, x):
         if not is_float64(x):
             return super().call(x)
-        x = _unit(x - _mean(x, self.axis), self.axis, self.epsilon)
+        x = _divide_by_rms(x - _mean(x, self.axis), self.axis, self.epsilon)
         if self.gamma is not None:
             x = x * ops.convert_to_tensor(self.gamma)
         return x if self.beta is None else x + ops.convert_to_tensor(self.beta)
@@ -48,9 +50,15 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
 @register
 class RMSNormalization(keras.layers.RMSNormalization):
-    """`keras.layers.RMSNormalization`, with masks, and in float64 if that is the type.
+    """RMS normalization: `keras.layers.RMSNormalization` with masks.
 
-    Its scale is not rounded to a smaller type, as little as that of the other.
+    Masks pass through. The scale stays in float32 in mixed precision, as that of
+    `LayerNormalization` does, and float64 is computed exactly.
+
+    Args:
+        axis: Axis or axes to normalize over.
+        epsilon: ε.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Examples:
         >>> x = keras.ops.convert_to_tensor([[3.0, 3.0, 3.0]])
@@ -59,8 +67,10 @@ class RMSNormalization(keras.layers.RMSNormalization):
         [[1.0, 1.0, 1.0]]
     """
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, axis: int | tuple[int, ...] = -1, epsilon: float = 1e-6, **kwargs
+    ):
+        super().__init__(axis, epsilon, **kwargs)
         check_float64(self)
         self.supports_masking = True
         self.autocast = False
@@ -79,11 +89,11 @@ class RMSNormalization(keras.layers.RMSNormalization):
     def call(self, x):
         if not is_float64(x):
             return ops.cast(super().call(x), self.compute_dtype)
-        return _unit(x, self.axis, self.epsilon) * ops.convert_to_tensor(self.scale)
+        scale = ops.convert_to_tensor(self.scale)
+        return _divide_by_rms(x, self.axis, self.epsilon) * scale
 
 
-def _unit(x, axis, epsilon):
-    """The vectors divided by their root mean square."""
+def _divide_by_rms(x, axis, epsilon):
     return x * ops.rsqrt(_mean(x * x, axis) + epsilon)
 
 
@@ -96,61 +106,53 @@ def _mean(x, axis):
 NORMS = {"layer": LayerNormalization, "rms": RMSNormalization}
 
 
-def checked_or_none(name, norm):
-    """None, or what `checked` gives for the argument of that name.
+def check_norm(name: str, norm):
+    """Return a norm as its name, or as the config of a layer.
 
-    Examples:
-        >>> checked_or_none("query_key_norm", "rms")
-        'rms'
-    """
-    return None if norm is None else checked(norm, name)
-
-
-def checked(norm, name="norm"):
-    """A norm as its name, or as the config of a layer: every one is made from it.
+    Args:
+        name: Name of the argument, for messages.
+        norm: "layer", "rms", a layer of which copies are made, or its config.
 
     Raises:
-        ValueError: If the name is none of `NORMS`.
-        TypeError: If `norm` is neither name nor layer.
+        ValueError: If the name is not in `NORMS`.
+        TypeError: If it is of another type.
 
     Examples:
-        >>> checked("rms"), checked(RMSNormalization())["class_name"]
-        ('rms', 'RMSNormalization')
+        >>> check_norm("norm", "rms")
+        'rms'
+        >>> check_norm("norm", RMSNormalization())["class_name"]
+        'RMSNormalization'
     """
     if isinstance(norm, str):
         return checks.one_of(name, norm, NORMS)
-    if isinstance(norm, keras.Layer):
-        return keras.saving.serialize_keras_object(norm)
-    if isinstance(norm, dict):  # as a file has it
-        return norm
+    if isinstance(norm, (keras.Layer, dict)):
+        return objects.norm_config(name, norm)
     raise TypeError(
-        f'{name} must be "layer", "rms" or a layer of which copies are made, got '
-        f"{norm!r}"
+        f'{name} must be "layer", "rms" or a layer of which copies are made, received '
+        f"{checks.short(norm)}. Pass one of these"
     )
 
 
-def make(norm, *, epsilon, use_bias, dtype, name):
-    """A new norm.
+def make_norm(norm, *, epsilon: float, use_bias: bool, name: str, dtype=None):
+    """Creates a norm.
 
     Args:
-        norm: What `checked` gave.
-        epsilon: ε, for a norm by name.
+        norm: As for `check_norm`.
+        epsilon: ε, of a norm by name.
         use_bias: Whether "layer" has β.
-        dtype: The policy to compute by.
-        name: Of the layer.
+        name: Name of the layer.
+        dtype: Its dtype policy.
 
     Returns:
         The layer, not built yet.
 
     Examples:
-        >>> make("layer", epsilon=1e-5, use_bias=False, dtype=None, name="norm").center
+        >>> make_norm("layer", epsilon=1e-5, use_bias=False, name="norm").center
         False
     """
+    norm = check_norm("norm", norm)
     if isinstance(norm, dict):
-        made = keras.saving.deserialize_keras_object(norm)
-        config = {**made.get_config(), "dtype": dtype, "name": name}
-        made = type(made).from_config(config)
-        made.supports_masking = True  # each vector is normalized by itself
-        return made
-    options = {} if norm == "rms" or use_bias else {"center": False}
-    return NORMS[norm](epsilon=epsilon, dtype=dtype, name=name, **options)
+        return objects.copy_norm(norm, name, dtype)
+    if norm == "rms":
+        return RMSNormalization(epsilon=epsilon, dtype=dtype, name=name)
+    return LayerNormalization(epsilon=epsilon, center=use_bias, dtype=dtype, name=name)

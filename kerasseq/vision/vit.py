@@ -164,8 +164,7 @@ class ViT(ImageClassifier):
             x = block(x)
         if norm_placement == "pre":
             options = {"epsilon": layer_norm_epsilon, "use_bias": use_bias}
-            norm = norms.checked(norm)
-            x = norms.make(norm, **options, dtype=None, name="final_norm")(x)
+            x = norms.make_norm(norm, **options, name="final_norm")(x)
         x = x[:, 0] if pooling == "token" else ops.mean(x, axis=1)
         if num_classes is not None:
             # Probabilities and losses stay in float32, whatever the layers compute in.

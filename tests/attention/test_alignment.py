@@ -76,7 +76,7 @@ def test_where_to_look_without_looking():
     _, alpha = layer(S, V, return_attention_scores=True)
     expected = softmax((S @ numpy(layer.W))[..., :K])
     np.testing.assert_allclose(numpy(alpha), expected, atol=1e-5)
-    with pytest.raises(ValueError, match="memory has 5 places, more than max_length=4"):
+    with pytest.raises(ValueError, match="at most max_length=4 positions, received 5"):
         layers.LocationAttention(4)(S, V)
 
 
@@ -248,12 +248,12 @@ def test_a_kernel_is_a_softmax_of_distances():
     ("arguments", "message"),
     [
         ({"score": "addtive", "units": 3}, 'Did you mean "additive"'),
-        ({"score": "additive"}, 'score="additive" needs units'),
-        ({"score": "dot", "units": 3}, 'units=3 says nothing to score="dot"'),
-        ({"score": "location"}, "needs max_length"),
-        ({"units": 3, "max_length": 4}, "max_length=4 says nothing"),
+        ({"score": "additive"}, 'units must be .* for score="additive"'),
+        ({"score": "dot", "units": 3}, 'units is not used by score="dot"'),
+        ({"score": "location"}, "max_length must be a whole number for"),
+        ({"units": 3, "max_length": 4}, "max_length is not used by"),
         ({"units": 0}, "units must be at least 1, got 0"),
-        ({"units": 3, "sampled": True}, "sampled=True .* needs hard=True"),
+        ({"units": 3, "sampled": True}, "sampled=True needs hard=True"),
         ({"units": 3, "dropout": 1.0}, "dropout"),
     ],
 )
@@ -264,9 +264,9 @@ def test_wrong_arguments(arguments, message):
 
 def test_widths_that_do_not_fit():
     for layer in (layers.LuongAttention("dot"), layers.CosineAttention()):
-        with pytest.raises(ValueError, match='equal, got 7 and 11. score="general"'):
+        with pytest.raises(ValueError, match='7 and 11. Choose score="general"'):
             layer(S, H)
-    with pytest.raises(ValueError, match="same width, got 7 and 11"):
+    with pytest.raises(ValueError, match="equal widths .* 7 and 11"):
         layers.KernelAttention()(S, H)
     with pytest.raises(ValueError, match="width must be a number above 0, got 0"):
         layers.KernelAttention(width=0)

@@ -186,26 +186,19 @@ def test_a_memory_projected_once():
 
 
 @keras.saving.register_keras_serializable("tests")
-class Turn:
-    """A toy position: turns each head's first two numbers, and likes what is near."""
+class Turn(layers.AttentionPosition):
+    """Rotates two features of each head, and biases the scores by the distance."""
 
     def rotate(self, x, positions):
         angle = ops.cast(positions, x.dtype)[:, :, None, None]
         a, b, rest = x[..., :1], x[..., 1:2], x[..., 2:]
-        turned = [a * ops.cos(angle) - b * ops.sin(angle)]
-        turned += [a * ops.sin(angle) + b * ops.cos(angle), rest]
-        return ops.concatenate(turned, -1)
+        rotated = [a * ops.cos(angle) - b * ops.sin(angle)]
+        rotated += [a * ops.sin(angle) + b * ops.cos(angle), rest]
+        return ops.concatenate(rotated, -1)
 
-    def bias(self, query_positions, key_positions):
+    def bias(self, query_positions, key_positions, queries=None, scale=1.0):
         distance = query_positions[:, :, None] - key_positions[:, None, :]
         return -ops.cast(ops.abs(distance), "float32")[:, None]
-
-    def get_config(self):
-        return {}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls()
 
 
 def test_positions_turn_queries_and_keys_and_bias_the_scores(tmp_path):
@@ -263,9 +256,13 @@ def test_what_keras_saved_is_loaded(tmp_path):
         ({"num_heads": 0}, ValueError, "num_heads must be at least 1, got 0"),
         ({"key_dim": 2.5}, TypeError, "key_dim must be a whole number, got 2.5"),
         ({"sliding_window": 0}, ValueError, "sliding_window must be at least 1"),
-        ({"num_key_value_heads": 2}, ValueError, "num_key_value_heads=2 must divide"),
+        ({"num_key_value_heads": 2}, ValueError, "must divide num_heads=3, received"),
         ({"dropout": 1.5}, ValueError, "dropout must lie between 0 and 1"),
-        ({"dropout": 0.1, "flash_attention": True}, ValueError, "drops no weights"),
+        (
+            {"dropout": 0.1, "flash_attention": True},
+            ValueError,
+            "must be None or False with dropout",
+        ),
     ],
 )
 def test_wrong_arguments(arguments, error, message):
@@ -276,13 +273,13 @@ def test_wrong_arguments(arguments, error, message):
 def test_shapes_that_do_not_fit():
     with pytest.raises(ValueError, match="value and key must have the same sizes"):
         layers.MultiHeadAttention(N, K)(X, Y, Y[:, :3])
-    with pytest.raises(ValueError, match="attention_axes=3 must lie between"):
+    with pytest.raises(ValueError, match="axes between batch .* received 3"):
         layers.MultiHeadAttention(N, K, attention_axes=3)(X, Y)
     with pytest.raises(ValueError, match=r"attention_mask .*= \(2, 5, 7\), received"):
         layers.MultiHeadAttention(N, K)(X, Y, attention_mask=np.ones((B, S, T)))
     layer = layers.MultiHeadAttention(N, K)
     layer(X, X)
-    with pytest.raises(ValueError, match="has 6 places: 5 new ones do not fit at .*=2"):
+    with pytest.raises(ValueError, match="5 new tokens .* length 6, received 2"):
         layer(X, X, cache=layer.make_cache(B, 6), cache_update_index=2)
 
 

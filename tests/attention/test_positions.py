@@ -200,9 +200,13 @@ def test_what_layers_of_transformer_xl_share():
 @pytest.mark.parametrize(
     ("options", "words", "error"),
     [
-        ({"code_dim": 7}, "code_dim must be even, got 7", ValueError),
+        ({"code_dim": 7}, "code_dim must be even, .* received 7", ValueError),
         ({"code_dim": 0}, "code_dim", ValueError),
-        ({"biases": True}, "biases must be TransformerXLBiases, got True", TypeError),
+        (
+            {"biases": True},
+            "must be TransformerXLBiases .* received True",
+            TypeError,
+        ),
         ({"max_wavelength": 0}, "max_wavelength must be a number above 0", ValueError),
     ],
 )
@@ -214,9 +218,9 @@ def test_wrong_arguments_of_transformer_xl(options, words, error):
 def test_heads_that_a_position_of_transformer_xl_does_not_have():
     position = layers.TransformerXLPosition()
     layers.MultiHeadAttention(2, K, position=position)(X, X)
-    with pytest.raises(ValueError, match=r"for 2 heads of width 6 over one axis, got"):
+    with pytest.raises(ValueError, match=r"shape \(batch, time, 2, 6\), received"):
         layers.MultiHeadAttention(4, K, position=position)(X, X)
-    with pytest.raises(ValueError, match="code_dim must be even, got 15"):
+    with pytest.raises(ValueError, match="code_dim must be even, .* received 15"):
         odd = layers.TransformerXLPosition()
         layers.MultiHeadAttention(3, 5, position=odd)(X, X)
 
@@ -298,7 +302,7 @@ def test_the_weights_of_a_position_come_last():
 def test_a_bias_for_other_heads_is_refused():
     bias = layers.AlibiBias()
     layers.MultiHeadAttention(2, K, position=bias)(X, X)
-    with pytest.raises(ValueError, match="a bias for 2 heads, but there are 4"):
+    with pytest.raises(ValueError, match="for 4 heads, received one for 2"):
         layers.MultiHeadAttention(4, K, position=bias)(X, X)
 
 

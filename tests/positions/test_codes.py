@@ -175,10 +175,10 @@ def test_too_long_sequences_are_refused(kind, limit, why):
     assert layer(np.zeros((1, limit, D))).shape == (1, limit, D)
     assert layer(X, start_index=limit - T).shape == X.shape
     with pytest.raises(
-        ValueError, match=f"codes for {limit} positions, {why}: a sequence of 41 is too"
+        ValueError, match=f"encodes {limit} positions, {why}, received a sequence of 41"
     ):
         layer(np.zeros((1, 41, D)))
-    with pytest.raises(ValueError, match="a sequence of 7 from start_index=34 is too"):
+    with pytest.raises(ValueError, match="a sequence of 7 tokens from start_index=34"):
         layer(X, start_index=34)
 
 

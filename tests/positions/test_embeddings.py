@@ -98,7 +98,7 @@ def test_ids_as_floats_are_whole_numbers_in_mixed_precision(kind):
 
 
 def test_too_long_sequences_are_refused(kind):
-    with pytest.raises(ValueError, match="positions, sequence_length=11: a seq.* 12"):
+    with pytest.raises(ValueError, match="sequence_length=11, received a seq.* 12"):
         build(kind)(np.ones((1, 12), int))
 
 

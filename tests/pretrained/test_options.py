@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kerasseq import models
-from kerasseq.transformer.gelu import gelu_by_tanh
+from kerasseq.transformer.feed_forward import gelu_tanh
 from tests.pretrained.helpers import SIZES, inputs_of, outputs_of, shuffle
 
 pytestmark = pytest.mark.once("arguments, messages and files")
@@ -15,9 +15,9 @@ def by_tanh(x):
     return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-def test_gelu_by_tanh():
+def test_gelu_tanh():
     x = np.linspace(-4, 4, 41)
-    found = keras.ops.convert_to_numpy(gelu_by_tanh(keras.ops.convert_to_tensor(x)))
+    found = keras.ops.convert_to_numpy(gelu_tanh(keras.ops.convert_to_tensor(x)))
     np.testing.assert_allclose(found, by_tanh(x), atol=1e-6)
 
 

@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from kerasseq import layers, tracing
-from kerasseq.positions.code import PositionCode
+from kerasseq.positions.base import PositionEncoding
 
 pytestmark = pytest.mark.once("arguments, messages and files")
 
@@ -69,10 +69,10 @@ def test_built_layer_is_measured_with_its_weights():
 
 
 @keras.saving.register_keras_serializable("tests")
-class Wave(PositionCode):
+class Wave(PositionEncoding):
     """One sine: after 8 positions all begins anew."""
 
-    def code(self, p, D):
+    def encode(self, p, D):
         angle = ops.cast(p, "float32")[..., None] * np.pi / 4
         return ops.concatenate([ops.sin(angle), ops.cos(angle)] * D, -1)[..., :D]
 
@@ -93,7 +93,7 @@ def test_messages_of_wrong_layers():
         ValueError, match="must be a layer of positions, .* Received Dense"
     ):
         tracing.position_criteria(keras.layers.Dense(3))
-    with pytest.raises(ValueError, match="codes for 7 positions"):
+    with pytest.raises(ValueError, match="encodes 7 positions"):
         tracing.position_criteria(layers.PositionEmbedding(7), length=8)
     layer = layers.PositionEmbedding(20)
     layer.build((None, None, 5))

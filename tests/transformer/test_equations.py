@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from kerasseq import layers
-from kerasseq.transformer.initializers import FanIn, Scaled
+from kerasseq.transformer.initializers import FanInNormal, ScaledInitializer
 from tests.transformer.references import Block, weights_of
 from tests.transformer.toys import (
     MEMORY,
@@ -200,28 +200,30 @@ def test_parts_of_a_block_start_differently():
 
 
 def test_a_scaled_initializer_is_saved():
-    scaled = Scaled("he_normal", 0.25)
+    scaled = ScaledInitializer("he_normal", 0.25)
     again = keras.initializers.deserialize(keras.initializers.serialize(scaled))
     assert again.get_config() == scaled.get_config()
-    assert numpy(Scaled("ones", 0.25)((2,), "float32")).tolist() == [0.25] * 2
+    assert (
+        numpy(ScaledInitializer("ones", 0.25)((2,), "float32")).tolist() == [0.25] * 2
+    )
 
 
 @pytest.mark.parametrize("shape", [(97, 5, 7), (5, 19, 97), (97, 53), (101, 97)])
 def test_what_is_added_up_is_as_large_as_its_inputs(shape):
     keras.utils.set_random_seed(1)
-    kernel = FanIn(97)(shape, "float32")
+    kernel = FanInNormal(97)(shape, "float32")
     axes = 1 if shape[0] == 97 else len(shape) - 1
     x = np.random.default_rng(1).normal(size=(211, *shape[:axes]))
     y = np.tensordot(x, numpy(kernel), axes)
     assert y.std() == pytest.approx(1, abs=0.05)
-    config = keras.initializers.serialize(FanIn(97))
+    config = keras.initializers.serialize(FanInNormal(97))
     assert keras.initializers.deserialize(config).get_config() == {"width": 97}
 
 
 @pytest.mark.parametrize("factor", [None, 0.0, 0.01, 1.0])
 def test_scores_begin_no_larger_than_those_that_are_scaled(factor):
     keras.utils.set_random_seed(1)
-    made = {"kernel_initializer": FanIn(64), "use_bias": False, "scale": factor}
+    made = {"kernel_initializer": FanInNormal(64), "use_bias": False, "scale": factor}
     layer = layers.TransformerEncoder(64, 2, **made)
     layer.build((None, None, 64))
     attention = layer._self_attention_layer

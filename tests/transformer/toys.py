@@ -4,6 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq import layers
+
 B, T, S, D, E, F, N, K = 2, 5, 7, 12, 13, 11, 3, 4
 
 
@@ -18,13 +20,13 @@ def normal(*shape, seed=0):
 X, Y, MEMORY = normal(B, T, D), normal(B, T, D, seed=1), normal(B, S, E, seed=2)
 
 
-def fill(*layers, seed=3):
+def fill(*filled, seed=3):
     """Give all layers the same random weights, none of which is 0 or 1."""
     rng = np.random.default_rng(seed)
-    values = [0.5 * rng.normal(size=w.shape) for w in layers[0].weights]
-    for layer in layers:
+    values = [0.5 * rng.normal(size=w.shape) for w in filled[0].weights]
+    for layer in filled:
         layer.set_weights(values)
-    return layers[0] if len(layers) == 1 else layers
+    return filled[0] if len(filled) == 1 else filled
 
 
 def built(layer, *shapes):
@@ -33,31 +35,22 @@ def built(layer, *shapes):
     return fill(layer)
 
 
-class Position:
-    def get_config(self):
-        return {}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls()
-
-
 @keras.saving.register_keras_serializable("tests.transformer")
-class Turn(Position):
-    """Turns the first two numbers of each head by its position."""
+class Turn(layers.AttentionPosition):
+    """Rotates the first two features of each head by its position."""
 
     def rotate(self, x, positions):
         angle = ops.cast(positions, x.dtype)[:, :, None, None]
         a, b = x[..., :1], x[..., 1:2]
-        turned = [a * ops.cos(angle) - b * ops.sin(angle)]
-        turned += [a * ops.sin(angle) + b * ops.cos(angle), x[..., 2:]]
-        return ops.concatenate(turned, -1)
+        rotated = [a * ops.cos(angle) - b * ops.sin(angle)]
+        rotated += [a * ops.sin(angle) + b * ops.cos(angle), x[..., 2:]]
+        return ops.concatenate(rotated, -1)
 
 
 @keras.saving.register_keras_serializable("tests.transformer")
-class Near(Position):
-    """Likes what is near."""
+class Near(layers.AttentionPosition):
+    """Biases the scores by the distance."""
 
-    def bias(self, query_positions, key_positions):
+    def bias(self, query_positions, key_positions, queries=None, scale=1.0):
         distance = query_positions[:, :, None] - key_positions[:, None, :]
         return -ops.cast(ops.abs(distance), "float32")[:, None]

@@ -224,7 +224,7 @@ def test_config_names_every_argument(model):
         ({"patch_size": 4}, ValueError, "4 × 4 pixels do not fill an image of 6 × 10"),
         ({"pooling": "max"}, ValueError, 'pooling="max" is not one of "token", "mean"'),
         ({"channels": 0}, ValueError, "channels must be at least 1, got 0"),
-        ({"num_heads": 5}, ValueError, "num_heads=5 must divide the width .*12"),
+        ({"num_heads": 5}, ValueError, "num_heads must divide the hidden size 12"),
         ({"norm_placement": "top"}, ValueError, 'norm_placement="top" is not one of'),
         ({"activation": "relu"}, ValueError, 'activation="relu" is not one of None'),
         ({"value_range": 16}, TypeError, "value_range must be a pair of numbers"),

@@ -1,0 +1,107 @@
+"""Base class of single-head attention: masks, weights and the context vectors."""
+
+import keras
+from keras import ops
+
+from kerasseq import tracing
+from kerasseq.attention.inputs import (
+    check_build_shapes,
+    check_single_head_inputs,
+    check_single_head_masks,
+)
+from kerasseq.core import masks
+from kerasseq.kernels import matmul
+
+
+class SingleHeadAttention(keras.layers.Layer):
+    """Base class of attention layers with one score for each query and key.
+
+    A subclass overrides `scores`, and calls `check_shapes` in `build`.
+    """
+
+    def check_shapes(self, query_shape, value_shape, key_shape=None):
+        """Raise unless the shapes have three axes; save their widths."""
+        self._widths = check_build_shapes(
+            query_shape, value_shape, key_shape or value_shape
+        )
+
+    def call(
+        self,
+        query,
+        value,
+        key=None,
+        mask=None,
+        return_attention_scores: bool = False,
+        use_causal_mask: bool = False,
+        query_mask=None,
+        value_mask=None,
+        projected: bool = False,
+        training: bool = False,
+    ):
+        check_single_head_inputs(self._widths, query, value, key, projected)
+        check_single_head_masks(query, value, mask, query_mask, value_mask)
+        self.check_length(value)
+        T_q, T_k = ops.shape(query)[1], ops.shape(value)[1]
+        padding_mask, attention_mask = mask, None
+        if mask is not None and len(mask.shape) == 3:
+            padding_mask, attention_mask = None, mask
+        # Masked keys, and keys that no query attends to, must not contribute NaN.
+        queries, keys = masks.reachable(attention_mask)
+        keys = masks.intersect(value_mask, padding_mask, keys)
+        key = value if key is None else key
+        if key is value:
+            value = key = masks.zero_masked(value, keys)
+        else:
+            value = masks.zero_masked(value, keys)
+            key = key if projected else masks.zero_masked(key, keys)
+        query = masks.zero_masked(query, masks.intersect(query_mask, queries))
+        causal_mask = masks.causal(T_q, T_k) if use_causal_mask else None
+        allowed = masks.combine_masks(mask, query_mask, value_mask, causal_mask)
+        c, alpha = self.attend(query, value, key, allowed, projected, training)
+        return (c, alpha) if return_attention_scores else c
+
+    def attend(self, query, value, key, allowed, projected=False, training=False):
+        """Context vectors and weights, of inputs that are checked and masked.
+
+        Args:
+            query: `(B, T_q, D_q)`.
+            value: `(B, T_k, D_v)`.
+            key: `(B, T_k, D_k)`, or the output of `project_keys`.
+            allowed: Boolean `(B, T_q, T_k)`, where an axis may be 1, or None.
+            projected: Whether `key` comes from `project_keys`.
+            training: Whether dropout is applied.
+
+        Returns:
+            `(B, T_q, D_v)` and `(B, T_q, T_k)`.
+        """
+        e = self.scores(query, key, ops.shape(value)[1], projected)
+        e = tracing.record(self, "scores", e)
+        alpha = self.select(masks.softmax(e, allowed), training)
+        alpha = tracing.record(self, "alignment", alpha)
+        c = matmul(self.drop(alpha, training), value)
+        return tracing.record(self, "context", c), alpha
+
+    def check_length(self, value):
+        """Raise if the source is too long; here any length is allowed."""
+
+    def scores(self, query, key, key_time, projected: bool = False):
+        """The scores $e$, `(B, T_q, T_k)`.
+
+        Args:
+            query: `(B, T_q, D_q)`.
+            key: `(B, T_k, D_k)`, or the output of `project_keys`.
+            key_time: $T_k$.
+            projected: Whether `key` comes from `project_keys`.
+        """
+        raise NotImplementedError
+
+    def select(self, alpha, training):
+        """Replaces the weights, as hard attention does; here they are unchanged."""
+        return alpha
+
+    def drop(self, alpha, training):
+        """Applies dropout to the weights; here there is none."""
+        return alpha
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+        return (*query_shape[:-1], value_shape[-1])

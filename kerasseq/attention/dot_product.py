@@ -1,0 +1,97 @@
+r"""Scaled dot-product attention of all heads, as functions of projected tensors.
+
+$$
+\alpha_n = \mathrm{softmax}\left(\lambda\, Q_n K_n^T + b_n\right), \qquad
+\mathrm{head}_n = \alpha_n V_n
+$$
+
+Axes: B batch, T queries, S keys, N heads, K width of queries and keys, V width of the
+values. Vaswani et al. 2017; course slides A, D and E.
+"""
+
+from keras import ops
+
+from kerasseq.core import masks
+from kerasseq.kernels import fused_attention, is_float64, matmul
+
+
+def dot_product_attention(
+    q,
+    k,
+    v,
+    *,
+    scale: float,
+    mask=None,
+    bias=None,
+    causal: bool = False,
+    flash: bool | None = None,
+):
+    """Attention by the backend's fused operation, without materialized weights.
+
+    Values of another width than the keys and float64 are computed by
+    `attention_weights` instead: not every backend fuses the former, or keeps the
+    precision of the latter.
+
+    Args:
+        q: Queries, `(B, T, N, K)`.
+        k: Keys, `(B, S, N, K)`.
+        v: Values, `(B, S, N, V)`.
+        scale: λ.
+        mask: Boolean, broadcastable to `(B, N, T, S)`, or None.
+        bias: b, broadcastable to `(B, N, T, S)`, or None.
+        causal: Whether to apply a causal mask; `mask` must be None.
+        flash: Whether flash attention must (True) or must not (False) be used.
+
+    Returns:
+        `(B, T, N, V)`; zeros for a fully masked query.
+    """
+    fusible = v.shape[-1] == q.shape[-1] and not is_float64(q)
+    if causal and (bias is not None or not fusible):
+        mask, causal = masks.causal(ops.shape(q)[1], ops.shape(k)[1])[:, None], False
+    if not fusible:
+        alpha = attention_weights(q, k, scale=scale, mask=mask, bias=bias)
+        return weighted_sum(alpha, v)
+    if bias is not None:  # not every backend takes both: the bias includes the mask
+        bias = ops.cast(bias, q.dtype)
+        if mask is not None:
+            bias = ops.where(mask, bias, masks.lowest(bias.dtype))
+    out = fused_attention(
+        q,
+        k,
+        v,
+        scale=scale,
+        bias=bias,
+        mask=mask if bias is None else None,
+        causal=causal,
+        flash=flash,
+    )
+    if mask is None:
+        return out
+    # Fused attention returns the mean of all values for a fully masked query.
+    any_key = ops.swapaxes(ops.any(mask, axis=-1, keepdims=True), 1, 2)
+    return ops.where(any_key, out, ops.zeros_like(out))
+
+
+def attention_weights(q, k, *, scale: float, mask=None, bias=None):
+    """The attention weights α, `(B, N, T, S)`; arguments as above."""
+    q = ops.swapaxes(q, 1, 2) * ops.cast(scale, q.dtype)  # (B, N, T, K)
+    e = matmul(q, ops.transpose(k, (0, 2, 3, 1)))  # (B, N, T, S)
+    return masks.softmax(e if bias is None else e + ops.cast(bias, e.dtype), mask)
+
+
+def weighted_sum(alpha, v):
+    """The values weighted by α: `(B, N, T, S)`, `(B, S, N, V)` to `(B, T, N, V)`."""
+    return ops.swapaxes(matmul(alpha, ops.swapaxes(v, 1, 2)), 1, 2)
+
+
+def repeat_heads(x, groups: int):
+    """Repeats each key or value head for the query heads that share it.
+
+    Args:
+        x: `(B, S, M, K)`.
+        groups: Number of query heads for each.
+
+    Returns:
+        `(B, S, M * groups, K)`.
+    """
+    return x if groups == 1 else ops.repeat(x, groups, axis=2)

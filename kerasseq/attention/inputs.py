@@ -1,0 +1,197 @@
+"""Inputs of attention layers: checks, and zeros where the masks are False."""
+
+from keras import ops
+
+from kerasseq.attention.cache import read_cache
+from kerasseq.core import masks
+from kerasseq.core.shapes import (
+    check_batches,
+    check_mask,
+    check_numbers,
+    check_shape,
+    check_width,
+)
+
+
+def check_ranks(query, value, key=None):
+    """Raise unless key and value have as many axes as the query, and equal lengths.
+
+    Args:
+        query: Shape of the query.
+        value: Shape of the value.
+        key: Shape of the key; that of the value if None.
+    """
+    if len(query) != len(value):
+        raise ValueError(
+            "query and value must have the same number of axes, received shapes "
+            f"{tuple(query)} and {tuple(value)}. Reshape one of them"
+        )
+    key = value if key is None else key
+    pairs = zip(value[1:-1], key[1:-1], strict=False)
+    if len(value) != len(key) or any(None not in p and p[0] != p[1] for p in pairs):
+        raise ValueError(
+            "value and key must have the same sizes except the last, received shapes "
+            f"{tuple(value)} and {tuple(key)}. Pass one value for each key"
+        )
+
+
+def check_build_shapes(query, value, key, *, more: bool = False):
+    """Raise unless a layer can be built for these shapes; return their widths.
+
+    Args:
+        query: Shape of the query.
+        value: Shape of the value.
+        key: Shape of the key.
+        more: Whether there may be more than one axis between batch and features.
+    """
+    shapes = {"query": query, "value": value, "key": key}
+    for name, shape in shapes.items():
+        check_shape(name, shape, more=more)
+    if more:
+        check_ranks(**shapes)
+    return tuple(shape[-1] for shape in shapes.values())
+
+
+def check_multi_head_inputs(layer, inputs, given_masks, cache, index, cached_mask):
+    """Raise unless inputs, masks and cache fit each other and a `MultiHeadAttention`.
+
+    Args:
+        layer: The layer, built.
+        inputs: Query, value and key.
+        given_masks: `attention_mask`, `query_mask`, `value_mask` and `key_mask`.
+        cache: The dictionary, or None.
+        index: Where the new tokens go in the cache, or None.
+        cached_mask: Mask of the cache, or None.
+    """
+    shapes = {}
+    for name, x, width in zip(
+        ("query", "value", "key"), inputs, layer.input_widths, strict=True
+    ):
+        if x is None:
+            continue
+        check_numbers(name, x, more=True)
+        shapes[name] = tuple(x.shape)
+        if name == "query" or cache is None or index is not None:
+            check_width(name, x.shape, width)
+    check_batches(**shapes)
+    check_ranks(**shapes)
+    if len(shapes["query"]) != layer.input_rank:
+        raise ValueError(
+            f"query must have the {layer.input_rank} axes that {layer.name} was built "
+            f"for, received shape {shapes['query']}. Create another layer"
+        )
+    (B, T, *_), new = shapes["query"], shapes["value"][1]
+    S = new if cache is None else cache["key"].shape[1]
+    if isinstance(index, int) and None not in (new, S) and index + new > S:
+        raise ValueError(
+            f"cache_update_index must leave room for {new} new tokens in a cache of "
+            f"length {S}, received {index}. Create a longer cache with make_cache"
+        )
+    if layer.input_rank > 3:
+        return  # a mask may cover some of the axes
+    attention_mask, query_mask, value_mask, key_mask = given_masks
+    check_attention_mask(attention_mask, B, T, S)
+    check_mask("query_mask", query_mask, ("batch", "time"), (B, T))
+    check_mask("value_mask", value_mask, ("batch", "time"), (B, new))
+    check_mask("key_mask", key_mask, ("batch", "time"), (B, new))
+    check_mask("cached_mask", cached_mask, ("batch", "length"), (B, S))
+
+
+def zero_masked_inputs(inputs, given_masks, cache, index, cached_mask, attended_axes):
+    """Zeros the inputs that no mask lets through, as NaN there would spread.
+
+    Arguments are those of `check_multi_head_inputs`, and the axes to attend over.
+    """
+    query, value, key = inputs
+    attention_mask, query_mask, value_mask, key_mask = given_masks
+    count = len(query.shape) - 2
+    if count > 1:  # masks set by Keras are for one axis
+        query_mask = value_mask = key_mask = None
+        if attended_axes != tuple(range(1, count + 1)):
+            return inputs
+    if cache is not None:  # the given masks cover the cache, not these inputs
+        attention_mask = query_mask = value_mask = key_mask = None
+        if index is not None:
+            value_mask = read_cache(cached_mask, ops.shape(value)[1], index)
+            query_mask = value_mask if query is value else None
+    queries, keys = masks.reachable(attention_mask, count)
+    keys = masks.intersect(value_mask, key_mask, keys)
+    zeroed = masks.zero_masked(value, keys)
+    if key is not None:
+        key = zeroed if key is value else masks.zero_masked(key, keys)
+    same_mask = query_mask is value_mask and key_mask is None and queries is None
+    if query is value and same_mask:  # self-attention needs this once
+        return zeroed, zeroed, key
+    query = masks.zero_masked(query, masks.intersect(query_mask, queries))
+    return query, zeroed, key
+
+
+def check_attention_mask(mask, B, T, S):
+    """Raise unless a mask has shape `(T, S)`, `(B, T, S)` or `(B, N, T, S)`."""
+    rank = 3 if mask is None else len(getattr(mask, "shape", (0, 0, 0)))
+    if rank == 2:
+        check_mask("attention_mask", mask, ("query_time", "key_time"), (T, S))
+    elif rank == 4:
+        axes = ("batch", "heads", "query_time", "key_time")
+        check_mask("attention_mask", mask, axes, (B, None, T, S))
+    else:
+        axes = ("batch", "query_time", "key_time")
+        check_mask("attention_mask", mask, axes, (B, T, S))
+
+
+def check_single_head_inputs(widths, query, value, key, projected: bool):
+    """Raise unless the inputs of a single-head attention fit each other.
+
+    Args:
+        widths: Widths of query, value and key that the layer was built for.
+        query: `(B, T_q, D_q)`.
+        value: `(B, T_k, D_v)`.
+        key: `(B, T_k, D_k)`, or None.
+        projected: Whether the key comes from `project_keys`.
+    """
+    shapes = {}
+    inputs = {"query": query, "value": value, "key": key}
+    for (name, x), width in zip(inputs.items(), widths, strict=True):
+        if x is None:
+            continue
+        check_numbers(name, x)
+        shapes[name] = tuple(x.shape)
+        if not (name == "key" and projected):
+            check_width(name, x.shape, width)
+    check_batches(**shapes)
+    T, S = shapes["value"][1], shapes.get("key", shapes["value"])[1]
+    if None not in (T, S) and T != S:
+        raise ValueError(
+            "value and key must have the same length, received shapes "
+            f"{shapes['value']} and {shapes['key']}. Pass one value for each key"
+        )
+
+
+def check_single_head_masks(query, value, mask, query_mask, value_mask):
+    """Raise unless the masks of a single-head attention fit its inputs."""
+    B, T_q, T_k = query.shape[0], query.shape[1], value.shape[1]
+    if len(getattr(mask, "shape", ())) == 3:
+        check_mask("mask", mask, ("batch", "query_time", "key_time"), (B, T_q, T_k))
+    else:
+        check_mask("mask", mask, ("batch", "key_time"), (B, T_k))
+    check_mask("query_mask", query_mask, ("batch", "time"), (B, T_q))
+    check_mask("value_mask", value_mask, ("batch", "time"), (B, T_k))
+
+
+def check_head_groups(num_heads: int, key_value_heads: int):
+    """Raise unless each key-value head is shared by equally many query heads."""
+    if num_heads % key_value_heads:
+        raise ValueError(
+            f"num_key_value_heads must divide num_heads={num_heads}, received "
+            f"num_key_value_heads={key_value_heads}. Choose a divisor"
+        )
+
+
+def check_flash_attention(flash_attention: bool | None, dropout: float):
+    """Raise if flash attention is required with dropout, which it does not have."""
+    if flash_attention and dropout:
+        raise ValueError(
+            "flash_attention must be None or False with dropout, received "
+            f"flash_attention={flash_attention} and dropout={dropout}. Leave one of "
+            "them out"
+        )

@@ -1,0 +1,55 @@
+"""The dense layers of multi-head attention, from and to heads `(..., N, K)`."""
+
+import keras
+
+
+def input_projection(shape, heads: int, width: int, *, use_bias: bool, **options):
+    """Creates the projection of `(..., D)` to `(..., heads, width)`, built.
+
+    Args:
+        shape: Shape of the inputs.
+        heads: Number of heads.
+        width: Width of each head.
+        use_bias: Whether to add a bias.
+        **options: Arguments of `keras.layers.EinsumDense`.
+
+    Examples:
+        >>> layer = input_projection((None, 7, 5), 2, 3, use_bias=True)
+        >>> [tuple(w.shape) for w in layer.weights]
+        [(5, 2, 3), (2, 3)]
+    """
+    free = "abcdefgh"[: len(shape) - 1]
+    layer = keras.layers.EinsumDense(
+        f"{free}x,xyz->{free}yz",
+        output_shape=(*[None] * (len(free) - 1), heads, width),
+        bias_axes="yz" if use_bias else None,
+        **options,
+    )
+    layer.supports_masking = True  # no warning: the attention uses the masks
+    layer.build(shape)
+    return layer
+
+
+def output_projection(shape, widths: tuple[int, ...], *, use_bias: bool, **options):
+    """Creates the projection of heads `(..., N, V)` to `(..., *widths)`, built.
+
+    Args:
+        shape: Shape of the heads.
+        widths: Sizes of the output axes.
+        use_bias: Whether to add a bias.
+        **options: Arguments of `keras.layers.EinsumDense`.
+
+    Examples:
+        >>> layer = output_projection((None, 7, 2, 3), (5,), use_bias=False)
+        >>> [tuple(w.shape) for w in layer.weights]
+        [(2, 3, 5)]
+    """
+    free, out = "abcdefgh"[: len(shape) - 2], "uvw"[: len(widths)]
+    layer = keras.layers.EinsumDense(
+        f"{free}yz,yz{out}->{free}{out}",
+        output_shape=(*[None] * (len(free) - 1), *widths),
+        bias_axes=out if use_bias else None,
+        **options,
+    )
+    layer.build(shape)
+    return layer
