@@ -356,9 +356,8 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         self, q, positions, memory, given_masks, *, causal, start, drop, return_weights
     ):
         """The heads `(B, T, N, V)`, and the attention weights or None."""
-        bias = self._bias(q, positions, memory)
-        if self.position is not None:
-            q = self.position.content_queries(q)
+        content = q if self.position is None else self.position.content_queries(q)
+        q, bias = content, self._bias(q, positions, memory)
         k = repeat_heads(memory["key"], self.groups)  # (B, S, N, K)
         v = repeat_heads(memory["value"], self.groups)  # (B, S, N, V)
         shapes = None
