@@ -1,1 +1,1 @@
-"""Transformers for images: patches as tokens."""
+"""Vision Transformers: patches of an image as tokens."""

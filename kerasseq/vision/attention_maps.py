@@ -1,32 +1,31 @@
-r"""From attention weights to where a Transformer for images looked.
+r"""Attention maps of a Vision Transformer over the patches of an image.
 
-One layer says where from its vectors were gathered, and these were mixed by the layers
-before. Rollout follows the attention through all layers,
+The weights of one layer refer to its inputs, which earlier layers have mixed. Attention
+rollout follows the attention through all layers,
 
 $$
 \bar A_l = \tfrac12 \left(\tfrac1N \sum_n A_l^n + I\right), \qquad
 R = \bar A_L \cdots \bar A_2 \bar A_1
 $$
 
-where the identity stands for what the residual carries past the attention. Abnar and
-Zuidema 2020.
+where the identity stands for the residual connection. Abnar and Zuidema 2020.
 """
 
 import numpy as np
 
 
 def rollout(alignments):
-    """R, how much of each token of the input is in each of the last layer.
+    """R, the share of each input token in each token of the last layer.
 
     Args:
-        alignments: A of each layer from the first to the last, `(B, N, T, T)`.
+        alignments: Attention weights A of each layer, first to last, `(B, N, T, T)`.
 
     Returns:
         `(B, T, T)`, whose rows sum to 1.
 
     Examples:
-        >>> look_left = np.array([[1.0, 0.0], [1.0, 0.0]])[None, None]
-        >>> rollout([look_left, look_left])[0].tolist()
+        >>> attend_left = np.array([[1.0, 0.0], [1.0, 0.0]])[None, None]
+        >>> rollout([attend_left, attend_left])[0].tolist()
         [[1.0, 0.0], [0.75, 0.25]]
     """
     R = np.eye(alignments[0].shape[-1])
@@ -35,23 +34,23 @@ def rollout(alignments):
     return R
 
 
-def on_patches(A, grid, class_token):
-    """What the pooled vector takes from each patch.
+def patch_weights(A, grid, class_token: bool):
+    """The attention of the pooled vector to each patch.
 
     Args:
         A: Weights `(B, T, T)`, queries in rows.
         grid: Rows and columns of patches.
-        class_token: Whether the first token is that one, whose row is taken; else the
-            mean of all rows.
+        class_token: Whether the first token is a class token, whose row is used. If
+            not, the mean of all rows is used.
 
     Returns:
         `(B, rows, columns)`; over all patches of an image it sums to 1.
 
     Examples:
         >>> A = np.array([[[0.5, 0.2, 0.3], [0, 1, 0], [0, 0, 1]]])
-        >>> on_patches(A, (1, 2), class_token=True)[0].tolist()
+        >>> patch_weights(A, (1, 2), class_token=True)[0].tolist()
         [[0.4, 0.6]]
     """
-    looked = A[:, 0, 1:] if class_token else A.mean(axis=1)  # (B, patches)
-    looked = looked / looked.sum(axis=1, keepdims=True)
-    return looked.reshape(-1, *grid)
+    weights = A[:, 0, 1:] if class_token else A.mean(axis=1)  # (B, patches)
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    return weights.reshape(-1, *grid)

@@ -1,4 +1,4 @@
-"""What a model of images does with them: checks, learns, predicts, looks."""
+"""Base class of image models: checks, training, prediction, attention maps."""
 
 import keras
 import numpy as np
@@ -9,10 +9,10 @@ from kerasseq.vision import attention_maps, pixels, sizes
 
 
 class ImageClassifier(TaskModel):
-    """A Transformer from images `(B, H, W, C)` to a score for each class.
+    """Base class of Transformers from images `(B, H, W, C)` to a score for each class.
 
     A subclass builds the graph, and sets `patches`, its `PatchEmbedding`, and `blocks`.
-    Its arguments have `num_classes`, `num_heads`, `channels`, `value_range` and
+    Its arguments must have `num_classes`, `num_heads`, `channels`, `value_range` and
     `activation`.
     """
 
@@ -35,21 +35,21 @@ class ImageClassifier(TaskModel):
         return ["accuracy"]
 
     def fit(self, x=None, y=None, *, validation_data=None, **kwargs):
-        """Train, as `keras.Model.fit` does.
+        """Trains the model, as `keras.Model.fit` does.
 
         Args:
-            x: Images `(B, H, W, C)`, of one channel also `(B, H, W)`, of any type; or
-                anything that Keras takes, which is then passed on as it is.
+            x: Images `(B, H, W, C)`, with one channel also `(B, H, W)`, of any type; or
+                any other input of `keras.Model.fit`, which is not checked.
             y: Labels `(B,)`, from 0 on.
             validation_data: Pair of such images and labels.
-            **kwargs: As for `keras.Model.fit`.
+            **kwargs: Arguments of `keras.Model.fit`.
 
         Returns:
             The `keras.callbacks.History`.
 
         Raises:
-            ValueError: If images have another shape or values than the model is made
-                for, or a label is none of the classes.
+            ValueError: If the shape or values of the images do not fit the model, or a
+                label is out of range.
         """
         if isinstance(validation_data, (tuple, list)):
             images, labels, *weights = validation_data
@@ -58,30 +58,38 @@ class ImageClassifier(TaskModel):
         return super().fit(x, y, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x=None, y=None, **kwargs):
-        """Measure, as `keras.Model.evaluate` does, on images as for `fit`."""
+        """Evaluates, as `keras.Model.evaluate` does, on images as for `fit`."""
         return super().evaluate(self._images(x), self._labels(y), **kwargs)
 
     def predict(self, x, **kwargs):
-        """Predict, as `keras.Model.predict` does, on images as for `fit`.
+        """Predicts, as `keras.Model.predict` does, for images as for `fit`.
 
         Returns:
             Array `(B, num_classes)`: logits, or probabilities with `activation`.
         """
         return super().predict(self._images(x), **kwargs)
 
-    def attention_map(self, images, *, layer=-1, head=None, batch_size=32):
-        """Where the model looked in a layer, to say what it says.
+    def attention_map(
+        self,
+        images,
+        *,
+        layer: int | None = -1,
+        head: int | None = None,
+        batch_size: int = 32,
+    ):
+        """The attention of the output to each patch.
 
         Args:
             images: As for `fit`.
-            layer: Whose attention: 0 is the first, -1 the last; None for what all
-                layers together brought to the end, by attention rollout.
-            head: Which head; the mean of all if None.
-            batch_size: Images that run at once.
+            layer: Index of the layer: 0 is the first, -1 the last; None for attention
+                rollout through all layers.
+            head: Index of the head; the mean of all if None.
+            batch_size: Number of images that are processed at once.
 
         Returns:
             Array `(B, rows, columns)` over the patches, which sums to 1 for each image:
-            the weights of the class token, or with `pooling="mean"` of all patches.
+            the weights of the class token, or with `pooling="mean"` the mean over all
+            patches.
 
         Raises:
             ValueError: If there is no such layer or head.
@@ -89,12 +97,13 @@ class ImageClassifier(TaskModel):
         layers, heads = len(self.blocks), self._arguments["num_heads"]
         if layer is not None and layer not in range(-layers, layers):
             raise ValueError(
-                f"layer={layer} is not there: there are {layers}, from 0 on"
+                f"layer must be from {-layers} to {layers - 1} or None, received "
+                f"{layer}. Choose one of them"
             )
         if head is not None and (layer is None or head not in range(heads)):
             raise ValueError(
-                f"head={head} must be one of 0 to {heads - 1}, or None, which rollout "
-                "always needs"
+                f"head must be from 0 to {heads - 1}, or None, as it must be with "
+                f"layer=None, received {head}. Choose one of them"
             )
         images = self._images(images)
         maps = [
@@ -114,10 +123,10 @@ class ImageClassifier(TaskModel):
         last = self.patches.data_format == "channels_last"
         size = images.shape[1:3] if last else images.shape[2:]
         grid = sizes.grid(size, self.patches.patch_size)
-        return attention_maps.on_patches(A, grid, self.patches.class_token)
+        return attention_maps.patch_weights(A, grid, self.patches.class_token)
 
     def _images(self, x):
-        """Arrays checked; data sets and the like as they are."""
+        """Images, checked if they are arrays."""
         if not (isinstance(x, list) or hasattr(x, "__array__")):
             return x
         return pixels.check(
@@ -130,14 +139,18 @@ class ImageClassifier(TaskModel):
 
     def _labels(self, y):
         if self.num_classes is None and y is not None:
-            raise ValueError("this model has no classifier: say num_classes")
+            raise ValueError(
+                "y must be None for a model without classifier, received labels. "
+                "Create the model with num_classes"
+            )
         y = np.array(y) if isinstance(y, list) else y
         if not isinstance(y, np.ndarray) or not np.issubdtype(y.dtype, np.integer):
             return y
         wrong = y[(y < 0) | (y >= self.num_classes)] if y.ndim == 1 else y[:0]
         if wrong.size:
             raise ValueError(
-                f"y has the label {wrong[0]}, but num_classes={self.num_classes} "
-                f"allows 0 to {self.num_classes - 1}"
+                f"labels must be from 0 to {self.num_classes - 1}, as num_classes="
+                f"{self.num_classes}, received y with label {wrong[0]}. Number the "
+                "classes from 0"
             )
         return y

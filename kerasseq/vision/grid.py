@@ -1,4 +1,4 @@
-r"""Values on a grid, brought to a grid of another size.
+r"""Interpolation of values on a grid to a grid of another size.
 
 $$
 P' = A_h\, P\, A_w^T, \qquad
@@ -6,9 +6,9 @@ A_{ij} \propto k\!\left(s \left(\frac{n}{n'}\left(i + \tfrac12\right) - \tfrac12
 \right)\right), \qquad s = \min\!\left(1, \frac{n'}{n}\right)
 $$
 
-with the rows of $A$ summing to 1: value $i$ of $n'$ is a mean of the $n$ old ones round
-its place, over more of them where the grid shrinks. The kernel $k$ is a triangle for
-bilinear interpolation, and for bicubic that of Keys 1981.
+with the rows of $A$ summing to 1: value $i$ of $n'$ is a weighted mean of the $n$ old
+values around it, over more of them if the grid shrinks. The kernel $k$ is a triangle
+for bilinear interpolation, and that of Keys 1981 for bicubic interpolation.
 """
 
 from keras import ops
@@ -42,20 +42,21 @@ def keys(x):
 KERNELS = {"bilinear": triangle, "bicubic": keys}
 
 
-def along(old, new, interpolation, dtype="float32"):
-    """A, which takes values at `old` places to `new` places.
+def interpolation_matrix(old: int, new, interpolation: str, dtype="float32"):
+    """A, which interpolates `old` values to `new` values along one axis.
 
     Args:
         old: n.
-        new: n', a number or a tensor.
+        new: n', an integer or a tensor.
         interpolation: "bilinear" or "bicubic".
-        dtype: Of the matrix.
+        dtype: Type of the matrix.
 
     Returns:
         `(n', n)`.
 
     Examples:
-        >>> keras.ops.convert_to_numpy(along(2, 3, "bilinear")).round(2).tolist()
+        >>> A = interpolation_matrix(2, 3, "bilinear")
+        >>> keras.ops.convert_to_numpy(A).round(2).tolist()
         [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
     """
     i = ops.cast(ops.arange(new), dtype)[:, None]
@@ -66,25 +67,24 @@ def along(old, new, interpolation, dtype="float32"):
     return A / ops.sum(A, axis=1, keepdims=True)
 
 
-def resized(P, size, interpolation):
-    """A grid of vectors at another size.
+def resize(P, size, interpolation: str):
+    """Resizes a grid of vectors.
 
     Args:
         P: `(h, w, D)`.
-        size: h' and w', numbers or tensors.
+        size: h' and w', integers or tensors.
         interpolation: "bilinear" or "bicubic".
 
     Returns:
         `(h', w', D)`.
 
     Examples:
-        >>> small = resized(keras.ops.ones((2, 3, 5)), (4, 7), "bicubic")
+        >>> small = resize(keras.ops.ones((2, 3, 5)), (4, 7), "bicubic")
         >>> keras.ops.shape(small)
         (4, 7, 5)
     """
     (h, w, D), (rows, columns) = P.shape, size
-    A_h, A_w = (
-        along(n, new, interpolation, P.dtype) for n, new in ((h, rows), (w, columns))
-    )
+    A_h = interpolation_matrix(h, rows, interpolation, P.dtype)
+    A_w = interpolation_matrix(w, columns, interpolation, P.dtype)
     P = ops.reshape(matmul(A_h, ops.reshape(P, (h, w * D))), (-1, w, D))  # (h', w, D)
     return matmul(A_w, P)  # (h', w', D)

@@ -1,4 +1,4 @@
-r"""An image as a sequence: cut into patches, each projected to a vector.
+r"""Patch embedding: an image as a sequence of projected patches.
 
 $$
 Z = [x_{\mathrm{class}};\; x^1 E;\; x^2 E;\; \dots;\; x^N E] + E_{\mathrm{pos}},
@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from kerasseq import kernels, tracing
-from kerasseq.core import arguments, checks
+from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.kernels import matmul
@@ -21,8 +21,8 @@ from kerasseq.vision import grid as grids
 from kerasseq.vision import sizes
 
 
-def cut(x, patch_size):
-    """The patches of images, row by row, the pixels of each in one vector.
+def extract_patches(x, patch_size):
+    """The patches of images, row by row, each flattened to a vector.
 
     Args:
         x: `(B, H, W, C)`.
@@ -33,45 +33,44 @@ def cut(x, patch_size):
 
     Examples:
         >>> x = np.arange(8).reshape(1, 2, 4, 1)
-        >>> keras.ops.convert_to_numpy(cut(x, (2, 2)))[0].tolist()
+        >>> keras.ops.convert_to_numpy(extract_patches(x, (2, 2)))[0].tolist()
         [[0, 1, 4, 5], [2, 3, 6, 7]]
     """
     (P, Q), C = patch_size, x.shape[-1]
     rows, columns = _rows_and_columns(x, patch_size)
-    x = x[:, : rows * P, : columns * Q]  # no more than that, if Keras guessed the size
+    x = x[:, : rows * P, : columns * Q]  # in case Keras guessed the size
     x = ops.reshape(x, (-1, rows, P, columns, Q, C))
     x = ops.transpose(x, (0, 1, 3, 2, 4, 5))  # (B, rows, columns, P, Q, C)
     return ops.reshape(x, (-1, rows * columns, P * Q * C))
 
 
 def _rows_and_columns(x, patch_size):
-    """Numbers, or tensors where the size of the image is not known yet."""
+    """Integers, or tensors if the size of the image is unknown."""
     return [n // p for n, p in zip(ops.shape(x)[1:3], patch_size, strict=True)]
 
 
 @register
 class PatchEmbedding(WithSublayers, keras.layers.Layer):
-    r"""Vectors of the patches of an image, with a class token and learned positions.
+    r"""Embeds the patches of an image, with a class token and learned positions.
 
-    Cutting and projecting is one convolution whose stride is its width. The positions
-    are learned for images of one size; those of another size get them interpolated, the
-    grid of patches laid over the same picture.
+    The projection is a convolution whose stride is its kernel size. The position
+    embeddings are learned for one image size and interpolated for others.
 
     Args:
         patch_size: P, or height and width of a patch.
         hidden_dim: D.
         class_token: Whether a learned vector comes before the patches.
-        image_size: Side, or height and width, of the images that the positions are for;
-            those of the first images if None.
-        interpolation: Of positions: "bicubic" or "bilinear".
+        image_size: Side, or height and width, of the images that the positions are
+            learned for; those of the first images if None.
+        interpolation: Interpolation of the positions: "bicubic" or "bilinear".
         use_bias: Whether the projection has a bias.
-        kernel_initializer: Of the projection.
-        bias_initializer: Of the bias.
-        position_initializer: Of positions and class token; normal with a deviation of
-            0.02 if None.
+        kernel_initializer: Initializer of the projection.
+        bias_initializer: Initializer of the bias.
+        position_initializer: Initializer of positions and class token; normal with a
+            standard deviation of 0.02 if None.
         data_format: "channels_last" for images `(B, H, W, C)`, "channels_first" for
-            `(B, C, H, W)`; as `keras.config.image_data_format()` says if None.
-        **kwargs: As for any layer.
+            `(B, C, H, W)`; `keras.config.image_data_format()` if None.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: `(B, H, W, C)`.
@@ -80,7 +79,7 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         `(B, 1 + N, D)`, or `(B, N, D)` without class token: the patches row by row.
 
     Raises:
-        ValueError: If the patches do not fill the image.
+        ValueError: If the patch size does not divide the image size.
 
     Examples:
         >>> layer = PatchEmbedding(16, hidden_dim=5)
@@ -92,45 +91,51 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
 
     def __init__(
         self,
-        patch_size,
-        hidden_dim,
+        patch_size: int | tuple[int, int],
+        hidden_dim: int,
         *,
-        class_token=True,
-        image_size=None,
-        interpolation="bicubic",
-        use_bias=True,
+        class_token: bool = True,
+        image_size: int | tuple[int, int] | None = None,
+        interpolation: str = "bicubic",
+        use_bias: bool = True,
         kernel_initializer="lecun_normal",
         bias_initializer="zeros",
         position_initializer=None,
-        data_format=None,
+        data_format: str | None = None,
         **kwargs,
     ):
-        given = arguments.own(locals())
         super().__init__(**kwargs)
         check_float64(self)
-        for name, value in given.items():
-            setattr(self, name, arguments.revive(name, value))
         self.input_spec = keras.InputSpec(ndim=4)
         self.patch_size = sizes.pair("patch_size", patch_size)
-        checks.whole_number("hidden_dim", hidden_dim)
-        checks.one_of("class_token", class_token, (True, False))
-        checks.one_of("interpolation", interpolation, grids.KERNELS)
-        self.data_format = checked_format(data_format)
-        if image_size is not None:
-            self.image_size = sizes.pair("image_size", image_size)
+        self.hidden_dim = checks.size("hidden_dim", hidden_dim)
+        checks.fits_memory("hidden_dim", self.hidden_dim)
+        self.class_token = checks.one_of("class_token", class_token, (True, False))
+        self.image_size = checks.optional(sizes.pair, "image_size", image_size)
+        if self.image_size is not None:
             sizes.grid(self.image_size, self.patch_size)
+        self.interpolation = checks.one_of(
+            "interpolation", interpolation, grids.KERNELS
+        )
+        self.use_bias = checks.flag("use_bias", use_bias)
+        get = objects.initializer
+        self.kernel_initializer = get("kernel_initializer", kernel_initializer)
+        self.bias_initializer = get("bias_initializer", bias_initializer)
+        self.position_initializer = get("position_initializer", position_initializer)
+        self.data_format = check_data_format(data_format)
 
     def build(self, inputs_shape):
         height, width, C = self._sizes(inputs_shape)
         if self.image_size is None:
             if height is None or width is None:
                 raise ValueError(
-                    f"{self.name} learns positions for images of one size, and its "
-                    f"inputs {tuple(inputs_shape)} have none: say image_size"
+                    f"{self.name} learns positions for one image size and needs it, "
+                    f"received inputs of unknown size {tuple(inputs_shape)}. Pass "
+                    "image_size"
                 )
             self.image_size = (height, width)
         self.grid = sizes.grid(self.image_size, self.patch_size)
-        self._grid_of(inputs_shape)  # raises if the patches do not fill these images
+        self._grid_of(inputs_shape)  # raises unless the patch size divides it
         rows, columns = self.grid
         D = self.hidden_dim
         self.kernel = self.add_weight(
@@ -166,7 +171,7 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         if self.data_format == "channels_first":
             x = ops.transpose(x, (0, 2, 3, 1))  # (B, H, W, C)
         E = ops.reshape(self.kernel, (-1, self.hidden_dim))  # (P Q C, D)
-        z = matmul(cut(x, self.patch_size), E)  # (B, N, D)
+        z = matmul(extract_patches(x, self.patch_size), E)  # (B, N, D)
         if self.use_bias:
             z = z + ops.convert_to_tensor(self.bias)
         z = tracing.record(self, "patches", z)
@@ -177,14 +182,14 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         return z + self.positions(*_rows_and_columns(x, self.patch_size))
 
     def positions(self, rows, columns):
-        """The positions for so many patches, interpolated if need be.
+        """The position embeddings of a grid of patches, interpolated if necessary.
 
         Args:
-            rows: Of the grid of patches.
-            columns: Of the grid of patches.
+            rows: Number of rows of the grid.
+            columns: Number of columns of the grid.
 
         Returns:
-            `(1 + rows * columns, D)`; without the first, if there is no class token.
+            `(1 + rows * columns, D)`; `(rows * columns, D)` without class token.
         """
         E_pos, D = ops.convert_to_tensor(self.position_embeddings), self.hidden_dim
         known = isinstance(rows, int) and isinstance(columns, int)
@@ -192,11 +197,11 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
             return E_pos
         first = int(self.class_token)
         P = ops.reshape(E_pos[first:], (*self.grid, D))
-        P = grids.resized(P, (rows, columns), self.interpolation)
+        P = grids.resize(P, (rows, columns), self.interpolation)
         return ops.concatenate([E_pos[:first], ops.reshape(P, (-1, D))])
 
     def _sizes(self, shape):
-        """Height, width and channels of images of that shape."""
+        """Height, width and channels of a shape."""
         _, *sides = shape
         return sides if self.data_format == "channels_last" else (*sides[1:], sides[0])
 
@@ -210,18 +215,27 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         return (inputs_shape[0], patches, self.hidden_dim)
 
     def get_config(self):
+        initializer = keras.initializers.serialize
         config = {
-            name: arguments.as_config(name, getattr(self, name))
-            for name in arguments.names(PatchEmbedding)
+            "patch_size": self.patch_size,
+            "hidden_dim": self.hidden_dim,
+            "class_token": self.class_token,
+            "image_size": self.image_size,
+            "interpolation": self.interpolation,
+            "use_bias": self.use_bias,
+            "kernel_initializer": initializer(self.kernel_initializer),
+            "bias_initializer": initializer(self.bias_initializer),
+            "position_initializer": initializer(self.position_initializer),
+            "data_format": self.data_format,
         }
         return {**super().get_config(), **config}
 
 
-def checked_format(data_format):
-    """Where the channels stand: as given, or as Keras is set up.
+def check_data_format(data_format: str | None) -> str:
+    """Return `data_format`, or the default of Keras if it is None.
 
     Examples:
-        >>> checked_format("channels_first")
+        >>> check_data_format("channels_first")
         'channels_first'
     """
     if data_format is None:

@@ -1,4 +1,4 @@
-"""Pixels as numbers between -1 and 1, whatever type and range they come in."""
+"""Scales pixels of any type and range to -1 to 1."""
 
 import keras
 import numpy as np
@@ -6,19 +6,20 @@ from keras import ops
 
 from kerasseq.vision import sizes
 
-BYTES, FRACTIONS = (0, 255), (0, 1)  # black and white, of integers and of all else
+BYTES, FRACTIONS = (0, 255), (0, 1)  # black and white of integers, and of floats
 
 
-def checked_range(value_range):
+def check_range(value_range) -> tuple[float, float] | None:
     """Return the range as a pair of floats, or None.
 
     Examples:
-        >>> checked_range((0, 16))
+        >>> check_range((0, 16))
         (0.0, 16.0)
-        >>> checked_range(255)
+        >>> check_range(255)
         Traceback (most recent call last):
         ...
-        TypeError: value_range must be a pair of numbers, as (0, 255), got 255
+        TypeError: value_range must be a pair of numbers, received 255. Pass (0, 255), \
+for example
     """
     if value_range is None:
         return None
@@ -26,15 +27,19 @@ def checked_range(value_range):
         low, high = map(float, value_range)
     except (TypeError, ValueError):
         raise TypeError(
-            f"value_range must be a pair of numbers, as (0, 255), got {value_range!r}"
+            f"value_range must be a pair of numbers, received {value_range!r}. Pass "
+            "(0, 255), for example"
         ) from None
     if not low < high:
-        raise ValueError(f"value_range must go up, as (0, 255), got {value_range}")
+        raise ValueError(
+            f"value_range must be increasing, received {value_range}. Pass (0, 255), "
+            "for example"
+        )
     return low, high
 
 
 def rescaling(value_range):
-    """The layer that takes black to -1 and white to 1.
+    """Creates the layer that scales black to -1 and white to 1.
 
     Examples:
         >>> layer = rescaling((0, 16))
@@ -47,7 +52,7 @@ def rescaling(value_range):
 
 
 def as_fractions(x, value_range):
-    """Integers as floats from 0 to 1, unless a range says what they are."""
+    """Integers as floats from 0 to 1; unchanged if a range is given."""
     is_integer = "int" in keras.backend.standardize_dtype(x.dtype)
     if value_range is not None or not is_integer:
         return x
@@ -55,18 +60,18 @@ def as_fractions(x, value_range):
 
 
 def check(images, *, value_range, patch_size, channels, channels_last):
-    """Return images as the model takes them, after looking at sizes and values.
+    """Return images as the model takes them, with sizes and values checked.
 
     Args:
         images: Array of `(B, H, W, C)`, or `(B, H, W)` of one channel.
-        value_range: Of the model.
-        patch_size: Of the model, height and width.
-        channels: Of the model.
-        channels_last: Whether the channels stand last.
+        value_range: The model's, or None.
+        patch_size: The model's height and width of a patch.
+        channels: The model's number of channels.
+        channels_last: Whether the last axis is that of the channels.
 
     Raises:
-        ValueError: If images have another shape, other channels, patches that do not
-            fill them, or values outside the range that their type stands for.
+        ValueError: If the shape or the channels are wrong, the patches do not divide
+            the images, or values are out of range.
 
     Examples:
         >>> options = {"patch_size": (2, 2), "channels": 1, "channels_last": True}
@@ -75,9 +80,8 @@ def check(images, *, value_range, patch_size, channels, channels_last):
         >>> check(np.full((3, 8, 8), 16.0), value_range=None, **options)
         Traceback (most recent call last):
         ...
-        ValueError: images has values from 16.0 to 16.0, but floats are taken to lie \
-from 0 to 1: divide them, or build the model with value_range, the values of black \
-and white
+        ValueError: floats in images must be from 0 to 1, received values from 16.0 \
+to 16.0. Scale them, or create the model with value_range, the values of black and white
     """
     images = np.asarray(images)
     axis = 3 if channels_last else 1
@@ -88,8 +92,8 @@ and white
             "height, width, channels" if channels_last else "channels, height, width"
         )
         raise ValueError(
-            f"images must be (batch, {wanted}) with channels={channels}, got shape "
-            f"{images.shape}"
+            f"images must have shape (batch, {wanted}) with channels={channels}, "
+            f"received shape {images.shape}. Reshape them"
         )
     size = images.shape[1:3] if channels_last else images.shape[2:]
     sizes.grid(size, patch_size)
@@ -104,8 +108,7 @@ def _check_values(images):
     least, most = images.min(), images.max()
     if least < low or most > high:
         raise ValueError(
-            f"images has values from {least} to {most}, but "
-            f"{'integers' if integers else 'floats'} are taken to lie from {low} to "
-            f"{high}: divide them, or build the model with value_range, the values of "
-            "black and white"
+            f"{'integers' if integers else 'floats'} in images must be from {low} to "
+            f"{high}, received values from {least} to {most}. Scale them, or create "
+            "the model with value_range, the values of black and white"
         )

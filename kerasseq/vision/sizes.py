@@ -1,10 +1,10 @@
-"""Heights and widths: of images, of patches, and how many of these fit into those."""
+"""Heights and widths of images, patches and grids of patches."""
 
 from kerasseq.core import checks
 
 
-def pair(name, value):
-    """A height and a width, from both or from one number for both.
+def pair(name: str, value) -> tuple[int, int]:
+    """A height and a width; one number stands for both.
 
     Examples:
         >>> pair("patch_size", 16), pair("image_size", (28, 32))
@@ -24,10 +24,10 @@ def pair(name, value):
 
 
 def grid(image_size, patch_size):
-    """Rows and columns of patches; None where a size is not known.
+    """Rows and columns of the grid of patches; None for an unknown size.
 
     Raises:
-        ValueError: If the patches do not fill the image.
+        ValueError: If the patch size does not divide the image size.
 
     Examples:
         >>> grid((224, 224), (16, 16))
@@ -35,15 +35,14 @@ def grid(image_size, patch_size):
         >>> grid((30, 28), (14, 14))
         Traceback (most recent call last):
         ...
-        ValueError: patches of 14 × 14 pixels do not fill an image of 30 × 28: choose \
-a patch_size that divides its height and width, or crop, pad or resize the images
+        ValueError: patch_size must divide the image size 30 × 28, received 14 × 14. \
+Choose another patch_size, or crop, pad or resize the images
     """
     known = list(zip(image_size, patch_size, strict=True))
     if any(size is not None and size % patch for size, patch in known):
         shown = [" × ".join(map(str, size)) for size in (patch_size, image_size)]
         raise ValueError(
-            f"patches of {shown[0]} pixels do not fill an image of {shown[1]}: choose "
-            "a patch_size that divides its height and width, or crop, pad or resize "
-            "the images"
+            f"patch_size must divide the image size {shown[1]}, received {shown[0]}. "
+            "Choose another patch_size, or crop, pad or resize the images"
         )
     return tuple(None if size is None else size // patch for size, patch in known)

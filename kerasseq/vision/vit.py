@@ -6,16 +6,17 @@ import keras
 from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.core.arguments import drawn_seed, own
+from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
 from kerasseq.language.architectures import find
 from kerasseq.transformer import norms
 from kerasseq.transformer.encoder import TransformerEncoder
+from kerasseq.transformer.residual import NORM_PLACEMENTS
 from kerasseq.vision import pixels
 from kerasseq.vision.classifier import ImageClassifier
-from kerasseq.vision.patches import PatchEmbedding, checked_format
+from kerasseq.vision.patches import PatchEmbedding, check_data_format
 
-FIELDS = (  # of an architecture, which are arguments here
+FIELDS = (  # of an architecture that are arguments of ViT
     "image_size",
     "patch_size",
     "channels",
@@ -35,46 +36,49 @@ FIELDS = (  # of an architecture, which are arguments here
 
 @register
 class ViT(ImageClassifier):
-    r"""Say what an image shows.
+    r"""Vision Transformer for image classification.
 
     $$
     z_0 = [x_{\mathrm{class}};\; x^1 E;\; \dots;\; x^N E] + E_{\mathrm{pos}}, \qquad
     z_l = \mathrm{Block}_l(z_{l-1}), \qquad y = W\,\mathrm{LayerNorm}(z_L)_0 + b
     $$
 
-    Images may be of any size that patches fill: positions are interpolated. Integers
-    are taken to lie from 0 to 255, floats from 0 to 1, unless `value_range` says
-    otherwise; the model brings them to -1 to 1.
+    Images may have any size that the patch size divides: positions are interpolated.
+    Integers are expected from 0 to 255 and floats from 0 to 1, unless `value_range` is
+    given; the model scales both to -1 to 1.
 
     Args:
-        num_classes: Number of classes; None for a model without classifier, which gives
-            the vector `(B, D)` that a classifier would read.
-        image_size: Side, or height and width, of the images to train on.
+        num_classes: Number of classes; None for a model without classifier, whose
+            output is the pooled vector `(B, D)`.
+        image_size: Side, or height and width, of the training images.
         patch_size: Side, or height and width, of a patch.
-        channels: Of an image: 1 for grey, 3 for colors.
+        channels: Number of channels: 1 for gray, 3 for color.
         num_layers: L.
-        num_heads: N, of attention.
-        hidden_dim: D, the width between the layers.
-        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
-        dropout: Fraction dropped in training.
-        pooling: What the classifier reads: "token", the class token, or "mean", the
-            mean of the patches; then there is no class token.
+        num_heads: N, number of attention heads.
+        hidden_dim: D, the width of the residual stream.
+        intermediate_dim: Width of the hidden layer of the feed-forward networks; 4 D if
+            None.
+        dropout: Fraction to drop in training.
+        pooling: Input of the classifier: "token", the class token, or "mean", the mean
+            of the patches, without a class token.
         norm: "layer" or "rms".
-        norm_placement: Of the norms: "pre", "post" or "deep".
-        feed_forward: "gelu", "relu", "swiglu" …, see `FeedForward`.
+        norm_placement: Where the norms are: "pre", "post" or "deep".
+        feed_forward: "gelu", "relu", "swiglu" …, see `TransformerEncoder`.
         use_bias: Whether dense layers and norms have biases.
-        num_key_value_heads: Heads of keys and values; N if None.
+        num_key_value_heads: Number of key-value heads; N if None.
         head_dim: Width of a head; D / N if None.
-        parallel: Whether attention and feed-forward network stand side by side.
-        interpolation: Of positions: "bicubic" or "bilinear".
+        parallel: Whether attention and feed-forward network have the same input, in
+            parallel.
+        interpolation: Interpolation of the positions: "bicubic" or "bilinear".
         value_range: The values of black and white, if not those above.
-        data_format: Of images, as for `PatchEmbedding`.
-        activation: "softmax" for probabilities; None for logits, which train the same.
-        layer_norm_epsilon: Epsilon of the norms.
+        data_format: As for `PatchEmbedding`.
+        activation: "softmax" for probabilities; None for logits, which train equally.
+        layer_norm_epsilon: ε of the norms.
         **kwargs: `name` and `trainable`.
 
     Raises:
-        ValueError: If a name or number is wrong, or patches do not fill the images.
+        ValueError: If a name or number is wrong, or the patch size does not divide the
+            image size.
 
     Examples:
         >>> model = ViT(
@@ -91,40 +95,70 @@ class ViT(ImageClassifier):
 
     def __init__(
         self,
-        num_classes,
+        num_classes: int | None,
         *,
-        image_size,
-        patch_size,
-        channels=3,
-        num_layers=4,
-        num_heads=4,
-        hidden_dim=128,
-        intermediate_dim=None,
-        dropout=0.0,
-        pooling="token",
-        norm="layer",
-        norm_placement="pre",
-        feed_forward="gelu",
-        use_bias=True,
-        num_key_value_heads=None,
-        head_dim=None,
-        parallel=False,
-        interpolation="bicubic",
-        value_range=None,
-        data_format=None,
-        activation=None,
-        layer_norm_epsilon=1e-6,
+        image_size: int | tuple[int, int],
+        patch_size: int | tuple[int, int],
+        channels: int = 3,
+        num_layers: int = 4,
+        num_heads: int = 4,
+        hidden_dim: int = 128,
+        intermediate_dim: int | None = None,
+        dropout: float = 0.0,
+        pooling: str = "token",
+        norm: str | keras.Layer = "layer",
+        norm_placement: str = "pre",
+        feed_forward: str = "gelu",
+        use_bias: bool = True,
+        num_key_value_heads: int | None = None,
+        head_dim: int | None = None,
+        parallel: bool = False,
+        interpolation: str = "bicubic",
+        value_range: tuple[float, float] | None = None,
+        data_format: str | None = None,
+        activation: str | None = None,
+        layer_norm_epsilon: float = 1e-6,
         **kwargs,
     ):
-        data_format = checked_format(data_format)
-        value_range = pixels.checked_range(value_range)
-        arguments = own(locals())
+        data_format = check_data_format(data_format)
+        value_range = pixels.check_range(value_range)
         if num_classes is not None:
+            num_classes = checks.size("num_classes", num_classes)
             num_classes = checks.whole_number("num_classes", num_classes, 2)
-        for name in ("channels", "num_layers", "num_heads", "hidden_dim"):
-            checks.whole_number(name, arguments[name])
-        checks.one_of("pooling", pooling, ("token", "mean"))
-        checks.one_of("activation", activation, (None, "softmax"))
+        num_layers = checks.size("num_layers", num_layers)
+        hidden_dim = checks.size("hidden_dim", hidden_dim)
+        intermediate_dim = checks.optional(
+            checks.size, "intermediate_dim", intermediate_dim
+        )
+        config = {
+            "num_classes": num_classes,
+            "image_size": image_size,
+            "patch_size": patch_size,
+            "channels": checks.size("channels", channels),
+            "num_layers": num_layers,
+            "num_heads": checks.size("num_heads", num_heads),
+            "hidden_dim": hidden_dim,
+            "intermediate_dim": intermediate_dim,
+            "dropout": checks.rate("dropout", dropout),
+            "pooling": checks.one_of("pooling", pooling, ("token", "mean")),
+            "norm": norm,
+            "norm_placement": checks.one_of(
+                "norm_placement", norm_placement, NORM_PLACEMENTS
+            ),
+            "feed_forward": feed_forward,
+            "use_bias": checks.flag("use_bias", use_bias),
+            "num_key_value_heads": num_key_value_heads,
+            "head_dim": head_dim,
+            "parallel": checks.flag("parallel", parallel),
+            "interpolation": interpolation,
+            "value_range": value_range,
+            "data_format": data_format,
+            "activation": checks.one_of("activation", activation, (None, "softmax")),
+            "layer_norm_epsilon": layer_norm_epsilon,
+        }
+        checks.fits_memory("num_classes", num_classes or 1, hidden_dim)
+        width = intermediate_dim or 4 * hidden_dim
+        checks.fits_memory("num_layers", num_layers, hidden_dim * width)
         last = data_format == "channels_last"
         shape = (None, None, channels) if last else (channels, None, None)
         inputs = keras.Input(shape, name="images")
@@ -167,7 +201,7 @@ class ViT(ImageClassifier):
             x = norms.make_norm(norm, **options, name="final_norm")(x)
         x = x[:, 0] if pooling == "token" else ops.mean(x, axis=1)
         if num_classes is not None:
-            # Probabilities and losses stay in float32, whatever the layers compute in.
+            # Probabilities and losses are float32 in mixed precision as well.
             x = keras.layers.Dense(
                 num_classes,
                 use_bias=use_bias,
@@ -175,12 +209,12 @@ class ViT(ImageClassifier):
                 dtype="float32",
                 name="classes",
             )(x)
-        super().__init__(inputs, x, arguments, **kwargs)
+        super().__init__(inputs, x, config, **kwargs)
         self.patches, self.blocks = patches, blocks
 
     @classmethod
     def from_architecture(cls, architecture, num_classes=None, **changes):
-        """The model that a row of `models.architectures` describes.
+        """Creates the model that a row of `models.architectures` describes.
 
         Args:
             architecture: A name, such as "vit_base_16", or a row, such as
@@ -205,13 +239,15 @@ class ViT(ImageClassifier):
         row = dataclasses.replace(row, **changes) if changes else row
         if row.kind != "vision" or row.position != "learned":
             raise ValueError(
-                f"{row.title} is of kind={row.kind!r} with position={row.position!r}; "
-                "ViT builds 'vision' with 'learned'"
+                'architecture must be of kind "vision" with position "learned", '
+                f"received {row.title} of kind={row.kind!r} with "
+                f"position={row.position!r}. Choose another row"
             )
         for name in ("pooler", "embedding_norm"):
             if getattr(row, name):
                 raise ValueError(
-                    f"{row.title} has {name}=True, which ViT does not have"
+                    f"{name} must be False for a ViT, received {row.title} with "
+                    f"{name}=True. Choose another row"
                 )
         options = {name: getattr(row, name) for name in FIELDS}
         return cls(row.classes if num_classes is None else num_classes, **options)

@@ -36,7 +36,7 @@ def test_the_image_of_the_course():
     layer = layers.PatchEmbedding(16, D)
     assert layer.compute_output_shape((1, 224, 224, 3)) == (1, 1 + 196, D)
     image = np.arange(50_176, dtype="int32").reshape(1, 224, 224, 1)
-    cut = numpy(patches.cut(keras.ops.convert_to_tensor(image), (16, 16)))
+    cut = numpy(patches.extract_patches(keras.ops.convert_to_tensor(image), (16, 16)))
     assert cut.shape == (1, row.patches, 16 * 16) == (1, 14 * 14, 256)
     # Patch 15 is the second of the second row.
     np.testing.assert_array_equal(cut[0, 15].reshape(16, 16), image[0, 16:32, 16:32, 0])
@@ -99,13 +99,13 @@ def test_interpolates_as_keras_resizes(interpolation, size):
     wanted = keras.ops.image.resize(
         P, size, interpolation, antialias=True, data_format="channels_last"
     )
-    found = grid.resized(keras.ops.convert_to_tensor(P), size, interpolation)
+    found = grid.resize(keras.ops.convert_to_tensor(P), size, interpolation)
     np.testing.assert_allclose(numpy(found), numpy(wanted), atol=1e-5)
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.sampled_from(["bilinear", "bicubic"]))
 def test_interpolation_keeps_what_is_constant_and_mirrors(old, new, interpolation):
-    A = numpy(grid.along(old, new, interpolation))
+    A = numpy(grid.interpolation_matrix(old, new, interpolation))
     np.testing.assert_allclose(A.sum(axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(A, A[::-1, ::-1], atol=1e-4)
     if old == new:
@@ -128,7 +128,7 @@ def test_positions_of_another_size(interpolation, class_token):
     np.testing.assert_allclose(constant[:, first:], bias, atol=1e-5)
     found = numpy(layer.positions(5, 2))
     np.testing.assert_array_equal(found[:first], E[:first])
-    wanted = grid.resized(
+    wanted = grid.resize(
         keras.ops.convert_to_tensor(E[first:].reshape(ROWS, COLUMNS, D)),
         (5, 2),
         interpolation,
@@ -165,7 +165,7 @@ def test_positions_differ_at_the_start_but_little():
         (
             {"image_size": (7, 8)},
             ValueError,
-            "patches of 2 × 2 pixels do not fill an image of 7 × 8: choose",
+            "divide the image size 7 × 8, received 2 × 2. Choose",
         ),
         (
             {"interpolation": "cubic"},
@@ -183,7 +183,7 @@ def test_wrong_arguments(options, error, message):
 
 def test_images_that_patches_do_not_fill():
     layer = embedding()
-    message = "patches of 2 × 5 pixels do not fill an image of {} × {}"
+    message = "divide the image size {} × {}, received 2 × 5"
     with pytest.raises(ValueError, match=message.format(7, 35)):
         layer(np.zeros((1, 7, 35, C), "float32"))
     with pytest.raises(ValueError, match=message.format(6, 36)):
@@ -192,5 +192,5 @@ def test_images_that_patches_do_not_fill():
         layers.PatchEmbedding((P, Q), D)(np.zeros((1, 9, 5, C), "float32"))
     with pytest.raises(ValueError, match=message.format(None, 6)):
         layer.compute_output_shape((1, None, 6, C))
-    with pytest.raises(ValueError, match="have none: say image_size"):
+    with pytest.raises(ValueError, match="unknown size .* Pass image_size"):
         layers.PatchEmbedding((P, Q), D)(keras.Input((None, 35, C)))
