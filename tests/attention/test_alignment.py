@@ -1,4 +1,4 @@
-"""Attention as alignment: the equations in NumPy, Keras' own, masks, hard places."""
+"""Single-head attention: equations in NumPy, Keras, masks, hard attention."""
 
 import keras
 import numpy as np
@@ -71,7 +71,7 @@ def test_equations(score):
     np.testing.assert_allclose(numpy(context), expected @ V, atol=1e-5)
 
 
-def test_where_to_look_without_looking():
+def test_location_score_depends_on_the_query_only():
     layer = layers.LocationAttention(K + 2)
     _, alpha = layer(S, V, return_attention_scores=True)
     expected = softmax((S @ numpy(layer.W))[..., :K])
@@ -91,7 +91,7 @@ def test_concat_is_additive_with_one_matrix():
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scaled", [False, True])
-def test_dot_products_are_those_of_keras(scaled, causal):
+def test_dot_scores_equal_keras(scaled, causal):
     ours = layers.AlignmentAttention(score="scaled_dot" if scaled else "dot")
     theirs = keras.layers.Attention()
     mask = np.array([[1, 1, 0, 1, 1], [1, 0, 1, 1, 0]], "bool")
@@ -103,7 +103,7 @@ def test_dot_products_are_those_of_keras(scaled, causal):
     np.testing.assert_allclose(numpy(found), numpy(wanted), atol=1e-5)
 
 
-def test_keys_projected_beforehand_give_the_same():
+def test_projected_keys_equal_unprojected():
     for score in ("additive", "concat", "general"):
         layer = layers.AlignmentAttention(*SIZES.get(score, ()), score=score)
         expected = layer(S, V, H)
@@ -118,7 +118,7 @@ def test_keys_projected_beforehand_give_the_same():
     st.booleans(),
 )
 @settings(max_examples=20, deadline=None)
-def test_masked_places_weigh_exactly_nothing(mask, causal):
+def test_masked_keys_have_zero_weight(mask, causal):
     mask = np.array(mask)
     context, alpha = LAYER(
         SAME, SAME, mask=mask, use_causal_mask=causal, return_attention_scores=True
@@ -135,7 +135,7 @@ def test_masked_places_weigh_exactly_nothing(mask, causal):
 LAYER = layers.BahdanauAttention(U)
 
 
-def test_a_mask_for_each_pair_and_masks_of_keras():
+def test_attention_mask_equals_keras_masks():
     mask = np.random.default_rng(5).random((B, Q, K)) < 0.6
     _, alpha = LAYER(SAME[:, :Q], SAME, mask=mask, return_attention_scores=True)
     assert np.array_equal(numpy(alpha) > 0, mask)
@@ -145,7 +145,7 @@ def test_a_mask_for_each_pair_and_masks_of_keras():
     assert np.array_equal(numpy(alpha)[:, 0] > 0, ids > 0)
 
 
-def test_the_mask_of_the_queries_is_handed_on():
+def test_query_mask_is_propagated():
     ids = np.array([[1, 2, 0], [3, 0, 0]])
     query = keras.layers.Embedding(5, DQ, mask_zero=True)(ids)
     for layer in (LAYER, layers.KernelAttention()):
@@ -153,7 +153,7 @@ def test_the_mask_of_the_queries_is_handed_on():
         np.testing.assert_array_equal(numpy(context._keras_mask), ids > 0)
 
 
-def test_causal_masks_begin_at_the_place_of_the_first_query():
+def test_causal_mask_starts_at_the_first_query():
     assert np.array_equal(numpy(masks.causal(4, 4))[0], np.tri(4, dtype=bool))
     assert numpy(masks.causal(1, 4, start=3)).all()
     assert numpy(masks.causal(2, 4, start=1))[0].sum(-1).tolist() == [2, 3]
@@ -161,13 +161,13 @@ def test_causal_masks_begin_at_the_place_of_the_first_query():
 
 
 @pytest.mark.everywhere("masks, small types and gradients of the backend")
-def test_half_precision_has_no_nan_in_empty_rows():
+def test_fully_masked_rows_have_no_nan_in_float16():
     scores = ops.zeros((2, 3), "float16")
     weights = masks.softmax(scores, ops.zeros((2, 3), "bool"))
     assert np.array_equal(numpy(weights), np.zeros((2, 3)))
 
 
-def test_hard_attention_looks_at_the_best_place():
+def test_hard_attention_selects_the_highest_score():
     soft = layers.AlignmentAttention(score="dot")
     hard = layers.AlignmentAttention(score="dot", hard=True)
     _, alpha = soft(SAME, SAME, return_attention_scores=True)
@@ -181,7 +181,7 @@ def test_hard_attention_looks_at_the_best_place():
 
 
 @pytest.mark.everywhere("masks, small types and gradients of the backend")
-def test_hard_attention_learns_by_the_soft_gradient():
+def test_hard_attention_has_the_soft_gradient():
     from kerasseq import kernels
 
     def loss(hard):
@@ -200,7 +200,7 @@ def test_hard_attention_learns_by_the_soft_gradient():
     assert np.abs(soft).max() > 1e-3
 
 
-def test_drawn_places_come_as_often_as_they_weigh():
+def test_sampled_positions_follow_the_weights():
     e = np.log([[0.5, 0.2, 0.3]]).astype("float32")  # one query, three places
     layer = layers.AlignmentAttention(score="dot", hard=True, sampled=True, seed=1)
     query, key = np.ones((1, 4000, 1), "float32"), e[:, :, None]
@@ -212,7 +212,7 @@ def test_drawn_places_come_as_often_as_they_weigh():
     assert np.all(numpy(at_inference)[..., 0] == 1)
 
 
-def test_it_can_be_looked_into():
+def test_trace():
     inputs = keras.Input((K, DQ))
     model = keras.Model(
         inputs, layers.BahdanauAttention(U, name="look")(inputs, inputs)
@@ -224,14 +224,14 @@ def test_it_can_be_looked_into():
     assert {"look/scores", "look/context"} <= set(inside.keys())
 
 
-def test_an_image_is_a_memory_of_cells():
+def test_attention_over_image_cells():
     image = normal(B, 3, 4, DK)
     cells = image.reshape(B, 12, DK)
     context, alpha = layers.BahdanauAttention(U)(S, cells, return_attention_scores=True)
     assert context.shape == (B, Q, DK) and alpha.shape == (B, Q, 12)
 
 
-def test_a_kernel_is_a_softmax_of_distances():
+def test_kernel_attention_is_a_softmax_of_distances():
     x, x_j, y = normal(B, Q, DQ), normal(B, K, DQ, seed=1), normal(B, K, 1, seed=2)
     layer = layers.KernelAttention(width=0.7)
     found, alpha = layer(x, y, x_j, return_attention_scores=True)
@@ -262,7 +262,7 @@ def test_wrong_arguments(arguments, message):
         layers.AlignmentAttention(**arguments)
 
 
-def test_widths_that_do_not_fit():
+def test_wrong_widths():
     for layer in (layers.LuongAttention("dot"), layers.CosineAttention()):
         with pytest.raises(ValueError, match='7 and 11. Choose score="general"'):
             layer(S, H)

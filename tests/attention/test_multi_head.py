@@ -1,4 +1,4 @@
-"""Multi-head attention: Keras' own with the same weights, groups, caches, positions."""
+"""`MultiHeadAttention`: equal to Keras, grouped heads, caches, positions."""
 
 import keras
 import numpy as np
@@ -68,7 +68,7 @@ def same(ours, theirs, *inputs, **options):
         {"use_gate": True, "activity_regularizer": "l2"},
     ],
 )
-def test_the_options_of_keras(options):
+def test_options_equal_keras(options):
     ours, theirs = pair(X.shape, Y.shape, Z.shape, **options)
     same(ours, theirs, X, Y, Z)
     mask = np.random.default_rng(4).random((B, T, S)) < 0.6
@@ -78,7 +78,7 @@ def test_the_options_of_keras(options):
 
 
 @pytest.mark.parametrize("attended", [None, (1,), (2,), (-2, 1), (1, 2)])
-def test_other_axes(attended):
+def test_attention_axes_equal_keras(attended):
     x, y = normal(B, 3, 5, D), normal(B, 3, 5, E, seed=1)
     if attended == (1,):
         y = normal(B, 7, 5, E, seed=1)
@@ -86,7 +86,7 @@ def test_other_axes(attended):
     same(ours, theirs, x, y)
 
 
-def test_outputs_of_projections_are_regularized_as_in_keras():
+def test_activity_regularizer_equals_keras():
     ours, theirs = pair(X.shape, Y.shape, activity_regularizer="l2", use_gate=True)
     ours(X, Y)
     theirs(X, Y)
@@ -95,7 +95,7 @@ def test_outputs_of_projections_are_regularized_as_in_keras():
     assert found == pytest.approx(wanted, rel=1e-5)
 
 
-def test_masks_of_keras_are_found_and_handed_on():
+def test_keras_masks_are_used_and_propagated():
     ids = np.array([[1, 2, 3, 0], [4, 0, 0, 0]])
     inputs = keras.layers.Embedding(5, D, mask_zero=True)(ids)
     ours, theirs = pair((B, 4, D), (B, 4, D))
@@ -114,7 +114,7 @@ def test_masks_of_keras_are_found_and_handed_on():
 
 @pytest.mark.everywhere("the fused path differs between backends")
 @pytest.mark.parametrize("scores", [False, True])
-def test_who_may_look_nowhere_gets_zeros(scores):
+def test_fully_masked_query_gets_zeros(scores):
     layer = layers.MultiHeadAttention(N, K)
     mask = np.ones((B, T, S), bool)
     mask[0, 2] = False
@@ -125,7 +125,7 @@ def test_who_may_look_nowhere_gets_zeros(scores):
     assert np.abs(numpy(output)[0, 1] - bias).max() > 1e-3
 
 
-def test_unscaled_and_other_scales():
+def test_scale():
     layer = layers.MultiHeadAttention(N, K, scale=1.0)
     _, alpha = layer(X, Z, return_attention_scores=True)
     q, k = numpy(layer.query_dense(X)), numpy(layer.key_dense(Z))
@@ -135,7 +135,7 @@ def test_unscaled_and_other_scales():
 
 
 @pytest.mark.parametrize("shared", [1, 2])
-def test_groups_share_keys_and_values(shared):
+def test_grouped_query_attention(shared):
     layer = layers.MultiHeadAttention(4, K, num_key_value_heads=shared, value_dim=V)
     output, alpha = layer(X, Y, return_attention_scores=True)
     assert layer.key_dense.kernel.shape == (E, shared, K)
@@ -154,7 +154,7 @@ def test_groups_share_keys_and_values(shared):
 @pytest.mark.everywhere("the fused path differs between backends", cases=2)
 @pytest.mark.parametrize("window", [None, 2])
 @pytest.mark.parametrize("scores", [False, True])
-def test_step_by_step_with_a_cache_is_all_at_once(scores, window):
+def test_cached_equals_uncached(scores, window):
     layer = layers.MultiHeadAttention(
         4, K, value_dim=V, num_key_value_heads=2, sliding_window=window, position=Turn()
     )
@@ -174,7 +174,7 @@ def test_step_by_step_with_a_cache_is_all_at_once(scores, window):
     np.testing.assert_allclose(np.concatenate(outputs, 1), numpy(whole), atol=1e-5)
 
 
-def test_a_memory_projected_once():
+def test_project_memory_equals_uncached():
     layer = layers.MultiHeadAttention(N, K)
     mask = np.ones((B, 1, S), bool)
     mask[:, :, 3:] = False
@@ -201,7 +201,7 @@ class Turn(layers.AttentionPosition):
         return -ops.cast(ops.abs(distance), "float32")[:, None]
 
 
-def test_positions_turn_queries_and_keys_and_bias_the_scores(tmp_path):
+def test_position_rotates_and_biases(tmp_path):
     layer = layers.MultiHeadAttention(N, K, position=Turn())
     output, alpha = layer(X, X, return_attention_scores=True)
     q, k = numpy(layer.query_dense(X)), numpy(layer.key_dense(X))
@@ -220,7 +220,7 @@ def test_positions_turn_queries_and_keys_and_bias_the_scores(tmp_path):
     np.testing.assert_allclose(numpy(loaded(X)), numpy(output), atol=1e-5)
 
 
-def test_padding_does_not_move_positions():
+def test_padding_does_not_shift_positions():
     layer = layers.MultiHeadAttention(N, K, position=Turn())
     plain = numpy(layer(X, X))
     padded = np.concatenate([normal(B, 3, D, seed=8), X], 1)
@@ -229,7 +229,7 @@ def test_padding_does_not_move_positions():
     np.testing.assert_allclose(numpy(found)[:, 3:], plain, atol=1e-5)
 
 
-def test_it_can_be_looked_into_without_a_change():
+def test_trace_does_not_change_the_output():
     inputs = keras.Input((T, D))
     layer = layers.MultiHeadAttention(N, K, name="look")
     model = keras.Model(inputs, layer(inputs, inputs))
@@ -240,7 +240,7 @@ def test_it_can_be_looked_into_without_a_change():
     assert inside["look/alignment"].shape == (B, N, T, T)
 
 
-def test_what_keras_saved_is_loaded(tmp_path):
+def test_loads_weights_saved_by_keras(tmp_path):
     ours, theirs = pair(X.shape, X.shape)
     inputs = keras.Input((T, D))
     keras.Model(inputs, theirs(inputs, inputs)).save_weights(tmp_path / "a.weights.h5")
@@ -270,7 +270,7 @@ def test_wrong_arguments(arguments, error, message):
         layers.MultiHeadAttention(**{"num_heads": N, "key_dim": K, **arguments})
 
 
-def test_shapes_that_do_not_fit():
+def test_wrong_shapes():
     with pytest.raises(ValueError, match="value and key must have the same sizes"):
         layers.MultiHeadAttention(N, K)(X, Y, Y[:, :3])
     with pytest.raises(ValueError, match="axes between batch .* received 3"):
@@ -283,7 +283,7 @@ def test_shapes_that_do_not_fit():
         layer(X, X, cache=layer.make_cache(B, 6), cache_update_index=2)
 
 
-def test_scores_of_a_symbolic_call():
+def test_symbolic_call_with_scores():
     x, y = keras.Input((None, D)), keras.Input((None, E))
     layer = layers.MultiHeadAttention(N, K)
     output, alpha = layer(x, y, return_attention_scores=True)
@@ -293,7 +293,7 @@ def test_scores_of_a_symbolic_call():
     assert weights.shape == (B, N, T, S)
 
 
-def test_values_and_outputs_may_start_otherwise():
+def test_value_initializer():
     layer = layers.MultiHeadAttention(
         N, K, use_gate=True, kernel_initializer="ones", value_initializer="zeros"
     )
@@ -308,7 +308,7 @@ def test_values_and_outputs_may_start_otherwise():
 
 
 @pytest.mark.parametrize("scores", [False, True])
-def test_a_cache_may_be_seen_whole(scores):
+def test_causal_cache_false_attends_to_the_whole_cache(scores):
     layer = layers.MultiHeadAttention(N, K)
     whole = layer(X, X)
     cache = layer.make_cache(B, T)
@@ -323,8 +323,8 @@ def test_a_cache_may_be_seen_whole(scores):
     np.testing.assert_allclose(numpy(found[0]), numpy(whole), atol=1e-5)
 
 
-def test_places_of_a_cache_that_are_not_real():
-    """They are not looked at, and positions are counted without them."""
+def test_cached_mask():
+    """Masked tokens of a cache get no weight, and positions skip them."""
     layer = layers.MultiHeadAttention(N, K, position=Turn())
     whole = numpy(layer(X, X, use_causal_mask=True))
     real = np.array([[0, 0, 1, 0, 1, 1, 1, 0, 1]] * B, "bool")
@@ -344,7 +344,7 @@ def test_places_of_a_cache_that_are_not_real():
 
 
 @pytest.mark.everywhere("the fused path differs between backends")
-def test_weights_and_cosines_in_float64_have_all_its_bits():
+def test_softmax_and_cosine_are_exact_in_float64():
     if not float64_is_there():
         pytest.skip("JAX has no float64 unless it is switched on")
     e = np.random.default_rng(0).normal(size=(B, T, S))

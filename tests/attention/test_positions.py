@@ -1,4 +1,4 @@
-"""Positions inside multi-head attention: what turns, what biases, and what is kept."""
+"""Position encodings inside multi-head attention: rotation, bias, caches."""
 
 import keras
 import numpy as np
@@ -41,8 +41,8 @@ def layer(request):
 
 
 @pytest.mark.everywhere("the fused path differs between backends", cases=2)
-def test_fused_is_by_weights_and_positions_matter(layer):
-    """Without positions, what is read in another order comes out in that order."""
+def test_fused_equals_unfused_and_positions_matter(layer):
+    """Without positions, a permuted sequence would give permuted outputs."""
     order = np.random.default_rng(1).permutation(T)
     for causal in (False, True):
         whole, alpha = layer(X, X, use_causal_mask=causal, return_attention_scores=True)
@@ -57,7 +57,7 @@ def test_fused_is_by_weights_and_positions_matter(layer):
     np.testing.assert_allclose(found, plain[:, order], atol=1e-5)
 
 
-def test_nobody_sees_the_future(layer):
+def test_causal_mask(layer):
     changed = X.copy()
     changed[:, 4:] += 1
     for scores in (False, True):
@@ -68,8 +68,8 @@ def test_nobody_sees_the_future(layer):
         assert np.abs(other[:, 4:] - one[:, 4:]).max() > 1e-3
 
 
-def test_only_distances_count(layer):
-    """All positions moved by as much: nothing changes; some of them: all does."""
+def test_outputs_depend_on_distances_only(layer):
+    """A common shift of all positions changes nothing, another shift does."""
     at = np.array([[0, 1, 3, 4, 6, 7, 8], [0, 2, 3, 4, 5, 9, 11]])
     plain = numpy(layer(X, X, query_positions=at, key_positions=at))
     moved = numpy(layer(X, X, query_positions=at + 90, key_positions=at + 90))
@@ -78,8 +78,8 @@ def test_only_distances_count(layer):
     assert np.abs(moved - plain).max() > 1e-3
 
 
-def test_step_by_step_is_all_at_once_with_padding_before_the_text(layer):
-    """The first row has padding, the second has none but a longer text."""
+def test_cached_equals_uncached_with_left_padding(layer):
+    """The first sequence has left padding, the second is longer."""
     before = 3
     whole = numpy(layer(X, X, use_causal_mask=True))
     alone = numpy(layer(X[:1, : T - before], X[:1, : T - before], use_causal_mask=True))
@@ -109,8 +109,8 @@ def test_step_by_step_is_all_at_once_with_padding_before_the_text(layer):
     np.testing.assert_allclose(found[0, before:], alone[0], atol=1e-5)
 
 
-def test_padding_moves_nothing(layer):
-    """Before the text, behind it, and in the midst of it."""
+def test_padding_does_not_change_outputs(layer):
+    """On the left, on the right, and inside the sequence."""
     plain = numpy(layer(X, X))
     real = np.array([[0, 0, 1, 1, 1, 0, 1, 1, 1, 1, 0], [1] * 7 + [0] * 4], bool)
     padded = np.full((B, 11, D), 9, "float32")
@@ -122,7 +122,7 @@ def test_padding_moves_nothing(layer):
         np.testing.assert_allclose(found, plain, atol=1e-5)
 
 
-def test_a_memory_projected_once_is_the_memory(layer):
+def test_project_memory_equals_uncached(layer):
     y = np.random.default_rng(2).normal(size=(B, 5, D)).astype("float32")
     real = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
     whole = layer(X, y, value_mask=real)
@@ -133,7 +133,7 @@ def test_a_memory_projected_once_is_the_memory(layer):
     np.testing.assert_allclose(numpy(found), numpy(whole), atol=1e-5)
 
 
-def test_rotary_scores_by_the_equation():
+def test_rotary_scores_equal_the_equation():
     """(R_p q) · (R_s k), with the rotation as a matrix of complex numbers."""
     layer = layers.MultiHeadAttention(N, K, position=layers.RotaryEmbedding(50))
     _, alpha = layer(X, X, return_attention_scores=True)
@@ -146,7 +146,7 @@ def test_rotary_scores_by_the_equation():
 
 
 @pytest.mark.parametrize("kind", ["alibi", "relative"])
-def test_biased_scores_by_the_equation(kind):
+def test_biased_scores_equal_the_equation(kind):
     position = KINDS[kind]()
     layer = layers.MultiHeadAttention(N, K, position=position)
     _, alpha = layer(X, X, return_attention_scores=True)
@@ -163,8 +163,8 @@ def test_biased_scores_by_the_equation(kind):
     np.testing.assert_allclose(numpy(alpha), expected, atol=1e-5)
 
 
-def test_scores_of_transformer_xl_by_the_equation():
-    """Dai et al. 2019, section 3.3, with the code of each distance written down."""
+def test_transformer_xl_scores_equal_the_equation():
+    """Dai et al. 2019, section 3.3, with an encoding for each distance."""
     position = KINDS["transformer_xl"]()
     layer = layers.MultiHeadAttention(N, K, position=position)
     at = np.array([[0, 1, 3, 4, 6, 7, 8], [0, 2, 3, 4, 5, 9, 11]])
@@ -186,7 +186,7 @@ def test_scores_of_transformer_xl_by_the_equation():
     np.testing.assert_allclose(none, expected, atol=1e-5)
 
 
-def test_what_layers_of_transformer_xl_share():
+def test_transformer_xl_layers_share_biases():
     biases = layers.TransformerXLBiases()
     x = inputs = keras.Input((None, D + 1))
     for _ in range(2):
@@ -215,7 +215,7 @@ def test_wrong_arguments_of_transformer_xl(options, words, error):
         layers.TransformerXLPosition(**options)
 
 
-def test_heads_that_a_position_of_transformer_xl_does_not_have():
+def test_transformer_xl_refuses_other_heads():
     position = layers.TransformerXLPosition()
     layers.MultiHeadAttention(2, K, position=position)(X, X)
     with pytest.raises(ValueError, match=r"shape \(batch, time, 2, 6\), received"):
@@ -238,7 +238,7 @@ def biases(model):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_shared_bias_is_one_weight_also_after_loading(tmp_path, whole):
+def test_shared_bias_is_one_weight_after_loading(tmp_path, whole):
     model = model_with_shared_bias()
     assert biases(model)[0] is biases(model)[1]
     tables = [w for w in model.trainable_weights if "relative" in w.path]
@@ -279,7 +279,7 @@ class Two(keras.Model):
         return x + self.second(x, x)
 
 
-def test_a_shared_bias_in_a_subclass(tmp_path):
+def test_shared_bias_in_a_subclassed_model(tmp_path):
     model = Two()
     output = model(X)
     assert len(model.weights) == 2 * 8 + 1
@@ -288,7 +288,7 @@ def test_a_shared_bias_in_a_subclass(tmp_path):
     np.testing.assert_allclose(numpy(loaded(X)), numpy(output), atol=1e-5)
 
 
-def test_the_weights_of_a_position_come_last():
+def test_position_weights_are_last():
     plain = layers.MultiHeadAttention(N, K)
     layer = layers.MultiHeadAttention(N, K, position=layers.RelativePositionBias())
     for one in (plain, layer):
@@ -299,15 +299,15 @@ def test_the_weights_of_a_position_come_last():
     ]
 
 
-def test_a_bias_for_other_heads_is_refused():
+def test_bias_for_other_heads_is_refused():
     bias = layers.AlibiBias()
     layers.MultiHeadAttention(2, K, position=bias)(X, X)
     with pytest.raises(ValueError, match="for 4 heads, received one for 2"):
         layers.MultiHeadAttention(4, K, position=bias)(X, X)
 
 
-def test_a_model_finds_padding_by_itself(layer):
-    """Token 0 is padding: from the embedding on, nobody has to say so again."""
+def test_keras_mask_equals_unpadded(layer):
+    """Token 0 is padding, and Keras propagates the mask of the embedding."""
     inputs = keras.Input((None,), dtype="int32")
     x = layers.TokenAndPositionEmbedding(13, 10, D, mask_zero=True)(inputs)
     model = keras.Model(inputs, layer(x, x, use_causal_mask=True))

@@ -29,7 +29,7 @@ def test_slopes():
     np.testing.assert_allclose(slopes(2, highest=4), [1 / 4, 1 / 16])
 
 
-def test_alibi_of_scores_falls_from_the_last_place():
+def test_alibi_layer_biases_from_the_last_position():
     found = numpy(layers.AlibiBias()(SCORES)) - SCORES
     for n, m in enumerate(slopes(N)):
         expected = np.broadcast_to(m * (np.arange(S) - (S - 1)), (B, T, S))
@@ -47,7 +47,7 @@ def test_alibi_by_positions():
 
 
 @pytest.mark.everywhere("float64")
-def test_alibi_in_float64_is_no_float32():
+def test_alibi_is_exact_in_float64():
     layer = layers.AlibiBias(dtype="float32")
     layer.build(SCORES.shape)
     p = ops.convert_to_tensor([[1]])
@@ -60,7 +60,7 @@ def test_alibi_in_float64_is_no_float32():
 
 
 def bucket(distance, rows, far, both):
-    """T5's rule for one distance, in words of one number."""
+    """T5's rule for one distance, in plain Python."""
     first = 0
     if both:
         rows //= 2
@@ -88,8 +88,8 @@ def test_buckets(sizes, both):
     )
 
 
-def test_powers_of_two_begin_a_bucket():
-    """Where the logarithm is exact, rounding must not put them one lower."""
+def test_powers_of_two_start_a_bucket():
+    """The logarithm is exact there, and rounding must not lower the bucket."""
     found = buckets(-np.array([7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 999]))
     assert found.tolist() == [7, 8, 9, 10, 11, 12, 13, 14, 15, 15, 15]
 
@@ -107,7 +107,7 @@ def test_relative_bias_of_scores(both):
         np.testing.assert_allclose(found, np.stack([expected] * B), atol=1e-6)
 
 
-def test_far_distances_have_one_row():
+def test_far_distances_share_a_bucket():
     layer = layers.RelativePositionBias(8, 6)
     layer.build((None, N, None, None))
     p, s = ops.convert_to_tensor([[0]]), ops.convert_to_tensor([[6, 7, 5000]])

@@ -1,4 +1,4 @@
-"""Tokens, positions and segments as vectors."""
+"""Token, position and segment embeddings."""
 
 import keras
 import numpy as np
@@ -34,7 +34,7 @@ def tables(layer):
     return tokens, numpy(layer.position_embedding.position_embeddings)
 
 
-def test_it_is_the_sum_of_two_rows(kind):
+def test_sum_of_token_and_position_embedding(kind):
     layer = build(kind)
     found = numpy(layer(IDS))
     tokens, places = tables(layer)
@@ -73,7 +73,7 @@ def test_masks_reach_later_layers_in_a_model(kind):
     np.testing.assert_allclose(numpy(longer), numpy(shorter), atol=1e-6)
 
 
-def test_logits_come_back_by_the_same_table_or_another(kind):
+def test_logits_with_tied_and_untied_weights(kind):
     tied, other = build(kind), build(kind, tie_weights=False)
     x = tied(IDS)
     found = numpy(tied.token_embedding(x, reverse=True))
@@ -83,7 +83,7 @@ def test_logits_come_back_by_the_same_table_or_another(kind):
     assert len(tied.weights) == 2
 
 
-def test_ids_as_floats_are_whole_numbers_in_mixed_precision(kind):
+def test_float_ids_are_exact_in_mixed_precision(kind):
     options = {"dtype": "mixed_bfloat16"}
     if kind == "book":
         layer = layers.PositionalEmbedding(3, 400, D, **options)
@@ -97,12 +97,12 @@ def test_ids_as_floats_are_whole_numbers_in_mixed_precision(kind):
     np.testing.assert_allclose(numpy(ops.cast(found, "float32")), expected, atol=2e-3)
 
 
-def test_too_long_sequences_are_refused(kind):
+def test_too_long_sequences(kind):
     with pytest.raises(ValueError, match="sequence_length=11, received a seq.* 12"):
         build(kind)(np.ones((1, 12), int))
 
 
-def test_they_are_found_in_a_file(kind, tmp_path):
+def test_saved_and_loaded(kind, tmp_path):
     inputs = keras.Input((None,), dtype="int32")
     layer = build(kind, mask_zero=True, tie_weights=False)
     model = keras.Model(inputs, layer(inputs))

@@ -1,4 +1,4 @@
-"""The results of KerasHub's layers with the same weights, where it is installed."""
+"""Results equal those of KerasHub's layers with the same weights."""
 
 import warnings
 
@@ -47,7 +47,7 @@ def numpy(x):
         ("RotaryEmbedding", {"sequence_axis": 2, "feature_axis": -1}, HEADS),
     ],
 )
-def test_codes_and_rotations(keras_hub, name, arguments, inputs):
+def test_encodings_and_rotations(keras_hub, name, arguments, inputs):
     pair = [getattr(source, name)(**arguments) for source in (layers, keras_hub.layers)]
     for layer in pair:
         layer.build(inputs.shape)
@@ -95,7 +95,7 @@ def test_tokens_and_positions(keras_hub, options, tmp_path):
     pair[1].load_weights(tmp_path / "ours.weights.h5")
 
 
-def test_buckets_of_t5(keras_hub):
+def test_t5_buckets(keras_hub):
     private = "keras_hub.src.models.t5.t5_multi_head_attention"
     theirs = pytest.importorskip(private).T5MultiHeadAttention
     distance = np.arange(-300, 301, dtype="int32")

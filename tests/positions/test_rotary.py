@@ -1,4 +1,4 @@
-"""Rotary positions: rotations, layouts, longer texts, axes, precision."""
+"""Rotary embedding: rotations, layouts, longer sequences, axes, precision."""
 
 import math
 
@@ -22,7 +22,7 @@ def numpy(x):
     return ops.convert_to_numpy(x)
 
 
-def turned(x, p, omega, factor=1.0):
+def rotated(x, p, omega, factor=1.0):
     """Each pair, of the first and of the second half, as a complex number."""
     half = x.shape[-1] // 2
     turn = factor * np.exp(1j * np.asarray(p)[..., None, None] * omega)
@@ -31,18 +31,18 @@ def turned(x, p, omega, factor=1.0):
 
 
 @given(st.integers(0, 2000), st.sampled_from([7, 10000]), st.integers(1, 4))
-def test_each_pair_is_a_complex_number_that_turns(start, wavelength, pairs):
+def test_each_pair_is_rotated_as_a_complex_number(start, wavelength, pairs):
     x = X[..., : 2 * pairs]
     omega = np.array([wavelength ** (-2 * i / (2 * pairs)) for i in range(pairs)])
     found = layers.RotaryEmbedding(wavelength)(x, start_index=start)
-    expected = turned(x, np.arange(start, start + T), omega)
+    expected = rotated(x, np.arange(start, start + T), omega)
     np.testing.assert_allclose(numpy(found), expected, atol=1e-6 * (10 + start))
 
 
 @pytest.mark.parametrize("options", [{}, {"interleaved": True}, {"fraction": 0.6}])
 @given(p=st.integers(0, 300), s=st.integers(0, 300), by=st.integers(-40, 700))
-def test_products_depend_on_the_distance_alone(options, p, s, by):
-    """The property that the whole idea is for."""
+def test_products_depend_on_the_distance_only(options, p, s, by):
+    """The property that defines rotary embeddings."""
     layer = layers.RotaryEmbedding(100, **options)
     q, k = X[:1, :1], X[1:, 1:2]
     products = []
@@ -58,7 +58,7 @@ def test_products_depend_on_the_distance_alone(options, p, s, by):
     np.testing.assert_allclose(*products, atol=2e-3)
 
 
-def test_position_zero_and_lengths_stay():
+def test_position_zero_and_norms_are_unchanged():
     found = numpy(layers.RotaryEmbedding()(X))
     np.testing.assert_allclose(found[:, 0], X[:, 0], atol=1e-6)
     lengths = np.linalg.norm(X, axis=-1), np.linalg.norm(found, axis=-1)
@@ -66,7 +66,7 @@ def test_position_zero_and_lengths_stay():
     assert np.abs(found[:, 1:] - X[:, 1:]).max() > 0.5
 
 
-def test_layouts_differ_by_the_order_of_the_numbers_alone():
+def test_layouts_differ_by_feature_order_only():
     order = [i // 2 + (i % 2) * K // 2 for i in range(K)]
     halves = numpy(layers.RotaryEmbedding()(X))
     neighbours = numpy(layers.RotaryEmbedding(interleaved=True)(X[..., order]))
@@ -74,7 +74,7 @@ def test_layouts_differ_by_the_order_of_the_numbers_alone():
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_a_fraction_turns_and_the_rest_stays(interleaved):
+def test_only_a_fraction_is_rotated(interleaved):
     options = {"interleaved": interleaved}
     found = numpy(layers.RotaryEmbedding(fraction=0.45, **options)(X))
     np.testing.assert_array_equal(found[..., 4:], X[..., 4:])
@@ -118,7 +118,7 @@ def hugging_face_llama3(D, base, factor, length, low, high):
 @pytest.mark.parametrize(
     "kind", ["linear", "ntk", "dynamic", "yarn", "whole", "llama3"]
 )
-def test_longer_texts(kind):
+def test_frequency_scaling(kind):
     s, base, D = 4.0, 500, K
     i = np.arange(D // 2)
     omega, factor = base ** (-2 * i / D), 1.0
@@ -145,7 +145,7 @@ def test_longer_texts(kind):
         assert np.any((expected < omega) & (expected > omega / s))
     layer = layers.RotaryEmbedding(base, s, **options)
     found = numpy(layer(X, start_index=30))
-    expected = turned(X, np.arange(30, 37), expected, factor)
+    expected = rotated(X, np.arange(30, 37), expected, factor)
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert (
         np.abs(found - numpy(layers.RotaryEmbedding(base)(X, start_index=30))).max()
@@ -153,7 +153,7 @@ def test_longer_texts(kind):
     )
 
 
-def test_yarn_of_one_is_no_change_and_its_temperature_can_be_given():
+def test_yarn_with_factor_one_and_attention_factor():
     one = numpy(layers.RotaryEmbedding(rope_type="yarn")(X))
     np.testing.assert_allclose(one, numpy(layers.RotaryEmbedding()(X)), atol=1e-6)
     options = {"scaling_factor": 8.0, "rope_type": "yarn"}
@@ -162,10 +162,10 @@ def test_yarn_of_one_is_no_change_and_its_temperature_can_be_given():
     np.testing.assert_allclose(found, own * 2 / (0.1 * math.log(8) + 1), atol=1e-5)
 
 
-def test_the_denominator_of_wider_heads():
+def test_denominator_dim():
     found = numpy(layers.RotaryEmbedding(denominator_dim=2 * K)(X))
     omega = 10000 ** (-np.arange(K // 2) / K)
-    np.testing.assert_allclose(found, turned(X, np.arange(T), omega), atol=1e-5)
+    np.testing.assert_allclose(found, rotated(X, np.arange(T), omega), atol=1e-5)
 
 
 def test_other_axes():
@@ -178,28 +178,28 @@ def test_other_axes():
     np.testing.assert_allclose(found, plain[:, :, 0], atol=1e-6)
 
 
-def test_places_and_masks():
+def test_positions_and_masks():
     layer = layers.RotaryEmbedding()
     at = np.array([[0, 4, 4, 1, 9, 3, 2], [1, 2, 3, 4, 5, 6, 7]])
     omega = frequencies.frequencies(K, 10000)
     found = numpy(layer(X, positions=at))
-    np.testing.assert_allclose(found, turned(X, at, omega), atol=1e-5)
+    np.testing.assert_allclose(found, rotated(X, at, omega), atol=1e-5)
     found = numpy(layer(X, positions=at[0], start_index=5))
-    np.testing.assert_allclose(found, turned(X, at[:1], omega), atol=1e-5)
+    np.testing.assert_allclose(found, rotated(X, at[:1], omega), atol=1e-5)
     mask = np.array([[0, 0, 1, 1, 1, 1, 1], [1] * 7], bool)
     found = numpy(layer(X, mask=mask))
     np.testing.assert_allclose(
-        found[0, 2:], turned(X[0, 2:], np.arange(5), omega), atol=1e-5
+        found[0, 2:], rotated(X[0, 2:], np.arange(5), omega), atol=1e-5
     )
 
 
 @pytest.mark.everywhere("small types", cases=1)
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_angles_do_not_lose_precision_with_the_layer(policy):
-    """At 4097, which bfloat16 takes for 4096: off by a whole turn of 1."""
+def test_angles_are_float32_in_mixed_precision(policy):
+    """At position 4097, which bfloat16 rounds to 4096."""
     layer = layers.RotaryEmbedding(dtype=policy)
     found = numpy(ops.cast(layer(X, start_index=4091), "float32"))
-    expected = turned(X, np.arange(4091, 4098), frequencies.frequencies(K, 10000))
+    expected = rotated(X, np.arange(4091, 4098), frequencies.frequencies(K, 10000))
     assert np.abs(found - expected).max() < 0.03
 
 
@@ -226,7 +226,7 @@ def test_wrong_arguments(arguments, error, message):
         layers.RotaryEmbedding(**arguments)
 
 
-def test_an_odd_number_of_numbers_cannot_turn():
+def test_odd_number_of_rotated_features():
     with pytest.raises(ValueError, match="must be even .* received 9 of width 9"):
         layers.RotaryEmbedding()(X[..., :9])
     with pytest.raises(ValueError, match="received 5 of width 10 with fraction=0.5"):
@@ -237,7 +237,7 @@ D, TRAINED = 8, 5
 
 
 def by_length(kind, length):
-    """ω and the factor of the numbers, as their authors define them."""
+    """ω and the attention factor, as in the papers."""
     exponents = np.arange(0, D, 2) / D
     if kind == "longrope":
         factors = np.array(LONG["long_factor" if length > TRAINED else "short_factor"])
@@ -252,7 +252,7 @@ LONG = {"short_factor": [1.0, 1.1, 1.2, 1.5], "long_factor": [1.0, 2.0, 4.0, 8.0
 
 @pytest.mark.everywhere("angles that are computed from the positions of the batch")
 @pytest.mark.parametrize("kind", ["dynamic_ntk", "longrope"])
-def test_speeds_that_depend_on_the_length_of_the_text(kind):
+def test_length_dependent_frequencies(kind):
     layer = RotaryEmbedding(
         100.0,
         4.0,

@@ -1,4 +1,4 @@
-"""Both blocks in NumPy: the equations once more, with nothing of the library."""
+"""Reference implementation of both blocks in NumPy."""
 
 import math
 
@@ -117,7 +117,7 @@ class Block:
         return self.dense("output_dense", h)
 
     def added(self, norm, x, f):
-        """The output of one part with its residual."""
+        """The output of one sublayer with its residual connection."""
         if self.norm_placement == "pre":
             return x + f(self.norm(norm, x))
         alpha = self.alpha if self.norm_placement == "deep" else 1

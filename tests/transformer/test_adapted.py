@@ -1,4 +1,4 @@
-"""Blocks whose dense layers are quantized, or have small matrices beside (LoRA)."""
+"""Blocks whose dense layers are quantized or adapted by LoRA."""
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.everywhere("small types and new variables")
 
 
 @pytest.mark.parametrize("options", [{}, {"feed_forward": "swiglu"}])
-def test_quantized_is_near(options):
+def test_quantized_is_close(options):
     model = GPT(vocabulary_size=11, num_layers=1, num_heads=2, hidden_dim=16, **options)
     ids = np.arange(1, 11)[None]
     before = ops.convert_to_numpy(model(ids))
@@ -25,7 +25,7 @@ def test_quantized_is_near(options):
 
 
 @pytest.mark.parametrize("options", [{}, {"feed_forward": "swiglu"}])
-def test_small_matrices_beside_are_learned_alone(options):
+def test_lora_trains_only_its_matrices(options):
     model = GPT(vocabulary_size=11, num_layers=1, num_heads=2, hidden_dim=8, **options)
     ids = np.arange(1, 11)[None]
     before = ops.convert_to_numpy(model(ids))

@@ -1,4 +1,4 @@
-"""What a block refuses, saves, and shows of its inside."""
+"""Transformer blocks: wrong arguments, saving, tracing."""
 
 import json
 
@@ -93,7 +93,7 @@ def test_wrong_arguments(name, arguments, error, message):
         getattr(layers, name)(**{"intermediate_dim": F, "num_heads": N, **arguments})
 
 
-def test_depth_of_a_decoder_is_one_number():
+def test_depth_of_a_decoder():
     with pytest.raises(TypeError, match=r"depth must be a whole number, got \(2, 3\)"):
         layers.TransformerDecoder(F, N, depth=(2, 3))
     with pytest.raises(ValueError, match="depth must be at least 1, got 0"):
@@ -101,7 +101,7 @@ def test_depth_of_a_decoder_is_one_number():
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_widths_that_do_not_fit(name):
+def test_wrong_widths(name):
     with pytest.raises(
         ValueError, match="divide the hidden size 7, received num_heads=3.* head_dim=2"
     ):
@@ -114,7 +114,7 @@ def test_widths_that_do_not_fit(name):
 
 
 def models():
-    """Models with everything that is hard to save, by name."""
+    """Models whose blocks have arguments that are hard to save."""
     inputs, memory = keras.Input((None, D), name="x"), keras.Input((None, E), name="e")
     real = keras.Input((None,), dtype="bool", name="real")
     mlp = layers.FeedForward(F, activation="silu", gated=True)
@@ -155,7 +155,7 @@ def test_saved_and_loaded(number, tmp_path):
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_a_config_gives_the_layer_again(name):
+def test_config_round_trip(name):
     layer = getattr(layers, name)(
         None,
         4,
@@ -188,7 +188,7 @@ def test_a_config_gives_the_layer_again(name):
     assert again._self_attention_layer.factor == 0.5
 
 
-def test_what_options_reach_the_parts():
+def test_options_reach_the_sublayers():
     layer = layers.TransformerDecoder(
         F, 4, bias_initializer="ones", layer_norm_epsilon=0.25, sliding_window=3,
         position=Turn(), num_key_value_heads=2, scale=0.5,
@@ -209,7 +209,7 @@ def test_what_options_reach_the_parts():
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_it_can_be_looked_into_without_a_change(name):
+def test_trace_does_not_change_the_output(name):
     inputs = [keras.Input((None, D)), keras.Input((None, E))]
     inputs = inputs[: 1 + (name == "TransformerDecoder")]
     layer = getattr(layers, name)(F, N, feed_forward="swiglu", name="block")
@@ -229,7 +229,7 @@ def test_it_can_be_looked_into_without_a_change(name):
 
 @keras.saving.register_keras_serializable("tests.transformer")
 class Slope(layers.AttentionPosition):
-    """A position with a weight."""
+    """A position encoding with a weight."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -240,7 +240,7 @@ class Slope(layers.AttentionPosition):
         return slope * Near().bias(query_positions, key_positions)
 
 
-def test_what_several_blocks_share_they_share_when_loaded(tmp_path):
+def test_shared_objects_are_shared_after_loading(tmp_path):
     shared = {"position": Slope(), "feed_forward": layers.FeedForward(F)}
     inputs = keras.Input((None, D))
     x = inputs
@@ -257,7 +257,7 @@ def test_what_several_blocks_share_they_share_when_loaded(tmp_path):
     assert type(again.layers[1].position) is Slope
 
 
-def test_a_shared_feed_forward_has_its_weights_once():
+def test_shared_feed_forward_has_its_weights_once():
     mlp = layers.FeedForward(F)
     blocks = [layers.TransformerEncoder(None, N, feed_forward=mlp) for _ in range(2)]
     for block in blocks:

@@ -1,4 +1,4 @@
-"""A text read step by step with a cache is the text read at once."""
+"""Cached decoding equals a single call."""
 
 import keras
 import numpy as np
@@ -56,7 +56,7 @@ def read(layer, x, cache, chunks=CHUNKS, **options):
     ("options", "form"),
     [*((options, "ours") for options in OPTIONS), (OPTIONS[3], "KerasHub's")],
 )
-def test_step_by_step_is_at_once(options, form):
+def test_cached_equals_uncached(options, form):
     layer = built(layers.TransformerDecoder(F, N, **options))
     cache = layer.make_cache(B, T + 2)
     if form == "KerasHub's":
@@ -70,7 +70,7 @@ def test_step_by_step_is_at_once(options, form):
 
 
 @pytest.mark.parametrize("memory", [True, False])
-def test_with_an_encoder(memory):
+def test_cached_equals_uncached_with_an_encoder(memory):
     layer = layers.TransformerDecoder(F, N, position=Turn())
     built(layer, (None, None, D), (None, None, E))
     real = np.array([[1] * S, [0, 1, 1, 0, 1, 1, 0]], "bool")
@@ -90,7 +90,7 @@ def test_with_an_encoder(memory):
     np.testing.assert_allclose(np.concatenate(outputs, 1), whole, atol=1e-5)
 
 
-def test_scores_and_caches_come_in_order():
+def test_order_of_scores_and_caches():
     layer = layers.TransformerDecoder(F, N)
     built(layer, (None, None, D), (None, None, E))
     y, own, cross, cache, memory = layer(
@@ -108,8 +108,8 @@ def test_scores_and_caches_come_in_order():
 
 
 @pytest.mark.parametrize("position", [Turn(), Near()])
-def test_a_prompt_padded_on_the_left_is_gone_on_with(position):
-    """Positions are counted over the real places of the cache, in all steps."""
+def test_left_padded_prompt_is_continued(position):
+    """Positions are counted over the real tokens of the cache, in all steps."""
     layer = built(layers.TransformerDecoder(F, N, position=position))
     wanted = numpy(layer(X))
     padded = np.concatenate([normal(B, 2, D, seed=8), X], axis=1)
@@ -124,7 +124,7 @@ def test_a_prompt_padded_on_the_left_is_gone_on_with(position):
     np.testing.assert_allclose(found[:, 2:], wanted, atol=1e-5)
 
 
-def test_the_mask_of_keras_is_used_where_new_keys_go():
+def test_keras_mask_masks_new_keys():
     layer = built(layers.TransformerDecoder(F, N, position=Turn()))
     wanted = numpy(layer(X))
     padded = np.concatenate([X, normal(B, 2, D, seed=8)], axis=1)
@@ -145,8 +145,8 @@ def test_the_mask_of_keras_is_used_where_new_keys_go():
         )
 
 
-def test_the_mask_of_keras_for_later_places():
-    """What was put in before counts as real, the new ones are where they go."""
+def test_keras_mask_of_later_tokens():
+    """Earlier tokens count as real; the mask covers the new ones."""
     layer = built(layers.TransformerDecoder(F, N, position=Turn()))
     real = np.array([[1, 1, 1, 0, 1], [1, 1, 0, 1, 1]], "bool")
     whole = numpy(layer(X, mask=real))
@@ -158,7 +158,7 @@ def test_the_mask_of_keras_for_later_places():
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-def test_the_mask_of_keras_of_a_memory_that_is_in_the_cache():
+def test_keras_mask_of_a_cached_memory():
     layer = layers.TransformerDecoder(F, N)
     built(layer, (None, None, D), (None, None, E))
     real = np.array([[1] * S, [0, 1, 1, 0, 1, 1, 0]], "bool")
@@ -177,7 +177,7 @@ def test_the_mask_of_keras_of_a_memory_that_is_in_the_cache():
 
 
 @pytest.mark.everywhere("caches are written at an index")
-def test_compiled_steps_at_an_index_that_is_a_tensor():
+def test_compiled_steps_with_a_tensor_index():
     layer = built(layers.TransformerDecoder(F, N, position=Turn()))
     wanted = numpy(layer(X))
 
@@ -197,7 +197,7 @@ def test_compiled_steps_at_an_index_that_is_a_tensor():
         np.testing.assert_allclose(numpy(y), wanted[:, t : t + 1], atol=1e-5)
 
 
-def test_caches_have_the_type_of_the_layer():
+def test_dtype_of_caches():
     layer = layers.TransformerDecoder(F, N, dtype="mixed_bfloat16")
     layer.build((None, None, D), (None, None, E))
     for cache in (layer.make_cache(B, T), layer.project_memory(MEMORY)):
@@ -211,7 +211,7 @@ def given(layer, **options):
     return layer(X[:, :3], self_attention_cache=cache, **options)
 
 
-def test_caches_that_do_not_fit():
+def test_wrong_caches():
     layer = built(layers.TransformerDecoder(F, N))
     at = "self_attention_cache_update_index"
     with pytest.raises(ValueError, match="3 new tokens in a cache of length 6"):
@@ -231,7 +231,7 @@ def test_caches_that_do_not_fit():
         given(layer, decoder_padding_mask=np.ones((B, 3), bool), **{at: 0})
 
 
-def test_sequences_that_do_not_fit():
+def test_wrong_sequences():
     alone = layers.TransformerDecoder(F, N)
     with pytest.raises(ValueError, match="has no weights yet"):
         alone.make_cache(B, T)

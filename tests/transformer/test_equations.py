@@ -1,4 +1,4 @@
-"""Every option of the blocks, against the equations in NumPy."""
+"""Each option of the blocks equals the equations in NumPy."""
 
 import keras
 import numpy as np
@@ -66,7 +66,7 @@ def reference(layer, alpha, options):
 
 
 def seen(causal, options):
-    """Where a query may look, `(T, T)`."""
+    """Where a query may attend, `(T, T)`."""
     distance = np.arange(T)[:, None] - np.arange(T)
     allowed = np.abs(distance) < options.get("sliding_window", T)
     return allowed & (distance >= 0) if causal else allowed
@@ -103,7 +103,7 @@ def test_decoder_alone(options):
 @pytest.mark.parametrize(
     "options", [o for o in OPTIONS if not o.get("parallel")], ids=str
 )
-def test_decoder_that_reads_an_encoder(options):
+def test_decoder_with_encoder(options):
     layer = layers.TransformerDecoder(F, N, **options)
     built(layer, (None, None, D), (None, None, E))
     allowed = np.random.default_rng(4).random((B, T, S)) < 0.6
@@ -120,7 +120,7 @@ def test_decoder_that_reads_an_encoder(options):
         close(alpha, weight)
 
 
-def test_masks_over_pairs():
+def test_attention_masks():
     allowed = np.random.default_rng(5).random((B, T, T)) < 0.5
     allowed[:, range(T), range(T)] = True
     encoder = built(layers.TransformerEncoder(F, N))
@@ -134,7 +134,7 @@ def test_masks_over_pairs():
     close(decoder(X, decoder_attention_mask=allowed), wanted)
 
 
-def test_a_layer_as_feed_forward_and_as_norm():
+def test_layers_as_feed_forward_and_norm():
     mlp = layers.FeedForward(F, activation="silu", gated=True, name="feed_forward")
     norm = keras.layers.LayerNormalization(epsilon=1e-5)
     layer = layers.TransformerEncoder(None, N, feed_forward=mlp, norm=norm)
@@ -173,7 +173,7 @@ def kernels_of(layer):
         ("TransformerDecoder", 6, True, 18**0.25, 72**-0.25),
     ],
 )
-def test_the_constants_of_deep_norm(name, depth, memory, alpha, beta):
+def test_deepnorm_constants(name, depth, memory, alpha, beta):
     shapes = [(None, None, D)] + [(None, None, E)] * memory
     cls = getattr(layers, name)
     ones = {"kernel_initializer": "ones"}
@@ -190,7 +190,7 @@ def test_the_constants_of_deep_norm(name, depth, memory, alpha, beta):
     assert plain.alpha == 1
 
 
-def test_parts_of_a_block_start_differently():
+def test_sublayers_have_different_initial_weights():
     layer = layers.TransformerEncoder(D, N, norm_placement="deep", depth=2)
     layer.build((None, None, D))
     kernels = list(kernels_of(layer).values())
@@ -199,7 +199,7 @@ def test_parts_of_a_block_start_differently():
         assert not any(np.allclose(kernel, other) for other in flat[:one])
 
 
-def test_a_scaled_initializer_is_saved():
+def test_scaled_initializer_is_saved():
     scaled = ScaledInitializer("he_normal", 0.25)
     again = keras.initializers.deserialize(keras.initializers.serialize(scaled))
     assert again.get_config() == scaled.get_config()
@@ -209,7 +209,7 @@ def test_a_scaled_initializer_is_saved():
 
 
 @pytest.mark.parametrize("shape", [(97, 5, 7), (5, 19, 97), (97, 53), (101, 97)])
-def test_what_is_added_up_is_as_large_as_its_inputs(shape):
+def test_fan_in_normal_keeps_the_variance(shape):
     keras.utils.set_random_seed(1)
     kernel = FanInNormal(97)(shape, "float32")
     axes = 1 if shape[0] == 97 else len(shape) - 1
@@ -221,7 +221,7 @@ def test_what_is_added_up_is_as_large_as_its_inputs(shape):
 
 
 @pytest.mark.parametrize("factor", [None, 0.0, 0.01, 1.0])
-def test_scores_begin_no_larger_than_those_that_are_scaled(factor):
+def test_initial_scores_do_not_grow_with_the_scale(factor):
     keras.utils.set_random_seed(1)
     made = {"kernel_initializer": FanInNormal(64), "use_bias": False, "scale": factor}
     layer = layers.TransformerEncoder(64, 2, **made)
@@ -236,7 +236,7 @@ def test_scores_begin_no_larger_than_those_that_are_scaled(factor):
 
 
 @pytest.mark.parametrize("name", ["TransformerEncoder", "TransformerDecoder"])
-def test_the_width_of_heads(name):
+def test_head_dim(name):
     layer = getattr(layers, name)(F, N, head_dim=5)
     layer.build((None, None, 7))  # 3 heads do not divide 7
     assert kernels_of(layer)["self_attention/query/kernel"].shape == (7, N, 5)

@@ -1,4 +1,4 @@
-"""The blocks have KerasHub's weights and give its results, also step by step."""
+"""The blocks have KerasHub's weights and results, also with its caches."""
 
 import keras
 import numpy as np
@@ -85,7 +85,7 @@ def test_decoder_alone(options):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_decoder_that_reads_an_encoder(options):
+def test_decoder_with_encoder(options):
     ours, theirs = pair(DECODER, X.shape, MEMORY.shape, **options)
     same(ours(X, MEMORY), theirs(X, MEMORY))
     masks = (REAL, ALLOWED, MEMORY_REAL, MEMORY_ALLOWED)
@@ -93,8 +93,8 @@ def test_decoder_that_reads_an_encoder(options):
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_caches_of_keras_hub_step_by_step(causal):
-    """The first call writes both caches, the next ones go on with what came back."""
+def test_keras_hub_caches_step_by_step(causal):
+    """The first call writes both caches, the next ones use the returned caches."""
     ours, theirs = pair(DECODER, X.shape, MEMORY.shape, normalize_first=True)
     places = T + 2
     allowed = np.zeros((B, T, places), bool)
@@ -152,7 +152,7 @@ def model(library, name):
 
 
 @pytest.mark.parametrize("name", [ENCODER, DECODER])
-def test_files_of_weights_go_both_ways(name, tmp_path):
+def test_weight_files_load_both_ways(name, tmp_path):
     ours, theirs = model(Ours, name), model(keras_hub, name)
     fill(theirs)
     x = [X, MEMORY] if name == DECODER else [X]

@@ -1,4 +1,4 @@
-"""No option lets a decoder see what comes later, in training as little as after it."""
+"""With any option, decoder outputs do not depend on later tokens."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def outputs(block, call, x, shapes=((None, None, D),), memory=None):
 
 
 def check(see, x=X):
-    """What `see(x)` gives up to SEEN does not depend on what comes after."""
+    """Raise unless `see(x)` up to SEEN does not depend on later tokens."""
     changed = x.copy()
     changed[:, SEEN:] = 5 * normal(*x[:, SEEN:].shape, seed=9)
     first, second = see(x), see(changed)
@@ -75,7 +75,7 @@ def test_decoder_alone(block, call, training):
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("scores", [False, True])
-def test_decoder_that_reads_an_encoder(scores, training):
+def test_decoder_with_encoder(scores, training):
     call = {
         "training": training,
         "return_attention_scores": scores,
@@ -90,7 +90,7 @@ def test_decoder_that_reads_an_encoder(scores, training):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("form", ["ours", "KerasHub's"])
 def test_with_a_cache(form, masked, scores):
-    """A cache full of another text, and a chunk in its middle."""
+    """A full cache, and new tokens in its middle."""
     old = normal(B, 2, T + 4, N, D // N, seed=4)
     call = {"return_attention_scores": scores, "self_attention_cache_update_index": 2}
     if masked:
@@ -107,7 +107,7 @@ def test_with_a_cache(form, masked, scores):
     np.testing.assert_allclose(see(X), see(X, later=-3.0), atol=1e-6)
 
 
-def test_an_encoder_and_a_decoder_without_the_causal_mask_see_everything():
+def test_without_causal_mask_all_positions_are_used():
     encoder = built(layers.TransformerEncoder(F, N))
     decoder = built(layers.TransformerDecoder(F, N))
     changed = X.copy()
@@ -117,8 +117,8 @@ def test_an_encoder_and_a_decoder_without_the_causal_mask_see_everything():
         assert np.abs(first[:, 0] - second[:, 0]).max() > 1e-3
 
 
-def test_dropout_is_drawn_for_each_part():
-    """Parts with one seed would drop the same places."""
+def test_dropout_differs_between_sublayers():
+    """Sublayers with the same seed would drop the same positions."""
     layer = layers.TransformerEncoder(D, N, dropout=0.5, seed=7, norm_placement="pre")
     built(layer)
     dropped = []
@@ -132,8 +132,8 @@ def test_dropout_is_drawn_for_each_part():
     assert layer._self_attention_layer.seed not in (None, 7, layer._seeds[0])
 
 
-def test_dropout_of_what_each_part_gives():
-    """Where everything but the residual is dropped, that alone is left."""
+def test_dropout_of_sublayer_outputs():
+    """If all sublayer outputs are dropped, only the residual is left."""
     layer = layers.TransformerDecoder(
         F, N, dropout=0.999999, seed=7, norm_placement="pre"
     )

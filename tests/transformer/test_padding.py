@@ -1,4 +1,4 @@
-"""Padding, wherever it stands and however it is said, changes no real position."""
+"""Padding does not change the outputs of real tokens."""
 
 import keras
 import numpy as np
@@ -46,8 +46,8 @@ def plain(layer, x, memory=None):
         (DECODER, Near(), True),
     ],
 )
-def test_padding_may_stand_anywhere(name, position, scores):
-    """A row with holes gives what the row without them gives."""
+def test_padding_anywhere(name, position, scores):
+    """A sequence with padding inside gives the outputs without it."""
     layer = built(getattr(layers, name)(F, N, position=position))
     mask = "padding_mask" if name == ENCODER else "decoder_padding_mask"
 
@@ -81,8 +81,8 @@ IDS = np.array([[3, 1, 0, 0, 0], [0, 0, 2, 4, 1]])
 
 @pytest.mark.parametrize("options", [{}, {"normalize_first": True, "norm": "rms"}])
 @pytest.mark.parametrize("name", [ENCODER, DECODER])
-def test_the_mask_of_keras(name, options):
-    """As found, handed on, given as `mask`, and given as the padding mask."""
+def test_keras_mask_equals_padding_mask(name, options):
+    """Keras' mask, `mask`, and the padding mask give the same outputs."""
     embedding = keras.layers.Embedding(5, D, mask_zero=True)
     layer = built(getattr(layers, name)(F, N, position=Turn(), **options))
     inputs = embedding(IDS)
@@ -103,7 +103,7 @@ def test_the_mask_of_keras(name, options):
         np.testing.assert_allclose(numpy(found)[row : row + 1, real], wanted, atol=1e-5)
 
 
-def test_a_padding_mask_comes_before_that_of_keras():
+def test_padding_mask_overrides_keras_mask():
     for name in (ENCODER, DECODER):
         layer = built(getattr(layers, name)(F, N))
         named = "padding_mask" if name == ENCODER else "decoder_padding_mask"
@@ -113,7 +113,7 @@ def test_a_padding_mask_comes_before_that_of_keras():
             np.testing.assert_allclose(numpy(found), plain(layer, X), atol=1e-5)
 
 
-def test_the_masks_of_both_embeddings():
+def test_keras_masks_of_both_embeddings():
     embedding = keras.layers.Embedding(5, D, mask_zero=True)
     of_memory = keras.layers.Embedding(5, E, mask_zero=True)
     layer = layers.TransformerDecoder(F, N)

@@ -1,4 +1,4 @@
-"""The norms and the feed-forward network by themselves."""
+"""Norms and feed-forward network."""
 
 import keras
 import numpy as np
@@ -26,7 +26,7 @@ def normalized(x, cls, epsilon):
 
 
 @pytest.mark.parametrize("cls", NORMS)
-def test_a_norm_is_that_of_keras(cls):
+def test_norms_equal_keras(cls):
     ours, theirs = cls(epsilon=0.1), NORMS[cls](epsilon=0.1)
     for layer in (ours, theirs):
         layer.build(X.shape)
@@ -38,8 +38,8 @@ def test_a_norm_is_that_of_keras(cls):
 
 
 @pytest.mark.parametrize("cls", NORMS)
-def test_a_norm_as_a_layer(cls):
-    """Also in float64, with masks, and saved."""
+def test_norms_as_layers(cls):
+    """All checks of layers, in float64, with masks, and saved."""
     check_layer(cls(epsilon=1e-3), X, X.shape, masked=False)
     embedded = keras.layers.Embedding(5, D, mask_zero=True)(np.array([[1, 0, 2]]))
     assert numpy(cls()(embedded)._keras_mask).tolist() == [[True, False, True]]
@@ -62,7 +62,7 @@ def test_layer_norm_in_float64_with_and_without_weights(options):
 @pytest.mark.everywhere("small types", cases=2)
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("cls", NORMS)
-def test_small_types_are_normalized_in_float32(cls, policy):
+def test_norms_compute_in_float32_in_mixed_precision(cls, policy):
     """The squares of these are too large for float16, and the scale is not rounded."""
     layer = cls(dtype=policy)
     layer.build((None, D))
@@ -100,7 +100,7 @@ def test_feed_forward(name, use_bias):
     assert len(w) == (2 + (name in GATES)) * (1 + use_bias)
 
 
-def test_dropout_inside_the_feed_forward_network():
+def test_feed_forward_dropout():
     layer = layers.FeedForward(101, dropout=0.5, seed=7, activation="linear")
     layer.build((None, None, D))
     layer.set_weights(

@@ -1,4 +1,4 @@
-"""Positions and a memory of toy size, and weights that are not those of the start."""
+"""Small inputs, position encodings, and random weights."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ X, Y, MEMORY = normal(B, T, D), normal(B, T, D, seed=1), normal(B, S, E, seed=2)
 
 
 def fill(*filled, seed=3):
-    """Give all layers the same random weights, none of which is 0 or 1."""
+    """Gives all layers the same random weights."""
     rng = np.random.default_rng(seed)
     values = [0.5 * rng.normal(size=w.shape) for w in filled[0].weights]
     for layer in filled:

@@ -1,4 +1,4 @@
-"""The Vision Transformer has KerasHub's weights and gives its results."""
+"""The Vision Transformer has KerasHub's weights and results."""
 
 import warnings
 
@@ -53,7 +53,7 @@ def test_same_numbers_with_the_same_weights(class_token):
 
 
 def take_over(ours, theirs):
-    """Put KerasHub's weights into our layers, which name them otherwise."""
+    """Copies KerasHub's weights into our layers, which have other names."""
     embedding = theirs.get_layer("vit_patching_and_embedding")
     encoder = theirs.get_layer("vit_encoder")
     patches = ours.patches

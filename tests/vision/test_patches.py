@@ -1,4 +1,4 @@
-"""Patches of an image: a strided convolution, a class token, positions for any size."""
+"""Patch embedding: convolution, class token, positions for any size."""
 
 import keras
 import numpy as np

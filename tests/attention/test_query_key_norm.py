@@ -83,7 +83,7 @@ def test_equations_cache_and_scores(options):
     np.testing.assert_allclose(np.concatenate(steps, 1), wanted, atol=2e-5)
 
 
-def test_norms_of_heads_are_trained_and_saved(tmp_path):
+def test_query_key_norm_is_trained_and_saved(tmp_path):
     x = keras.Input((T, D))
     block = layers.TransformerEncoder(
         11, 2, head_dim=K, query_key_norm="rms", use_bias=False, norm="rms"
@@ -108,7 +108,7 @@ if keras.backend.backend() == "jax":  # only if the user switches it on
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_types_of_numbers(dtype):
+def test_dtypes(dtype):
     layer = attention(
         query_key_norm=RMSNormalization(epsilon=EPSILON), use_bias=False, dtype=dtype
     )
@@ -153,7 +153,7 @@ def test_wrong_arguments():
         models.GPT(vocabulary_size=11, embedding_scale=-1.0)
 
 
-def test_the_scale_of_the_embedding():
+def test_embedding_scale():
     sizes = {"vocabulary_size": 11, "num_layers": 1, "num_heads": 2, "hidden_dim": 8}
     one = models.GPT(**sizes, position="rope", tie_embeddings=False)
     other = models.GPT(
@@ -167,7 +167,7 @@ def test_the_scale_of_the_embedding():
 
 
 @pytest.mark.parametrize("window", [5, 9])
-def test_a_window_of_the_whole_length_hides_nothing(window):
+def test_window_of_the_whole_length_masks_nothing(window):
     layer, full = attention(sliding_window=window), attention()
     full.set_weights(layer.get_weights())
     x, mask = inputs(), np.array([[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]], bool)

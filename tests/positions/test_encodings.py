@@ -1,4 +1,4 @@
-"""Codes that are added: their formulas in NumPy, places, padding, precision."""
+"""Encodings added to embeddings: equations, positions, padding, precision."""
 
 import keras
 import numpy as np
@@ -20,7 +20,7 @@ def numpy(x):
 
 
 def sine(p, D, wavelength=10000):
-    """The formula of the slides, number by number."""
+    """The equation of the slides, feature by feature."""
     code = np.empty((len(p), D))
     for i in range(D):
         angle = np.asarray(p) / wavelength ** (2 * (i // 2) / D)
@@ -54,7 +54,7 @@ def layer(request):
     st.integers(0, 300),
     st.sampled_from([3, 100, 10000]),
 )
-def test_sines_and_cosines_are_those_of_the_slide(width, start, wavelength):
+def test_sine_encoding_equals_the_equation(width, start, wavelength):
     layer = layers.SinePositionEncoding(wavelength)
     found = layer(np.zeros((B, T, width)), start_index=start)
     expected = sine(np.arange(start, start + T), width, wavelength)
@@ -63,7 +63,7 @@ def test_sines_and_cosines_are_those_of_the_slide(width, start, wavelength):
     )
 
 
-def test_the_product_of_two_sine_codes_depends_on_their_distance_alone():
+def test_products_of_sine_encodings_depend_on_the_distance_only():
     code = numpy(layers.SinePositionEncoding()(np.zeros((1, 29, 6))))[0]
     products = code @ code.T
     for k in range(29):
@@ -73,7 +73,7 @@ def test_the_product_of_two_sine_codes_depends_on_their_distance_alone():
 
 @pytest.mark.everywhere("compiled and in small types", cases=1)
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
-def test_angles_do_not_lose_precision_with_the_layer(policy):
+def test_angles_are_float32_in_mixed_precision(policy):
     """KerasHub's are off by 1.56 within 512 positions in bfloat16."""
     layer = layers.SinePositionEncoding(dtype=policy)
     found = numpy(ops.cast(layer(np.zeros((1, 2048, 6))), "float32"))[0]
@@ -84,7 +84,7 @@ def test_angles_do_not_lose_precision_with_the_layer(policy):
     assert np.abs(found - sine(whole, 6)).max() < 2**-8
 
 
-def test_the_two_ideas_that_are_turned_down():
+def test_amplitude_and_binary_encodings():
     found = numpy(layers.AmplitudePosition(0.5)(X))
     assert found.tolist() == [[[p / 2] * D for p in range(T)]] * B
     for width in (3, 5, 40):
@@ -93,7 +93,7 @@ def test_the_two_ideas_that_are_turned_down():
         assert found.tolist() == [[float(digit) for digit in row] for row in written]
 
 
-def test_learned_codes_are_rows_of_the_table():
+def test_position_embedding_returns_rows():
     layer = learned()
     found = numpy(layer(X, start_index=3))
     table = numpy(layer.position_embeddings)
@@ -101,7 +101,7 @@ def test_learned_codes_are_rows_of_the_table():
     np.testing.assert_array_equal(found, np.stack([table[3:10]] * B))
 
 
-def test_places_can_be_given_in_three_ways(layer):
+def test_start_index_positions_and_mask_agree(layer):
     whole = numpy(layer(np.zeros((B, 20, D))))
     later = numpy(layer(X, start_index=4))
     np.testing.assert_allclose(later, whole[:, 4:11], atol=1e-6)
@@ -114,7 +114,7 @@ def test_places_can_be_given_in_three_ways(layer):
     np.testing.assert_allclose(found, whole[:, at[0]], atol=1e-6)
 
 
-def test_positions_are_counted_over_what_is_real(layer):
+def test_positions_are_counted_over_real_tokens(layer):
     whole = numpy(layer(X))
     mask = np.array([[0, 0, 1, 1, 1, 0, 1], [1, 1, 1, 1, 1, 1, 0]], bool)
     masked = keras.layers.Masking()(np.where(mask[..., None], 1.0, X))
@@ -136,8 +136,8 @@ def test_more_axes_before_time(layer):
 
 
 @pytest.mark.everywhere("compiled and in small types", cases=1)
-def test_steps_in_a_compiled_function_are_the_whole(layer):
-    """As decoding step by step asks for them: the start is a tensor."""
+def test_compiled_steps_equal_the_whole_sequence(layer):
+    """As in decoding step by step, where the start index is a tensor."""
     whole = numpy(layer(X))
     step = kernels.compiled(lambda x, t: layer(x, start_index=t))
     for t in range(T):
@@ -148,7 +148,7 @@ def test_steps_in_a_compiled_function_are_the_whole(layer):
 
 @keras.saving.register_keras_serializable("tests")
 class Inferred(keras.layers.Layer):
-    """A layer of which Keras finds out the output shape by running it."""
+    """A layer whose output shape Keras infers by a call."""
 
     def __init__(self, code):
         super().__init__()
@@ -170,7 +170,7 @@ def test_unknown_lengths(layer):
     ("kind", "limit", "why"),
     [("learned", 40, "sequence_length=40"), ("binary", 32, "as its width is 5")],
 )
-def test_too_long_sequences_are_refused(kind, limit, why):
+def test_too_long_sequences(kind, limit, why):
     layer = CODES[kind]()
     assert layer(np.zeros((1, limit, D))).shape == (1, limit, D)
     assert layer(X, start_index=limit - T).shape == X.shape
@@ -182,7 +182,7 @@ def test_too_long_sequences_are_refused(kind, limit, why):
         layer(X, start_index=34)
 
 
-def test_they_are_what_their_policy_computes_in(layer):
+def test_output_dtype(layer):
     changed = type(layer).from_config({**layer.get_config(), "dtype": "float16"})
     assert keras.backend.standardize_dtype(changed(X).dtype) == "float16"
 
