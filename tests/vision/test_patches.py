@@ -44,7 +44,7 @@ def test_the_image_of_the_course():
 
 
 @pytest.mark.everywhere("convolution and resizing")
-def test_is_a_convolution_with_token_and_positions():
+def test_equals_a_convolution_with_token_and_positions():
     layer = embedding()
     kernel, bias, token, positions = map(numpy, layer.weights)
     assert kernel.shape == (P, Q, C, D)
@@ -69,7 +69,7 @@ def test_without_token_and_bias():
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-def test_channels_first_is_the_same_image():
+def test_channels_first_equals_channels_last():
     before = keras.config.image_data_format()
     wanted = numpy(embedding()(X))
     turned = X.transpose(0, 3, 1, 2)
@@ -93,8 +93,8 @@ def test_integers_are_cast():
 @pytest.mark.everywhere("convolution and resizing", cases=2)
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [(3, 7), (5, 13), (2, 3), (11, 2), (1, 1)])
-def test_interpolates_as_keras_resizes(interpolation, size):
-    """Keras' own, with antialiasing, which wants sizes that are known."""
+def test_interpolation_equals_keras(interpolation, size):
+    """Keras' resize with antialiasing, which needs known sizes."""
     P = np.random.default_rng(2).normal(size=(ROWS, COLUMNS, D)).astype("float32")
     wanted = keras.ops.image.resize(
         P, size, interpolation, antialias=True, data_format="channels_last"
@@ -104,7 +104,7 @@ def test_interpolates_as_keras_resizes(interpolation, size):
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.sampled_from(["bilinear", "bicubic"]))
-def test_interpolation_keeps_what_is_constant_and_mirrors(old, new, interpolation):
+def test_interpolation_of_constants_and_mirror_images(old, new, interpolation):
     A = numpy(grid.interpolation_matrix(old, new, interpolation))
     np.testing.assert_allclose(A.sum(axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(A, A[::-1, ::-1], atol=1e-4)
@@ -136,8 +136,8 @@ def test_positions_of_another_size(interpolation, class_token):
     np.testing.assert_array_equal(found[first:], numpy(wanted).reshape(10, D))
 
 
-def test_positions_are_for_the_image_size_that_is_named():
-    """Built from an image of another size, or of an unknown one, it is the same."""
+def test_image_size_sets_the_positions():
+    """Building with images of another or unknown size gives the same positions."""
     wanted = embedding()
     for shape in (X.shape, (None, None, None, C), (1, 4, 10, C)):
         layer = layers.PatchEmbedding((P, Q), D, image_size=(H, W))
@@ -147,7 +147,7 @@ def test_positions_are_for_the_image_size_that_is_named():
     assert wanted.get_config()["image_size"] == (H, W)
 
 
-def test_positions_differ_at_the_start_but_little():
+def test_initial_positions_are_small_and_differ():
     layer = layers.PatchEmbedding(2, 64, image_size=32)
     layer.build((None, None, None, 1))
     for weight in (layer.position_embeddings, layer.token):
@@ -181,7 +181,7 @@ def test_wrong_arguments(options, error, message):
         layers.PatchEmbedding(**{"patch_size": 2, "hidden_dim": 5, **options})
 
 
-def test_images_that_patches_do_not_fill():
+def test_patch_size_that_does_not_divide_the_image():
     layer = embedding()
     message = "divide the image size {} × {}, received 2 × 5"
     with pytest.raises(ValueError, match=message.format(7, 35)):

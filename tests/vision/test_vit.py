@@ -1,4 +1,4 @@
-"""The Vision Transformer: counted, trained, saved, at other sizes, and looked into."""
+"""The Vision Transformer: weights, training, saving, image sizes, attention maps."""
 
 import dataclasses
 import json
@@ -55,7 +55,7 @@ def by_mean():
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_has_the_weights_of_the_table(name):
+def test_weights_of_architectures(name):
     row = architectures[name].small()
     model = ViT.from_architecture(row)
     assert model.count_params() == count(row, what="all").total
@@ -66,7 +66,7 @@ def test_has_the_weights_of_the_table(name):
     )
 
 
-def test_a_row_may_be_changed():
+def test_changed_architecture():
     row = architectures["vit_base_16"].small()
     changes = {"norm": "rms", "use_bias": False, "feed_forward": "swiglu"}
     changes |= {"num_key_value_heads": 2, "channels": 1, "num_layers": 1}
@@ -78,7 +78,7 @@ def test_a_row_may_be_changed():
     keras.backend.backend() == "tensorflow", reason="it would take the memory"
 )
 def test_base_model_at_its_size(monkeypatch):
-    """No memory is taken for the weights; an optimizer cannot be made that way."""
+    """The weights take no memory here, which an optimizer would not allow."""
     monkeypatch.setattr(ViT, "compile", lambda self: None)
     with keras.StatelessScope():
         model = ViT.from_architecture("vit_base_16")
@@ -96,12 +96,12 @@ def test_base_model_at_its_size(monkeypatch):
         ("vit_base_16", {"num_classes": 1}, "num_classes must be at least 2, got 1"),
     ],
 )
-def test_rows_that_are_no_vit(row, changes, message):
+def test_architectures_that_are_not_vit(row, changes, message):
     with pytest.raises(ValueError, match=message):
         ViT.from_architecture(row, **changes)
 
 
-def test_is_the_blocks_over_the_patches(model):
+def test_equals_its_layers(model):
     """The parts one by one, with the pixels from -1 to 1."""
     x = model.patches(IMAGES / np.float32(127.5) - 1)
     assert tuple(x.shape) == (7, 1 + 3 * 5, 12)
@@ -122,7 +122,7 @@ def test_mean_of_patches(by_mean):
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
 
 
-def test_any_type_of_number_is_the_same_image(model):
+def test_dtypes_of_images(model):
     wanted = model.predict(IMAGES, verbose=0)
     assert np.ptp(wanted, axis=0).min() > 1e-2
     fractions = IMAGES / 255
@@ -146,7 +146,7 @@ def test_any_type_of_number_is_the_same_image(model):
     )
 
 
-def test_values_of_black_and_white_may_be_said(model):
+def test_value_range(model):
     wide = made(value_range=(-3, 13))
     wanted = numpy(model(IMAGES))
     images = IMAGES / 255 * 16 - 3
@@ -157,8 +157,8 @@ def test_values_of_black_and_white_may_be_said(model):
     )
 
 
-def test_other_sizes_go_through_compiled_code(model):
-    """Sizes that are not known when TensorFlow makes its graph, too."""
+def test_other_image_sizes_compiled(model):
+    """Also sizes that are unknown when TensorFlow traces the graph."""
     for images in (IMAGES, OTHER, IMAGES[:, :2, :4], OTHER[:, :2]):
         wanted = numpy(model(images))
         found = model.predict(images, verbose=0)
@@ -166,7 +166,7 @@ def test_other_sizes_go_through_compiled_code(model):
     assert model.input_shape == (None, None, None, 1)
 
 
-def test_channels_first_is_the_same_model(model):
+def test_channels_first_equals_channels_last(model):
     turned = made(data_format="channels_first")
     for images in (IMAGES, OTHER):
         np.testing.assert_allclose(
@@ -183,7 +183,7 @@ def test_channels_first_is_the_same_model(model):
 
 @pytest.mark.everywhere("trained, saved, loaded")
 def test_learns_and_is_saved(tmp_path):
-    """Which side is brighter; then the file answers alike, and trains on."""
+    """Learns which side is brighter; the loaded model predicts and trains on."""
     labels = np.arange(64) % 2
     images = RNG.integers(0, 100, (64, 4, 6))
     for image, label in zip(images, labels, strict=True):
@@ -247,13 +247,13 @@ def test_wrong_arguments(options, error, message):
         (np.zeros((6, 10)), r"have shape \(batch, height, width, channels\)"),
     ],
 )
-def test_images_that_cannot_be_right(model, images, message):
+def test_wrong_images(model, images, message):
     for use in (model.predict, model.attention_map, lambda x: model.fit(x, None)):
         with pytest.raises(ValueError, match=message):
             use(images)
 
 
-def test_labels_that_cannot_be_right(model):
+def test_wrong_labels(model):
     for wrong in (-1, CLASSES):
         labels = np.array([0, 1, 2, wrong, 3, 4, 0])
         message = f"must be from 0 to 4, .* received y with label {wrong}"
@@ -279,8 +279,8 @@ def test_a_trace_has_the_weights_of_each_head(model):
     assert inside["patch_embedding/patches"].shape == (7, 14, 12)
 
 
-def test_maps_of_attention(model):
-    """The row of the class token, by layer and head; a batch goes in parts."""
+def test_attention_map(model):
+    """The row of the class token, by layer and head, in several batches."""
     with tracing.trace(model) as inside:
         model(OTHER)
     alphas = [inside[f"block_{n}/self_attention/alignment"] for n in range(2)]
@@ -316,7 +316,7 @@ def test_rollout_follows_all_layers(model, by_mean):
 
 
 def test_rollout_of_a_chain():
-    """Each layer passes on half of the token to the left."""
+    """Each layer passes half of each token on to the right."""
     left = np.eye(4, k=-1)
     left[0, 0] = 1
     R = attention_maps.rollout([left[None, None]] * 3)
@@ -333,12 +333,12 @@ def test_rollout_of_a_chain():
         ({"layer": None, "head": 0}, "or None, which rollout always needs"),
     ],
 )
-def test_maps_that_are_not_there(model, options, message):
+def test_wrong_arguments_of_attention_map(model, options, message):
     with pytest.raises(ValueError, match=message):
         model.attention_map(IMAGES, **options)
 
 
-def test_maps_are_drawn_over_the_images():
+def test_attention_map_plot():
     pytest.importorskip("matplotlib")
     maps = np.arange(12.0).reshape(2, 2, 3) / 66
     figure = plots.plot_patches(IMAGES[:2, :, :9], maps, ["a", "b"], "title")
