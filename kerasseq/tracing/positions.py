@@ -243,10 +243,7 @@ def plot_positions(
     for (left, right), (name, layer) in zip(rows, layers.items(), strict=True):
         layer = _built_or_new(layer)
         relation = position_relation(layer, length, width)[..., 0]
-        if _has_bias(layer):
-            code = relation
-        else:
-            code = position_code(layer, length, width)
+        code = relation if _has_bias(layer) else position_code(layer, length, width)
         _image(figure, left, code.T)
         _image(figure, right, relation, aspect=1)
         left.set_ylabel(name)
