@@ -330,7 +330,7 @@ def test_rollout_of_a_chain():
         ({"layer": 2}, "layer must be from -2 to 1 or None, received 2"),
         ({"layer": -3}, "received -3"),
         ({"head": 3}, "head must be from 0 to 2, .* received 3"),
-        ({"layer": None, "head": 0}, "or None, which rollout always needs"),
+        ({"layer": None, "head": 0}, "as it must be with layer=None, received 0"),
     ],
 )
 def test_wrong_arguments_of_attention_map(model, options, message):
