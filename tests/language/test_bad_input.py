@@ -97,7 +97,7 @@ def test_ids_of_rows_of_pairs(name):
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda: gpt().predict(np.ones((1, 6), int)), "5 positions.*of 6 is too long"),
+        (lambda: gpt().predict(np.ones((1, 6), int)), "5 positions.* of 6 tokens"),
         (
             lambda: gpt().fit(np.ones(30, int), sequence_length=6),
             "at most the 5 positions .* 6",
@@ -148,7 +148,7 @@ def test_images_of_another_size():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"length": 2}, "2 places: 3 new ones do not fit"),
+        ({"length": 2}, "3 new tokens .* length 2"),
         ({"batch": 5}, "batch size of the inputs, 2, received 5"),
         ({"heads": 3}, "2 heads of width 3, received 3 heads of width 2"),
     ],
@@ -170,5 +170,5 @@ def test_a_step_beyond_the_end_of_a_cache():
     attention = MultiHeadAttention(2, 3)
     x = keras.ops.ones((1, 1, 6))
     attention.build(x.shape, x.shape)
-    with pytest.raises(ValueError, match="4 places: 1 new ones do not fit at .*=4"):
+    with pytest.raises(ValueError, match="1 new tokens .* length 4, received 4"):
         attention(x, x, cache=attention.make_cache(1, 4), cache_update_index=4)

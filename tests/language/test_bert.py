@@ -462,7 +462,7 @@ def test_mixed_precision(tokenizer):
             "must be None for a head",
         ),
         ({"num_layers": 0}, ValueError, "num_layers must be at least 1"),
-        ({"hidden_dim": 13}, ValueError, "num_heads=3 must divide"),
+        ({"hidden_dim": 13}, ValueError, "num_heads must divide"),
         ({"dropout": 1.0}, ValueError, "1"),
         ({"num_segments": 0}, ValueError, "num_segments must be at least 1"),
         ({"special_ids": {"[PAD]": 0}}, ValueError, r"no id of \[CLS\], \[SEP\]"),
