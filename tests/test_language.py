@@ -52,18 +52,7 @@ PHRASES = {
 DATA = ("kerasseq/text/eliza/", "tests/text/test_eliza", "tests/test_language.py")
 # Phrases that are still in use, by the beginning of the path.
 REMAINING = {
-    "kerasseq/attention/": (
-        "are none",
-        "have a say",
-        "kin",
-        "look nowhere",
-        "never written down",
-        "nobody",
-        "says nothing to",
-        "somebody",
-    ),
     "kerasseq/language/": ("is none of", "kin", "nobody", "the way back"),
-    "kerasseq/positions/": ("are none", "neighbour"),
     "kerasseq/pretrained/": (
         "are none",
         "centre",
@@ -96,11 +85,7 @@ REMAINING = {
         "go on from",
         "take turns",
     ),
-    "kerasseq/transformer/": ("brought to a common", "is none of"),
-    "kerasseq/vision/": ("grey", "is none of"),
-    "tests/attention/": ("look nowhere", "nobody", "says nothing to"),
     "tests/language/": ("goes on from",),
-    "tests/positions/": ("neighbour",),
     "tests/pretrained/": ("kin", "of others"),
     "tests/seq2seq/": ("are none", "what is said"),
     "tests/text/": (

@@ -69,8 +69,8 @@ def test_position_zero_and_norms_are_unchanged():
 def test_layouts_differ_by_feature_order_only():
     order = [i // 2 + (i % 2) * K // 2 for i in range(K)]
     halves = numpy(layers.RotaryEmbedding()(X))
-    neighbours = numpy(layers.RotaryEmbedding(interleaved=True)(X[..., order]))
-    np.testing.assert_allclose(neighbours, halves[..., order], atol=1e-6)
+    neighbors = numpy(layers.RotaryEmbedding(interleaved=True)(X[..., order]))
+    np.testing.assert_allclose(neighbors, halves[..., order], atol=1e-6)
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
