@@ -169,7 +169,7 @@ def mask_of_cache(name, padding_mask, new_mask, cache, index):
         new_mask: Boolean `(B, T)` for the new tokens, or None. Earlier tokens then
             count as real.
         cache: Dictionary.
-        index: where the new tokens start; None if no token is new.
+        index: Where the new tokens start; None if no token is new.
 
     Returns:
         Boolean `(B, S)`, or None if all tokens are real.
