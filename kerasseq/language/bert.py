@@ -6,13 +6,13 @@ import keras
 from keras import ops
 
 from kerasseq.core import checks
-from kerasseq.core.arguments import drawn_seed, own
+from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
 from kerasseq.language.architectures import find
 from kerasseq.language.bert_heads import HEADS, Features, initializer
 from kerasseq.language.bert_texts import TextReader
 from kerasseq.language.bert_training import BERTTrainingMixin
-from kerasseq.language.causal_lm import known_ids
+from kerasseq.language.causal_lm import check_memory, known_ids
 from kerasseq.language.fine_tuning import copy_weights
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.segments import SegmentEmbedding
@@ -103,30 +103,57 @@ class BERT(BERTTrainingMixin, TaskModel):
         self,
         tokenizer=None,
         *,
-        vocabulary_size=None,
-        num_layers=4,
-        num_heads=4,
-        hidden_dim=128,
-        intermediate_dim=None,
-        max_sequence_length=256,
-        num_segments=2,
-        dropout=0.1,
-        head=None,
-        num_classes=None,
-        special_ids=None,
-        activation="gelu_tanh",
-        layer_norm_epsilon=1e-12,
-        pair_separators=1,
+        vocabulary_size: int | None = None,
+        num_layers: int = 4,
+        num_heads: int = 4,
+        hidden_dim: int = 128,
+        intermediate_dim: int | None = None,
+        max_sequence_length: int = 256,
+        num_segments: int = 2,
+        dropout: float = 0.1,
+        head: str | None = None,
+        num_classes: int | None = None,
+        special_ids: dict[str, int] | None = None,
+        activation: str = "gelu_tanh",
+        layer_norm_epsilon: float = 1e-12,
+        pair_separators: int = 1,
         **kwargs,
     ):
-        arguments = own(locals())
         size = known_ids(tokenizer, vocabulary_size)
-        for name in ("num_layers", "num_heads", "hidden_dim", "max_sequence_length"):
-            checks.whole_number(name, arguments[name])
-        checks.one_of("head", head, HEADS)
-        checks.one_of("activation", activation, ACTIVATIONS)
+        config = {
+            "tokenizer": tokenizer,
+            "vocabulary_size": vocabulary_size,
+            "num_layers": checks.size("num_layers", num_layers),
+            "num_heads": checks.size("num_heads", num_heads),
+            "hidden_dim": checks.size("hidden_dim", hidden_dim),
+            "intermediate_dim": checks.optional(
+                checks.size, "intermediate_dim", intermediate_dim
+            ),
+            "max_sequence_length": checks.size(
+                "max_sequence_length", max_sequence_length
+            ),
+            "num_segments": checks.size("num_segments", num_segments),
+            "dropout": checks.rate("dropout", dropout),
+            "head": checks.one_of("head", head, HEADS),
+            "num_classes": checks.optional(checks.size, "num_classes", num_classes),
+            "special_ids": special_ids,
+            "activation": checks.one_of("activation", activation, ACTIVATIONS),
+            "layer_norm_epsilon": checks.positive(
+                "layer_norm_epsilon", layer_norm_epsilon
+            ),
+            "pair_separators": checks.one_of(
+                "pair_separators", pair_separators, (1, 2)
+            ),
+        }
+        check_memory(
+            hidden_dim,
+            vocabulary_size=size,
+            intermediate_dim=intermediate_dim,
+            max_sequence_length=max_sequence_length,
+            num_segments=num_segments,
+            num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
+        )
         task = HEADS[head](num_classes)
-        checks.one_of("pair_separators", pair_separators, (1, 2))
         reader = TextReader(
             tokenizer,
             special_ids,
@@ -135,11 +162,7 @@ class BERT(BERTTrainingMixin, TaskModel):
             max_sequence_length,
             pair_separators,
         )
-        names = (
-            ["ids", "segments", "positions"]
-            if task.takes_positions
-            else ["ids", "segments"]
-        )
+        names = ["ids", "segments"] + ["positions"] * task.takes_positions
         inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in names}
         features = build(
             inputs,
@@ -155,7 +178,7 @@ class BERT(BERTTrainingMixin, TaskModel):
             activation=activation,
             layer_norm_epsilon=layer_norm_epsilon,
         )
-        super().__init__(inputs, task.outputs(features), arguments, **kwargs)
+        super().__init__(inputs, task.outputs(features), config, **kwargs)
         self.reader = reader
         self.tokenizer, self.vocabulary_size = tokenizer, size
         self.max_sequence_length, self.head = max_sequence_length, head

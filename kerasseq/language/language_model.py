@@ -5,10 +5,10 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core.arguments import own
+from kerasseq.core import checks
 from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register
-from kerasseq.language.causal_lm import CausalLM, known_ids
+from kerasseq.language.causal_lm import CausalLM, check_memory, known_ids
 from kerasseq.language.generation import GenerationMixin
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
@@ -53,15 +53,28 @@ class LanguageModel(GenerationMixin, CausalLM):
         architecture,
         tokenizer=None,
         *,
-        vocabulary_size=None,
-        units=128,
-        num_layers=1,
-        embedding_dim=None,
-        dropout=0.0,
+        vocabulary_size: int | None = None,
+        units: int = 128,
+        num_layers: int = 1,
+        embedding_dim: int | None = None,
+        dropout: float = 0.0,
         **kwargs,
     ):
-        arguments = own(locals())
         size = known_ids(tokenizer, vocabulary_size)
+        config = {
+            "architecture": architecture,
+            "tokenizer": tokenizer,
+            "vocabulary_size": vocabulary_size,
+            "units": checks.size("units", units),
+            "num_layers": checks.size("num_layers", num_layers),
+            "embedding_dim": checks.optional(
+                checks.size, "embedding_dim", embedding_dim
+            ),
+            "dropout": checks.rate("dropout", dropout),
+        }
+        if isinstance(architecture, str):
+            check_memory(units, num_layers=num_layers * units)
+        check_memory(embedding_width(embedding_dim, units), vocabulary_size=size)
         inputs = keras.Input((None,), dtype="int32", name="ids")
         width = embedding_width(embedding_dim, units)
         embedding = keras.layers.Embedding(size, width, name="embedding")
@@ -77,14 +90,14 @@ class LanguageModel(GenerationMixin, CausalLM):
                 f"{layers[-1].name} gives {x.shape}: build it with return_sequences"
             )
         logits = keras.layers.Dense(size, dtype="float32", name="logits")
-        super().__init__(inputs, logits(x), arguments, **kwargs)
+        super().__init__(inputs, logits(x), config, **kwargs)
         self._sequence_layers = layers
         backwards = any(getattr(layer, "go_backwards", False) for layer in layers)
         if backwards or not self._is_recurrent():
             self._check_causal()
 
     def _check_causal(self):
-        """Refuse a layer that changes its first outputs when the last input changes."""
+        """Raises if the first outputs of a layer depend on the last input."""
         if self.vocabulary_size < 2:
             return
         ids = np.zeros((1, 7), "int32")
