@@ -8,7 +8,7 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register
-from kerasseq.language.causal_lm import CausalLM, check_memory, known_ids
+from kerasseq.language.causal_lm import CausalLM, known_ids
 from kerasseq.language.generation import GenerationMixin
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
@@ -72,11 +72,12 @@ class LanguageModel(GenerationMixin, CausalLM):
             ),
             "dropout": checks.rate("dropout", dropout),
         }
-        if isinstance(architecture, str):
-            check_memory(units, num_layers=num_layers * units)
-        check_memory(embedding_width(embedding_dim, units), vocabulary_size=size)
-        inputs = keras.Input((None,), dtype="int32", name="ids")
         width = embedding_width(embedding_dim, units)
+        checks.fits_memory("vocabulary_size", size, width)
+        if isinstance(architecture, str):
+            checks.fits_memory("units", units, units)
+            checks.fits_memory("num_layers", num_layers, units * units)
+        inputs = keras.Input((None,), dtype="int32", name="ids")
         embedding = keras.layers.Embedding(size, width, name="embedding")
         x = embedding(inputs)
         layers = build_layers(
