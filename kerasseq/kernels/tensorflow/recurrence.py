@@ -70,10 +70,16 @@ def for_xla() -> bool:
     is True: the reference equations run with and without XLA.
     """
     try:
-        from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+        is_in_xla = _private_name()
     except ImportError:
         return True
-    return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+    return is_in_xla(tf.compat.v1.get_default_graph())
+
+
+def _private_name():
+    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
+    return GraphOrParentsInXlaContext
 
 
 def _for_xla(equation, x, states, w, mask):
