@@ -25,8 +25,8 @@ PHRASES = {
     r"\bdaring\b|\bsurer\b|\bbolder\b": "more random, more deterministic",
     r"\bsays? a (target|token|word)\b|\bwhat is said\b": "predicts, outputs",
     # Negation.
-    r"(?<!there )\bis none (that|but|of(?! (these|them)))\b": "is not one of",
-    r"\b(that|which) are none\b": "that are not, invalid",
+    r"(?<!there\s)\bis none (that|but|of(?! (these|them)))\b": "is not one of",
+    r"(?-i:\b(that|which) are none\b)": "that are not, invalid",
     r"\bthat is no (number|list|text)\b": "that is not a …",
     r"\bas if (it|they|nothing) (had|were|was) never\b": "say what the state is",
     # Metaphors and literal translations.
@@ -52,15 +52,16 @@ PHRASES = {
 DATA = ("kerasseq/text/eliza/", "tests/text/test_eliza", "tests/test_language.py")
 # Phrases that are still in use, by the beginning of the path.
 REMAINING = {
-    "kerasseq/language/": ("is none of", "kin", "nobody", "the way back"),
-    "kerasseq/pretrained/": (
-        "are none",
-        "centre",
-        "is none that",
+    "kerasseq/attention/": (
+        "have a say",
         "kin",
-        "of others",
-        "whoever",
+        "look nowhere",
+        "never written down",
+        "nobody",
+        "says nothing to",
+        "somebody",
     ),
+    "kerasseq/positions/": ("neighbour",),
     "kerasseq/seq2seq/": (
         "kin",
         "nobody",
@@ -70,34 +71,22 @@ REMAINING = {
         "whoever",
     ),
     "kerasseq/text/": (
-        "are none",
+        "files of others",
         "is none of",
         "labelled",
         "neighbour",
         "nobody",
         "normalisation",
         "normalise",
-        "of others",
+        "that are none",
     ),
-    "kerasseq/training/": (
-        "are none",
-        "as if it had never",
-        "go on from",
-        "take turns",
-    ),
-    "tests/language/": ("goes on from",),
-    "tests/pretrained/": ("kin", "of others"),
-    "tests/seq2seq/": ("are none", "what is said"),
-    "tests/text/": (
-        "goes on from",
-        "hesitates",
-        "labelled",
-        "neighbour",
-        "nobody",
-        "normalisation",
-        "normalise",
-        "of others",
-    ),
+    "kerasseq/training/": ("as if it had never", "go on from", "take turns"),
+    "kerasseq/transformer/": ("brought to a common", "is none of"),
+    "kerasseq/vision/": ("grey", "is none of"),
+    "tests/attention/": ("look nowhere", "nobody", "says nothing to"),
+    "tests/positions/": ("neighbour",),
+    "tests/seq2seq/": ("what is said",),
+    "tests/text/": ("labelled",),
 }
 
 

@@ -77,7 +77,7 @@ def test_cached_is_uncached_with_every_option(options):
     assert model.generate("cab", 7, temperature=0) == uncached(model, "cab", 7)
 
 
-def test_beyond_its_positions_it_goes_on_from_the_last_half():
+def test_generation_beyond_the_positions_keeps_the_last_half():
     model = tiny()
     longest = model.longest
     written = model.generate("abc", 40, temperature=0)

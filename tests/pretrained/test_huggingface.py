@@ -374,7 +374,7 @@ def test_a_tokenizer_goes_along(form, tmp_path):
     assert same.generate("hel", 5, seed=0) == model.generate("hel", 5, seed=0)
 
 
-def test_a_tokenizer_of_others(tmp_path):
+def test_checkpoint_with_a_foreign_tokenizer(tmp_path):
     model = models.BERT(**BERT)
     models.save_pretrained(model, tmp_path)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(chr, range(97, 121))]

@@ -1,4 +1,4 @@
-"""The options that models have for the weights of others, against NumPy."""
+"""Tests of model options for pretrained checkpoints, against NumPy."""
 
 import keras
 import numpy as np

@@ -145,7 +145,7 @@ def test_alignments_of_a_model_that_has_none():
         ([[[1]]], TypeError, r"got shape \(1, 1\)"),
     ],
 )
-def test_ids_that_are_none(numbers, rows, error, message):
+def test_invalid_ids(numbers, rows, error, message):
     with pytest.raises(error, match=message):
         numbers.translate(rows)
     with pytest.raises(error, match=message):

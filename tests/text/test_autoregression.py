@@ -175,7 +175,7 @@ def test_samples():
     np.testing.assert_allclose(again.coefficients, [0.6, -0.3], atol=0.03)
     assert abs(again.intercept - 2) < 0.1
     assert abs(again.noise_variance - 4) < 0.2
-    assert abs(x[0] - (2 + 0.3 * 50)) < 10  # it goes on from 50
+    assert abs(x[0] - (2 + 0.3 * 50)) < 10  # continues after 50
     np.testing.assert_array_equal(model.sample(17, seed=7), model.sample(17, seed=7))
     assert (model.sample(17, seed=7) != model.sample(17, seed=8)).any()
     assert model.sample(0).shape == (0,)

@@ -207,7 +207,7 @@ def test_a_zero_stays_and_an_idle_state_keeps_its_rows():
     assert model.emission[2].tolist() == [0.3, 0.7]
 
 
-def test_labelled_sequences_are_counted():
+def test_fit_labeled_counts():
     sequences, states = [[2, 0, 0, 1], [1, 1]], [[1, 1, 0, 1], [0, 0]]
     model = HiddenMarkovModel(3, 5, seed=0).fit_labelled(sequences, states)
     assert model.initial.tolist() == [0.5, 0.5, 0]

@@ -69,7 +69,7 @@ def test_numbers_of_the_course():
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_a_uniform_model_hesitates_among_all_tokens(n):
+def test_perplexity_of_a_uniform_model(n):
     model = NGramModel(n, k=1e12).fit([0] * 7, 11)
     ids = np.arange(11)
     assert math.isclose(model.perplexity(ids), 11, rel_tol=1e-6)

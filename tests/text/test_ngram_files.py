@@ -83,7 +83,7 @@ def test_what_has_not_been_fitted():
         model.save("never.json")
 
 
-def test_a_tokenizer_that_nobody_could_load_is_not_saved(tmp_path):
+def test_saving_of_unregistered_tokenizer(tmp_path):
     class Foreign(CharacterTokenizer):
         pass
 

@@ -1,4 +1,4 @@
-"""Tokenizers of others: the same ids as the package tokenizers on the same files."""
+"""Tests that tokenizer files give the same ids as the package tokenizers."""
 
 import json
 

@@ -166,7 +166,7 @@ def test_unknown_characters():
     strict = tokenizer(score, byte_fallback=False, unknown=None)
     with pytest.raises(ValueError, match="'☃'.*byte_fallback=True"):
         strict.encode("a ☃")
-    # A line end that is unknown goes with its neighbours.
+    # An unknown line break is merged with adjacent unknown characters.
     assert ours.tokenize("a\n☃\na") == ["▁a", "<unk>", "a"]
 
 

@@ -202,7 +202,7 @@ def test_decode_as_the_peer(ids, skip):
     assert ours.decode(ids, skip_special=skip) == expected
 
 
-def test_decode_gives_the_normalised_text():
+def test_decode_returns_the_normalized_text():
     tokenizer = WordPieceTokenizer(400, min_count=1).fit("Café, naïve: 東京! x")
     assert (
         tokenizer.decode(tokenizer.encode("Naïve  CAFÉ東京,")) == "naive cafe 東 京 ,"
@@ -374,7 +374,7 @@ def test_unknown_words_are_counted():
 def test_an_unknown_token_that_is_a_word():
     tokens = ["unk", "un", "##k", "##le"]
     tokenizer = WordPieceTokenizer.from_vocabulary(tokens, unknown="unk")
-    # After normalisation the special token may begin a word.
+    # After normalization the special token may begin a word.
     encoding = tokenizer.encode_with_offsets("UNKle Unkx")
     assert encoding.ids.tolist() == [0, 3, 0]
     assert encoding.offsets.tolist() == [[0, 3], [3, 5], [6, 10]]

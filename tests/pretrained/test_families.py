@@ -1,4 +1,4 @@
-"""Kin of LLaMA and BERT: their folders against NumPy, by the names of Hugging Face.
+"""Tests of checkpoints of families like LLaMA and BERT, against NumPy.
 
 `python -m benchmarks pretrained` compares the same with `transformers`.
 """
@@ -32,7 +32,7 @@ ROBERTA = {
     "pair_separators": 2,
     "special_ids": {"[PAD]": 1, "[CLS]": 0, "[SEP]": 2, "[UNK]": 3, "[MASK]": 28},
 }
-KIN = {
+FAMILIES = {
     "mistral": {"sliding_window": WINDOW},
     "qwen2": {"use_query_key_value_bias": True},
     "qwen3": {"query_key_norm": "rms", "head_dim": 6, "sliding_window": WINDOW},
@@ -45,8 +45,8 @@ KIN = {
 }
 
 
-def kin(name, **changes):
-    model = models.GPT(**{**SHARED, **KIN[name], **changes})
+def small_model(name, **changes):
+    model = models.GPT(**{**SHARED, **FAMILIES[name], **changes})
     shuffle(model.weights)
     return model
 
@@ -123,9 +123,9 @@ def decoder(folder, ids):
     return x @ w["embed_tokens.weight"].T if config["tie_word_embeddings"] else x
 
 
-@pytest.mark.parametrize("name", KIN)
-def test_a_folder_of_kin(name, tmp_path):
-    model, ids = kin(name), ids_of()
+@pytest.mark.parametrize("name", FAMILIES)
+def test_reading_and_writing(name, tmp_path):
+    model, ids = small_model(name), ids_of()
     models.save_pretrained(model, tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["model_type"] == name
@@ -139,12 +139,12 @@ def test_a_folder_of_kin(name, tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", KIN)
-def test_a_base_model_of_kin(name, tmp_path):
-    model, ids = kin(name), ids_of()
+@pytest.mark.parametrize("name", FAMILIES)
+def test_base_model(name, tmp_path):
+    model, ids = small_model(name), ids_of()
     models.save_pretrained(model, tmp_path / "whole")
     changes = {} if name == "gemma" else {"head": None}
-    base = kin(name, **changes)
+    base = small_model(name, **changes)
     models.save_pretrained(base, tmp_path / "base")
     rewrite(
         tmp_path / "base",
@@ -157,7 +157,7 @@ def test_a_base_model_of_kin(name, tmp_path):
 
 
 def test_a_base_model_predicts_no_tokens(tmp_path):
-    base = kin("qwen2", head=None)
+    base = small_model("qwen2", head=None)
     with pytest.raises(ValueError, match='head=None. Build it with head="tokens"'):
         base.generate([3, 4], 5)
     with pytest.raises(ValueError, match="no head that predicts tokens"):
@@ -197,7 +197,7 @@ def test_a_base_model_predicts_no_tokens(tmp_path):
     ],
 )
 def test_settings_that_cannot_be_built(name, settings, words, tmp_path):
-    models.save_pretrained(kin(name), tmp_path)
+    models.save_pretrained(small_model(name), tmp_path)
     rewrite(tmp_path, **settings)
     with pytest.raises(ValueError, match=r"config\.json|mixtral") as found:
         models.from_pretrained(tmp_path)
@@ -208,7 +208,7 @@ def test_settings_that_cannot_be_built(name, settings, words, tmp_path):
 def test_windows_as_settings_say_them(tmp_path):
     def window(name, **settings):
         folder = tmp_path / str(len([*tmp_path.iterdir()]))
-        models.save_pretrained(kin(name), folder)
+        models.save_pretrained(small_model(name), folder)
         config = json.loads((folder / "config.json").read_text())
         for key, value in settings.items():
             config.pop(key) if value == "gone" else config.update({key: value})
@@ -227,7 +227,9 @@ def test_windows_as_settings_say_them(tmp_path):
 
 def test_what_kerashub_has_no_folders_for(tmp_path):
     with pytest.raises(ValueError, match='received format="keras_hub". Leave format'):
-        models.save_pretrained(kin("qwen2"), tmp_path / "new", format="keras_hub")
+        models.save_pretrained(
+            small_model("qwen2"), tmp_path / "new", format="keras_hub"
+        )
 
 
 @pytest.mark.everywhere("cache, compiled steps and files of all options at once")
