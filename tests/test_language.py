@@ -52,16 +52,6 @@ PHRASES = {
 DATA = ("kerasseq/text/eliza/", "tests/text/test_eliza", "tests/test_language.py")
 # Phrases that are still in use, by the beginning of the path.
 REMAINING = {
-    "kerasseq/attention/": (
-        "have a say",
-        "kin",
-        "look nowhere",
-        "never written down",
-        "nobody",
-        "says nothing to",
-        "somebody",
-    ),
-    "kerasseq/positions/": ("neighbour",),
     "kerasseq/seq2seq/": (
         "kin",
         "nobody",
@@ -81,10 +71,6 @@ REMAINING = {
         "that are none",
     ),
     "kerasseq/training/": ("as if it had never", "go on from", "take turns"),
-    "kerasseq/transformer/": ("brought to a common", "is none of"),
-    "kerasseq/vision/": ("grey", "is none of"),
-    "tests/attention/": ("look nowhere", "nobody", "says nothing to"),
-    "tests/positions/": ("neighbour",),
     "tests/seq2seq/": ("what is said",),
     "tests/text/": ("labelled",),
 }
