@@ -15,6 +15,11 @@ from kerasseq.kernels.reference.equations import forward
 from kerasseq.kernels.tensorflow.equations import of as kind_of
 from kerasseq.kernels.tensorflow.loop import loop, saved_arrays
 
+try:
+    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+except ImportError:
+    GraphOrParentsInXlaContext = None
+
 
 def run(cell, states, mask):
     """See `kerasseq.kernels.recurrence`."""
@@ -69,17 +74,9 @@ def for_xla() -> bool:
     TensorFlow has no public name for this. Where the private one is missing, the answer
     is True: the reference equations run with and without XLA.
     """
-    try:
-        is_in_xla = _private_name()
-    except ImportError:
+    if GraphOrParentsInXlaContext is None:
         return True
-    return is_in_xla(tf.compat.v1.get_default_graph())
-
-
-def _private_name():
-    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
-
-    return GraphOrParentsInXlaContext
+    return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 def _for_xla(equation, x, states, w, mask):
