@@ -15,8 +15,7 @@ from kerasseq.language.gpt_task import GPTTask
 from kerasseq.language.language_model import LanguageModel
 from kerasseq.pretrained.checkpoints import from_pretrained, save_pretrained
 from kerasseq.seq2seq.recurrent import Seq2Seq
-from kerasseq.seq2seq.t5 import T5
-from kerasseq.seq2seq.t5_encoder import T5Encoder
+from kerasseq.seq2seq.t5 import T5, T5Encoder
 from kerasseq.seq2seq.transformer import Transformer
 from kerasseq.tasks.forecaster import Forecaster
 from kerasseq.tasks.labeling import SequenceClassifier, SequenceTagger

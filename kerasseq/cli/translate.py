@@ -382,7 +382,7 @@ def _check_model(model, args, folder):
 def _translate(model, texts, start, args):
     """Translates the texts from number `start` on, and draws their alignments."""
     for text in texts:
-        note_unknown(model.source_side.tokenizer, text)
+        note_unknown(model.source_vocabulary.tokenizer, text)
     with status(f"translating texts {start + 1:,} to {start + len(texts):,}"):
         translations = model.translate(
             texts,

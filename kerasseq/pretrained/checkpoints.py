@@ -184,8 +184,8 @@ def _arguments(model):
     arguments = dict(getattr(model, "_arguments", {}))
     if hasattr(model, "vocabulary_size"):
         arguments["vocabulary_size"] = model.vocabulary_size
-    if hasattr(model, "target_side"):
-        arguments["vocabulary_size"] = model.target_side.size
+    if hasattr(model, "target_vocabulary"):
+        arguments["vocabulary_size"] = model.target_vocabulary.size
     if hasattr(getattr(model, "reader", None), "special_ids"):
         arguments["special_ids"] = model.reader.special_ids
     return arguments

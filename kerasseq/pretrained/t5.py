@@ -3,7 +3,7 @@
 from kerasseq.pretrained.family import Family, Format, block_sizes, difference
 from kerasseq.pretrained.rows import dense, hub_weights, weight, within
 from kerasseq.seq2seq.t5 import T5 as MODEL
-from kerasseq.seq2seq.t5_encoder import T5Encoder
+from kerasseq.seq2seq.t5 import T5Encoder
 
 FEED_FORWARDS = {  # of Hugging Face
     "relu": "relu",

@@ -1,113 +1,369 @@
-"""What all Transformers that translate share: the graph, decoding, and two passes."""
+r"""Transformer encoder-decoder models: encoder, decoder, and the model of both.
 
+$$
+x_0 = f\,E_w + P, \qquad x_l = \mathrm{Block}_l(x_{l-1}), \qquad
+p = \mathrm{softmax}(g\, x_L E^T)
+$$
+
+`Encoder` and `Decoder` hold layers and apply them: in training to whole sequences, in
+decoding to one token, with keys and values in caches: in the self-attention those of
+earlier tokens, in the cross-attention those of the source. Their layers become layers
+of the `EncoderDecoder`, which is a functional model.
+"""
+
+import dataclasses
 import functools
 
 import keras
 from keras import ops, tree
 
 from kerasseq import kernels
+from kerasseq.core import masks
+from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.padding import PADDING, bucket
 from kerasseq.core.through import Through
-from kerasseq.seq2seq.feeding import Feeding
+from kerasseq.positions.by_name import make_embedding_position
+from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.seq2seq.translator import Translator
+from kerasseq.transformer import norms
+from kerasseq.transformer.decoder import TransformerDecoder
+from kerasseq.transformer.encoder import TransformerEncoder
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerOptions:
+    """Options of the layers of encoder and decoder.
+
+    Attributes:
+        num_layers: Number of encoder blocks.
+        num_decoder_layers: Number of decoder blocks.
+        block: Arguments of the blocks, except for positions.
+        position: Name of the position encoding.
+        max_sequence_length: Number of positions, for "learned".
+        encoder_position: Position encoding in the self-attention of the encoder.
+        decoder_position: The same of the decoder.
+        embedding_norm: Whether a norm follows the embedding.
+        embedding_scale: $f$, a factor of the token embeddings.
+        logit_scale: $g$, a factor of the output before the logits.
+        final_dropout: Whether dropout follows the last norm.
+    """
+
+    num_layers: int
+    num_decoder_layers: int
+    block: dict
+    position: str | None = None
+    max_sequence_length: int | None = None
+    encoder_position: object = None
+    decoder_position: object = None
+    embedding_norm: bool = False
+    embedding_scale: float = 1.0
+    logit_scale: float = 1.0
+    final_dropout: bool = False
+
+    def make_norm(self, name):
+        return norms.make(
+            norms.checked(self.block["norm"]),
+            epsilon=self.block["layer_norm_epsilon"],
+            use_bias=self.block["use_bias"],
+            dtype=None,
+            name=name,
+        )
+
+    def make_dropout(self, name):
+        rate = self.block["dropout"]
+        return keras.layers.Dropout(rate, seed=drawn_seed(rate), name=name)
+
+
+class _Layers:
+    """Embedding, blocks and final norm, which encoder and decoder both have."""
+
+    def __init__(self, name, embedding, blocks, options):
+        has_final_norm = options.block["norm_placement"] == "pre"
+        self.embedding = embedding
+        self.embedding_scale = options.embedding_scale
+        self.embedding_norm = self.final_norm = self.final_dropout = None
+        self.blocks = blocks
+        if options.embedding_norm:
+            self.embedding_norm = options.make_norm(f"{name}_embedding_norm")
+        if has_final_norm:
+            self.final_norm = options.make_norm(f"{name}_final_norm")
+        self.embedding_dropout = options.make_dropout(f"{name}_embedding_dropout")
+        if options.final_dropout:
+            self.final_dropout = options.make_dropout(f"{name}_final_dropout")
+        self.position = make_embedding_position(
+            options.position, options.max_sequence_length, name=f"{name}_position"
+        )
+        learned = options.position == "learned"
+        self.max_length = options.max_sequence_length if learned else None
+
+    def embed(self, ids, mask, index=0, training=None):
+        """Computes $x_0$.
+
+        Args:
+            ids: `(B, T)`.
+            mask: `(B, T)`, True (or 1) at real tokens.
+            index: Position of the first id.
+            training: Whether to apply dropout.
+        """
+        x = self.embedding(ids)
+        x = x if self.embedding_scale == 1 else x * self.embedding_scale
+        if self.position is not None:
+            p = masks.positions(mask, None, index)
+            if self.max_length is not None:  # padding may be longer than the table
+                p = ops.minimum(p, self.max_length - 1)
+            x = x + self.position(x, positions=p)
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        return self.embedding_dropout(x, training=training)
+
+    def finish(self, x, training=None):
+        """Applies norm and dropout to the output of the last block."""
+        if self.final_norm is not None:
+            x = self.final_norm(x)
+        if self.final_dropout is not None:
+            x = self.final_dropout(x, training=training)
+        return x
+
+
+def make_blocks(block_class, name, count, depth, position, options) -> list:
+    """Makes the blocks of encoder or decoder, which share one position encoding."""
+    deep = options.block["norm_placement"] == "deep"
+    return [
+        block_class(
+            **options.block,
+            seed=drawn_seed(options.block["dropout"]),
+            position=position,
+            depth=depth if deep else None,
+            name=f"{name}_block_{n}",
+        )
+        for n in range(count)
+    ]
+
+
+class Encoder(_Layers):
+    """Transformer encoder, from ids `(B, S)` to vectors `(B, S, D)`, the memory."""
+
+    def __init__(self, embedding, options: LayerOptions):
+        depth = options.num_layers, options.num_decoder_layers
+        blocks = make_blocks(
+            TransformerEncoder,
+            "encoder",
+            options.num_layers,
+            depth,
+            options.encoder_position,
+            options,
+        )
+        super().__init__("encoder", embedding, blocks, options)
+
+    def __call__(self, source, training=None):
+        """Returns the memory `(B, S, D)` and its mask `(B, S)`, of ids `(B, S)`."""
+        mask = ops.not_equal(source, PADDING)
+        x = self.embed(source, mask, training=training)
+        for block in self.blocks:
+            x = block(x, padding_mask=mask, training=training)
+        return self.finish(x, training), mask
+
+
+class Decoder(_Layers):
+    """Transformer decoder, from target and memory to logits."""
+
+    def __init__(self, embedding, options: LayerOptions):
+        blocks = make_blocks(
+            TransformerDecoder,
+            "decoder",
+            options.num_decoder_layers,
+            options.num_decoder_layers,
+            options.decoder_position,
+            options,
+        )
+        super().__init__("decoder", embedding, blocks, options)
+        self.logit_scale = options.logit_scale
+
+    def __call__(self, target, memory, memory_mask, training=None):
+        """Returns logits `(B, T, V)` of the token after each id of `(B, T)`."""
+        x = self.embed(target, ops.ones_like(target), training=training)
+        for block in self.blocks:
+            x = block(x, memory, encoder_padding_mask=memory_mask, training=training)
+        return self.logits(self.finish(x, training))
+
+    def logits(self, x):
+        """Returns logits in float32."""
+        x = x if self.logit_scale == 1 else x * self.logit_scale
+        return ops.cast(self.embedding(x, reverse=True), "float32")
+
+    def alignment(self, target, memory, memory_mask):
+        """Returns attention weights `(B, T, S)`: means over heads of the last layer."""
+        x = self.embed(target, ops.ones_like(target), training=False)
+        for block in self.blocks[:-1]:
+            x = block(x, memory, encoder_padding_mask=memory_mask, training=False)
+        alignment = MeanCrossAttention(self.blocks[-1], name="alignment")
+        return alignment(x, memory, memory_mask)
+
+    def initial_state(self, memory, memory_mask, length: int) -> dict:
+        """Returns the state before the first of at most `length` tokens."""
+        batch = ops.shape(memory)[0]
+        return {
+            "index": ops.zeros((batch,), "int32"),
+            "memory_mask": memory_mask,
+            "self_attention": [b.make_cache(batch, length) for b in self.blocks],
+            "cross_attention": [b.project_memory(memory) for b in self.blocks],
+        }
+
+    def decode_step(self, state, token):
+        """Returns logits `(B, V)` of the token after `token` `(B,)`, and the state."""
+        index = state["index"][0]  # the same in all rows
+        ids, caches = token[:, None], []  # (B, 1)
+        x = self.embed(ids, ops.ones_like(ids), index, training=False)
+        for block, own_cache, cross_cache in zip(
+            self.blocks, state["self_attention"], state["cross_attention"], strict=True
+        ):
+            x, own_cache, _ = block(
+                x,
+                encoder_padding_mask=state["memory_mask"],
+                self_attention_cache=own_cache,
+                self_attention_cache_update_index=index,
+                cross_attention_cache=cross_cache,
+                training=False,
+            )
+            caches.append(own_cache)
+        logits = self.logits(self.finish(x, training=False))
+        after = {"index": state["index"] + 1, "self_attention": caches}
+        return logits[:, 0], {**state, **after}
+
+
+class MeanCrossAttention(keras.layers.Layer):
+    """The cross-attention weights of a decoder block, the mean over its heads.
+
+    Args:
+        block: A `TransformerDecoder` that is built.
+        **kwargs: For `keras.layers.Layer`.
+    """
+
+    def __init__(self, block: TransformerDecoder, **kwargs):
+        super().__init__(**kwargs)
+        self.block = block
+        self.built = True
+
+    def call(self, x, memory, memory_mask):
+        _, _, alpha = self.block(
+            x,
+            memory,
+            encoder_padding_mask=memory_mask,
+            training=False,
+            return_attention_scores=True,
+        )
+        return ops.mean(alpha, axis=1)  # (B, N, T, S) to (B, T, S)
 
 
 class EncoderDecoder(Translator):
-    """A model of two stacks; a subclass makes these from its arguments.
+    """Base class of Transformers with encoder and decoder.
 
     Args:
-        sides: The `Side`s of source and target.
-        encoder: The `Encoder`.
-        decoder: The `Decoder`.
-        arguments: What the model is saved as.
+        source_vocabulary: The `Vocabulary` of sources.
+        target_vocabulary: The `Vocabulary` of targets.
+        encoder: An `Encoder`.
+        decoder: A `Decoder`.
+        config: The arguments of the subclass, to be saved.
         scheduled_sampling: A `training.ScheduledSampling`, or None.
         **kwargs: `name` and `trainable`.
     """
 
     def __init__(
-        self, sides, encoder, decoder, arguments, scheduled_sampling=None, **kwargs
+        self,
+        source_vocabulary,
+        target_vocabulary,
+        encoder,
+        decoder,
+        config: dict,
+        scheduled_sampling=None,
+        **kwargs,
     ):
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
-        memory, real = encoder(source)
-        logits = decoder(target, memory, real)
-        super().__init__([source, target], logits, arguments, **kwargs)
-        self.source_side, self.target_side = sides
-        self.encoder, self.decoder = encoder, decoder
-        self.feeding = Feeding(scheduled_sampling, name="feeding")
-        self.feeding.build()
+        memory, memory_mask = encoder(source)
+        logits = decoder(target, memory, memory_mask)
+        super().__init__([source, target], logits, config, **kwargs)
+        self.source_vocabulary = source_vocabulary
+        self.target_vocabulary = target_vocabulary
+        self.encoder = encoder
+        self.decoder = decoder
+        self.scheduled_sampler = ScheduledSampler(
+            scheduled_sampling, name="scheduled_sampler"
+        )
+        self.scheduled_sampler.build()
 
     def call(self, inputs, training=None, mask=None):
-        if not training or self.feeding.schedule is None:
+        if not training or self.scheduled_sampler.schedule is None:
             return super().call(inputs, training=training, mask=mask)
         source, target = tree.flatten(inputs)
-        memory, real = self.encoder(source, training=True)
-        target = self.mixed(target, self.decoder(target, memory, real, training=False))
-        return self.decoder(target, memory, real, training=True)
+        memory, memory_mask = self.encoder(source, training=True)
+        predicted = self.decoder(target, memory, memory_mask, training=False)
+        target = self.mix_predictions(target, predicted)
+        return self.decoder(target, memory, memory_mask, training=True)
 
-    def mixed(self, target, logits):
-        """The target, in which some tokens are what the first pass said for them.
+    def mix_predictions(self, target, logits):
+        """Replaces target tokens by predictions, as the schedule says.
 
         Args:
             target: Ids `(B, T)`, with the start first.
-            logits: `(B, T, V)`, of a pass that has read them.
+            logits: `(B, T, V)`, predicted from `target`.
 
         Returns:
             Ids `(B, T)`. Start and padding are never replaced.
         """
-        decided = self.feeding.decide(target, logits.shape[-1])
-        said = self.feeding.say(logits, decided.get("noise"))
-        said = ops.cast(said, target.dtype)
-        said = ops.concatenate([target[:, :1], said[:, :-1]], axis=1)  # one behind
-        keep = ops.logical_or(decided["true"], ops.equal(target, PADDING))
-        return ops.where(keep, target, said)
+        drawn = self.scheduled_sampler.draw(target, logits.shape[-1])
+        predicted = self.scheduled_sampler.predict_token(
+            logits, drawn.get("gumbel_noise")
+        )
+        predicted = ops.cast(predicted, target.dtype)
+        # The prediction at t is the input at t + 1.
+        predicted = ops.concatenate([target[:, :1], predicted[:, :-1]], axis=1)
+        keep = ops.logical_or(drawn["use_target"], ops.equal(target, PADDING))
+        return ops.where(keep, target, predicted)
 
     @functools.cached_property
     def alignment_model(self):
-        """From sources and targets to alignments: the mean of the last layer's heads.
+        """The model from source and target to alignments `(B, T, S)`.
 
-        Each head by itself, of each layer, is what `tracing.trace` shows.
+        They are means over the heads of the last layer. `tracing.trace` records each
+        head of each layer.
         """
         source, target = self.inputs
-        return keras.Model(
-            self.inputs, self.decoder.align(target, *self.encoder(source))
-        )
-
-    @property
-    def longest(self):
-        """The most tokens of a target; None if positions do not end."""
-        return self.decoder.longest
+        alpha = self.decoder.alignment(target, *self.encoder(source))
+        return keras.Model(self.inputs, alpha)
 
     def max_target_length(self, source):
-        return min(super().max_target_length(source), self.longest or float("inf"))
+        length = super().max_target_length(source)
+        return min(length, self.decoder.max_length or length)
 
     def initial_state(self, source, length):
-        if length > (self.longest or float("inf")):
+        limit = self.decoder.max_length
+        if limit is not None and length > limit:
             raise ValueError(
-                f"max_length={length}, but this model has positions for {self.longest} "
-                "tokens: ask for fewer, or build it with another max_sequence_length"
+                f"max_length must be at most {limit}, the positions of the model, "
+                f"received {length}. Build it with a larger max_sequence_length"
             )
-        return self._begin(bucket(length))(ops.convert_to_tensor(source))
+        return self._compiled_encode(bucket(length))(ops.convert_to_tensor(source))
 
-    def _begin(self, length):
-        """The compiled `begin`, for caches of a length."""
+    def _compiled_encode(self, length):
         programs = kernels.programs(self)
 
         def make():
-            begin = functools.partial(Through(self, "begin"), length=length)
-            return kernels.compiled(begin, pure=programs.pure)
+            encode = functools.partial(Through(self, "encode"), length=length)
+            return kernels.compiled(encode, pure=programs.pure)
 
-        return programs.get("begin", length, make)
+        return programs.get("encode", length, make)
 
-    def begin(self, source, length):
-        """The state before the first of so many tokens, from ids `(B, S)`."""
-        return self.decoder.begin(*self.encoder(source, training=False), length)
+    def encode(self, source, length: int):
+        """Runs the encoder: ids `(B, S)` to the state before the first token."""
+        memory, memory_mask = self.encoder(source, training=False)
+        return self.decoder.initial_state(memory, memory_mask, length)
 
     @functools.cached_property
     def step(self):
         """The step function of decoding: `(state, token) -> (logits, state)`."""
-        return Through(self, "say")
+        return Through(self, "decode_step")
 
-    def say(self, state, token):
-        """Logits after one more token of each row, and the state after it."""
-        return self.decoder.step(state, token)
+    def decode_step(self, state, token):
+        """Returns logits `(B, V)` of the token after `token` `(B,)`, and the state."""
+        return self.decoder.decode_step(state, token)

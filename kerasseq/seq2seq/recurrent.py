@@ -1,4 +1,4 @@
-"""Recurrent translation models: RNNenc, RNNsearch, and their kin."""
+"""Recurrent encoder-decoder models: RNNenc, RNNsearch and variants."""
 
 import functools
 
@@ -7,61 +7,58 @@ from keras import ops
 
 from kerasseq.attention.alignment import BahdanauAttention, LuongAttention
 from kerasseq.core import checks
-from kerasseq.core.arguments import own
 from kerasseq.core.padding import PADDING
 from kerasseq.core.serialization import register
 from kerasseq.core.through import Through
+from kerasseq.language.causal_lm import check_memory
 from kerasseq.rnn.layer import RNN
-from kerasseq.seq2seq.decoder import RecurrentDecoder
-from kerasseq.seq2seq.sides import Side
-from kerasseq.seq2seq.summary import Summary, summary_kind
+from kerasseq.seq2seq.pooling import EncoderPooling, pooling_mode
+from kerasseq.seq2seq.recurrent_decoder import RecurrentDecoder
 from kerasseq.seq2seq.translator import Translator
+from kerasseq.seq2seq.vocabulary import Vocabulary
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
-
-ATTENTIONS = {
-    "bahdanau": BahdanauAttention,
-    "luong": lambda units, **options: LuongAttention("general", **options),
-}
+from kerasseq.training import ScheduledSampling
 
 
 @register
 class Seq2Seq(Translator):
-    r"""Read a source, then say a target, token by token.
+    r"""Encodes a source, and decodes a target token by token.
 
-    `attention=None` is RNNenc: all that the decoder knows of the source is one vector.
-    `attention="bahdanau"` is RNNsearch: at each step it looks at the source again.
+    With `attention=None`, RNNenc, the decoder gets one vector of the source. With
+    `attention="bahdanau"`, RNNsearch, it attends to the source at each step.
 
     Args:
         architecture: The encoder: "elman", "gated", "lstm", "peephole_lstm",
-            "full_peephole_lstm", "coupled_lstm", "gru"; "transformer", which needs a
-            recurrent `decoder`; a layer of your own from
-            `(B, S, E)` to `(B, S, M)`; or a `keras.Model` that reads the source
-            itself, such as an image, and gives `(B, S, M)` or a feature map
-            `(B, rows, columns, M)`.
+            "full_peephole_lstm", "coupled_lstm" or "gru"; "transformer", with a
+            recurrent `decoder`; a layer from `(B, S, E)` to `(B, S, M)`; or a
+            `keras.Model` whose input is the source, such as an image, and whose output
+            is `(B, S, M)` or a feature map `(B, rows, columns, M)`.
         source_tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
         target_tokenizer: The same for targets.
-        source_vocabulary_size: Number of ids, for sources of ids, in which 0 is
-            padding.
+        source_vocabulary_size: Number of ids, for sources of ids; 0 is padding.
         target_vocabulary_size: The same for targets.
-        attention: None, "bahdanau" (additive, looks before it steps), "luong"
-            (general, looks after the step, all steps at once), or an attention layer
-            such as `AlignmentAttention`, which looks after the step unless it is a
-            `BahdanauAttention`.
-        decoder: Architecture of the decoder, a name or one of our recurrent layers with
-            `return_sequences`. That of the encoder if None.
-        units: Width of the layers, for architectures by name.
-        num_layers: Number of layers on each side, for architectures by name.
-        bidirectional: Whether the encoder reads in both directions.
-        embedding_dim: Width of the vector of a token. `units` if None.
-        input_feeding: Whether a step of the decoder reads what the last one came to.
-        dropout: Fraction dropped in training.
-        scheduled_sampling: A `training.ScheduledSampling`: how often the decoder reads
-            the truth in training. Always if None.
+        attention: None; "bahdanau", additive attention before each step; "luong",
+            general attention after each step, which runs for all steps at once; or an
+            attention layer such as `AlignmentAttention`, which is applied after the
+            step unless it is a `BahdanauAttention`.
+        decoder: Architecture of the decoder: a name, or a recurrent layer of
+            `kerasseq.layers` with `return_sequences=True`. If None, that of the
+            encoder.
+        units: Units of each layer, for architectures by name.
+        num_layers: Number of layers of encoder and decoder each, for architectures by
+            name.
+        bidirectional: Whether the encoder is bidirectional.
+        embedding_dim: Size of the token embeddings. `units` if None.
+        input_feeding: Whether the output of a step of the decoder is an input of the
+            next one (Luong et al.).
+        dropout: Dropout rate.
+        scheduled_sampling: A `training.ScheduledSampling`: how often the input of the
+            decoder is the target token in training. Always if None.
         **kwargs: `name` and `trainable`.
 
     Raises:
-        TypeError: If an architecture or attention is of the wrong type.
+        TypeError: If an architecture or attention has the wrong type.
         ValueError: If a name or number is wrong.
 
     Examples:
@@ -78,39 +75,63 @@ class Seq2Seq(Translator):
 
     def __init__(
         self,
-        architecture,
+        architecture: str | keras.Layer,
         source_tokenizer=None,
         target_tokenizer=None,
         *,
-        source_vocabulary_size=None,
-        target_vocabulary_size=None,
-        attention="bahdanau",
-        decoder=None,
-        units=128,
-        num_layers=1,
-        bidirectional=True,
-        embedding_dim=None,
-        input_feeding=False,
-        dropout=0.0,
-        scheduled_sampling=None,
+        source_vocabulary_size: int | None = None,
+        target_vocabulary_size: int | None = None,
+        attention: str | keras.Layer | None = "bahdanau",
+        decoder: str | keras.Layer | None = None,
+        units: int = 128,
+        num_layers: int = 1,
+        bidirectional: bool = True,
+        embedding_dim: int | None = None,
+        input_feeding: bool = False,
+        dropout: float = 0.0,
+        scheduled_sampling: ScheduledSampling | None = None,
         **kwargs,
     ):
-        arguments = own(locals())
-        reads_itself = isinstance(architecture, keras.Model)
-        source_side = None
-        if not reads_itself:
-            source_side = Side(
+        config = {
+            "architecture": architecture,
+            "source_tokenizer": source_tokenizer,
+            "target_tokenizer": target_tokenizer,
+            "source_vocabulary_size": source_vocabulary_size,
+            "target_vocabulary_size": target_vocabulary_size,
+            "attention": attention,
+            "decoder": decoder,
+            "units": checks.size("units", units),
+            "num_layers": checks.size("num_layers", num_layers),
+            "bidirectional": checks.flag("bidirectional", bidirectional),
+            "embedding_dim": embedding_dim,
+            "input_feeding": checks.flag("input_feeding", input_feeding),
+            "dropout": checks.rate("dropout", dropout),
+            "scheduled_sampling": scheduled_sampling,
+        }
+        features = isinstance(architecture, keras.Model)  # sources are not ids
+        source_vocabulary = None
+        if not features:
+            source_vocabulary = Vocabulary(
                 "source",
                 source_tokenizer,
                 source_vocabulary_size,
                 getattr(attention, "max_length", None),
-                longer="give its attention a larger max_length",
+                advice="Give its attention a larger max_length",
             )
-        target_side = Side("target", target_tokenizer, target_vocabulary_size)
-        width = embedding_width(embedding_dim, units)
-        dropout = checks.rate("dropout", dropout)
-        if reads_itself:
-            source, memory, mask = read_features(architecture)
+        target_vocabulary = Vocabulary(
+            "target", target_tokenizer, target_vocabulary_size
+        )
+        embedding_dim = embedding_width(embedding_dim, units)
+        check_memory(
+            units,
+            embedding_dim=embedding_dim,
+            source_vocabulary_size=source_vocabulary and source_vocabulary.size,
+            target_vocabulary_size=target_vocabulary.size,
+            num_layers=num_layers * (units if isinstance(architecture, str) else 1),
+        )
+        if features:
+            source, memory, mask = encode_features(architecture)
+            mode = pooling_mode(None)
         else:
             layers = build_layers(
                 architecture,
@@ -119,136 +140,157 @@ class Seq2Seq(Translator):
                 bidirectional=bidirectional,
                 dropout=dropout,
             )
-            source, memory, mask = read_ids(layers, source_side.size, width)
-        kind = summary_kind(None if reads_itself else layers[-1])
-        summary = Summary(kind, name="summary")(memory, mask=mask)
+            source, memory, mask = encode_ids(
+                layers, source_vocabulary.size, embedding_dim
+            )
+            mode = pooling_mode(layers[-1])
+        summary = EncoderPooling(mode, name="pooling")(memory, mask=mask)
         target = keras.Input((None,), dtype="int32", name="target")
-        recurrent = RecurrentDecoder(
+        recurrent_decoder = RecurrentDecoder(
             decoder_layers(decoder, architecture, units, num_layers),
-            target_side.size,
-            embedding_dim=width,
-            attention=attention_layer(attention, units),
+            target_vocabulary.size,
+            embedding_dim=embedding_dim,
+            attention=make_attention(attention, units),
             input_feeding=input_feeding,
             dropout=dropout,
             scheduled_sampling=scheduled_sampling,
             name="decoder",
         )
-        logits = recurrent(target, memory, summary, memory_mask=mask)
-        super().__init__([source, target], logits, arguments, **kwargs)
-        self.source_side, self.target_side = source_side, target_side
-        self.decoder = recurrent
-        self.step = Through(recurrent, "say")
-        self._ends = {"source": source, "target": target}
-        self._memory = {"memory": memory, "summary": summary, "memory_mask": mask}
+        logits = recurrent_decoder(target, memory, summary, memory_mask=mask)
+        super().__init__([source, target], logits, config, **kwargs)
+        self.source_vocabulary = source_vocabulary
+        self.target_vocabulary = target_vocabulary
+        self.decoder = recurrent_decoder
+        self.step = Through(recurrent_decoder, "decode_step")
+        self._encoder_outputs = {
+            "memory": memory,
+            "summary": summary,
+            "memory_mask": mask,
+        }
 
     @functools.cached_property
-    def start_model(self):
-        """From sources to the state before the first token."""
-        state = Through(self.decoder, "begin")(**self._memory)
-        return keras.Model([self._ends["source"]], state)
+    def initial_state_model(self):
+        """The model from sources to the state before the first token."""
+        initial_state = Through(self.decoder, "initial_state")
+        return keras.Model(self.inputs[:1], initial_state(**self._encoder_outputs))
+
+    def initial_state(self, source, length):
+        return self._compiled("initial_state_model")([source])
 
     @functools.cached_property
     def alignment_model(self):
-        """From sources and targets to alignments; None if there is no attention."""
+        """The model from source and target to alignments; None without attention."""
         if self.decoder.attention is None:
             return None
-        align = Through(self.decoder, "align")
-        alpha = align(self._ends["target"], **self._memory)
-        return keras.Model(list(self._ends.values()), alpha)
+        attention_scores = Through(self.decoder, "attention_scores")
+        alpha = attention_scores(self.inputs[1], **self._encoder_outputs)
+        return keras.Model(self.inputs, alpha)
 
-    def places(self, source):
-        if self.source_side is not None:
+    def source_length(self, source):
+        if self.source_vocabulary is not None:
             return source.shape[1]
-        known = self._memory["memory"].shape[1]
-        if known is not None:
-            return known
-        shapes = self.start_model.compute_output_shape(source.shape)
+        length = self._encoder_outputs["memory"].shape[1]
+        if length is not None:
+            return length
+        shapes = self.initial_state_model.compute_output_shape(source.shape)
         return shapes["source"]["memory"][1]
 
 
-def attention_layer(attention, units):
-    """The layer that a name stands for; a layer as it is."""
+def make_attention(attention, units: int):
+    """Returns the attention layer of a name; a layer, or None, as it is."""
     if not isinstance(attention, str):
         return attention
-    checks.one_of("attention", attention, (None, *ATTENTIONS))
-    return ATTENTIONS[attention](units, name=f"{attention}_attention")
+    checks.one_of("attention", attention, (None, "bahdanau", "luong"))
+    name = f"{attention}_attention"
+    if attention == "bahdanau":
+        return BahdanauAttention(units, name=name)
+    return LuongAttention("general", name=name)
 
 
-def decoder_layers(decoder, encoder, units, num_layers):
-    """The recurrent layers of the decoder.
+def decoder_layers(decoder, encoder, units: int, num_layers: int):
+    """Returns the recurrent layers of the decoder.
 
     Args:
-        decoder: A name, a layer, or None.
-        encoder: What stands for None: a name, or a layer, of which the decoder gets
-            another one.
-        units: Width of each layer, for a name.
-        num_layers: How many there are, for a name.
+        decoder: A name, a layer, or None for another one like the encoder.
+        encoder: A name or a layer.
+        units: Units of each layer, for a name.
+        num_layers: Number of layers, for a name.
 
     Raises:
-        TypeError: If it is neither a name nor one of our layers.
-        ValueError: If the layer gives its last output only.
+        TypeError: If it is neither a name nor a recurrent layer of `kerasseq.layers`.
+        ValueError: If the layer returns its last output only.
     """
     architecture = encoder if decoder is None else decoder
     if not isinstance(architecture, str | RNN):
         raise TypeError(
             "decoder must be the name of an architecture, or a recurrent layer of "
-            f"kerasseq.layers, got {architecture!r}. An encoder of another kind "
-            'needs a decoder by name, such as decoder="gru"'
+            f"kerasseq.layers, received {architecture!r}. With an encoder of another "
+            'kind, pass a decoder by name, such as decoder="gru"'
         )
     if architecture is encoder and isinstance(encoder, RNN):
         architecture = type(encoder).from_config(encoder.get_config())
     layers = build_layers(architecture, units=units, num_layers=num_layers)
-    if not isinstance(layers[-1], RNN):
+    last = layers[-1]
+    if not isinstance(last, RNN):
         raise ValueError(
             "the decoder of Seq2Seq must be a recurrent architecture, received "
-            f'"{architecture}". Give a decoder by name, such as decoder="gru", or use '
+            f'"{architecture}". Pass a decoder by name, such as decoder="gru", or use '
             "models.Transformer"
         )
-    if not layers[-1].return_sequences or layers[-1].go_backwards:
+    if not last.return_sequences or last.go_backwards:
         raise ValueError(
-            f"{layers[-1].name} cannot say a target: a decoder needs "
-            "return_sequences=True, and go_backwards=False"
+            "a decoder must have return_sequences=True and go_backwards=False, "
+            f"received {last.name} with return_sequences={last.return_sequences} and "
+            f"go_backwards={last.go_backwards}"
         )
     return layers
 
 
-def read_ids(layers, size, width):
-    """The graph from ids to a memory: input, memory `(B, S, M)`, mask `(B, S)`."""
+def encode_ids(layers, vocabulary_size: int, embedding_dim: int):
+    """Builds the graph of the encoder: input, memory `(B, S, M)` and mask `(B, S)`."""
     source = keras.Input((None,), dtype="int32", name="source")
     mask = ops.not_equal(source, PADDING)
-    x = keras.layers.Embedding(size, width, mask_zero=True, name="embedding")(source)
+    x = keras.layers.Embedding(
+        vocabulary_size, embedding_dim, mask_zero=True, name="embedding"
+    )(source)
     for layer in layers:
         if getattr(layer, "go_backwards", False):
             raise ValueError(
-                f"{layer.name} gives its outputs in the order of processing, the last "
-                "place first: build it with go_backwards=False, or in "
-                "keras.layers.Bidirectional"
+                "an encoder must return its outputs in the order of the source, "
+                f"received {layer.name} with go_backwards=True. Build it with "
+                "go_backwards=False, or use keras.layers.Bidirectional"
             )
-        if not layer.supports_masking:  # to a convolution padding is zeros
+        if not layer.supports_masking:  # such as a convolution: padding is zeros
             x = x * ops.cast(mask, x.dtype)[..., None]
         x = first_output(layer(x))
     if len(x.shape) != 3:
         raise ValueError(
-            f"an encoder needs an output at every step, but {layer.name} gives "
-            f"{x.shape}: build it with return_sequences=True"
+            "an encoder must return an output at every step, (batch, time, features), "
+            f"received {layer.name} with outputs of shape {x.shape}. Build it with "
+            "return_sequences=True"
         )
     return source, x, mask
 
 
-def read_features(encoder):
-    """The graph of an encoder that reads the source itself; each cell is a place."""
+def encode_features(encoder):
+    """Builds the graph of an encoder model; each cell of a feature map is a position.
+
+    Returns:
+        Input, memory `(B, S, M)`, and None for the mask.
+    """
     shape = getattr(encoder, "input_shape", None)
     if not isinstance(shape, tuple):
         raise ValueError(
-            f"{encoder.name} is to read the source, but has no single input of known "
-            "shape: make it functional, or begin it with keras.Input(shape)"
+            "an encoder model must have one input of known shape, received "
+            f"{encoder.name} with input_shape={shape}. Make it functional, or begin it "
+            "with keras.Input(shape)"
         )
     source = keras.Input(shape[1:], name="source")
     x = encoder(source)
     if len(x.shape) < 3:
         raise ValueError(
-            f"an encoder must give a memory (batch, places, features) or a feature "
-            f"map, but {encoder.name} gives {x.shape}"
+            "an encoder model must return (batch, time, features) or a feature map, "
+            f"received {encoder.name} with outputs of shape {x.shape}"
         )
     if len(x.shape) > 3:
         x = keras.layers.Reshape((-1, x.shape[-1]), name="memory")(x)

@@ -1,18 +1,27 @@
-"""T5: every task of language as a text that leads to a text."""
+"""T5: encoder-decoder Transformers from text to text, and their encoder alone."""
+
+import functools
 
 import keras
 
 from kerasseq.core import checks
-from kerasseq.core.arguments import own
+from kerasseq.core.padding import pad_rows
 from kerasseq.core.serialization import register
+from kerasseq.language.causal_lm import check_memory
 from kerasseq.positions.relative import RelativePositionBias
-from kerasseq.seq2seq.encoder_decoder import EncoderDecoder
-from kerasseq.seq2seq.making import Options
-from kerasseq.seq2seq.sides import Side
-from kerasseq.seq2seq.transformer import own_ids, row_of
-from kerasseq.transformer.initializers import FanInNormal
+from kerasseq.seq2seq.encoder_decoder import (
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    LayerOptions,
+)
+from kerasseq.seq2seq.transformer import find_encoder_decoder, user_ids
+from kerasseq.seq2seq.vocabulary import Vocabulary
+from kerasseq.tasks.base import TaskModel
+from kerasseq.training import ScheduledSampling
+from kerasseq.transformer.initializers import FanIn
 
-FIELDS = (  # of an architecture, which are arguments here
+FIELDS = (  # arguments that are fields of an architecture, too
     "num_layers",
     "num_heads",
     "hidden_dim",
@@ -22,8 +31,7 @@ FIELDS = (  # of an architecture, which are arguments here
     "tie_embeddings",
     "relative_buckets",
 )
-BLOCK = ("num_heads", "head_dim", "dropout", "feed_forward", "layer_norm_epsilon")
-FIXED = {  # what makes a T5
+FIXED = {  # fields that every T5 has
     "norm": "rms",
     "norm_placement": "pre",
     "use_bias": False,
@@ -32,92 +40,50 @@ FIXED = {  # what makes a T5
 }
 
 
-def options_of(arguments) -> Options:
-    """What the stacks of a T5 are made of, from its arguments."""
-    D, tied = arguments["hidden_dim"], arguments.get("tie_embeddings", True)
-    return Options(
-        num_layers=arguments["num_layers"],
-        num_decoder_layers=arguments.get("num_decoder_layers"),
-        hidden_dim=D,
-        block={
-            "intermediate_dim": arguments["intermediate_dim"] or 4 * D,
-            **{name: arguments[name] for name in BLOCK},
-            **{name: FIXED[name] for name in ("norm", "norm_placement", "use_bias")},
-            "scale": 1.0,
-            "kernel_initializer": FanInNormal(D),
-        },
-        positions=(None, None),
-        inner=tuple(
-            RelativePositionBias(
-                arguments["relative_buckets"],
-                bidirectional=ahead,
-                # From a small table, as the paper's, a text is a bag of tokens, and
-                # Adam finds no order in thousands of steps.
-                initializer=keras.initializers.RandomNormal(stddev=1.0),
-                name="relative_bias",
-            )
-            for ahead in (True, False)
-        ),
-        embedding_norm=FIXED["embedding_norm"],
-        factor=1.0,
-        logit_factor=D**-0.5 if tied else 1.0,
-        embedding_deviation=1.0,
-        tie_embeddings=tied,
-        last_dropout=True,
-    )
-
-
-def check_sizes(arguments):
-    """Raise unless the sizes of a T5 are whole numbers of at least 1."""
-    for name in ("num_layers", "num_heads", "hidden_dim"):
-        checks.whole_number(name, arguments[name])
-    checks.whole_number("relative_buckets", arguments["relative_buckets"], 4)
-    if arguments.get("num_decoder_layers") is not None:
-        checks.whole_number("num_decoder_layers", arguments["num_decoder_layers"])
-
-
 @register
 class T5(EncoderDecoder):
-    r"""A Transformer from text to text, which is told its task by a prefix.
+    r"""T5, a Transformer from text to text: a prefix of the source names the task.
 
     $$a = \mathrm{softmax}(Q K^T + B_{\mathrm{bucket}(s - p)})\,V, \qquad
     p = \mathrm{softmax}\left(\tfrac{1}{\sqrt D}\, x_L E^T\right)$$
 
-    Relative positions, one table for all layers of the encoder and one for those of the
-    decoder; RMS norms before the parts and at the end of each stack; no biases; scores
-    scores that are not scaled, for which queries and keys begin smaller. Unlike that of
-    the paper, the table of positions begins with a deviation of 1, so that order counts
-    from the first step. T5 1.1 has `feed_forward="geglu"` and `tie_embeddings=False`.
+    Relative position biases, one table for all encoder layers and one for all decoder
+    layers; RMS norms before each sublayer and at the end of encoder and decoder; no
+    biases; attention scores are not scaled, so queries and keys are initialized with
+    smaller weights. T5 1.1 has `feed_forward="geglu"` and `tie_embeddings=False`; its
+    published weights have "geglu_tanh".
 
-    Published weights of 1.1 have "geglu_tanh". Left out: dropout between the two dense
-    layers of a feed-forward network.
+    Different from the paper, position biases are initialized with standard deviation 1,
+    so that the order of tokens matters from the first step. Left out: dropout inside
+    the feed-forward networks.
 
     Args:
-        tokenizer: A fitted tokenizer of `kerasseq.text` for both sides, saved with the
-            model.
-        vocabulary_size: Number of ids, for a model without a tokenizer, in which 0 is
-            padding.
-        num_layers: L, of the encoder, and of the decoder if nothing else is said.
-        num_heads: N.
-        hidden_dim: D, the width between the layers.
-        intermediate_dim: Width inside the feed-forward networks; 4 D if None.
-        head_dim: Width of a head; D / N if None.
-        dropout: Fraction dropped in training.
+        tokenizer: A fitted tokenizer of `kerasseq.text` for sources and targets, saved
+            with the model.
+        vocabulary_size: Number of ids, for a model without a tokenizer; 0 is padding.
+        num_layers: L, of the encoder, and of the decoder if `num_decoder_layers` is
+            None.
+        num_heads: N, number of attention heads.
+        hidden_dim: D, the hidden size.
+        intermediate_dim: Hidden size of the feed-forward networks; 4 D if None.
+        head_dim: Size of a head; D / N if None.
+        dropout: Dropout rate.
         feed_forward: "relu", "geglu" …, see `FeedForward`.
-        tie_embeddings: Whether logits come from the table of the embedding, multiplied
-            by $1 / \sqrt D$; from one of their own if not, and then not multiplied.
-        relative_buckets: How many distances are told apart.
+        tie_embeddings: Whether the logits use the weights of the embedding, multiplied
+            by $1 / \sqrt D$; if not, they have weights of their own and no factor.
+        relative_buckets: Number of buckets of relative positions.
         scheduled_sampling: As for `Transformer`.
         layer_norm_epsilon: Epsilon of the norms.
         published_ids: Whether ids are those of the published weights: 0 is padding and
-            start, 1 the end, and rows of ids that are given or come out have the
-            numbers of the tokens as they are. If not, the model keeps three ids of its
-            own before the others.
+            start, 1 is the end, and ids of the user are ids of the model. If not, the
+            model reserves three ids before those of the user.
         num_decoder_layers: L of the decoder; `num_layers` if None.
         **kwargs: `name` and `trainable`.
 
     Raises:
-        ValueError: If a name or number is wrong, or heads do not divide the width.
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument is out of range, or `num_heads` does not divide
+            `hidden_dim`.
 
     Examples:
         >>> import kerasseq
@@ -134,44 +100,72 @@ class T5(EncoderDecoder):
         self,
         tokenizer=None,
         *,
-        vocabulary_size=None,
-        num_layers=3,
-        num_heads=4,
-        hidden_dim=128,
-        intermediate_dim=None,
-        head_dim=None,
-        dropout=0.1,
-        feed_forward="relu",
-        tie_embeddings=True,
-        relative_buckets=32,
-        scheduled_sampling=None,
-        layer_norm_epsilon=1e-6,
-        published_ids=False,
-        num_decoder_layers=None,
+        vocabulary_size: int | None = None,
+        num_layers: int = 3,
+        num_heads: int = 4,
+        hidden_dim: int = 128,
+        intermediate_dim: int | None = None,
+        head_dim: int | None = None,
+        dropout: float = 0.1,
+        feed_forward: str = "relu",
+        tie_embeddings: bool = True,
+        relative_buckets: int = 32,
+        scheduled_sampling: ScheduledSampling | None = None,
+        layer_norm_epsilon: float = 1e-6,
+        published_ids: bool = False,
+        num_decoder_layers: int | None = None,
         **kwargs,
     ):
-        arguments = own(locals())
-        check_sizes(arguments)
-        sides = [
-            Side(name, tokenizer, vocabulary_size, published=published_ids)
-            for name in ("source", "target")
-        ]
-        encoder, decoder = options_of(arguments).stacks(
-            [side.size for side in sides], shared=True
+        options = make_options(
+            num_layers=num_layers,
+            num_heads=num_heads,
+            hidden_dim=hidden_dim,
+            intermediate_dim=intermediate_dim,
+            head_dim=head_dim,
+            dropout=dropout,
+            feed_forward=feed_forward,
+            relative_buckets=relative_buckets,
+            layer_norm_epsilon=layer_norm_epsilon,
+            num_decoder_layers=num_decoder_layers,
+            tie_embeddings=tie_embeddings,
         )
+        config = {
+            "tokenizer": tokenizer,
+            "vocabulary_size": vocabulary_size,
+            "num_layers": num_layers,
+            "num_heads": num_heads,
+            "hidden_dim": hidden_dim,
+            "intermediate_dim": intermediate_dim,
+            "head_dim": head_dim,
+            "dropout": dropout,
+            "feed_forward": feed_forward,
+            "tie_embeddings": tie_embeddings,
+            "relative_buckets": relative_buckets,
+            "scheduled_sampling": scheduled_sampling,
+            "layer_norm_epsilon": layer_norm_epsilon,
+            "published_ids": checks.flag("published_ids", published_ids),
+            "num_decoder_layers": num_decoder_layers,
+        }
+        source, target = (
+            Vocabulary(name, tokenizer, vocabulary_size, published_ids=published_ids)
+            for name in ("source", "target")
+        )
+        embedding = make_embedding(source.size, hidden_dim, tie_embeddings)
+        decoder = Decoder(embedding, options)
+        encoder = Encoder(embedding, options)
         super().__init__(
-            sides, encoder, decoder, arguments, scheduled_sampling, **kwargs
+            source, target, encoder, decoder, config, scheduled_sampling, **kwargs
         )
         self.tokenizer = tokenizer
 
     @classmethod
-    def from_architecture(cls, architecture, tokenizer=None, **changes):
-        """The model that a row of `models.architectures` describes.
+    def from_architecture(cls, architecture, tokenizer=None, **changes) -> "T5":
+        """Builds the model that a row of `models.architectures` describes.
 
         Args:
             architecture: A name, such as "t5_small", or a row, such as
                 `architectures["t5_small"].small()`.
-            tokenizer: A fitted tokenizer; the vocabulary is its then.
+            tokenizer: A fitted tokenizer, which gives the vocabulary.
             **changes: Fields of the row to change, such as `num_layers=2`.
 
         Returns:
@@ -179,7 +173,7 @@ class T5(EncoderDecoder):
             the row.
 
         Raises:
-            ValueError: If there is no such row, or it is no T5.
+            ValueError: If there is no such row, or it does not describe a T5.
 
         Examples:
             >>> import kerasseq
@@ -188,14 +182,212 @@ class T5(EncoderDecoder):
             >>> model.count_params() == kerasseq.models.count(row, what="all").total
             True
         """
-        row = row_of(architecture, changes)
+        row = find_encoder_decoder(architecture, changes)
         for name, value in FIXED.items():
             if getattr(row, name) != value:
                 raise ValueError(
-                    f"{row.title} is no T5: it has {name}={getattr(row, name)!r}, a T5 "
-                    f"has {value!r}. models.Transformer builds it"
+                    f"a T5 must have {name}={value!r}, received {row.title} with "
+                    f"{name}={getattr(row, name)!r}. Use models.Transformer"
                 )
         options = {name: getattr(row, name) for name in FIELDS}
         if tokenizer is None:
-            options["vocabulary_size"] = own_ids(row)
+            options["vocabulary_size"] = user_ids(row)
         return cls(tokenizer, **options)
+
+
+@register
+class T5Encoder(TaskModel):
+    r"""The encoder of a T5, from ids `(B, S)` to vectors `(B, S, D)`.
+
+    $$x_0 = E_w, \qquad x_l = \mathrm{Block}_l(x_{l-1}), \qquad
+    y = \mathrm{RMSNorm}(x_L)$$
+
+    The vectors are features of texts, for example for text-to-image models. Ids are
+    those of the published weights: 0 is padding and 1 is the end, which `predict`
+    appends to a text.
+
+    Args:
+        tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
+        vocabulary_size: Number of ids, for a model without a tokenizer.
+        num_layers: L.
+        num_heads: N, number of attention heads.
+        hidden_dim: D, the hidden size.
+        intermediate_dim: Hidden size of the feed-forward networks; 4 D if None.
+        head_dim: Size of a head; D / N if None.
+        dropout: Dropout rate.
+        feed_forward: "relu", "geglu_tanh" …, see `FeedForward`.
+        relative_buckets: Number of buckets of relative positions.
+        layer_norm_epsilon: Epsilon of the norms.
+        **kwargs: `name` and `trainable`.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument is out of range, or `num_heads` does not divide
+            `hidden_dim`.
+
+    Examples:
+        >>> import kerasseq
+        >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("sort: cab")
+        >>> model = T5Encoder(tokenizer, num_layers=1, hidden_dim=8)
+        >>> model.predict(["cab"], verbose=0).shape[2]
+        8
+
+    References:
+        Raffel et al. 2020.
+    """
+
+    def __init__(
+        self,
+        tokenizer=None,
+        *,
+        vocabulary_size: int | None = None,
+        num_layers: int = 3,
+        num_heads: int = 4,
+        hidden_dim: int = 128,
+        intermediate_dim: int | None = None,
+        head_dim: int | None = None,
+        dropout: float = 0.1,
+        feed_forward: str = "relu",
+        relative_buckets: int = 32,
+        layer_norm_epsilon: float = 1e-6,
+        **kwargs,
+    ):
+        options = make_options(
+            num_layers=num_layers,
+            num_heads=num_heads,
+            hidden_dim=hidden_dim,
+            intermediate_dim=intermediate_dim,
+            head_dim=head_dim,
+            dropout=dropout,
+            feed_forward=feed_forward,
+            relative_buckets=relative_buckets,
+            layer_norm_epsilon=layer_norm_epsilon,
+        )
+        config = {
+            "tokenizer": tokenizer,
+            "vocabulary_size": vocabulary_size,
+            "num_layers": num_layers,
+            "num_heads": num_heads,
+            "hidden_dim": hidden_dim,
+            "intermediate_dim": intermediate_dim,
+            "head_dim": head_dim,
+            "dropout": dropout,
+            "feed_forward": feed_forward,
+            "relative_buckets": relative_buckets,
+            "layer_norm_epsilon": layer_norm_epsilon,
+        }
+        vocabulary = Vocabulary(
+            "source", tokenizer, vocabulary_size, published_ids=True
+        )
+        embedding = make_embedding(vocabulary.size, hidden_dim)
+        encoder = Encoder(embedding, options)
+        ids = keras.Input((None,), dtype="int32", name="source")
+        vectors, _ = encoder(ids)
+        super().__init__(ids, vectors, config, **kwargs)
+        self.source_vocabulary = vocabulary
+        self.encoder = encoder
+        self.tokenizer = tokenizer
+        self.vocabulary_size = vocabulary.size
+
+    def default_loss(self):
+        return None
+
+    def predict(self, x, **kwargs):
+        """Computes the vectors of texts, as `keras.Model.predict` does.
+
+        Args:
+            x: A list of texts, or of rows of ids; or an array of ids `(B, S)`, in which
+                0 is padding.
+            **kwargs: As for `keras.Model.predict`.
+
+        Returns:
+            `(B, S, D)`. Vectors at padding are not meaningful.
+
+        Raises:
+            TypeError: If a row is not a string, or not ids for a model without a
+                tokenizer.
+            ValueError: If a row is empty, or an id is out of range.
+        """
+        if isinstance(x, str) or (isinstance(x, list | tuple) and len(x)):
+            x = self.arrays(x)
+        return super().predict(x, **kwargs)
+
+    def arrays(self, x):
+        """Returns the ids `(B, S)` of a list of texts or of rows of ids, padded."""
+        return pad_rows(self.source_vocabulary.encode(x))
+
+
+def make_options(
+    *,
+    num_layers,
+    num_heads,
+    hidden_dim,
+    intermediate_dim,
+    head_dim,
+    dropout,
+    feed_forward,
+    relative_buckets,
+    layer_norm_epsilon,
+    num_decoder_layers=None,
+    tie_embeddings=True,
+) -> LayerOptions:
+    """Checks the arguments of a T5; returns the options of its layers."""
+    optional_size = functools.partial(checks.optional, checks.size)
+    D = checks.size("hidden_dim", hidden_dim)
+    checks.size("num_layers", num_layers)
+    optional_size("num_decoder_layers", num_decoder_layers)
+    optional_size("intermediate_dim", intermediate_dim)
+    checks.whole_number("relative_buckets", relative_buckets, 4)
+    checks.flag("tie_embeddings", tie_embeddings)
+    check_memory(
+        D,
+        intermediate_dim=intermediate_dim,
+        head_dim=optional_size("head_dim", head_dim),
+        num_layers=num_layers * (intermediate_dim or 4 * D),
+    )
+    block = {
+        "intermediate_dim": intermediate_dim or 4 * D,
+        "num_heads": checks.size("num_heads", num_heads),
+        "head_dim": head_dim,
+        "dropout": checks.rate("dropout", dropout),
+        "feed_forward": feed_forward,
+        "layer_norm_epsilon": checks.positive("layer_norm_epsilon", layer_norm_epsilon),
+        "norm": FIXED["norm"],
+        "norm_placement": FIXED["norm_placement"],
+        "use_bias": FIXED["use_bias"],
+        "scale": 1.0,
+        "kernel_initializer": FanIn(D),
+    }
+    return LayerOptions(
+        num_layers=num_layers,
+        num_decoder_layers=num_decoder_layers or num_layers,
+        block=block,
+        encoder_position=make_relative_bias(relative_buckets, bidirectional=True),
+        decoder_position=make_relative_bias(relative_buckets, bidirectional=False),
+        logit_scale=D**-0.5 if tie_embeddings else 1.0,
+        final_dropout=True,
+    )
+
+
+def make_relative_bias(buckets: int, bidirectional: bool) -> RelativePositionBias:
+    """Makes the position encoding that the layers of encoder or decoder share."""
+    return RelativePositionBias(
+        buckets,
+        bidirectional=bidirectional,
+        # With the small values of the paper the model ignores the order of the tokens,
+        # and Adam does not learn it in thousands of steps.
+        initializer=keras.initializers.RandomNormal(stddev=1.0),
+        name="relative_bias",
+    )
+
+
+def make_embedding(vocabulary_size: int, hidden_dim: int, tie_embeddings: bool = True):
+    """Makes the embedding that encoder and decoder share."""
+    checks.fits_memory("vocabulary_size", vocabulary_size, hidden_dim)
+    return keras.layers.ReversibleEmbedding(
+        vocabulary_size,
+        hidden_dim,
+        tie_weights=tie_embeddings,
+        embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0),
+        name="embedding",
+    )

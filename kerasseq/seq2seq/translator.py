@@ -1,6 +1,20 @@
-"""Encoder-decoder models: training on pairs, `translate`, `generate` and `stream`."""
+"""Encoder-decoder models: training on pairs, `translate`, `generate` and `stream`.
+
+How `translate` works, in the order of the calls:
+
+1. `_options` checks the arguments and makes the sampler (`language/generation.py`).
+2. `Vocabulary.encode` turns the sources into ids (`vocabulary.py`), and
+   `group_by_length` collects those of similar length into batches.
+3. `initial_state` runs the encoder, and returns the state of the decoder before the
+   first token.
+4. `decode` calls `step`, the decoder for one token, until all targets have ended.
+5. `_alignments` runs the finished targets through the model once more, and returns its
+   attention weights.
+6. `Vocabulary.decode` turns the ids of the targets into texts.
+"""
 
 import dataclasses
+import functools
 from typing import Any
 
 import keras
@@ -16,18 +30,18 @@ from kerasseq.tasks.base import TaskModel
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.pair_batches import pair_arrays
 
+BATCH_SIZE = 64  # of `fit`, `translate` and `generate`
+
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """The target that a model generates for one source.
-
-    `str(translation)` is the text.
+    """The target generated for one source; `str(translation)` is its text.
 
     Attributes:
         text: The target: a string, or an array of ids for a model without tokenizers.
         score: Its log-probability; of a beam with length penalty, the score.
-        alignment: Array `(target tokens, source tokens)` of attention weights; None for
-            a model without attention. The last row is the end token.
+        alignment: Attention weights, an array `(target tokens, source tokens)`, or None
+            for a model without attention. The last row is the end token.
         source_tokens: Labels of the columns of the alignment.
         target_tokens: Labels of its rows.
         candidates: The `n_best` of a beam as pairs of text and score, best first.
@@ -47,12 +61,18 @@ class Translation:
 
 
 class Translator(GenerationMixin, TaskModel):
-    """A model with the inputs `source` and `target` that predicts each target token.
+    """Base class of models with the inputs `source` and `target`.
 
-    A subclass builds the graph, sets `source_side` and `target_side`, and defines
-    `start_model`, from a source to the state of decoding, or `initial_state`, if the
-    state also depends on the length; `step`, the step function; and `alignment_model`,
-    from both inputs to alignments `(B, T, S)`, or None.
+    The model predicts each token of the target from the source and the target tokens
+    before it. A subclass builds the graph and defines
+
+    - `source_vocabulary` and `target_vocabulary`; `source_vocabulary` is None if the
+      sources are features, such as images;
+    - `initial_state(source, length)`, from a batch of sources to the state of the
+      decoder before the first of at most `length` tokens;
+    - `step(state, token)`, the decoder for one token: logits and the next state;
+    - `alignment_model`, from source and target to attention weights `(B, T, S)`, or
+      None.
     """
 
     default_sampler = "greedy"
@@ -70,49 +90,48 @@ class Translator(GenerationMixin, TaskModel):
         x=None,
         y=None,
         *,
-        batch_size=64,
-        epochs=1,
-        initial_epoch=0,
-        steps_per_epoch=None,
-        validation_split=0.0,
+        batch_size: int = BATCH_SIZE,
+        epochs: int = 1,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_split: float = 0.0,
         validation_data=None,
-        seed=0,
+        seed: int = 0,
         **kwargs,
-    ):
-        """Train on pairs.
+    ) -> keras.callbacks.History:
+        """Trains the model on pairs of sources and targets.
 
         Args:
-            x: Sources: strings, or ids, as lists of any lengths or an array
-                `(rows, time)` in which 0 is padding; or both sides at once, such as
-                `kerasseq.datasets.number_names` gives. Anything else, such as a
-                stream of batches, goes to `keras.Model.fit` as it is.
-            y: Targets, as the sources. Start and end are added here.
-            batch_size: Pairs in a batch.
-            epochs: Last epoch; an epoch is a pass over the pairs, or `steps_per_epoch`.
-            initial_epoch: Epochs done already: their batches are not seen again.
-            steps_per_epoch: Batches in an epoch. A whole pass if None.
-            validation_split: Which fraction of the pairs, the last, is held out;
-                `kerasseq.datasets.split` keeps translations of one text together.
-            validation_data: Other pairs, `(sources, targets)`, or as for
+            x: Sources: strings; or ids, as lists or a padded array `(rows, time)`. Or
+                sources and targets at once, as from `kerasseq.datasets.number_names`.
+                Anything else, such as batches, is passed to `keras.Model.fit`.
+            y: Targets, in the same form, without start and end.
+            batch_size: Pairs per batch.
+            epochs: The last epoch.
+            initial_epoch: Number of epochs trained before; their batches are skipped.
+            steps_per_epoch: Batches per epoch. If None, all of them.
+            validation_split: Fraction of the pairs, from the end, for validation. See
+                also `kerasseq.datasets.split`.
+            validation_data: Pairs for validation, `(sources, targets)`, or as for
                 `keras.Model.fit`.
-            seed: Seed of the order.
+            seed: Seed of the order of the pairs.
             **kwargs: As for `keras.Model.fit`.
 
         Returns:
             The `keras.callbacks.History`.
 
         Raises:
-            TypeError: If a row is not of the kind that the model reads.
-            ValueError: If there is no pair, a row is empty, or an id out of range.
+            TypeError: If a source or target has the wrong type.
+            ValueError: If there are no pairs, one is empty, or an id is out of range.
         """
-        pairs = _both(x, y)
+        pairs = _as_pairs(x, y)
         if pairs is not None and validation_data is None and validation_split:
-            pairs, validation_data = _cut(pairs, validation_split)
+            pairs, validation_data = _split_off_end(pairs, validation_split)
             validation_split = 0.0
-        shared = {
+        options = {
             "epochs": epochs,
             "initial_epoch": initial_epoch,
-            "validation_data": self._held_out(validation_data),
+            "validation_data": self._validation_arrays(validation_data),
             "validation_batch_size": batch_size,
             **kwargs,
         }
@@ -124,84 +143,87 @@ class Translator(GenerationMixin, TaskModel):
                 batch_size=None if y is None else batch_size,
                 steps_per_epoch=steps_per_epoch,
                 validation_split=validation_split,
-                **shared,
+                **options,
             )
         batches = self.batches(*pairs, batch_size=batch_size, seed=seed)
         steps = steps_per_epoch or batches.steps_per_epoch
-        shared["shuffle"] = False  # the stream comes shuffled
+        options["shuffle"] = False  # the batches are shuffled already
         return super().fit(
-            batches.stream(start=initial_epoch * steps), steps_per_epoch=steps, **shared
+            batches.stream(start=initial_epoch * steps),
+            steps_per_epoch=steps,
+            **options,
         )
 
-    def _held_out(self, data):
-        """Pairs as arrays, anything else as it is."""
-        pairs = _both(tuple(data)) if isinstance(data, tuple | list) else None
+    def _validation_arrays(self, data):
+        """Pairs as arrays; other data as they are."""
+        pairs = _as_pairs(tuple(data)) if isinstance(data, tuple | list) else None
         return data if pairs is None else self.arrays(*pairs)
 
-    def batches(self, sources, targets, *, batch_size=64, seed=0) -> PairBatches:
-        """The batches that `fit` trains on, for a loop of one's own."""
-        sources, targets = (
+    def batches(
+        self, sources, targets, *, batch_size: int = BATCH_SIZE, seed: int = 0
+    ) -> PairBatches:
+        """Returns the batches that `fit` trains on, for a custom training loop."""
+        return PairBatches(
             self.encode_sources(sources),
-            self.target_side.encode(targets),
+            self.target_vocabulary.encode(targets),
+            batch_size,
+            seed,
+            marks=self.target_vocabulary.start_and_end,
         )
-        return PairBatches(sources, targets, batch_size, seed, marks=self._marks)
 
     def arrays(self, sources, targets):
-        """Pairs as `((source, target), wanted)`, for `keras.Model.evaluate`.
+        """Returns pairs as arrays for Keras.
 
         Args:
             sources: As for `fit`.
             targets: As for `fit`.
 
         Returns:
-            Arrays of ids of the model.
+            `((source, target), shifted_target)`, arrays of ids, where `target` begins
+            with the start and `shifted_target` ends with the end.
         """
-        sources, targets = (
+        return pair_arrays(
             self.encode_sources(sources),
-            self.target_side.encode(targets),
+            self.target_vocabulary.encode(targets),
+            marks=self.target_vocabulary.start_and_end,
         )
-        return pair_arrays(sources, targets, marks=self._marks)
-
-    @property
-    def _marks(self):
-        """The ids of start and end."""
-        return self.target_side.start, self.target_side.end
 
     def evaluate(self, x=None, y=None, **kwargs):
-        """Measure, as `keras.Model.evaluate` does, on pairs as for `fit`."""
-        pairs = _both(x, y)
+        """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
+        pairs = _as_pairs(x, y)
         x, y = (x, y) if pairs is None else self.arrays(*pairs)
         self._check_ids(x, y)
         return super().evaluate(x, y, **kwargs)
 
     def predict(self, x, **kwargs):
-        """Logits, as `keras.Model.predict` gives them, of the arrays of `arrays`."""
+        """Computes logits `(B, T, V)`, as `keras.Model.predict`, of arrays of ids."""
         self._check_ids(x)
         return super().predict(x, **kwargs)
 
     def _check_ids(self, x, y=None):
-        """Raise if arrays of ids have some that the model does not know."""
-        sides = {"source": self.source_side, "target": self.target_side}
-        check_inputs(x, {n: side and side.size for n, side in sides.items()})
-        check_inputs(y, {"targets": self.target_side.size})
+        """Raises if an array has ids that are out of range."""
+        source, target = self.source_vocabulary, self.target_vocabulary
+        check_inputs(x, {"source": source and source.size, "target": target.size})
+        check_inputs(y, {"targets": target.size})
 
     def encode_sources(self, sources):
-        """Sources as rows of the model's ids; an array of features as it is."""
-        if self.source_side is not None:
-            return self.source_side.encode(sources)
-        features, wanted = np.asarray(sources), self.inputs[0].shape
-        if features.ndim != len(wanted) or features.dtype.kind not in "biuf":
+        """Returns sources as rows of ids; for an image encoder as one float array."""
+        if self.source_vocabulary is not None:
+            return self.source_vocabulary.encode(sources)
+        features, shape = np.asarray(sources), self.inputs[0].shape
+        if features.ndim != len(shape) or features.dtype.kind not in "biuf":
             raise ValueError(
-                "this model reads features: sources must be one array of numbers of "
-                f"shape {wanted}, got shape {features.shape} of {features.dtype}"
+                f"sources must be one array of numbers of shape {shape}, received "
+                f"shape {features.shape} of {features.dtype}"
             )
         return features.astype("float32")
 
     def translate(
         self,
-        texts,
+        sources,
         max_length: int | None = None,
         *,
+        max_new_tokens: int | None = None,
         sampler: "decoding.Sampler | decoding.Beam | str | None" = None,
         temperature: float | None = None,
         top_k: int | None = None,
@@ -209,18 +231,19 @@ class Translator(GenerationMixin, TaskModel):
         min_p: float | None = None,
         stop=None,
         seed: int | None = None,
-        batch_size: int = 64,
+        batch_size: int = BATCH_SIZE,
         alignments: bool | None = None,
-    ):
+    ) -> "Translation | list[Translation]":
         """Generates the target of one source or of several, with scores and alignments.
 
         `generate` has the same arguments and returns the texts alone.
 
         Args:
-            texts: A string or a list of strings; for a model without tokenizers ids,
-                or rows of ids; for an image encoder an array `(rows, ...)`.
+            sources: A string or a list; ids or rows of ids for a model without
+                tokenizers; an array `(rows, ...)` for an image encoder.
             max_length: The most tokens of a target, its end included. If None, three
                 times the length of the source plus 32.
+            max_new_tokens: The same: a target has no prompt.
             sampler: A sampler of `kerasseq.decoding`, a `decoding.Beam`, or a name, as
                 for `generate`. Greedy if nothing is given.
             temperature: As for `generate`, like the next five.
@@ -229,16 +252,15 @@ class Translator(GenerationMixin, TaskModel):
             min_p: Sample from tokens with this fraction of the largest probability.
             stop: Target tokens that end a target, besides the end token.
             seed: Seed of the draws.
-            batch_size: Sources decoded at once.
+            batch_size: Sources per batch.
             alignments: Whether to compute alignments. If None, if the model has any.
 
         Returns:
             A `Translation` for one source, else a list of them.
 
         Raises:
-            TypeError: If a text, or an option, has the wrong type.
-            ValueError: If a text is empty, if the model has no alignments, or if an
-                option is out of range.
+            TypeError: If an argument has the wrong type.
+            ValueError: If a source is empty, or an argument is out of range.
         """
         options = self._options(
             sampler=sampler,
@@ -246,197 +268,172 @@ class Translator(GenerationMixin, TaskModel):
             top_k=top_k,
             top_p=top_p,
             min_p=min_p,
-            max_new_tokens=None,
+            max_new_tokens=max_new_tokens,
             max_length=max_length,
             stop=stop,
             seed=seed,
         )
         if alignments and self.alignment_model is None:
             raise ValueError(
-                "alignments=True needs a model with attention, and this one was built "
-                'without attention. attention="bahdanau" has alignments'
+                "alignments=True needs a model with attention, received one with "
+                'attention=None. Build it with attention="bahdanau"'
             )
         checks.whole_number("batch_size", batch_size)
-        rows, single = self._read_prompts(texts)
-        found = self._translate_rows(rows, options, batch_size, alignments is not False)
+        rows, single = self._read_prompts(sources)
+        aligned = alignments is not False and self.alignment_model is not None
+        found = self._translate_rows(rows, options, batch_size, aligned)
         return found[0] if single else found
 
-    def _read_prompts(self, texts):
-        """The sources as a list, and whether it was a single one."""
-        if not hasattr(texts, "__iter__"):
-            raise TypeError(f"texts must be a string, or several, got {texts!r}")
-        single = isinstance(texts, str) or self._is_one_row(texts)
-        return [texts] if single else list(texts), single
-
-    def _generate_rows(self, rows, options):
-        return [t.text for t in self._translate_rows(rows, options, 64, False)]
-
-    def _stream_row(self, row, options):
-        """Checks the source at once, and returns the iterator."""
-        source = self._as_batch(self.encode_sources([row]))
-        length = self._max_length(source, options)
-        prompt = np.full((1, 1), self.target_side.start, "int32")
-        tokens = decoding.stream(
-            self.step,
-            self.initial_state(source, length),
-            prompt,
-            max_new_tokens=length,
-            sampler=options.sampler,
-            stop=options.stop,
-            seed=options.seed,
-        )
-        return self._pieces(tokens)
-
-    def _pieces(self, tokens):
-        """The text of each token, or its id."""
-        ids, length = [], 0
-        for token in tokens:
-            ids.append(int(token[0]))
-            text = self.target_side.decode(np.array(ids))
-            if self.target_side.tokenizer is None:
-                yield from text[length:].tolist()
-                length = len(text)
-            elif not text.endswith("\ufffd"):  # else a part of a character
-                yield text[length:]
-                length = len(text)
-
-    def _stop_ids(self, stop):
-        """The end, and further target tokens, as ids of the model."""
-        side = self.target_side
-        return side.end, *(i + side.shift for i in super()._stop_ids(stop))
-
-    def ids(self, text):
-        """The ids of a target text, as its tokenizer numbers them."""
-        if self.target_side.tokenizer is None:
-            raise ValueError(
-                f"stop={text!r} is a text, and the model has no target_tokenizer: "
-                "give ids"
+    def _translate_rows(self, rows, options, batch_size, aligned):
+        """Returns the `Translation` of each source."""
+        if not rows:
+            return []
+        ids, found = self.encode_sources(rows), [None] * len(rows)
+        seeds = row_seeds(options.seed, len(rows))
+        for indices in group_by_length(ids, batch_size):
+            # Some rows are repeated, as each new batch size is compiled anew.
+            size = min(batch_size, 1 << (len(indices) - 1).bit_length())
+            batch = np.resize(indices, size)
+            source = self._as_batch([ids[n] for n in batch])  # (B, S)
+            length = self._max_length(source, options)
+            hypotheses = decode(
+                self.step,
+                self.initial_state(source, length),
+                np.full((size, 1), self.target_vocabulary.start, "int32"),
+                options.sampler,
+                max_new_tokens=length,
+                stop=options.stop,
+                fill=PADDING,
+                seed=seeds[batch],
             )
-        return self.target_side.tokenizer.encode(text)
+            alpha = self._alignments(source, hypotheses) if aligned else [None] * size
+            for b, n in enumerate(indices):
+                parts = [part[b] for part in hypotheses]
+                found[n] = self._translation(rows[n], source[b], *parts, alpha[b])
+        return found
+
+    def _alignments(self, source, hypotheses):
+        """Attention weights `(B, T, S)` of the best targets, from one forward pass."""
+        ids, lengths = hypotheses.ids[:, 0], hypotheses.lengths[:, 0]
+        shifted = np.insert(ids, 0, self.target_vocabulary.start, axis=1)
+        target = pad_rows(shifted[:, : lengths.max()])
+        return keras.ops.convert_to_numpy(self.align([source, target]))
+
+    def _translation(self, row, source, ids, scores, lengths, alpha):
+        """The `Translation` of one source, its ids or features, from its hypotheses.
+
+        Their ids are `(N, T)`, the weights `alpha` of the best one `(T, S)` or None.
+        """
+        best = ids[0, : lengths[0]]
+        if self.source_vocabulary is None:
+            source_tokens = [str(n) for n in range(self.source_length(source[None]))]
+            unknown = {}
+        else:
+            source_tokens = self.source_vocabulary.tokens(source[source != PADDING])
+            unknown = self.source_vocabulary.unknown_characters(row)
+        if alpha is not None:
+            alpha = alpha[: len(best), : len(source_tokens)]
+        texts = [self.target_vocabulary.decode(each) for each in ids]
+        candidates = zip(texts, scores.tolist(), strict=True)
+        return Translation(
+            text=texts[0],
+            score=float(scores[0]),
+            alignment=alpha,
+            source_tokens=source_tokens,
+            target_tokens=self.target_vocabulary.tokens(best),
+            candidates=[(text, score) for text, score in candidates if score > -np.inf],
+            unknown=unknown,
+        )
 
     def _max_length(self, source, options):
         length = options.max_length or options.max_new_tokens
         return length or self.max_target_length(source)
 
-    def _translate_rows(self, rows, options, batch_size, alignments):
-        """The `Translation` of each source."""
-        if not rows:
-            return []
-        ids, found = self.encode_sources(rows), [None] * len(rows)
-        aligned = alignments and self.alignment_model is not None
-        seeds = row_seeds(options.seed, len(rows))
-        for numbers in group_by_length(ids, batch_size):
-            # The batch is filled up to one of a few sizes.
-            size = min(batch_size, 1 << (len(numbers) - 1).bit_length())
-            filled = np.resize(numbers, size)
-            source = self._as_batch([ids[n] for n in filled])
-            length = self._max_length(source, options)
-            best = decode(
-                self.step,
-                self.initial_state(source, length),
-                np.full((size, 1), self.target_side.start, "int32"),
-                options.sampler,
-                max_new_tokens=length,
-                stop=options.stop,
-                fill=PADDING,
-                seed=seeds[filled],
-            )
-            weights = self._alignments(source, best) if aligned else [None] * size
-            for row, n in enumerate(numbers):
-                parts = [part[row] for part in best]
-                found[n] = self._translation(rows[n], source[row], *parts, weights[row])
-        return found
+    def max_target_length(self, source) -> int:
+        """The default of `max_length`."""
+        return 3 * bucket(self.source_length(source)) + 32
 
-    def _as_batch(self, sources):
-        """Rows of ids, padded, or features, as one array."""
-        return np.stack(sources) if self.source_side is None else pad_rows(sources)
-
-    def _is_one_row(self, ids):
-        """Whether these are the ids of one source, not rows of ids."""
-        side = self.source_side
-        if side is None or side.tokenizer or not hasattr(ids, "__getitem__"):
-            return False
-        first = np.asarray(ids[0]) if len(ids) else np.zeros(1)
-        return first.ndim == 0 and first.dtype.kind in "iu"
-
-    def _alignments(self, source, best):
-        """Attention weights `(B, T, S)` of the best targets, from one forward pass."""
-        shifted = np.insert(best.ids[:, 0], 0, self.target_side.start, axis=1)
-        longest = bucket(int(best.lengths[:, 0].max()))
-        target = np.full((len(source), longest), PADDING, "int32")
-        target[:, : shifted.shape[1]] = shifted[:, :longest]
-        return keras.ops.convert_to_numpy(self.align([source, target]))
-
-    def _translation(self, text, source, ids, scores, lengths, weights):
-        side, first = self.source_side, ids[0, : lengths[0]]
-        if side is None:
-            tokens = [str(n) for n in range(self.places(source[None]))]
-        else:
-            tokens = side.tokens(source[source != PADDING])
-        if weights is not None:
-            weights = weights[: len(first), : len(tokens)]
-        texts = [self.target_side.decode(row) for row in ids]
-        known = zip(texts, scores.tolist(), strict=True)
-        return Translation(
-            text=texts[0],
-            score=float(scores[0]),
-            alignment=weights,
-            source_tokens=tokens,
-            target_tokens=self.target_side.tokens(first),
-            candidates=[(t, score) for t, score in known if score > -np.inf],
-            unknown=_unknown(side, text),
-        )
-
-    def places(self, source):
-        """Number of source positions of a batch of sources."""
+    def source_length(self, source) -> int:
+        """Number of positions of a batch of sources."""
         return source.shape[1]
 
-    def max_target_length(self, source):
-        """The most tokens of a target if `max_length` is None."""
-        return 3 * bucket(self.places(source)) + 32
+    def _as_batch(self, sources):
+        """Rows of ids, padded; or features; as one array."""
+        features = self.source_vocabulary is None
+        return np.stack(sources) if features else pad_rows(sources)
 
-    def initial_state(self, source, length):
-        """The state of decoding before the first of so many tokens."""
-        return self.start([source])
-
-    @property
-    def start(self):
-        """The compiled `start_model`, from a list of one batch of sources."""
-        return self._compiled("start_model")
+    def _compiled(self, name):
+        """The compiled model of that name, a function of a list of inputs."""
+        model, programs = getattr(self, name), kernels.programs(self)
+        make = functools.partial(kernels.inference, model, pure=programs.pure)
+        return programs.get("model", name, make)
 
     @property
     def align(self):
-        """The compiled `alignment_model`, from a list of sources and targets."""
+        """The compiled `alignment_model`, a function of `[source, target]`."""
         return self._compiled("alignment_model")
 
-    def _compiled(self, name):
-        """One of these models as a function, compiled for the current layers."""
-        programs = kernels.programs(self)
-        return programs.get(
-            "model",
-            name,
-            lambda: kernels.inference(getattr(self, name), pure=programs.pure),
+    # `generate` and `stream`, see `GenerationMixin`.
+
+    def _read_prompts(self, prompts):
+        """Returns the sources as a list, and whether there was only one."""
+        if not hasattr(prompts, "__iter__"):
+            raise TypeError(
+                f"sources must be a string or a list of sources, received {prompts!r}"
+            )
+        vocabulary = self.source_vocabulary
+        single = vocabulary is not None and vocabulary.is_one_row(prompts)
+        return [prompts] if single else list(prompts), single
+
+    def _generate_rows(self, rows, options):
+        found = self._translate_rows(rows, options, BATCH_SIZE, aligned=False)
+        return [translation.text for translation in found]
+
+    def _stream_row(self, row, options):
+        """Checks the source at once, and returns the iterator."""
+        source = self._as_batch(self.encode_sources([row]))
+        length = self._max_length(source, options)
+        tokens = decoding.stream(
+            self.step,
+            self.initial_state(source, length),
+            np.full((1, 1), self.target_vocabulary.start, "int32"),
+            max_new_tokens=length,
+            sampler=options.sampler,
+            stop=options.stop,
+            seed=options.seed,
         )
+        return self._stream_texts(tokens)
+
+    def _stream_texts(self, tokens):
+        """Yields the text of each token, or its id."""
+        ids, length = [], 0
+        for token in tokens:
+            ids.append(int(token[0]))
+            text = self.target_vocabulary.decode(np.array(ids))
+            if self.target_vocabulary.tokenizer is None:
+                yield from text[length:].tolist()
+                length = len(text)
+            elif not text.endswith("\ufffd"):  # an incomplete character
+                yield text[length:]
+                length = len(text)
+
+    def _stop_ids(self, stop):
+        """The end and further target tokens, as ids of the model."""
+        vocabulary = self.target_vocabulary
+        return vocabulary.end, *(i + vocabulary.offset for i in super()._stop_ids(stop))
+
+    def ids(self, text):
+        """Returns the ids of a target text, as its tokenizer numbers them."""
+        if self.target_vocabulary.tokenizer is None:
+            raise ValueError(
+                "stop must be ids, as the model has no target_tokenizer, received "
+                f"stop={text!r}"
+            )
+        return self.target_vocabulary.tokenizer.encode(text)
 
 
-def _cut(pairs, fraction):
-    """The first pairs and the last ones, which are held out; one of each at least."""
-    checks.fraction("validation_split", fraction)
-    sources, targets = ([part] if isinstance(part, str) else part for part in pairs)
-    count = round(len(sources) * fraction)
-    if not 0 < count < len(sources):
-        raise ValueError(
-            f"validation_split={fraction} of {len(sources)} pairs leaves a part "
-            "without a pair. Choose another fraction, or pass `validation_data`"
-        )
-    return (
-        (sources[:-count], targets[:-count]),
-        (sources[-count:], targets[-count:]),
-    )
-
-
-def _both(x, y=None):
-    """Sources and targets, if x and y are such; None for anything else."""
+def _as_pairs(x, y=None):
+    """Sources and targets, if x and y are pairs; None for anything else."""
     if y is None and isinstance(x, tuple) and len(x) == 2:
         x, y = x
     if y is None and isinstance(x, list):
@@ -450,22 +447,33 @@ def _both(x, y=None):
 
 
 def _are_arrays(x):
-    """Whether x is what the model reads, source and target, as `arrays` gives them."""
+    """Whether x holds arrays of source and target, as `Translator.arrays` returns."""
     if isinstance(x, tuple) and len(x) == 2:
         return all(len(getattr(part, "shape", ())) > 1 for part in x)
     return isinstance(x, dict)
 
 
-def _unknown(side, text):
-    """What the tokenizer of a side does not know of a text."""
-    count = getattr(side and side.tokenizer, "unknown_characters", None)
-    return dict(count(text)) if count else {}
+def _split_off_end(pairs, fraction):
+    """The first pairs and the last ones, for validation; one of each at least."""
+    checks.fraction("validation_split", fraction)
+    sources, targets = ([part] if isinstance(part, str) else part for part in pairs)
+    count = round(len(sources) * fraction)
+    if not 0 < count < len(sources):
+        raise ValueError(
+            "validation_split must leave at least one pair for training and one for "
+            f"validation, received validation_split={fraction} of {len(sources)} "
+            "pairs. Choose another fraction, or pass `validation_data`"
+        )
+    return (
+        (sources[:-count], targets[:-count]),
+        (sources[-count:], targets[-count:]),
+    )
 
 
-def group_by_length(rows, batch_size):
-    """Indices of the rows of each batch: rows that are padded to the same length.
+def group_by_length(rows, batch_size: int):
+    """Yields the indices of each batch: rows that are padded to the same length.
 
-    So the default length of a target depends on its own source alone.
+    The default length of a target then depends on its own source only.
 
     Examples:
         >>> rows = [[5] * 3, [5] * 20, [5] * 7, [5] * 8]
@@ -474,12 +482,12 @@ def group_by_length(rows, batch_size):
     """
     lengths = np.array([bucket(len(row)) for row in rows])
     for length in np.unique(lengths):
-        numbers = np.flatnonzero(lengths == length)
-        yield from np.split(numbers, range(batch_size, len(numbers), batch_size))
+        indices = np.flatnonzero(lengths == length)
+        yield from np.split(indices, range(batch_size, len(indices), batch_size))
 
 
-def row_seeds(seed, count) -> np.ndarray:
-    """A seed for each row, so that batches draw different numbers.
+def row_seeds(seed: int | None, count: int) -> np.ndarray:
+    """Returns a seed for each row, so that batches draw different numbers.
 
     Examples:
         >>> bool(np.all(row_seeds(7, 3)[:2] == row_seeds(7, 2)))

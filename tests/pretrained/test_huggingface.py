@@ -352,7 +352,7 @@ def test_published_ids_and_a_tokenizer():
     assert source[0].tolist() == [*ids, 1]
     assert target[0].tolist() == [0, *ids] and wanted[0].tolist() == [*ids, 1]
     assert model.inputs[0].shape == (None, None)
-    assert model.target_side.size == tokenizer.vocabulary_size
+    assert model.target_vocabulary.size == tokenizer.vocabulary_size
 
 
 def test_a_model_that_was_loaded_is_written(tmp_path):

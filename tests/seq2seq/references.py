@@ -1,4 +1,4 @@
-"""The decoder's equations in NumPy and nothing else, step by step, row by row."""
+"""The equations of `RecurrentDecoder` in NumPy, step by step, row by row."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def dense(layer, x):
 
 
 def attend(attention, query, memory, real):
-    """Context and weights of one query, over the real places of one memory."""
+    """Context and attention weights of one query and one memory."""
     w = {weight.name: np.asarray(value) for weight, value in
          zip(attention.weights, attention.get_weights(), strict=True)}  # fmt: skip
     if attention.score == "additive":
@@ -34,52 +34,55 @@ def attend(attention, query, memory, real):
     return alpha @ memory, alpha
 
 
-def run(decoder, target, memory, summary, real, true=None, choose=np.argmax):
+def run(decoder, target, memory, summary, real, use_target=None, choose=np.argmax):
     """Logits `(B, T, V)` and alignments `(B, T, S)` of a `RecurrentDecoder`.
 
     Args:
         decoder: The layer, for its weights and options.
-        target: Ids that are read where `true`.
+        target: Ids, the inputs where `use_target`.
         memory: `(B, S, M)`.
         summary: `(B, N)`.
         real: `(B, S)`.
-        true: `(B, T)`, whether the truth is read; always if None.
-        choose: What the decoder says, of its logits.
+        use_target: `(B, T)`, whether the input is the target; always if None.
+        choose: A function from logits to the predicted id.
     """
-    true = np.ones(target.shape, bool) if true is None else true
+    if use_target is None:
+        use_target = np.ones(target.shape, bool)
     rows = [
-        run_row(decoder, target[b], memory[b], summary[b], real[b], true[b], choose)
+        run_row(
+            decoder, target[b], memory[b], summary[b], real[b], use_target[b], choose
+        )
         for b in range(len(target))
     ]
     return [np.stack(parts) for parts in zip(*rows, strict=True)]
 
 
-def run_row(decoder, target, memory, summary, real, true, choose):
+def run_row(decoder, target, memory, summary, real, use_target, choose):
     states = first_states(decoder, summary)
-    fed, said, logits, alignments = np.zeros(decoder.units), 1, [], []
-    for token, is_true in zip(target, true, strict=True):
-        y = decoder.embedding.get_weights()[0][token if is_true else said]
+    output, predicted, logits, alignments = np.zeros(decoder.units), 1, [], []
+    for token, is_target in zip(target, use_target, strict=True):
+        y = decoder.embedding.get_weights()[0][token if is_target else predicted]
         c, alpha = summary, np.zeros(len(memory))
-        if decoder.looks_first:
+        if decoder.attends_before_step:
             c, alpha = attend(decoder.attention, states[-1][0], memory, real)
-        looks_after = decoder.attention is not None and not decoder.looks_first
-        x = [y] if looks_after else [y, c]
-        x = np.concatenate([*x, fed] if decoder.input_feeding else x)
-        for n, layer in enumerate(decoder.recurrent):
+        after = decoder.attends_after_step
+        x = [y] if after else [y, c]
+        x = np.concatenate([*x, output] if decoder.input_feeding else x)
+        for n, layer in enumerate(decoder.recurrent_layers):
             step = STEPS[type(layer).__name__]
             x, states[n] = step(layer.get_weights(), x, states[n])
-        if looks_after:
+        if after:
             c, alpha = attend(decoder.attention, x, memory, real)
-        fed = o = np.tanh(dense(decoder.combine, np.concatenate([x, c])))
+        output = o = np.tanh(dense(decoder.combine, np.concatenate([x, c])))
         logits.append(dense(decoder.logits, o))
         alignments.append(alpha)
-        said = choose(logits[-1])
+        predicted = choose(logits[-1])
     return np.stack(logits), np.stack(alignments)
 
 
 def first_states(decoder, summary):
     flat, states = np.tanh(dense(decoder.first, summary)), []
-    for layer in decoder.recurrent:
+    for layer in decoder.recurrent_layers:
         count = 2 if type(layer).__name__ == "LSTM" else 1
         parts, flat = flat[: count * layer.units], flat[count * layer.units :]
         states.append(np.split(parts, count))

@@ -1,4 +1,4 @@
-"""What models of pairs refuse, and that they say what would be right."""
+"""Wrong arguments of Seq2Seq, `fit` and `translate`, and their messages."""
 
 import keras
 import numpy as np
@@ -32,21 +32,25 @@ def flat():
             ValueError,
             'architecture="grue" .* Did you mean "gru"',
         ),
-        (lambda: build(), ValueError, "give source_tokenizer for texts, or source_voc"),
+        (
+            lambda: build(),
+            ValueError,
+            "expected either source_tokenizer, for texts, or source_voc",
+        ),
         (
             lambda: build("gru", LETTERS, LETTERS, target_vocabulary_size=5),
             ValueError,
-            "give target_tokenizer for texts, or target_vocabulary_size for ids",
+            "expected either target_tokenizer, for texts, or target_vocab",
         ),
         (
             lambda: build("gru", "abc", LETTERS),
             TypeError,
-            "source_tokenizer must be a tokenizer of kerasseq.text, got 'abc'",
+            "source_tokenizer must be a tokenizer of kerasseq.text, received 'abc'",
         ),
         (
             lambda: build("gru", LETTERS, CharacterTokenizer()),
             ValueError,
-            "target_tokenizer has learned nothing yet: call its fit first",
+            "target_tokenizer must be fitted.*Call its fit first",
         ),
         (
             lambda: build(**{**IDS, "source_vocabulary_size": 1}),
@@ -72,7 +76,7 @@ def flat():
         (
             lambda: build(keras.layers.Dense(3), **IDS),
             TypeError,
-            'a decoder by name, such as decoder="gru"',
+            'pass a decoder by name, such as decoder="gru"',
         ),
         (lambda: build(GRU(3), **IDS), ValueError, "return_sequences=True"),
         (
@@ -83,7 +87,7 @@ def flat():
         (
             lambda: build(flat(), decoder="gru", target_vocabulary_size=5),
             ValueError,
-            r"must give a memory \(batch, places, features\) or a feature map",
+            r"must return \(batch, time, features\) or a feature map",
         ),
         (
             lambda: build(attention=AlignmentAttention(score="dot"), **IDS),
@@ -92,7 +96,7 @@ def flat():
         ),
     ],
 )
-def test_models_that_cannot_be(make, error, message):
+def test_wrong_constructor_arguments_raise(make, error, message):
     with pytest.raises(error, match=message):
         make()
 
@@ -110,10 +114,15 @@ def numbers():
 @pytest.mark.parametrize(
     ("given", "options", "error", "message"),
     [
-        ("", {}, ValueError, "source number 0 is empty: '' has no token"),
-        (["ab", ""], {}, ValueError, "source number 1 is empty"),
-        (["ab", 3], {}, TypeError, "strings, as the model has a tokenizer .* 1 is int"),
-        (None, {}, TypeError, "texts must be a string, or several, got None"),
+        ("", {}, ValueError, "source 0 must have at least one token, received ''"),
+        (["ab", ""], {}, ValueError, "source 1 must have at least one token"),
+        (["ab", 3], {}, TypeError, "must be strings, .* received int as source 1"),
+        (
+            None,
+            {},
+            TypeError,
+            "sources must be a string or .*, received None",
+        ),
         ("ab", {"sampler": "bem"}, ValueError, 'Did you mean "beam"'),
         ("ab", {"sampler": Beam(2), "top_k": 2}, ValueError, "not both"),
         ("ab", {"sampler": TopK(2), "top_p": 0.5}, ValueError, "not both"),
@@ -124,28 +133,40 @@ def numbers():
         ("ab", {"sampler": 3}, TypeError, "sampler must be .* got 3"),
     ],
 )
-def test_what_cannot_be_translated(letters, given, options, error, message):
+def test_wrong_arguments_of_translate_raise(letters, given, options, error, message):
     with pytest.raises(error, match=message):
         letters.translate(given, **options)
 
 
-def test_alignments_of_a_model_that_has_none():
-    with pytest.raises(ValueError, match='without attention. attention="bahdanau"'):
+def test_alignments_without_attention_raise():
+    with pytest.raises(ValueError, match="received one with attention=None"):
         model(attention=None).translate("ab", alignments=True)
 
 
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        (["ab"], TypeError, "number 0 is a string, and the model has no source_tok"),
-        ([[1, 7]], ValueError, "number 0 has id 7: .* ids lie from 1 to 6, and 0 is"),
-        ([[1], [-1, 2]], ValueError, "number 1 has id -1"),
-        ([[1], [0, 0]], ValueError, "number 1 is empty: it has no id but 0"),
-        ([[0.5]], TypeError, "whole numbers of shape .* float64"),
-        ([[[1]]], TypeError, r"got shape \(1, 1\)"),
+        (
+            ["ab"],
+            TypeError,
+            "must be ids, .* no source_tok.* string as source 0",
+        ),
+        (
+            [[1, 7]],
+            ValueError,
+            "source 0 must be from 1 to 6.* padding; received 7",
+        ),
+        ([[1], [-1, 2]], ValueError, "ids of source 1 .* received -1"),
+        (
+            [[1], [0, 0]],
+            ValueError,
+            "source 1 must have .* one id, received only padding",
+        ),
+        ([[0.5]], TypeError, "integers of shape .* float64"),
+        ([[[1]]], TypeError, r"received shape \(1, 1\)"),
     ],
 )
-def test_invalid_ids(numbers, rows, error, message):
+def test_wrong_ids_raise(numbers, rows, error, message):
     with pytest.raises(error, match=message):
         numbers.translate(rows)
     with pytest.raises(error, match=message):
@@ -158,17 +179,17 @@ def test_invalid_ids(numbers, rows, error, message):
         ([], [], ValueError, "as many, and one at least"),
         (["ab", "c"], ["ab"], ValueError, "2 .* 1"),
         ([["ab", "ba"]], None, TypeError, r"received one list\. Pass one list of each"),
-        (5, ["ba"], TypeError, "sources must be a list of rows, got 5"),
-        (["ab"], [""], ValueError, "target number 0 is empty"),
+        (5, ["ba"], TypeError, "sources must be a list of rows, received 5"),
+        (["ab"], [""], ValueError, "target 0 must have at least one token"),
     ],
 )
-def test_what_cannot_be_learned_from(letters, x, y, error, message):
+def test_wrong_arguments_of_fit_raise(letters, x, y, error, message):
     with pytest.raises(error, match=message):
         letters.fit(x, y)
 
 
-def test_an_image_of_the_wrong_shape():
-    eye = keras.Sequential([keras.Input((4, 3, 1)), keras.layers.Conv2D(5, 2)])
-    reads = build(eye, decoder="gru", target_vocabulary_size=5)
-    with pytest.raises(ValueError, match=r"\(None, 4, 3, 1\), got shape \(2, 4, 3\)"):
-        reads.translate(np.zeros((2, 4, 3)))
+def test_image_of_wrong_shape_raises():
+    encoder = keras.Sequential([keras.Input((4, 3, 1)), keras.layers.Conv2D(5, 2)])
+    captioner = build(encoder, decoder="gru", target_vocabulary_size=5)
+    with pytest.raises(ValueError, match=r"\(None, 4, 3, 1\), received shape \(2, 4"):
+        captioner.translate(np.zeros((2, 4, 3)))

@@ -1,4 +1,4 @@
-"""Training on pairs: strings, ids and streams; what counts in loss and accuracy."""
+"""`fit` and `evaluate` of Seq2Seq: forms of pairs, batches, loss and accuracy."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ TARGETS = ["ba", "edc", "d", "cbae", "ab", "cc", "adad", "bbbbbb", "e"]
 
 
 @pytest.mark.everywhere("trained")
-def test_twenty_pairs_are_learned_by_heart():
+def test_fit_memorizes_pairs():
     made, history = toys.trained()
     translations = made.translate(toys.pairs().sources, max_length=6)
     assert exact_match([t.text for t in translations], toys.pairs().targets) == 100
@@ -28,23 +28,23 @@ def test_twenty_pairs_are_learned_by_heart():
     assert translations[0].target_tokens == [*toys.pairs().targets[0], "<end>"]
 
 
-class Seen(Exception):
-    """What Keras would have been given."""
+class Received(Exception):
+    """Holds the arguments of `keras.Model.fit`."""
 
 
 @pytest.fixture
-def given(monkeypatch):
-    """Calls `fit` with Keras' own replaced, and returns what that was given."""
+def keras_arguments(monkeypatch):
+    """A function that calls `fit`, and returns the arguments of `keras.Model.fit`."""
 
     def fit(self, x=None, y=None, **options):
-        raise Seen({"x": x, "y": y, **options})
+        raise Received({"x": x, "y": y, **options})
 
     monkeypatch.setattr(keras.Model, "fit", fit)
 
     def call(model, *args, **options):
-        with pytest.raises(Seen) as seen:
+        with pytest.raises(Received) as received:
             model.fit(*args, **options)
-        return seen.value.args[0]
+        return received.value.args[0]
 
     return call
 
@@ -81,55 +81,70 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_forms_of_pairs(form, given):
+def test_forms_of_pairs_give_the_same_batches(form, keras_arguments):
     of_ids = "ids" in form or "padd" in form
-    made = toys.of_ids() if of_ids else toys.model()
-    seen = given(made, *FORMS[form], batch_size=4, seed=3)
+    made = toys.ids_model() if of_ids else toys.model()
+    given = keras_arguments(made, *FORMS[form], batch_size=4, seed=3)
     batches = PairBatches(
         [3 + np.array(row) - 1 for row in letters(SOURCES)],
         [3 + np.array(row) - 1 for row in letters(TARGETS)],
         4,
         3,
     )
-    assert (seen["steps_per_epoch"], seen["y"], seen["shuffle"]) == (2, None, False)
+    assert (given["steps_per_epoch"], given["y"], given["shuffle"]) == (
+        2,
+        None,
+        False,
+    )
     for n in range(5):
-        assert_same(next(seen["x"]), batches.batch(n))
+        assert_same(next(given["x"]), batches.batch(n))
 
 
-def test_it_goes_on_where_it_was(given):
+def test_initial_epoch_skips_batches(keras_arguments):
     made = toys.model()
     batches = made.batches(SOURCES, TARGETS, batch_size=2, seed=5)
     options = {"batch_size": 2, "seed": 5, "epochs": 9, "initial_epoch": 2}
-    seen = given(made, SOURCES, TARGETS, **options)
-    assert batches.steps_per_epoch == seen["steps_per_epoch"] == 3
-    assert_same(next(seen["x"]), batches.batch(6))
-    seen = given(made, SOURCES, TARGETS, steps_per_epoch=5, **options)
-    assert_same(next(seen["x"]), batches.batch(10))
-    assert (seen["epochs"], seen["initial_epoch"]) == (9, 2)
+    given = keras_arguments(made, SOURCES, TARGETS, **options)
+    assert batches.steps_per_epoch == given["steps_per_epoch"] == 3
+    assert_same(next(given["x"]), batches.batch(6))
+    given = keras_arguments(made, SOURCES, TARGETS, steps_per_epoch=5, **options)
+    assert_same(next(given["x"]), batches.batch(10))
+    assert (given["epochs"], given["initial_epoch"]) == (9, 2)
 
 
-def test_what_is_given_to_keras_as_it_is(given):
+def test_arrays_and_streams_are_passed_to_keras(keras_arguments):
     made = toys.model()
     arrays = made.arrays(SOURCES, TARGETS)
     stream = made.batches(SOURCES, TARGETS).stream()
     options = {"batch_size": 3, "callbacks": [1], "verbose": 2, "epochs": 4}
-    seen = given(made, *arrays, validation_data=arrays, **options)
-    assert (seen["x"], seen["y"], seen["validation_data"]) == (*arrays, arrays)
-    assert options.items() <= seen.items()
-    seen = given(made, stream, steps_per_epoch=7, validation_data=stream, **options)
-    assert seen["x"] is seen["validation_data"] is stream
-    assert (seen["batch_size"], seen["steps_per_epoch"], seen["y"]) == (None, 7, None)
+    given = keras_arguments(made, *arrays, validation_data=arrays, **options)
+    assert (given["x"], given["y"], given["validation_data"]) == (
+        *arrays,
+        arrays,
+    )
+    assert options.items() <= given.items()
+    given = keras_arguments(
+        made, stream, steps_per_epoch=7, validation_data=stream, **options
+    )
+    assert given["x"] is given["validation_data"] is stream
+    assert (given["batch_size"], given["steps_per_epoch"], given["y"]) == (
+        None,
+        7,
+        None,
+    )
     held_out = Pairs(SOURCES[:2], TARGETS[:2])
     for data in (held_out, tuple(held_out), list(held_out)):
-        seen = given(made, stream, validation_data=data, **options)
-        assert_same(seen["validation_data"], made.arrays(*held_out))
-    assert seen["validation_batch_size"] == 3
-    seen = given(made, SOURCES, TARGETS, validation_batch_size=2, shuffle=True)
-    assert (seen["validation_batch_size"], seen["shuffle"]) == (2, False)
+        given = keras_arguments(made, stream, validation_data=data, **options)
+        assert_same(given["validation_data"], made.arrays(*held_out))
+    assert given["validation_batch_size"] == 3
+    given = keras_arguments(
+        made, SOURCES, TARGETS, validation_batch_size=2, shuffle=True
+    )
+    assert (given["validation_batch_size"], given["shuffle"]) == (2, False)
 
 
-def test_lengths_that_change_late():
-    """The first two groups have pairs of one length: TensorFlow must not rely on it."""
+def test_lengths_that_change_after_two_batches():
+    """TensorFlow assumes a fixed length if the first two batches have the same."""
     made = toys.trainable(toys.model("elman", attention=None))
     texts = ["ab", "ba", "cd", "de", "abcde"]
     options = {"validation_data": (texts, texts), "validation_batch_size": 5}
@@ -139,7 +154,7 @@ def test_lengths_that_change_late():
     assert history["val_loss"][0] == pytest.approx(loss, rel=1e-4)
     assert history["val_accuracy"][0] == pytest.approx(accuracy, rel=1e-4)
     assert made.evaluate(Pairs(texts, texts), verbose=0)[0] == pytest.approx(loss)
-    # All of them are one batch; its loss is the mean over tokens and ends.
+    # They are one batch, and its loss is the mean over target tokens and ends.
     (source, target), wanted = made.arrays(texts, texts)
     assert (wanted > 0).sum() == sum(len(text) + 1 for text in texts)
     logits = toys.array(kernels.inference(made)([source, target]))

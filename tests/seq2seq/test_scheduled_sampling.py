@@ -1,4 +1,4 @@
-"""What a decoder reads in training: the truth, what it says itself, or some of each."""
+"""Scheduled sampling of RecurrentDecoder: target tokens or predictions as inputs."""
 
 import functools
 
@@ -9,8 +9,8 @@ import pytest
 import kerasseq
 from kerasseq import kernels
 from kerasseq.layers import BahdanauAttention, ElmanRNN
-from kerasseq.seq2seq.decoder import RecurrentDecoder
-from kerasseq.seq2seq.feeding import Feeding
+from kerasseq.seq2seq.recurrent_decoder import RecurrentDecoder
+from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.training import Checkpoint, ScheduledSampling, restore
 from tests.seq2seq import references, toys
 
@@ -39,7 +39,7 @@ def decoder(schedule, **options):
         scheduled_sampling=schedule,
         **options,
     )
-    with toys.undrawn():
+    with toys.zero_initializers():
         layer.build(target.shape, memory.shape, summary.shape)
     return toys.randomize(layer, 0.3)
 
@@ -70,79 +70,84 @@ def test_ratio_1_is_teacher_forcing():
 def test_ratio_0_is_free_running():
     layer = decoder(constant(0))
     own = np.zeros((B, T), bool)
-    expected = reference(layer, true=own)
+    expected = reference(layer, use_target=own)
     np.testing.assert_allclose(in_training(layer), expected, atol=1e-5)
-    # Whatever the truth is.
+    # Independent of the target.
     other = np.flip(target, axis=1)
     np.testing.assert_allclose(in_training(layer, other), expected, atol=1e-5)
-    # But not when nothing is trained.
+    # Only in training.
     np.testing.assert_allclose(call(layer), reference(layer), atol=1e-5)
     assert np.abs(reference(layer) - expected).max() > 0.01
 
 
-def test_in_between_each_step_of_each_row_reads_the_one_or_the_other(monkeypatch):
+def test_inputs_are_chosen_for_each_step_of_each_row(monkeypatch):
     layer = decoder(constant(0.5))
-    true = rng.uniform(size=(B, T)) < 0.5
-    decided = {"true": keras.ops.convert_to_tensor(true)}
-    monkeypatch.setattr(layer.feeding, "decide", lambda *_: dict(decided))
-    expected = reference(layer, true=true)
+    use_target = rng.uniform(size=(B, T)) < 0.5
+    drawn = {"use_target": keras.ops.convert_to_tensor(use_target)}
+    monkeypatch.setattr(layer.scheduled_sampler, "draw", lambda *_: dict(drawn))
+    expected = reference(layer, use_target=use_target)
     np.testing.assert_allclose(in_training(layer), expected, atol=1e-5)
     assert np.abs(reference(layer) - expected).max() > 0.01
 
 
-def test_noise_decides_what_is_said(monkeypatch):
+def test_gumbel_noise_changes_predictions(monkeypatch):
     layer = decoder(constant(0, sampled=True))
     noise = 3 * rng.normal(size=(B, T, 9))
-    decided = {"true": np.zeros((B, T), bool), "noise": noise.astype("float32")}
-    decided = {k: keras.ops.convert_to_tensor(v) for k, v in decided.items()}
-    monkeypatch.setattr(layer.feeding, "decide", lambda *_: dict(decided))
+    drawn = {
+        "use_target": np.zeros((B, T), bool),
+        "gumbel_noise": noise.astype("float32"),
+    }
+    drawn = {k: keras.ops.convert_to_tensor(v) for k, v in drawn.items()}
+    monkeypatch.setattr(layer.scheduled_sampler, "draw", lambda *_: dict(drawn))
     logits = in_training(layer)
-    said = (logits + noise).argmax(axis=-1)
-    assert (said != logits.argmax(axis=-1)).any()
-    behind = np.insert(said[:, :-1], 0, 1, axis=1)
+    predicted = (logits + noise).argmax(axis=-1)
+    assert (predicted != logits.argmax(axis=-1)).any()
+    behind = np.insert(predicted[:, :-1], 0, 1, axis=1)
     args = behind, memory, summary, everywhere
     np.testing.assert_allclose(logits, references.run(layer, *args)[0], atol=1e-5)
 
 
-def feeding(schedule):
-    layer = Feeding(schedule)
+def sampler(schedule):
+    layer = ScheduledSampler(schedule)
     layer.build()
     return layer
 
 
 @pytest.mark.parametrize("ratio", [0, 0.3, 0.8, 1])
-def test_the_share_of_truth(ratio):
-    layer = feeding(constant(ratio))
-    true = [toys.array(layer.decide(np.zeros((200, 250)), 9)["true"]) for _ in range(2)]
-    assert np.mean(true) == pytest.approx(ratio, abs=0.01)
-    assert (true[0] != true[1]).any() == (0 < ratio < 1)
+def test_fraction_of_target_tokens(ratio):
+    layer = sampler(constant(ratio))
+    drawn = [
+        toys.array(layer.draw(np.zeros((200, 250)), 9)["use_target"]) for _ in range(2)
+    ]
+    assert np.mean(drawn) == pytest.approx(ratio, abs=0.01)
+    assert (drawn[0] != drawn[1]).any() == (0 < ratio < 1)
     assert int(layer.steps) == 2
 
 
-def test_the_share_falls_with_the_steps():
-    layer = feeding(ScheduledSampling("linear", steps=4, lowest=0.1))
+def test_fraction_decreases_with_the_steps():
+    layer = sampler(ScheduledSampling("linear", steps=4, lowest=0.1))
     shares = [
-        toys.array(layer.decide(np.zeros((200, 250)), 9)["true"]).mean()
+        toys.array(layer.draw(np.zeros((200, 250)), 9)["use_target"]).mean()
         for _ in range(5)
     ]
     np.testing.assert_allclose(shares, [1, 0.75, 0.5, 0.25, 0.1], atol=0.01)
     assert shares[0] == 1
 
 
-def test_sampled_tokens_are_drawn_from_the_probabilities():
-    layer = feeding(constant(0, sampled=True))
+def test_sampled_tokens_follow_the_softmax():
+    layer = sampler(constant(0, sampled=True))
     logits = np.array([1.0, 0.0, -1.0, 2.0, -30.0], "float32")
-    noise = layer.decide(np.zeros((200, 250)), 5)["noise"]
+    noise = layer.draw(np.zeros((200, 250)), 5)["gumbel_noise"]
     assert tuple(noise.shape) == (200, 250, 5)
     many = keras.ops.broadcast_to(logits, (50000, 5))
-    said = toys.array(layer.say(many, keras.ops.reshape(noise, (-1, 5))))
-    shares = np.bincount(said, minlength=5) / len(said)
+    predicted = toys.array(layer.predict_token(many, keras.ops.reshape(noise, (-1, 5))))
+    shares = np.bincount(predicted, minlength=5) / len(predicted)
     np.testing.assert_allclose(shares, references.softmax(logits), atol=0.01)
-    assert (toys.array(layer.say(many)) == 3).all()
+    assert (toys.array(layer.predict_token(many)) == 3).all()
 
 
-def test_what_is_said_is_dropped_as_the_truth_is():
-    """All of a token is dropped, whichever is read: then logits know of no token."""
+def test_dropout_applies_to_predicted_tokens():
+    """With all embeddings dropped, logits equal those of zero embeddings."""
     layer = decoder(constant(0), dropout=0.5)
     seen = []
 
@@ -150,7 +155,7 @@ def test_what_is_said_is_dropped_as_the_truth_is():
         seen.append(tuple(x.shape))
         return x if x.shape[-1] == 17 else 0 * x
 
-    layer.drop.call = drop
+    layer.dropout_layer.call = drop
     no_token = np.zeros((9, 19), "float32")
     dropped = in_training(layer)
     layer.embedding.embeddings.assign(no_token)
@@ -174,38 +179,38 @@ def weights_after_a_step(made, target):
     return [toys.array(weight) for weight in made.trainable_weights]
 
 
-def test_training_steps():
-    """With ratio 1 those of teacher forcing, and with 0 those of what is said.
+def test_train_step_of_ratio_1_and_0():
+    """Ratio 1 equals teacher forcing; ratio 0 equals training on the predictions.
 
-    So no gradient flows through the choice of what is said.
+    So no gradient flows through the choice of the predicted tokens.
     """
     start = plain().get_weights()
-    truth = weights_after_a_step(plain(), target)
+    teacher_forced = weights_after_a_step(plain(), target)
     plain().set_weights(start)
     run = kernels.inference(plain())
-    said = [np.ones((B, 1), "int32")]  # read one after the other
+    predicted = [np.ones((B, 1), "int32")]  # one token after the other
     for _ in range(T - 1):
-        read = np.pad(np.concatenate(said, 1), ((0, 0), (0, T - len(said))))
-        logits = toys.array(run([source, read.astype("int32")]))
-        said.append(logits[:, len(said) - 1].argmax(axis=-1)[:, None])
-    own = weights_after_a_step(plain(), np.concatenate(said, 1).astype("int32"))
+        inputs = np.pad(np.concatenate(predicted, 1), ((0, 0), (0, T - len(predicted))))
+        logits = toys.array(run([source, inputs.astype("int32")]))
+        predicted.append(logits[:, len(predicted) - 1].argmax(axis=-1)[:, None])
+    own = weights_after_a_step(plain(), np.concatenate(predicted, 1).astype("int32"))
     plain().set_weights(start)
-    moved = [np.abs(a - b).max() for a, b in zip(truth, own, strict=True)]
+    moved = [np.abs(a - b).max() for a, b in zip(teacher_forced, own, strict=True)]
     assert max(moved) > 1e-3
-    for made, expected in ((scheduled(1), truth), (scheduled(0), own)):
+    for made, expected in ((scheduled(1), teacher_forced), (scheduled(0), own)):
         found = weights_after_a_step(made, target)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-6)
-        assert int(made.decoder.feeding.steps) == 1
+        assert int(made.decoder.scheduled_sampler.steps) == 1
 
 
-def test_a_resumed_run_goes_on_counting(tmp_path):
-    """With dropout and draws: all of it ends where an uninterrupted run does."""
+def test_resumed_run_equals_uninterrupted_run(tmp_path):
+    """With dropout and sampled predictions; the file holds the number of steps."""
     schedule = ScheduledSampling("linear", steps=7, sampled=True)
     made = toys.trainable(
         toys.model("elman", attention=None, dropout=0.3, scheduled_sampling=schedule)
     )
-    steps = made.decoder.feeding.steps
+    steps = made.decoder.scheduled_sampler.steps
     pairs = kerasseq.datasets.copy_task(9, symbols="abcde", max_length=3)
     options = {"batch_size": 9, "steps_per_epoch": 2, "verbose": 0}
     start = [np.array(toys.array(v)) for v in made.variables]
@@ -227,5 +232,7 @@ def test_a_resumed_run_goes_on_counting(tmp_path):
     assert int(steps) == 4
     made.save(tmp_path / "model.keras")
     loaded = kerasseq.load_model(tmp_path / "model.keras")
-    assert int(loaded.decoder.feeding.steps) == 4
-    assert loaded.decoder.feeding.schedule.get_config() == schedule.get_config()
+    assert int(loaded.decoder.scheduled_sampler.steps) == 4
+    assert (
+        loaded.decoder.scheduled_sampler.schedule.get_config() == schedule.get_config()
+    )

@@ -1,4 +1,4 @@
-"""T5 beside KerasHub's, and what is its own."""
+"""T5: equals KerasHub's, weights, initial values, training on spans."""
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ SOURCE[:, 0] = 3
 
 
 def parts(model):
-    """Weights of our model by layer, as KerasHub's layers have them."""
+    """Yields the blocks of a model with the names of KerasHub's."""
     for stack in ("encoder", "decoder"):
         for n in range(L):
             ours = model.get_layer(f"{stack}_block_{n}")
@@ -101,7 +101,7 @@ def test_equal_to_keras_hub(variant):
     np.testing.assert_allclose(numpy(model([SOURCE, TARGET])), logits, atol=2e-5)
 
 
-def test_one_bias_for_each_stack():
+def test_one_position_bias_for_encoder_and_decoder_each():
     model = made("t5")
     tables = [w for w in model.weights if tuple(w.shape) == (32, N)]
     assert len(tables) == 2
@@ -116,7 +116,7 @@ def test_one_bias_for_each_stack():
     assert cross.position is None and cross.factor == 1
 
 
-def test_no_biases_and_two_tables_if_not_tied():
+def test_names_and_number_of_weights():
     paths = [w.path for w in made("t5").weights]
     assert not any(path.endswith(("bias", "beta")) for path in paths)
     assert sum("reverse" in w.path for w in made("t5 1.1").weights) == 1
@@ -125,7 +125,7 @@ def test_no_biases_and_two_tables_if_not_tied():
     )
 
 
-def test_the_small_t5_to_the_last_weight():
+def test_number_of_weights_of_t5_small():
     row = architectures["t5_small"]
     one = T5.from_architecture(row, num_layers=1).count_params()
     two = T5.from_architecture(row, num_layers=2).count_params()
@@ -133,8 +133,7 @@ def test_the_small_t5_to_the_last_weight():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_order_counts_from_the_first_step(seed):
-    """A text and the same turned round are not the same bag of vectors."""
+def test_untrained_model_depends_on_the_order_of_tokens(seed):
     keras.utils.set_random_seed(seed)
     model = T5(vocabulary_size=13, num_layers=1, hidden_dim=32, dropout=0.0)
     ids = np.arange(4, 11)[None]
@@ -145,7 +144,7 @@ def test_order_counts_from_the_first_step(seed):
     assert np.abs(change).mean() > 0.05 * np.abs(there).mean()
 
 
-def test_what_an_attention_adds_is_not_lost_in_the_stream():
+def test_initial_standard_deviations():
     keras.utils.set_random_seed(0)
     model = T5(vocabulary_size=13, num_layers=1, hidden_dim=97, num_heads=1)
     block = model.get_layer("encoder_block_0")
@@ -161,7 +160,7 @@ def test_what_an_attention_adds_is_not_lost_in_the_stream():
 
 
 @pytest.mark.everywhere("trained")
-def test_pre_training_by_spans():
+def test_fit_on_span_corruption():
     keras.utils.set_random_seed(0)
     start = np.random.default_rng(0).integers(1, 8, (32, 1))
     texts = (start + np.arange(12)) % 7 + 1  # each id follows from the one before
@@ -177,6 +176,6 @@ def test_pre_training_by_spans():
     assert [t.alignment.ndim for t in said] == [2, 2]
 
 
-def test_a_row_needs_a_tokenizer_or_a_size():
-    with pytest.raises(ValueError, match="give source_tokenizer for texts, or"):
+def test_tokenizer_or_vocabulary_size_is_required():
+    with pytest.raises(ValueError, match="expected either source_tokenizer, for texts"):
         T5()

@@ -1,4 +1,4 @@
-"""Transformers that translate: equations, caches, padding, files, what they refuse."""
+"""Transformer and T5: equations, caches, masks, saving, wrong arguments."""
 
 import dataclasses
 
@@ -18,18 +18,18 @@ from tests.seq2seq.transformer_toys import (
     L,
     N,
     W,
+    compile_eager,
     fill,
     made,
     numpy,
     pairs,
-    quickly,
     some,
 )
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
 SOURCE, TARGET = pairs()
-ROWS = [row[row != 0] - 2 for row in SOURCE]  # as a user has them
+ROWS = [row[row != 0] - 2 for row in SOURCE]  # ids of the user
 LETTERS = CharacterTokenizer().fit("abcd")
 
 
@@ -39,13 +39,13 @@ def model(request):
 
 
 def close(found, wanted):
-    """Equal but for 1e-5 of the largest."""
+    """Asserts equality up to 1e-5 of the largest value."""
     found, wanted = numpy(found), numpy(wanted)
     scale = max(1, np.abs(wanted).max())
     np.testing.assert_allclose(found / scale, wanted / scale, atol=1e-5)
 
 
-def test_with_caches_and_without(model):
+def test_cached_equals_uncached(model):
     logits = numpy(model([SOURCE, TARGET]))
     state = model.initial_state(SOURCE, TARGET.shape[1])
     for t in range(TARGET.shape[1]):
@@ -54,8 +54,8 @@ def test_with_caches_and_without(model):
     assert np.abs(logits[0, 1:] - logits[0, :-1]).max() > 1e-2
 
 
-@pytest.mark.everywhere("the compiled loop, saved and loaded", cases=1)
-def test_greedy_is_the_best_token_each_time(model):
+@pytest.mark.everywhere("the compiled loop, saving and loading", cases=1)
+def test_translate_takes_the_argmax_of_each_step(model):
     length = 8
     target = np.full((len(SOURCE), 1), START, "int32")
     for _ in range(length):
@@ -68,7 +68,7 @@ def test_greedy_is_the_best_token_each_time(model):
         assert translation.text.tolist() == (row[row > END] - 2).tolist()
 
 
-def test_padding_changes_nothing(model):
+def test_padding_has_no_effect(model):
     longer = np.pad(SOURCE, ((0, 0), (0, 4)))
     later = np.pad(TARGET, ((0, 0), (0, 3)))
     logits = numpy(model([SOURCE, TARGET]))
@@ -78,23 +78,23 @@ def test_padding_changes_nothing(model):
     close(alone[0], logits[1])
 
 
-def test_the_source_is_seen_and_the_future_is_not(model):
+def test_causal_mask_and_cross_attention(model):
     logits = numpy(model([SOURCE, TARGET]))
     other = TARGET.copy()
     other[:, 3] = 3 + other[:, 3] % (W - 1)
     changed = numpy(model([SOURCE, other]))
     close(changed[:, :3], logits[:, :3])
     assert np.abs(changed[:, 3:] - logits[:, 3:]).min(axis=(1, 2)).max() > 1e-7
-    for place in (0, 1):  # also the last place of the source is read by the first
+    for place in (0, 1):  # the first token attends to the last source position, too
         other = SOURCE.copy()
         other[0, -1 + place] = 3 + other[0, -1 + place] % 8
         changed = numpy(model([other, TARGET]))
         assert np.abs(changed - logits)[0].max(axis=-1).min() > 1e-5
 
 
-@pytest.mark.everywhere("the compiled loop, saved and loaded", cases=1)
+@pytest.mark.everywhere("the compiled loop, saving and loading", cases=1)
 @pytest.mark.parametrize("variant", ["bart", "t5 1.1"])
-def test_saved_and_loaded(variant, tmp_path):
+def test_save_and_load(variant, tmp_path):
     model = some(variant)
     model.save(tmp_path / "model.keras")
     loaded = kerasseq.load_model(tmp_path / "model.keras")
@@ -106,21 +106,21 @@ def test_saved_and_loaded(variant, tmp_path):
     np.testing.assert_array_equal(again.alignment, said.alignment)
 
 
-def test_every_weight_learns(model):
-    quickly(model)
+def test_every_weight_is_trained(model):
+    compile_eager(model)
     before = [numpy(w).copy() for w in model.trainable_weights]
     wanted = np.concatenate([TARGET[:, 1:], np.full((5, 1), END)], axis=1)
     model.fit((SOURCE, TARGET), wanted, batch_size=5, verbose=0)
-    still = [
+    unchanged = [
         w.path
         for w, old in zip(model.trainable_weights, before, strict=True)
         if np.abs(numpy(w) - old).max() < 1e-7 and not w.path.endswith("key/bias")
     ]
-    assert still == []
+    assert unchanged == []
     fill(model)
 
 
-def test_the_equations_of_vaswani():
+def test_equations_of_vaswani():
     model = some("vaswani")
     table = {w.path.split("/")[0]: numpy(w) for w in model.weights[:1]}
     E_s = table["source_embedding"]
@@ -143,7 +143,7 @@ def test_the_equations_of_vaswani():
     np.testing.assert_allclose(logits, numpy(y) @ E_t.T, atol=1e-4)
 
 
-def test_bart_has_norms_behind_its_embeddings_and_positions_of_its_own():
+def test_bart_has_embedding_norms_and_learned_positions():
     model = some("bart")
     names = [layer.name for layer in model.layers]
     norms = [n for n in names if "norm" in n]
@@ -159,7 +159,7 @@ def test_bart_has_norms_behind_its_embeddings_and_positions_of_its_own():
     np.testing.assert_allclose(x[real], numpy(norm(E[SOURCE] + P))[real], atol=1e-5)
 
 
-def test_alignments_are_the_mean_of_the_heads_of_the_last_layer():
+def test_alignment_is_the_mean_over_heads_of_the_last_layer():
     model = some("modern")
     with kerasseq.tracing.trace(model) as inside:
         model([SOURCE, TARGET])
@@ -174,7 +174,7 @@ def test_alignments_are_the_mean_of_the_heads_of_the_last_layer():
     assert [t.alignment.shape[1] for t in said] == [len(row) for row in ROWS]
 
 
-def test_a_beam_scores_what_it_says():
+def test_beam_scores_are_log_probabilities():
     model, length = some("relative"), 5
     start = np.full((len(SOURCE), 1), START)
     options = {"max_new_tokens": length, "stop": END, "fill": PADDING}
@@ -196,7 +196,7 @@ def test_a_beam_scores_what_it_says():
     np.testing.assert_allclose(scores, found.scores[:, 0], atol=1e-4)
 
 
-def test_with_tokenizers_and_samplers():
+def test_translate_with_tokenizer_and_sampler():
     model = some_letters()
     said = model.translate("abba", sampler=Temperature(0.7), seed=5, max_length=6)
     again = model.translate("abba", sampler=Temperature(0.7), seed=5, max_length=6)
@@ -210,7 +210,7 @@ def some_letters(**options):
     )
 
 
-def test_fit_on_texts_learns():
+def test_fit_on_texts():
     keras.utils.set_random_seed(0)
     model = Transformer(
         LETTERS, LETTERS, num_layers=1, hidden_dim=16, num_heads=2, dropout=0.0
@@ -218,16 +218,16 @@ def test_fit_on_texts_learns():
     compiles_fast = keras.backend.backend() == "jax"
     model.compile(keras.optimizers.Adam(0.01), jit_compile=compiles_fast)
     texts = [a + b for a in "abcd" for b in "abcd"]
-    upside_down = [text[::-1] for text in texts]
-    model.fit(texts, upside_down, batch_size=16, epochs=150, verbose=0)
-    assert [t.text for t in model.translate(texts)] == upside_down
+    reversed_texts = [text[::-1] for text in texts]
+    model.fit(texts, reversed_texts, batch_size=16, epochs=150, verbose=0)
+    assert [t.text for t in model.translate(texts)] == reversed_texts
 
 
 @pytest.mark.parametrize(
     "name",
     [name for name, row in architectures.items() if row.kind == "encoder_decoder"],
 )
-def test_as_many_weights_as_are_counted(name):
+def test_number_of_weights_equals_count(name):
     row = architectures[name].small()
     wanted = count(row, what="all").total
     if name.startswith("t5"):
@@ -235,7 +235,7 @@ def test_as_many_weights_as_are_counted(name):
     assert Transformer.from_architecture(row).count_params() == wanted
 
 
-def test_other_rows_of_two_stacks():
+def test_from_architecture_with_changes():
     row = architectures["t5_small"].small()
     changes = {
         "position": "sinusoidal",
@@ -250,42 +250,44 @@ def test_other_rows_of_two_stacks():
     changed = dataclasses.replace(row, **changes)
     assert model.count_params() == count(changed, what="all").total
     model = Transformer.from_architecture(row, LETTERS, LETTERS)
-    assert model.source_side.size == 3 + LETTERS.vocabulary_size
-    assert model.get_layer("embedding").input_dim == model.source_side.size
+    assert model.source_vocabulary.size == 3 + LETTERS.vocabulary_size
+    assert model.get_layer("embedding").input_dim == model.source_vocabulary.size
     apart = Transformer.from_architecture(row, LETTERS, CharacterTokenizer().fit("xy"))
-    assert apart.get_layer("source_embedding").input_dim == model.source_side.size
+    assert apart.get_layer("source_embedding").input_dim == model.source_vocabulary.size
 
 
 @pytest.mark.parametrize("name", ["gpt2_small", "bert_base"])
-def test_rows_of_other_models_are_refused(name):
-    with pytest.raises(ValueError, match="kind must be 'encoder_decoder'"):
+def test_from_architecture_of_another_kind_raises(name):
+    with pytest.raises(ValueError, match="of kind='encoder_decoder'"):
         Transformer.from_architecture(architectures[name].small())
-    with pytest.raises(ValueError, match="kind must be 'encoder_decoder'"):
+    with pytest.raises(ValueError, match="of kind='encoder_decoder'"):
         T5.from_architecture(architectures[name].small())
 
 
-def test_rows_that_are_no_t5_are_refused():
+def test_t5_from_another_architecture_raises():
     row = architectures["transformer_base"].small()
-    with pytest.raises(ValueError, match="it has norm='layer', a T5 has 'rms'"):
+    with pytest.raises(ValueError, match="must have norm='rms', .* norm='layer'"):
         T5.from_architecture(row)
 
 
-def test_too_long_for_learned_positions():
+def test_sequence_longer_than_learned_positions_raises():
     model = made("bart", max_sequence_length=9)
     nine = np.ones(9, "int32")
     said = model.translate([nine], max_length=9)[0].alignment
     assert said.shape[0] <= 9 and said.shape[1] == 9
     assert model.max_target_length(nine[None]) == 9
     model.arrays([nine], [nine[:8]])
-    with pytest.raises(ValueError, match="source number 1 has 10 tokens, and this mod"):
+    with pytest.raises(
+        ValueError, match="source 1 must have at most 9 .* received 10 "
+    ):
         model.translate([nine, np.ones(10, "int32")])
-    with pytest.raises(ValueError, match="target number 0 has 9 tokens.*positions for"):
+    with pytest.raises(ValueError, match="target 0 must have at most 8 .* received 9"):
         model.fit([nine], [nine])
-    with pytest.raises(ValueError, match="length=10, but this model has positions for"):
+    with pytest.raises(ValueError, match="max_length must be at most 9.*received 10"):
         model.translate([nine], max_length=10)
 
 
-def test_padding_beyond_the_last_position():
+def test_padding_longer_than_learned_positions():
     model = some("bart", max_sequence_length=7)
     source, target = np.pad(SOURCE, ((0, 0), (0, 4))), np.pad(TARGET, ((0, 0), (0, 5)))
     logits = numpy(model([source, target]))[:, : TARGET.shape[1]]
@@ -303,18 +305,20 @@ def test_padding_beyond_the_last_position():
         ({"feed_forward": "gelo"}, 'Did you mean "gelu"'),
     ],
 )
-def test_wrong_arguments(options, message):
+def test_wrong_arguments_raise(options, message):
     with pytest.raises(ValueError, match=message):
         made(**options)
 
 
-def test_a_shared_embedding_needs_one_vocabulary():
+def test_shared_embedding_of_two_vocabularies_raises():
     assert "source_embedding" not in str(some(share_embeddings=True).layers)
-    with pytest.raises(ValueError, match="those given have 10 and 9 ids"):
+    with pytest.raises(ValueError, match="received 10 and 9 ids"):
         Transformer(
             source_vocabulary_size=8, target_vocabulary_size=7, share_embeddings=True
         )
     others = CharacterTokenizer().fit("wxyz")
-    with pytest.raises(ValueError, match="of other tokens. Give one tokenizer twice"):
+    with pytest.raises(
+        ValueError, match="received different tokens.* the same tokenizer"
+    ):
         Transformer(LETTERS, others, share_embeddings=True)
     assert some_letters(share_embeddings=True).translate("ab", max_length=3)

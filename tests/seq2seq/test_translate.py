@@ -1,4 +1,4 @@
-"""Translating: greedy, by beams and by draws, alone and in batches."""
+"""`translate`, `generate`, `stream`: greedy, beams and samplers, in batches."""
 
 import contextlib
 import functools
@@ -32,14 +32,14 @@ def model():
 def drawn(made, scale, seed):
     toys.randomize(made, scale, seed)
     bias = toys.array(made.decoder.logits.bias).copy()
-    bias[:2] = -9  # so that it does not say what only models read
+    bias[:2] = -9  # padding and start
     made.decoder.logits.bias.assign(bias)
     return made
 
 
 @contextlib.contextmanager
 def biased(made, *ids, by):
-    """The model with a liking or a dislike for some ids."""
+    """A context in which the logits of some ids are larger by `by`."""
     bias = toys.array(made.decoder.logits.bias).copy()
     other = bias.copy()
     other[list(ids)] += by
@@ -52,12 +52,12 @@ def biased(made, *ids, by):
 
 @functools.cache
 def forced(attention):
-    """The model's logits as a compiled function."""
+    """A compiled function from source and target to logits."""
     return kernels.inference(made(attention))
 
 
 def log_p(ids, text, attention="bahdanau"):
-    """Log-probabilities `(T,)` of the model's ids after a text, from all at once."""
+    """Log-probabilities `(T,)` of target ids, from one forward pass; and logits."""
     source = np.zeros((1, 16), "int32")
     target = np.zeros((1, LENGTH), "int32")
     source[0, : len(text)] = [3 + "abcde".index(c) for c in text]
@@ -78,8 +78,8 @@ def greedy(attention):
 
 
 @pytest.mark.parametrize("attention", DRAWN)
-def test_the_toys_are_worth_it(attention):
-    """Targets that differ, of which some end and some are cut."""
+def test_targets_differ_in_length(attention):
+    """So that the tests below cover targets with and without an end."""
     found = greedy(attention)
     assert {t.target_tokens[-1] == "<end>" for t in found} == {True, False}
     assert len({t.text for t in found}) > 1
@@ -87,7 +87,7 @@ def test_the_toys_are_worth_it(attention):
 
 @pytest.mark.everywhere("the compiled loop", cases=1)
 @pytest.mark.parametrize("attention", DRAWN)
-def test_greedy_takes_the_best_of_what_follows_what_it_said(attention):
+def test_greedy_takes_the_argmax_of_each_step(attention):
     for text, translation in zip(TEXTS, greedy(attention), strict=True):
         ids = ids_of(translation)
         p, logits = log_p(ids, text, attention)
@@ -102,7 +102,7 @@ def test_greedy_takes_the_best_of_what_follows_what_it_said(attention):
         assert str(translation) == translation.text
 
 
-def test_alignments_are_those_of_the_equation():
+def test_alignments_equal_numpy():
     for text, translation in zip(TEXTS, greedy("bahdanau"), strict=True):
         ids = ids_of(translation)
         alpha = translation.alignment
@@ -124,7 +124,7 @@ def test_alignments_are_those_of_the_equation():
         np.testing.assert_allclose(alpha, expected[0, :, : len(text)], atol=1e-5)
 
 
-def test_padded_places_have_exactly_no_weight():
+def test_padding_has_zero_attention_weight():
     source = np.array([[4, 3, 5, 0, 0, 0, 0, 0], [0, 0, 4, 0, 3, 5, 6, 7]])
     target = np.array([[1, 4, 3], [1, 7, 5]]).repeat([6, 5, 5], axis=1)
     alpha = toys.array(model().align([source, target]))
@@ -143,8 +143,7 @@ def assert_same(one, other):
 
 @pytest.mark.everywhere("the compiled loop", cases=1)
 @pytest.mark.parametrize("sampler", [None, Beam(5, n_best=3)])
-def test_a_batch_gives_what_each_gives_alone(sampler):
-    """Also where the targets run on to the end that is set for them."""
+def test_batch_equals_single_sources(sampler):
     options = {"sampler": sampler, "max_length": LENGTH}
     together = model().translate(TEXTS, **options)
     assert_same(model().translate(TEXTS[0], **options), together[0])
@@ -153,18 +152,18 @@ def test_a_batch_gives_what_each_gives_alone(sampler):
         assert_same(one, other)
 
 
-def test_how_long_a_target_gets_depends_on_its_own_source():
+def test_default_max_length_depends_on_the_source():
     with biased(model(), 2, by=-99):
         found = model().translate(["a" * 9, "abc"], alignments=False)
     assert [len(t.text) for t in found] == [3 * 16 + 32, 3 * 8 + 32]
 
 
-def test_none_at_all():
+def test_empty_list():
     assert model().translate([]) == []
     assert len(model().translate(TEXTS[:1], max_length=LENGTH)) == 1
 
 
-def test_a_beam_of_one_is_greedy():
+def test_beam_of_width_1_is_greedy():
     for one, other in zip(
         model().translate(TEXTS[:2], sampler=Beam(1), max_length=LENGTH),
         greedy("bahdanau"),
@@ -173,7 +172,7 @@ def test_a_beam_of_one_is_greedy():
         assert_same(one, other)
 
 
-def test_the_candidates_of_a_beam():
+def test_candidates_of_a_beam():
     beam = Beam(5, n_best=3)
     found = model().translate(TEXTS[:2], sampler=beam, max_length=LENGTH)
     for text, translation in zip(TEXTS, found, strict=False):
@@ -190,7 +189,7 @@ def test_the_candidates_of_a_beam():
             assert score == pytest.approx(log_p(ids, text)[0].sum(), abs=1e-4)
 
 
-def test_seeds_of_a_sampler():
+def test_seed_of_a_sampler():
     options = {"sampler": Temperature(3.0), "max_length": LENGTH, "alignments": False}
 
     def draw(**more):
@@ -198,7 +197,7 @@ def test_seeds_of_a_sampler():
         return [t.text for t in found]
 
     one = draw(seed=5)
-    assert one[:2] != one[2:]  # no batch repeats the draws of another
+    assert one[:2] != one[2:]  # batches draw different numbers
     assert [t.text for t in model().translate(["abc"] * 2, **options, seed=5)] == (
         one[:2]
     )
@@ -208,7 +207,7 @@ def test_seeds_of_a_sampler():
     for translation in model().translate(["abc"] * 2, **options, seed=5):
         assert translation.alignment is None
         ids = ids_of(translation)
-        total = log_p(ids, "abc")[0].sum()  # of the model, at temperature 1
+        total = log_p(ids, "abc")[0].sum()  # at temperature 1
         assert translation.score == pytest.approx(total, abs=1e-4)
 
 
@@ -233,21 +232,21 @@ def test_stop_ends_a_target():
     stop = text[-1]
     expected = text[: text.index(stop) + 1]
     assert model().generate(source, LENGTH, stop=stop) == expected
-    index = model().target_side.tokenizer.encode(stop)[0]
+    index = model().target_vocabulary.tokenizer.encode(stop)[0]
     assert model().generate(source, LENGTH, stop=[int(index)]) == expected
     with pytest.raises(ValueError, match="stream cannot use Beam"):
         model().stream(source, LENGTH, sampler="beam")
 
 
-def test_what_the_tokenizer_does_not_know_is_told():
+def test_unknown_characters_are_counted():
     found = model().translate(["aXbXé", "abc"], max_length=LENGTH, alignments=False)
     assert found[0].unknown == {"X": 2, "é": 1}
     assert found[0].source_tokens == ["a", "\ufffd", "b", "\ufffd", "\ufffd"]
     assert found[1].unknown == {}
 
 
-def test_a_model_that_says_what_only_models_read():
-    """Untrained it may say padding or start: no token, but a place in the target."""
+def test_generated_padding_and_start():
+    """They have a row in the alignment and no character in the text."""
     for first in (0, 1):
         with biased(model(), first, by=99):
             said = model().translate("abc", max_length=LENGTH)
@@ -257,8 +256,8 @@ def test_a_model_that_says_what_only_models_read():
         assert said.score == pytest.approx(0, abs=1e-3)
 
 
-def test_ids_in_and_out():
-    made = toys.of_ids(attention=None)
+def test_ids_without_tokenizers():
+    made = toys.ids_model(attention=None)
     rows = [[1, 5, 2], np.array([3, 0, 0])]
     found = made.translate(rows, max_length=7)
     assert [t.source_tokens for t in found] == [["1", "5", "2"], ["3"]]
@@ -274,7 +273,7 @@ def test_ids_in_and_out():
         np.testing.assert_array_equal(one.text, other.text)
 
 
-def test_nothing_is_compiled_twice(monkeypatch):
+def test_second_call_compiles_nothing(monkeypatch):
     model().translate(TEXTS[:1], max_length=LENGTH)
     calls = []
     inference = kernels.inference
@@ -284,7 +283,7 @@ def test_nothing_is_compiled_twice(monkeypatch):
 
 
 @pytest.mark.everywhere("the compiled loop")
-def test_what_is_trained_after_translating_is_translated_with():
+def test_translate_uses_new_weights():
     before = model().translate("abc", max_length=LENGTH)
     weights = model().get_weights()
     try:
@@ -296,7 +295,7 @@ def test_what_is_trained_after_translating_is_translated_with():
         model().set_weights(weights)
 
 
-def test_it_is_a_keras_model():
+def test_inputs_and_outputs():
     assert isinstance(model(), keras.Model)
     assert model().output_shape == (None, None, 9)
     assert [x.name for x in model().inputs] == ["source", "target"]

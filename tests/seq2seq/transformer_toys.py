@@ -1,4 +1,4 @@
-"""Transformers of toy size, with weights that are not those of the start."""
+"""Small Transformers, with random weights also in biases and norms."""
 
 import keras
 import numpy as np
@@ -47,7 +47,7 @@ def numpy(x):
 
 
 def made(variant="vaswani", **options):
-    """A model of one of the `VARIANTS`, over ids."""
+    """A model of ids, one of the `VARIANTS`."""
     options = {**SIZES, **VARIANTS[variant], **options}
     if variant.startswith("t5"):
         return T5(vocabulary_size=W, **options)
@@ -57,7 +57,7 @@ def made(variant="vaswani", **options):
 
 
 def fill(*models, seed=3):
-    """Give all models the same random weights, none of which is 0 or 1."""
+    """Sets the weights of all models to the same random numbers."""
     rng = np.random.default_rng(seed)
     for weights in zip(*(model.trainable_weights for model in models), strict=True):
         scale = weights[0].path.endswith(("gamma", "scale"))
@@ -72,7 +72,7 @@ def some(variant="vaswani", **options):
 
 
 def pairs(rows=5, source_time=7, target_time=6):
-    """Sources of unequal length, padded, and targets with their start."""
+    """Padded sources of unequal length, and targets with their start."""
     source = rng.integers(3, V + 2, (rows, source_time)).astype("int32")
     for row in range(1, rows):
         source[row, rng.integers(2, source_time) :] = 0
@@ -81,8 +81,8 @@ def pairs(rows=5, source_time=7, target_time=6):
     return source, target
 
 
-def quickly(model, **options):
-    """Compiled for short fits that need no speed."""
+def compile_eager(model, **options):
+    """Compiles a model for a few eager steps."""
     eager = keras.backend.backend() != "jax"
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=eager, **options)
     return model

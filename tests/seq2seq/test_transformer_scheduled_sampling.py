@@ -1,4 +1,4 @@
-"""Scheduled sampling in two passes."""
+"""Scheduled sampling of Transformers, in two passes."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ from keras import ops
 import kerasseq
 from kerasseq.core.padding import END, PADDING, START
 from kerasseq.training import ScheduledSampling
-from tests.seq2seq.transformer_toys import W, fill, made, numpy, pairs, quickly
+from tests.seq2seq.transformer_toys import W, compile_eager, fill, made, numpy, pairs
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
@@ -21,20 +21,20 @@ def sampling(ratio, **options):
 
 
 def two(schedule, variant="relative"):
-    """A model with scheduled sampling, and the same without."""
+    """Equal models with and without scheduled sampling."""
     return fill(made(variant, scheduled_sampling=schedule), made(variant))
 
 
 @pytest.mark.parametrize("variant", ["vaswani", "t5"])
-def test_with_the_truth_alone_it_is_teacher_forcing(variant):
+def test_ratio_1_is_teacher_forcing(variant):
     sampled, forced = two(sampling(1.0), variant)
     inputs = [SOURCE, TARGET]
     trained = numpy(sampled(inputs, training=True))
     np.testing.assert_allclose(trained, numpy(forced(inputs, training=True)), atol=1e-6)
-    assert int(sampled.feeding.steps) == 1
+    assert int(sampled.scheduled_sampler.steps) == 1
 
 
-def test_without_the_truth_it_reads_what_the_first_pass_said():
+def test_ratio_0_uses_predictions_of_the_first_pass():
     sampled, forced = two(sampling(0.0))
     first = numpy(forced([SOURCE, TARGET]))
     read = TARGET.copy()
@@ -43,36 +43,36 @@ def test_without_the_truth_it_reads_what_the_first_pass_said():
     assert (read[:, 0] == START).all() and (read != TARGET).any()
     found = numpy(sampled([SOURCE, TARGET], training=True))
     np.testing.assert_allclose(found, numpy(forced([SOURCE, read])), atol=1e-5)
-    # When it does not learn, it reads the truth.
+    # Only in training.
     np.testing.assert_allclose(numpy(sampled([SOURCE, TARGET])), first, atol=1e-6)
-    assert int(sampled.feeding.steps) == 1
+    assert int(sampled.scheduled_sampler.steps) == 1
 
 
-def test_in_between_some_are_replaced():
+def test_fraction_of_replaced_tokens():
     model = made(scheduled_sampling=sampling(0.3))
     target = np.full((50, 41), 5, "int32")
     target[:, 0] = START
     logits = ops.one_hot(np.full((50, 41), 7), W + 2)
-    mixed = numpy(model.mixed(target, logits))
+    mixed = numpy(model.mix_predictions(target, logits))
     assert set(mixed[:, 1:].flatten()) == {5, 7} and (mixed[:, 0] == START).all()
     assert (mixed[:, 1:] == 5).mean() == pytest.approx(0.3, abs=0.04)
     assert mixed.dtype == target.dtype
-    again = numpy(model.mixed(target, logits))
+    again = numpy(model.mix_predictions(target, logits))
     assert (again != mixed).any()  # another draw each time
 
 
-def test_drawn_and_not_the_best():
+def test_predictions_are_sampled():
     model = made(scheduled_sampling=sampling(0.0, sampled=True))
     p = np.zeros(W + 2)
     p[[5, 7]] = 0.25, 0.75
     logits = np.broadcast_to(np.log(p + 1e-9), (50, 41, W + 2)).astype("float32")
     target = np.full((50, 41), 9, "int32")
-    mixed = numpy(model.mixed(target, ops.convert_to_tensor(logits)))[:, 1:]
+    mixed = numpy(model.mix_predictions(target, ops.convert_to_tensor(logits)))[:, 1:]
     assert (mixed == 7).mean() == pytest.approx(0.75, abs=0.05)
     assert (mixed == 5).mean() == pytest.approx(0.25, abs=0.05)
 
 
-def test_dropout_draws_in_the_second_pass_only():
+def test_dropout_only_in_the_second_pass():
     schedule = sampling(1.0)
     sampled, forced = fill(
         made("relative", dropout=0.4, scheduled_sampling=schedule),
@@ -88,24 +88,27 @@ def test_dropout_draws_in_the_second_pass_only():
     assert np.abs(drawn[0] - numpy(forced([SOURCE, TARGET]))).max() > 0.1
 
 
-def test_fit_counts_and_a_file_remembers(tmp_path):
+def test_steps_are_counted_and_saved(tmp_path):
     model = fill(made(scheduled_sampling=ScheduledSampling("linear", steps=10)))
-    quickly(model)
+    compile_eager(model)
     wanted = np.concatenate([TARGET[:, 1:], np.full((7, 1), END)], axis=1)
     model.fit((SOURCE, TARGET), wanted, epochs=2, verbose=0)
-    assert int(model.feeding.steps) == 2
+    assert int(model.scheduled_sampler.steps) == 2
     model.evaluate((SOURCE, TARGET), wanted, verbose=0)
-    assert int(model.feeding.steps) == 2
+    assert int(model.scheduled_sampler.steps) == 2
     model.save(tmp_path / "model.keras")
     loaded = kerasseq.load_model(tmp_path / "model.keras")
-    assert int(loaded.feeding.steps) == 2
-    assert loaded.feeding.schedule.get_config() == model.feeding.schedule.get_config()
+    assert int(loaded.scheduled_sampler.steps) == 2
+    assert (
+        loaded.scheduled_sampler.schedule.get_config()
+        == model.scheduled_sampler.schedule.get_config()
+    )
 
 
 @pytest.mark.everywhere("compiled")
-def test_compiled_as_users_compile():
+def test_fit_with_default_compile():
     keras.utils.set_random_seed(0)
     model = made(num_layers=1, scheduled_sampling=sampling(0.5))
     history = model.fit([[3, 4]] * 9, [[5, 6]] * 9, batch_size=3, verbose=0)
     assert np.isfinite(history.history["loss"]).all()
-    assert int(model.feeding.steps) == 3
+    assert int(model.scheduled_sampler.steps) == 3

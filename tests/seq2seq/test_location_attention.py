@@ -1,4 +1,4 @@
-"""`Seq2Seq` with an attention to places by their number, of which there are so many."""
+"""`Seq2Seq` with `LocationAttention`, which limits the source length."""
 
 import keras
 import numpy as np
@@ -6,12 +6,12 @@ import pytest
 
 from kerasseq import layers, models
 
-pytestmark = pytest.mark.everywhere("lengths that a backend does or does not know")
+pytestmark = pytest.mark.everywhere("static and dynamic lengths")
 
 PAIRS = ([[1, 2, 3], [2, 1], [3]] * 3, [[3, 2, 1], [1, 2], [3]] * 3)
 
 
-def test_trains_translates_and_is_saved(tmp_path):
+def test_fit_translate_and_save(tmp_path):
     model = models.Seq2Seq(
         "gru",
         source_vocabulary_size=5,
@@ -23,10 +23,10 @@ def test_trains_translates_and_is_saved(tmp_path):
     before = keras.ops.convert_to_numpy(model.decoder.attention.W)
     model.fit(*PAIRS, batch_size=3, epochs=1, verbose=0)
     after = keras.ops.convert_to_numpy(model.decoder.attention.W)
-    # The longest source has three tokens: no other place is attended to.
+    # Sources have at most three tokens: other positions get no gradient.
     moved = np.any(after != before, axis=0)
     assert moved[:3].all() and not moved[4:].any()
-    # Filled up to 8 places, which is more than there are weights for.
+    # The source is padded to 8 positions, more than the attention has.
     found = model.translate([[1, 2, 3]], max_length=4)[0]
     assert found.alignment.shape[1] == 3
     np.testing.assert_allclose(found.alignment.sum(axis=1), 1, atol=1e-5)
@@ -38,7 +38,7 @@ def test_trains_translates_and_is_saved(tmp_path):
         atol=1e-5,
     )
     with pytest.raises(
-        ValueError, match="8 tokens, and .* for 7: .* larger max_length"
+        ValueError, match="at most 7 tokens.*received 8 tokens.*larger max_length"
     ):
         model.translate([[1] * 8])
     with pytest.raises(ValueError, match="8 tokens"):
@@ -46,7 +46,7 @@ def test_trains_translates_and_is_saved(tmp_path):
 
 
 @pytest.mark.once("a message")
-def test_images_have_more_places():
+def test_feature_map_longer_than_max_length_raises():
     image = keras.Input((3, 4, 2))
     encoder = keras.Model(image, keras.layers.Conv2D(5, 1)(image))
     with pytest.raises(ValueError, match="at least 12, .* received max_length=7"):

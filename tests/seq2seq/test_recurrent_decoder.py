@@ -1,4 +1,4 @@
-"""The decoder: its equations in NumPy, and the ways to run it, which all agree."""
+"""RecurrentDecoder: equals its equations in NumPy, in parallel and step by step."""
 
 import functools
 
@@ -9,8 +9,8 @@ import pytest
 from kerasseq import kernels
 from kerasseq.core.through import Through
 from kerasseq.layers import GRU, LSTM, BahdanauAttention, ElmanRNN, LuongAttention
-from kerasseq.seq2seq import cells, teaching
-from kerasseq.seq2seq.decoder import RecurrentDecoder
+from kerasseq.seq2seq import decoder_cells
+from kerasseq.seq2seq.recurrent_decoder import RecurrentDecoder
 from kerasseq.training import ScheduledSampling
 from tests.layer_checks import check_config_names_every_argument
 from tests.seq2seq import references, toys
@@ -24,14 +24,14 @@ memory = rng.normal(size=(B, S, M)).astype("float32")
 summary = rng.normal(size=(B, N)).astype("float32")
 real = np.array([[True] * S, [False, True, True, False, False]])
 
-# Attention, input feeding, and layers from the bottom up.
+# Attention, input feeding, and layers from inputs to outputs.
 CONFIGS = {
     "none": (None, False, "LSTM"),
-    "none, fed": (None, True, "GRU LSTM"),
+    "none, input feeding": (None, True, "GRU LSTM"),
     "bahdanau": ("bahdanau", False, "LSTM GRU"),
-    "bahdanau, fed": ("bahdanau", True, "LSTM"),
+    "bahdanau, input feeding": ("bahdanau", True, "LSTM"),
     "luong": ("luong", False, "GRU LSTM"),
-    "luong, fed": ("luong", True, "GRU"),
+    "luong, input feeding": ("luong", True, "GRU"),
 }
 ATTENTIONS = {
     None: lambda: None,
@@ -42,7 +42,7 @@ CELLS = {"GRU": GRU, "LSTM": LSTM, "ElmanRNN": ElmanRNN}
 
 
 def decoder(attention, input_feeding=False, layers="GRU", **options):
-    """Two layers have different widths."""
+    """A decoder whose layers have different units."""
     names = layers.split()
     layer = RecurrentDecoder(
         [
@@ -59,7 +59,7 @@ def decoder(attention, input_feeding=False, layers="GRU", **options):
 
 
 def built(layer, scale=0.5):
-    with toys.undrawn():
+    with toys.zero_initializers():
         layer.build(target.shape, memory.shape, summary.shape)
     return toys.randomize(layer, scale)
 
@@ -70,7 +70,7 @@ def made(name):
 
 
 def caller(layer, training=False):
-    """Logits and alignment of all steps, as a compiled function."""
+    """A compiled function that returns logits and alignment."""
     aligned = layer.attention is not None
 
     def call(*args):
@@ -88,7 +88,7 @@ def called(name):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_the_equation(name):
+def test_equals_numpy(name):
     _, logits, alpha = called(name)
     wanted, aligned = references.run(made(name), target, memory, summary, real)
     np.testing.assert_allclose(logits, wanted, atol=1e-5)
@@ -99,64 +99,72 @@ def test_the_equation(name):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_step_by_step(name):
+def test_decode_step_equals_call(name):
     layer, logits = made(name), []
-    begin, say = (
-        kernels.compiled(Through(layer, method)) for method in ("begin", "say")
+    initial_state, decode_step = (
+        kernels.compiled(Through(layer, method))
+        for method in ("initial_state", "decode_step")
     )
-    state = begin(*map(keras.ops.convert_to_tensor, (memory, summary, real)))
+    state = initial_state(*map(keras.ops.convert_to_tensor, (memory, summary, real)))
     for t in range(T):
-        z, state = say(state, keras.ops.convert_to_tensor(target[:, t]))
+        z, state = decode_step(state, keras.ops.convert_to_tensor(target[:, t]))
         logits.append(toys.array(z))
     np.testing.assert_allclose(np.stack(logits, 1), called(name)[1], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["none", "luong"])
-def test_at_once_is_in_turn(name, monkeypatch):
+def test_parallel_equals_step_by_step(name, monkeypatch):
     layer = made(name)
-    assert not layer.in_turn(training=False)
+    assert not layer.runs_step_by_step(training=False)
     _, logits, alpha = called(name)
-    monkeypatch.setattr(layer, "in_turn", lambda training: True)
-    monkeypatch.setattr(teaching, "at_once", None)
+    monkeypatch.setattr(layer, "runs_step_by_step", lambda training: True)
+    monkeypatch.setattr(layer, "_call_parallel", None)
     other, again = caller(layer)(target, memory, summary, real)
     np.testing.assert_allclose(other, logits, atol=1e-5)
     np.testing.assert_allclose(again, alpha, atol=1e-5)
 
 
-def test_what_stands_in_padded_places_changes_nothing():
+def test_masked_memory_has_no_effect():
     garbage = np.where(real[..., None], memory, 100 * memory)
     call, logits, _ = called("luong")
     other, _ = call(target, garbage, summary, real)
     np.testing.assert_allclose(other, logits, atol=1e-5)
 
 
-def test_without_a_mask_all_is_real():
+def test_no_mask_equals_mask_of_ones():
     layer, everywhere = made("luong"), np.ones((B, S), bool)
     logits, _ = caller(layer)(target, memory, summary)
     expected, _ = references.run(layer, target, memory, summary, everywhere)
     np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
-def test_its_config():
+def test_config():
     layer = decoder(
         "bahdanau",
         True,
         "LSTM GRU",
         dropout=0.25,
         scheduled_sampling=ScheduledSampling("linear", steps=9, sampled=True),
-        name="speaker",
+        name="custom",
     )
     check_config_names_every_argument(layer)
-    check_config_names_every_argument(layer.feeding)
+    check_config_names_every_argument(layer.scheduled_sampler)
     copy = RecurrentDecoder.from_config(layer.get_config())
     assert copy.get_config() == layer.get_config()
-    assert [type(layer) for layer in copy.recurrent] == [LSTM, GRU]
-    assert (copy.attention.units, copy.name, copy.dropout) == (23, "speaker", 0.25)
-    assert copy.feeding.schedule.get_config() == layer.feeding.schedule.get_config()
-    assert type(layer.feeding).from_config(layer.feeding.get_config()).schedule.sampled
+    assert [type(layer) for layer in copy.recurrent_layers] == [LSTM, GRU]
+    assert (copy.attention.units, copy.name, copy.dropout) == (23, "custom", 0.25)
+    assert (
+        copy.scheduled_sampler.schedule.get_config()
+        == layer.scheduled_sampler.schedule.get_config()
+    )
+    assert (
+        type(layer.scheduled_sampler)
+        .from_config(layer.scheduled_sampler.get_config())
+        .schedule.sampled
+    )
 
 
-def test_shapes_without_numbers():
+def test_symbolic_shapes():
     layer = decoder("luong")
     inputs = [keras.Input((None,), dtype="int32"), keras.Input((None, M))]
     logits, alpha = layer(*inputs, keras.Input((N,)), return_attention_scores=True)
@@ -164,20 +172,20 @@ def test_shapes_without_numbers():
     assert alpha.shape == (None, None, None)
 
 
-def test_dropout_is_of_tokens_and_of_what_a_step_comes_to(monkeypatch):
+def test_dropout_applies_to_embeddings_and_outputs(monkeypatch):
     layer, dropped = decoder("luong", dropout=0.5), []
 
     def drop(x, training=False):
         dropped.append((tuple(x.shape), training))
         return x
 
-    monkeypatch.setattr(layer.drop, "call", drop)
+    monkeypatch.setattr(layer.dropout_layer, "call", drop)
     caller(layer, training=True)(target, memory, summary, real)
     assert set(dropped) == {((B, T, E), True), ((B, T, H), True)}
-    assert layer.drop.rate == 0.5
+    assert layer.dropout_layer.rate == 0.5
 
 
-def test_cells_with_dropout_of_their_own_drop_the_same_in_turn(monkeypatch):
+def test_dropout_of_cells_step_by_step_equals_parallel(monkeypatch):
     def layers():
         options = {"return_sequences": True, "seed": 3}
         return [
@@ -186,24 +194,28 @@ def test_cells_with_dropout_of_their_own_drop_the_same_in_turn(monkeypatch):
         ]
 
     found = []
-    for in_turn in (False, True):
+    for by_step in (False, True):
         layer = built(RecurrentDecoder(layers(), V, embedding_dim=E), 0.7)
-        monkeypatch.setattr(layer, "in_turn", lambda training, turn=in_turn: turn)
+        monkeypatch.setattr(
+            layer, "runs_step_by_step", lambda _, by_step=by_step: by_step
+        )
         found.append(caller(layer, training=True)(target, memory, summary)[0])
-        masks = [cell._dropout_mask for cell in (r.cell for r in layer.recurrent)]
-        assert not in_turn or masks == [None, None]  # or the next batch would get them
+        masks = [
+            cell._dropout_mask for cell in (r.cell for r in layer.recurrent_layers)
+        ]
+        assert not by_step or masks == [None, None]  # reset for the next batch
     np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-4)
     plain, _ = references.run(layer, target, memory, summary, real)
     assert np.abs(plain - found[0]).max() > 0.01
 
 
-@pytest.mark.everywhere("random numbers are drawn before a loop")
-def test_each_call_draws_anew():
+@pytest.mark.everywhere("dropout masks are drawn before the loop")
+def test_dropout_masks_are_drawn_for_each_call():
     layer = ElmanRNN(H, dropout=0.5, recurrent_dropout=0.5, seed=3)
     layer.build((B, T, E))
     found = []
     for _ in range(2):
-        with cells.drawn_before([layer], memory[..., :E], training=True):
+        with decoder_cells.dropout_masks([layer], memory[..., :E], training=True):
             drawn = (layer.cell._dropout_mask, layer.cell._recurrent_dropout_mask)
             found.append([keras.ops.convert_to_numpy(mask) for mask in drawn])
         assert layer.cell._dropout_mask is layer.cell._recurrent_dropout_mask is None
@@ -218,12 +230,12 @@ def test_each_call_draws_anew():
         (
             {"attention": BahdanauAttention(3, dropout=0.1)},
             ValueError,
-            "each step waits for the one before",
+            "runs step by step, received <BahdanauAttention",
         ),
         (
             {"attention": LuongAttention(dropout=0.1), "input_feeding": True},
             ValueError,
-            "an attention with dropout or sampled=True",
+            "must not have dropout or sampled=True",
         ),
         (
             {
@@ -231,18 +243,22 @@ def test_each_call_draws_anew():
                 "scheduled_sampling": ScheduledSampling("constant", ratio=0.5),
             },
             ValueError,
-            "LuongAttention without input feeding and scheduled sampling",
+            "Use LuongAttention without input feeding and scheduled sampling",
         ),
-        ({"scheduled_sampling": 0.5}, TypeError, "ScheduledSampling, got 0.5"),
+        (
+            {"scheduled_sampling": 0.5},
+            TypeError,
+            "ScheduledSampling or None, received 0.5",
+        ),
     ],
 )
-def test_what_it_refuses(arguments, error, message):
+def test_wrong_arguments_raise(arguments, error, message):
     with pytest.raises(error, match=message):
         RecurrentDecoder([GRU(3, return_sequences=True)], V, embedding_dim=5,
                          **arguments)  # fmt: skip
 
 
-def test_an_attention_that_drops_where_no_step_waits():
+def test_attention_dropout_in_parallel():
     layer = RecurrentDecoder(
         [GRU(H, return_sequences=True)],
         V,
@@ -255,12 +271,12 @@ def test_an_attention_that_drops_where_no_step_waits():
     assert np.abs(plain - dropped).max() > 1e-3
 
 
-def test_no_alignment_without_attention():
-    with pytest.raises(ValueError, match="without attention has no alignments"):
+def test_attention_scores_without_attention_raise():
+    with pytest.raises(ValueError, match="needs a decoder with attention"):
         made("none")(target, memory, summary, return_attention_scores=True)
 
 
-def test_widths_that_do_not_fit():
+def test_dot_attention_of_unequal_widths_raises():
     layer = RecurrentDecoder(
         [GRU(H, return_sequences=True)],
         V,
