@@ -106,11 +106,11 @@ def test_ids_of_rows_of_pairs(name):
         (lambda: MODELS["task"]().predict([[1] * 4]), "6 tokens.*_length=5 at most"),
         (
             lambda: MODELS["learned"]().translate([[1] * 7]),
-            "source number 0 has 7 tokens, .*5",
+            "source 0 must have at most 5 tokens.*received 7",
         ),
         (
             lambda: MODELS["learned"]().fit([[1]], [[1] * 7]),
-            "target number 0 has 7 tokens, .*4",
+            "target 0 must have at most 4 tokens.*received 7",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def run_row(decoder, target, memory, summary, real, use_target, choose):
 
 
 def first_states(decoder, summary):
-    flat, states = np.tanh(dense(decoder.first, summary)), []
+    flat, states = np.tanh(dense(decoder.first_states, summary)), []
     for layer in decoder.recurrent_layers:
         count = 2 if type(layer).__name__ == "LSTM" else 1
         parts, flat = flat[: count * layer.units], flat[count * layer.units :]
