@@ -87,5 +87,5 @@ def test_wrong_arguments_of_t5():
         models.T5(vocabulary_size=29, num_decoder_layers=1.5)
     with pytest.raises(ValueError, match="num_layers"):
         models.T5Encoder(vocabulary_size=29, num_layers=0)
-    with pytest.raises(ValueError, match="id 29"):
+    with pytest.raises(ValueError, match="received 29"):
         models.T5Encoder(vocabulary_size=29, **SIZES).predict([[29]])

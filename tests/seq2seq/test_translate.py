@@ -111,7 +111,7 @@ def test_alignments_equal_numpy():
         np.testing.assert_allclose(alpha.sum(axis=-1), 1, rtol=1e-5)
         source = np.zeros((1, 16 if len(text) > 8 else 8), "int32")
         source[0, : len(text)] = [3 + "abcde".index(c) for c in text]
-        state = toys.arrays(model().start([source]))["source"]
+        state = toys.arrays(model().initial_state(source, LENGTH))["source"]
         assert state["mask"][0].tolist() == (source[0] > 0).tolist()
         _, expected = references.run(
             model().decoder,
