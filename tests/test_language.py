@@ -52,14 +52,6 @@ PHRASES = {
 DATA = ("kerasseq/text/eliza/", "tests/text/test_eliza", "tests/test_language.py")
 # Phrases that are still in use, by the beginning of the path.
 REMAINING = {
-    "kerasseq/seq2seq/": (
-        "kin",
-        "nobody",
-        "say a target",
-        "says a target",
-        "what is said",
-        "whoever",
-    ),
     "kerasseq/text/": (
         "files of others",
         "is none of",
@@ -71,7 +63,6 @@ REMAINING = {
         "that are none",
     ),
     "kerasseq/training/": ("as if it had never", "go on from", "take turns"),
-    "tests/seq2seq/": ("what is said",),
     "tests/text/": ("labelled",),
 }
 

@@ -25,9 +25,9 @@ from kerasseq.core.through import Through
 from kerasseq.positions.by_name import make_embedding_position
 from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.seq2seq.translator import Translator
-from kerasseq.transformer import norms
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.encoder import TransformerEncoder
+from kerasseq.transformer.norms import make_norm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,11 +61,10 @@ class LayerOptions:
     final_dropout: bool = False
 
     def make_norm(self, name):
-        return norms.make(
-            norms.checked(self.block["norm"]),
+        return make_norm(
+            self.block["norm"],
             epsilon=self.block["layer_norm_epsilon"],
             use_bias=self.block["use_bias"],
-            dtype=None,
             name=name,
         )
 

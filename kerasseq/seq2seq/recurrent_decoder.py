@@ -31,9 +31,8 @@ import keras
 from keras import ops, tree
 
 from kerasseq import kernels
-from kerasseq.attention.alignment import AlignmentAttention
-from kerasseq.attention.memory import MemoryAttention
-from kerasseq.attention.named import BahdanauAttention
+from kerasseq.attention.alignment import AlignmentAttention, BahdanauAttention
+from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks, masks
 from kerasseq.core.padding import START
 from kerasseq.core.serialization import register
@@ -127,7 +126,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         attention = self.attention
         if attention is None:
             return
-        if not isinstance(attention, MemoryAttention):
+        if not isinstance(attention, SingleHeadAttention):
             raise TypeError(
                 'attention must be None, "bahdanau", "luong", or a layer such as '
                 f"kerasseq.layers.AlignmentAttention, received {attention!r}"

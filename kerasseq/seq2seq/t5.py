@@ -19,7 +19,7 @@ from kerasseq.seq2seq.transformer import find_encoder_decoder, user_ids
 from kerasseq.seq2seq.vocabulary import Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.training import ScheduledSampling
-from kerasseq.transformer.initializers import FanIn
+from kerasseq.transformer.initializers import FanInNormal
 
 FIELDS = (  # arguments that are fields of an architecture, too
     "num_layers",
@@ -356,7 +356,7 @@ def make_options(
         "norm_placement": FIXED["norm_placement"],
         "use_bias": FIXED["use_bias"],
         "scale": 1.0,
-        "kernel_initializer": FanIn(D),
+        "kernel_initializer": FanInNormal(D),
     }
     return LayerOptions(
         num_layers=num_layers,
