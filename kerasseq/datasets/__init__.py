@@ -1,6 +1,6 @@
-"""Data that needs no network: generated, or shipped with what is installed anyway.
+"""Data sets that are generated, or included in installed packages.
 
-The one exception is `download_pairs`, which asks the network when it is called.
+Only `download_pairs` uses the network.
 """
 
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample

@@ -1,9 +1,9 @@
-"""Dates as people write them, in eight languages, and the same as ISO 8601.
+"""Dates in eight languages, and in ISO 8601.
 
-The source says the date in one of four ways, and the target is always year, month, day:
-the model has to find the parts, whatever their order, and to name the month. The ways
-of writing are those of the CLDR, by babel (`pip install "kerasseq[data]"`), so they can
-differ a little from one version of babel to the next.
+The source is a date in one of four formats, and the target always year, month, day: the
+model has to find the parts and to translate the month. The formats are those of the
+CLDR, by babel (`pip install "kerasseq[data]"`), and can differ slightly between
+versions of babel.
 """
 
 import datetime
@@ -12,8 +12,8 @@ from kerasseq.core.checks import one_of, random_generator, several, whole_number
 from kerasseq.datasets.pairs import Pairs
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
-# None of these means two days: "3/1/26", babel's "short", is March in English and
-# January in Spanish, so it is not among them.
+# All are unambiguous, unlike babel's "short": "3/1/26" is March in English and January
+# in Spanish.
 FORMATS = ("medium", "long", "full", "weekday")
 
 
@@ -25,18 +25,18 @@ def dates(
     last="2049-12-31",
     seed=0,
 ) -> Pairs:
-    """Draw dates, written in the way of a language, and in ISO 8601.
+    """Samples dates in the format of a language, and in ISO 8601.
 
-    Day, language and format are drawn uniformly. A day comes up in several languages,
-    but never twice in the same one, and no source occurs twice.
+    Day, language and format are uniform. A day can occur in several languages, but only
+    once in each, and each source is unique.
 
     Args:
-        count: How many pairs.
+        count: Number of pairs.
         languages: Languages of the sources, of "en", "de", "fr", "es", "it", "pt", "nl"
             and "pl".
         first: First day, ISO 8601 or a `datetime.date`.
         last: Last day.
-        seed: Which dates.
+        seed: Random seed.
 
     Returns:
         The sources and their ISO dates, as `Pairs`.
@@ -44,8 +44,8 @@ def dates(
     Raises:
         ImportError: If babel is not installed.
         TypeError: If a size is not a whole number, or a day is not a date.
-        ValueError: If a language is unknown, a day does not exist, or there are not as
-            many dates as asked for.
+        ValueError: If a language is unknown, a day does not exist, or there are fewer
+            dates than `count`.
 
     Examples:
         >>> dates(1, languages=["de"], first="2026-11-21", last="2026-11-21")
@@ -69,7 +69,7 @@ def dates(
             return Pairs(list(found), list(found.values()))
     raise ValueError(
         f"count is {count:,}, but from {start} to {end} only {len(found):,} different "
-        f"dates were found in {len(languages)} languages: take a longer time"
+        f"dates were found in {len(languages)} languages. Use a longer period"
     )
 
 
@@ -90,7 +90,9 @@ def _day(name: str, value) -> datetime.date:
     if isinstance(value, datetime.date):
         return datetime.date(value.year, value.month, value.day)
     if not isinstance(value, str):
-        raise TypeError(f'{name} must be a date such as "2026-11-21", got {value!r}')
+        raise TypeError(
+            f'{name} must be a date such as "2026-11-21", received {value!r}'
+        )
     try:
         return datetime.date.fromisoformat(value)
     except ValueError as error:
@@ -100,12 +102,12 @@ def _day(name: str, value) -> datetime.date:
 
 
 def _writer():
-    """A function that writes a day in one of `FORMATS`, in a language."""
+    """Returns a function that writes a day in one of `FORMATS`, in a language."""
     try:
         from babel.dates import format_date, format_skeleton
     except ImportError as error:
         raise ImportError(
-            "The ways of writing dates come from babel, which is not installed: "
+            "Formats of dates need babel, which is not installed: "
             'pip install "kerasseq[data]"'
         ) from error
 

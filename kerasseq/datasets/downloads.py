@@ -1,7 +1,7 @@
-"""Fetch a file when asked to: whole and checked, or not at all.
+"""Downloads a file, verified and atomically.
 
-The file is written to another name and moved when its checksum is right, so whatever
-happens on the way leaves nothing half-written; the next call starts anew.
+The file is written to a temporary name and renamed after its checksum is verified, so
+that an interrupted download leaves no partial file.
 """
 
 import contextlib
@@ -12,15 +12,15 @@ import pathlib
 from kerasseq.core.files import replacing
 
 CHUNK = 1 << 16  # bytes
-TIMEOUT = 30  # seconds without a sign of the server
+TIMEOUT = 30  # seconds without data
 
 
 def cache_folder() -> pathlib.Path:
-    """The folder for what was downloaded.
+    """Returns the folder for downloads, which may not exist yet.
 
     Returns:
         `KERASSEQ_CACHE` of the environment; else `kerasseq` in `XDG_CACHE_HOME`; else
-        `~/.cache/kerasseq`. It need not be there yet.
+        `~/.cache/kerasseq`.
     """
     if named := os.environ.get("KERASSEQ_CACHE"):
         return pathlib.Path(named).expanduser()
@@ -29,24 +29,24 @@ def cache_folder() -> pathlib.Path:
 
 
 def sha256(path: pathlib.Path) -> str:
-    """The checksum of a file, as 64 hexadecimal digits."""
+    """Returns the checksum of a file as 64 hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fetch(url: str, path: pathlib.Path, check, *, progress: bool = True):
-    """Download `url` to `path`, whole or not at all.
+    """Downloads `url` to `path`, atomically.
 
     Args:
-        url: Where from.
-        path: Where to; its folder is made if it is not there.
-        check: Called with the path of what has come before it gets its name. What it
-            raises is passed on, and the file is dropped.
-        progress: Whether to show on stderr how far it is.
+        url: The URL.
+        path: The file; its folder is created if necessary.
+        check: Called with the temporary file. If it raises an error, the file is
+            deleted.
+        progress: Whether to show progress on stderr.
 
     Raises:
-        ConnectionError: If `KERASSEQ_OFFLINE` forbids it, or it does not come whole.
-        OSError: If it cannot be written, for example because the disk is full.
+        ConnectionError: If `KERASSEQ_OFFLINE` is set, or the download is incomplete.
+        OSError: If the file cannot be written, for example because the disk is full.
     """
     if os.environ.get("KERASSEQ_OFFLINE", "0") not in ("", "0"):
         raise ConnectionError(
@@ -73,10 +73,10 @@ def fetch(url: str, path: pathlib.Path, check, *, progress: bool = True):
 
 
 def _body(url: str, progress: bool):
-    """Yield the file piece by piece, or raise a `ConnectionError`."""
+    """Yields the file in chunks, or raises a `ConnectionError`."""
     import http.client
     import urllib.error
-    import urllib.request  # all three kept out of `import kerasseq.datasets`
+    import urllib.request  # slow imports, not needed by the other data sets
 
     request = urllib.request.Request(url, headers={"User-Agent": "kerasseq"})
     done, total = 0, None
@@ -108,7 +108,7 @@ def _failed(url: str, why: str) -> ConnectionError:
 
 @contextlib.contextmanager
 def _shown(url: str, total: int | None, progress: bool):
-    """Yield a function to call with the number of bytes that came."""
+    """Yields a function to call with the number of received bytes."""
     if not progress:
         yield lambda size: None
         return

@@ -1,22 +1,23 @@
-"""How many of each length, so that short and long both occur and none twice."""
+"""Division of a number of samples among strata of limited size."""
 
 from kerasseq.core.checks import whole_number
 
 
 def shares(count: int, available: list[int], what: str) -> list[int]:
-    """Divide `count` evenly among sorts, of some of which there are only few.
+    """Divides `count` evenly among strata, some of which may be small.
 
     Args:
-        count: How many in all.
-        available: How many there are of each sort.
-        what: What they are, for the message.
+        count: Total number.
+        available: Size of each stratum.
+        what: Description of the items, for messages.
 
     Returns:
-        How many of each sort. They differ by one at most, except where there are fewer.
+        The number for each stratum. They differ by at most one, except for strata that
+        are smaller.
 
     Raises:
         TypeError: If `count` is not a whole number.
-        ValueError: If `count` is more than there are.
+        ValueError: If `count` is larger than the sum of `available`.
 
     Examples:
         >>> shares(100, [10, 90, 900], "numbers")

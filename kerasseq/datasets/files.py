@@ -1,4 +1,4 @@
-"""Text files of other people: bytes, and clear words about what is wrong with them."""
+"""Reads text files in any encoding, and suggests encodings in errors."""
 
 import codecs
 import difflib
@@ -18,25 +18,25 @@ _BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
 
 
 def read_bytes(path, encoding: str) -> tuple[pathlib.Path, bytes]:
-    """Read a file that ought to hold text in `encoding`.
+    """Reads the bytes of a text file.
 
     Args:
         path: The file.
         encoding: Name of its encoding; only its type is checked here.
 
     Returns:
-        The path as a `Path`, and what is in the file.
+        The path as a `Path`, and the bytes.
 
     Raises:
         FileNotFoundError: If there is no such file.
         IsADirectoryError: If it is a folder.
-        TypeError: If `path` is no path or `encoding` no string.
+        TypeError: If `path` is not a path, or `encoding` not a string.
         ValueError: If the file is empty, larger than 1 GiB, or a pipe or device.
     """
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"`path` must be a path, got {type(path).__name__}.")
+        raise TypeError(f"`path` must be a path, received {type(path).__name__}.")
     if not isinstance(encoding, str):
-        raise TypeError(f"`encoding` must be a string, got {encoding!r}.")
+        raise TypeError(f"`encoding` must be a string, received {encoding!r}.")
     path = pathlib.Path(path)
     check_is_file(path)
     data = files.read_bytes(path)
@@ -46,7 +46,7 @@ def read_bytes(path, encoding: str) -> tuple[pathlib.Path, bytes]:
 
 
 def check_is_file(path: pathlib.Path):
-    """Raise unless there is a file at `path`."""
+    """Raises an error unless there is a file at `path`."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a text file in it.")
     if not path.exists():
@@ -55,18 +55,18 @@ def check_is_file(path: pathlib.Path):
 
 
 def decode(path: pathlib.Path, data: bytes, encoding: str) -> str:
-    """Decode what is in a file, or raise a `ValueError` with advice."""
+    """Decodes the bytes of a file; suggests another encoding in errors."""
     try:
         return data.decode(encoding)
     except (LookupError, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise not_text(path, data, encoding, error.start) from error
-    # Any other failure is about the name: no such codec, or one that is not for text.
+    # Otherwise there is no such codec, or it is not a text encoding.
     raise _no_encoding(encoding)
 
 
 def check_encoding(encoding: str):
-    """Raise unless `encoding` names an encoding for text."""
+    """Raises an error unless `encoding` is a text encoding."""
     if not _is_for_text(encoding):
         raise _no_encoding(encoding)
 
@@ -88,7 +88,7 @@ def _is_for_text(encoding: str) -> bool:
 
 
 def not_text(path, data: bytes, encoding: str, position: int | None = None):
-    """Build the error for bytes that `encoding` cannot have written."""
+    """Returns the error for bytes that are not valid in `encoding`."""
     other = _likely_encoding(data, encoding)
     if other is None:
         return ValueError(
@@ -100,7 +100,7 @@ def not_text(path, data: bytes, encoding: str, position: int | None = None):
 
 
 def _likely_encoding(data: bytes, encoding: str) -> str | None:
-    """Guess what would read `data`; None if it does not look like text at all."""
+    """Returns a probable encoding; None for binary data."""
     for mark, name in _BOMS:
         if data.startswith(mark) and name != encoding.lower():
             return name

@@ -1,9 +1,8 @@
-"""Numbers by name in two languages: a translation with a grammar and no exceptions.
+"""Names of numbers in two languages: a regular translation task.
 
-From English to German the digits turn round: twenty-one is einundzwanzig, one and
-twenty. The alignment of a model with attention has to cross there. French counts on
-from sixty, and in twenties: ninety-two is quatre-vingt-douze. The names come from
-num2words (`pip install "kerasseq[data]"`).
+German reverses the order of the digits: twenty-one is einundzwanzig, one and twenty, so
+that the alignment of attention crosses. French is based on twenties: ninety-two is
+quatre-vingt-douze. The names are those of num2words (`pip install "kerasseq[data]"`).
 """
 
 import numpy as np
@@ -13,7 +12,7 @@ from kerasseq.datasets.drawing import shares
 from kerasseq.datasets.pairs import Pairs
 
 LANGUAGES = ("en", "fr", "de")
-HIGHEST = 10**15  # below it num2words has a name for every number in all of them
+HIGHEST = 10**15  # exclusive limit of num2words in all languages
 
 
 def number_names(
@@ -25,29 +24,29 @@ def number_names(
     high: int = 999_999,
     seed=0,
 ) -> Pairs:
-    """Draw numbers, each once, and name them in two languages.
+    """Samples distinct numbers, and returns their names in two languages.
 
-    The draw is uniform in the number of digits, not in the number itself: of the
-    numbers below a million nine in ten have six digits. Here there are as many of one
-    digit as of six, until the short ones run out; then the longer ones have more.
+    Samples are uniform in the number of digits, not in the number: nine in ten numbers
+    below a million have six digits. If there are too few short numbers, there are more
+    long ones.
 
     Args:
-        count: How many pairs.
+        count: Number of pairs.
         source: Language of the source: `"en"`, `"fr"` or `"de"`.
         target: Language of the target, another one.
         low: Smallest number.
         high: Largest number.
-        seed: Which numbers, in which order.
+        seed: Random seed.
 
     Returns:
-        The names, as `Pairs`. No number occurs twice, so that after `split` the numbers
-        of the test were never seen in training.
+        The names, as `Pairs`. All numbers are distinct, so that after `split` no test
+        number is in the training set.
 
     Raises:
         ImportError: If num2words is not installed.
         TypeError: If a size is not a whole number.
-        ValueError: If a language is unknown or there twice, or there are fewer numbers
-            from `low` to `high` than `count`.
+        ValueError: If a language is unknown, both are the same, or there are fewer
+            numbers from `low` to `high` than `count`.
 
     Examples:
         >>> number_names(1, low=21, high=21)
@@ -62,7 +61,7 @@ def number_names(
     low = whole_number("low", low, at_least=0)
     high = whole_number("high", high, at_least=low)
     if high >= HIGHEST:
-        raise ValueError(f"high must be below {HIGHEST:,}, got {high:,}")
+        raise ValueError(f"high must be below {HIGHEST:,}, received {high:,}")
     numbers = _draw(count, low, high, seed)
     name = _num2words()
     return Pairs(
@@ -72,7 +71,7 @@ def number_names(
 
 
 def _draw(count: int, low: int, high: int, seed) -> list[int]:
-    """Numbers from `low` to `high`, evenly over their lengths, in random order."""
+    """Returns random numbers from `low` to `high`, uniform over their lengths."""
     rng = random_generator(seed)
     ranges = []
     for digits in range(len(str(low)), len(str(high)) + 1):
@@ -92,7 +91,7 @@ def _num2words():
         from num2words import num2words
     except ImportError as error:
         raise ImportError(
-            "Names of numbers come from num2words, which is not installed: "
+            "Names of numbers need num2words, which is not installed: "
             'pip install "kerasseq[data]"'
         ) from error
     return num2words

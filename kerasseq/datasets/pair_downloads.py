@@ -1,8 +1,8 @@
-"""Real sentences with their translations, downloaded only when asked for.
+"""Sentences with translations, downloaded on request.
 
-What may be fetched stands in `pair_sources.toml`. A checksum that is not known there is
-taken from the first download, noted beside the file as `sha256sum` writes it, and asked
-of every later use: a file that changes, here or at its source, does not go unnoticed.
+`pair_sources.toml` lists the files. A checksum that is not in this list is computed for
+the first download, saved beside the file in the format of `sha256sum`, and verified
+whenever the file is used.
 """
 
 import pathlib
@@ -21,16 +21,16 @@ TABLE = pathlib.Path(__file__).with_name("pair_sources.toml")
 
 
 class PairSource(NamedTuple):
-    """What there is to know about a file of pairs before downloading it.
+    """Description of a file of pairs.
 
     Attributes:
-        name: Its name, as `download_pairs` takes it.
-        url: Where it is.
+        name: Name, as for `download_pairs`.
+        url: URL of the archive.
         file: Name of the text file in the archive.
-        languages: Of source and target.
-        size: Of the archive, roughly.
-        license: Its terms.
-        sha256: Checksum of the archive; None if that of the first download counts.
+        languages: Languages of source and target.
+        size: Approximate size of the archive.
+        license: License.
+        sha256: Checksum of the archive; None to use that of the first download.
     """
 
     name: str
@@ -43,16 +43,16 @@ class PairSource(NamedTuple):
 
 
 def pair_sources() -> list[PairSource]:
-    """List the files that `download_pairs` knows.
+    """Lists the files that `download_pairs` can download.
 
     Returns:
-        One `PairSource` each.
+        A list of `PairSource`.
 
     Examples:
         >>> [source.name for source in pair_sources()]
         ['en-fr', 'en-es', 'en-de']
     """
-    import tomllib  # kept out of `import kerasseq.datasets`, which must stay light
+    import tomllib  # slow import, not needed by the other data sets
 
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return [
@@ -70,28 +70,26 @@ def download_pairs(
     limit: int | None = None,
     progress: bool = True,
 ) -> tuple[Pairs, Report]:
-    """Get sentences and their translations, from the network the first time.
+    """Returns sentences and their translations, downloaded the first time.
 
     Args:
-        name: Which: one of `pair_sources()`.
-        folder: Where to keep the file. The default is `pairs` in `KERASSEQ_CACHE` of
-            the environment, in `kerasseq` of `XDG_CACHE_HOME`, or in
-            `~/.cache/kerasseq`.
-        path: A file that is there already, the archive or the text in it, to be used
-            instead; nothing is downloaded then.
-        strict: Whether a line that is no pair is an error.
-        limit: Stop after this many pairs.
-        progress: Whether to show on stderr how far the download is.
+        name: Name of one of `pair_sources()`.
+        folder: Folder for the file. Defaults to `pairs` in `KERASSEQ_CACHE` of the
+            environment, in `kerasseq` of `XDG_CACHE_HOME`, or in `~/.cache/kerasseq`.
+        path: An existing archive or its text file, to be used without a download.
+        strict: Whether a malformed line is an error.
+        limit: Maximum number of pairs.
+        progress: Whether to show progress on stderr.
 
     Returns:
-        The pairs, and a `Report` of the invalid lines.
+        The pairs, and a `Report` of malformed lines.
 
     Raises:
-        ConnectionError: If the file is not there and cannot be fetched, or may not be
-            because of `KERASSEQ_OFFLINE=1`.
+        ConnectionError: If the file cannot be downloaded, or `KERASSEQ_OFFLINE=1`
+            forbids it.
         FileNotFoundError: If there is no file at `path`.
         IsADirectoryError: If `path` is a folder.
-        OSError: If the file cannot be kept, for example because the disk is full.
+        OSError: If the file cannot be saved, for example because the disk is full.
         ValueError: If the name is unknown, a checksum is wrong or a file is damaged.
 
     Examples:
@@ -114,7 +112,7 @@ def download_pairs(
 
 
 def _kept(source: PairSource, path: pathlib.Path, progress: bool) -> pathlib.Path:
-    """The archive on this computer, with its checksum checked."""
+    """Returns the verified archive on this computer, downloading it if necessary."""
     note = path.with_name(path.name + ".sha256")
     expected = source.sha256 or _noted(note)
     what = str(path) if path.exists() else f"What {source.url} sent"
@@ -145,7 +143,7 @@ def _kept(source: PairSource, path: pathlib.Path, progress: bool) -> pathlib.Pat
 
 
 def _noted(note: pathlib.Path) -> str | None:
-    """The checksum of the first download, if there was one."""
+    """Returns the checksum of the first download, or None."""
     if not note.exists():
         return None
     digest = note.read_text(encoding="ascii", errors="replace").partition(" ")[0]
@@ -158,7 +156,7 @@ def _noted(note: pathlib.Path) -> str | None:
 
 
 def _unpack(path: pathlib.Path, name: str, what: str) -> bytes:
-    """The file called `name`, in whatever folder of the archive it is."""
+    """Returns the content of a file in any folder of an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()

@@ -1,9 +1,7 @@
-r"""Files of pairs, one a line: source, tab, target, as Tatoeba and Anki write them.
+r"""Files of pairs, one per line: source, tab, target, as of Tatoeba and Anki.
 
-What comes after a second tab, such as who wrote the sentence, is not read. Such files
-come from many hands, so a line that makes no pair is counted and left out rather than
-ending a training run; a file that makes none at all, or is in another encoding, is an
-error.
+Text after a second tab, such as the author, is ignored. Malformed lines are skipped and
+reported; a file without any pair, or in another encoding, is an error.
 """
 
 import codecs
@@ -24,12 +22,12 @@ _LOOK = (
 
 
 class Problem(NamedTuple):
-    """Lines that make no pair, all for the same reason.
+    """Malformed lines of one kind.
 
     Attributes:
-        kind: The reason: "no tab", "empty source", "empty target", "wrong encoding".
-        count: How many lines.
-        examples: The first three: number of the line, counted from 1, and its start.
+        kind: "no tab", "empty source", "empty target" or "wrong encoding".
+        count: Number of lines.
+        examples: The first three: line number, from 1, and beginning of the line.
     """
 
     kind: str
@@ -38,13 +36,13 @@ class Problem(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What became of the lines of a file; `str(report)` says it in words.
+    """Statistics of a file of pairs; `str(report)` is a summary.
 
     Attributes:
         path: The file.
         lines: Number of lines: `kept`, `blank` and those of all `problems`.
         kept: Number of lines with a pair.
-        blank: Number of blank lines, which are not problems.
+        blank: Number of blank lines.
         problems: One `Problem` per kind, in the order of the file.
     """
 
@@ -70,26 +68,26 @@ class Report(NamedTuple):
 def read_pairs(
     path, *, encoding: str = "utf-8", strict: bool = False, limit: int | None = None
 ) -> tuple[Pairs, Report]:
-    r"""Reads a file of pairs, and reports the invalid lines.
+    r"""Reads a file of pairs.
 
-    A byte order mark and blanks round a text are dropped; lines may end in the ways of
-    all systems.
+    A byte order mark and surrounding whitespace are removed; line ends can be those of
+    any system.
 
     Args:
         path: The file.
         encoding: Name of its encoding.
-        strict: Whether an invalid line is an error. Blank lines are valid.
-        limit: Stop after this many pairs. By default the whole file is read.
+        strict: Whether a malformed line is an error. Blank lines are allowed.
+        limit: Maximum number of pairs. By default the whole file is read.
 
     Returns:
-        The pairs, and a `Report` of what was left out.
+        The pairs, and a `Report`.
 
     Raises:
         FileNotFoundError: If there is no such file.
         IsADirectoryError: If it is a folder.
-        TypeError: If `path` is no path, or another argument of a wrong type.
-        ValueError: If the file is empty, binary, in another encoding, or has no pair at
-            all; with `strict`, if a line is no pair.
+        TypeError: If an argument is of the wrong type.
+        ValueError: If the file is empty, binary, in another encoding, or has no pair;
+            with `strict`, if a line is malformed.
 
     Examples:
         >>> import pathlib, tempfile
@@ -109,7 +107,7 @@ def read_pairs(
 def parse_pairs(
     path: pathlib.Path, data: bytes, *, encoding="utf-8", strict=False, limit=None
 ) -> tuple[Pairs, Report]:
-    """The pairs in the bytes of a file: see `read_pairs`."""
+    """Returns the pairs in the bytes of a file: see `read_pairs`."""
     if limit is not None:
         limit = whole_number("limit", limit)
     lines, encoding = _split_lines(path, data, encoding)
@@ -119,9 +117,8 @@ def parse_pairs(
     told = [_problem(kind, at, lines, encoding) for kind, at in problems.items()]
     report = Report(str(path), len(lines), len(pairs.sources), blank, told)
     wrong = len(problems.get(WRONG_ENCODING, ()))
-    # One damaged line among many good ones is a damaged line. When most lines that can
-    # tell encodings apart are wrong, the others are those without accents, and to train
-    # on these alone is not what anybody wants.
+    # A few undecodable lines are damaged lines. If most of the lines that are not ASCII
+    # cannot be decoded, the whole file has another encoding.
     most = 2 * wrong > sum(not line.isascii() for line in lines)
     if wrong and (not pairs.sources or (wrong > SHOWN and most)):
         raise _other_encoding(path, data, encoding, report)
@@ -133,7 +130,7 @@ def parse_pairs(
 
 
 def _sorted_out(lines: list[bytes], encoding: str, limit):
-    """The pairs, the number of blank lines, and the numbers of the others by kind."""
+    """Returns pairs, the number of blank lines, and other line numbers by kind."""
     pairs, blank, problems = Pairs([], []), 0, {}
     for number, line in enumerate(lines, start=1):
         found = _read_line(line, encoding)
@@ -150,10 +147,10 @@ def _sorted_out(lines: list[bytes], encoding: str, limit):
 
 
 def _split_lines(path, data: bytes, encoding: str) -> tuple[list[bytes], str]:
-    """The lines as bytes, so that each can be decoded, or fail, on its own.
+    """Splits a file into lines as bytes, which are decoded one by one.
 
-    That needs an encoding in which a tab and the ends of lines are the bytes that they
-    are in ASCII. Others, such as UTF-16, are decoded whole and written again.
+    This needs an encoding with the tabs and line ends of ASCII. Files in others, such
+    as UTF-16, are decoded as a whole and encoded as UTF-8.
     """
     check_encoding(encoding)
     if codecs.lookup(encoding).name == "utf-8-sig":
@@ -166,10 +163,10 @@ def _split_lines(path, data: bytes, encoding: str) -> tuple[list[bytes], str]:
 
 
 def _read_line(line: bytes, encoding: str) -> tuple[str, str] | str | None:
-    r"""The two sides of a line, or what is wrong with it, or None if it is blank.
+    r"""Returns source and target of a line, the kind of problem, or None if blank.
 
     Examples:
-        >>> _read_line(b" Go.\tVa !\tby a speaker", "utf-8")
+        >>> _read_line(b" Go.\tVa !\tCC-BY", "utf-8")
         ('Go.', 'Va !')
         >>> _read_line(b"Go.\t", "utf-8")
         'empty target'

@@ -1,4 +1,4 @@
-"""Pairs of texts, and how to divide them so that no test is known from training."""
+"""Pairs of texts, and a split without overlap of sources or targets."""
 
 import math
 import numbers
@@ -10,11 +10,11 @@ from kerasseq.core.checks import fraction, random_generator, several, short
 
 
 class Pairs(NamedTuple):
-    """What goes in and what should come out, for sequence-to-sequence models.
+    """Sources and targets for sequence-to-sequence models.
 
     Attributes:
         sources: Strings.
-        targets: As many strings, in the same order.
+        targets: The target of each source.
     """
 
     sources: list[str]
@@ -22,22 +22,22 @@ class Pairs(NamedTuple):
 
 
 def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
-    """Divide pairs at random into parts that have no source and no target in common.
+    """Splits pairs at random into parts without common sources or targets.
 
-    A sentence often has several translations, so one source is in several pairs, and a
-    random split would have sources of the training part in the test part. Here pairs
-    that share a source or a target, directly or through other pairs, are in the same
-    part. If a small part cannot have its exact size, the largest part gets the rest.
+    A sentence often has several translations, so that a split by pairs would leak test
+    sentences into training. Here pairs that share a source or a target, directly or
+    through other pairs, are in the same part. If a small part cannot have its exact
+    size, the largest part gets the rest.
 
     Args:
         pairs: A `Pairs`, any two lists of strings of one length, or a list of tuples
             (source, target).
-        fractions: The share of each part; they add up to 1. One number is that of the
-            second of two parts, the test.
-        seed: Which pairs go where.
+        fractions: The fraction of each part, with sum 1. One number is the fraction of
+            the second of two parts, the test set.
+        seed: Random seed.
 
     Returns:
-        One `Pairs` per fraction. In each the pairs keep the order they came in.
+        One `Pairs` per fraction. Pairs keep their order.
 
     Raises:
         TypeError: If a fraction is not a number.
@@ -58,7 +58,7 @@ def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
     fractions = several("fractions", fractions, "numbers")
     fractions = [fraction(f"fractions[{i}]", f) for i, f in enumerate(fractions)]
     if not math.isclose(math.fsum(fractions), 1):
-        raise ValueError(f"fractions must add up to 1, got {fractions}")
+        raise ValueError(f"fractions must add up to 1, received {fractions}")
     bounds = np.rint(np.cumsum([0, *fractions]) * len(sources))
     room = np.diff(bounds).astype(int).tolist()
     largest = int(np.argmax(room))
@@ -84,10 +84,10 @@ def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
 
 
 def two_lists(pairs) -> tuple[list, list]:
-    """Sources and targets, of both or of a list of tuples of two strings.
+    """Returns sources and targets, from both lists or from a list of tuples.
 
     Raises:
-        ValueError: If there is something else, or not as many of each.
+        ValueError: If `pairs` is neither, or the lengths differ.
 
     Examples:
         >>> two_lists([("a", "p"), ("b", "q"), ("c", "r")])
@@ -100,18 +100,18 @@ def two_lists(pairs) -> tuple[list, list]:
     except (TypeError, ValueError):
         raise ValueError(
             "pairs must be two lists of texts, (sources, targets), or a list of tuples "
-            f"(source, target), got {short(pairs)}"
+            f"(source, target), received {short(pairs)}"
         ) from None
     if len(sources) != len(targets):
         raise ValueError(
-            f"pairs must have as many targets as sources, got {len(targets)} and "
+            f"pairs must have as many targets as sources, received {len(targets)} and "
             f"{len(sources)}"
         )
     return sources, targets
 
 
 def are_tuples(pairs):
-    """Whether these are tuples of two strings, in a list."""
+    """Whether `pairs` is a list of tuples of two strings."""
     return isinstance(pairs, list) and all(
         isinstance(pair, tuple)
         and len(pair) == 2
@@ -121,7 +121,7 @@ def are_tuples(pairs):
 
 
 def _groups(sources: list, targets: list) -> list[list[int]]:
-    """Positions of pairs that hang together, in the order of their first.
+    """Returns the indices of connected pairs, by union-find.
 
     Examples:
         >>> _groups(["a", "b", "c", "b"], ["p", "q", "r", "r"])
@@ -131,7 +131,7 @@ def _groups(sources: list, targets: list) -> list[list[int]]:
 
     def root(i):
         while parent[i] != i:
-            parent[i] = i = parent[parent[i]]  # halves the way for the next one
+            parent[i] = i = parent[parent[i]]  # path halving
         return i
 
     for texts in (sources, targets):

@@ -1,11 +1,11 @@
-"""The parenthesis task: is every parenthesis closed, in the right order and color?
+"""The parentheses task: whether a string of parentheses is balanced.
 
-Course C sets it twice. Plain: 1 opens and -1 closes. Colored, with c colors: 0 to
-c - 1 open, and i is closed by 2c - 1 - i, so that a pair sums to 2c - 1.
+Course C has two versions. Plain: 1 opens and -1 closes. With c colors: 0 to c - 1 open,
+and 2c - 1 - i closes i, so that a pair sums to 2c - 1.
 
 Skeletons are uniform among all balanced ones of their length, by the cycle lemma
 (Dvoretzky and Motzkin, 1947): of the 2n + 1 rotations of n + 1 openers and n closers,
-exactly one stays above zero all the way; without its first opener it is balanced.
+exactly one stays above zero; without its first opener it is balanced.
 """
 
 import numbers
@@ -56,20 +56,20 @@ def parentheses(
     kind: str = "training",
     seed=None,
 ) -> Parentheses:
-    """Draw balanced and unbalanced strings of parentheses.
+    """Samples balanced and unbalanced strings of parentheses.
 
     - `"training"`: lengths 4–20, half of them balanced. Of the others a third each has
       one symbol replaced, two different symbols swapped, or all symbols shuffled.
     - `"balanced"`: lengths 4–20, all balanced.
-    - `"hard"`: lengths 22–40, half balanced, the others wrong in one symbol only.
+    - `"hard"`: lengths 22–40, half balanced, the others with one wrong symbol.
 
-    Every kind draws even lengths only, uniformly, so that the length tells nothing.
-    Swaps and shuffles that leave a string balanced are drawn again.
+    All lengths are even and uniform, so that they are independent of the label. Swaps
+    and shuffles that result in a balanced string are repeated.
 
     Args:
-        size: How many strings; of an odd number, one more is balanced.
+        size: Number of strings; if it is odd, one more is balanced.
         colors: Number of colors; 1 is the plain task, written 1 and -1.
-        lengths: Shortest and longest length, to replace those of `kind`.
+        lengths: Minimum and maximum length. Defaults to those of `kind`.
         kind: `"training"`, `"balanced"` or `"hard"`.
         seed: Seed of all random choices.
 
@@ -110,17 +110,17 @@ def parentheses(
 
 
 def is_balanced(sequence, colors: int = 5) -> bool:
-    """Check a string of parentheses with a stack.
+    """Whether a string of parentheses is balanced, checked with a stack.
 
     Args:
         sequence: Symbols in the notation of the course, not padded ids.
         colors: Number of colors; 1 is the plain notation, 1 and -1.
 
     Returns:
-        Whether every parenthesis is closed, in order, by its own color.
+        Whether every parenthesis is closed in order by its color.
 
     Raises:
-        ValueError: If a symbol is not of the notation.
+        ValueError: If a symbol is invalid.
 
     Examples:
         >>> is_balanced([2, 0, 9, 7, 0, 9])
@@ -152,7 +152,7 @@ def _even_lengths(lengths) -> np.ndarray:
         low, high = lengths
     except (TypeError, ValueError):
         raise ValueError(
-            f"`lengths` must be a pair (shortest, longest), got {lengths!r}."
+            f"`lengths` must be a pair (shortest, longest), received {lengths!r}."
         ) from None
     low = whole_number("lengths[0]", low, at_least=1)
     high = whole_number("lengths[1]", high, at_least=1)
@@ -174,7 +174,7 @@ def _notation(row: np.ndarray, colors: int) -> list[int]:
 
 
 def _balanced_rows(rng, lengths: np.ndarray, colors: int) -> list[np.ndarray]:
-    """Return one balanced row per length, in that order."""
+    """Returns one balanced row per length, in that order."""
     rows = [np.zeros(0, int)] * len(lengths)
     for length in np.unique(lengths):
         here = np.flatnonzero(lengths == length)
@@ -185,20 +185,19 @@ def _balanced_rows(rng, lengths: np.ndarray, colors: int) -> list[np.ndarray]:
 
 
 def _skeletons(rng, size: int, n: int) -> np.ndarray:
-    """Return uniform balanced skeletons, (size, 2n), True where a parenthesis opens."""
+    """Returns uniform balanced skeletons `(size, 2n)`, True for opening parentheses."""
     length = 2 * n + 1
     start = np.tile(np.arange(length) <= n, (size, 1))  # n + 1 openers, n closers
     ups = rng.permuted(start, axis=1)
     height = np.cumsum(2 * ups - 1, axis=1)
-    # The good rotation begins after the last of the lowest points; its first opener,
-    # which makes the cycle lemma unique, is then skipped.
+    # The rotation begins after the last minimum, without its first opener.
     lowest = length - 1 - height[:, ::-1].argmin(axis=1)
     columns = (lowest[:, None] + 2 + np.arange(2 * n)) % length
     return np.take_along_axis(ups, columns, axis=1)
 
 
 def _colored(rng, ups: np.ndarray, colors: int) -> np.ndarray:
-    """Color each pair of parentheses, uniformly and on its own."""
+    """Colors each pair of parentheses independently and uniformly."""
     size, length = ups.shape
     drawn = rng.integers(0, colors, (size, length))
     stack = np.zeros((size, length), int)
@@ -214,7 +213,7 @@ def _colored(rng, ups: np.ndarray, colors: int) -> np.ndarray:
 
 
 def _unbalance(rng, row: np.ndarray, colors: int, change) -> np.ndarray:
-    """Change a balanced row until it is no longer balanced."""
+    """Changes a balanced row until it is no longer balanced."""
     while True:
         changed = change(rng, row, colors)
         if not is_balanced(_notation(changed, colors), colors):
@@ -222,7 +221,7 @@ def _unbalance(rng, row: np.ndarray, colors: int, change) -> np.ndarray:
 
 
 def _replace(rng, row: np.ndarray, colors: int) -> np.ndarray:
-    """Put another symbol in one place, which always unbalances."""
+    """Replaces one symbol by another, which is never balanced."""
     changed = row.copy()
     place = rng.integers(len(row))
     changed[place] = (row[place] + rng.integers(1, 2 * colors)) % (2 * colors)
@@ -230,7 +229,7 @@ def _replace(rng, row: np.ndarray, colors: int) -> np.ndarray:
 
 
 def _swap(rng, row: np.ndarray, colors: int) -> np.ndarray:
-    """Swap two places that hold different symbols."""
+    """Swaps two different symbols."""
     del colors
     changed = row.copy()
     first = rng.integers(len(row))
@@ -240,6 +239,6 @@ def _swap(rng, row: np.ndarray, colors: int) -> np.ndarray:
 
 
 def _shuffle(rng, row: np.ndarray, colors: int) -> np.ndarray:
-    """Put all symbols in a random order."""
+    """Shuffles all symbols."""
     del colors
     return rng.permutation(row)

@@ -1,8 +1,8 @@
-"""Time series, real and generated, and the windows a forecaster learns from.
+"""Time series, real and generated, and windows for forecasting.
 
-The real ones come with statsmodels (`pip install "kerasseq[data]"`), not from the
-network. The rows of course B are [day, month, year, value]; `calendar_features` gives
-the first three. Scaling the values is left to the model or to the reader.
+Real series are included in statsmodels (`pip install "kerasseq[data]"`). The rows of
+course B are [day, month, year, value]; `calendar_features` returns the first three.
+Values are not scaled.
 """
 
 import math
@@ -26,8 +26,8 @@ class Series(NamedTuple):
     Attributes:
         values: float32 of shape `(time,)`.
         dates: `datetime64[D]` of shape `(time,)`, or None for generated series.
-        name: What was asked for.
-        source: Where the numbers come from.
+        name: Name of the series.
+        source: Source of the data.
     """
 
     values: np.ndarray
@@ -44,18 +44,18 @@ def series(
     noise: float = 1.0,
     seed=None,
 ) -> Series:
-    r"""Return a time series by name.
+    r"""Returns a time series by name.
 
     - `"ar"`: generated, autoregressive: $x_t = \sum_i a_i x_{t-i} + e_t$, with normal
-      noise $e_t$. It starts long before the first value returned, in its steady state.
+      noise $e_t$, in its stationary state.
     - `"sunspots"`: yearly number of sunspots, 1700–2008, dated 1 January.
     - `"co2"`: weekly CO2 in the air of Mauna Loa, 1958–2001, in parts per million. Its
       59 missing weeks are interpolated linearly.
 
     Args:
         name: `"ar"`, `"sunspots"` or `"co2"`.
-        length: How many values, from the first on. The default is all of a real series,
-            and 1000 of a generated one.
+        length: Number of values, from the first. Defaults to all values of a real
+            series, and to 1000 generated ones.
         coefficients: For `"ar"`: $a_1, a_2, \ldots$
         noise: For `"ar"`: standard deviation of $e_t$.
         seed: For `"ar"`: seed of the noise.
@@ -64,9 +64,9 @@ def series(
         The series, as a `Series`.
 
     Raises:
-        ImportError: If a real series is asked for without statsmodels.
-        ValueError: If the name is unknown, `length` is longer than the series, or
-            the coefficients make a series that grows without end.
+        ImportError: If statsmodels is needed and not installed.
+        ValueError: If the name is unknown, `length` is longer than the series, or the
+            coefficients are not stationary.
 
     Examples:
         >>> series("ar", length=5, coefficients=[0.9], seed=0).values.shape
@@ -95,12 +95,14 @@ def _autoregressive(length: int, coefficients, noise: float, seed) -> np.ndarray
         a = np.empty(0)
     if a.ndim != 1 or not len(a) or not np.isfinite(a).all():
         raise ValueError(
-            f"`coefficients` must be a row of numbers such as (0.6, -0.3), got "
+            f"`coefficients` must be a row of numbers such as (0.6, -0.3), received "
             f"{coefficients!r}."
         )
     number("noise", noise)
     if not (noise >= 0 and math.isfinite(noise)):
-        raise ValueError(f"`noise` must be zero or a positive number, got {noise}.")
+        raise ValueError(
+            f"`noise` must be zero or a positive number, received {noise}."
+        )
     sizes = np.abs(np.roots(np.concatenate([[1.0], -a])))
     largest = sizes.max(initial=0.0)
     if largest >= 1:
@@ -109,7 +111,7 @@ def _autoregressive(length: int, coefficients, noise: float, seed) -> np.ndarray
             f"`coefficients` {tuple(a.tolist())} make a series that does not settle: "
             f"the roots of its polynomial have sizes {found}, and all must be below 1."
         )
-    # Until the zeros at the start are forgotten to one part in a million.
+    # Until the effect of the initial zeros is below one part in a million.
     burn_in = 100 + math.ceil(math.log(1e-6) / math.log(max(largest, 0.5)))
     burn_in = min(burn_in, 100_000)
     shocks = random_generator(seed).normal(0.0, noise, burn_in + length).tolist()
@@ -153,18 +155,18 @@ def _statsmodels(name: str):
 def windows(
     values, length: int, horizon: int = 1, *, stride: int = 1, target: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cut a series into what a forecaster sees and what it has to say.
+    """Splits a series into windows of inputs and targets for forecasting.
 
-    Window number i holds the steps from `i * stride` on; its answer is the `horizon`
-    values of the target that come right after it.
+    Window i has the steps from `i * stride`; its target is the next `horizon` values
+    of the target feature.
 
     Args:
         values: The series, `(time,)` or `(time, features)`.
-        length: Steps in a window.
-        horizon: Steps to forecast.
-        stride: Steps from one window to the next.
-        target: Which feature is forecast: the first by default. For the rows of course
-            B, [day, month, year, value], pass -1.
+        length: Number of steps in a window.
+        horizon: Number of steps to forecast.
+        stride: Number of steps between windows.
+        target: Index of the feature to forecast. For the rows of course B,
+            [day, month, year, value], pass -1.
 
     Returns:
         `x` of shape `(windows, length, features)` and `y` of shape
@@ -203,14 +205,16 @@ def windows(
 
 
 def _table(values) -> np.ndarray:
-    """Return the series as float32 `(time, features)`, with nothing missing."""
+    """Returns the series as finite float32 `(time, features)`."""
     try:
         table = np.asarray(values, "float32")
     except (TypeError, ValueError) as error:
-        raise TypeError(f"`values` must be numbers, got {short(values)}") from error
+        raise TypeError(
+            f"`values` must be numbers, received {short(values)}"
+        ) from error
     if table.ndim not in (1, 2) or 0 in table.shape[1:]:
         raise ValueError(
-            "`values` must have the shape (time,) or (time, features), got "
+            "`values` must have the shape (time,) or (time, features), received "
             f"{table.shape}."
         )
     table = table.reshape(len(table), -1) if len(table) else table.reshape(0, 1)
@@ -224,10 +228,10 @@ def _table(values) -> np.ndarray:
 
 
 def calendar_features(dates) -> np.ndarray:
-    """Turn dates into the columns [day, month, year], scaled to be near 0 … 1.
+    """Converts dates to the columns [day, month, year], scaled to about 0 … 1.
 
     Day 1 … 31 and month 1 … 12 become 0 … 1; the year becomes centuries since 2000. The
-    scale depends on no data, so a forecast for a new date uses the same one.
+    scale does not depend on the data, so that it is the same for new dates.
 
     Args:
         dates: An array of `datetime64`, or ISO dates such as `"2015-10-02"`.
@@ -245,10 +249,11 @@ def calendar_features(dates) -> np.ndarray:
     try:
         days = np.asarray(dates, "datetime64[D]")
     except (TypeError, ValueError) as error:
-        raise ValueError(f"`dates` must be dates, got {short(dates)}") from error
+        raise ValueError(f"`dates` must be dates, received {short(dates)}") from error
     if days.ndim != 1 or np.isnat(days).any():
         raise ValueError(
-            f"`dates` must be one row of dates, with none missing, got {short(dates)}"
+            f"`dates` must be one row of dates, with none missing, "
+            f"received {short(dates)}"
         )
     months = days.astype("datetime64[M]")
     day = (days - months).astype(int)  # 0 … 30

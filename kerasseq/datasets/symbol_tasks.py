@@ -1,10 +1,10 @@
-"""Copy, reverse, sort: the smallest tasks on which a sequence-to-sequence model shows.
+"""Copy, reverse and sort: small sequence-to-sequence tasks.
 
-Each has a known alignment: straight for copying, crossed for reversing, and one that
-depends on the content for sorting. So attention can be seen to be right or wrong.
+Each has a known alignment: diagonal for copying, antidiagonal for reversing, and
+content-based for sorting, so that attention weights can be checked.
 
-A sequence is a string, one character per symbol. A model on texts takes it as it is,
-with a tokenizer of characters; `symbol_ids` makes arrays of it for all other models.
+A sequence is a string with one character per symbol. Text models take it with a
+character tokenizer; `symbol_ids` converts it to arrays for other models.
 """
 
 import numpy as np
@@ -24,25 +24,25 @@ def copy_task(
     max_length: int = 10,
     seed=0,
 ) -> Pairs:
-    """Draw strings to be said again as they are.
+    """Samples strings to be copied.
 
-    All lengths occur equally often, as long as there are enough different strings of a
-    length; the symbols are drawn uniformly. No string occurs twice.
+    Lengths are uniform, as far as there are enough strings of each length, and symbols
+    are uniform. All strings are distinct.
 
     Args:
-        count: How many pairs.
-        symbols: The symbols, as a string in which each occurs once.
-        min_length: Shortest length, in symbols.
-        max_length: Longest length.
-        seed: Which strings, in which order.
+        count: Number of pairs.
+        symbols: A string of distinct symbols.
+        min_length: Minimum length.
+        max_length: Maximum length.
+        seed: Random seed.
 
     Returns:
-        The strings, and the same again, as `Pairs`.
+        The strings and their copies, as `Pairs`.
 
     Raises:
         TypeError: If a size is not a whole number, or `symbols` is not a string.
-        ValueError: If a symbol is there twice or is a blank, if a size is too small, or
-            if there are fewer different strings than `count`.
+        ValueError: If a symbol is repeated or whitespace, a size is too small, or there
+            are fewer distinct strings than `count`.
 
     Examples:
         >>> copy_task(2, symbols="abc", min_length=4, max_length=4)
@@ -60,19 +60,19 @@ def reverse_task(
     max_length: int = 10,
     seed=0,
 ) -> Pairs:
-    """Draw strings to be said backwards.
+    """Samples strings to be reversed.
 
     The strings are those of `copy_task` with the same arguments.
 
     Args:
-        count: How many pairs.
-        symbols: The symbols, as a string in which each occurs once.
-        min_length: Shortest length, in symbols.
-        max_length: Longest length.
-        seed: Which strings, in which order.
+        count: Number of pairs.
+        symbols: A string of distinct symbols.
+        min_length: Minimum length.
+        max_length: Maximum length.
+        seed: Random seed.
 
     Returns:
-        The strings, and the same backwards, as `Pairs`.
+        The strings and their reversals, as `Pairs`.
 
     Raises:
         TypeError: As `copy_task`.
@@ -94,20 +94,20 @@ def sort_task(
     max_length: int = 10,
     seed=0,
 ) -> Pairs:
-    """Draw strings whose symbols are to be put in order.
+    """Samples strings to be sorted.
 
-    The strings are those of `copy_task` with the same arguments. Many of them have the
-    same target; `split` keeps these together.
+    The strings are those of `copy_task` with the same arguments. Many have the same
+    target; `split` puts these into the same part.
 
     Args:
-        count: How many pairs.
-        symbols: The symbols in their order, as a string in which each occurs once.
-        min_length: Shortest length, in symbols.
-        max_length: Longest length.
-        seed: Which strings, in which order.
+        count: Number of pairs.
+        symbols: A string of distinct symbols, in order.
+        min_length: Minimum length.
+        max_length: Maximum length.
+        seed: Random seed.
 
     Returns:
-        The strings, and the same with their symbols in order, as `Pairs`.
+        The strings and the sorted strings, as `Pairs`.
 
     Raises:
         TypeError: As `copy_task`.
@@ -123,12 +123,12 @@ def sort_task(
 
 
 def symbol_ids(texts, symbols: str = SYMBOLS, *, length: int | None = None):
-    """Write strings of symbols as numbers, ready for an embedding layer.
+    """Converts strings of symbols to ids, for an embedding layer.
 
     Args:
         texts: Strings, such as the sources or the targets of `copy_task`.
         symbols: The symbols, in the order of their ids.
-        length: Time steps of the array; by default those of the longest string.
+        length: Number of time steps. Defaults to the longest string.
 
     Returns:
         int32 of shape `(len(texts), length)`. Symbols are 1, 2, 3 …, and 0 is padding,
@@ -147,7 +147,7 @@ def symbol_ids(texts, symbols: str = SYMBOLS, *, length: int | None = None):
     texts = several("texts", texts)
     for number, text in enumerate(texts):
         if not isinstance(text, str):
-            raise TypeError(f"texts[{number}] must be a string, got {text!r}")
+            raise TypeError(f"texts[{number}] must be a string, received {text!r}")
     longest = max(map(len, texts), default=0)
     length = longest if length is None else whole_number("length", length)
     if length < longest:
@@ -162,7 +162,7 @@ def symbol_ids(texts, symbols: str = SYMBOLS, *, length: int | None = None):
 
 def _symbols(symbols) -> str:
     if not isinstance(symbols, str):
-        raise TypeError(f'symbols must be a string such as "abc", got {symbols!r}')
+        raise TypeError(f'symbols must be a string such as "abc", received {symbols!r}')
     blank = any(symbol.isspace() for symbol in symbols)
     if not symbols or blank or len(set(symbols)) < len(symbols):
         raise ValueError(
@@ -173,14 +173,14 @@ def _symbols(symbols) -> str:
 
 
 def _strings(count, symbols: str, min_length, max_length, seed) -> list[str]:
-    """Different strings, evenly over their lengths, in random order."""
+    """Returns distinct strings with uniform lengths, in random order."""
     min_length = whole_number("min_length", min_length)
     max_length = whole_number("max_length", max_length, at_least=min_length)
     lengths = range(min_length, max_length + 1)
     what = f"strings of {len(symbols)} symbols and length {min_length} to {max_length}"
     numbers = shares(count, [len(symbols) ** length for length in lengths], what)
     rng = random_generator(seed)
-    found = {}  # a dictionary keeps the order of the draw, whatever the hashes
+    found = {}  # in order of sampling, independent of hashes
     for length, number in zip(lengths, numbers, strict=True):
         enough = len(found) + number
         while len(found) < enough:

@@ -1,25 +1,25 @@
-"""Text to train on: the reference of Python itself, or a file of the user's own.
+"""Training texts: the Python language reference, or a text file.
 
-The reference comes with Python's standard library, so there is real English prose of
-about half a megabyte on every machine, with no network. Nothing here downloads.
+The reference is part of Python's standard library: about half a megabyte of English
+prose without a download.
 """
 
 import re
 
 from kerasseq.datasets.files import decode, not_text, read_bytes
 
-# Underlines of titles and the rules of tables: lines of nothing but these signs.
+# Underlines of titles and rules of tables: lines of only these characters.
 _RULE = re.compile(r"^[ |+=*~^-]*[|+=*~^-]{3}[ |+=*~^-]*\n", re.MULTILINE)
-# Rows of tables. Read line by line, their columns would mix in the middle of sentences.
+# Rows of tables, whose columns would mix sentences.
 _TABLE_ROW = re.compile(r"^ *\|.*\| *\n", re.MULTILINE)
 
 
 def python_reference() -> str:
-    """Return the text of Python's language reference.
+    """Returns the text of Python's language reference.
 
-    It is what `help("assert")` and its like show, in the order of the topics' names,
-    without the underlines of titles and without tables. It differs a little from one
-    version of Python to the next. License: PSF.
+    This is the text of `help("assert")` and other topics, sorted by name, without
+    underlines of titles and without tables. It differs slightly between versions of
+    Python. License: PSF.
 
     Returns:
         About half a million characters.
@@ -37,9 +37,9 @@ def python_reference() -> str:
 
 
 def text_file(path, encoding: str = "utf-8") -> str:
-    r"""Read a text file, and say clearly why it cannot be read if it cannot.
+    r"""Reads a text file.
 
-    A byte order mark is dropped, and every kind of line end becomes `"\n"`.
+    A byte order mark is removed, and all line ends become `"\n"`.
 
     Args:
         path: The file.
@@ -51,7 +51,7 @@ def text_file(path, encoding: str = "utf-8") -> str:
     Raises:
         FileNotFoundError: If there is no such file.
         IsADirectoryError: If it is a folder.
-        TypeError: If `path` is no path or `encoding` no string.
+        TypeError: If `path` is not a path, or `encoding` not a string.
         ValueError: If the file is empty, blank, binary, in another encoding, larger
             than 1 GiB, or a pipe or device.
 
@@ -64,8 +64,8 @@ def text_file(path, encoding: str = "utf-8") -> str:
     text = decode(path, data, encoding)
     if "\0" in text:
         raise not_text(path, data, encoding)
-    del data  # a large text is in memory once
+    del data  # free the memory
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if not text or text.isspace():
-        raise ValueError(f"{path} holds nothing but blanks and line ends.")
+        raise ValueError(f"{path} must have text, but has only whitespace.")
     return text

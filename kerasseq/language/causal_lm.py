@@ -14,7 +14,7 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.datasets import text_file
 from kerasseq.tasks.base import TaskModel
-from kerasseq.text.ids import id_array
+from kerasseq.text.texts import id_array
 from kerasseq.training import BitsPerCharacter, TextBatches
 
 

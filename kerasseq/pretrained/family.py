@@ -39,7 +39,7 @@ class Format:
         heads: Prefixes of the names of tensors outside the backbone.
         renamed: Older suffixes of names, and the current ones.
         instead: Tensors that may be missing, and those that are used then.
-        copies: Tensors that are copies of others; both must be equal.
+        copies: Tensors that are copies of other tensors; both must be equal.
         ignored: Patterns of names of tensors that are not weights.
         left_out: Patterns of names of weights that the model does not have.
     """

@@ -5,7 +5,7 @@ import warnings
 from kerasseq.core.files import read_json
 from kerasseq.language.bert_texts import SPECIAL_IDS, special_names
 from kerasseq.text import WordPieceTokenizer, load_tokenizer
-from kerasseq.text.byte_pair_files import from_vocabulary_and_merges
+from kerasseq.text.byte_pair_tokenizer import from_vocabulary_and_merges
 
 FILE = "tokenizer.kerasseq.json"
 HUB_ASSETS = "assets/tokenizer"
@@ -43,7 +43,7 @@ def with_tokenizer(folder, source: str, arguments: dict) -> dict:
 
 
 def _load(folder, source):
-    """Returns the tokenizer of a folder; None if there is none that can be read."""
+    """Returns the tokenizer of a folder; None without a supported one."""
     try:
         if (folder / FILE).exists():
             return load_tokenizer(folder / FILE)

@@ -224,7 +224,7 @@ def write_h5_file(path: pathlib.Path, arrays: dict) -> None:
 
 
 def _file_names(folder, single, index):
-    """Returns the names of the files with weights; None if there are none."""
+    """Returns the names of the files with weights; None without weights."""
     if (folder / single).exists():
         return [single]
     if not (folder / index).exists():

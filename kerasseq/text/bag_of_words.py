@@ -1,11 +1,10 @@
-"""Bag of words: a text as how often each word is in it, in no order.
+"""Bag of words: a text as the counts of its words, without their order.
 
-Course D prints the table with a row for each word and a column for each text;
-`BagOfWords.table` prints it so. As numbers the texts are the rows, as in scikit-learn
-and in everything that learns from examples. How words are found is told in `words`.
+The rows of an array are texts, as in scikit-learn. `BagOfWords.table` prints a row for
+each word and a column for each text, as course D does. Words are defined in `words.py`.
 
-TF-IDF weighs the counts: words that few texts have count more, and each row is divided
-by its length, as scikit-learn does it.
+TF-IDF gives higher weights to words that few texts have, and normalizes each row, as
+scikit-learn does.
 
 From: course D, "Continuous bag of words"; Spärck Jones, "A Statistical Interpretation
 of Term Specificity and Its Application in Retrieval", 1972. Left out: sparse tables,
@@ -18,7 +17,7 @@ import numpy as np
 
 from kerasseq.core.checks import whole_number
 from kerasseq.core.schema import check
-from kerasseq.text.saved import Saved
+from kerasseq.text.files import Saved
 from kerasseq.text.words import find_words
 
 OPTIONS = {"lowercase", "punctuation", "n", "max_words"}
@@ -34,21 +33,21 @@ SCHEMA = {
 
 
 class BagOfWords(Saved):
-    """Count words, over a vocabulary learned from texts.
+    """Bag-of-words model: counts of words over a vocabulary learned from texts.
 
     Args:
-        lowercase: Whether capitals count as small letters.
-        punctuation: Whether signs such as the comma count as words, as in course D.
-        n: The longest run of words that is counted. With 2 the pairs count too, under
-            names such as "no bananas".
-        max_words: Keep that many, the most frequent in the texts given to `fit`, the
-            first in the alphabet among equals. `None` keeps all.
+        lowercase: Whether to convert to lowercase.
+        punctuation: Whether punctuation characters are words, as in course D.
+        n: Maximum length of n-grams. With 2, pairs such as "no bananas" are counted
+            as well.
+        max_words: Maximum number of words: the most frequent are kept, ties in
+            alphabetical order. None keeps all.
 
     Attributes:
         vocabulary: The words in the order of the columns, sorted by code point; empty
             before `fit`.
-        document_frequency: In how many of the fitted texts each word is, int64.
-        documents: How many texts were fitted.
+        document_frequency: Number of training texts with each word, int64.
+        documents: Number of training texts.
 
     Examples:
         >>> bag = BagOfWords()
@@ -71,7 +70,7 @@ class BagOfWords(Saved):
     ):
         for name, value in (("lowercase", lowercase), ("punctuation", punctuation)):
             if not isinstance(value, bool):
-                raise TypeError(f"`{name}` must be a bool, got {value!r}.")
+                raise TypeError(f"`{name}` must be a bool, received {value!r}.")
         self.lowercase = lowercase
         self.punctuation = punctuation
         self.n = whole_number("n", n, at_least=1)
@@ -81,25 +80,24 @@ class BagOfWords(Saved):
         self._set_vocabulary([], [], 0)
 
     def fit(self, texts) -> "BagOfWords":
-        """Learn the vocabulary.
+        """Learns the vocabulary.
 
         Args:
             texts: A list of strings.
 
         Returns:
-            The bag itself. A second `fit` replaces the first.
+            The bag itself. A second call replaces the first.
 
         Raises:
-            TypeError: If `texts` is one string, or holds something else.
-            ValueError: If there are no texts or no words in them, or a text holds half
-                a surrogate pair.
+            TypeError: If `texts` is not a list of strings.
+            ValueError: If there are no words, or a text has a lone surrogate.
         """
         bags = self._bags(texts)
         total = _sum(bags)
         if not total:
             raise ValueError(
-                f"`texts` holds {len(bags)} texts and no word: there is nothing to "
-                "learn."
+                f"`texts` must have at least one word; received {len(bags)} texts "
+                "without any."
             )
         frequent = sorted(total, key=lambda word: (-total[word], word))
         vocabulary = sorted(frequent[: self.max_words])
@@ -114,7 +112,7 @@ class BagOfWords(Saved):
         self._column = {word: i for i, word in enumerate(self.vocabulary)}
 
     def transform(self, texts) -> np.ndarray:
-        """Count the words of the vocabulary in each text; others are left out.
+        """Counts the words of the vocabulary in each text.
 
         Args:
             texts: A list of strings.
@@ -123,8 +121,8 @@ class BagOfWords(Saved):
             An int32 array of shape `(texts, words)`.
 
         Raises:
-            TypeError: If `texts` is one string, or holds something else.
-            ValueError: Before `fit`, or if a text holds half a surrogate pair.
+            TypeError: If `texts` is not a list of strings.
+            ValueError: Before `fit`, or if a text has a lone surrogate.
         """
         self._check_fitted()
         bags = self._bags(texts)
@@ -135,7 +133,7 @@ class BagOfWords(Saved):
         return table
 
     def fit_transform(self, texts) -> np.ndarray:
-        """Learn the vocabulary and count its words in the same texts.
+        """Learns the vocabulary, and counts its words in the same texts.
 
         Args:
             texts: A list of strings.
@@ -144,17 +142,17 @@ class BagOfWords(Saved):
             An int32 array of shape `(texts, words)`.
         """
         if np.iterable(texts) and not isinstance(texts, str):
-            texts = list(texts)  # it is read twice
+            texts = list(texts)  # iterated twice
         return self.fit(texts).transform(texts)
 
     def unknown_words(self, texts) -> dict[str, int]:
-        """Count the words that are not in the vocabulary.
+        """Counts the words that are not in the vocabulary.
 
         Args:
             texts: A list of strings.
 
         Returns:
-            How often each of them occurs, the most frequent first.
+            The count of each word, the most frequent first.
 
         Examples:
             >>> BagOfWords().fit(["yes, no"]).unknown_words(["no we", "we say no"])
@@ -165,7 +163,7 @@ class BagOfWords(Saved):
         return {w: c for w, c in total.most_common() if w not in self._column}
 
     def tf_idf(self, texts) -> np.ndarray:
-        """Weigh the counts by how few of the fitted texts have the word.
+        """Computes TF-IDF weights.
 
         It needs scikit-learn: `pip install "kerasseq[data]"`.
 
@@ -173,11 +171,11 @@ class BagOfWords(Saved):
             texts: A list of strings.
 
         Returns:
-            A float64 array of shape `(texts, words)`, rows of length 1, or all zero
-            where a text has no word of the vocabulary.
+            A float64 array of shape `(texts, words)`, with rows of norm 1, or
+            zeros for texts without words of the vocabulary.
 
         Raises:
-            ImportError: Without scikit-learn.
+            ImportError: If scikit-learn is not installed.
         """
         counts = self.transform(texts)
         try:
@@ -187,16 +185,15 @@ class BagOfWords(Saved):
                 "tf_idf needs scikit-learn, which is not installed: "
                 'pip install "kerasseq[data]"'
             ) from error
-        if not len(counts):  # which scikit-learn refuses
+        if not len(counts):  # scikit-learn needs at least one text
             return counts.astype("float64")
-        # The weights depend on the document frequencies alone, so any table that has
-        # them will do, and the fitted texts need not be kept.
+        # The weights depend only on document frequencies: any table with these works.
         fitted = np.arange(self.documents)[:, None] < self.document_frequency
         weighted = TfidfTransformer().fit(fitted.astype("float64")).transform(counts)
         return weighted.toarray()
 
     def table(self, texts):
-        """Return the counts as a table for `rich.print`, words down as in course D.
+        """Returns the counts as a table for `rich.print`, one row per word.
 
         Args:
             texts: A list of strings.
@@ -219,11 +216,13 @@ class BagOfWords(Saved):
         for number in range(1, len(counts) + 1):
             made.add_column(str(number), justify="right")
         for word, row in zip(self.vocabulary, counts.T, strict=True):
-            made.add_row(rich.text.Text(word), *map(str, row))  # "[b]" is no markup
+            made.add_row(
+                rich.text.Text(word), *map(str, row)
+            )  # no markup such as "[b]"
         return made
 
     def get_config(self) -> dict:
-        """Return what `from_config` needs to build an equal bag: plain JSON."""
+        """Returns the configuration and the vocabulary as plain JSON."""
         return {
             **{name: getattr(self, name) for name in sorted(OPTIONS)},
             "vocabulary": list(self.vocabulary),
@@ -233,11 +232,11 @@ class BagOfWords(Saved):
 
     @classmethod
     def from_config(cls, config: dict) -> "BagOfWords":
-        """Build a bag from what `get_config` gave.
+        """Builds a bag from the result of `get_config`.
 
         Raises:
             TypeError: If an option is of the wrong type.
-            ValueError: If a key is missing or strange, the vocabulary is not sorted, or
+            ValueError: If a key is missing or unknown, the vocabulary is not sorted, or
                 a document frequency is not between 1 and the number of texts.
         """
         check(config, SCHEMA)
@@ -257,27 +256,28 @@ class BagOfWords(Saved):
         return bag
 
     def _bags(self, texts) -> list[Counter]:
-        """Count what is in each text, whatever the vocabulary."""
+        """Returns the counts of all words in each text."""
         if isinstance(texts, str | bytes) or not np.iterable(texts):
             raise TypeError(
-                f"`texts` must be a list of strings, got {type(texts).__name__}. Put a "
+                f"`texts` must be a list of strings, "
+                f"received {type(texts).__name__}. Put a "
                 "single text in a list: [text]."
             )
         return [Counter(self._terms(text, i)) for i, text in enumerate(texts)]
 
     def _terms(self, text, number: int) -> list[str]:
-        """Return the words of a text and the runs of 2 … n of them."""
+        """Returns the words and n-grams of a text."""
         if not isinstance(text, str):
             raise TypeError(
-                f"`texts[{number}]` must be a string, got {type(text).__name__}."
+                f"`texts[{number}]` must be a string, received {type(text).__name__}."
             )
         try:
-            text.encode()  # only half a surrogate pair has no UTF-8
+            text.encode()  # fails for lone surrogates only
         except UnicodeEncodeError as error:
             raise ValueError(
-                f"`texts[{number}]` holds {text[error.start]!r} at position "
-                f"{error.start}, half of a surrogate pair, which stands for nothing. "
-                'Read the file as UTF-8 with errors="replace", or cut it out.'
+                f"`texts[{number}]` has half a surrogate pair, "
+                f"{text[error.start]!r}, at position {error.start}. Read the file as "
+                'UTF-8 with errors="replace", or remove it.'
             ) from error
         words = find_words(text, lowercase=self.lowercase, punctuation=self.punctuation)
         return [
@@ -288,7 +288,7 @@ class BagOfWords(Saved):
 
     def _check_fitted(self):
         if not self.vocabulary:
-            raise ValueError("The bag has no words yet: call `fit(texts)` first.")
+            raise ValueError("The bag is not fitted. Call `fit(texts)` first.")
 
     def __repr__(self):
         size = len(self.vocabulary)
@@ -298,6 +298,6 @@ class BagOfWords(Saved):
 
 def _sum(bags) -> Counter:
     total: Counter = Counter()
-    for bag in bags:  # sum() would copy the total for each text
+    for bag in bags:  # sum() would copy the total each time
         total.update(bag)
     return total

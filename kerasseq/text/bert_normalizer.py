@@ -1,20 +1,18 @@
-"""How BERT cleans a text and cuts it into words, and where each word was.
+"""BERT's text normalization and splitting into words, with offsets.
 
-Control characters go, accents are stripped, capitals become small letters; words end at
-spaces, each punctuation character and each Chinese character is a word of its own.
-ASCII symbols such as $ and + count as punctuation, others such as € do not.
+Control characters are removed, accents stripped, and letters lowercased. Words end at
+spaces; each punctuation character and each Chinese character is a word. ASCII symbols
+such as $ and + count as punctuation, others such as € do not.
 
-All of it concerns one character at a time, so it is one table from characters to what
-they become, for which Python has a fast loop. What becomes of a character has spaces
-around it where a cut is needed, but for ASCII, which stays as long as it was, since for
-that the loop is fastest: after it, words end at spaces and ASCII punctuation.
+Each character is processed independently, so that one table for `str.translate` is
+sufficient. Replacements have spaces around them where a word ends, except ASCII, whose
+length stays the same, which is faster; ASCII punctuation is split afterwards.
 
-Devlin et al. 2018, and the code published with it; as in the package `tokenizers`,
-characters for private use are removed and Σ becomes σ also at the end of a word. Which
-character is of which kind is as Python's Unicode has it: `tokenizers` 0.23 has some
-tables of Unicode 8, where newer signs and marks are missing, and takes 256 rare Chinese
-characters, U+2B820 to U+2B91F, for letters. Where marks change their order, its places
-are those of a neighbour; here they are the character's own.
+Devlin et al. 2018, and the published code; as in the package `tokenizers`, characters
+for private use are removed, and Σ becomes σ also at the end of a word. Character
+classes are those of Python's Unicode version: `tokenizers` 0.23 has some tables of
+Unicode 8, and treats 256 rare Chinese characters, U+2B820 to U+2B91F, as letters. If
+marks are reordered, its offsets are those of a neighbor; here they are exact.
 """
 
 import functools
@@ -34,13 +32,13 @@ CHINESE = (
 
 
 class BertNormalizer:
-    """Cut a text into words as BERT does.
+    """Splits a text into words as BERT does.
 
     Args:
-        lowercase: Whether capitals become small letters.
-        strip_accents: Whether é becomes e. Korean syllables come apart, too.
+        lowercase: Whether to convert to lowercase.
+        strip_accents: Whether to remove accents. This decomposes Korean syllables.
         split_chinese: Whether each Chinese character is a word.
-        clean: Whether control characters and U+FFFD are removed.
+        clean: Whether to remove control characters and U+FFFD.
 
     Examples:
         >>> normalizer = BertNormalizer(
@@ -57,11 +55,11 @@ class BertNormalizer:
         self._table = _table(lowercase, strip_accents, split_chinese, clean)
 
     def words(self, text: str) -> list[str]:
-        """Return the words of a text, normalised, in order."""
+        """Returns the words of a text, normalized, in order."""
         return WORD.findall(self._normalize(text))
 
     def words_with_origins(self, text: str) -> list[tuple[str, list[int]]]:
-        """Return each word, and where in `text` each of its characters comes from."""
+        """Returns each word, with the index in `text` of each of its characters."""
         normal = self._normalize(text)
         size = {c: len(self._table[ord(c)] or "") for c in set(text)}
         origin = [i for i, c in enumerate(text) for _ in range(size[c])]
@@ -72,8 +70,7 @@ class BertNormalizer:
 
     def _normalize(self, text):
         normal = text.translate(self._table)
-        # The few marks that are no accents stand in Unicode's order, which only a look
-        # at neighbours can bring about. It moves characters, and changes no length.
+        # Marks other than accents need canonical ordering, which keeps the length.
         return unicodedata.normalize("NFD", normal) if self.strip_accents else normal
 
 
@@ -83,7 +80,7 @@ def _table(*options) -> "_Table":
 
 
 class _Table(dict):
-    """What becomes of each character, worked out when it is first met."""
+    """The replacement of each character, computed on first use."""
 
     def __init__(self, lowercase, strip_accents, split_chinese, clean):
         super().__init__()
@@ -95,7 +92,7 @@ class _Table(dict):
         return found
 
     def _become(self, character) -> str | None:
-        """The text instead of a character, None if it is removed."""
+        """Returns the replacement of a character, None to remove it."""
         if self.clean and _is_control(character):
             return None
         if self.split_chinese and any(ord(character) in r for r in CHINESE):
@@ -106,12 +103,12 @@ class _Table(dict):
         if self.strip_accents:
             parts = unicodedata.normalize("NFD", character)
             character = "".join(c for c in parts if unicodedata.category(c) != "Mn")
-        # One by one, or "Σ" at the end of a word would be another letter.
+        # Single characters: "Σ" at the end of a word has another lowercase letter.
         return "".join(c.lower() for c in character) if self.lowercase else character
 
 
 def is_punctuation(character: str) -> bool:
-    """Whether a character is always a word of its own, as BERT has it.
+    """Whether a character is punctuation for BERT, and so always a word.
 
     Examples:
         >>> [is_punctuation(character) for character in "$€¿"]
@@ -123,7 +120,7 @@ def is_punctuation(character: str) -> bool:
 
 
 def _cut(character):
-    """A character with spaces around it if it is a word; any space as a plain one."""
+    """Returns a character, with spaces around punctuation; spaces become plain."""
     if character.isspace() and character not in "\x1c\x1d\x1e\x1f":
         return " "
     if character.isascii() or not is_punctuation(character):

@@ -1,19 +1,19 @@
-"""A visible character for each byte, as GPT-2 writes its tokens.
+"""A printable character for each byte, as in the vocabulary of GPT-2.
 
-Bytes that Latin-1 shows keep their character; the others, spaces and control characters
-among them, take those from U+0100 on: a space is Ġ, a line end Ċ.
+Bytes that are printable in Latin-1 keep their character; the others, such as spaces and
+control characters, are mapped to U+0100 and up: a space is Ġ, a line end Ċ.
 """
 
-_SHOWN = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-_HIDDEN = [byte for byte in range(256) if byte not in set(_SHOWN)]
+_PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_OTHERS = [byte for byte in range(256) if byte not in set(_PRINTABLE)]
 
-CHARACTER_OF = {byte: chr(byte) for byte in _SHOWN}
-CHARACTER_OF |= {byte: chr(0x100 + n) for n, byte in enumerate(_HIDDEN)}
+CHARACTER_OF = {byte: chr(byte) for byte in _PRINTABLE}
+CHARACTER_OF |= {byte: chr(0x100 + n) for n, byte in enumerate(_OTHERS)}
 BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
 
 
 def spell(data: bytes) -> str:
-    """Bytes as visible characters.
+    """Converts bytes to printable characters.
 
     Examples:
         >>> spell("to é".encode())
@@ -23,7 +23,7 @@ def spell(data: bytes) -> str:
 
 
 def read(token: str) -> bytes:
-    """The bytes that a token spells.
+    """Converts a token to its bytes.
 
     Examples:
         >>> read("Ġto")

@@ -1,33 +1,35 @@
-r"""Byte-pair encoding: frequent pairs of neighbours become tokens, again and again.
+r"""Byte-pair encoding: frequent pairs of neighboring tokens become tokens.
 
-Start from bytes or characters. As long as the vocabulary may grow, take the pair of
-neighbours that occurs most often inside the words of the training text, and make it a
-token:
+Training starts from bytes or characters. Until the vocabulary has its size, the most
+frequent pair of neighboring tokens inside words of the training text becomes a token:
 
 $$
 (a, b) = \arg\max_{(x, y)} N(x\,y), \qquad V \leftarrow V \cup \{ab\}
 $$
 
-To encode, the same merges are applied in the order in which they were learned. On bytes
-every text has an encoding, and it is undone exactly.
+Encoding applies the merges in the order in which they were learned. On bytes every text
+has an encoding, and decoding restores it exactly. To understand the algorithm, read
+`basic_bpe.py` first: sixty lines with the same merges and ids, by which this module is
+tested. The fast version of training and merging is in `bpe.py`.
 
 Sennrich et al. 2016; on bytes Radford et al. 2019 (GPT-2); course slide E. Left out:
-dropout of merges, and words with a mark at their end.
+BPE dropout, and end-of-word markers.
 """
 
 from collections import Counter
 
 from kerasseq.core.checks import one_of, truth, whole_number
+from kerasseq.core.files import read_json, read_text
 from kerasseq.core.schema import check
 from kerasseq.text import byte_alphabet
-from kerasseq.text.bpe_merging import apply_merges
-from kerasseq.text.bpe_training import Merge, learn
+from kerasseq.text.bpe import Merge, apply_merges, learn
+from kerasseq.text.files import tokens_in_order
 from kerasseq.text.splitting import split
 from kerasseq.text.texts import cut_out, training_texts, utf8
 from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.tokenizer import Tokenizer
 
-REMEMBERED = 2**16  # words; a text has few that are not among them
+CACHE_SIZE = 2**16  # words
 SCHEMA = {
     "vocabulary_size": int,
     "level": str,
@@ -42,23 +44,26 @@ SCHEMA = {
 
 
 class BytePairTokenizer(Tokenizer):
-    """Turn text into frequent pieces, learned by byte-pair encoding, and back.
+    """Byte-pair encoding (BPE).
 
-    Tokens of bytes are spelled as GPT-2 does: Ġ is a space. On `level="byte"` any text
-    comes back exactly; on `level="character"` every text of known characters does.
+    `kerasseq.text.BasicBPE` is the same algorithm in sixty lines to read.
+
+    Byte tokens are spelled as in GPT-2: Ġ is a space. With `level="byte"` decoding
+    restores every text exactly, with `level="character"` every text of known
+    characters.
 
     Args:
-        vocabulary_size: How many ids there may be: special tokens, the alphabet and
-            one per merge. It stays smaller if no pair occurs `min_count` times.
-        level: What merging starts from, "byte" or "character".
+        vocabulary_size: Maximum number of ids: special tokens, the alphabet and one per
+            merge. It is smaller if no pair occurs `min_count` times.
+        level: The initial tokens, "byte" or "character".
         special_tokens: Tokens that are never split. They get the first ids.
-        unknown: The token for symbols that are not in the alphabet; None makes them an
+        unknown: The token for symbols outside the alphabet. With None they raise an
             error.
-        all_bytes: On level "byte", whether the alphabet is all 256 bytes, or only those
-            in the training text.
-        min_count: A pair that occurs less often is not merged.
-        pattern: How a text is cut into words before: "gpt2", "gpt4", "spaces", or a
-            regular expression of the package `regex`.
+        all_bytes: With level "byte", whether the alphabet is all 256 bytes, or only
+            those in the training text.
+        min_count: Minimum count of a pair to be merged.
+        pattern: Pre-tokenization into words: "gpt2", "gpt4", "spaces", or a regular
+            expression of the package `regex`.
 
     Raises:
         TypeError: If an argument is of the wrong type.
@@ -95,28 +100,28 @@ class BytePairTokenizer(Tokenizer):
         self.all_bytes = truth("all_bytes", all_bytes)
         self.min_count = whole_number("min_count", min_count)
         if not isinstance(pattern, str):
-            raise TypeError(f"pattern must be a string, got {pattern!r}")
+            raise TypeError(f"pattern must be a string, received {pattern!r}")
         self.pattern = pattern
         self._use([], [])
 
     @property
     def vocabulary(self) -> list[str]:
-        """What each id stands for, in order."""
+        """The tokens in the order of their ids."""
         return self._vocabulary
 
     def fit(self, text) -> "BytePairTokenizer":
-        """Learn merges.
+        """Learns merges from a text. A second call replaces the first.
 
         Args:
-            text: The training text, or several. A second `fit` replaces the first.
+            text: The training text: a string, or a list of strings.
 
         Returns:
             The tokenizer itself.
 
         Raises:
-            TypeError: If there is something else than strings.
-            ValueError: If there is no text, or `vocabulary_size` is below the size of
-                the alphabet.
+            TypeError: If a text is not a string.
+            ValueError: If the text is empty, or `vocabulary_size` is smaller than the
+                alphabet.
         """
         numbers = Counter()
         for one in training_texts(text):
@@ -144,12 +149,12 @@ class BytePairTokenizer(Tokenizer):
     def _check_size(self, least):
         if self.wanted_size < least:
             raise ValueError(
-                f"vocabulary_size={self.wanted_size} is too small: the alphabet and "
-                f"the special tokens alone are {least}"
+                f"vocabulary_size must be at least {least}, the number of symbols and "
+                f"special tokens, received vocabulary_size={self.wanted_size}"
             )
 
     def _use(self, vocabulary, merges):
-        """Take over what was learned, and what makes encoding fast."""
+        """Sets vocabulary and merges, and the look-up tables for encoding."""
         self._vocabulary, self._merges = vocabulary, merges
         id_of = {token: i for i, token in enumerate(vocabulary)}
         self._symbol = id_of
@@ -157,10 +162,10 @@ class BytePairTokenizer(Tokenizer):
         for rank, (left, right, token, _) in enumerate(merges):
             pair = id_of[left], id_of[right]
             self._ranks.setdefault(pair, (rank, id_of[token]))
-        self._remembered = {}
+        self._cache = {}
 
     def trace(self) -> list[Merge]:
-        """Every merge in order, with how often its pair occurred: the whole training.
+        """Returns every merge of the training in order, with the count of its pair.
 
         Examples:
             >>> BytePairTokenizer(300).fit("aaaa aaaa").trace()[0]
@@ -169,14 +174,14 @@ class BytePairTokenizer(Tokenizer):
         return list(self._merges)
 
     def _encode_part(self, text):
-        ids, remembered = [], self._remembered
+        ids, cache = [], self._cache
         for word in split(text, self.pattern):
-            found = remembered.get(word)
+            found = cache.get(word)
             ids += self._ids_of(word) if found is None else found
         return ids
 
     def _ids_of(self, word: str) -> list[int]:
-        """The ids of a word, remembered for the next time."""
+        """Returns the ids of a word, from the cache if possible."""
         symbols = self._spell(word)
         try:
             ids = [self._symbol[symbol] for symbol in symbols]
@@ -186,15 +191,15 @@ class BytePairTokenizer(Tokenizer):
             unknown = self._symbol[self.unknown]
             ids = [self._symbol.get(symbol, unknown) for symbol in symbols]
         ids = apply_merges(ids, self._ranks)
-        if len(self._remembered) >= REMEMBERED:
-            self._remembered.clear()
-        self._remembered[word] = ids
+        if len(self._cache) >= CACHE_SIZE:
+            self._cache.clear()
+        self._cache[word] = ids
         return ids
 
     def _places(self, text):
         places, start = [], 0
         for word in split(text, self.pattern):
-            # Which character each symbol belongs to, and where the word ends.
+            # owner[i] is the index in the text of the character of symbol i.
             sizes = [len(c.encode()) if self.level == "byte" else 1 for c in word]
             owner = [start + n for n, size in enumerate(sizes) for _ in range(size)]
             at = 0
@@ -215,7 +220,7 @@ class BytePairTokenizer(Tokenizer):
         return byte_alphabet.read(tokens).decode("utf-8", "replace")
 
     def get_config(self) -> dict:
-        """Return what `from_config` needs to build an equal tokenizer: plain JSON."""
+        """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
             "level": self.level,
@@ -230,11 +235,11 @@ class BytePairTokenizer(Tokenizer):
 
     @classmethod
     def from_config(cls, config: dict) -> "BytePairTokenizer":
-        """Build a tokenizer from what `get_config` gave.
+        """Builds a tokenizer from the result of `get_config`.
 
         Raises:
             TypeError: If a value is of the wrong type.
-            ValueError: If a key is missing or strange, or merges do not fit the
+            ValueError: If a key is missing or unknown, or merges do not match the
                 vocabulary.
         """
         check(config, SCHEMA)
@@ -245,15 +250,15 @@ class BytePairTokenizer(Tokenizer):
         return tokenizer
 
     def take(self, vocabulary, merges):
-        """Take over a vocabulary and merges learned elsewhere, in place of `fit`.
+        """Sets a vocabulary and merges from elsewhere, instead of `fit`.
 
         Args:
-            vocabulary: Tokens in the order of their ids, special ones included.
-            merges: Pairs of tokens in the order in which they were learned; a third
-                entry, where there is one, is the count.
+            vocabulary: Tokens in the order of their ids, including special tokens.
+            merges: Pairs of tokens in the order in which they were learned; an
+                optional third entry is the count.
 
         Raises:
-            ValueError: If a merge is no pair of tokens, or makes none.
+            ValueError: If a merge is not a pair of tokens that results in a token.
         """
         known = set(vocabulary) if vocabulary else set()
         if len(known) != len(vocabulary) or not all(isinstance(t, str) for t in known):
@@ -265,8 +270,8 @@ class BytePairTokenizer(Tokenizer):
         for number, merge in enumerate(merges):
             if not _is_merge(merge, known):
                 raise ValueError(
-                    f"merge number {number}, {repr(merge)[:60]}, is no pair of tokens "
-                    "that together are a token of the vocabulary"
+                    f"merge number {number} must be a pair of tokens that together are "
+                    f"a token of the vocabulary, received {repr(merge)[:60]}"
                 )
             left, right, *count = merge
             learned.append(Merge(left, right, left + right, *(count or [None])))
@@ -285,5 +290,55 @@ def _is_merge(merge, known) -> bool:
 def _unseen(word, symbol):
     return (
         f"{symbol!r} in {word[:40]!r} was not in the training text. Fit on a text that "
-        'has it, use level="byte", or give an `unknown` token.'
+        'has it, use level="byte", or pass an `unknown` token.'
     )
+
+
+def from_vocabulary_and_merges(vocabulary, merges, **options) -> BytePairTokenizer:
+    """Loads a tokenizer from the two files of GPT-2.
+
+    Args:
+        vocabulary: Path of `vocab.json`, an id for each token.
+        merges: Path of `merges.txt`, a pair of tokens on each line.
+        **options: Options of `BytePairTokenizer`. `special_tokens` defaults to the
+            tokens that are neither a single symbol nor the result of a merge.
+
+    Raises:
+        ValueError: If a file is damaged, or the two files do not match.
+    """
+    tokens = tokens_in_order(read_json(vocabulary), vocabulary)
+    return _from_tokens_and_merges(tokens, _read_merges(merges), merges, options)
+
+
+def _from_tokens_and_merges(tokens, merges, path, options) -> BytePairTokenizer:
+    """Returns a tokenizer with these tokens and merges."""
+    if "special_tokens" not in options:
+        made = {left + right for left, right in merges}
+        options["special_tokens"] = [t for t in tokens if len(t) > 1 and t not in made]
+    tokenizer = BytePairTokenizer(len(tokens), **options)
+    try:
+        tokenizer.take(tokens, merges)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return tokenizer
+
+
+def _read_merges(path) -> list[list[str]]:
+    """Reads the pairs of a `merges.txt`.
+
+    Raises:
+        ValueError: If a line is not a pair.
+    """
+    merges = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        line = line.rstrip("\r")
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        pair = line.split(" ")
+        if len(pair) != 2 or not all(pair):
+            raise ValueError(
+                f"{path}, line {number} must have two tokens separated by a space, "
+                f"received {line[:60]!r}"
+            )
+        merges.append(pair)
+    return merges

@@ -1,8 +1,8 @@
-"""One id per character: the smallest tokenizer, learned from the text itself.
+"""Character tokenizer: one id per character.
 
-Ids follow the sorted order of the characters, as in the course's character GPT, so that
-Tiny Shakespeare's 65 characters get the ids of the slides. There is no padding id and
-no start or end mark: the models add what they need.
+Ids are in the sorted order of the characters, as in the course's character GPT, so that
+Tiny Shakespeare's 65 characters have the ids of the slides. There are no padding, start
+or end tokens; models add those that they need.
 """
 
 import numpy as np
@@ -11,16 +11,15 @@ from kerasseq.core.schema import check
 from kerasseq.text.texts import check_text, each_text, training_texts
 from kerasseq.text.tokenizer import Tokenizer
 
-PART = 2**18  # characters looked up at a time: memory holds little beside the ids
+CHUNK = 2**18  # characters per look-up, which limits the memory
 
 
 class CharacterTokenizer(Tokenizer):
-    r"""Turn text into ids, one per character, and back.
+    r"""Character tokenizer.
 
     Args:
-        unknown: What stands for characters that `fit` did not see. It takes one more
-            id, after all the others. With `None` there is no such id, and an unseen
-            character is an error.
+        unknown: The token for characters that are not in the training text. It has the
+            last id. With None such characters raise an error.
 
     Attributes:
         unknown: As given.
@@ -38,27 +37,29 @@ class CharacterTokenizer(Tokenizer):
 
     def __init__(self, *, unknown: str | None = "\ufffd"):
         if unknown is not None and not isinstance(unknown, str):
-            raise TypeError(f"`unknown` must be a string or None, got {unknown!r}.")
+            raise TypeError(
+                f"`unknown` must be a string or None, received {unknown!r}."
+            )
         if unknown == "":
             raise ValueError(
-                "`unknown` must not be empty: pass a mark such as '?', or None to make "
-                "unseen characters an error."
+                "`unknown` must not be empty. Pass a string such as '?', or None to "
+                "raise an error for unknown characters."
             )
         self.unknown = unknown
         self.characters: list[str] = []
         self._vocabulary: list[str] = []
 
     def fit(self, text) -> "CharacterTokenizer":
-        """Learn the vocabulary: every distinct character of `text`, sorted.
+        """Learns the vocabulary: the distinct characters of a text, sorted.
 
         Args:
-            text: The training text, or several. A second `fit` replaces the first.
+            text: The training text: a string, or a list of strings.
 
         Returns:
             The tokenizer itself.
 
         Raises:
-            TypeError: If there is something else than strings.
+            TypeError: If a text is not a string.
             ValueError: If there is no text.
 
         Examples:
@@ -72,24 +73,23 @@ class CharacterTokenizer(Tokenizer):
         self.characters = characters
         self._vocabulary = characters + ([] if self.unknown is None else [self.unknown])
         points = _code_points("".join(characters))
-        # One entry per code point up to the highest one fitted, and one beyond, where
-        # everything higher ends up: a look-up in one step, whatever the alphabet.
+        # One entry per code point up to the highest, and one for all code points above.
         unseen = -1 if self.unknown is None else len(characters)
         self._id_of_point = np.full(int(points[-1]) + 2, unseen, "int32")
         self._id_of_point[points] = np.arange(len(characters))
 
     @each_text
     def encode(self, text: str) -> np.ndarray:
-        """Turn text into ids.
+        """Converts text to ids.
 
         Args:
-            text: Any string, the empty one included.
+            text: A string, or a list of strings.
 
         Returns:
-            An int32 array with one id per character.
+            Array of int32 ids, one per character.
 
         Raises:
-            ValueError: If a character was not seen in `fit` and `unknown` is None.
+            ValueError: If a character is not in the vocabulary and `unknown` is None.
 
         Examples:
             >>> CharacterTokenizer().fit("hello").encode("hole")
@@ -108,16 +108,16 @@ class CharacterTokenizer(Tokenizer):
         return ids
 
     def _look_up(self, text: str) -> np.ndarray:
-        """Return an id per character, whatever stands for unseen ones included."""
+        """Returns an id per character, with that of `unknown` or -1 for unseen ones."""
         ids = np.empty(len(text), "int32")
-        for start in range(0, len(text), PART):
-            points = _code_points(text[start : start + PART])
+        for start in range(0, len(text), CHUNK):
+            points = _code_points(text[start : start + CHUNK])
             np.minimum(points, len(self._id_of_point) - 1, out=points)
-            ids[start : start + PART] = self._id_of_point[points]
+            ids[start : start + CHUNK] = self._id_of_point[points]
         return ids
 
     def _check_text(self, text):
-        check_text(text)  # half a surrogate pair is a character, too
+        check_text(text)  # lone surrogates are allowed
 
     def _encode_part(self, text):
         return self.encode(text).tolist()
@@ -130,17 +130,17 @@ class CharacterTokenizer(Tokenizer):
 
     @property
     def vocabulary(self) -> list[str]:
-        """What each id stands for, in order: the characters, then `unknown`."""
+        """The characters in the order of their ids, then `unknown`."""
         return self._vocabulary
 
     def unknown_characters(self, text: str) -> dict[str, int]:
-        """Count the characters of `text` that `fit` did not see.
+        """Counts the characters of a text that are not in the vocabulary.
 
         Args:
-            text: Any string.
+            text: A string.
 
         Returns:
-            How often each unseen character occurs, the most frequent first.
+            The count of each character, the most frequent first.
 
         Examples:
             >>> CharacterTokenizer().fit("hello").unknown_characters("hi, Lili")
@@ -156,12 +156,12 @@ class CharacterTokenizer(Tokenizer):
         return {chr(points[i]): int(counts[i]) for i in order}
 
     def get_config(self) -> dict:
-        """Return what `from_config` needs to build an equal tokenizer: plain JSON."""
+        """Returns the configuration of the tokenizer as plain JSON."""
         return {"unknown": self.unknown, "characters": list(self.characters)}
 
     @classmethod
     def from_config(cls, config: dict) -> "CharacterTokenizer":
-        """Build a tokenizer from what `get_config` gave.
+        """Builds a tokenizer from the result of `get_config`.
 
         Args:
             config: A dictionary with `unknown` and `characters`.
@@ -171,7 +171,7 @@ class CharacterTokenizer(Tokenizer):
 
         Raises:
             TypeError: If `unknown` is neither a string nor None.
-            ValueError: If a key is missing or strange, or `characters` is not a sorted
+            ValueError: If a key is missing or unknown, or `characters` is not a sorted
                 list of distinct single characters.
         """
         check(config, {"unknown": str | None, "characters": [str]})
@@ -180,7 +180,7 @@ class CharacterTokenizer(Tokenizer):
         if not _are_sorted_characters(characters):
             raise ValueError(
                 "`characters` must be a list of distinct single characters, sorted, "
-                f"got {repr(characters)[:60]}."
+                f"received {repr(characters)[:60]}."
             )
         if characters:
             tokenizer._set_characters(list(characters))
@@ -193,7 +193,7 @@ class CharacterTokenizer(Tokenizer):
 
 
 def _code_points(text: str) -> np.ndarray:
-    # "surrogatepass": half a pair, as broken downloads have them, is a character too.
+    # "surrogatepass" allows lone surrogates, which damaged downloads have.
     data = bytearray(text.encode("utf-32-le", "surrogatepass"))
     return np.frombuffer(data, "<u4")
 

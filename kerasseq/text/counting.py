@@ -1,14 +1,14 @@
-r"""What the models of the next token that count have in common.
+r"""Base class of models that predict the next token from counts.
 
-A model says how often each token followed a context, and how often anything did;
-smoothing, scores and writing text are here, so that two models are compared by the same
-yardstick. The probability of a token $u$ after a context $c$ is
+A subclass counts how often each token followed a context. Smoothing, evaluation and
+sampling are shared, so that models are comparable. The probability of a token $u$ after
+a context $c$ is
 
 $$
 p(u \mid c) = \frac{N(c\,u) + k}{N(c) + k V}
 $$
 
-with $N$ the counts, $V$ the size of the vocabulary, $k$ what smooths.
+with the counts $N$, the vocabulary size $V$ and the smoothing constant $k$.
 """
 
 import abc
@@ -17,12 +17,12 @@ import math
 import numpy as np
 
 from kerasseq.core.checks import random_generator, whole_number
-from kerasseq.text.ids import id_array
 from kerasseq.text.probabilities import log, zero_or_more
+from kerasseq.text.texts import id_array
 
 
 class CountingModel(abc.ABC):
-    """A model of the next token by counts: what every one of them can do.
+    """Base class of count-based models of the next token.
 
     Args:
         k: Added to every count.
@@ -35,24 +35,24 @@ class CountingModel(abc.ABC):
     @property
     @abc.abstractmethod
     def _reach(self) -> int:
-        """How many tokens before the next one count."""
+        """Number of previous tokens that the model conditions on."""
 
     @abc.abstractmethod
     def probabilities(self, context=()) -> np.ndarray:
-        """Return the distribution of the next token."""
+        """Returns the distribution of the next token."""
 
     @abc.abstractmethod
     def log_probabilities(self, ids) -> np.ndarray:
-        """Return the natural log of each token's probability, given those before it."""
+        """Returns the log-probability of each token, given those before it."""
 
     def cross_entropy(self, ids) -> float:
-        """Return the mean of −log p over the tokens, in nats.
+        """Computes the cross-entropy: the mean of −log p over the tokens, in nats.
 
         Args:
-            ids: A text as one row of ids, at least one.
+            ids: One sequence of token ids, not empty.
 
         Returns:
-            The mean surprise per token.
+            The mean negative log-probability per token.
 
         Raises:
             ValueError: If there are no ids.
@@ -65,14 +65,14 @@ class CountingModel(abc.ABC):
         """
         log_p = self.log_probabilities(ids)
         if not len(log_p):
-            raise ValueError("`ids` is empty: there is nothing to score.")
+            raise ValueError("`ids` is empty. Pass at least one token id.")
         return float(-log_p.mean())
 
     def bits_per_token(self, ids) -> float:
-        """Return the cross-entropy in bits: bits per character for characters.
+        """Computes the cross-entropy in bits per token.
 
         Args:
-            ids: A text as one row of ids, at least one.
+            ids: One sequence of token ids, not empty.
 
         Returns:
             The cross-entropy divided by ln 2.
@@ -80,20 +80,21 @@ class CountingModel(abc.ABC):
         return self.cross_entropy(ids) / math.log(2)
 
     def perplexity(self, ids) -> float:
-        """Return exp of the cross-entropy: the effective number of choices per token.
+        """Computes the perplexity: the effective number of choices per token.
 
         Args:
-            ids: A text as one row of ids, at least one.
+            ids: One sequence of token ids, not empty.
 
         Returns:
-            A number from 1 to infinity; `vocabulary_size` for a uniform model.
+            The exponential of the cross-entropy, from 1 to infinity; `vocabulary_size`
+        for a uniform model.
         """
         return float(np.exp(self.cross_entropy(ids)))
 
     def sample(
         self, length: int, *, prompt=(), temperature: float = 1.0, seed=None
     ) -> np.ndarray:
-        """Sample a continuation, one token at a time.
+        """Samples a continuation, one token at a time.
 
         Args:
             length: How many tokens to sample.
@@ -118,11 +119,11 @@ class CountingModel(abc.ABC):
         return np.array(text[start:], "int32")
 
     def _ids(self, ids, name: str = "ids") -> np.ndarray:
-        """Return ids of a fitted model's vocabulary, int64."""
+        """Returns ids of a fitted model's vocabulary, int64."""
         return id_array(ids, self._fitted_size(), name=name)
 
     def _training_ids(self, ids, vocabulary_size, at_least: tuple[str, int]):
-        """Return the ids to count as int64 and the vocabulary's size, both checked."""
+        """Returns the checked training ids as int64, and the vocabulary size."""
         size = checked_size(vocabulary_size)
         ids = id_array(ids, size)
         name, least = at_least
@@ -135,7 +136,7 @@ class CountingModel(abc.ABC):
 
     def _fitted_size(self) -> int:
         if self.vocabulary_size is None:
-            raise ValueError("The model has no counts yet: call `fit(ids, ...)` first.")
+            raise ValueError("The model is not fitted. Call `fit(ids, ...)` first.")
         return self.vocabulary_size
 
     def _smooth(self, counts: np.ndarray, totals: np.ndarray) -> np.ndarray:
@@ -145,15 +146,15 @@ class CountingModel(abc.ABC):
 
 
 def checked_size(vocabulary_size) -> int:
-    """Return the vocabulary's size, small enough to pack grams into int64."""
+    """Returns the vocabulary size, small enough to pack n-grams into int64."""
     size = whole_number("vocabulary_size", vocabulary_size, at_least=1)
     if size > 2**31:
-        raise ValueError(f"`vocabulary_size` must be at most 2**31, got {size}.")
+        raise ValueError(f"`vocabulary_size` must be at most 2**31, received {size}.")
     return size
 
 
 def rank_among(keys: np.ndarray, wanted) -> np.ndarray:
-    """Return where each wanted number stands among sorted keys, -1 where it does not.
+    """Returns the index of each number among sorted keys, or -1.
 
     Examples:
         >>> rank_among(np.array([2, 5, 7]), [5, 6, 2])
@@ -164,10 +165,10 @@ def rank_among(keys: np.ndarray, wanted) -> np.ndarray:
 
 
 def _sharpen(p: np.ndarray, temperature: float) -> np.ndarray:
-    """Raise probabilities to the power 1 / temperature and make them sum to 1 again."""
+    """Raises probabilities to the power 1 / temperature, and normalizes them."""
     if temperature == 0:
         return np.eye(len(p))[p.argmax()]
     log_p = log(p)
-    # Relative to the largest, or a small temperature would send every power to zero.
+    # Subtract the maximum: with a small temperature all powers would underflow.
     powers = np.exp((log_p - log_p.max()) / temperature)
     return powers / powers.sum()

@@ -1,19 +1,19 @@
-r"""Hidden Markov models: what is seen depends on a state that is not.
+r"""Hidden Markov model: observed symbols depend on hidden states.
 
-At each time the system is in one of $S$ states; it starts in state $i$ with probability
-$\pi_i$, goes from $i$ to $j$ with probability $A_{ij}$, and in state $j$ shows symbol
-$k$ with probability $B_{jk}$:
+At each step the model is in one of $S$ states. It starts in state $i$ with probability
+$\pi_i$, goes from $i$ to $j$ with probability $A_{ij}$, and emits symbol $k$ in state
+$j$ with probability $B_{jk}$:
 
 $$
 p(o_1 \ldots o_T, s_1 \ldots s_T) =
 \pi_{s_1} B_{s_1 o_1} \prod_{t=2}^{T} A_{s_{t-1} s_t} B_{s_t o_t}
 $$
 
-Learning is in `markov_learning`, the recursions are in `markov_recursions`.
+The recursions and the learning are in `markov_algorithms.py`.
 
 From: Rabiner, "A Tutorial on Hidden Markov Models and Selected Applications in Speech
 Recognition", 1989; course C, "Hidden Markov Models". Left out: continuous emissions,
-states that show nothing.
+states without emission.
 """
 
 from typing import NamedTuple
@@ -22,11 +22,10 @@ import numpy as np
 
 from kerasseq.core.checks import random_generator, whole_number
 from kerasseq.core.schema import check
-from kerasseq.text import markov_learning as learning
-from kerasseq.text import markov_recursions as recursions
+from kerasseq.text import markov_algorithms as algorithms
 from kerasseq.text import probabilities as checks
-from kerasseq.text.ids import id_array
-from kerasseq.text.saved import Saved
+from kerasseq.text.files import Saved
+from kerasseq.text.texts import id_array
 
 SCHEMA = {
     "states": int,
@@ -38,11 +37,11 @@ SCHEMA = {
 
 
 class Sample(NamedTuple):
-    """What a model made up.
+    """A sampled sequence.
 
     Attributes:
         ids: The symbols, int32 of shape `(length,)`.
-        states: The states that showed them, int32 of shape `(length,)`.
+        states: The hidden states, int32 of shape `(length,)`.
     """
 
     ids: np.ndarray
@@ -54,14 +53,13 @@ class HiddenMarkovModel(Saved):
 
     Args:
         states: The number of states, $S$.
-        symbols: The number of symbols: ids run from 0 to `symbols - 1`.
-        initial: $\pi$, `(states,)`. Drawn at random if not given.
-        transition: $A$, `(states, states)`, from row to column; the same.
-        emission: $B$, `(states, symbols)`; the same.
-        seed: Seed of what is drawn: each row evenly from all distributions.
+        symbols: The number of symbols.
+        initial: $\pi$, `(states,)`. Random by default.
+        transition: $A$, `(states, states)`, from row to column. Random by default.
+        emission: $B$, `(states, symbols)`. Random by default.
+        seed: Seed of the random rows, which have a uniform Dirichlet distribution.
 
-    Rows sum to 1, and may hold zeros: what is impossible stays so when the model is
-    fitted.
+    Rows sum to 1. Zeros stay zeros in `fit`.
 
     Attributes:
         initial: $\pi$, float64.
@@ -101,42 +99,42 @@ class HiddenMarkovModel(Saved):
         self.emission = checks.probability_rows("emission", emission, (S, V), rng)
 
     def forward(self, ids) -> np.ndarray:
-        r"""Return $\log \alpha$: of the symbols up to each time and the state then.
+        r"""Computes $\log \alpha$: of the symbols up to each step and its state.
 
         Args:
-            ids: One row of symbols, at least one.
+            ids: One sequence of symbols, not empty.
 
         Returns:
-            A float64 array of shape `(time, states)`; `-inf` for what cannot be.
+            A float64 array of shape `(time, states)`; `-inf` for probability zero.
 
         Raises:
             TypeError: If the ids are not whole numbers.
-            ValueError: If there are none, or one is out of range.
+            ValueError: If the sequence is empty, or an id is out of range.
         """
-        return recursions.forward(*self._logs(ids))
+        return algorithms.forward(*self._logs(ids))
 
     def backward(self, ids) -> np.ndarray:
-        r"""Return $\log \beta$: of the symbols after each time, given the state then.
+        r"""Computes $\log \beta$: of the symbols after each step, given its state.
 
-        It takes what `forward` takes and has the same shape; zero at the last time.
+        Argument and shape are those of `forward`; the last row is zero.
         """
         _, log_A, log_b = self._logs(ids)
-        return recursions.backward(log_A, log_b)
+        return algorithms.backward(log_A, log_b)
 
     def log_likelihood(self, ids) -> float:
-        """Return the natural log of the probability of a sequence, over all states.
+        """Computes the log-likelihood of a sequence.
 
         Args:
-            ids: One row of symbols, at least one.
+            ids: One sequence of symbols, not empty.
 
         Returns:
-            The logarithm, `-inf` for a sequence that cannot be. Divided by the length
-            and negated it compares with `cross_entropy` of the other models.
+            The natural logarithm, `-inf` for probability zero. Negated and divided by
+            the length, it is comparable to `cross_entropy` of other models.
         """
-        return float(recursions.log_sum(self.forward(ids)[-1], axis=0))
+        return float(algorithms.log_sum(self.forward(ids)[-1], axis=0))
 
     def posterior(self, ids) -> np.ndarray:
-        r"""Return $\gamma$: how probable each state is, given the whole sequence.
+        r"""Computes $\gamma$: the probability of each state, given the sequence.
 
         Returns:
             A float64 array of shape `(time, states)` whose rows sum to 1.
@@ -145,14 +143,14 @@ class HiddenMarkovModel(Saved):
             ValueError: If the sequence has probability zero.
         """
         alpha = self.forward(ids)
-        learning.check_possible(recursions.log_sum(alpha[-1], axis=0), "`ids`")
-        return recursions.posterior(alpha, self.backward(ids))
+        algorithms.check_possible(algorithms.log_sum(alpha[-1], axis=0), "`ids`")
+        return algorithms.posterior(alpha, self.backward(ids))
 
-    def viterbi(self, ids) -> recursions.Path:
-        """Return the most probable sequence of states.
+    def viterbi(self, ids) -> algorithms.Path:
+        """Returns the most probable sequence of states.
 
-        It can differ from the most probable state at each time, which `posterior`
-        gives. Of two equally probable states the one with the lower number is taken.
+        It can differ from the most probable state at each step, which `posterior`
+        gives. Ties are resolved to the lower state.
 
         Returns:
             The states and the log of their probability, as a `Path`.
@@ -160,15 +158,15 @@ class HiddenMarkovModel(Saved):
         Raises:
             ValueError: If the sequence has probability zero.
         """
-        path = recursions.best_path(*self._logs(ids))
-        learning.check_possible(path.log_probability, "`ids`")
+        path = algorithms.best_path(*self._logs(ids))
+        algorithms.check_possible(path.log_probability, "`ids`")
         return path
 
     def probabilities(self, context=()) -> np.ndarray:
-        """Return the distribution of the next symbol.
+        """Returns the distribution of the next symbol.
 
         Args:
-            context: The symbols before it, all of them.
+            context: All previous symbols.
 
         Returns:
             A float64 array of shape `(symbols,)` that sums to 1.
@@ -179,30 +177,30 @@ class HiddenMarkovModel(Saved):
         if not len(context):
             return self.initial @ self.emission
         alpha = self.forward(context)[-1]
-        log_seen = recursions.log_sum(alpha, axis=0)
-        learning.check_possible(log_seen, "`context`")
+        log_seen = algorithms.log_sum(alpha, axis=0)
+        algorithms.check_possible(log_seen, "`context`")
         return np.exp(alpha - log_seen) @ self.transition @ self.emission
 
     def fit(
         self, sequences, *, tolerance: float = 1e-4, max_iterations: int = 100
     ) -> list[float]:
-        """Learn from symbols alone, by Baum–Welch, from the matrices as they are.
+        """Fits the model to symbols by Baum–Welch, starting from the current matrices.
 
-        A state that the sequences do not need keeps its rows. The summit that is
-        reached depends on the start: try several seeds.
+        Unused states keep their rows. The local maximum depends on the start: try
+        several seeds.
 
         Args:
-            sequences: One row of symbols, or a list of rows of any lengths.
-            tolerance: Stop when the log-likelihood rises by this or less.
-            max_iterations: The most steps.
+            sequences: One sequence of symbols, or a list of sequences.
+            tolerance: Stop if the log-likelihood increases by at most this.
+            max_iterations: Maximum number of steps.
 
         Returns:
-            The log-likelihood of all sequences together: first before the first step,
-            last of the model as it is now. It never falls.
+            The log-likelihood of all sequences before the first step and after each.
+            It never decreases.
 
         Raises:
-            ValueError: If there is nothing to learn from, or a sequence has
-                probability zero: then no step can make it possible.
+            ValueError: If there are no sequences, or one has probability zero, which
+                no step can change.
 
         Examples:
             >>> model = HiddenMarkovModel(2, 3, seed=0)
@@ -213,29 +211,28 @@ class HiddenMarkovModel(Saved):
         sequences = checks.some_sequences("sequences", sequences, self.symbols)
         tolerance = checks.zero_or_more("tolerance", tolerance)
         steps = whole_number("max_iterations", max_iterations, at_least=0)
-        model, history = learning.baum_welch(
+        model, history = algorithms.baum_welch(
             self._matrices(), sequences, tolerance, steps
         )
         self.initial, self.transition, self.emission = model
         return history
 
-    def fit_labelled(self, sequences, states, *, k: float = 0.0) -> "HiddenMarkovModel":
-        """Learn by counting, from sequences whose states are known.
+    def fit_labeled(self, sequences, states, *, k: float = 0.0) -> "HiddenMarkovModel":
+        """Fits the model to sequences with known states, by counting.
 
         Args:
-            sequences: One row of symbols, or a list of rows.
+            sequences: One sequence of symbols, or a list of sequences.
             states: Their states, in the same form.
-            k: Added to every count. A row with no count at all, also with `k=0`,
-                becomes uniform.
+            k: Added to every count. Rows without counts become uniform.
 
         Returns:
-            The model itself. What it was before does not matter.
+            The model itself.
 
         Raises:
             ValueError: If the states do not match the symbols, or one is out of range.
 
         Examples:
-            >>> model = HiddenMarkovModel(2, 2).fit_labelled([0, 0, 1], [0, 1, 1])
+            >>> model = HiddenMarkovModel(2, 2).fit_labeled([0, 0, 1], [0, 1, 1])
             >>> model.emission
             array([[1. , 0. ],
                    [0.5, 0.5]])
@@ -247,14 +244,14 @@ class HiddenMarkovModel(Saved):
         if lengths != others:
             raise ValueError(
                 f"`states` has rows of {others} labels for `sequences` of {lengths} "
-                "symbols: each symbol needs the state it was shown in."
+                "symbols. Pass one state for each symbol."
             )
-        model = learning.count_labelled(self._matrices(), sequences, labels, k)
+        model = algorithms.count_labeled(self._matrices(), sequences, labels, k)
         self.initial, self.transition, self.emission = model
         return self
 
     def sample(self, length: int, *, seed=None) -> Sample:
-        """Make up `length` symbols, with the states behind them, as a `Sample`."""
+        """Samples symbols and their hidden states, as a `Sample`."""
         length = whole_number("length", length, at_least=0)
         rng = random_generator(seed)
         ids, states = np.empty((2, length), "int32")
@@ -265,7 +262,7 @@ class HiddenMarkovModel(Saved):
         return Sample(ids, states)
 
     def get_config(self) -> dict:
-        """Return what `from_config` needs to build an equal model: plain JSON."""
+        """Returns the configuration and the fitted model as plain JSON."""
         return {
             "states": self.states,
             "symbols": self.symbols,
@@ -276,28 +273,28 @@ class HiddenMarkovModel(Saved):
 
     @classmethod
     def from_config(cls, config: dict) -> "HiddenMarkovModel":
-        """Build a model from what `get_config` gave.
+        """Builds a model from the result of `get_config`.
 
         Raises:
             TypeError: If a size is not a whole number.
-            ValueError: If a key is missing or strange, or a row is no distribution.
+            ValueError: If a key is missing or unknown, or a row is not a distribution.
         """
         check(config, SCHEMA)
         return cls(**config)
 
-    def _matrices(self) -> learning.Matrices:
-        return learning.Matrices(self.initial, self.transition, self.emission)
+    def _matrices(self) -> algorithms.Matrices:
+        return algorithms.Matrices(self.initial, self.transition, self.emission)
 
     def _logs(self, ids):
-        """Return log π, log A, and log b: of what was seen, by time and state."""
+        """Returns log π, log A, and log b, the emissions by step and state."""
         ids = id_array(ids, self.symbols)
         if not len(ids):
-            raise ValueError("`ids` is empty: pass at least one symbol.")
+            raise ValueError("`ids` is empty. Pass at least one symbol.")
         log_pi, log_A, log_B = (checks.log(part) for part in self._matrices())
         return log_pi, log_A, log_B.T[ids]  # (S,), (S, S), (T, S)
 
     def _check_fitted(self):
-        """Matrices drawn at random can be saved, too."""
+        """Does nothing: random matrices can be saved as well."""
 
     def __repr__(self):
         return f"<HiddenMarkovModel: {self.states} states, {self.symbols} symbols>"

@@ -1,48 +1,44 @@
-"""A tokenizer of Hugging Face, as its `tokenizer.json` describes it.
+"""Tokenizer of a `tokenizer.json` of Hugging Face.
 
     text → added tokens → normalizer → pre-tokenizer → model → ids → decoder → text
 
-The ids, offsets and decoded texts are those of the package `tokenizers`. A
-post-processor only puts special tokens around a text, which models and samplers do
-here, and trims offsets, which are never trimmed here. Truncation and padding are
-arguments of `encode_batch`. Which character is of which kind is as Python's Unicode has
-it, where `tokenizers` has tables of several versions.
+Ids, offsets and decoded texts are those of the package `tokenizers`. Post-processors,
+which add special tokens around a text and trim offsets, are not applied: models and
+samplers add these tokens. Truncation and padding are arguments of `encode_batch`.
+Character classes are those of Python's Unicode version.
 
-Two things differ on purpose: `decode` skips special tokens also where the normalizer
-changes them, and offsets are right where characters without a token are left out.
+Intentional differences: `decode` skips special tokens also if the normalizer changes
+them, and offsets are correct if characters without a token are left out.
 
-Left out, with an error that names it: dropout of merges, the pre-compiled normalizer of
-SentencePiece, `Nmt`, words with a mark at their end, and the rare components that are
-not in the tables of `kerasseq.text.pipeline`.
+Not supported, with an error: BPE dropout, the precompiled normalizer of SentencePiece,
+`Nmt`, end-of-word suffixes, and components that are not in the tables of
+`kerasseq.text.pipeline`.
 """
 
 from kerasseq.core.schema import check
 from kerasseq.text.files import tokens_in_order
-from kerasseq.text.ids import id_array
 from kerasseq.text.pipeline.added_tokens import AddedToken, Finder
 from kerasseq.text.pipeline.decoders import DECODERS
 from kerasseq.text.pipeline.models import read_model
 from kerasseq.text.pipeline.normalizers import NORMALIZERS
-from kerasseq.text.pipeline.part import Part
-from kerasseq.text.pipeline.piece import Piece
+from kerasseq.text.pipeline.part import Part, Piece
 from kerasseq.text.pipeline.pre_tokenizers import PRE_TOKENIZERS, Metaspace, Sequence
-from kerasseq.text.texts import each_row
+from kerasseq.text.texts import each_row, id_array
 from kerasseq.text.tokenizer import Tokenizer
 
 KEYS = ("added_tokens", "normalizer", "pre_tokenizer", "model", "decoder")
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """Turn text into ids as a `tokenizer.json` describes.
+    """Tokenizer with the components of a `tokenizer.json`.
 
-    `load_tokenizer` builds it for the files that no other tokenizer of kerasseq
-    reproduces: LLaMA's, Mistral's, and those with normalizers or added tokens with
-    options. `decode` follows the decoder of the file, and joins tokens by spaces if
-    there is none.
+    `load_tokenizer` uses it for files that no other tokenizer of kerasseq reproduces:
+    those of LLaMA and Mistral, and those with normalizers or added tokens with options.
+    `decode` uses the decoder of the file, and joins tokens by spaces without one.
 
     Args:
-        content: What is in the file, as a dictionary. Other keys than `added_tokens`,
-            `normalizer`, `pre_tokenizer`, `model` and `decoder` are not read.
+        content: The content of the file, as a dictionary, of which `added_tokens`,
+            `normalizer`, `pre_tokenizer`, `model` and `decoder` are used.
         path: The file, for messages.
 
     Attributes:
@@ -53,8 +49,7 @@ class HuggingFaceTokenizer(Tokenizer):
         decoder: The decoder, or None.
 
     Raises:
-        ValueError: If the file is damaged, or has a component that kerasseq does not
-            support; the message names the key.
+        ValueError: If the file is damaged, or has an unsupported component.
 
     Examples:
         >>> vocabulary = {"a": 0, "b": 1, "ab": 2, "?": 3, "<m>": 4}
@@ -93,7 +88,7 @@ class HuggingFaceTokenizer(Tokenizer):
         self._find_added(path)
 
     def _find_added(self, path):
-        """Prepare the search for added tokens, before and after the normalizer."""
+        """Prepares the search for added tokens, before and after the normalizer."""
         before, after = {}, {}
         self._decoded = list(self._vocabulary)
         for token in self.added_tokens:
@@ -105,21 +100,21 @@ class HuggingFaceTokenizer(Tokenizer):
                 written = self.normalizer.text(written)
             if not written:
                 raise ValueError(
-                    f"{path}: the normalizer leaves nothing of the added token "
-                    f"{token.content!r}, so no text can have it. Set its `normalized` "
-                    "to false"
+                    f"{path}: the normalizer removes the added token "
+                    f"{token.content!r}, so it is never found. Set its `normalized` to "
+                    "false"
                 )
-            after.setdefault(written, token)  # of equal ones the first; there: any
+            after.setdefault(written, token)  # the first of equal ones
             self._decoded[token.id] = written
         self._before, self._after = Finder(before), Finder(after)
 
     @property
     def vocabulary(self) -> list[str]:
-        """What each id stands for, in order."""
+        """The tokens in the order of their ids."""
         return self._vocabulary
 
     def fit(self, text) -> "HuggingFaceTokenizer":
-        """Raise an error: the vocabulary is that of the file.
+        """Raises an error, since the vocabulary is that of the file.
 
         Raises:
             ValueError: Always.
@@ -153,7 +148,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return places
 
     def _words(self, text, with_spans):
-        """The words of a text, and the ids of those that are added tokens."""
+        """Yields the words of a text, with the ids of added tokens, or None."""
         for start, end, added in self._before.stretches(text):
             needed = with_spans or (start == 0 and self._asks_for_start)
             part = Piece.of(text[start:end], start, needed)
@@ -178,10 +173,10 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @property
     def _asks_for_start(self) -> bool:
-        """Whether the place of a word in the text decides about its ids.
+        """Whether the ids of a word depend on whether it starts the text.
 
-        Then a word at the start must know where its first character is from. Without a
-        normalizer, and with nothing before `Metaspace`, that is known without.
+        Then the first word needs spans. Without a normalizer, and with `Metaspace` as
+        the only step, it does not.
         """
         alone = self.normalizer is None and isinstance(self.pre_tokenizer, Metaspace)
         return not alone and any(
@@ -191,16 +186,14 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @each_row
     def decode(self, ids, *, skip_special: bool = False) -> str:
-        """Turn ids into text.
+        """Converts ids to text.
 
         Args:
             ids: A list, array or tensor of whole numbers with one axis.
-            skip_special: Whether special tokens are left out. Added tokens that are not
-                special stay.
+            skip_special: Whether to leave out special tokens. Other added tokens stay.
 
         Returns:
-            The text, normalized. So are added tokens that were looked for in normalized
-            text.
+            The normalized text, including added tokens with `normalized`.
 
         Raises:
             TypeError: If the ids are not whole numbers.
@@ -219,22 +212,22 @@ class HuggingFaceTokenizer(Tokenizer):
         )
 
     def get_config(self) -> dict:
-        """Return what `from_config` needs to build an equal tokenizer: plain JSON."""
+        """Returns the configuration of the tokenizer as plain JSON."""
         return {"content": self._content}
 
     @classmethod
     def from_config(cls, config: dict) -> "HuggingFaceTokenizer":
-        """Build a tokenizer from what `get_config` gave.
+        """Builds a tokenizer from the result of `get_config`.
 
         Raises:
-            ValueError: If a key is missing or strange, or the content is damaged.
+            ValueError: If a key is missing or unknown, or the content is damaged.
         """
         check(config, {"content": {str: object}})
         return cls(config["content"])
 
 
 def _steps(pre_tokenizer):
-    """The pre-tokenizer, or those that it is a sequence of."""
+    """Returns the steps of a pre-tokenizer."""
     if not isinstance(pre_tokenizer, Sequence):
         return [pre_tokenizer]
     return [step for each in pre_tokenizer.steps for step in _steps(each)]

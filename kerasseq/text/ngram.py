@@ -1,14 +1,14 @@
-r"""Shannon's Markov model of text: the next token from the last $n - 1$, by counting.
+r"""N-gram language model: predicts the next token from counts of the last $n - 1$.
 
 $$
 p(u \mid c) = \frac{N(c\,u) + k}{N(c) + k V}
 $$
 
-where $c$ is the context, the last $n - 1$ tokens, $N$ counts what follows what in the
-training text, $V$ is the size of the vocabulary and $k$ smooths: with $k = 0$ the
-probabilities are the relative frequencies. Shannon's first order is $n = 1$, his second
-is $n = 2$. This is the baseline that every language model is printed beside. Back-off
-and Kneser–Ney, which know better what is unseen, are in `smoothing.py`.
+where $c$ is the context, the last $n - 1$ tokens, $N$ counts occurrences in the
+training text, $V$ is the vocabulary size and $k$ the smoothing constant: with $k = 0$
+the probabilities are relative frequencies. Shannon's first-order model is $n = 1$, his
+second-order model $n = 2$. It is the baseline for every language model. Back-off and
+Kneser–Ney, which estimate unseen n-grams better, are in `smoothing.py`.
 
 From: Shannon, "A Mathematical Theory of Communication", 1948.
 """
@@ -18,9 +18,9 @@ import numpy as np
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.core.schema import Maybe, check
 from kerasseq.text.counting import CountingModel, checked_size
+from kerasseq.text.files import Saved
 from kerasseq.text.ngram_counts import NGramCounts
 from kerasseq.text.probabilities import log, zero_or_more
-from kerasseq.text.saved import Saved
 from kerasseq.text.smoothing import AddK, Discounted
 from kerasseq.text.with_tokenizer import (
     TextModel,
@@ -43,31 +43,29 @@ SCHEMA = {
 
 
 class NGramModel(TextModel, Saved, CountingModel):
-    r"""Predict the next token from the $n - 1$ before it.
+    r"""N-gram model, which predicts the next token from the $n - 1$ before it.
 
-    The first tokens of a sequence have fewer than $n - 1$ before them. They are
-    predicted from what there is: the first from no context (the unigram counts), the
-    second from one token, and so on, with counts taken over the whole training text.
+    The first tokens of a sequence are predicted from shorter contexts: the first from
+    unigram counts, the second from one token, and so on, with counts over the whole
+    training text.
 
-    With a tokenizer the model reads and writes text: wherever a method takes ids, it
-    takes a string as well, and whether the tokens are words or characters is the
-    tokenizer's matter.
+    With a tokenizer, every method that takes ids also takes a string.
 
     Args:
         n: Length of the n-grams, context and token together. 1 ignores the context.
-        k: For `"add_k"`: added to every count. With 0 an n-gram that never occurred
-            has probability 0, and a text that holds it an infinite perplexity.
-        smoothing: `"add_k"`; `"backoff"`, which asks a shorter context about what was
-            never seen after the longer one; or `"kneser_ney"`, interpolated and
-            modified, which asks it always, and counts there before how many different
-            tokens a token stands. The last is the best known by counting.
-        discount: For the other two: what is taken from each count, between 0 and 1.
-            None estimates it from the text, as `smoothing.py` says.
-        tokenizer: A tokenizer such as `CharacterTokenizer()`. One that has no
-            vocabulary yet learns it in `fit`.
+        k: For `"add_k"`: added to every count. With 0, unseen n-grams have
+            probability 0, and a text with one of them has infinite perplexity.
+        smoothing: `"add_k"`; `"backoff"`, which uses a shorter context for tokens that
+            were not seen after the longer one; or `"kneser_ney"` (modified,
+            interpolated), which always interpolates with the shorter context and uses
+            continuation counts there. The last has the lowest perplexity.
+        discount: For the other two: subtracted from each count, between 0 and 1. None
+            estimates it from the text, as described in `smoothing.py`.
+        tokenizer: A tokenizer such as `CharacterTokenizer()`. If it has no vocabulary,
+            `fit` fits it.
 
-    With `"add_k"` a context that was never followed by anything is uniform, also with
-    `k=0`; the others leave it out and use the shorter one.
+    After an unseen context, `"add_k"` is uniform, also with `k=0`; the others use the
+    shorter context.
 
     From: Shannon, 1948; Katz, 1987; Kneser and Ney, 1995; Chen and Goodman, 1999.
 
@@ -102,13 +100,14 @@ class NGramModel(TextModel, Saved, CountingModel):
         self.discount = _checked_discount(discount)
         if smoothing == "add_k" and discount is not None:
             raise ValueError(
-                f'`discount` is {discount}, and smoothing="add_k" has none: choose '
+                f'`discount` is not used by smoothing="add_k", '
+                f"received {discount}. Use "
                 '"backoff" or "kneser_ney", or set `k`.'
             )
         if smoothing != "add_k" and k != 1:
             raise ValueError(
-                f'`k` is {k}, and smoothing="{smoothing}" adds nothing: leave it out, '
-                "or set `discount`."
+                f'`k` is not used by smoothing="{smoothing}", received {k}. Leave it '
+                "out, or set `discount`."
             )
 
     @property
@@ -116,21 +115,20 @@ class NGramModel(TextModel, Saved, CountingModel):
         return self.n - 1
 
     def fit(self, ids, vocabulary_size: int | None = None) -> "NGramModel":
-        """Count the n-grams of a text.
+        """Counts the n-grams of a text.
 
         Args:
             ids: The training text: a string if there is a tokenizer, or one row of
                 ids; at least `n` tokens.
-            vocabulary_size: How many ids there are; all are below it. With a tokenizer
-                it may be left out.
+            vocabulary_size: Number of ids. Not required with a tokenizer.
 
         Returns:
-            The model itself. A second `fit` replaces the first.
+            The model itself. A second call replaces the first.
 
         Raises:
             TypeError: If the ids are not whole numbers, or a string without tokenizer.
-            ValueError: If there are fewer than `n` tokens, one is out of range, or the
-                vocabulary's size is unknown.
+            ValueError: If there are fewer than `n` tokens, an id is out of range, or
+                the vocabulary size is unknown.
 
         Examples:
             >>> from kerasseq.text import CharacterTokenizer
@@ -151,11 +149,10 @@ class NGramModel(TextModel, Saved, CountingModel):
             self._p = Discounted(counts, self.smoothing, self.discount)
 
     def probabilities(self, context=()) -> np.ndarray:
-        """Return the distribution of the next token.
+        """Returns the distribution of the next token.
 
         Args:
-            context: The tokens before it. The last `n - 1` count; with fewer, the
-                counts of that shorter context are used.
+            context: The previous tokens. Only the last `n - 1` are used.
 
         Returns:
             A float64 array of shape `(vocabulary_size,)` that sums to 1.
@@ -168,10 +165,10 @@ class NGramModel(TextModel, Saved, CountingModel):
         return self._p.after(context[max(0, len(context) - self.n + 1) :])
 
     def log_probabilities(self, ids) -> np.ndarray:
-        """Return the natural log of each token's probability, given those before it.
+        """Returns the log-probability of each token, given those before it.
 
         Args:
-            ids: A text as one row of ids.
+            ids: One sequence of token ids.
 
         Returns:
             A float64 array, one value per token; `-inf` where the probability is 0.
@@ -180,11 +177,11 @@ class NGramModel(TextModel, Saved, CountingModel):
         return log(self._p.of(ids))
 
     def transition_matrix(self) -> np.ndarray:
-        """Return the probabilities of Shannon's second order, from token to token.
+        """Returns the transition probabilities of a bigram model.
 
         Returns:
             Float64, `(vocabulary_size, vocabulary_size)`: row i is the distribution
-            after token i, for `k=0` the relative counts.
+            after token i.
 
         Raises:
             ValueError: If `n` is not 2.
@@ -197,17 +194,17 @@ class NGramModel(TextModel, Saved, CountingModel):
         size = self._fitted_size()
         if self.n != 2:
             raise ValueError(
-                f"n is {self.n}: only with n = 2 is the model a matrix from token to "
-                "token. Use `probabilities(context)`."
+                f"transition_matrix needs n = 2, received n = {self.n}. Use "
+                "`probabilities(context)`."
             )
         return np.stack([self._p.after(np.array([i])) for i in range(size)])
 
     @property
     def discounts(self) -> np.ndarray:
-        """What is taken from the counts 1, 2, and 3 or more of grams of 1 to n tokens.
+        """Discounts of counts 1, 2, and 3 or more, for n-grams of 1 to n tokens.
 
-        Float64, `(n, 3)`. With `"kneser_ney"` the last row is about counts, the others
-        about continuation counts. With `"add_k"` nothing is taken.
+        Float64, `(n, 3)`. With `"kneser_ney"` the last row applies to counts, the
+        others to continuation counts. With `"add_k"` all are zero.
         """
         self._fitted_size()
         if self.smoothing == "add_k":
@@ -216,10 +213,10 @@ class NGramModel(TextModel, Saved, CountingModel):
         return np.stack([level.D[1:] for level in levels])
 
     def get_config(self) -> dict:
-        """Return what `from_config` needs to build an equal model: plain JSON.
+        """Returns the configuration and the fitted model as plain JSON.
 
-        Under `counts` each line has the n ids of an n-gram and how often it was seen;
-        `end` are the last `n - 1` ids of the text. The shorter n-grams follow from it.
+        Each line of `counts` has the n ids of an n-gram and its count; `end` are the
+        last `n - 1` ids of the text. The counts of shorter n-grams follow from these.
         """
         fitted = self.vocabulary_size is not None
         return {
@@ -235,7 +232,7 @@ class NGramModel(TextModel, Saved, CountingModel):
 
     @classmethod
     def from_config(cls, config: dict) -> "NGramModel":
-        """Build a model from what `get_config` gave.
+        """Builds a model from the result of `get_config`.
 
         Args:
             config: The dictionary.
@@ -244,8 +241,8 @@ class NGramModel(TextModel, Saved, CountingModel):
             An equal model.
 
         Raises:
-            TypeError: If a number is none.
-            ValueError: If a key is missing or strange, an id is outside the vocabulary,
+            TypeError: If a value is not a number.
+            ValueError: If a key is missing or unknown, an id is outside the vocabulary,
                 a count is below 1, or no text has these counts.
         """
         check(config, SCHEMA)
@@ -282,7 +279,8 @@ def _checked_discount(discount) -> float | None:
     discount = zero_or_more("discount", discount)
     if not 0 < discount < 1:
         raise ValueError(
-            f"`discount` must lie between 0 and 1, both left out, got {discount}: with "
-            "0 nothing is kept for what is unseen. None estimates it."
+            f"`discount` must be above 0 and below 1, "
+            f"received {discount}. Pass None to "
+            "estimate it."
         )
     return discount

@@ -1,35 +1,35 @@
-r"""How often each n-gram occurs in a text, for all lengths up to n, as sorted numbers.
+r"""Counts of all n-grams of a text up to length n, as sorted integers.
 
-A gram of $m + 1$ tokens is written as one number: the rank of its first $m$ tokens
-among the grams of $m$ tokens, times $V$, plus its last token. Ranks stay below the
-length of the text, so nothing overflows, whatever $V$ to the $n$ is, and looking up a
-whole text is one binary search per length.
+An n-gram of $m + 1$ tokens is encoded as one integer: the rank of its first $m$ tokens
+among the n-grams of $m$ tokens, times $V$, plus its last token. Ranks are below the
+length of the text, so no integer overflows, and looking up a whole text is one binary
+search per length.
 
-Everything follows from the n-grams of n tokens and the last $n - 1$ tokens of the text:
-a shorter gram begins a longer one, unless the text ends before that. So no more than
-these is saved, and a file whose counts belong to no text is found out.
+The n-grams of n tokens and the last $n - 1$ tokens of the text determine all shorter
+n-grams, since each of them is the beginning of a longer one or the end of the text.
+Only these are saved, and inconsistent counts in a file are detected.
 """
 
 import numpy as np
 
 from kerasseq.text.counting import rank_among
-from kerasseq.text.ids import id_array
+from kerasseq.text.texts import id_array
 
 
 class NGramCounts:
-    """The grams of 1 to n tokens in a text; level m has those of m + 1.
+    """The n-grams of 1 to n tokens in a text; level m has those of m + 1 tokens.
 
     Args:
-        n: The longest gram.
-        size: The vocabulary's size.
-        tail: The text, or the last `n - 1` tokens of it with the rest in `rows`.
+        n: Length of the longest n-grams.
+        size: Vocabulary size.
+        tail: The text, or its last `n - 1` tokens if the rest is in `rows`.
         rows: `(grams, n)`: distinct n-grams.
-        weights: `(grams,)`: how often each of them was seen.
+        weights: `(grams,)`: count of each.
 
     Attributes:
-        grams: Per level, the grams as sorted numbers.
-        counts: Per level, how often each was seen: $N(c u)$.
-        totals: Per level, what followed each context, in all: $N(c)$.
+        grams: For each level, the n-grams as sorted integers.
+        counts: For each level, the count of each n-gram: $N(c u)$.
+        totals: For each level, the number of tokens after each context: $N(c)$.
 
     Examples:
         >>> counts = NGramCounts(2, 3, np.array([0, 1, 0, 2]))
@@ -40,7 +40,7 @@ class NGramCounts:
     def __init__(self, n: int, size: int, tail, rows=None, weights=()):
         rows = np.zeros((0, n), "int64") if rows is None else rows
         self.n, self.size = n, size
-        self.tail = tail[len(tail) - n + 1 :].copy()  # the text itself may go
+        self.tail = tail[len(tail) - n + 1 :].copy()  # a copy, to free the text
         self.grams, self.counts, self.totals = [], [], []
         rank, contexts = np.zeros(len(rows) + len(tail), "int64"), 1
         for m in range(n):
@@ -51,10 +51,13 @@ class NGramCounts:
             self.grams.append(grams)
             self.counts.append(counts)
             self.totals.append(np.bincount(grams // size, counts, minlength=contexts))
-            rank, contexts = inverse[:-1], len(grams)  # the last begins nothing longer
+            rank, contexts = (
+                inverse[:-1],
+                len(grams),
+            )  # the last one has no continuation
 
     def find(self, context: np.ndarray) -> int:
-        """Return the rank of a context among those of its length, -1 if unseen."""
+        """Returns the rank of a context among those of its length, -1 if unseen."""
         rank = 0
         for grams, token in zip(self.grams, context.tolist(), strict=False):
             rank = int(rank_among(grams, rank * self.size + token))
@@ -63,20 +66,20 @@ class NGramCounts:
         return rank
 
     def followers(self, m: int, rank: int) -> tuple[np.ndarray, slice]:
-        """Return the tokens that followed a context of m tokens, and their grams."""
+        """Returns the tokens that followed a context of m tokens, and their n-grams."""
         start = rank * self.size
         first, last = np.searchsorted(self.grams[m], [start, start + self.size])
         return self.grams[m][first:last] - start, slice(first, last)
 
     def walk(self, ids: np.ndarray):
-        """Look up every gram of a text, the shorter ones first.
+        """Looks up every n-gram of a text, the shorter ones first.
 
         Args:
             ids: `(time,)`.
 
         Yields:
             For each level m the rank of the context `ids[t : t + m]` and that of the
-            gram `ids[t : t + m + 1]`, -1 where unseen, each `(time - m,)`.
+            n-gram `ids[t : t + m + 1]`, -1 if unseen, each `(time - m,)`.
         """
         rank = np.zeros(len(ids), "int64")
         for m in range(min(self.n, len(ids))):
@@ -86,7 +89,7 @@ class NGramCounts:
             rank = found[:-1]
 
     def suffixes(self) -> list[np.ndarray]:
-        """Return per level where each gram without its first token stands, one below.
+        """Returns for each level the index of each n-gram without its first token.
 
         Examples:
             >>> counts = NGramCounts(2, 3, np.array([0, 1, 0, 2]))
@@ -101,7 +104,7 @@ class NGramCounts:
         return suffixes
 
     def lines(self) -> list[str]:
-        """Return the n-grams as text: n tokens and the count in a line.
+        """Returns the n-grams as lines of n tokens and a count.
 
         Examples:
             >>> NGramCounts(2, 3, np.array([0, 1, 0, 1])).lines()
@@ -116,35 +119,37 @@ class NGramCounts:
 
     @classmethod
     def from_lines(cls, n: int, size: int, lines, tail) -> "NGramCounts":
-        """Build the counts from what `lines` gave and the end of the text.
+        """Builds the counts from the result of `lines` and the end of the text.
 
         Args:
-            n: The longest gram.
-            size: The vocabulary's size.
+            n: Length of the longest n-grams.
+            size: Vocabulary size.
             lines: A list of strings, each n tokens and a count.
             tail: The last `n - 1` tokens of the text.
 
         Raises:
-            TypeError: If a token of `tail` is no whole number.
-            ValueError: If a line is none, a token is outside the vocabulary, a count is
-                below 1, or no text has these counts.
+            TypeError: If a token of `tail` is not a whole number.
+            ValueError: If a line is malformed, a token is outside the vocabulary, a
+                count is below 1, or the counts are inconsistent.
         """
         if not isinstance(lines, list) or not lines:
-            raise ValueError("`counts` must be a list of lines, at least one.")
+            raise ValueError("`counts` must be a list of at least one line.")
         table = np.array([_numbers(line, n + 1, i) for i, line in enumerate(lines)])
         rows, weights = table[:, :-1], table[:, -1]
         tail = id_array(tail, size, name="end")
         if len(tail) != n - 1:
-            raise ValueError(f"`end` must have n - 1 = {n - 1} ids, got {len(tail)}.")
+            raise ValueError(
+                f"`end` must have n - 1 = {n - 1} ids, received {len(tail)}."
+            )
         _check_rows(rows, weights, size)
         result = cls(n, size, tail, rows, weights)
         if len(result.grams[-1]) < len(rows):
-            raise ValueError("`counts` has an n-gram twice: add up its counts.")
+            raise ValueError("`counts` has an n-gram twice. Add up its counts.")
         result._check_one_text()
         return result
 
     def _check_one_text(self):
-        """Each gram ends as many longer ones as it occurs, the first one less often."""
+        """Checks that an n-gram occurs at least as often as the end of longer ones."""
         suffixes = self.suffixes()
         for m in range(1, self.n):
             known = suffixes[m] >= 0
@@ -154,21 +159,22 @@ class NGramCounts:
             more = self.counts[m - 1] - ends
             if not known.all() or more.min() < 0:
                 raise ValueError(
-                    f"`counts` and `end` are of no text: a gram of {m} tokens ends "
-                    "longer ones more often than it occurs. Count anew."
+                    f"`counts` and `end` are inconsistent: an n-gram of {m} tokens "
+                    "occurs less often than the longer ones that end with it. Fit the "
+                    "model again."
                 )
 
 
 def _numbers(line, width: int, number: int) -> list[int]:
-    """Return the numbers in a line that may come from anywhere."""
+    """Returns the numbers in a line of an untrusted file."""
     try:
         numbers = [int(part) for part in line.split()]
     except (AttributeError, ValueError):
         numbers = []
     if len(numbers) != width or max(map(abs, numbers)) >= 2**40:  # sums stay exact
         raise ValueError(
-            f"`counts[{number}]` must be {width - 1} ids and a count, with blanks "
-            f"between them, got {repr(line)[:60]}."
+            f"`counts[{number}]` must be {width - 1} ids and a count, separated "
+            f"by spaces, received {repr(line)[:60]}."
         )
     return numbers
 
@@ -176,7 +182,9 @@ def _numbers(line, width: int, number: int) -> list[int]:
 def _check_rows(rows: np.ndarray, weights: np.ndarray, size: int):
     if (weights < 1).any():
         i = int((weights < 1).argmax())
-        raise ValueError(f"`counts[{i}]` counts {weights[i]}: a count is 1 or more.")
+        raise ValueError(
+            f"`counts[{i}]` must have a count of at least 1, received {weights[i]}."
+        )
     outside = ((rows < 0) | (rows >= size)).any(axis=1)
     if outside.any():
         i = int(outside.argmax())

@@ -1,50 +1,51 @@
-"""Rows of probabilities: taken from a user, drawn at random, or counted.
-
-With them, the checks that the models of hidden states share.
-"""
+"""Arrays of probabilities: checked, drawn at random, or normalized from counts."""
 
 import math
 import numbers
 
 import numpy as np
 
-from kerasseq.text.ids import id_array
+from kerasseq.text.texts import id_array
 
 
 def zero_or_more(name: str, value) -> float:
-    """Return `value` as a finite float that is not negative.
+    """Returns `value` as a finite float that is not negative.
 
     Examples:
         >>> zero_or_more("k", -1)
         Traceback (most recent call last):
         ...
-        ValueError: `k` must be zero or a positive number, got -1.
+        ValueError: `k` must be zero or a positive number, received -1.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"`{name}` must be zero or a positive number, got {value!r}.")
+        raise TypeError(
+            f"`{name}` must be zero or a positive number, received {value!r}."
+        )
     if not (value >= 0 and math.isfinite(value)):
-        raise ValueError(f"`{name}` must be zero or a positive number, got {value}.")
+        raise ValueError(
+            f"`{name}` must be zero or a positive number, received {value}."
+        )
     return float(value)
 
 
 def probability_rows(name: str, rows, shape: tuple[int, ...], rng) -> np.ndarray:
-    """Return `rows` as float64 that sum to 1 along the last axis, or random ones.
+    """Returns `rows` as float64 that sum to 1 along the last axis, or random ones.
 
     Args:
         name: The argument's name, for the message.
-        rows: The probabilities, or None to draw each row evenly from all there are.
+        rows: The probabilities, or None for rows from a uniform Dirichlet distribution.
         shape: The shape they must have.
         rng: The generator.
 
     Raises:
-        ValueError: If the shape is another, a value is none or negative, or a row does
-            not sum to 1.
+        ValueError: If the shape is wrong, a value is not a number or negative, or a row
+            does not sum to 1.
 
     Examples:
         >>> probability_rows("initial", [0.5, 0.4], (2,), None)
         Traceback (most recent call last):
         ...
-        ValueError: `initial` must sum to 1, got 0.9. Divide it by its sum.
+        ValueError: `initial` must sum to 1, received 0.9. Divide it by its sum.
     """
     if rows is None:
         return rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
@@ -53,27 +54,29 @@ def probability_rows(name: str, rows, shape: tuple[int, ...], rng) -> np.ndarray
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be {_table_of(shape)}: {error}.") from error
     if array.shape != shape:
-        raise ValueError(f"`{name}` must be {_table_of(shape)}, got {array.shape}.")
+        raise ValueError(
+            f"`{name}` must be {_table_of(shape)}, received {array.shape}."
+        )
     wrong = ~(array >= 0)  # NaN too
     if wrong.any():
         where = np.unravel_index(wrong.argmax(), shape)
         raise ValueError(
-            f"`{name}{_index(where)}` is {array[where]}: a probability is not negative."
+            f"`{name}{_index(where)}` must not be negative, received {array[where]}."
         )
     sums = array.sum(axis=-1, keepdims=True)
     far = ~(np.abs(sums - 1) <= 1e-6)  # float32 rounds to 1e-7; infinity is far too
     if far.any():
         where = np.unravel_index(far.argmax(), sums.shape)
         raise ValueError(
-            f"`{name}{_index(where[:-1])}` must sum to 1, got {sums[where]:.6g}. "
+            f"`{name}{_index(where[:-1])}` must sum to 1, received {sums[where]:.6g}. "
             "Divide it by its sum."
         )
-    # What sums to 1 but for the last bits stays as it is: a file brings all bits back.
+    # Rows that sum to 1 except for rounding stay unchanged, so files keep all bits.
     return np.where(np.abs(sums - 1) <= 1e-12, array, array / sums)
 
 
 def counted_rows(counts: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """Divide rows of counts by their sums; a row with no count is taken from elsewhere.
+    """Divides rows of counts by their sums; empty rows are those of `otherwise`.
 
     Examples:
         >>> counted_rows(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([[0.5, 0.5]] * 2))
@@ -85,13 +88,13 @@ def counted_rows(counts: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
 
 
 def log(p: np.ndarray) -> np.ndarray:
-    """Return the natural log, `-inf` for 0, which is meant and warns of nothing."""
+    """Returns the natural logarithm, `-inf` for 0 without a warning."""
     with np.errstate(divide="ignore"):
         return np.log(p)
 
 
 def some_sequences(name: str, sequences, size: int) -> list[np.ndarray]:
-    """Return one row of ids, or several, as a list of int64 rows that are not empty.
+    """Returns one row of ids, or several, as a list of int64 rows that are not empty.
 
     Examples:
         >>> some_sequences("sequences", [2, 0], 3)
@@ -100,17 +103,17 @@ def some_sequences(name: str, sequences, size: int) -> list[np.ndarray]:
         [array([2, 0]), array([1])]
     """
     if not np.iterable(sequences):
-        raise TypeError(f"`{name}` must be rows of ids, got {sequences!r}.")
+        raise TypeError(f"`{name}` must be rows of ids, received {sequences!r}.")
     rows = list(sequences)
     if not rows:
-        raise ValueError(f"`{name}` is empty: there is nothing to learn from.")
+        raise ValueError(f"`{name}` is empty. Pass at least one sequence.")
     if all(np.ndim(row) == 0 for row in rows):
         return [id_array(sequences, size, name=name)]
     result = []
     for number, row in enumerate(rows):
         result.append(id_array(row, size, name=f"{name}[{number}]"))
         if not len(result[-1]):
-            raise ValueError(f"`{name}[{number}]` is empty: leave it out.")
+            raise ValueError(f"`{name}[{number}]` is empty. Leave it out.")
     return result
 
 

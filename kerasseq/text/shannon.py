@@ -1,10 +1,10 @@
-r"""Shannon's series of approximations to a language, from any text.
+r"""Shannon's series of approximations to a language.
 
-Section 3 of "A Mathematical Theory of Communication", 1948, writes English of growing
-order: symbols independent and equally probable (zero), independent with the frequencies
-of the text (first), then each after the one before it (second), after the two before it
-(third); and the first and second order once more with words. Order $n$ is the n-gram
-model with relative counts,
+Section 3 of "A Mathematical Theory of Communication", 1948, generates English of
+increasing order: symbols independent and equally probable (zero), independent with the
+frequencies of the text (first), conditioned on one previous symbol (second), on two
+(third); and first and second order with words. Order $n$ is the n-gram model with
+relative frequencies,
 
 $$
 p(u \mid c) = N(c\,u) / N(c)
@@ -26,24 +26,23 @@ from kerasseq.text.with_tokenizer import check_tokenizer, has_learned
 def shannon_series(
     text: str, tokenizer=None, *, orders=(0, 1, 2, 3), length: int = 80, seed=None
 ) -> dict[int, str]:
-    """Write a text of each order.
+    """Generates a text of each order.
 
     Args:
-        text: The text to count in. Shannon's alphabet had 27 symbols, the letters and
-            the blank: `re.sub("[^A-Z]+", " ", text.upper())`.
-        tokenizer: Says what a symbol is; characters if None. One that has no
-            vocabulary yet learns it from the text.
-        orders: Which to write; 0 and up.
-        length: How many tokens each has.
-        seed: Seed of the random choices; each order makes its own, whichever the
-            others are.
+        text: The training text. Shannon's alphabet had 27 symbols, the letters and the
+            space: `re.sub("[^A-Z]+", " ", text.upper())`.
+        tokenizer: A tokenizer, which is fitted if it has no vocabulary. Defaults to
+            characters.
+        orders: The orders, 0 and up.
+        length: Number of tokens of each text.
+        seed: Random seed. The text of an order does not depend on the other orders.
 
     Returns:
         The texts by order.
 
     Raises:
-        TypeError: If `text` is no string or `tokenizer` no tokenizer.
-        ValueError: If an order is negative, or the text shorter than one.
+        TypeError: If `text` is not a string, or `tokenizer` not a tokenizer.
+        ValueError: If an order is negative, or larger than the number of tokens.
 
     Examples:
         >>> series = shannon_series("ab" * 9, orders=(1, 2), length=8, seed=1)
@@ -60,11 +59,11 @@ def shannon_series(
     ids = tokenizer.encode(text)
     if len(ids) < max(orders, default=0):
         raise ValueError(
-            f"`text` has {len(ids)} tokens, fewer than order {max(orders)} looks at: "
-            "pass a longer one, or leave this order out."
+            f"`text` must have at least {max(orders)} tokens for order {max(orders)}, "
+            f"received {len(ids)}. Pass a longer text, or leave this order out."
         )
     return {
-        # With one and the same seed all orders would make the same choices.
+        # A separate seed for each order.
         order: _write(
             ids, tokenizer, order, length, None if seed is None else [seed, order]
         )
@@ -76,7 +75,7 @@ def _write(ids: np.ndarray, tokenizer, n: int, length: int, seed) -> str:
     if n == 0:
         n, ids = 1, np.unique(ids)  # each symbol of the text once
     model = NGramModel(n, k=0, tokenizer=tokenizer)
-    # Closed to a circle, the text has no end after which nothing is known.
+    # The text is closed to a circle, so that every context has a continuation.
     return model.fit(np.concatenate([ids, ids[: n - 1]])).generate(
         "", length, seed=seed
     )

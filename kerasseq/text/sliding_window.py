@@ -1,19 +1,17 @@
-r"""Course D's v0: a window slides over the text and predicts the token after it.
+r"""Sliding-window model of course D (v0): predicts a token from a bag of tokens.
 
 $$
 p(u \mid w) = \frac{N(w, u) + k}{N(w) + k V}
 \qquad w = \{c_{t-N+1}, \ldots, c_{t-1}\}
 $$
 
-The slide gives the window a size of $N$ and two ways to read it: as n-grams do, in
-order, or as CBOW does, as a bag. The ordered one is `NGramModel`; this is the other.
-$w$ is the bag of the last $N - 1$ tokens: how often each of them is there, and not in
-which order. Both make the same Markov assumption of order $N - 1$, nothing before the
-window counts, and with the same $N$ they see the same tokens. A bag stands for all the
-orders of its tokens, so there are fewer bags than contexts, each seen more often: the
-model needs less text, and cannot tell "dog bites man" from "man bites dog".
+A window of $N$ tokens can be ordered, as in n-grams (`NGramModel`), or a bag, as in
+CBOW and here: $w$ is the multiset of the last $N - 1$ tokens, without their order. Both
+make the same Markov assumption of order $N - 1$. There are fewer bags than ordered
+contexts, and each is seen more often: the model needs less text, but does not
+distinguish "dog bites man" from "man bites dog".
 
-Left out: embeddings. CBOW averages vectors, here the bags are counted as they are.
+Left out: embeddings. CBOW averages vectors; here bags are counted.
 """
 
 import numpy as np
@@ -21,9 +19,9 @@ import numpy as np
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.core.schema import check
 from kerasseq.text.counting import CountingModel, checked_size, rank_among
-from kerasseq.text.ids import id_array
+from kerasseq.text.files import Saved
 from kerasseq.text.probabilities import log
-from kerasseq.text.saved import Saved
+from kerasseq.text.texts import id_array
 
 SCHEMA = {
     "window": int,
@@ -35,20 +33,19 @@ SCHEMA = {
 
 
 class SlidingWindowModel(Saved, CountingModel):
-    r"""Predict the next token from the bag of the $N - 1$ before it.
+    r"""Model of the next token given the bag of the $N - 1$ previous tokens.
 
-    The first tokens of a sequence have fewer than $N - 1$ before them. They are
-    predicted from the bag of those, with counts taken over the whole training text.
+    The first tokens of a sequence are predicted from smaller bags, with counts over the
+    whole training text.
 
     Args:
-        window: The size $N$ of the window, the predicted token included, as the `n` of
-            `NGramModel`. 1 ignores the context; 2 leaves nothing to reorder.
+        window: Size $N$ of the window including the predicted token, as `n` of
+            `NGramModel`. 1 ignores the context.
         k: Added to every count. With 0 a token that never followed the bag has
             probability 0.
-        unseen: What a bag predicts that was never followed by anything. `"narrow"`: the
-            window loses its oldest token until what is left was seen; the empty window
-            always was. `"uniform"`: all tokens alike, as `NGramModel` does, so that in
-            a comparison of the two nothing but the order differs.
+        unseen: The prediction for an unseen bag. `"narrow"`: drop the oldest tokens
+            until the bag was seen. `"uniform"`: a uniform distribution, as in
+            `NGramModel` with add-k smoothing.
 
     From: course D, "v0: sliding window"; Mikolov et al., "Efficient Estimation of Word
     Representations in Vector Space", 2013 (CBOW).
@@ -74,14 +71,14 @@ class SlidingWindowModel(Saved, CountingModel):
         return self.window - 1
 
     def fit(self, ids, vocabulary_size: int) -> "SlidingWindowModel":
-        """Count what follows each bag.
+        """Counts the tokens after each bag.
 
         Args:
-            ids: The training text, one row of ids, at least `window` of them.
-            vocabulary_size: How many ids there are; all are below it.
+            ids: The training text, one sequence of at least `window` ids.
+            vocabulary_size: Number of ids.
 
         Returns:
-            The model itself. A second `fit` replaces the first.
+            The model itself. A second call replaces the first.
 
         Raises:
             TypeError: If the ids are not whole numbers.
@@ -98,10 +95,10 @@ class SlidingWindowModel(Saved, CountingModel):
         return self
 
     def probabilities(self, context=()) -> np.ndarray:
-        """Return the distribution of the next token.
+        """Returns the distribution of the next token.
 
         Args:
-            context: The tokens before it. The last `window - 1` count, in any order.
+            context: The previous tokens. The last `window - 1` are used, in any order.
 
         Returns:
             A float64 array of shape `(vocabulary_size,)` that sums to 1.
@@ -126,10 +123,10 @@ class SlidingWindowModel(Saved, CountingModel):
         return np.full(size, 1 / size)
 
     def log_probabilities(self, ids) -> np.ndarray:
-        """Return the natural log of each token's probability, given those before it.
+        """Returns the log-probability of each token, given those before it.
 
         Args:
-            ids: A text as one row of ids.
+            ids: One sequence of token ids.
 
         Returns:
             A float64 array, one value per token; `-inf` where the probability is 0.
@@ -137,7 +134,7 @@ class SlidingWindowModel(Saved, CountingModel):
         size = self._fitted_size()
         ids = id_array(ids, size)
         p = np.full(len(ids), 1 / size)
-        left = np.arange(len(ids))  # positions that have no prediction yet
+        left = np.arange(len(ids))  # positions without a prediction
         for m in range(self._reach, -1, -1):
             widest = np.minimum(left, self._reach)
             here = left[widest == m] if self.unseen == "uniform" else left[left >= m]
@@ -150,10 +147,10 @@ class SlidingWindowModel(Saved, CountingModel):
         return log(p)
 
     def get_config(self) -> dict:
-        """Return what `from_config` needs to build an equal model: plain JSON.
+        """Returns the configuration and the fitted model as plain JSON.
 
-        Under `counts` there is one list per length of the window: rows of the bag in
-        sorted order, the token after it, and how often that was seen.
+        `counts` has one list per size of the window: rows of the sorted bag, the token
+        after it, and the count.
         """
         fitted = self.vocabulary_size is not None
         tables = self._tables if fitted else []
@@ -169,7 +166,7 @@ class SlidingWindowModel(Saved, CountingModel):
 
     @classmethod
     def from_config(cls, config: dict) -> "SlidingWindowModel":
-        """Build a model from what `get_config` gave.
+        """Builds a model from the result of `get_config`.
 
         Args:
             config: The dictionary.
@@ -178,8 +175,8 @@ class SlidingWindowModel(Saved, CountingModel):
             An equal model.
 
         Raises:
-            TypeError: If a number is none.
-            ValueError: If a key is missing or strange, an id is outside the
+            TypeError: If a value is not a number.
+            ValueError: If a key is missing or unknown, an id is outside the
                 vocabulary, or a count is below 1.
         """
         check(config, SCHEMA)
@@ -210,18 +207,18 @@ class SlidingWindowModel(Saved, CountingModel):
 
 
 class _Table:
-    """How often each token followed each bag of m tokens.
+    """Counts of tokens after bags of m tokens.
 
     Args:
-        rows: `(rows, m + 1)`: a bag in sorted order, and the token after it.
-        counts: `(rows,)`: how often each row was seen.
-        size: The vocabulary's size.
+        rows: `(rows, m + 1)`: a sorted bag, and the token after it.
+        counts: `(rows,)`: count of each row.
+        size: Vocabulary size.
     """
 
     def __init__(self, rows: np.ndarray, counts: np.ndarray, size: int):
         self.size = size
-        # As in NGramModel: a bag is written as the rank of all but its last token,
-        # times V, plus that token. Nothing overflows, whatever V to the m is.
+        # As in `ngram_counts.py`, a bag is encoded as the rank of all but its last
+        # token, times V, plus that token, so that no integer overflows.
         self.levels = []
         rank = np.zeros(len(rows), "int64")
         for tokens in rows.T[:-1]:
@@ -235,19 +232,19 @@ class _Table:
         self.totals = np.bincount(self.keys // size, self.counts).astype("int64")
 
     def find(self, bags: np.ndarray) -> np.ndarray:
-        """Return the rank of each bag, -1 where it is unseen."""
+        """Returns the rank of each bag, -1 if unseen."""
         rank = np.zeros(len(bags), "int64")
         for keys, tokens in zip(self.levels, bags.T, strict=True):
             rank = rank_among(keys, np.where(rank < 0, -1, rank * self.size + tokens))
         return rank
 
     def count(self, rank: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """Return how often each token followed the bag of that rank."""
+        """Returns the count of each token after the bag of each rank."""
         found = rank_among(self.keys, rank * self.size + tokens)
         return np.where(found < 0, 0, self.counts[found])
 
     def counts_after(self, rank: int) -> np.ndarray:
-        """Return how often every token of the vocabulary followed one bag."""
+        """Returns the counts of all tokens of the vocabulary after one bag."""
         start = rank * self.size
         first, last = np.searchsorted(self.keys, [start, start + self.size])
         counts = np.zeros(self.size)
@@ -256,7 +253,7 @@ class _Table:
 
 
 def _bags(ids: np.ndarray, ends: np.ndarray, m: int) -> np.ndarray:
-    """Return the m tokens before each position, sorted: `(positions, m)`.
+    """Returns the m tokens before each position, sorted: `(positions, m)`.
 
     Examples:
         >>> _bags(np.array([5, 3, 4]), np.array([2, 3]), 2)
@@ -267,7 +264,7 @@ def _bags(ids: np.ndarray, ends: np.ndarray, m: int) -> np.ndarray:
 
 
 def _checked(table, m: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows and the counts of a table that may come from anywhere."""
+    """Returns the rows and counts of a table of an untrusted file."""
     name = f"counts[{m}]"
     try:
         array = np.array(table)
@@ -279,7 +276,8 @@ def _checked(table, m: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     if (counts < 1).any():
         row = int((counts < 1).argmax())
         raise ValueError(
-            f"`{name}` has the count {counts[row]} in row {row}: a count is 1 or more."
+            f"`{name}` must have counts of at least 1, "
+            f"received {counts[row]} in row {row}."
         )
     id_array(rows.ravel(), size, name=name)
     if (np.diff(rows[:, :-1], axis=1) < 0).any():

@@ -1,12 +1,12 @@
-r"""What an n-gram that never occurred is given: add-k, back-off and Kneser–Ney.
+r"""Smoothing of n-gram models: add-k, back-off and Kneser–Ney.
 
-$c$ is a context of $m$ tokens, $c'$ the same without its first, $N$ counts, $N_+(c)$ is
-how many different tokens followed $c$, $V$ the size of the vocabulary.
+$c$ is a context of $m$ tokens, $c'$ the same without its first token, $N$ are counts,
+$N_+(c)$ is the number of distinct tokens after $c$, and $V$ the vocabulary size.
 
 **Add-k.** $p(u \mid c) = (N(c\,u) + k) / (N(c) + k V)$.
 
-**Back-off.** A token seen after $c$ loses a discount, and the others share what was
-taken in proportion to what the shorter context says of them:
+**Back-off.** The counts of tokens seen after $c$ are discounted, and the others share
+the discounted mass in proportion to their probability after the shorter context:
 
 $$
 p(u \mid c) = \begin{cases}
@@ -17,14 +17,14 @@ p(u \mid c) = \begin{cases}
 \alpha(c) = \frac{D\, N_+(c) / N(c)}{\sum_{u:\, N(c\,u) = 0} p(u \mid c')}
 $$
 
-The scheme is Katz's, the discount is absolute, Ney's $D = n_1 / (n_1 + 2 n_2)$, where
-$n_i$ grams of the level were seen $i$ times. Katz took Good and Turing's estimate for
-counts up to 5, which needs counts of counts up to 6 that are smooth; few are in a short
-text, and then it gives negative or growing discounts. A single $D$ needs $n_1$ and
-$n_2$ alone, and always lies between 0 and 1. If all $V$ tokens followed $c$, there is
-nobody to give to, and nothing is taken.
+The scheme is Katz's; the discount is absolute, Ney's $D = n_1 / (n_1 + 2 n_2)$, where
+$n_i$ n-grams of the level occur $i$ times. Katz used Good–Turing estimates for counts
+up to 5, which need smooth counts of counts up to 6; in a short text they give negative
+or growing discounts. A single $D$ needs only $n_1$ and $n_2$, and is always between 0
+and 1. If all $V$ tokens followed $c$, there is no discount.
 
-**Kneser–Ney**, interpolated and modified: every token gets a share of what was taken,
+**Kneser–Ney**, interpolated and modified: every token gets a share of the discounted
+mass,
 
 $$
 p(u \mid c) = \frac{a(c\,u) - D(a(c\,u))}{\sum_v a(c\,v)} + \gamma(c)\, p(u \mid c')
@@ -32,10 +32,10 @@ p(u \mid c) = \frac{a(c\,u) - D(a(c\,u))}{\sum_v a(c\,v)} + \gamma(c)\, p(u \mid
 \gamma(c) = \frac{\sum_v D(a(c\,v))}{\sum_v a(c\,v)}
 $$
 
-with $a = N$ for the context that is asked for and, for the shorter ones below it, the
-continuation count $a(g) = |\{v : N(v\,g) > 0\}|$: before how many different tokens it
-stands, since "Francisco" is frequent, but after "San" alone. Discounts of counts 1, 2,
-and 3 or more, with $Y = n_1 / (n_1 + 2 n_2)$:
+with $a = N$ for the full context and, for the shorter ones, the continuation count
+$a(g) = |\{v : N(v\,g) > 0\}|$: the number of distinct tokens before it. ("Francisco" is
+frequent, but only after "San".) The discounts of counts 1, 2, and 3 or more, with
+$Y = n_1 / (n_1 + 2 n_2)$, are
 
 $$
 D_1 = 1 - 2 Y \frac{n_2}{n_1} \qquad
@@ -43,11 +43,10 @@ D_2 = 2 - 3 Y \frac{n_3}{n_2} \qquad
 D_{3+} = 3 - 4 Y \frac{n_4}{n_3}
 $$
 
-In both the context of no tokens falls back on $1 / V$, and a context that was never
-followed by anything on the shorter one, as if it were not there. Where an estimate
-cannot be made, since an $n_i$ is 0, or is not positive, all those of the level are
-replaced: by ½ for back-off, and by ½, 1 and 1½ for Kneser–Ney, as KenLM does when
-asked to.
+In both, the empty context falls back to $1 / V$, and an unseen context to the shorter
+one. If a discount of a level cannot be estimated, because an $n_i$ is 0, or is not
+positive, all discounts of the level become ½ for back-off, and ½, 1 and 1½ for
+Kneser–Ney, as with `--discount_fallback` of KenLM.
 
 From: Katz, "Estimation of Probabilities from Sparse Data", 1987; Ney, Essen and Kneser,
 "On structuring probabilistic dependences in stochastic language modelling", 1994;
@@ -67,18 +66,18 @@ FALLBACK = {"backoff": (0.5, 0.5, 0.5), "kneser_ney": (0.5, 1.0, 1.5)}
 
 
 class AddK:
-    """Add k to every count.
+    """Add-k smoothing.
 
     Args:
         counts: The n-grams.
-        smooth: Turns counts and totals into probabilities.
+        smooth: Function from counts and totals to probabilities.
     """
 
     def __init__(self, counts: NGramCounts, smooth):
         self.counts, self.smooth = counts, smooth
 
     def after(self, context: np.ndarray) -> np.ndarray:
-        """Return the distribution after at most n - 1 tokens, `(V,)`."""
+        """Returns the distribution after at most n - 1 tokens, `(V,)`."""
         counts, size, m = self.counts, self.counts.size, len(context)
         rank = counts.find(context)
         if rank < 0:
@@ -89,7 +88,7 @@ class AddK:
         return self.smooth(row, np.full(size, counts.totals[m][rank]))
 
     def of(self, ids: np.ndarray) -> np.ndarray:
-        """Return the probability of each token of a text, `(time,)`."""
+        """Returns the probability of each token of a text, `(time,)`."""
         p = np.zeros(len(ids))
         for m, (context, gram) in enumerate(self.counts.walk(ids)):
             here = _here(m, self.counts.n)
@@ -102,13 +101,13 @@ class AddK:
 class Level(NamedTuple):
     r"""Probabilities after contexts of one length.
 
-    Both methods end in this form: $p(u \mid c)$ is written down for the grams that were
-    seen, and is $\alpha(c)\, p(u \mid c')$ for the others.
+    Both methods have this form: $p(u \mid c)$ is stored for seen n-grams, and is
+    $\alpha(c)\, p(u \mid c')$ for the others.
 
     Attributes:
-        p: `(grams,)`: $p(u \mid c)$ of each gram seen.
-        alpha: `(contexts,)`: the weight of the shorter context for tokens unseen.
-        D: `(4,)`: what was taken from counts of 0, 1, 2, and 3 or more.
+        p: `(grams,)`: $p(u \mid c)$ of each seen n-gram.
+        alpha: `(contexts,)`: weight of the shorter context for unseen tokens.
+        D: `(4,)`: discounts of counts 0, 1, 2, and 3 or more.
     """
 
     p: np.ndarray
@@ -116,13 +115,13 @@ class Level(NamedTuple):
     D: np.ndarray
 
     def score(self, context, gram, shorter):
-        """Return p for ranks of contexts and grams, -1 where unseen, `(time,)`."""
+        """Returns p for ranks of contexts and n-grams, -1 if unseen, `(time,)`."""
         alpha = np.where(context < 0, 1.0, self.alpha[context])
         return np.where(gram < 0, alpha * shorter, self.p[gram])
 
 
 class Discounted:
-    """Back-off or Kneser–Ney, computed once for all grams seen.
+    """Back-off or Kneser–Ney smoothing, precomputed for all seen n-grams.
 
     Args:
         counts: The n-grams.
@@ -130,8 +129,8 @@ class Discounted:
         discount: The discount of every count at every level; None estimates it.
 
     Attributes:
-        top: Per level, for a context that is asked for.
-        lower: Per level, for a context that a longer one falls back on.
+        top: For each level, probabilities for a full context.
+        lower: For each level, probabilities for a context of back-off.
     """
 
     def __init__(self, counts: NGramCounts, smoothing: str, discount: float | None):
@@ -142,11 +141,11 @@ class Discounted:
             self.top, self.lower = _kneser_ney(counts, discount)
 
     def after(self, context: np.ndarray) -> np.ndarray:
-        """Return the distribution after at most n - 1 tokens, `(V,)`."""
+        """Returns the distribution after at most n - 1 tokens, `(V,)`."""
         p, longest = np.full(self.counts.size, 1 / self.counts.size), len(context)
         for m in range(longest + 1):
             rank = self.counts.find(context[longest - m :])
-            if rank < 0:  # what is longer is unseen, too
+            if rank < 0:  # longer contexts are unseen as well
                 break
             level = self.top[m] if m == longest else self.lower[m]
             tokens, grams = self.counts.followers(m, rank)
@@ -155,7 +154,7 @@ class Discounted:
         return p
 
     def of(self, ids: np.ndarray) -> np.ndarray:
-        """Return the probability of each token of a text, `(time,)`."""
+        """Returns the probability of each token of a text, `(time,)`."""
         p, result = np.full(len(ids), 1 / self.counts.size), np.zeros(len(ids))
         for m, (context, gram) in enumerate(self.counts.walk(ids)):
             here = _here(m, self.counts.n)
@@ -167,17 +166,17 @@ class Discounted:
 
 
 def discounts(a: np.ndarray, smoothing: str, discount: float | None) -> np.ndarray:
-    """Return what is taken from counts of 0, 1, 2, and 3 or more.
+    """Returns the discounts of counts 0, 1, 2, and 3 or more.
 
     Args:
         a: The counts of a level.
         smoothing: `"backoff"` or `"kneser_ney"`.
-        discount: The same for all of them; None estimates.
+        discount: One discount for all counts; None estimates them.
 
     Examples:
         >>> discounts(np.array([1, 1, 1, 1, 2, 2, 3, 3, 4]), "kneser_ney", None)
         array([0. , 0.5, 0.5, 2. ])
-        >>> discounts(np.array([2, 2]), "kneser_ney", None)  # nothing was seen once
+        >>> discounts(np.array([2, 2]), "kneser_ney", None)  # no count of 1
         array([0. , 0.5, 1. , 1.5])
     """
     n1, n2, n3, n4 = (int((a == i).sum()) for i in (1, 2, 3, 4))
@@ -194,22 +193,22 @@ def discounts(a: np.ndarray, smoothing: str, discount: float | None) -> np.ndarr
 
 
 def _backoff(counts: NGramCounts, discount: float | None) -> list[Level]:
-    """Return the levels of back-off with absolute discounting."""
+    """Returns the levels of back-off with absolute discounting."""
     levels, V, suffixes = [], counts.size, counts.suffixes()
-    below = np.zeros(1)  # per context c': what was taken from each of its tokens
+    below = np.zeros(1)  # for each context c': the discount of each of its tokens
     for m, (N, totals) in enumerate(zip(counts.counts, counts.totals, strict=True)):
         context = counts.grams[m] // V
         followers = np.bincount(context, minlength=len(totals))  # N+(c)
         D = discounts(N, "backoff", discount)
         taken = np.where(followers < V, D[1], 0.0)
-        # The sum of p(u|c') over the tokens unseen after c. One minus the sum over the
-        # others would lose its digits where little is left; counts lose none.
+        # The sum of p(u|c') over the tokens unseen after c, from counts: one minus the
+        # sum over the others would cancel.
         if m == 0:
             unseen = 1 - followers / V
         else:
             shorter = suffixes[m - 1]
             seen = np.bincount(context, counts.counts[m - 1][suffixes[m]], len(totals))
-            # Where c' is followed by nothing, neither is c, and alpha stays 1.
+            # If nothing follows c', nothing follows c, and alpha stays 1.
             N_shorter = np.maximum(counts.totals[m - 1][shorter], 1)
             unseen = (N_shorter - seen + below[shorter] * followers) / N_shorter
         alpha = np.ones(len(totals))
@@ -222,7 +221,7 @@ def _backoff(counts: NGramCounts, discount: float | None) -> list[Level]:
 
 
 def _kneser_ney(counts: NGramCounts, discount: float | None):
-    """Return the levels of Kneser–Ney for contexts asked for and for those below."""
+    """Returns the levels of Kneser–Ney for full and for shorter contexts."""
     suffixes = counts.suffixes()
     top, lower, p = [], [], np.full(1, 1 / counts.size)
     for m in range(counts.n):
@@ -230,8 +229,8 @@ def _kneser_ney(counts: NGramCounts, discount: float | None):
         arguments = (context, below, len(counts.totals[m]), discount)
         top.append(_interpolated(counts.counts[m], *arguments))
         if m < counts.n - 1:
-            # Each longer gram is there once: as many as a gram ends, so many tokens
-            # stand before it.
+            # The longer n-grams are distinct, so those that end with this one count
+            # the distinct tokens before it.
             ends = np.bincount(suffixes[m + 1], minlength=len(context))
             lower.append(_interpolated(ends, *arguments))
             p = lower[m].p
@@ -239,19 +238,19 @@ def _kneser_ney(counts: NGramCounts, discount: float | None):
 
 
 def _interpolated(a, context, below, contexts: int, discount) -> Level:
-    """Return a level of Kneser–Ney.
+    """Returns a level of Kneser–Ney.
 
     Args:
         a: `(grams,)`: the counts.
-        context: `(grams,)`: the rank of each gram's context.
-        below: `(grams,)`: what the shorter context says of the token.
-        contexts: How many there are.
+        context: `(grams,)`: rank of the context of each n-gram.
+        below: `(grams,)`: probability of the token after the shorter context.
+        contexts: Number of contexts.
         discount: As in `discounts`.
     """
     D = discounts(a, "kneser_ney", discount)
     taken = D[np.minimum(a, 3)]
     total = np.bincount(context, a, contexts)
-    gamma = np.ones(contexts)  # where nothing was counted the shorter context decides
+    gamma = np.ones(contexts)  # of contexts without counts
     np.divide(np.bincount(context, taken, contexts), total, out=gamma, where=total > 0)
     own = np.zeros(len(a))
     np.divide(a - taken, total[context], out=own, where=total[context] > 0)
@@ -259,5 +258,5 @@ def _interpolated(a, context, below, contexts: int, discount) -> Level:
 
 
 def _here(m: int, n: int) -> slice:
-    """All positions for contexts of n - 1 tokens; the first one for shorter ones."""
+    """Returns all positions for full contexts, the first one for shorter contexts."""
     return slice(None) if m == n - 1 else slice(1)

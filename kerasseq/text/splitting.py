@@ -1,7 +1,7 @@
-r"""Cut a text into words before merging: merges never cross a cut.
+r"""Pre-tokenization by regular expressions: merges never cross word boundaries.
 
 Patterns use Unicode classes (`\p{L}` letters, `\p{N}` numbers), which need the package
-`regex`. What a pattern does not match is a word of its own, so nothing is lost.
+`regex`. Text between matches becomes words as well, so that nothing is lost.
 """
 
 import contextlib
@@ -10,34 +10,34 @@ import functools
 from kerasseq.core.checks import nearest
 
 PATTERNS = {
-    # A space belongs to the word after it; English endings stand alone.
+    # A space belongs to the word after it; English contractions are separate words.
     "gpt2": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-    # At most three digits together; endings in any case; line ends on their own.
+    # At most three digits together; contractions in any case; separate line ends.
     "gpt4": r"(?i:'(?:[sdmt]|ll|ve|re))|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-    # One word per run of whitespace and what follows it.
+    # Whitespace with the word after it.
     "spaces": r"\s*\S+|\s+",
 }
 
-# A pattern without long ways back takes about a millionth of a second per character.
+# Without backtracking a pattern takes about a microsecond per character.
 SECONDS = 5.0
 SECONDS_PER_CHARACTER = 1e-4
 
 
 @functools.cache
 def compiled(pattern: str):
-    """A pattern of `PATTERNS` by name, or any other, compiled.
+    """Compiles a pattern of `PATTERNS` by name, or any other.
 
     Raises:
-        ImportError: If the package `regex` is missing; it says how to install it.
-        ValueError: If the pattern is none.
+        ImportError: If the package `regex` is not installed.
+        ValueError: If the pattern is not a regular expression.
     """
     try:
         import regex
     except ImportError as error:
         raise ImportError(
-            "cutting a text at Unicode's classes needs the package regex: "
-            'pip install "kerasseq[text]"'
+            "splitting a text by Unicode classes needs the package regex, which is not "
+            'installed: pip install "kerasseq[text]"'
         ) from error
     try:
         return regex.compile(PATTERNS.get(pattern, pattern))
@@ -50,40 +50,40 @@ def compiled(pattern: str):
 
 
 def limited(pattern: str):
-    """A pattern by name, or any other, which is given up if it never ends.
+    """Compiles a pattern by name, or any other with a time limit.
 
     Raises:
-        ImportError: If the package `regex` is missing; it says how to install it.
-        ValueError: If the pattern is none.
+        ImportError: If the package `regex` is not installed.
+        ValueError: If the pattern is not a regular expression.
     """
     expression = compiled(pattern)
     return expression if pattern in PATTERNS else Limited(expression)
 
 
 class Limited:
-    """A pattern from anybody, with a limit on the time that a text may take.
+    """An untrusted pattern, with a limit on the time per text.
 
-    Some patterns try each of 2ⁿ ways to match n characters, for example `(?:a|a)+b`.
+    Some patterns take exponential time, for example `(?:a|a)+b`.
 
     Args:
-        expression: Compiled by `regex`.
+        expression: A pattern compiled by `regex`.
     """
 
     def __init__(self, expression):
         self.expression, self.groups = expression, expression.groups
 
     def findall(self, text: str) -> list:
-        """Like that of `regex`."""
+        """As in `regex`."""
         with self._limit(text) as seconds:
             return self.expression.findall(text, timeout=seconds)
 
     def finditer(self, text: str):
-        """Like that of `regex`."""
+        """As in `regex`."""
         with self._limit(text) as seconds:
             yield from self.expression.finditer(text, timeout=seconds)
 
     def sub(self, replacement, text: str) -> str:
-        """Like that of `regex`."""
+        """As in `regex`."""
         with self._limit(text) as seconds:
             return self.expression.sub(replacement, text, timeout=seconds)
 
@@ -96,14 +96,14 @@ class Limited:
             raise ValueError(
                 f"the pattern {self.expression.pattern!r} must match a text of "
                 f"{len(text)} characters within {seconds:.1f} seconds, but did not: it "
-                "tries too many ways. Write it so that each text has one way to match, "
-                "for example a+ instead of (a|a)+ or (a+)+, or do not let it go back: "
+                "backtracks too much. Write it so that each text has one way to match, "
+                "for example a+ instead of (a|a)+ or (a+)+, or prevent backtracking: "
                 "(?>a+), a++"
             ) from None
 
 
 def split(text: str, pattern: str) -> list[str]:
-    """The words of a text, which in a row are the text again.
+    """Splits a text into words; joined, they are the text.
 
     Raises:
         ValueError: If the pattern takes too long on the text.
@@ -115,7 +115,7 @@ def split(text: str, pattern: str) -> list[str]:
         ['a-', 'b-', 'c']
     """
     expression = limited(pattern)
-    if not expression.groups:  # else `findall` gives the groups
+    if not expression.groups:  # with groups, `findall` returns these
         words = expression.findall(text)
         if sum(map(len, words)) == len(text):
             return words

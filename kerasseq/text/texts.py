@@ -1,4 +1,4 @@
-"""Texts and special tokens as the tokenizers take them, or what is wrong with them."""
+"""Checks and conversions of the texts, ids and special tokens that users pass."""
 
 import functools
 import re
@@ -9,13 +9,13 @@ from kerasseq.core.checks import several, short
 
 
 def check_text(text):
-    """Raise a `TypeError` unless `text` is a string."""
+    """Raises a `TypeError` unless `text` is a string."""
     if not isinstance(text, str):
-        raise TypeError(f"`text` must be a string, got {type(text).__name__}.")
+        raise TypeError(f"`text` must be a string, received {type(text).__name__}.")
 
 
 def each_text(method):
-    """Let a method of one text take a list of them, and give a list."""
+    """Extends a method of one text to a list of texts."""
 
     @functools.wraps(method)
     def one_or_several(self, text, **options):
@@ -27,7 +27,7 @@ def each_text(method):
 
 
 def each_row(method):
-    """Let a method of one row of ids take rows of them, a `Batch`, or one id."""
+    """Extends a method of one row of ids to several rows, a `Batch`, or one id."""
 
     @functools.wraps(method)
     def one_or_several(self, ids, **options):
@@ -46,11 +46,11 @@ def _are_rows(ids):
 
 
 def training_texts(text) -> list[str]:
-    """The texts to learn from: one string, or several, not all of them empty.
+    """Returns training texts as a list, at least one of them not empty.
 
     Raises:
-        TypeError: If one is no string.
-        ValueError: If there is nothing to learn from.
+        TypeError: If a text is not a string.
+        ValueError: If all texts are empty.
 
     Examples:
         >>> training_texts(["to be", "or not"])
@@ -58,30 +58,34 @@ def training_texts(text) -> list[str]:
     """
     if isinstance(text, bytes) or not hasattr(text, "__iter__"):
         kind = type(text).__name__
-        raise TypeError(f"`text` must be a string, or several, got {kind}")
+        raise TypeError(
+            f"`text` must be a string or a list of strings, received {kind}"
+        )
     texts = [text] if isinstance(text, str) else several("text", text)
     for number, one in enumerate(texts):
         if not isinstance(one, str):
             raise TypeError(
-                "`text` must be a string, or several; number "
+                "`text` must be a string or a list of strings; number "
                 f"{number} is {type(one).__name__}"
             )
     if not any(texts):
-        raise ValueError("`text` is empty: there is nothing to learn from.")
+        raise ValueError("`text` is empty. Pass a text with at least one character.")
     return texts
 
 
 def special_tokens(tokens, unknown=None) -> tuple[str, ...]:
-    """Special tokens as a tuple, checked: distinct, not empty, the unknown one first.
+    """Returns special tokens as a checked tuple, the unknown token first.
 
     Examples:
         >>> special_tokens(["<pad>"], unknown="<unk>")
         ('<unk>', '<pad>')
     """
     if isinstance(tokens, str) or not hasattr(tokens, "__iter__"):
-        raise TypeError(f"special_tokens must be a list of strings, got {tokens!r}")
+        raise TypeError(
+            f"special_tokens must be a list of strings, received {tokens!r}"
+        )
     if unknown is not None and not isinstance(unknown, str):
-        raise TypeError(f"unknown must be a string or None, got {short(unknown)}")
+        raise TypeError(f"unknown must be a string or None, received {short(unknown)}")
     tokens = tuple(several("special_tokens", tokens))
     if wrong := [token for token in tokens if not isinstance(token, str)]:
         raise ValueError(
@@ -93,12 +97,12 @@ def special_tokens(tokens, unknown=None) -> tuple[str, ...]:
         if not isinstance(token, str) or not token:
             raise ValueError(f"a special token must be a string, not {token!r}")
     if len(set(tokens)) < len(tokens):
-        raise ValueError(f"special_tokens must be distinct, got {list(tokens)}")
+        raise ValueError(f"special_tokens must be distinct, received {list(tokens)}")
     return tokens
 
 
 def cut_out(text: str, special_tokens) -> list[tuple[str, bool]]:
-    """A text cut at its special tokens: each part, and whether it is such a token.
+    """Splits a text at special tokens: parts, and whether each is one of them.
 
     Examples:
         >>> cut_out("to be<end>or not", ["<end>"])
@@ -106,17 +110,17 @@ def cut_out(text: str, special_tokens) -> list[tuple[str, bool]]:
     """
     if not special_tokens:
         return [(text, False)]
-    # Of two that begin alike the longer one is meant.
+    # The longest token first, since the pattern takes the first alternative.
     longest_first = sorted(special_tokens, key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text)
     return [(part, bool(n % 2)) for n, part in enumerate(parts) if part]
 
 
 def utf8(text: str) -> bytes:
-    r"""The bytes of a text; half a surrogate pair has none.
+    r"""Encodes a text as UTF-8.
 
     Raises:
-        ValueError: That says where the half stands.
+        ValueError: If the text has a lone surrogate.
 
     Examples:
         >>> utf8("é")
@@ -127,7 +131,55 @@ def utf8(text: str) -> bytes:
     except UnicodeEncodeError as error:
         raise ValueError(
             f"the text has half a surrogate pair, {text[error.start]!r}, at position "
-            f"{error.start}, which no encoding of Unicode has: it was read with the "
-            "wrong encoding. Read it anew, or remove it with "
-            "text.encode('utf-8', 'ignore').decode()"
+            f"{error.start}, probably because it was read with a wrong encoding. Read "
+            "it again, or remove it with text.encode('utf-8', 'ignore').decode()"
         ) from None
+
+
+def id_array(ids, size: int, *, name: str = "ids") -> np.ndarray:
+    """Returns ids as an int64 array with one axis, checked against a vocabulary.
+
+    Args:
+        ids: A list, array or tensor of whole numbers with one axis.
+        size: Vocabulary size.
+        name: Name of the argument, for messages.
+
+    Returns:
+        An int64 array of shape `(time,)`.
+
+    Raises:
+        TypeError: If the ids are not whole numbers.
+        ValueError: If there is not exactly one axis, or an id is outside the range.
+
+    Examples:
+        >>> id_array([2, 0], 3)
+        array([2, 0])
+    """
+    try:
+        array = np.asarray(ids)
+    except ValueError as error:  # rows of unequal lengths
+        raise ValueError(
+            f"`{name}` must be one row of ids, "
+            f"received {short(ids)}. Pass one sequence at "
+            "a time."
+        ) from error
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(
+            f"`{name}` must be whole numbers, "
+            f"received {short(ids)} of {array.dtype}. A "
+            "tokenizer's `encode` turns text into ids."
+        )
+    if array.ndim != 1:
+        raise ValueError(
+            f"`{name}` must be one row of ids, "
+            f"received an array of shape {array.shape}. "
+            "Pass one sequence at a time."
+        )
+    outside = (array < 0) | (array >= size)
+    if outside.any():
+        position = int(outside.argmax())
+        raise ValueError(
+            f"`{name}` holds {array[position]} at position {position}, outside the "
+            f"vocabulary: ids run from 0 to {size - 1}."
+        )
+    return array.astype("int64")

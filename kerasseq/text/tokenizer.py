@@ -1,12 +1,11 @@
-"""What every tokenizer can do: text to ids and back, pieces, places, batches, files.
+"""Base class of tokenizers: encoding, decoding, offsets, batches and files.
 
-A tokenizer of this package says how a text without special tokens becomes ids, once
-quickly (`_encode_part`) and once with the place of each in the text (`_places`), and
-how ids become text again (`_decode_part`). All else stands here.
+A subclass implements encoding of a text without special tokens, without offsets
+(`_encode_part`) and with them (`_places`), and decoding (`_decode_part`).
 
-Words used: a *token* is what an id stands for, as the vocabulary spells it; a *piece*
-is the stretch of the text that became one token. Special tokens, such as
-`<|endoftext|>`, are found in the text as they are written and are never split.
+A *token* is an entry of the vocabulary; a *piece* is the part of a text that became one
+token. Special tokens, such as `<|endoftext|>`, are found in the text as written and are
+never split.
 """
 
 import abc
@@ -15,18 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from kerasseq.core.checks import one_of, several, whole_number
-from kerasseq.text.ids import id_array
-from kerasseq.text.saved import Saved
-from kerasseq.text.texts import check_text, cut_out, each_row, each_text, utf8
+from kerasseq.text.files import Saved
+from kerasseq.text.texts import check_text, cut_out, each_row, each_text, id_array, utf8
 
 
 class Encoding(NamedTuple):
-    """A text as ids, and where they come from.
+    """The tokens of a text, with offsets.
 
     Attributes:
         ids: int32, `(tokens,)`.
-        tokens: What the vocabulary calls them.
-        offsets: int64, `(tokens, 2)`: each came from `text[start:end]`.
+        tokens: The tokens, as in the vocabulary.
+        offsets: int64, `(tokens, 2)`: start and end of each token in the text.
     """
 
     ids: np.ndarray
@@ -35,11 +33,11 @@ class Encoding(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Texts as one array.
+    """A padded batch of texts.
 
     Attributes:
         ids: int32, `(texts, length)`.
-        mask: bool, `(texts, length)`, True where an id is of the text.
+        mask: bool, `(texts, length)`, True for ids of the text, False for padding.
     """
 
     ids: np.ndarray
@@ -47,12 +45,12 @@ class Batch(NamedTuple):
 
 
 class Tokenizer(Saved, abc.ABC):
-    """The base of all tokenizers.
+    """Base class of all tokenizers.
 
     Attributes:
-        vocabulary: What each id stands for, in order.
-        special_tokens: Those tokens that are never split, in the order of their ids.
-        unknown: The token of what has no other, or None.
+        vocabulary: The tokens in the order of their ids.
+        special_tokens: Tokens that are never split, in the order of their ids.
+        unknown: The token for everything outside the vocabulary, or None.
     """
 
     special_tokens: tuple[str, ...] = ()
@@ -61,58 +59,59 @@ class Tokenizer(Saved, abc.ABC):
     @property
     @abc.abstractmethod
     def vocabulary(self) -> list[str]:
-        """What each id stands for, in order."""
+        """The tokens in the order of their ids."""
 
     @abc.abstractmethod
     def fit(self, text) -> "Tokenizer":
-        """Learn the vocabulary from a text, or from several."""
+        """Learns the vocabulary from one or several texts."""
 
     def _cut_out(self, text: str) -> list[tuple[str, bool]]:
-        """Cut a text at its special tokens: each part, and whether it is such one."""
+        """Splits a text at special tokens: parts, and whether each is one of them."""
         return cut_out(text, self.special_tokens)
 
     @abc.abstractmethod
     def _encode_part(self, text: str) -> list[int]:
-        """The ids of a text without special tokens."""
+        """Returns the ids of a text without special tokens."""
 
     @abc.abstractmethod
     def _places(self, text: str) -> list[tuple[int, int, int]]:
-        """Id, start and end of each piece of a text without special tokens."""
+        """Returns id, start and end of each piece of a text without special tokens."""
 
     @abc.abstractmethod
     def _decode_part(self, ids: list[int]) -> str:
-        """The text of ids none of which is special."""
+        """Returns the text of ids without special tokens."""
 
     @property
     def vocabulary_size(self) -> int:
-        """How many ids there are, special ones and the unknown one included."""
+        """Number of ids, including special and unknown tokens."""
         return len(self.vocabulary)
 
     def id_of(self, token: str) -> int:
-        """Return the id of a token, spelled as in the vocabulary.
+        """Returns the id of a token of the vocabulary.
 
         Raises:
-            KeyError: If there is no such token.
+            KeyError: If the token is not in the vocabulary.
         """
         self._check_fitted()
         try:
             return self._id_of_token[token]
         except KeyError:
-            raise KeyError(f"no token of the vocabulary is {token!r}") from None
+            raise KeyError(f"{token!r} is not in the vocabulary") from None
 
     @each_text
     def encode(self, text: str) -> np.ndarray:
-        """Turn text into ids.
+        """Converts text to ids.
 
         Args:
-            text: Any string, the empty one included.
+            text: A string, or a list of strings.
 
         Returns:
-            int32, one id per token.
+            Array of int32 ids; a list of arrays for a list of strings.
 
         Raises:
-            TypeError: If `text` is no string.
-            ValueError: Before `fit`, or if the text has what cannot be encoded.
+            TypeError: If `text` is not a string.
+            ValueError: Before `fit`, or if the text has characters that cannot be
+                encoded.
         """
         self._check_fitted()
         self._check_text(text)
@@ -122,10 +121,10 @@ class Tokenizer(Saved, abc.ABC):
         return np.array(ids, "int32")
 
     def encode_with_offsets(self, text: str) -> Encoding:
-        """Turn text into ids, and say where in the text each comes from.
+        """Converts text to ids, with the offsets of each token.
 
         Args:
-            text: Any string.
+            text: A string.
 
         Returns:
             An `Encoding`: `ids`, `tokens`, and `offsets` `(tokens, 2)` into the text.
@@ -145,17 +144,17 @@ class Tokenizer(Saved, abc.ABC):
 
     @each_text
     def tokenize(self, text: str) -> list[str]:
-        """Split text into tokens, spelled as in the vocabulary."""
+        """Splits text into tokens of the vocabulary."""
         vocabulary = self.vocabulary
         return [vocabulary[i] for i in self.encode(text).tolist()]
 
     @each_row
     def decode(self, ids, *, skip_special: bool = False) -> str:
-        """Turn ids into text.
+        """Converts ids to text.
 
         Args:
-            ids: A list, array or tensor of whole numbers with one axis.
-            skip_special: Whether special tokens are left out.
+            ids: A list, array or tensor of ids, or several rows of them.
+            skip_special: Whether to leave out special tokens.
 
         Returns:
             The text.
@@ -179,15 +178,14 @@ class Tokenizer(Saved, abc.ABC):
     def encode_batch(
         self, texts, *, length: int | None = None, pad="right", truncate="right"
     ) -> Batch:
-        """Turn texts into one array, with a mask.
+        """Converts texts to one padded array, with a mask.
 
         Args:
-            texts: A list of strings, or one string, which is one row.
-            length: Ids in a row. The longest text decides if None.
-            pad: On which side short texts are filled up, "right" or "left". They are
-                filled with the special token `<pad>` or `[PAD]` if there is one, else
-                with 0; the mask tells which ids are real.
-            truncate: On which side long texts are cut, "right" or "left".
+            texts: A list of strings, or one string.
+            length: Length of a row. Defaults to the longest text.
+            pad: Side of the padding, "right" or "left". The padding id is that of the
+                special token `<pad>` or `[PAD]` if there is one, else 0.
+            truncate: Side on which longer texts are truncated, "right" or "left".
 
         Returns:
             A `Batch`: `ids` and `mask`, `(texts, length)`.
@@ -216,20 +214,20 @@ class Tokenizer(Saved, abc.ABC):
         return self._id_of_token[known[0]] if known else 0
 
     def unknown_characters(self, text: str) -> dict[str, int]:
-        """Count the characters of `text` that have no id of their own.
+        """Counts the characters of a text that become the unknown token.
 
         Args:
-            text: Any string.
+            text: A string.
 
         Returns:
-            How often each occurs, the most frequent first.
+            The count of each character, the most frequent first.
         """
         if self.unknown is None:
             return {}
         encoding, count = self.encode_with_offsets(text), {}
-        strangers = encoding.ids == self.id_of(self.unknown)
-        for start, end in encoding.offsets[strangers].tolist():
-            if text[start:end] == self.unknown:  # written out, it is known
+        unknown = encoding.ids == self.id_of(self.unknown)
+        for start, end in encoding.offsets[unknown].tolist():
+            if text[start:end] == self.unknown:  # the token itself, in the text
                 continue
             for character in text[start:end]:
                 count[character] = count.get(character, 0) + 1
@@ -241,7 +239,7 @@ class Tokenizer(Saved, abc.ABC):
 
     @property
     def _id_of_token(self) -> dict[str, int]:
-        """The vocabulary the other way round, made anew when it has changed."""
+        """The id of each token, cached until the vocabulary changes."""
         vocabulary = self.vocabulary
         made = self.__dict__.get("_ids_made_of")
         if made is None or made[0] is not vocabulary:
@@ -251,8 +249,8 @@ class Tokenizer(Saved, abc.ABC):
     def _check_fitted(self):
         if not self.vocabulary:
             raise ValueError(
-                f"the {type(self).__name__} has no vocabulary yet: call `fit(text)` or "
-                "load one from a file"
+                f"the {type(self).__name__} is not fitted. Call `fit(text)`, or load "
+                "one from a file"
             )
 
     def __eq__(self, other):
@@ -260,7 +258,7 @@ class Tokenizer(Saved, abc.ABC):
             return NotImplemented
         return self.get_config() == other.get_config()
 
-    __hash__ = None  # a fitted tokenizer can be fitted again: no key of a dictionary
+    __hash__ = None  # mutable: it can be fitted again
 
     def __repr__(self):
         size = len(self.vocabulary)

@@ -1,52 +1,50 @@
-r"""All ways to cut a text into pieces, and what is asked of them.
+r"""Lattices of segmentations of a text: best paths, sampling, expected counts.
 
-The characters of a text are the steps from node $0$ to node $n$; a piece $x$ that
-stands in the text from $s$ to $t$ is an edge with the weight $w = \log p(x)$. A path
-from $0$ to $n$ is one way to cut the text, and its weight is the sum over its edges:
-pieces are drawn independently of each other, hence *unigram*. With $s \to t$ for the
-edges that end in $t$:
+The positions between characters are nodes $0$ to $n$; a piece $x$ of the text from $s$
+to $t$ is an edge with weight $w = \log p(x)$. A path from $0$ to $n$ is a segmentation,
+and its weight is the sum of its edges, since pieces are independent, hence *unigram*.
+With $s \to t$ for the edges that end in $t$:
 
 $$
 \delta(t) = \max_{s \to t} \delta(s) + w_{st} \qquad
 \alpha(t) = \log \sum_{s \to t} e^{\alpha(s) + w_{st}}
 $$
 
-The best path follows the maxima of $\delta$ back from the end (Viterbi). The
-probability that a path which comes through $t$ came along $s \to t$ is
+Backtracking through the maxima of $\delta$ gives the best path (Viterbi). The
+probability of the edge $s \to t$ for a path through $t$ is
 
 $$
 p(s \to t \mid t) = e^{\alpha(s) + w_{st} - \alpha(t)}
 $$
 
-Drawing an edge by it at every node gives a path drawn from all paths (forward
-filtering, backward sampling); passing $\gamma(n) = 1$ back along it,
+Sampling an edge at every node samples a path (forward filtering, backward sampling).
+With $\gamma(n) = 1$, the recursion
 
 $$
 \gamma(s) = \sum_{s \to t} \gamma(t)\, p(s \to t \mid t)
 $$
 
-gives the probability that a path uses an edge, $\gamma(t)\, p(s \to t \mid t)$, as the
-backward recursion would.
+gives the probability of an edge, $\gamma(t)\, p(s \to t \mid t)$.
 
-From: Kudo, "Subword Regularization", 2018. A character that is no piece by itself is
-one more edge, `STRANGE`, as in SentencePiece.
+From: Kudo, "Subword Regularization", 2018. A character that is not a piece is an edge
+as well, `UNKNOWN`, as in SentencePiece.
 """
 
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-STRANGE = -1  # in place of a piece's number: a character that is no piece
+UNKNOWN = -1  # instead of the index of a piece: a character that is not a piece
 
 
 def build_trie(pieces: Iterable[tuple[str, int, float]]) -> dict:
-    """Arrange pieces by their letters: one dictionary in another.
+    """Builds a trie of pieces from nested dictionaries.
 
     Args:
-        pieces: Spelling, number and weight of each.
+        pieces: Spelling, index and weight of each.
 
     Returns:
-        Letters lead on to dictionaries; the empty string leads to number and weight.
+        Dictionaries by letter; the empty string has index and weight of a piece.
 
     Examples:
         >>> build_trie([("a", 0, -1.0), ("ab", 1, -2.0)])
@@ -62,15 +60,15 @@ def build_trie(pieces: Iterable[tuple[str, int, float]]) -> dict:
 
 
 def edges(text: str, trie: dict, strange: float) -> Iterator[tuple]:
-    """Find every piece in a text.
+    """Finds every piece in a text.
 
     Args:
-        text: Any string.
-        trie: From `build_trie`.
-        strange: The weight of a character that is no piece.
+        text: A string.
+        trie: The result of `build_trie`.
+        strange: Weight of a character that is not a piece.
 
     Yields:
-        Start, end, number of the piece and weight, by start, then by end.
+        Start, end, index of the piece and weight, by start, then by end.
 
     Examples:
         >>> trie = build_trie([("a", 0, -1.0), ("ab", 1, -2.0)])
@@ -80,7 +78,7 @@ def edges(text: str, trie: dict, strange: float) -> Iterator[tuple]:
     for start, letter in enumerate(text):
         node, end = trie.get(letter), start + 1
         if node is None or "" not in node:
-            yield start, end, STRANGE, strange
+            yield start, end, UNKNOWN, strange
         while node is not None:
             if "" in node:
                 yield start, end, *node[""]
@@ -89,10 +87,10 @@ def edges(text: str, trie: dict, strange: float) -> Iterator[tuple]:
 
 
 def best_path(text: str, trie: dict, strange: float) -> list[tuple[int, int, int]]:
-    """Cut a text the best way, by Viterbi, in a time that grows as its length.
+    """Returns the best segmentation of a text, by the Viterbi algorithm.
 
-    Of two equally good ways the one whose last piece is longer is taken, at every
-    node, as Hugging Face's tokenizers do.
+    Ties are resolved to the longer last piece, at every node, as in Hugging Face's
+    tokenizers.
 
     Returns:
         Start, end and number of each piece.
@@ -106,7 +104,7 @@ def best_path(text: str, trie: dict, strange: float) -> list[tuple[int, int, int
     came = [None] * len(delta)
     for start, end, piece, weight in edges(text, trie, strange):
         reached = delta[start] + weight
-        if reached > delta[end]:  # not >=: the edge from further back stays
+        if reached > delta[end]:  # not >=, so that the longer piece wins
             delta[end], came[end] = reached, (start, end, piece)
     path, node = [], len(text)
     while node:
@@ -116,26 +114,26 @@ def best_path(text: str, trie: dict, strange: float) -> list[tuple[int, int, int
 
 
 def best_paths(edges: Iterable[tuple], length: int, n: int) -> list[tuple]:
-    """Cut a text in the `n` best ways.
+    """Returns the `n` best segmentations of a text.
 
     Args:
         edges: Start, end, piece and weight of each, by start.
-        length: Of the text.
-        n: How many ways.
+        length: Length of the text.
+        n: Maximum number of segmentations.
 
     Returns:
-        Weight and path of each, the best first; fewer if there are fewer.
+        Weight and path of each, the best first.
 
     Examples:
         >>> trie = build_trie([("a", 0, -1.0), ("aa", 1, -3.0)])
         >>> best_paths(edges("aa", trie, -9.0), 2, 7)
         [(-2.0, [(0, 1, 0), (1, 2, 0)]), (-3.0, [(0, 2, 1)])]
     """
-    # At each node: weight, edge, and which of the ways to the edge's start, best first.
+    # For each node: weight, edge, and rank among the paths to the start of the edge.
     ways = [[(0.0, None, 0)], *([] for _ in range(length))]
     sorted_up_to = 0
     for start, end, piece, weight in edges:
-        if start > sorted_up_to:  # no edge to it can follow
+        if start > sorted_up_to:  # all edges to it are known
             ways[start] = _best(ways[start], n)
             sorted_up_to = start
         for rank, (reached, _, _) in enumerate(ways[start]):
@@ -156,19 +154,19 @@ def _path(ways, way):
 
 
 class Lattices:
-    """The lattices of many words side by side, as arrays of their edges.
+    """The lattices of many words, as arrays of their edges.
 
-    All words take a step at the same time: first every node one character into its
-    word, then every node two characters in, and so on. Node `i` of word `w` has the
-    number `w + i +` the length of all words before.
+    Recursions process all words at once: first the nodes after one character, then
+    those after two, and so on. Node `i` of word `w` has the index `w + i +` the length
+    of all words before.
 
     Args:
-        start: Node where each edge starts, `(E,)`.
-        end: Node where it ends, `(E,)`, sorted by depth, then by node.
-        piece: Number of its piece, `(E,)`.
-        depth: How many characters into its word each node is, `(N,)`.
-        word: Its word, `(N,)`.
-        last: The last nodes of the words that matter, `(words,)`.
+        start: Start node of each edge, `(E,)`.
+        end: End node of each edge, `(E,)`, sorted by depth, then by node.
+        piece: Index of the piece of each edge, `(E,)`.
+        depth: Number of characters before each node in its word, `(N,)`.
+        word: Word of each node, `(N,)`.
+        last: Last node of each word that is used, `(words,)`.
     """
 
     def __init__(self, start, end, piece, depth, word, last):
@@ -186,18 +184,18 @@ class Lattices:
 
     @classmethod
     def of(cls, words: list, edges_of, length_of=len) -> "Lattices":
-        """Build the lattices of words.
+        """Builds the lattices of words.
 
         Args:
-            words: Words or what stands for them, none empty.
-            edges_of: Gives start, end, piece, and perhaps more, of a word's edges.
-            length_of: Gives the characters of a word.
+            words: Words or objects that represent them, none empty.
+            edges_of: Returns start, end, piece and optional values of a word's edges.
+            length_of: Returns the length of a word.
 
         Returns:
             The lattices.
         """
         table, sizes, number = [], [], {}
-        for word in dict.fromkeys(words):  # the same edges wherever a word occurs
+        for word in dict.fromkeys(words):  # equal words have equal edges
             found = [edge[:3] for edge in edges_of(word)]
             number[word] = len(sizes)
             sizes.append(len(found))
@@ -218,26 +216,26 @@ class Lattices:
         return cls(start[order], end[order], piece[order], depth, word, last)
 
     def kept(self, edges, words, number) -> "Lattices":
-        """Leave edges and words out.
+        """Removes edges and words.
 
         Args:
-            edges: Which edges stay, bool `(E,)`.
-            words: Which of the words stay, bool `(words,)`.
-            number: The new number of each piece.
+            edges: Mask of the edges to keep, `(E,)`.
+            words: Mask of the words to keep, `(words,)`.
+            number: The new index of each piece.
 
         Returns:
-            The lattices of the rest. Nodes keep their numbers.
+            The remaining lattices. Nodes keep their indices.
         """
         start, end, piece = self.start[edges], self.end[edges], self.piece[edges]
         last = self.last[words]
         return Lattices(start, end, number[piece], self.depth, self.word, last)
 
     def forward(self, w, combine=np.logaddexp) -> np.ndarray:
-        r"""Return $\alpha$, or $\delta$ with `combine=np.maximum`, of every node.
+        r"""Returns $\alpha$, or $\delta$ with `combine=np.maximum`, of every node.
 
         Args:
             w: The weight of each edge, `(E,)`.
-            combine: What is done with the edges that end in a node.
+            combine: Reduction over the edges that end in a node.
         """
         alpha = np.zeros(len(self.depth))
         for groups, edges in self._steps:
@@ -247,12 +245,12 @@ class Lattices:
         return alpha
 
     def usage(self, w, alpha, times) -> np.ndarray:
-        """Return how often each edge is expected to be used, `(E,)`.
+        """Returns the expected count of each edge, `(E,)`.
 
         Args:
             w: The weight of each edge, `(E,)`.
-            alpha: From `forward`.
-            times: How often each word occurs, `(words,)`.
+            alpha: The result of `forward`.
+            times: Count of each word, `(words,)`.
         """
         p = np.exp(alpha[self.start] + w - alpha[self.end])
         gamma = np.zeros(len(alpha))
@@ -265,25 +263,25 @@ class Lattices:
         return p
 
     def best(self, w) -> np.ndarray:
-        """Return the edges of the best path of every word, in the order of the text."""
+        """Returns the edges of the best path of every word, in text order."""
         return self._trace(self.forward(w, np.maximum)[self.start] + w)
 
     def sample(self, w, rng) -> np.ndarray:
-        """Draw a path for every word: its edges, in the order of the text.
+        """Samples a path for every word, and returns its edges in text order.
 
-        The edge with the greatest weight after Gumbel noise is one drawn by weight:
-        so one maximum draws for all nodes at once, of which a path visits a few.
+        The maximum after adding Gumbel noise is a sample, so that one maximum samples
+        an edge for all nodes at once.
         """
         reached = self.forward(w)[self.start] + w
         return self._trace(reached + rng.gumbel(size=len(w)))
 
     def _trace(self, value):
-        """Follow the edge of the greatest value back from the end of every word."""
+        """Backtracks along the edges of the highest value from the word ends."""
         highest = np.maximum.reduceat(value, self._group)
         sizes = np.diff(self._group, append=len(value))
         hits = np.flatnonzero(value == np.repeat(highest, sizes))
         choice = np.zeros(len(self.depth), "int64")
-        # Of equal edges the first, which starts furthest back.
+        # Of equal edges the first, which is the longest.
         choice[self._node] = hits[np.searchsorted(hits, self._group)]
         node, used = self.last, []
         while node.size:

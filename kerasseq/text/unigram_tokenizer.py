@@ -1,15 +1,13 @@
-r"""The unigram tokenizer: of all ways to cut a text, the most probable.
+r"""Unigram tokenizer: the most probable segmentation of a text.
 
-Each piece $x$ has a probability $p(x)$, and a text cut into $x_1 \ldots x_m$ has
-$\prod_i p(x_i)$. Pieces are not put together by rules, as in byte pair encoding, but
-learned as the parts of a mixture by expectation maximisation (`unigram_training`); a
-text is cut by Viterbi, or at random, so that a model sees one word in several guises
-(`unigram_lattice`).
+Each piece $x$ has a probability $p(x)$, and the segmentation $x_1 \ldots x_m$ has the
+probability $\prod_i p(x_i)$. The probabilities are learned by expectation maximization
+(`unigram_training.py`); a text is segmented by the Viterbi algorithm, or at random for
+subword regularization (`unigram_lattice.py`).
 
 From: Kudo, "Subword Regularization: Improving Neural Network Translation Models with
 Multiple Subword Candidates", 2018; Kudo and Richardson, "SentencePiece", 2018. Left
-out: normalisation of the text, limits of pieces at scripts and digits, and the coverage
-of characters.
+out: normalization of the text, splits at scripts and digits, and character coverage.
 """
 
 from collections.abc import Iterable
@@ -19,11 +17,15 @@ import numpy as np
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.core.schema import check
 from kerasseq.text import texts
-from kerasseq.text.ids import id_array
-from kerasseq.text.texts import each_row, each_text
+from kerasseq.text.texts import each_row, each_text, id_array
 from kerasseq.text.tokenizer import Encoding, Tokenizer
-from kerasseq.text.unigram_pieces import BYTES, SPACE, Pieces
-from kerasseq.text.unigram_spaces import Spaces, check_special_tokens
+from kerasseq.text.unigram_pieces import (
+    BYTES,
+    SPACE,
+    Pieces,
+    Spaces,
+    check_special_tokens,
+)
 from kerasseq.text.unigram_training import TrainingStep, learn
 from kerasseq.text.unigram_views import UnigramViews
 
@@ -43,40 +45,38 @@ SCHEMA = {
 
 
 class UnigramTokenizer(UnigramViews, Tokenizer):
-    r"""Cut text into the most probable pieces.
+    r"""Unigram tokenizer.
 
-    Spaces are written ▁ in the pieces. The text is cut before every space, and a space
-    is put before its beginning, so that a word has the same pieces everywhere.
+    Spaces are ▁ in the pieces. The text is split before every space, and gets a space
+    at the beginning, so that a word has the same pieces everywhere.
 
-    With `byte_fallback`, whatever was not in the text of `fit` becomes bytes, and
-    `decode(encode(text)) == text` for every string. Without it, such characters become
-    `unknown`, and spaces are read as by Hugging Face's `Metaspace`: see `lossless`.
+    With `byte_fallback`, characters that were not in the training text become bytes,
+    and `decode(encode(text)) == text` for every string. Otherwise they become
+    `unknown`, and spaces are treated as in Hugging Face's `Metaspace`: see `lossless`.
 
-    Ids are those of Hugging Face's `tokenizers` for the same pieces and scores. One
-    thing differs on purpose: special tokens and bytes, as `<0x41>`, are no pieces that
-    Viterbi could find in the text.
+    Ids are those of Hugging Face's `tokenizers` for the same pieces and scores, except
+    that special tokens and bytes such as `<0x41>` are never matched in a text.
 
     Args:
-        vocabulary_size: How many ids `fit` makes at most. It makes fewer where the text
-            repeats too little.
-        special_tokens: Tokens found in the text as written, and never split.
-        unknown: The token for characters without an id, also if none can come up. With
-            `None` and no `byte_fallback` such a character is an error.
+        vocabulary_size: Maximum number of ids. A short text has fewer.
+        special_tokens: Tokens that are found in the text as written, and never split.
+        unknown: The token for characters without an id. With None and without
+            `byte_fallback` such characters raise an error.
         byte_fallback: Whether there are 256 ids for bytes.
-        max_piece_length: The most characters that `fit` puts into one piece.
-        add_prefix_space: Whether a space is put before a text and after each special
-            token; "first" puts it only where the text begins with no special token.
-            `decode` takes it away.
-        lossless: Whether a space is put before texts that begin with one, too, and
-            whether a ▁ in the text is not a space. False reads as Hugging Face's
-            `Metaspace`. The same as `byte_fallback` if not given.
+        max_piece_length: Maximum length of a piece in characters.
+        add_prefix_space: Whether to add a space before a text and after each special
+            token; "first" adds it only before a text that does not begin with a special
+            token. `decode` removes it.
+        lossless: Whether to add the space also before texts that begin with one, and
+            to keep ▁ in a text as a character. False is as in Hugging Face's
+            `Metaspace`. Defaults to `byte_fallback`.
 
     Attributes:
-        scores: The logs of the pieces' probabilities, float64 `(vocabulary_size,)`;
-            0 for special tokens and bytes, as in SentencePiece's files. A character
-            without a piece counts as 10 less than the lowest.
-        history: The steps of the training, each with `pieces` and `log_likelihood`. It
-            is not saved.
+        scores: Log-probabilities of the pieces, float64 `(vocabulary_size,)`; 0 for
+            special tokens and bytes, as in files of SentencePiece. A character without
+            a piece has 10 less than the lowest.
+        history: The steps of the training, with `pieces` and `log_likelihood`. It is
+            not saved.
 
     Examples:
         >>> tokenizer = UnigramTokenizer(266).fit("banana bandana ananas")
@@ -102,10 +102,10 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         lossless: bool | None = None,
     ):
         if unknown is not None and not isinstance(unknown, str):
-            raise TypeError(f"unknown must be a string or None, got {unknown!r}")
+            raise TypeError(f"unknown must be a string or None, received {unknown!r}")
         if not isinstance(special_tokens, Iterable):
             raise TypeError(
-                f"special_tokens must be a list of strings, got {special_tokens!r}"
+                f"special_tokens must be a list of strings, received {special_tokens!r}"
             )
         self.wanted_size = whole_number("vocabulary_size", vocabulary_size)
         self.special_tokens = texts.special_tokens(special_tokens, unknown)
@@ -116,8 +116,8 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         self.lossless = byte_fallback if lossless is None else lossless
         if self.lossless and not byte_fallback:
             raise ValueError(
-                "lossless=True needs byte_fallback=True: only bytes can spell what is "
-                "not in the vocabulary"
+                "lossless=True needs byte_fallback=True, which encodes characters "
+                "outside the vocabulary as bytes"
             )
         check_special_tokens(self.special_tokens, byte_fallback)
         self.add_prefix_space = add_prefix_space
@@ -137,26 +137,26 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         add_prefix_space: bool | str = True,
         lossless: bool | None = None,
     ) -> "UnigramTokenizer":
-        """Build a tokenizer from a vocabulary that was learned elsewhere.
+        """Builds a tokenizer from a given vocabulary, instead of `fit`.
 
         Args:
-            pieces: All tokens in the order of their ids, with ▁ for a space; special
-                tokens, the unknown one and bytes may stand anywhere among them.
-            scores: A number for each.
-            unknown: As for the constructor, and so are the others.
+            pieces: All tokens in the order of their ids, with ▁ for a space, including
+                special tokens, the unknown token and bytes.
+            scores: The score of each.
+            unknown: As in the constructor.
             special_tokens: Those of `pieces` that are special.
-            byte_fallback: Whether `<0x00>` to `<0xFF>` stand for bytes.
+            byte_fallback: Whether `<0x00>` to `<0xFF>` represent bytes.
             add_prefix_space: True, False or "first", which a `tokenizer.json` calls
                 "always", "never" and "first".
-            lossless: False gives the ids of a `tokenizer.json` with `Metaspace` for
-                texts with ▁ or a space in front, too.
+            lossless: False gives the ids of a `tokenizer.json` with `Metaspace`, also
+                for texts with ▁ or a leading space.
 
         Returns:
             The tokenizer.
 
         Raises:
             ValueError: If the pieces are not distinct strings, lack a special token or
-                a byte, or the scores are not as many numbers.
+                a byte, or the number of scores is wrong.
 
         Examples:
             >>> tokenizer = UnigramTokenizer.from_pieces(
@@ -178,18 +178,17 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         return tokenizer
 
     def fit(self, text) -> "UnigramTokenizer":
-        """Learn the pieces and their probabilities.
+        """Learns the pieces and their probabilities.
 
         Args:
-            text: The training text, or several. A second `fit` replaces the first.
+            text: The training text: a string, or a list of strings.
 
         Returns:
             The tokenizer itself.
 
         Raises:
-            TypeError: If a text is no string.
-            ValueError: If there is nothing to learn from, or there are more characters
-                than ids; the message says how many ids would do.
+            TypeError: If a text is not a string.
+            ValueError: If the text has no words, or there are more characters than ids.
         """
         words = self._spaces.words(texts.training_texts(text))
         fixed = [*self.special_tokens, *(BYTES if self.byte_fallback else ())]
@@ -197,9 +196,9 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         needed = len(fixed) + len(alphabet)
         if needed > self.wanted_size:
             raise ValueError(
-                f"vocabulary_size={self.wanted_size} is too small for "
-                f"{len(alphabet)} characters in the text and {len(fixed)} special "
-                f"tokens and bytes: {needed} would do, more is better"
+                f"vocabulary_size must be at least {needed}, for {len(alphabet)} "
+                f"characters in the text and {len(fixed)} special tokens and bytes, "
+                f"received vocabulary_size={self.wanted_size}"
             )
         taken = {token.replace(SPACE, " ") for token in fixed}
         size = self.wanted_size - len(fixed)
@@ -219,7 +218,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
 
     @property
     def vocabulary(self) -> list[str]:
-        """What each id stands for, in order, with ▁ for a space."""
+        """The tokens in the order of their ids, with ▁ for a space."""
         return self._pieces.vocabulary if self._pieces else []
 
     @property
@@ -251,7 +250,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
                 self._decode_part(part, prefixed),
                 "" if skip_special else special[i],
             ]
-            # Without bytes an unknown is more often a strange character in a word.
+            # Without bytes an unknown token is usually a character inside a word.
             within = special[i] == self.unknown and not self.byte_fallback
             prefixed, part = self.add_prefix_space is True and not within, []
         return "".join([*text, self._decode_part(part, prefixed)])
@@ -284,7 +283,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         return text.removeprefix(" ") if prefixed else text
 
     def get_config(self) -> dict:
-        """Return what `from_config` needs to build an equal tokenizer: plain JSON."""
+        """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
             **{name: getattr(self, name) for name in OPTIONS},
@@ -295,12 +294,11 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
 
     @classmethod
     def from_config(cls, config: dict) -> "UnigramTokenizer":
-        """Build a tokenizer from what `get_config` gave.
+        """Builds a tokenizer from the result of `get_config`.
 
         Raises:
             TypeError: If an option is of the wrong type.
-            ValueError: If a key is missing or strange, or pieces and scores are not as
-                for `from_pieces`.
+            ValueError: If a key is missing or unknown, or pieces or scores are invalid.
         """
         check(config, SCHEMA)
         options = {name: config[name] for name in OPTIONS}

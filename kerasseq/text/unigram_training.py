@@ -1,33 +1,31 @@
-r"""Learn the pieces of a unigram model, and how probable each is.
+r"""Training of a unigram model: pieces and their probabilities.
 
-The words of the text, $w$ with counts $n_w$, are made of pieces that nobody saw. The
-pieces' probabilities $p(x)$ are to make the words probable:
+The segmentation of the words $w$, with counts $n_w$, is hidden. The probabilities
+$p(x)$ of the pieces maximize the log-likelihood of the words:
 
 $$
 L = \sum_w n_w \log \sum_{x_1 \ldots x_m = w} \; \prod_i p(x_i)
 $$
 
-1. The seeds are the characters, and the substrings that occur most often, weighted by
-   length.
-2. Expectation: how often is each piece used, over all ways to cut the words?
-   Maximisation: $p(x)$ becomes its share of that. No such step lowers $L$.
-3. Pruning: what would $L$ lose without piece $x$, if its $f_x$ uses out of $N$ went to
-   the best way $y_1 \ldots y_m$ to cut $x$ itself into other pieces?
+1. Seeds: the characters, and the most frequent substrings, weighted by length.
+2. Expectation: the expected count of each piece over all segmentations.
+   Maximization: $p(x)$ is its relative count. No such step decreases $L$.
+3. Pruning: the loss of $L$ without piece $x$, if its $f_x$ of $N$ uses become the best
+   segmentation $y_1 \ldots y_m$ of $x$ into other pieces, is
 
 $$
 \ell_x = f_x \Big( \log \frac{f_x}{N} -
 \sum_{i=1}^m \log \frac{f_{y_i} + f_x}{N + (m - 1) f_x} \Big)
 $$
 
-   Those that would cost least go, a quarter at a time, until the size is right.
-   Characters stay.
+   The pieces with the lowest loss are removed, a quarter at a time, until the
+   vocabulary has its size. Characters are kept.
 
-From: Kudo, "Subword Regularization", 2018, with the loss of SentencePiece, which
-replaces counts by $e^{\psi(f)}$, $\psi$ the digamma function, and drops the pieces
-below half a use. Here maximisation is plain: then it never lowers $L$, which the
-history shows, and rare pieces go all the same, since they cost least. Expected uses
-serve as $f$, where SentencePiece counts the best paths. With digamma Tiny Shakespeare
-takes about 1 % fewer tokens.
+From: Kudo, "Subword Regularization", 2018, with the loss of SentencePiece. In contrast,
+SentencePiece replaces counts by $e^{\psi(f)}$, with the digamma function $\psi$, drops
+pieces with an expected count below one half, and uses counts of the best paths as $f$.
+Here $f$ are expected counts, and maximization is exact, so that $L$ never decreases.
+With digamma Tiny Shakespeare has about 1 % fewer tokens.
 """
 
 from collections import Counter
@@ -37,20 +35,20 @@ import numpy as np
 
 from kerasseq.text.unigram_lattice import Lattices, build_trie, edges
 
-SEEDS = 200_000  # pieces to begin with, at most
-SHRINK = 0.75  # what stays of them in one pruning
-STEPS = 2  # of expectation and maximisation between two prunings
-RARE = 1e-30  # uses: a piece never becomes impossible, which no later step could mend
-LONG = 256  # characters: longer words are learned from in parts
-SEEN = 0.5  # uses that a character has at the end, however rarely it stands alone
+SEEDS = 200_000  # maximum number of initial pieces
+SHRINK = 0.75  # share of pieces that one pruning keeps
+STEPS = 2  # of expectation maximization between two prunings
+RARE = 1e-30  # minimum count of a piece, so that its probability stays positive
+LONG = 256  # characters: longer words are split
+SEEN = 0.5  # minimum final count of a character
 
 
 class TrainingStep(NamedTuple):
-    """One step of expectation and maximisation.
+    """One step of expectation and maximization.
 
     Attributes:
-        pieces: How many there were.
-        log_likelihood: Natural log of the probability of all words, before the step.
+        pieces: Number of pieces.
+        log_likelihood: Log-likelihood of all words before the step.
     """
 
     pieces: int
@@ -58,7 +56,7 @@ class TrainingStep(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What came of the training.
+    """The result of the training.
 
     Attributes:
         pieces: The spellings, the most probable first.
@@ -72,13 +70,13 @@ class Learned(NamedTuple):
 
 
 def learn(words: Counter, size: int, longest: int, taken=frozenset()) -> Learned:
-    """Learn pieces from words.
+    """Learns pieces from words.
 
     Args:
-        words: How often each occurs.
-        size: How many pieces, at most, at least one per character.
-        longest: The most characters of a piece.
-        taken: Spellings that no piece may have.
+        words: Count of each word.
+        size: Maximum number of pieces, at least one per character.
+        longest: Maximum length of a piece in characters.
+        taken: Strings that must not become pieces.
 
     Returns:
         Pieces, scores and history.
@@ -107,10 +105,10 @@ def _short(words):
 
 
 def seed_pieces(words: Counter, longest: int, taken=frozenset()) -> dict[str, float]:
-    """Return the characters and the frequent substrings, with weights.
+    """Returns the characters and the frequent substrings, with weights.
 
-    A substring that always goes on with the same character is left out, since the
-    longer one is as frequent: only inner nodes of a suffix tree remain.
+    Substrings that are always followed by the same character are left out, since the
+    longer one is as frequent: these are not inner nodes of a suffix tree.
 
     Examples:
         >>> seed_pieces(Counter({"aha": 3}), 16)
@@ -134,7 +132,7 @@ def seed_pieces(words: Counter, longest: int, taken=frozenset()) -> dict[str, fl
 
 
 def _substrings(words, longest):
-    """How often each substring of two or more characters occurs, if more than once."""
+    """Counts the substrings of two or more characters that occur more than once."""
     found = {}
     places = [(w, start, n) for w, n in words.items() for start in range(len(w))]
     for length in range(2, longest + 1):
@@ -142,7 +140,7 @@ def _substrings(words, longest):
         places = [place for place in places if place[1] + length <= len(place[0])]
         for word, start, times in places:
             count[word[start : start + length]] += times
-        # What occurs once occurs no more often when it is longer.
+        # A longer substring is not more frequent.
         places = [p for p in places if count[p[0][p[1] : p[1] + length]] > 1]
         found |= {s: times for s, times in count.items() if times > 1}
         if not places:
@@ -151,7 +149,7 @@ def _substrings(words, longest):
 
 
 class _Training:
-    """The pieces as they are, with the lattices of the words and of the pieces."""
+    """The current pieces, with the lattices of the words and of the pieces."""
 
     def __init__(self, words, seeds):
         self.pieces = list(seeds)
@@ -160,7 +158,7 @@ class _Training:
         self.history = []
         trie = build_trie((s, i, 0.0) for i, s in enumerate(self.pieces))
         self.words = Lattices.of(list(words), lambda word: edges(word, trie, 0.0))
-        # The ways to cut a piece that has other ways, word i for piece i.
+        # Segmentations of each piece into other pieces, word i for piece i.
         self.others = Lattices.of(
             self.pieces,
             lambda piece: [
@@ -181,7 +179,7 @@ class _Training:
             self.uses = uses
 
     def prune(self, size):
-        """Leave out the pieces that cost least."""
+        """Removes the pieces with the lowest loss."""
         loss = losses(self.others, self.uses, self.scores())
         order = np.argsort(-loss, kind="stable")
         stays = np.zeros(len(loss), bool)
@@ -190,7 +188,7 @@ class _Training:
         words, others = self.words, self.others
         every_word = np.ones(len(words.last), bool)
         self.words = words.kept(stays[words.piece], every_word, number)
-        # The ways to cut a piece that goes are of no use any more.
+        # Remove the segmentations of removed pieces.
         owner = np.searchsorted(others.last, others.start)
         kept = stays[others.piece] & stays[owner]
         self.others = others.kept(kept, stays, number)
@@ -206,15 +204,15 @@ class _Training:
 
 
 def expected_uses(lattices: Lattices, scores, times) -> tuple[np.ndarray, float]:
-    """Return how often each piece is used, over all ways to cut all words.
+    """Returns the expected count of each piece over all segmentations of all words.
 
     Args:
-        lattices: Of the words.
+        lattices: Lattices of the words.
         scores: Log-probabilities of the pieces, `(pieces,)`.
-        times: How often each word occurs, `(words,)`.
+        times: Count of each word, `(words,)`.
 
     Returns:
-        The expected uses `(pieces,)`, and the log-likelihood of all words.
+        The expected counts `(pieces,)`, and the log-likelihood of all words.
     """
     w = scores[lattices.piece]
     alpha = lattices.forward(w)
@@ -224,11 +222,11 @@ def expected_uses(lattices: Lattices, scores, times) -> tuple[np.ndarray, float]
 
 
 def losses(others: Lattices, f, scores) -> np.ndarray:
-    """Return what leaving out each piece would cost; a character costs infinity.
+    """Returns the loss of removing each piece, infinite for characters.
 
     Args:
-        others: The ways to cut each piece into other pieces; of a character itself.
-        f: How often each piece is used, `(pieces,)`.
+        others: Segmentations of each piece into other pieces.
+        f: Expected count of each piece, `(pieces,)`.
         scores: Their log-probabilities, `(pieces,)`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""A text's lattice to look at, its best ways and ways drawn at random."""
+"""Lattices, n-best and sampled segmentations of a unigram tokenizer."""
 
 from typing import NamedTuple
 
@@ -11,10 +11,10 @@ from kerasseq.text.unigram_pieces import SPACE, Pieces
 
 
 class Segmentation(NamedTuple):
-    """One way to cut a text.
+    """A segmentation of a text.
 
     Attributes:
-        tokens: As the vocabulary spells them.
+        tokens: Tokens of the vocabulary.
         ids: int32, `(tokens,)`.
         log_probability: The sum of the pieces' scores.
     """
@@ -28,13 +28,13 @@ class LatticePiece(NamedTuple):
     """One piece in a lattice.
 
     Attributes:
-        piece: As it stands in the text of the lattice.
-        ids: What it is encoded as: one id, or those of its bytes.
-        start: Where it begins in the text of the lattice.
-        end: Where it ends there.
+        piece: The piece, as in the text of the lattice.
+        ids: Its id, or those of its bytes.
+        start: Start in the text of the lattice.
+        end: End in the text of the lattice.
         log_probability: Its score.
-        posterior: The share of all ways that use it, by their probability.
-        best: Whether the best way uses it.
+        posterior: Posterior probability of the piece over all segmentations.
+        best: Whether it is in the best segmentation.
     """
 
     piece: str
@@ -47,12 +47,12 @@ class LatticePiece(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Every piece in a text: what Viterbi chooses from.
+    """All pieces in a text, from which the best segmentation is chosen.
 
     Attributes:
-        text: The text as it is cut, with ▁ for spaces and for the one put before it.
-        pieces: By where they start, then by where they end.
-        log_probability: Of the text, over all ways to cut it.
+        text: The normalized text, with ▁ for spaces and for the prefix space.
+        pieces: The pieces, sorted by start, then by end.
+        log_probability: Log-probability of the text over all segmentations.
     """
 
     text: str
@@ -61,28 +61,26 @@ class Lattice(NamedTuple):
 
 
 class UnigramViews:
-    """What a unigram tokenizer shows of its choices: the part that needs lattices."""
+    """Mixin with the methods of a unigram tokenizer that use lattices."""
 
     _pieces: Pieces | None
 
     def _words(self, text: str) -> list[tuple[str, int | None]]:
-        """Words of a text, each with the id of the special token it is, or None."""
+        """Returns the words of a text, with the id of each special token, or None."""
         raise NotImplementedError
 
     def sample(self, text: str, *, alpha: float = 0.1, seed=None) -> np.ndarray:
-        r"""Cut a text at random, each way with a probability as $p^\alpha$.
+        r"""Samples a segmentation with probability proportional to $p^\alpha$.
 
-        A model trained on texts that are cut anew in every epoch gets used to parts of
-        words (subword regularization).
+        Training on a new segmentation in each epoch is called subword regularization.
 
         Args:
-            text: Any string.
-            alpha: 0 makes all ways equally probable; the greater it is, the more
-                often the best one comes.
-            seed: A number, or a `numpy.random.Generator` to draw on from call to call.
+            text: A string.
+            alpha: 0 is uniform over segmentations; higher is more deterministic.
+            seed: A number, or a `numpy.random.Generator`.
 
         Returns:
-            int32, one id per token.
+            Array of int32 ids.
 
         Raises:
             ValueError: If `alpha` is negative.
@@ -98,15 +96,14 @@ class UnigramViews:
         return np.array([i for i, _, _ in places], "int32")
 
     def n_best(self, text: str, n: int) -> list[Segmentation]:
-        """Return the `n` most probable ways to cut a text, the best first.
+        """Returns the `n` most probable segmentations, the best first.
 
         Args:
-            text: Any string.
-            n: How many; there may be fewer.
+            text: A string.
+            n: Maximum number of segmentations.
 
         Returns:
-            A list of `Segmentation`: `tokens`, `ids`, `log_probability`. The first is
-            what `encode` gives.
+            A list of `Segmentation`. The first is the result of `encode`.
         """
         n, words = whole_number("n", n), self._words(text)
         edges, length = [], 0
@@ -122,19 +119,17 @@ class UnigramViews:
         return ways
 
     def score(self, text: str) -> float:
-        """Return the log-probability of the best way to cut a text."""
+        """Returns the log-probability of the best segmentation."""
         return self.n_best(text, 1)[0].log_probability
 
     def lattice(self, text: str) -> Lattice:
-        """Return every piece that stands in a text, to see what was chosen from.
+        """Returns all pieces in a text with their probabilities.
 
         Args:
-            text: Any string.
+            text: A string.
 
         Returns:
-            A `Lattice`: the `text` as it is cut, its `log_probability` over all ways,
-            and `pieces`, each with its place, score, posterior, and whether the best
-            way uses it.
+            A `Lattice`.
         """
         words = self._words(text)
         if not words:
@@ -160,22 +155,22 @@ def _joined(words):
 
 
 def _edges(pieces, word, special):
-    """Start, end, number and weight; a special token is one edge, and costs nothing."""
+    """Returns start, end, index and weight; a special token is an edge of weight 0."""
     if special is not None:
         return [(0, len(word), special, 0.0)]
     return list(pieces.edges(word))
 
 
 def _side_by_side(pieces, words):
-    """The words' lattices, and the weight of each edge in them."""
+    """Returns the lattices of words, and the weight of each edge."""
     found = {word: _edges(pieces, *word) for word in set(words)}
     lattices = Lattices.of(words, found.__getitem__, lambda word: len(word[0]))
-    scores = np.array([*pieces.scores, pieces.strange])  # STRANGE, -1, is the last
+    scores = np.array([*pieces.scores, pieces.strange])  # UNKNOWN, -1, is the last
     scores[[special for _, special in found if special is not None]] = 0.0
     return lattices, scores[lattices.piece]
 
 
 def _places(lattices):
-    """Start and end of the edges in the text of all words: each has a node more."""
+    """Returns start and end of the edges in the joined text of all words."""
     start, end = lattices.start, lattices.end
     return start - lattices.word[start], end - lattices.word[end]

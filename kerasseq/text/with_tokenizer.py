@@ -1,7 +1,7 @@
-"""Models that count, with a tokenizer: they take text for ids, and write it.
+"""Count-based models with a tokenizer, which take text instead of ids.
 
-A tokenizer is anything with `fit`, `encode`, `decode` and `vocabulary_size`. Before
-`fit`, its `encode` raises a `ValueError` or its vocabulary's size is 0.
+A tokenizer is any object with `fit`, `encode`, `decode` and `vocabulary_size`. Before
+`fit`, its `encode` raises a `ValueError` or its vocabulary size is 0.
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ METHODS = ("fit", "encode", "decode")
 
 
 class TextModel:
-    """A counting model that may have a tokenizer; stands before `CountingModel`.
+    """Mixin that gives a `CountingModel` an optional tokenizer.
 
     Args:
-        *args: For the class after it.
-        tokenizer: A tokenizer, or None for ids alone.
+        *args: Arguments of the next class.
+        tokenizer: A tokenizer, or None if the model takes only ids.
     """
 
     def __init__(self, *args, tokenizer=None):
@@ -45,8 +45,9 @@ class TextModel:
         """
         if self.tokenizer is None:
             raise ValueError(
-                "the model has no tokenizer to write text with: build it with "
-                "tokenizer=CharacterTokenizer() or another, or use `sample` for ids."
+                "generate needs a tokenizer, but the model has none. Pass "
+                "tokenizer=CharacterTokenizer() or another to the model, or call "
+                "`sample`, which returns ids."
             )
         start = self._ids(prompt, "prompt")
         count = whole_number("max_new_tokens", max_new_tokens, at_least=0)
@@ -54,25 +55,25 @@ class TextModel:
         return self.tokenizer.decode([*start.tolist(), *new.tolist()])
 
     def _training_text(self, ids, vocabulary_size):
-        """Return the ids and the vocabulary's size; the tokenizer learns if it must."""
+        """Returns ids and vocabulary size; fits the tokenizer if it is not fitted."""
         learns = isinstance(ids, str) and self.tokenizer is not None
         if learns and not has_learned(self.tokenizer):
             self.tokenizer.fit(ids)
         return self._encoded(ids, "ids"), self._size(vocabulary_size)
 
     def _size(self, given):
-        """The vocabulary's size, as given or as the tokenizer has it."""
+        """Returns the vocabulary size, as given or that of the tokenizer."""
         if self.tokenizer is None:
             if given is None:
                 raise ValueError(
-                    "`vocabulary_size` is missing: say how many different ids there "
-                    "are, or build the model with a tokenizer and fit it on text."
+                    "`vocabulary_size` is required without a tokenizer. Pass the "
+                    "number of ids, or build the model with a tokenizer and fit it "
+                    "on text."
                 )
             return given
         if not has_learned(self.tokenizer):
             raise ValueError(
-                "the tokenizer has no vocabulary yet: fit it on text before it is used "
-                "with ids."
+                "the tokenizer is not fitted. Fit it on text before fitting on ids."
             )
         size = self.tokenizer.vocabulary_size
         if given is not None and given != size:
@@ -87,39 +88,38 @@ class TextModel:
         return super()._ids(self._encoded(ids, name), name)
 
     def _encoded(self, given, name: str):
-        """Ids as they are, a string through the tokenizer."""
+        """Returns ids unchanged, and encodes a string."""
         if not isinstance(given, str):
             return given
         if self.tokenizer is None:
             raise TypeError(
-                f"`{name}` is a string and the model has no tokenizer: build it with "
-                "tokenizer=CharacterTokenizer() or another, or pass the ids that a "
-                "tokenizer's `encode` gives."
+                f"`{name}` is a string, but the model has no tokenizer. Pass "
+                "tokenizer=CharacterTokenizer() or another to the model, or pass ids."
             )
         return self.tokenizer.encode(given)
 
 
 def check_tokenizer(tokenizer):
-    """Raise a `TypeError` unless `tokenizer` is None or has what a tokenizer has.
+    """Raises a `TypeError` unless `tokenizer` is None or a tokenizer.
 
     Examples:
         >>> check_tokenizer("word")
         Traceback (most recent call last):
         ...
         TypeError: `tokenizer` must have fit, encode and decode, as \
-CharacterTokenizer() has; got 'word'.
+CharacterTokenizer() has; received 'word'.
     """
     is_class = isinstance(tokenizer, type)
     if tokenizer is None or (not is_class and _has(tokenizer, METHODS)):
         return
     raise TypeError(
         "`tokenizer` must have fit, encode and decode, as CharacterTokenizer() has; "
-        f"got {tokenizer!r}."
+        f"received {tokenizer!r}."
     )
 
 
 def has_learned(tokenizer) -> bool:
-    """Tell whether a tokenizer has a vocabulary: without one, `encode` refuses.
+    """Whether a tokenizer has a vocabulary.
 
     Examples:
         >>> from kerasseq.text import CharacterTokenizer
@@ -134,35 +134,38 @@ def has_learned(tokenizer) -> bool:
 
 
 def tokenizer_config(tokenizer) -> dict | None:
-    """Return plain JSON from which `tokenizer_from_config` builds an equal tokenizer.
+    """Returns plain JSON from which `tokenizer_from_config` builds an equal tokenizer.
 
     Raises:
-        TypeError: If it is none of `kerasseq.text`, where no reader would find it.
+        TypeError: If it is not a class of `kerasseq.text`, which alone can be loaded.
     """
     if tokenizer is None:
         return None
     name = type(tokenizer).__name__
     if _tokenizer_class(name) is not type(tokenizer):
         raise TypeError(
-            f"{name} is no tokenizer of kerasseq.text, so nothing that is saved says "
-            "how to build it: set the model's `tokenizer` to None before, and to yours "
-            "again after loading."
+            f"a saved model must have a tokenizer of kerasseq.text, "
+            f"received {name}. Set "
+            "the model's `tokenizer` to None before saving, and set it again after "
+            "loading."
         )
     return {"class_name": name, "config": tokenizer.get_config()}
 
 
 def tokenizer_from_config(config: dict | None):
-    """Build what `tokenizer_config` described.
+    """Builds what `tokenizer_config` described.
 
     Raises:
-        ValueError: If it is no tokenizer of `kerasseq.text`, or its config is wrong.
+        ValueError: If it is not a tokenizer of `kerasseq.text`, or its config is wrong.
     """
     if config is None:
         return None
     check(config, {"class_name": str, "config": {str: object}}, "tokenizer")
     found = _tokenizer_class(config["class_name"])
     if found is None:
-        raise ValueError(f"{config['class_name']!r} is no tokenizer of kerasseq.text.")
+        raise ValueError(
+            f"{config['class_name']!r} is not a tokenizer of kerasseq.text."
+        )
     try:
         return found.from_config(config["config"])
     except (TypeError, ValueError) as error:
@@ -170,7 +173,7 @@ def tokenizer_from_config(config: dict | None):
 
 
 def _tokenizer_class(name):
-    """Return a public class of ours that is a tokenizer; no other may a file name."""
+    """Returns a public tokenizer class by name; None for any other name."""
     from kerasseq import text  # here, since the package imports the models
 
     found = getattr(text, name) if name in text.__all__ else None

@@ -1,44 +1,43 @@
-"""What the tokenizers share that first cut a text into words.
+"""Base class of tokenizers that split a text into words first.
 
-Their ids stand for words or parts of words, so spaces and what normalisation took away
-are not in them: `decode` gives the normalised text, not the one that was encoded.
+Their ids represent words or parts of words of the normalized text: `decode` returns the
+normalized text, not the original one.
 """
 
 import abc
 from collections import Counter
 
-from kerasseq.text.ids import id_array
-from kerasseq.text.texts import cut_out, each_row, training_texts, utf8
+from kerasseq.text.texts import cut_out, each_row, id_array, training_texts, utf8
 from kerasseq.text.tokenizer import Tokenizer
 
 
 class WordBased(Tokenizer):
-    """A tokenizer of words."""
+    """Base class of tokenizers of words."""
 
     @property
     def vocabulary(self) -> list[str]:
-        """What each id stands for, in order."""
+        """The tokens in the order of their ids."""
         return self._vocabulary
 
     @abc.abstractmethod
     def _words(self, text: str) -> list[str]:
-        """The words of a text without special tokens, normalised."""
+        """Returns the normalized words of a text without special tokens."""
 
     @abc.abstractmethod
     def _is_unknown(self, word: str) -> bool:
-        """Whether a word has no ids but the one for unknown words."""
+        """Whether a word is encoded as the unknown token."""
 
     @abc.abstractmethod
     def _join(self, tokens: list[str]) -> str:
-        """The text of tokens, special ones among them."""
+        """Returns the text of tokens, including special tokens."""
 
     @each_row
     def decode(self, ids, *, skip_special: bool = False) -> str:
-        """Turn ids into the normalised text.
+        """Converts ids to normalized text.
 
         Args:
             ids: A list, array or tensor of whole numbers with one axis.
-            skip_special: Whether special tokens are left out, the unknown one too.
+            skip_special: Whether to leave out special tokens, including unknown ones.
 
         Returns:
             The text, with spaces between words and around special tokens.
@@ -58,17 +57,17 @@ class WordBased(Tokenizer):
         return self._join([self._vocabulary[i] for i in ids])
 
     def unknown_words(self, text: str) -> dict[str, int]:
-        """Count the words of a text for which only the unknown token is left.
+        """Counts the words of a text that become the unknown token.
 
         Args:
-            text: Any string.
+            text: A string.
 
         Returns:
-            How often each occurs, normalised, the most frequent first.
+            The count of each normalized word, the most frequent first.
 
         Raises:
-            TypeError: If `text` is no string.
-            ValueError: Before `fit`, or if the text has half a surrogate pair.
+            TypeError: If `text` is not a string.
+            ValueError: Before `fit`, or if the text has a lone surrogate.
         """
         self._check_fitted()
         self._check_text(text)
@@ -76,32 +75,34 @@ class WordBased(Tokenizer):
         return {w: n for w, n in count.most_common() if self._is_unknown(w)}
 
     def _count_words(self, text) -> Counter:
-        """How often each word is in one text or several, special tokens left out."""
+        """Counts the words of texts, without special tokens."""
         count = Counter()
         for one in text:
-            utf8(one)  # or it says what is wrong
+            utf8(one)  # raises an error for lone surrogates
             for part, special in cut_out(one, self.special_tokens):
                 if not special:
                     count.update(self._words(part))
         return count
 
     def _training_words(self, text) -> Counter:
-        """The same of the texts to learn from; there must be a word."""
+        """Counts the words of training texts; raises an error without words."""
         count = self._count_words(training_texts(text))
         if not count:
-            raise ValueError("`text` has no words: there is nothing to learn from.")
+            raise ValueError("`text` has no words. Pass a text with at least one word.")
         return count
 
     def _check_vocabulary(self, tokens):
-        """Raise unless `tokens` can be the vocabulary, or are none at all."""
+        """Raises an error unless `tokens` are a valid vocabulary, or empty."""
         if not isinstance(tokens, list):
-            raise TypeError(f"the vocabulary must be a list, got {repr(tokens)[:60]}")
+            raise TypeError(
+                f"the vocabulary must be a list, received {repr(tokens)[:60]}"
+            )
         seen = {}
         for number, token in enumerate(tokens):
             if not isinstance(token, str) or not token:
                 raise ValueError(
                     f"token number {number} of the vocabulary must be a string that is "
-                    f"not empty, got {token!r}"
+                    f"not empty, received {token!r}"
                 )
             if token in seen:
                 raise ValueError(
@@ -115,14 +116,14 @@ class WordBased(Tokenizer):
 
 
 def check_bool(name: str, value) -> bool:
-    """Return `value` if it is True or False.
+    """Returns `value` if it is True or False.
 
     Examples:
         >>> check_bool("lowercase", "yes")
         Traceback (most recent call last):
         ...
-        TypeError: lowercase must be True or False, got 'yes'
+        TypeError: lowercase must be True or False, received 'yes'
     """
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+        raise TypeError(f"{name} must be True or False, received {value!r}")
     return value

@@ -1,8 +1,8 @@
-"""One id per word: the vocabulary of the early neural language models.
+"""Word tokenizer: one id per word, as in early neural language models.
 
-What a word is, is told in `words`: punctuation characters are words too. A word that
-was rare in the training text, or not there, has no id of its own; that is the weakness
-which tokenizers of pieces mend.
+Words are defined in `words.py`; punctuation characters are words, too. Words that are
+rare in the training text, or missing, become the unknown token, which subword
+tokenizers avoid.
 
 Bengio et al. 2003; course D. Left out: stemming, and scripts without spaces.
 """
@@ -16,8 +16,7 @@ from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.word_based import WordBased, check_bool
 from kerasseq.text.words import find_places, find_words
 
-# The space before what closes, and after what opens. Of quotation marks " is both, and
-# languages do not agree about the others.
+# Spaces before closing and after opening punctuation. Quotation marks are ambiguous.
 NO_SPACE = re.compile(r" (?=[,.;:!?…)\]}])|(?<=[(\[{]) ")
 
 SCHEMA = {
@@ -31,19 +30,19 @@ SCHEMA = {
 
 
 class WordTokenizer(WordBased):
-    """Turn text into words, and back.
+    """Word tokenizer.
 
-    `decode` gives the normalised text: composed characters (NFC), ' for ’, single
+    `decode` returns the normalized text: composed characters (NFC), ' for ’, single
     spaces between words, none before `,.;:!?…)]}` and none after `([{`.
 
     Args:
-        vocabulary_size: How many ids there may be, special tokens included: the most
+        vocabulary_size: Maximum number of ids, including special tokens: the most
             frequent words are kept. None keeps all.
-        min_count: A word that occurs less often is not kept.
-        lowercase: Whether capitals become small letters.
-        unknown: The token for words that were not kept; None makes them an error.
-        special_tokens: Tokens that are never split. They get the first ids, then come
-            the words by falling frequency, of equally frequent ones the first seen.
+        min_count: Minimum count of a word.
+        lowercase: Whether to convert to lowercase.
+        unknown: The token for other words. With None they raise an error.
+        special_tokens: Tokens that are never split. They get the first ids, before the
+            words in order of decreasing count.
 
     Raises:
         TypeError: If an argument is of the wrong type.
@@ -74,41 +73,41 @@ class WordTokenizer(WordBased):
         self.min_count = whole_number("min_count", min_count)
         self.lowercase = check_bool("lowercase", lowercase)
         if unknown is not None and not isinstance(unknown, str):
-            raise TypeError(f"unknown must be a string or None, got {unknown!r}")
+            raise TypeError(f"unknown must be a string or None, received {unknown!r}")
         self.unknown = unknown
         self.special_tokens = checked_special_tokens(special_tokens, unknown)
         self._use([])
 
     def fit(self, text) -> "WordTokenizer":
-        """Learn the vocabulary.
+        """Learns the vocabulary.
 
         Args:
-            text: The training text, or several. A second `fit` replaces the first.
+            text: The training text: a string, or a list of strings.
 
         Returns:
             The tokenizer itself.
 
         Raises:
-            TypeError: If there is something else than strings.
-            ValueError: If there are no words, all are too rare, `vocabulary_size`
-                leaves no room for one, or a text has half a surrogate pair.
+            TypeError: If a text is not a string.
+            ValueError: If there are no words, all are too rare, `vocabulary_size` is
+                too small for one, or a text has a lone surrogate.
         """
         count = self._training_words(text)
         kept = [
             word
-            for word, number in count.most_common()  # of equals the first seen first
+            for word, number in count.most_common()  # ties in order of appearance
             if number >= self.min_count and word not in self.special_tokens
         ]
         if not kept:
             raise ValueError(
-                f"no word occurs min_count={self.min_count} times, the most frequent "
-                f"one does {max(count.values())} times"
+                f"min_count must be at most {max(count.values())}, the highest count "
+                f"of a word, received min_count={self.min_count}"
             )
         least = len(self.special_tokens) + 1
         if self.wanted_size is not None and self.wanted_size < least:
             raise ValueError(
-                f"vocabulary_size={self.wanted_size} is too small: with the special "
-                f"tokens one word needs {least}"
+                f"vocabulary_size must be at least {least}, for the special tokens and "
+                f"one word, received vocabulary_size={self.wanted_size}"
             )
         self._use([*self.special_tokens, *kept][: self.wanted_size])
         return self
@@ -119,16 +118,16 @@ class WordTokenizer(WordBased):
 
     @each_text
     def encode(self, text: str):
-        """Turn text into ids.
+        """Converts text to ids.
 
         Args:
-            text: Any string, the empty one included.
+            text: A string, or a list of strings.
 
         Returns:
-            int32, one id per word.
+            Array of int32 ids, one per word.
 
         Raises:
-            TypeError: If `text` is no string.
+            TypeError: If `text` is not a string.
             ValueError: Before `fit`; if a word is unknown and `unknown` is None.
         """
         try:
@@ -137,16 +136,16 @@ class WordTokenizer(WordBased):
             raise ValueError(self._first_unseen(text)) from None
 
     def encode_with_offsets(self, text: str):
-        """Turn text into ids, and say where in the text each comes from.
+        """Converts text to ids, with the offsets of each token.
 
         Args:
-            text: Any string.
+            text: A string.
 
         Returns:
             An `Encoding`: `ids`, `tokens`, and `offsets` `(tokens, 2)` into the text.
 
         Raises:
-            TypeError: If `text` is no string.
+            TypeError: If `text` is not a string.
             ValueError: Before `fit`; if a word is unknown and `unknown` is None.
         """
         try:
@@ -155,7 +154,7 @@ class WordTokenizer(WordBased):
             raise ValueError(self._first_unseen(text)) from None
 
     def _first_unseen(self, text):
-        """Name the first word of a text that is not known; there is one."""
+        """Returns the error message for the first unknown word of a text."""
         places, start = [], 0
         for part, special in cut_out(text, self.special_tokens):
             if not special:
@@ -165,7 +164,7 @@ class WordTokenizer(WordBased):
         word, place = next(one for one in places if one[0] not in self._ids)
         return (
             f"the word {word!r} at position {place} is not in the vocabulary. Fit on a "
-            "text that has it, or give an `unknown` token"
+            "text that has it, or pass an `unknown` token"
         )
 
     def _words(self, text):
@@ -175,7 +174,7 @@ class WordTokenizer(WordBased):
         return word not in self._ids
 
     def _id_of_word(self, word):
-        """The id of a word; a `KeyError` if it has none and `unknown` is None."""
+        """Returns the id of a word; raises a `KeyError` if there is none."""
         return self._ids[word if word in self._ids else self.unknown]
 
     def _encode_part(self, text):
@@ -189,7 +188,7 @@ class WordTokenizer(WordBased):
         return NO_SPACE.sub("", " ".join(tokens))
 
     def get_config(self) -> dict:
-        """Return what `from_config` needs to build an equal tokenizer: plain JSON."""
+        """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
             "min_count": self.min_count,
@@ -201,11 +200,11 @@ class WordTokenizer(WordBased):
 
     @classmethod
     def from_config(cls, config: dict) -> "WordTokenizer":
-        """Build a tokenizer from what `get_config` gave.
+        """Builds a tokenizer from the result of `get_config`.
 
         Raises:
             TypeError: If a value is of the wrong type.
-            ValueError: If a key is missing or strange, or words repeat.
+            ValueError: If a key is missing or unknown, or words repeat.
         """
         check(config, SCHEMA)
         options = dict(config)

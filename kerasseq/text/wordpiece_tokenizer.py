@@ -1,25 +1,24 @@
 """WordPiece, the tokenizer of BERT: words as few long pieces.
 
-A text is cleaned and cut into words as `bert_normalizer` tells. From the start of a
-word the longest piece that is in the vocabulary is taken, then the longest one from
-there on, up to the end; pieces inside a word begin with `##`:
+A text is normalized and split into words by `bert_normalizer.py`. A word is split
+greedily: the longest piece in the vocabulary from its start, then the longest from
+there on; pieces inside a word begin with `##`:
 
     unhappily  →  un ##happi ##ly
 
-If no piece fits somewhere, the whole word is unknown. How pieces are learned is told in
-`wordpiece_training`.
+If there is no matching piece, the whole word is unknown. `wordpiece_training.py` learns
+the pieces.
 
-Schuster and Nakajima 2012; Devlin et al. 2018 (BERT). Left out: the marks around a
-text, `[CLS]` and `[SEP]`, which models add; joining "do n't" after decoding.
+Schuster and Nakajima 2012; Devlin et al. 2018 (BERT). Left out: `[CLS]` and
+`[SEP]` around a text, which models add; joining "do n't" after decoding.
 """
 
 from kerasseq.core.checks import one_of, whole_number
+from kerasseq.core.files import read_text
 from kerasseq.core.schema import check
 from kerasseq.text.bert_normalizer import BertNormalizer, is_punctuation
-from kerasseq.text.bert_vocabulary import read_bert_vocabulary
 from kerasseq.text.texts import special_tokens as checked_special_tokens
 from kerasseq.text.word_based import WordBased, check_bool
-from kerasseq.text.wordpiece_matching import longest_pieces
 from kerasseq.text.wordpiece_training import ScoredMerge, alphabet, learn, read_merges
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -40,31 +39,31 @@ SCHEMA = {
     "vocabulary": [str],
     "merges": [(str, str, int, float)],
 }
-REMEMBERED = 2**16  # words; a text has few that are not among them
+CACHE_SIZE = 2**16  # words
 
 
 class WordPieceTokenizer(WordBased):
-    """Turn text into the longest known pieces of its words, and back.
+    """WordPiece tokenizer.
 
-    `decode` gives the normalised text: pieces joined to words, single spaces between
-    words and around punctuation.
+    `decode` returns the normalized text: pieces joined to words, with single spaces
+    between words and around punctuation.
 
     Args:
-        vocabulary_size: How many ids there may be: special tokens, characters and
-            learned pieces. It stays smaller if no pair occurs `min_count` times.
+        vocabulary_size: Maximum number of ids: special tokens, characters and learned
+            pieces. It is smaller if no pair occurs `min_count` times.
         special_tokens: Tokens that are never split. They get the first ids.
-        unknown: The token for words that no pieces make up; one of the special ones.
-        lowercase: Whether capitals become small letters.
-        strip_accents: Whether é becomes e. With None, if `lowercase`, as in BERT.
+        unknown: The token for words without pieces; it is a special token.
+        lowercase: Whether to convert to lowercase.
+        strip_accents: Whether to remove accents. Defaults to `lowercase`, as in BERT.
         split_chinese: Whether each Chinese character is a word.
-        clean: Whether control characters and U+FFFD are removed.
-        prefix: What pieces inside a word begin with in the vocabulary. It must hold
-            punctuation, so that no word begins with it.
-        max_word_length: A longer word, in characters, is unknown; `fit` passes it over.
-        score: What decides which pair is merged: "count", as Hugging Face's trainer
-            does, or "likelihood" (Schuster and Nakajima), whose rare pairs make longer
-            encodings.
-        min_count: A pair that occurs less often is not merged.
+        clean: Whether to remove control characters and U+FFFD.
+        prefix: Prefix of pieces inside a word. It must have a punctuation character, so
+            that no word begins with it.
+        max_word_length: Maximum length of a word in characters. Longer words are
+            unknown, and not used in `fit`.
+        score: The score of pairs: "count", as in Hugging Face's trainer, or
+            "likelihood" (Schuster and Nakajima), which results in longer encodings.
+        min_count: Minimum count of a pair to be merged.
 
     Raises:
         TypeError: If an argument is of the wrong type.
@@ -97,7 +96,7 @@ class WordPieceTokenizer(WordBased):
         self.wanted_size = whole_number("vocabulary_size", vocabulary_size)
         for name, value in (("unknown", unknown), ("prefix", prefix)):
             if not isinstance(value, str):
-                raise TypeError(f"{name} must be a string, got {value!r}")
+                raise TypeError(f"{name} must be a string, received {value!r}")
         self.unknown = unknown
         self.special_tokens = checked_special_tokens(special_tokens, unknown)
         self.lowercase = check_bool("lowercase", lowercase)
@@ -106,10 +105,10 @@ class WordPieceTokenizer(WordBased):
         self.strip_accents = strip_accents
         self.split_chinese = check_bool("split_chinese", split_chinese)
         self.clean = check_bool("clean", clean)
-        # No word has punctuation inside, so none is spelled like an inner piece.
+        # Words have no punctuation inside, so that no word is spelled like a piece.
         if not any(map(is_punctuation, prefix)):
             raise ValueError(
-                f'prefix must hold punctuation, as "##" does, got {prefix!r}'
+                f'prefix must have punctuation, such as "##", received {prefix!r}'
             )
         self.prefix = prefix
         self.max_word_length = whole_number("max_word_length", max_word_length)
@@ -124,17 +123,17 @@ class WordPieceTokenizer(WordBased):
         self._use([], [])
 
     def fit(self, text) -> "WordPieceTokenizer":
-        """Learn pieces.
+        """Learns pieces.
 
         Args:
-            text: The training text, or several. A second `fit` replaces the first.
+            text: The training text: a string, or a list of strings.
 
         Returns:
             The tokenizer itself.
 
         Raises:
-            TypeError: If there is something else than strings.
-            ValueError: If there are no words, half a surrogate pair is in a text, or
+            TypeError: If a text is not a string.
+            ValueError: If there are no words, a text has a lone surrogate, or
                 `vocabulary_size` is below the number of special tokens and characters.
         """
         found = self._training_words(text)
@@ -147,8 +146,8 @@ class WordPieceTokenizer(WordBased):
         start = list(dict.fromkeys(start))  # a special token may be one character
         if self.wanted_size < len(start):
             raise ValueError(
-                f"vocabulary_size={self.wanted_size} is too small: the special tokens "
-                f"and the characters of the text need {len(start)}"
+                f"vocabulary_size must be at least {len(start)}, the number of special "
+                f"tokens and characters, received vocabulary_size={self.wanted_size}"
             )
         options = {
             name: getattr(self, name) for name in ("prefix", "score", "min_count")
@@ -157,17 +156,17 @@ class WordPieceTokenizer(WordBased):
         return self
 
     def _use(self, vocabulary, merges):
-        """Take over what was learned, and what makes encoding fast."""
+        """Sets vocabulary and merges, and the look-up tables for encoding."""
         self._vocabulary, self._merges = vocabulary, merges
         self._ids = {token: i for i, token in enumerate(vocabulary)}
         self._longest = max(map(len, vocabulary), default=0)
-        self._remembered = {}
+        self._cache = {}
 
     def trace(self) -> list[ScoredMerge]:
-        """Every merge in order, with its count and score: the whole training.
+        """Returns every merge of the training in order, with its count and score.
 
         Returns:
-            `ScoredMerge`s; none if the vocabulary came from elsewhere.
+            A list of `ScoredMerge`s, empty if the vocabulary is from a file.
 
         Examples:
             >>> WordPieceTokenizer(12, score="likelihood").fit("ab ab").trace()
@@ -182,29 +181,29 @@ class WordPieceTokenizer(WordBased):
         return self._ids_of(word) == [self._ids[self.unknown]]
 
     def _encode_part(self, text):
-        ids, remembered = [], self._remembered
+        ids, cache = [], self._cache
         for word in self._normalizer.words(text):
-            found = remembered.get(word)
+            found = cache.get(word)
             ids += self._ids_of(word) if found is None else found
         return ids
 
     def _ids_of(self, word: str) -> list[int]:
-        """The ids of a word, remembered for the next time."""
+        """Returns the ids of a word, from the cache if possible."""
         if len(word) > self.max_word_length:
             return [self._ids[self.unknown]]
-        if word not in self._remembered:
-            if len(self._remembered) >= REMEMBERED:
-                self._remembered.clear()
+        if word not in self._cache:
+            if len(self._cache) >= CACHE_SIZE:
+                self._cache.clear()
             found = longest_pieces(word, self._ids, self.prefix, self._longest)
             unknown = [(self._ids[self.unknown], 0, len(word))]
-            self._remembered[word] = [i for i, _, _ in found or unknown]
-        return self._remembered[word]
+            self._cache[word] = [i for i, _, _ in found or unknown]
+        return self._cache[word]
 
     def _places(self, text):
         places = []
         for word, origin in self._normalizer.words_with_origins(text):
             ids = self._ids_of(word)
-            if len(ids) == 1:  # also where it is the unknown one
+            if len(ids) == 1:  # one piece, or the unknown token
                 places.append((ids[0], origin[0], origin[-1] + 1))
                 continue
             start = 0
@@ -219,7 +218,7 @@ class WordPieceTokenizer(WordBased):
         return " ".join(tokens).replace(" " + self.prefix, "")
 
     def get_config(self) -> dict:
-        """Return what `from_config` needs to build an equal tokenizer: plain JSON."""
+        """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
             "special_tokens": list(self.special_tokens),
@@ -230,11 +229,11 @@ class WordPieceTokenizer(WordBased):
 
     @classmethod
     def from_config(cls, config: dict) -> "WordPieceTokenizer":
-        """Build a tokenizer from what `get_config` gave.
+        """Builds a tokenizer from the result of `get_config`.
 
         Raises:
             TypeError: If a value is of the wrong type.
-            ValueError: If a key is missing or strange, tokens repeat, or merges do not
+            ValueError: If a key is missing or unknown, tokens repeat, or merges do not
                 fit the vocabulary.
         """
         check(config, SCHEMA)
@@ -248,20 +247,20 @@ class WordPieceTokenizer(WordBased):
 
     @classmethod
     def from_vocabulary(cls, tokens, **options) -> "WordPieceTokenizer":
-        """Build a tokenizer from a vocabulary learned elsewhere, in place of `fit`.
+        """Builds a tokenizer from a given vocabulary, instead of `fit`.
 
         Args:
-            tokens: All tokens in the order of their ids, special ones included.
-            options: As for the constructor, without `vocabulary_size`. Special tokens
-                are by default those of BERT that are in the vocabulary.
+            tokens: All tokens in the order of their ids, including special tokens.
+            options: Options of the constructor, without `vocabulary_size`.
+                `special_tokens` defaults to those of BERT in the vocabulary.
 
         Returns:
             The tokenizer, fitted.
 
         Raises:
-            TypeError: If an option is strange or of the wrong type.
-            ValueError: If there are no tokens, one is empty or twice, or a special one
-                or the unknown one is not among them.
+            TypeError: If an option is unknown or of the wrong type.
+            ValueError: If there are no tokens, one is empty or a duplicate, or a
+                special or unknown token is missing.
 
         Examples:
             >>> tokens = ["[UNK]", "un", "##happi", "##ly"]
@@ -283,7 +282,7 @@ class WordPieceTokenizer(WordBased):
 
     @classmethod
     def from_vocab_file(cls, path, **options) -> "WordPieceTokenizer":
-        """Build a tokenizer from BERT's `vocab.txt`, one token per line.
+        """Builds a tokenizer from BERT's `vocab.txt`, one token per line.
 
         Args:
             path: The file, in UTF-8.
@@ -294,12 +293,80 @@ class WordPieceTokenizer(WordBased):
 
         Raises:
             FileNotFoundError: If there is no such file.
-            TypeError: If an option is strange or of the wrong type.
+            TypeError: If an option is unknown or of the wrong type.
             ValueError: If the file is not UTF-8, a line is empty or a repetition, or a
-                special token is missing; the text says which.
+                special token is missing.
         """
         tokens = read_bert_vocabulary(path)
         try:
             return cls.from_vocabulary(tokens, **options)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
+
+
+def read_bert_vocabulary(path) -> list[str]:
+    """Reads the tokens of a `vocab.txt`.
+
+    Lines end with a line feed. Trailing whitespace is removed, except from a token that
+    is whitespace itself, such as U+2028 in the Chinese vocabulary.
+
+    Args:
+        path: The file, in UTF-8.
+
+    Returns:
+        The tokens.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is empty or not UTF-8, or a line is empty or a repetition.
+    """
+    lines = read_text(path).split("\n")
+    if not lines[-1]:  # after the last line feed
+        lines.pop()
+    if not lines:
+        raise ValueError(f"{path} must have one token per line, but it is empty")
+    seen = {}
+    for number, line in enumerate(lines, 1):
+        token = line.rstrip() or line.rstrip("\r")
+        if not token:
+            raise ValueError(
+                f"{path}: line {number} must have a token, but it is empty"
+            )
+        if token in seen:
+            raise ValueError(
+                f"{path}: lines {seen[token]} and {number} both have {token!r}. Each "
+                "token must have one id"
+            )
+        seen[token] = number
+    return list(seen)
+
+
+def longest_pieces(
+    word: str, ids: dict[str, int], prefix: str, longest: int
+) -> list[tuple[int, int, int]] | None:
+    """Splits a word into its longest pieces, from left to right.
+
+    Args:
+        word: A string.
+        ids: The id of each piece.
+        prefix: Prefix of pieces inside a word in `ids`.
+        longest: Length of the longest piece.
+
+    Returns:
+        Id, start and end of each piece; None if there is no matching piece.
+
+    Examples:
+        >>> longest_pieces("unhappy", {"un": 0, "##happy": 1}, "##", 7)
+        [(0, 0, 2), (1, 2, 7)]
+    """
+    places, start, before = [], 0, ""
+    while start < len(word):
+        for end in range(min(len(word), start + longest), start, -1):
+            piece = ids.get(before + word[start:end])
+            if piece is not None:
+                break
+        else:
+            return None
+        places.append((piece, start, end))
+        start, before = end, prefix
+    return places

@@ -1,20 +1,19 @@
-r"""Learn the pieces of WordPiece: join two neighbours that belong together, repeat.
+r"""Training of WordPiece: the pair of pieces with the highest score is merged.
 
-Words begin as characters. As long as the vocabulary may grow, the pair of neighbours
-with the highest score becomes one piece. Two scores are in use:
+Words are characters at first. Until the vocabulary has its size, the pair of
+neighboring pieces with the highest score becomes one piece. There are two scores:
 
 $$
 \text{likelihood:}\; \frac{N(a\,b)}{N(a)\,N(b)} \qquad \text{count:}\; N(a\,b)
 $$
 
-The first asks how much more often $b$ follows $a$ than it would by chance, so that a
-frequent pair of two letters that are frequent anyway comes late.
+The first is proportional to how much more often $b$ follows $a$ than by chance, so that
+a frequent pair of two frequent letters is merged late.
 
-Equal words are counted once, with their number, and a merge changes counts only in the
-words that hold the pair. A heap of scores would not do: a merge takes occurrences from
-$a$ and $b$, which raises the likelihood score of every other pair with one of them, and
-an entry that promises too little is found too late. So the counts are kept in arrays,
-and all scores are computed anew for each merge, which takes NumPy little time.
+Equal words are processed once, with their count, and a merge changes only words with
+the pair. A heap, as in `bpe.py`, needs scores that only decrease; but a merge lowers
+the counts of $a$ and $b$, which increases the likelihood score of other pairs with
+them. So the counts are in arrays, and all scores are computed for each merge.
 
 Schuster and Nakajima 2012; Google's trainer was never published. Hugging Face's trainer
 goes by count.
@@ -26,18 +25,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.text.bpe_training import replace
+from kerasseq.text.bpe import replace
 
 
 class ScoredMerge(NamedTuple):
-    """A step of the training.
+    """One merge of the training.
 
     Attributes:
         left: The token on the left.
         right: The token on the right.
-        token: What they became.
-        count: How often the pair occurred then.
-        score: What it was chosen by.
+        token: The merged token.
+        count: Count of the pair at that step.
+        score: Score of the pair.
     """
 
     left: str
@@ -48,7 +47,7 @@ class ScoredMerge(NamedTuple):
 
 
 def alphabet(words, prefix: str) -> list[str]:
-    """Every character as the start of a word, and inside one if it has company there.
+    """Returns all characters as starts of words, and with prefix inside words.
 
     Examples:
         >>> alphabet(["in", "a", "!"], "##")
@@ -60,18 +59,17 @@ def alphabet(words, prefix: str) -> list[str]:
 
 
 def learn(words: dict[str, int], vocabulary, size, *, prefix, score, min_count):
-    """Grow a vocabulary by merges.
+    """Extends a vocabulary by merges.
 
-    Of pairs with the same score the more frequent one is taken, then the one whose left
-    token, then whose right token has the lower id.
+    Ties are broken by count, then by the lower id of the left, then of the right token.
 
     Args:
-        words: How often each distinct word occurs.
-        vocabulary: The tokens to begin with, the `alphabet` among them.
-        size: Of the vocabulary at the end, unless pairs become too rare.
-        prefix: What a token inside a word begins with.
+        words: Count of each distinct word.
+        vocabulary: Initial tokens, including the `alphabet`.
+        size: Final vocabulary size, unless pairs become too rare.
+        prefix: Prefix of tokens inside a word.
         score: "likelihood" or "count".
-        min_count: A pair that occurs less often is not merged.
+        min_count: Minimum count of a pair.
 
     Returns:
         The vocabulary and the list of `ScoredMerge`s.
@@ -93,7 +91,7 @@ def learn(words: dict[str, int], vocabulary, size, *, prefix, score, min_count):
     while len(vocabulary) < size and (best := corpus.best(score, min_count)):
         (left, right), count, value = best
         token = vocabulary[left] + vocabulary[right].removeprefix(prefix)
-        if token not in id_of:  # as a special token may be
+        if token not in id_of:  # a special token may be the same
             id_of[token] = len(vocabulary)
             vocabulary.append(token)
         corpus.merge((left, right), id_of[token])
@@ -104,18 +102,18 @@ def learn(words: dict[str, int], vocabulary, size, *, prefix, score, min_count):
 
 
 def read_merges(merges, known: set[str], prefix: str) -> list[ScoredMerge]:
-    """Merges as they stand in a file: left, right, count and score of each.
+    """Checks the merges of a file: left, right, count and score of each.
 
     Raises:
-        TypeError: If they are no list.
-        ValueError: If one does not make a token of the `known` ones from two.
+        TypeError: If they are not a list.
+        ValueError: If a merge does not result in a token of the vocabulary.
 
     Examples:
         >>> read_merges([["a", "##b", 2, 2.0]], {"a", "##b", "ab"}, "##")
         [ScoredMerge(left='a', right='##b', token='ab', count=2, score=2.0)]
     """
     if not isinstance(merges, list):
-        raise TypeError(f"merges must be a list, got {repr(merges)[:60]}")
+        raise TypeError(f"merges must be a list, received {repr(merges)[:60]}")
     return [_read_merge(merge, known, prefix) for merge in merges]
 
 
@@ -133,12 +131,12 @@ def _read_merge(merge, known, prefix):
 
 
 class _Corpus:
-    """Words as symbols, and how often each symbol and each pair of them occurs.
+    """Words as symbols, with the counts of symbols and pairs.
 
     Args:
-        words: A list of symbols, whole numbers, for each distinct word.
-        numbers: How often each word occurs.
-        symbols: How many symbols there are to begin with.
+        words: The symbols, as integers, of each distinct word.
+        numbers: Count of each word.
+        symbols: Initial number of symbols.
     """
 
     def __init__(self, words: list[list[int]], numbers: list[int], symbols: int):
@@ -156,7 +154,7 @@ class _Corpus:
         self.pairs.add(change)
 
     def best(self, score: str, min_count: int):
-        """The pair to merge, its count and its score; None if all are too rare."""
+        """Returns the best pair, its count and score; None if all are too rare."""
         left, right, count = self.pairs.table()
         value = np.where(count < min_count, 0.0, count)
         if score == "likelihood":
@@ -172,7 +170,7 @@ class _Corpus:
         return pair, int(count[place]), float(highest)
 
     def merge(self, pair, symbol):
-        """Put `symbol` where the pair stands, from left to right, in all words."""
+        """Replaces a pair by `symbol` in all words, from left to right."""
         change, merged = defaultdict(int), 0
         for index in self.words_of.pop(pair):
             old, number = self.words[index], self.numbers[index]
@@ -195,7 +193,7 @@ class _Corpus:
 
 
 class _Pairs:
-    """How often each pair occurs, as columns. A pair that is no more frees its row."""
+    """Counts of pairs, as columns of an array; rows of vanished pairs are reused."""
 
     def __init__(self):
         self._row, self._free = {}, []
@@ -203,11 +201,11 @@ class _Pairs:
         self._used = 0
 
     def table(self):
-        """Left symbols, right symbols and counts; unused rows have count 0."""
+        """Returns left symbols, right symbols and counts; unused rows have count 0."""
         return self._columns[:, : self._used]
 
     def add(self, change: dict[tuple[int, int], int]):
-        """Change the counts of pairs by so much each."""
+        """Adds a change to the count of each pair."""
         for pair, number in change.items():
             if not number:
                 continue

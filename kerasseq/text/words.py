@@ -1,16 +1,16 @@
-r"""Where a text has words, in any script: one regular expression.
+r"""Word splitting by one regular expression, for any script.
 
-A word is a run of letters, digits and underscores together with the marks they carry;
-an apostrophe between two of them belongs to it, so that "don't" and "l'eau" are one
-word each. Every other character that is no space is a word of its own, as the comma is
-in course D. Written with `\p{M}` for marks, which the standard library lacks:
+A word is a sequence of letters, digits, underscores and combining marks; an apostrophe
+between two of them belongs to it, so that "don't" and "l'eau" are one word each. Every
+other character except spaces is a word, as the comma in course D. With `\p{M}` for
+marks, which the standard library lacks:
 
     [\w\p{M}]+(?:'[\w\p{M}]+)*|[^\w\p{M}\s]
 
-Text is brought to Unicode's composed form (NFC) first and ’ becomes ', so that neither
-a decomposed é nor a typeset apostrophe makes another word. Left out: scripts that put
-no spaces between words, where a run of letters is a phrase; numbers such as 3.14, which
-come apart at the point; emoji made of several characters.
+Text is normalized to NFC first, and ’ becomes ', so that decomposed characters and
+typeset apostrophes give the same words. Left out: scripts without spaces between words,
+where a sequence of letters is a phrase; numbers such as 3.14, which are split at the
+point; emoji of several characters.
 """
 
 import functools
@@ -18,18 +18,17 @@ import itertools
 import re
 import unicodedata
 
-# Beyond the first range Unicode has marks in the second one only. The two characters
-# that join or separate letters, as in Persian, have no letter and no mark either.
+# All code points of marks, and the zero-width joiner and non-joiner.
 MARKS = (range(0x300, 0x20000), range(0xE0100, 0xE01F0), (0x200C, 0x200D))
 
 
 def find_words(text: str, *, lowercase: bool, punctuation: bool) -> list[str]:
-    """Return the words of a text, in order.
+    """Returns the words of a text, in order.
 
     Args:
-        text: Any text.
-        lowercase: Whether capitals become small letters; ß stays ß.
-        punctuation: Whether characters that are in no word count as words.
+        text: A string.
+        lowercase: Whether to convert to lowercase; ß stays ß.
+        punctuation: Whether other characters count as words.
 
     Examples:
         >>> find_words("Don’t say no!", lowercase=True, punctuation=True)
@@ -42,14 +41,14 @@ def find_words(text: str, *, lowercase: bool, punctuation: bool) -> list[str]:
 
 
 def find_places(text: str, *, lowercase: bool) -> list[tuple[str, int, int]]:
-    r"""Return the words of a text as `find_words` does, and where each stands in it.
+    r"""Returns the words of a text with start and end, including punctuation.
 
     Args:
-        text: Any text.
-        lowercase: Whether capitals become small letters.
+        text: A string.
+        lowercase: Whether to convert to lowercase.
 
     Returns:
-        Word, start and end of each; punctuation counts.
+        Word, start and end of each.
 
     Examples:
         >>> find_places("Cafe\u0301!", lowercase=True)  # é in two characters
@@ -58,7 +57,7 @@ def find_places(text: str, *, lowercase: bool) -> list[tuple[str, int, int]]:
     lowered = text.lower() if lowercase else text
     normal = unicodedata.normalize("NFC", lowered).replace("\u2019", "'")
     origin = range(len(text))
-    if len(lowered) != len(text):  # İ is the one character that is two in small letters
+    if len(lowered) != len(text):  # only İ has two characters in lowercase
         origin = [i for i, c in enumerate(text) for _ in c.lower()]
     starts = ends = origin
     if not unicodedata.is_normalized("NFC", lowered):
@@ -72,13 +71,13 @@ def find_places(text: str, *, lowercase: bool) -> list[tuple[str, int, int]]:
 
 
 def _composed(text):
-    """Start and end in `text` of each character of its composed form."""
+    """Returns start and end in `text` of each character of its composed form."""
     spans = []
     for match in _clusters().finditer(text):
         first, size = match.start(), len(match.group())
         made = len(unicodedata.normalize("NFC", match.group()))
-        # The marks that are lost went into the first character. Where there are more
-        # than before, as for क़, the first one came apart.
+        # Lost marks are part of the first character. If there are more characters than
+        # before, as for क़, the first one was decomposed.
         lost = size - made
         for place in range(made):
             start = max(0, place + lost) if place else 0
@@ -88,8 +87,8 @@ def _composed(text):
 
 @functools.cache
 def _clusters() -> re.Pattern:
-    """A character and those after it that may be composed with it."""
-    # Of what is no mark only the vowels and final consonants of Korean are.
+    """Matches a character with those that may be composed with it."""
+    # Besides marks, these are the vowels and final consonants of Korean.
     return re.compile(f".[{_marks()}\u1160-\u11ff]*", re.DOTALL)
 
 
@@ -103,7 +102,7 @@ def _marks() -> str:
 
 @functools.cache
 def _patterns(ascii_only: bool) -> tuple[re.Pattern, re.Pattern]:
-    """Compile the pattern without and with symbols; ASCII is quicker without marks."""
+    """Compiles the patterns without and with symbols; ASCII needs no marks."""
     marks = "" if ascii_only else _marks()
     letters = rf"[\w{marks}]+"
     words = f"{letters}(?:'{letters})*"

@@ -21,7 +21,7 @@ TRAIN += ["--model", "elman"]
     ("content", "message"),
     [
         (b"", "is empty"),
-        (b" \n\n", "nothing but blanks"),
+        (b" \n\n", "only whitespace"),
         (b"\x7fELF\x00\x01\x02\x00", "looks like a binary file"),
         ("été ".encode("cp1252") * 99, "Try --encoding cp1252"),
         ("été ".encode("utf-16") * 9, "Try --encoding utf-16"),

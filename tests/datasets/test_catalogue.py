@@ -57,7 +57,7 @@ def test_calls_run_and_samples_show_something(name):
     assert lines == sample(name, count=3, seed=1) != sample(name, count=3, seed=2)
 
 
-def test_samples_of_parentheses_have_labels():
+def test_samples_of_parentheses_are_labeled():
     for line in sample("parentheses", count=19):
         sequence, word = line.split("] ")
         row = [int(s) for s in sequence.strip("[").split(", ")]

@@ -88,7 +88,7 @@ def test_no_source_means_two_days_and_none_occurs_twice():
         for text, iso in zip(*pairs, strict=True):
             assert meaning.setdefault(text, iso) == iso
             assert iso[:4] in text
-            assert not {*text} & {"\u202f", "\xa0"}  # spaces that keyboards lack
+            assert not {*text} & {"\u202f", "\xa0"}  # non-breaking spaces
 
 
 def test_limits_and_kinds_of_arguments():

@@ -40,7 +40,7 @@ def test_parts_share_no_text_however_pairs_hang_together(rows, seed):
     assert sorted(zipped(one) + zipped(other)) == sorted(rows)
 
 
-def test_pairs_are_connected_through_other_pairs():
+def test_pairs_connected_through_other_pairs_stay_together():
     pairs = Pairs(list("aabbcd"), list("pqqrst"))  # a-p, a-q, b-q, b-r; c-s; d-t
     for seed in range(19):
         parts = split(pairs, (0.5, 0.5), seed)
@@ -76,7 +76,7 @@ def test_one_part_and_an_empty_one():
 @pytest.mark.parametrize(
     "pairs, fractions, message",
     [
-        ((["a"], ["b", "c"]), [1], "as many targets as sources, got 2 and 1"),
+        ((["a"], ["b", "c"]), [1], "as many targets as sources, received 2 and 1"),
         ([["a", "b"]] * 3, [1], "two lists of texts"),
         (3, [1], "two lists of texts"),
         ((["a"], ["b"]), (0.5, 0.4), "add up to 1"),

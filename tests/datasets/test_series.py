@@ -110,7 +110,7 @@ def test_windows_of_one_feature():
     x, y = windows(range(11), 5, 2)
     assert x.shape == (5, 5, 1)
     assert y[0].tolist() == [5, 6]
-    x[0] = -1  # a copy: windows share no memory
+    x[0] = -1  # a copy: neighbors share no memory
     assert x[1, 0, 0] == 1
     assert windows([1, 2, 3], 2)[1].tolist() == [[3]]
 

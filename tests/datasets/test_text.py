@@ -52,8 +52,8 @@ def test_reads(tmp_path, data, encoding, text):
     "data, encoding, message",
     [
         (b"", "utf-8", "is empty"),
-        (b" \r\n\t", "utf-8", "nothing but blanks"),
-        (codecs.BOM_UTF8, "utf-8", "nothing but blanks"),
+        (b" \r\n\t", "utf-8", "only whitespace"),
+        (codecs.BOM_UTF8, "utf-8", "only whitespace"),
         (b"ab\0c", "utf-8", "binary file, not text: byte 2"),
         (b"\x89PNG\r\n\0", "utf-8", "binary"),
         (b"t\xe9", "utf-8", r"not utf-8 \(byte 1\). Try encoding='cp1252'"),

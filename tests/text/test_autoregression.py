@@ -175,7 +175,7 @@ def test_samples():
     np.testing.assert_allclose(again.coefficients, [0.6, -0.3], atol=0.03)
     assert abs(again.intercept - 2) < 0.1
     assert abs(again.noise_variance - 4) < 0.2
-    assert abs(x[0] - (2 + 0.3 * 50)) < 10  # continues after 50
+    assert abs(x[0] - (2 + 0.3 * 50)) < 10  # it continues from 50
     np.testing.assert_array_equal(model.sample(17, seed=7), model.sample(17, seed=7))
     assert (model.sample(17, seed=7) != model.sample(17, seed=8)).any()
     assert model.sample(0).shape == (0,)
@@ -202,7 +202,7 @@ def test_the_file_brings_every_bit_back(tmp_path, method):
     np.testing.assert_array_equal(loaded.forecast(7), model.forecast(7))
     fresh = AutoRegression.from_config(AutoRegression(2, method).get_config())
     assert repr(fresh) == f"<AutoRegression: order=2, {method}, not fitted>"
-    with pytest.raises(ValueError, match="call `fit"):
+    with pytest.raises(ValueError, match="Call `fit"):
         fresh.save(tmp_path / "b.json")
 
 
@@ -212,7 +212,7 @@ def test_the_file_brings_every_bit_back(tmp_path, method):
         ({"coefficients": [0.5]}, "`coefficients` has 1 values, but order 2"),
         ({"coefficients": [0.5, 0.1, 0.1]}, "must have 2 numbers each"),
         ({"coefficients": ["a", 0.1]}, r"coefficients\[0\]: expected a number"),
-        ({"coefficients": None}, "call `fit"),
+        ({"coefficients": None}, "Call `fit"),
         ({"history": [[0.5, 0.1]]}, r"history\[0\]: expected a number"),
         ({"history": [math.nan, 1]}, r"history\[0\]: expected a number, .* nan"),
         ({"intercept": math.inf}, "intercept: expected a number, .* inf"),
@@ -240,15 +240,15 @@ def test_wrong_arguments():
         AutoRegression(1, "yule-walker")
     model = AutoRegression(2)
     for use in (model.forecast, model.sample, model.residuals):
-        with pytest.raises(ValueError, match="call `fit"):
+        with pytest.raises(ValueError, match="Call `fit"):
             use(5)
     for x, message in (
         ([], "0 values, but least_squares of order 2 needs at least 6"),
         ([1, 2, 4, 3, 1], "5 values, .* at least 6"),
-        ([[1, 2]], r"one row of numbers, got \(1, 2\)"),
+        ([[1, 2]], r"one row of numbers, received \(1, 2\)"),
         ([1, 2, math.nan, 1, 3, 2], "missing or infinite at step 2"),
         (["a"] * 6, "must be one row of numbers"),
-        ([0.1] * 7, "0.1 at every time"),
+        ([0.1] * 7, "0.1 at every step"),
     ):
         with pytest.raises(ValueError, match=f"`series`.*{message}"):
             model.fit(x)
@@ -256,7 +256,7 @@ def test_wrong_arguments():
         AutoRegression(2, fit_intercept=False).fit([1, 2, 4, 3])
     with pytest.raises(ValueError, match="2 values, .* at least 3"):
         AutoRegression(2, "yule_walker").fit([1, 2])
-    with pytest.raises(ValueError, match="0.0 at every time"):
+    with pytest.raises(ValueError, match="0.0 at every step"):
         AutoRegression(1, "yule_walker", fit_intercept=False).fit([0, 0, 0])
     AutoRegression(1, "yule_walker", fit_intercept=False).fit([1, 1, 1])
     model.fit([1, 2, 4, 3, 1, 5])

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kerasseq.text import CharacterTokenizer
-from kerasseq.text.vocabulary_file import write_vocabulary
+from kerasseq.text.files import write_vocabulary
 
 # All of Unicode, halves of surrogate pairs included.
 ANY_TEXT = st.text(st.characters(exclude_categories=()), min_size=1)
@@ -96,11 +96,13 @@ def test_wrong_ids(ids, error, message):
 def test_wrong_arguments():
     tokenizer = CharacterTokenizer()
     for use in (tokenizer.encode, tokenizer.decode, tokenizer.unknown_characters):
-        with pytest.raises(ValueError, match="call `fit"):
+        with pytest.raises(ValueError, match="Call `fit"):
             use("a")
     with pytest.raises(ValueError, match="empty"):
         tokenizer.fit("")
-    with pytest.raises(TypeError, match="must be a string, or several, got bytes"):
+    with pytest.raises(
+        TypeError, match="must be a string or a list of strings, received bytes"
+    ):
         tokenizer.fit(b"a")
     with pytest.raises(TypeError, match="`unknown`"):
         CharacterTokenizer(unknown=0)
@@ -128,8 +130,8 @@ def test_equality_and_words():
         (b"", "not JSON"),
         (b"\xff\xfe", "not UTF-8"),
         (b"[" * 100_000, "damaged"),
-        (b"[1]", "format is None"),
-        (b'{"format": "kerasseq.Other"}', "format is 'kerasseq.Other'"),
+        (b"[1]", "format None"),
+        (b'{"format": "kerasseq.Other"}', "format 'kerasseq.Other'"),
         (b'{"format": "kerasseq.CharacterTokenizer", "version": 9}', "version 9"),
         (b'{"format": "kerasseq.CharacterTokenizer", "version": 1}', "damaged"),
     ],
@@ -166,6 +168,6 @@ def test_a_failed_write_harms_nothing(tmp_path, monkeypatch):
 
 
 def test_an_unfitted_tokenizer_writes_no_file(tmp_path):
-    with pytest.raises(ValueError, match="call `fit"):
+    with pytest.raises(ValueError, match="Call `fit"):
         CharacterTokenizer().save(tmp_path / "t.json")
     assert os.listdir(tmp_path) == []

@@ -15,7 +15,7 @@ from kerasseq.text.eliza import reader
 from tests.limits import TooLong, within
 from tests.text.huggingface_examples import KINDS, generate
 
-pytestmark = pytest.mark.once("plain Python and NumPy: the same on all backends")
+pytestmark = pytest.mark.once("plain Python and NumPy: independent of the backend")
 
 TEXT = "banana bandana, a bandage and a cabana " * 3
 VALUES = [

@@ -347,7 +347,7 @@ def test_goodbye():
 
 def test_explain_tells_every_step(small):
     eliza = small()
-    with pytest.raises(ValueError, match="call `reply` first"):
+    with pytest.raises(ValueError, match="Call `reply` first"):
         eliza.explain()
     eliza.reply("Oh, high time for my cat.")
     assert eliza.explain().splitlines() == [

@@ -122,9 +122,9 @@ def test_the_transition_matrix_is_the_relative_counts():
     np.testing.assert_array_equal(
         model.transition_matrix()[3], model.probabilities(3 * [3])
     )
-    with pytest.raises(ValueError, match="n is 3: only with n = 2"):
+    with pytest.raises(ValueError, match="needs n = 2, received n = 3"):
         NGramModel(3).fit(ids, 11).transition_matrix()
-    with pytest.raises(ValueError, match="call `fit"):
+    with pytest.raises(ValueError, match="Call `fit"):
         NGramModel(2).transition_matrix()
 
 
@@ -179,20 +179,20 @@ def test_wrong_text():
         (plain.probabilities, "context"),
         (lambda text: plain.sample(1, prompt=text), "prompt"),
     ):
-        with pytest.raises(TypeError, match=f"`{name}` is a string and .*no tokenizer"):
+        with pytest.raises(TypeError, match=f"`{name}` is a string, .*no tokenizer"):
             use("text")
-    with pytest.raises(ValueError, match="no tokenizer to write text with.*`sample`"):
+    with pytest.raises(ValueError, match="generate needs a tokenizer.*`sample`"):
         plain.generate("", 3)
     for tokenizer in ("word", CharacterTokenizer, object()):
         with pytest.raises(TypeError, match="`tokenizer` must have fit, encode"):
             NGramModel(2, tokenizer=tokenizer)
-    with pytest.raises(ValueError, match="`vocabulary_size` is missing"):
+    with pytest.raises(ValueError, match="`vocabulary_size` is required"):
         NGramModel(2).fit([0, 1])
     with pytest.raises(ValueError, match="tokenizer has no vocabulary yet"):
         NGramModel(2, tokenizer=Words()).fit([0, 1])
     model = NGramModel(3, tokenizer=CharacterTokenizer(unknown=None))
     for use in (model.perplexity, model.probabilities):
-        with pytest.raises(ValueError, match="call `fit"):
+        with pytest.raises(ValueError, match="Call `fit"):
             use("text")
     with pytest.raises(ValueError, match="2 tokens, fewer than n = 3: pass a longer"):
         model.fit("ab")
@@ -210,7 +210,7 @@ def test_wrong_text():
 def test_wrong_series():
     with pytest.raises(ValueError, match="an order must be at least 0, got -1"):
         shannon_series("abc", orders=[-1])
-    with pytest.raises(ValueError, match="3 tokens, fewer than order 4"):
+    with pytest.raises(ValueError, match="at least 4 tokens for order 4, received 3"):
         shannon_series("abc", orders=(1, 4))
     with pytest.raises(TypeError, match="`text` must be a string"):
         shannon_series([0, 1])
@@ -223,13 +223,21 @@ def test_wrong_series():
     [
         ({"smoothing": "kneserney"}, ValueError, 'Did you mean "kneser_ney"'),
         ({"smoothing": "katz"}, ValueError, '"add_k", "backoff", "kneser_ney"'),
-        ({"discount": 0.5}, ValueError, 'smoothing="add_k" has none'),
-        ({"smoothing": "backoff", "k": 0.1}, ValueError, "`k` is 0.1.*adds nothing"),
-        ({"smoothing": "backoff", "discount": 0}, ValueError, "between 0 and 1"),
-        ({"smoothing": "backoff", "discount": 1}, ValueError, "between 0 and 1"),
+        ({"discount": 0.5}, ValueError, 'not used by smoothing="add_k"'),
+        (
+            {"smoothing": "backoff", "k": 0.1},
+            ValueError,
+            "not used by .* received 0.1",
+        ),
+        ({"smoothing": "backoff", "discount": 0}, ValueError, "above 0 and below 1"),
+        ({"smoothing": "backoff", "discount": 1}, ValueError, "above 0 and below 1"),
         ({"smoothing": "backoff", "discount": -1}, ValueError, "`discount`.*-1"),
         ({"smoothing": "backoff", "discount": "a"}, TypeError, "`discount`.*'a'"),
-        ({"k": -0.5}, ValueError, "`k` must be zero or a positive number, got -0.5"),
+        (
+            {"k": -0.5},
+            ValueError,
+            "zero or a positive number, received -0.5",
+        ),
     ],
 )
 def test_wrong_options(options, error, message):

@@ -10,7 +10,7 @@ from kerasseq.text import BytePairTokenizer, Eliza, load_tokenizer, splitting
 from kerasseq.text.eliza import reader
 from tests.limits import within
 
-pytestmark = pytest.mark.once("plain Python: the same on all backends")
+pytestmark = pytest.mark.once("plain Python: independent of the backend")
 ENDLESS = "(?:a|a)+b|."
 
 

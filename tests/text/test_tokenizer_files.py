@@ -1,4 +1,4 @@
-"""Tests that tokenizer files give the same ids as the package tokenizers."""
+"""Files of GPT-2 and Hugging Face: the same ids as the package tokenizers."""
 
 import json
 
@@ -75,9 +75,9 @@ def test_any_text_has_the_ids_of_the_peer(text):
 
 def load_peer(made=[]):  # noqa: B006  # made once
     if not made:
-        from kerasseq.text import huggingface
+        from kerasseq.text.loading import from_tokenizer_json
 
-        made.append(huggingface.build(json.loads(PEER.to_str()), "peer"))
+        made.append(from_tokenizer_json(json.loads(PEER.to_str()), "peer"))
     return made[0]
 
 
@@ -221,7 +221,11 @@ def test_what_is_not_supported_or_damaged_is_named(path, value, message, tmp_pat
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("merges.txt", b"#version: 0.2\nh e\nh  e\n", "merges.txt, line 3: two tokens"),
+        (
+            "merges.txt",
+            b"#version: 0.2\nh e\nh  e\n",
+            "line 3 must have two tokens",
+        ),
         ("merges.txt", b"h e\n\xff e\n", "not UTF-8: byte 0xff on line 2"),
         ("merges.txt", b"h qq\n", "merge number 0"),
         ("vocab.json", b"{", "vocab.json is damaged: it is not JSON"),
@@ -245,9 +249,9 @@ def test_what_is_no_tokenizer(tmp_path):
         load_tokenizer(tmp_path / "nothing.json")
     file = tmp_path / "a.json"
     file.write_text("[1]")
-    with pytest.raises(ValueError, match="is no tokenizer: neither"):
+    with pytest.raises(ValueError, match="is not a tokenizer: neither"):
         load_tokenizer(file)
     assert not hasattr(NGramModel, "encode")
     file.write_text('{"format": "kerasseq.CharacterTokenizr", "version": 1}')
-    with pytest.raises(ValueError, match='no tokenizer. Did you mean "Character'):
+    with pytest.raises(ValueError, match='CharacterTokenizr. Did you mean "Character'):
         load_tokenizer(file)

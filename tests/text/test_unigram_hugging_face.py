@@ -12,7 +12,7 @@ from tests.text.unigram_examples import tokenizer
 
 SCHEMES = {True: "always", False: "never", "first": "first"}
 REFERENCE = python_reference()
-# Pieces with their letters missing, of equal weight, and in the middle of others.
+# Pieces with their letters missing, of equal weight, and inside other pieces.
 ODD = {
     "▁": -3.0, "▁a": -3.5, "a": -3.0, "b": -3.0, "ab": -6.0, "aba": -6.0, "cd": -4.0,
     "dcd": -7.0, "▁▁a": -0.5, "a▁b": -0.5, "é": -4.0, "\n": -3.0, "b\n": -4.5,

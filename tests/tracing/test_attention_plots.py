@@ -85,7 +85,7 @@ def test_colors_where_all_weights_are_zero():
     ("heads", "length", "written"),
     [(1, 5, 5), (3, 5, 5), (1, 50, 50), (8, 50, 17), (1, 200, 100), (5, 200, 25)],
 )
-def test_every_letter_has_a_label_while_legible(heads, length, written):
+def test_every_letter_is_labeled_while_it_is_legible(heads, length, written):
     letters = [chr(ord("a") + n % 26) for n in range(length)]
     figure = plot_attention(spread(heads, length), letters, letters)
     for axis in panels(figure):

@@ -1,34 +1,102 @@
 """ELIZA, Weizenbaum's program of 1966, which answers by rules alone.
 
-A remark is cut into clauses. In the first clause with a keyword whose rules fit, the
-keyword of the highest rank decides: a pattern takes the clause apart, and one of the
-replies of that pattern, each in its turn, is put together from the parts, turned round
-to the listener's point of view ("my" becomes "your"). Some remarks leave a reply behind
-in a memory, which is used when later nothing fits.
+An input is split into clauses. In the first clause with a matching rule, the keyword of
+the highest rank is used: a pattern decomposes the clause, and the replies of that
+pattern, used in rotation, are assembled from the parts, after reflection ("my" becomes
+"your"). Some inputs store a reply in a memory, which is used when no rule matches.
 
 From: Weizenbaum, "ELIZA — A Computer Program For the Study of Natural Language
 Communication Between Man And Machine", Communications of the ACM 9(1), 1966; course A,
 whose dialogue `Eliza("en")` replays line for line, in capital letters too. The rules,
 English and French, were written for kerasseq; they are not Weizenbaum's.
 
-Left out: the counter that let the memory speak only at every fourth turn (here it is
-asked whenever nothing fits), the choice of a memory rule by a hash of the last word
-(here the first that fits), and editing rules in the middle of a conversation. Added:
-agreement of verbs and elision, without which French cannot be turned round.
+Left out: the counter that allows the memory only at every fourth input (here it is used
+whenever no rule matches), the choice of a memory rule by a hash of the last word (here
+the first match), and editing rules during a conversation. Added: agreement of verbs and
+elision, which French needs.
 """
 
 import collections
+import dataclasses
 
 from kerasseq.text.eliza.pattern import Place, Template
 from kerasseq.text.eliza.rules import Keyword, Rule, load_rules
-from kerasseq.text.eliza.trace import Trace
 from kerasseq.text.eliza.words import fold
+
+_WITHOUT_RULE = {
+    "farewell": "the remark says goodbye",
+    "silence": "the remark has no words: the next reply to silence",
+    "default": "nothing fits, and the memory is empty: the next of the default replies",
+}
+
+
+@dataclasses.dataclass
+class Trace:
+    """How a reply came about. `str` writes it line by line.
+
+    Attributes:
+        text: What was said.
+        reply: The reply.
+        source: `"keyword"`, `"memory"`, `"default"`, `"silence"` or `"farewell"`.
+        clause: The clause that was answered, after the substitutions; the last one
+            with keywords if no rule fitted.
+        keywords: The keywords in it with their ranks, in the order they are tried.
+        steps: For each `goto` and `newkey` on the way: keyword, pattern, and which.
+        keyword: The keyword whose rule gave the reply.
+        pattern: The pattern that fitted.
+        parts: What each of its parts stood for.
+        template: The reply before the parts were put in.
+        reflected: For each place in it: the place, the words before and after they
+            were turned round.
+        kept: The reply put into the memory for later.
+        recalled: The earlier remark that a reply out of the memory was made from.
+    """
+
+    text: str
+    reply: str = ""
+    source: str = ""
+    clause: str = ""
+    keywords: tuple[tuple[str, int], ...] = ()
+    steps: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+    keyword: str = ""
+    pattern: str = ""
+    parts: tuple[str, ...] = ()
+    template: Template | None = None
+    reflected: tuple[tuple[str, str, str], ...] = ()
+    kept: str = ""
+    recalled: str = ""
+
+    def __str__(self):
+        lines = [("you said", " ".join(self.text.split()))]
+        if self.clause:
+            ranks = ", ".join(f"{name} (rank {rank})" for name, rank in self.keywords)
+            lines += [("clause", self.clause), ("keywords", ranks)]
+        lines += [("step", f"{k}: {p}: {which}") for k, p, which in self.steps]
+        lines += self._source()
+        lines.append(("reply", self.reply))
+        return "\n".join(f"{name:<11}{value}" for name, value in lines)
+
+    def _source(self):
+        if self.source == "memory":
+            return [("memory", f"nothing fits; from earlier: {self.recalled}")]
+        if self.source != "keyword":
+            return [("rule", _WITHOUT_RULE[self.source])]
+        parts = ", ".join(f'{i} "{part}"' for i, part in enumerate(self.parts, 1))
+        lines = [
+            ("keyword", self.keyword),
+            ("pattern", self.pattern),
+            ("parts", parts),
+            ("template", self.template.text),
+        ]
+        for place, said, put in self.reflected:
+            lines.append(("reflected", f'{place} "{said}" -> "{put}"'))
+        return [*lines, *([("kept", self.kept)] if self.kept else [])]
 
 
 class Eliza:
-    """Talk with ELIZA.
+    """ELIZA, a chatbot with rules.
 
-    Nothing is random: the same remarks after the same `reset` get the same replies.
+    Replies are deterministic: the same inputs after `reset` have the same replies.
 
     Args:
         rules: `"en"`, `"fr"`, or the path of a TOML file of rules of your own.
@@ -39,7 +107,7 @@ class Eliza:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is damaged or a rule wrong; the text says which.
+        ValueError: If the file is damaged, or a rule is invalid.
 
     Examples:
         >>> eliza = Eliza()
@@ -66,19 +134,19 @@ class Eliza:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the conversation: start every list of replies anew."""
+        """Resets the conversation."""
         self._turns = collections.Counter()
         self._memory = collections.deque()
         self.trace: Trace | None = None
 
     @property
     def greeting(self) -> str:
-        """What ELIZA says first."""
+        """The greeting."""
         return self._rules.greeting
 
     @property
     def farewell(self) -> str:
-        """What ELIZA says last."""
+        """The farewell."""
         return self._rules.farewell
 
     @property
@@ -93,13 +161,10 @@ class Eliza:
         return dict(sorted(keywords.items(), key=lambda item: -item[1]))
 
     def is_goodbye(self, text: str) -> bool:
-        """Tell whether a remark ends the conversation.
+        """Whether an input ends the conversation. `reply` answers it with `farewell`.
 
         Args:
-            text: The remark.
-
-        Returns:
-            Whether it does. `reply` answers it with `farewell`.
+            text: The input.
 
         Examples:
             >>> Eliza().is_goodbye("Goodbye, Eliza!"), Eliza().is_goodbye("Good grief!")
@@ -113,14 +178,14 @@ class Eliza:
 
     def _clauses(self, text):
         if not isinstance(text, str):
-            raise TypeError(f"`text` must be a string, got {type(text).__name__}.")
+            raise TypeError(f"`text` must be a string, received {type(text).__name__}.")
         return self._rules.splitter.clauses(text)
 
     def reply(self, text: str) -> str:
-        """Answer a remark.
+        """Returns the reply to an input.
 
         Args:
-            text: The remark: any string, also an empty one.
+            text: The input, which may be empty.
 
         Returns:
             The reply, never empty.
@@ -141,7 +206,7 @@ class Eliza:
         return trace.reply
 
     def explain(self) -> str:
-        """Tell how the last reply came about, a line for each step.
+        """Explains the last reply, with a line for each step.
 
         Returns:
             The lines; see the class for an example.
@@ -150,7 +215,7 @@ class Eliza:
             ValueError: Before the first `reply`.
         """
         if self.trace is None:
-            raise ValueError("There is nothing to explain yet: call `reply` first.")
+            raise ValueError("There is no reply to explain. Call `reply` first.")
         return str(self.trace)
 
     def _find(self, clauses, trace) -> str:
@@ -175,7 +240,7 @@ class Eliza:
         return trace.template.text
 
     def _by_keyword(self, words, trace) -> str | None:
-        """Answer a clause by the best of its keywords that has a rule that fits."""
+        """Returns the reply of the best keyword with a matching rule."""
         keys = [fold(word) for word in words]
         known = self._rules.keywords
         found = {known[k].name: known[k] for k in keys if k in known}
@@ -213,13 +278,13 @@ class Eliza:
         return None
 
     def _in_turn(self, place, replies) -> Template:
-        """Return the reply whose turn it is: the first again after the last."""
+        """Returns the next reply, in rotation."""
         number = self._turns[place]
         self._turns[place] += 1
         return replies[number % len(replies)]
 
     def _keep(self, keyword: Keyword, words, keys, trace):
-        """Make of the remark, if a memory rule fits, a reply for later."""
+        """Generates of the remark, if a memory rule fits, a reply for later."""
         for rule in keyword.memory:
             spans = rule.pattern.match(keys)
             if spans is not None:
@@ -232,7 +297,7 @@ class Eliza:
         return self._assemble(self._in_turn(place, rule.replies), words, spans)[0]
 
     def _assemble(self, template: Template, words, spans):
-        """Put a reply together.
+        """Assembles a reply.
 
         Returns:
             The reply, and for each place in it the words before and after reflection.

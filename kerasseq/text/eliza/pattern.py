@@ -64,7 +64,7 @@ class Pattern:
         _check_spelling(self.parts, splitter)
 
     def match(self, keys: list[str]):
-        """Take a clause apart. Each gap takes as few words as it can.
+        """Takes a clause apart. Each gap takes as few words as it can.
 
         The runs of words are looked for one after the other, each at the first place
         that fits, and the last one at the end: no search goes back.
@@ -90,7 +90,7 @@ class Pattern:
         return self._by_part(places)
 
     def _by_part(self, places):
-        """Put together the places of words that were written as one, as `j'aime`."""
+        """Puts together the places of words that were written as one, as `j'aime`."""
         spans, first = [], 0
         for width in self._widths:
             end = first + max(width, 1)
@@ -109,7 +109,7 @@ class Pattern:
 
 
 def _place(run, keys, at, least, last):
-    """Find where a run of words starts, after a gap of at least `least` words."""
+    """Finds where a run of words starts, after a gap of at least `least` words."""
     first, end = at + (least or 0), len(keys) - len(run)
     if least is None:
         end = min(at, end)
@@ -123,7 +123,7 @@ def _place(run, keys, at, least, last):
 
 
 def _alternatives(part, groups, splitter):
-    """Return for each word that a part stands for the set of words that fit."""
+    """Returns for each word that a part stands for the set of words that fit."""
     if part.startswith("@"):
         if part[1:] not in groups:
             known = ", ".join(f"@{name}" for name in groups) or "none"
@@ -139,7 +139,7 @@ def _alternatives(part, groups, splitter):
 
 
 def _check_spelling(parts, splitter):
-    """Refuse words that substitutions replace before any pattern sees them."""
+    """Raises an error for words that substitutions replace before matching."""
     run = []
     for part in [*parts, "*"]:
         if part in _GAPS or part[0] == "@" or "|" in part:  # the end of a run
@@ -188,7 +188,7 @@ class Template(NamedTuple):
 
 
 def template(text: str, pattern: Pattern | None = None) -> Template:
-    """Read a reply.
+    """Reads a reply.
 
     Args:
         text: The reply, `goto WORD` or `newkey`.
@@ -232,7 +232,7 @@ def _piece(piece, pattern):
         raise ValueError(
             f'uses {piece}, which may be empty: write "+" in the pattern instead of "*"'
         )
-    # Nobody wants that on purpose: the parts were miscounted.
+    # Such a part is constant, so its number is probably wrong.
     if first == last and pattern.is_one_word(first):
         raise ValueError(
             f'uses {piece}, which is always "{pattern.parts[first - 1]}"; the parts of '

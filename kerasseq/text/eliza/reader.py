@@ -16,7 +16,7 @@ _KINDS = {str: "a string", list: "a list", dict: "a table", int: "a whole number
 
 
 def read(rules) -> "Section":
-    """Read a file of rules.
+    """Reads a file of rules.
 
     Args:
         rules: `"en"`, `"fr"`, or a path.
@@ -34,7 +34,7 @@ def read(rules) -> "Section":
 
     if not isinstance(rules, str | os.PathLike):
         raise TypeError(
-            f'`rules` must be "en", "fr" or a path, got {type(rules).__name__}.'
+            f'`rules` must be "en", "fr" or a path, received {type(rules).__name__}.'
         )
     path = FOLDER / f"{rules}.toml" if rules in LANGUAGES else pathlib.Path(rules)
     text = _text(path)
@@ -84,19 +84,19 @@ class Section:
         >>> section.get("rank", int, 0)
         Traceback (most recent call last):
         ...
-        ValueError: my.toml: [keyword.sea] rank must be a whole number, got 'high'.
+        ValueError: my.toml: [keyword.sea] rank must be a whole number, received 'high'.
     """
 
     def __init__(self, path, names, content: dict):
         self.path, self.names, self.content = path, names, content
 
     def error(self, text) -> ValueError:
-        """Build an error that says where it is."""
+        """Builds an error that says where it is."""
         where = f"[{'.'.join(self.names)}] " if self.names else ""
         return ValueError(f"{self.path}: {where}{text}.")
 
     def only(self, known):
-        """Refuse keys that are not among `known`."""
+        """Raises an error for keys that are not among `known`."""
         for key in self.content:
             if key not in known:
                 near = checks.nearest(key, known)
@@ -104,20 +104,20 @@ class Section:
                 raise self.error(f'has an unknown key "{key}".{near or listed}')
 
     def get(self, key, kind, default=None):
-        """Return a value of one kind, or the default; without one it is required."""
+        """Returns a value of one kind, or the default; without one it is required."""
         if key not in self.content:
             if default is None:
                 raise self.error(f'lacks "{key}", which must be {_KINDS[kind]}')
             return default
         value = self.content[key]
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise self.error(f"{key} must be {_KINDS[kind]}, got {value!r:.60}")
+            raise self.error(f"{key} must be {_KINDS[kind]}, received {value!r:.60}")
         if kind is str and not value.strip():
             raise self.error(f"{key} is empty")
         return value
 
     def strings(self, key, default=None) -> list[str]:
-        """Return a list of strings; one that is required must not be empty."""
+        """Returns a list of strings; one that is required must not be empty."""
         values = self.get(key, list, default)
         if default is None and not values:
             raise self.error(f"{key} is an empty list: write at least one")
@@ -125,17 +125,17 @@ class Section:
             if not isinstance(value, str) or not value.strip():
                 raise self.error(
                     f"{key}: number {number} must be a string that is not empty, "
-                    f"got {value!r:.60}"
+                    f"received {value!r:.60}"
                 )
         return values
 
     def section(self, key, required=False) -> "Section":
-        """Return a table in this one; an empty one if it may be missing."""
+        """Returns a table in this one; an empty one if it may be missing."""
         content = self.get(key, dict, None if required else {})
         return Section(self.path, (*self.names, key), content)
 
     def sections(self, key) -> list["Section"]:
-        """Return the tables of a list, `[[key]]` each."""
+        """Returns the tables of a list, `[[key]]` each."""
         tables = self.get(key, list, [])
         for table in tables:
             if not isinstance(table, dict):
@@ -144,7 +144,7 @@ class Section:
         return [Section(self.path, n, t) for n, t in zip(names, tables, strict=True)]
 
     def entries(self, key) -> dict[str, str]:
-        """Return a table of strings, none of them empty."""
+        """Returns a table of strings, none of them empty."""
         table = self.section(key)
         for old in table.content:
             if not old.strip():

@@ -4,8 +4,14 @@ from typing import NamedTuple
 
 from kerasseq.text.eliza.pattern import Pattern, Template, template
 from kerasseq.text.eliza.reader import Section, read
-from kerasseq.text.eliza.reflection import Agreement, Reflection
-from kerasseq.text.eliza.words import Elision, Splitter, Table, fold
+from kerasseq.text.eliza.words import (
+    Agreement,
+    Elision,
+    Reflection,
+    Splitter,
+    Table,
+    fold,
+)
 
 _KEYS = (
     "greeting",
@@ -79,7 +85,7 @@ class Rules(NamedTuple):
 
 
 def load_rules(rules) -> Rules:
-    """Read and check a file of rules.
+    """Reads and check a file of rules.
 
     Args:
         rules: `"en"`, `"fr"`, or a path.
@@ -135,7 +141,7 @@ def _groups(section: Section, splitter) -> dict[str, list[str]]:
 
 
 def _single(section, where, word, splitter) -> str:
-    """Refuse what no clause can have as one word."""
+    """Raises an error for what no clause can have as one word."""
     words = splitter.words(word)
     if [fold(w) for w in words] != [fold(word)]:
         seen = " ".join(words)
@@ -222,7 +228,7 @@ def _replies(section, key, pattern=None) -> tuple[Template, ...]:
 
 
 def _check_goto(section, keywords):
-    """Refuse a `goto` to nowhere, and one that leads back to where it came from."""
+    """Raises an error for a `goto` to an unknown keyword, or in a circle."""
     leads = {}
     for keyword in keywords.values():
         replies = [reply for rule in keyword.rules for reply in rule.replies]

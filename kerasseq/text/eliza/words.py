@@ -6,6 +6,7 @@ typed, so that a name comes back with its capital letter.
 
 import re
 import unicodedata
+from typing import NamedTuple
 
 _APOSTROPHES = str.maketrans("’ʼ‘`´", "'''''")
 # Ends of clauses, in the scripts that mark them so. A point or comma before a digit
@@ -20,7 +21,7 @@ _BLANK = re.compile(
 
 
 def fold(word: str) -> str:
-    """Return what words are compared by: no case, no accents, no ligatures.
+    """Returns what words are compared by: no case, no accents, no ligatures.
 
     Examples:
         >>> fold("Sœur"), fold("ÉTÉ")
@@ -63,7 +64,7 @@ class Elision:
         )
 
     def split(self, word: str) -> list[str]:
-        """Cut short forms off the front of a word."""
+        """Splits short forms off the front of a word."""
         words, start = [], 0
         while (found := self._split.match(word, start)) and found.end() < len(word):
             words.append(found[0])
@@ -71,7 +72,7 @@ class Elision:
         return [*words, word[start:]]
 
     def join(self, text: str) -> str:
-        """Shorten words before a vowel."""
+        """Shortens words before a vowel."""
         return self._joint.sub(self._short_form, text)
 
     def _short_form(self, found):
@@ -79,13 +80,13 @@ class Elision:
         return short.capitalize() if found[1][0].isupper() else short
 
     def text(self, words) -> str:
-        """Write words one after the other, short forms close to the next."""
+        """Writes words one after the other, short forms close to the next."""
         close = (w if w.lower() in self.short else f"{w} " for w in words)
         return "".join(close).rstrip()
 
 
 def _any_of(words) -> str:
-    """Write a regular expression for any of `words`; for none of them, if empty."""
+    """Writes a regular expression for any of `words`; for none of them, if empty."""
     return "|".join(map(re.escape, words)) or "(?!)"
 
 
@@ -140,7 +141,7 @@ class Table:
 
 
 class Splitter:
-    """Cut a text into clauses, and these into words spelled as the patterns expect.
+    """Splits a text into clauses, and these into words spelled as the patterns expect.
 
     Args:
         elision: Of the language.
@@ -161,14 +162,14 @@ class Splitter:
         self._table = Table(substitutions or {}, self.split)
 
     def split(self, text: str) -> list[str]:
-        """Cut at blanks and after short forms, and replace nothing."""
+        """Splits at blanks and after short forms, and replace nothing."""
         words = filter(None, (word.strip("-'") for word in text.split()))
         # A lone short form, as in a rule about it, keeps its apostrophe.
         words = (f"{w}'" if f"{w.lower()}'" in self.elision.short else w for w in words)
         return [part for word in words for part in self.elision.split(word)]
 
     def words(self, text: str) -> list[str]:
-        """Cut one clause into words, and apply the substitutions."""
+        """Splits one clause into words, and apply the substitutions."""
         words, at, done = self.split(text), 0, []
         keys = [fold(word) for word in words]
         while at < len(words):
@@ -178,7 +179,7 @@ class Splitter:
         return [w.lower() if fold(w) in self._common else w for w in done]
 
     def clauses(self, text: str) -> list[list[str]]:
-        """Cut a text into clauses that are not empty."""
+        """Splits a text into clauses that are not empty."""
         text = unicodedata.normalize("NFC", text).translate(_APOSTROPHES)
         if text.isupper():  # typed on a teletype, as in 1966
             text = text.lower()
@@ -193,3 +194,78 @@ class Splitter:
                     clause.append(word)
             clauses.append(clause)
         return [clause for clause in clauses if clause]
+
+
+_FAR = 4  # words between subject and verb, as in "je ne vous en parle"
+
+
+class Agreement(NamedTuple):
+    """A subject whose verb changes with it: `i … am` becomes `you … are`.
+
+    Attributes:
+        subject: The word, folded.
+        becomes: What it turns into.
+        between: Words that may stand before the verb, folded.
+        verbs: Table of forms. Where it has none, the subject is an ordinary word.
+    """
+
+    subject: str
+    becomes: str
+    between: frozenset
+    verbs: Table
+
+
+class Reflection:
+    """Turn a remark round.
+
+    Args:
+        splitter: Of the language.
+        entries: Entries of a `Table`: what becomes what.
+        at_end: What becomes what at the end of the remark, before `entries`.
+        agreements: Subjects with their verbs.
+
+    Examples:
+        >>> turn = Reflection(Splitter(), {"me": "you", "you": "I"}, {"you": "me"})
+        >>> turn("you bore me so I left you".split())
+        ['I', 'bore', 'you', 'so', 'I', 'left', 'me']
+    """
+
+    def __init__(self, splitter: Splitter, entries, at_end=None, agreements=()):
+        self._table = Table(entries, splitter.words)
+        self._at_end = Table(at_end or {}, splitter.words)
+        self._agreements = agreements
+
+    def __call__(self, words: list[str]) -> list[str]:
+        keys = [fold(word) for word in words]
+        done, at = [], 0
+        while at < len(words):
+            count, new = self._turn(words, keys, at)
+            done += new
+            at += count
+        return done
+
+    def _turn(self, words, keys, at):
+        phrase = self._table.find(words, keys, at)
+        if phrase and phrase[0] > 1:  # a phrase is an exception to the rules below
+            return phrase
+        return self._agree(words, keys, at) or self._word(words, keys, at)
+
+    def _agree(self, words, keys, at):
+        for subject, becomes, between, verbs in self._agreements:
+            if keys[at] != subject:
+                continue
+            verb = at + 1
+            # Not further: a long row of such words would take quadratic time.
+            while verb < min(len(words), at + 1 + _FAR) and keys[verb] in between:
+                verb += 1
+            found = verbs.find(words, keys, verb) if verb < len(words) else None
+            if found:
+                turned = [self._word(words, keys, i)[1] for i in range(at + 1, verb)]
+                return verb + found[0] - at, [becomes, *sum(turned, []), *found[1]]
+        return None
+
+    def _word(self, words, keys, at):
+        last = self._at_end.find(words, keys, at)
+        if last and at + last[0] == len(words):
+            return last
+        return self._table.find(words, keys, at) or (1, [words[at]])

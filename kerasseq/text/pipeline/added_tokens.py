@@ -3,8 +3,7 @@
 import re
 from typing import NamedTuple
 
-from kerasseq.text.pipeline.part import Part
-from kerasseq.text.pipeline.piece import WHITE
+from kerasseq.text.pipeline.part import WHITE, Part
 from kerasseq.text.pipeline.pre_tokenizers import WORD
 from kerasseq.text.splitting import compiled
 
@@ -13,13 +12,13 @@ class AddedToken(NamedTuple):
     """A token that is found in the text as a whole.
 
     Attributes:
-        content: How it is written.
+        content: The token as written.
         id: Its id.
-        single_word: Whether it is no token inside a word, as `<m>` in `a<m>b`.
-        lstrip: Whether it takes in the white space before it.
-        rstrip: Whether it takes in the white space after it.
-        normalized: Whether it is looked for in the normalized text.
-        special: Whether `decode(skip_special=True)` leaves it out.
+        single_word: Whether it is not matched inside a word, as `<m>` in `a<m>b`.
+        lstrip: Whether it includes whitespace before it.
+        rstrip: Whether it includes whitespace after it.
+        normalized: Whether it is matched in the normalized text.
+        special: Whether `decode(skip_special=True)` skips it.
     """
 
     content: str
@@ -32,7 +31,7 @@ class AddedToken(NamedTuple):
 
     @classmethod
     def read(cls, part: Part) -> "AddedToken":
-        """Read one of a file."""
+        """Reads an added token of a file."""
         content, number = part.get("content", str), part.get("id", int)
         if not content:
             part.damaged("content", "a string that is not empty", content)
@@ -51,16 +50,16 @@ class AddedToken(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is special, and no option changes where it is found."""
+        """Whether it is special, without options that change its matches."""
         options = self.single_word or self.lstrip or self.rstrip
         return self.special and not options
 
 
 class Finder:
-    """Finds tokens in a text; where several begin alike, the longest.
+    """Finds added tokens in a text, the longest first.
 
     Args:
-        tokens: By the way they are written in the text.
+        tokens: The tokens by their spelling in the text.
     """
 
     def __init__(self, tokens: dict[str, AddedToken]):
@@ -69,7 +68,7 @@ class Finder:
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
 
     def stretches(self, text: str) -> list[tuple[int, int, int | None]]:
-        """Return start, end and id of all stretches; None is for those between."""
+        """Returns start, end and id of all parts; the id is None between tokens."""
         stretches, done = [], 0
         for match in self._pattern.finditer(text):
             token, (start, end) = self.tokens[match.group()], match.span()
@@ -81,7 +80,7 @@ class Finder:
                 end = len(text) - len(text[end:].lstrip(WHITE))
             if done < start:
                 stretches.append((done, start, None))
-            if start < end:  # not taken in by the token before, as white space
+            if start < end:  # not whitespace of the token before
                 stretches.append((start, end, token.id))
             done = end
         if done < len(text):

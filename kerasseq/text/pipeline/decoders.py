@@ -1,7 +1,6 @@
-"""Decoders: how tokens become a text.
+"""Decoders from tokens to text.
 
-A decoder is a function from a list of tokens to a list of strings; the text is these
-in a row.
+A decoder is a function from a list of tokens to a list of strings, which are joined.
 """
 
 from kerasseq.text import byte_alphabet
@@ -32,7 +31,7 @@ def _byte_fallback(part: Part):
 
 
 def _join_bytes(tokens):
-    """Bytes in a row become characters; if they are not UTF-8, each becomes �."""
+    """Decodes consecutive bytes; if they are not UTF-8, each becomes �."""
     texts, data = [], bytearray()
     for token in [*tokens, None]:
         if token in BYTE_OF:

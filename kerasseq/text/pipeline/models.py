@@ -1,26 +1,26 @@
-"""Models: how a word becomes ids.
+"""Models: from words to ids.
 
-`places` gives the id, start and end of each token of a word, counted in characters.
+`places` returns the id, start and end of each token of a word, counted in characters.
 """
 
 import abc
 import re
 from collections.abc import Callable
 
-from kerasseq.text.bpe_merging import merge
+from kerasseq.text.bpe import merge
 from kerasseq.text.pipeline.part import Part
 from kerasseq.text.texts import utf8
-from kerasseq.text.unigram_lattice import STRANGE, best_path, build_trie
+from kerasseq.text.unigram_lattice import UNKNOWN, best_path, build_trie
 from kerasseq.text.unigram_pieces import BYTES, PENALTY
-from kerasseq.text.wordpiece_matching import longest_pieces
+from kerasseq.text.wordpiece_tokenizer import longest_pieces
 
 Places = list[tuple[int, int, int]]
-REMEMBERED = 2**16  # words; a text has few that are not among them
-REMEMBERED_LENGTH = 64  # of characters; longer words hardly come back
+CACHE_SIZE = 2**16  # words
+CACHED_LENGTH = 64  # characters; longer words rarely occur again
 
 
-class Remembered:
-    """A function of a word that is computed once for words that come back."""
+class Cached:
+    """A function of a word with a cache."""
 
     def __init__(self, compute: Callable[[str], Places]):
         self.compute, self.known = compute, {}
@@ -29,47 +29,47 @@ class Remembered:
         found = self.known.get(word)
         if found is None:
             found = self.compute(word)
-            if len(word) <= REMEMBERED_LENGTH:
-                if len(self.known) >= REMEMBERED:
+            if len(word) <= CACHED_LENGTH:
+                if len(self.known) >= CACHE_SIZE:
                     self.known.clear()
                 self.known[word] = found
         return found
 
 
 class Model(abc.ABC):
-    """What all models share.
+    """Base class of models.
 
     Attributes:
         ids: The id of each token.
-        unknown: The token of what has no other, or None.
+        unknown: The token for everything outside the vocabulary, or None.
     """
 
     def __init__(self, part: Part, ids: dict[str, int], unknown: str | None):
         self.path, self.ids, self.unknown = part.path, ids, unknown
-        self._remembered = Remembered(self._find)
+        self._cached = Cached(self._find)
 
     def places(self, word: str) -> Places:
-        """Return the id, start and end of each token of a word.
+        """Returns the id, start and end of each token of a word.
 
         Raises:
             ValueError: If a character has no token and there is no unknown token.
         """
-        return self._remembered(word)
+        return self._cached(word)
 
     @abc.abstractmethod
     def _find(self, word: str) -> Places:
-        """Compute the same."""
+        """Computes `places` of a word that is not cached."""
 
     def _unknown_id(self, text: str) -> int:
         if self.unknown not in self.ids:
             raise ValueError(
-                f"{text[:40]!r} has no token, and the vocabulary of {self.path} no "
+                f"{text[:40]!r} has no token, and the vocabulary of {self.path} has no "
                 "unknown token. Remove these characters from the text"
             )
         return self.ids[self.unknown]
 
     def _byte_ids(self, text: str) -> list[int] | None:
-        """The ids of the bytes of a text; None if one is missing."""
+        """Returns the ids of the bytes of a text; None if one is missing."""
         found = [self.ids.get(BYTES[byte]) for byte in utf8(text)]
         return None if None in found else found
 
@@ -102,7 +102,7 @@ class BytePairModel(Model):
         # SentencePiece's merges do not cross the beginning of a word, so a text without
         # a pre-tokenizer can be cut there.
         crossing = any(re.search("[^▁]▁", left + right) for left, right in self.merges)
-        self._merged = Remembered(self._merge)
+        self._merged = Cached(self._merge)
         self._cut = None if crossing or "▁" not in ids else re.compile("▁*[^▁]+|▁+")
 
     def _find(self, word):
@@ -127,7 +127,7 @@ class BytePairModel(Model):
         ]
 
     def _symbols(self, word) -> Places:
-        """The id, start and end of what merging starts from."""
+        """Returns the id, start and end of the initial symbols."""
         places, unknown = [], None
         for at, character in enumerate(word):
             known = self.ids.get(character)
@@ -192,10 +192,10 @@ class UnigramModel(Model):
         return places
 
     def _stretches(self, word):
-        """Start and end of the pieces of the best path; unknown neighbors are one."""
+        """Returns start and end of each piece; adjacent unknown pieces are joined."""
         stretches = []
         for start, end, piece in best_path(word, self._trie, self._strange):
-            unknown = piece == STRANGE or piece == self.ids.get(self.unknown)
+            unknown = piece == UNKNOWN or piece == self.ids.get(self.unknown)
             if unknown and stretches and stretches[-1][2]:
                 stretches[-1] = stretches[-1][0], end, True
             else:
@@ -220,7 +220,7 @@ class WordPieceModel(Model):
 
 
 def vocabulary(part: Part) -> dict[str, int]:
-    """The ids under `vocab`."""
+    """Returns the vocabulary."""
     ids = part.get("vocab", {str: int})
     if not ids:
         part.damaged("vocab", "at least one token", ids)
@@ -235,7 +235,7 @@ MODELS: dict[str, Callable] = {
 
 
 def read_model(part: Part) -> Model:
-    """Build the model of a file. Older files, GPT-2's among them, do not name it."""
+    """Builds the model of a file. Older files, such as GPT-2's, have no type."""
     if part.content.get("type") is not None:
         return part.component(MODELS)
     if "merges" in part.content:

@@ -1,24 +1,23 @@
-"""Normalizers: what becomes of a text before it is split.
+"""Normalizers of texts before they are split.
 
-Each has two forms of the same operation: `text` is fast, `piece` also moves the places
-of the characters along. Which character is of which kind is as Python's Unicode has it.
+Each has two methods: `text` is fast, `piece` also updates the spans of characters.
+Character classes are those of Python's Unicode version.
 """
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from kerasseq.text.bert_normalizer import CHINESE
-from kerasseq.text.pipeline.part import Part
-from kerasseq.text.pipeline.piece import WHITE, Piece
+from kerasseq.text.pipeline.part import WHITE, Part, Piece
 from kerasseq.text.splitting import limited
-from kerasseq.text.unicode_forms import normalize_with_changes
 
 
 class Characters:
     """Replaces one character at a time.
 
     Args:
-        become: The text instead of a character, `""` to remove it.
+        become: Returns the replacement of a character, `""` to remove it.
     """
 
     def __init__(self, become):
@@ -64,7 +63,7 @@ class UnicodeForm:
 
 
 class Strip:
-    """Removes white space at the ends."""
+    """Removes whitespace at the ends."""
 
     def __init__(self, part: Part):
         self.left = part.get("strip_left", bool)
@@ -96,7 +95,7 @@ class Replace:
         for match in self.expression.finditer(piece.text):
             start, end = match.span()
             characters += [piece.text[done:start], self.content]
-            # What is inserted has the place of the last character that it replaces.
+            # Inserted characters have the span of the last character they replace.
             place = piece.spans[end - 1] if end else (0, 0)
             spans += [*piece.spans[done:start], *[place] * len(self.content)]
             done = end
@@ -138,7 +137,7 @@ class Sequence:
 
 
 def pattern(part: Part):
-    """The compiled pattern of a part, a string or a regular expression."""
+    """Compiles the pattern of a part, a string or a regular expression."""
     found = part.part("pattern")
     if "Regex" not in found.content:
         string = found.get("String", str)
@@ -208,3 +207,68 @@ NORMALIZERS = {
     "Strip": Strip,
     "StripAccents": lambda part: Characters(_without_marks),
 }
+
+
+Change = tuple[str, int]
+
+
+def normalize_with_changes(text: str, form: str) -> list[Change]:
+    """Normalizes a text, with the number of characters that each one replaces.
+
+    Args:
+        text: A string.
+        form: "NFC", "NFD", "NFKC" or "NFKD".
+
+    Returns:
+        Each character, with 1 if it is inserted after another, 0 if it replaces one
+        character, and -n if it replaces 1 + n.
+
+    Examples:
+        >>> normalize_with_changes("é", "NFD") == [("e", 0), ("\u0301", 1)]
+        True
+        >>> normalize_with_changes("e\u0301", "NFC") == [("é", -1)]
+        True
+    """
+    decomposed = _sorted(decompose(text, "NFKD" if "K" in form else "NFD"))
+    return decomposed if form.endswith("D") else _compose(decomposed)
+
+
+def decompose(text: str, form: str) -> Iterable[Change]:
+    """Decomposes each character of a text by itself."""
+    for character in text:
+        for number, part in enumerate(unicodedata.normalize(form, character)):
+            yield part, min(number, 1)
+
+
+def _sorted(changes) -> list[Change]:
+    """Sorts consecutive marks by combining class, stably."""
+    done, run = [], []
+    for change in changes:
+        if unicodedata.combining(change[0]):
+            run.append(change)
+            continue
+        done += [*sorted(run, key=_class), change]
+        run = []
+    return done + sorted(run, key=_class)
+
+
+def _class(change):
+    return unicodedata.combining(change[0])
+
+
+def _compose(changes) -> list[Change]:
+    """Composes each starter with the unblocked marks after it."""
+    done, starter, last = [], None, None
+    for character, change in changes:
+        kind = unicodedata.combining(character)
+        if starter is not None and (last is None or last < kind):
+            whole = unicodedata.normalize("NFC", done[starter][0] + character)
+            if len(whole) == 1:
+                done[starter] = whole, done[starter][1] + change - 1
+                continue
+        if kind == 0:
+            starter, last = len(done), None
+        else:
+            last = kind
+        done.append((character, change))
+    return done

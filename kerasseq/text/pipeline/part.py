@@ -1,4 +1,10 @@
-"""One component of a `tokenizer.json`: its settings, and its place for messages."""
+"""`Part`, a component of a `tokenizer.json`, and `Piece`, a part of a text.
+
+Offsets follow the package `tokenizers`: an inserted character has the span of the one
+before it, and a composed character that of the first.
+"""
+
+from typing import NamedTuple
 
 from kerasseq.core.schema import check, fault
 
@@ -6,7 +12,7 @@ REQUIRED = object()
 
 
 class Part:
-    """A dictionary of a file that knows where in the file it is.
+    """A dictionary of a file, with its keys in the file for messages.
 
     Args:
         content: The dictionary.
@@ -22,7 +28,7 @@ class Part:
         self._checked(content, {str: object}, place)
 
     def get(self, key: str, schema, default=REQUIRED):
-        """Return the value of a key.
+        """Returns the value of a key.
 
         Args:
             key: The key.
@@ -38,25 +44,25 @@ class Part:
         return self._checked(value, schema, self.key(key))
 
     def choice(self, key: str, choices, default=REQUIRED):
-        """Return a string that must be one of several."""
+        """Returns a string that must be one of several."""
         value = self.get(key, str, default)
         if value not in choices:
             self.refuse(key, f"Known values are {', '.join(choices)}. ")
         return value
 
     def part(self, key: str) -> "Part":
-        """Return the dictionary under a key."""
+        """Returns the dictionary under a key."""
         return Part(self.content.get(key), self.path, self.key(key))
 
     def parts(self, key: str) -> list["Part"]:
-        """Return the dictionaries of a list under a key; none if there is no list."""
+        """Returns the dictionaries of a list under a key; none if there is no list."""
         return [
             Part(each, self.path, f"{self.key(key)}[{number}]")
             for number, each in enumerate(self.get(key, [object], []))
         ]
 
     def component(self, table: dict):
-        """Build the component that `type` names, by a table of builders.
+        """Builds the component that `type` names, by a table of builders.
 
         Raises:
             ValueError: If the table does not have it.
@@ -67,7 +73,7 @@ class Part:
         return table[kind](self)
 
     def optional(self, key: str, table: dict):
-        """Build the component under a key; None if there is none."""
+        """Builds the component under a key; None if there is none."""
         if self.content.get(key) is None:
             return None
         return self.part(key).component(table)
@@ -77,7 +83,7 @@ class Part:
         return f"{self.place}.{key}" if self.place else key
 
     def refuse(self, key: str, hint: str = ""):
-        """Raise the `ValueError` of a setting that kerasseq does not support."""
+        """Raises a `ValueError` for an unsupported setting."""
         raise ValueError(
             f"{self.path}: {self.key(key)} = {repr(self.content.get(key))[:90]} is not "
             f"supported by kerasseq, which would give other ids. {hint}Use the package "
@@ -85,7 +91,7 @@ class Part:
         )
 
     def damaged(self, key: str, expected: str, received):
-        """Raise the `ValueError` of a value that no file can have."""
+        """Raises a `ValueError` for an invalid value."""
         self._damaged(fault(self.key(key), expected, received))
 
     def _checked(self, value, schema, place):
@@ -96,5 +102,49 @@ class Part:
 
     def _damaged(self, error):
         raise ValueError(
-            f"{self.path} is damaged: {error}. Get the file anew"
+            f"{self.path} is damaged: {error}. Download the file again"
         ) from error
+
+
+# Unicode's White_Space; `str.isspace` also takes U+001C to U+001F.
+WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
+WHITE += "".join(map(chr, range(0x2000, 0x200B)))
+
+
+class Piece(NamedTuple):
+    """A part of a text during processing.
+
+    Attributes:
+        text: The current characters.
+        spans: Start and end of each character in the original text; None if offsets are
+            not computed.
+        at_start: Whether it is at the start of the original text.
+    """
+
+    text: str
+    spans: list[tuple[int, int]] | None
+    at_start: bool
+
+    @classmethod
+    def of(cls, text: str, start: int, with_spans: bool) -> "Piece":
+        """Returns the piece of an original text that begins at `start`."""
+        places = range(start, start + len(text))
+        spans = [(i, i + 1) for i in places] if with_spans else None
+        return cls(text, spans, start == 0)
+
+    def cut(self, start: int, end: int) -> "Piece":
+        """Returns the characters from `start` to `end`."""
+        if start == 0 and end == len(self.text):
+            return self
+        text = self.text[start:end]
+        if self.spans is None:
+            return Piece(text, None, self.at_start and start == 0)
+        return self.with_spans(text, self.spans[start:end])
+
+    def with_spans(self, text: str, spans) -> "Piece":
+        """Returns a piece with other characters and their spans."""
+        return Piece(text, spans, spans[0][0] == 0 if spans else self.at_start)
+
+    def with_text(self, text: str) -> "Piece":
+        """Returns a piece with other characters, without spans."""
+        return Piece(text, None, self.at_start)

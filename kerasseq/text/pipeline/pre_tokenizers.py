@@ -1,13 +1,12 @@
-"""Pre-tokenizers: how a text is split into words before the model.
+"""Pre-tokenizers, which split a text into words.
 
-A pre-tokenizer is a function from a `Piece` to the pieces that it becomes.
+A pre-tokenizer is a function from a `Piece` to a list of pieces.
 """
 
 from kerasseq.text import byte_alphabet
 from kerasseq.text.bert_normalizer import is_punctuation
 from kerasseq.text.pipeline.normalizers import Prepend, pattern
-from kerasseq.text.pipeline.part import Part
-from kerasseq.text.pipeline.piece import WHITE, Piece
+from kerasseq.text.pipeline.part import WHITE, Part, Piece
 from kerasseq.text.splitting import compiled
 
 # As in Rust's regular expressions, without the brackets.
@@ -21,9 +20,9 @@ class Split:
     """Splits at matches.
 
     Args:
-        matches: From a text to the starts and ends of its matches, in order.
-        behavior: What becomes of a match: one of `BEHAVIORS`.
-        invert: Whether what lies between the matches counts as the match.
+        matches: Returns start and end of the matches in a text.
+        behavior: Treatment of matches: one of `BEHAVIORS`.
+        invert: Whether the text between the matches is the match.
     """
 
     def __init__(self, matches, behavior: str, invert: bool = False):
@@ -43,12 +42,12 @@ class Split:
 
 
 def _merged(stretches, behavior) -> list[tuple[int, int]]:
-    """Starts and ends after the behavior: those of matches and what lies between."""
+    """Returns start and end of the pieces after applying a behavior."""
     if behavior == "Removed":
         return [(start, end) for start, end, match in stretches if not match]
     if behavior == "Isolated":
         return [(start, end) for start, end, _ in stretches]
-    if behavior == "MergedWithNext":  # the same from the other side
+    if behavior == "MergedWithNext":  # mirrored
         mirrored = [(-end, -start, match) for start, end, match in stretches[::-1]]
         merged = _merged(mirrored, "MergedWithPrevious")
         return [(-end, -start) for start, end in merged[::-1]]
@@ -67,7 +66,7 @@ def _merged(stretches, behavior) -> list[tuple[int, int]]:
 
 
 class ByteLevel:
-    """Splits as GPT-2 does, and spells each byte by a visible character."""
+    """Splits as GPT-2 does, and maps each byte to a printable character."""
 
     def __init__(self, part: Part):
         self.add_prefix_space = part.get("add_prefix_space", bool)
@@ -92,7 +91,7 @@ def _spelled(piece):
 
 
 class Metaspace:
-    """Writes spaces as ▁, puts one before a text, and splits before each."""
+    """Replaces spaces by ▁, adds one before a text, and splits before each."""
 
     def __init__(self, part: Part):
         self.mark = part.get("replacement", str)
@@ -129,7 +128,7 @@ class Sequence:
 
 
 def prepended(piece: Piece, string: str) -> Piece:
-    """Put a string before a piece, with the place of its first character."""
+    """Adds a string before a piece, with the span of its first character."""
     prepend = Prepend(string)
     if piece.spans is None:
         return piece.with_text(prepend.text(piece.text))
@@ -137,12 +136,12 @@ def prepended(piece: Piece, string: str) -> Piece:
 
 
 def spans_of(expression):
-    """From a compiled pattern, the function that finds its matches in a text."""
+    """Returns a function that finds the matches of a pattern in a text."""
     return lambda text: [match.span() for match in expression.finditer(text)]
 
 
 def _characters(kind):
-    """The function that finds the characters of a kind in a text."""
+    """Returns a function that finds the characters of a kind in a text."""
     return lambda text: [(i, i + 1) for i, c in enumerate(text) if kind(c)]
 
 
