@@ -231,7 +231,7 @@ def test_wrong_arguments():
             bag.fit(texts)
     for use in (bag.fit, bag.fit_transform):
         for texts, kind in (("a text", "str"), (None, "NoneType")):
-            with pytest.raises(TypeError, match=rf"got {kind}.*\[text\]"):
+            with pytest.raises(TypeError, match=rf"received {kind}.*\[text\]"):
                 use(texts)
         with pytest.raises(TypeError, match=r"`texts\[1\]` must be .*, received int"):
             use(["a", 1])

@@ -188,7 +188,7 @@ def test_wrong_text():
             NGramModel(2, tokenizer=tokenizer)
     with pytest.raises(ValueError, match="`vocabulary_size` is required"):
         NGramModel(2).fit([0, 1])
-    with pytest.raises(ValueError, match="tokenizer has no vocabulary yet"):
+    with pytest.raises(ValueError, match="the tokenizer is not fitted"):
         NGramModel(2, tokenizer=Words()).fit([0, 1])
     model = NGramModel(3, tokenizer=CharacterTokenizer(unknown=None))
     for use in (model.perplexity, model.probabilities):
