@@ -28,11 +28,11 @@ def array(value):
 
 
 def test_classifier_learns_and_is_saved(tmp_path):
-    keras.utils.set_random_seed(1)
+    keras.utils.set_random_seed(0)
     x = rng.integers(1, V, (64, T))
     y = (x[:, 0] > V // 2).astype("int32")  # must be carried to the last step
     model = SequenceClassifier("transformer", 2, vocabulary_size=V, units=16)
-    model.compile(keras.optimizers.Adam(0.02))
+    model.compile(keras.optimizers.Adam(0.01))
     model.fit(x, y, epochs=40, verbose=0)
     loss, accuracy = model.evaluate(x, y, verbose=0)
     assert accuracy > 0.95
