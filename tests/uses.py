@@ -509,8 +509,9 @@ def of_training():
         Use(
             "MaskedLMMaskGenerator",
             masked,
-            {"vocabulary_size": 9, "mask_id": 8, "special_ids": (0,), "rate": 0.5}
-            | {"mask": 0.8, "random": 0.1, "seed": 0, "ids": IDS},
+            {"vocabulary_size": 9, "mask_token_id": 8, "unselectable_token_ids": (0,)}
+            | {"mask_selection_rate": 0.5, "mask_token_rate": 0.8}
+            | {"random_token_rate": 0.1, "seed": 0, "ids": IDS},
         ),
         Use(
             "SpanCorruption",

@@ -131,8 +131,8 @@ class BERTTrainingMixin(FineTuningMixin):
         if masking is None:
             masking = MaskedLMMaskGenerator(
                 vocabulary_size=self.vocabulary_size,
-                mask_id=reader.special_ids["[MASK]"],
-                special_ids=reader.never_masked(),
+                mask_token_id=reader.special_ids["[MASK]"],
+                unselectable_token_ids=reader.never_masked(),
                 seed=seed,
             )
         pairs = SentencePairs(

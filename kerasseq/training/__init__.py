@@ -1,4 +1,4 @@
-"""Metrics, masked words, the order of the data, and checkpoints to go on from."""
+"""Metrics, schedules, batches, token masking, and checkpoints to resume from."""
 
 from kerasseq.core import backend
 
@@ -7,8 +7,8 @@ backend.require()
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
 from kerasseq.training.checkpoint import Checkpoint, restore  # noqa: E402
 from kerasseq.training.masked_lm import (  # noqa: E402
-    Masked,
     MaskedLMMaskGenerator,
+    MaskedTokens,
 )
 from kerasseq.training.metrics import (  # noqa: E402
     BitsPerCharacter,
@@ -29,7 +29,7 @@ __all__ = [
     "ArrayBatches",
     "BitsPerCharacter",
     "Checkpoint",
-    "Masked",
+    "MaskedTokens",
     "MaskedLMMaskGenerator",
     "MaskedPairs",
     "PairBatches",

@@ -1,7 +1,7 @@
 """Batches in an order that depends on the seed and the number of the batch alone.
 
-So a run that was killed goes on with the very batch that it would have seen next,
-without reading the ones before it again.
+A resumed run therefore continues with the next batch of the interrupted one, without
+reading the batches before it.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from kerasseq.core import checks
 
 
 class _Batches:
-    """Passes over rows, shuffled anew in each; the last rows may wait a pass."""
+    """Shuffles rows in each epoch; rows that fill no batch are left out of it."""
 
     def __init__(self, rows, batch_size, seed):
         checks.whole_number("batch_size", batch_size)
@@ -18,26 +18,26 @@ class _Batches:
         self.batch_size = min(batch_size, rows)
         self.seed = checks.whole_number("seed", seed, 0)
         self.steps_per_epoch = rows // self.batch_size
-        self._pass, self._order = None, None
+        self._epoch, self._order = None, None
 
     def batch(self, number):
-        """Batch `number` of the run, counted from 0 through all passes."""
-        which, step = divmod(number, self.steps_per_epoch)
-        if which != self._pass:
-            rng = np.random.default_rng([self.seed, which])
-            self._pass, self._order = which, self.order(rng)
+        """Returns batch `number` of the run, counted from 0 over all epochs."""
+        epoch, step = divmod(number, self.steps_per_epoch)
+        if epoch != self._epoch:
+            rng = np.random.default_rng([self.seed, epoch])
+            self._epoch, self._order = epoch, self.order(rng)
         start = step * self.batch_size
         return self.take(self._order[start : start + self.batch_size])
 
     def stream(self, start=0):
-        """All batches from number `start` on, without end."""
+        """Yields the batches from number `start` on, without end."""
         while True:
             yield self.batch(start)
             start += 1
 
 
 class ArrayBatches(_Batches):
-    """Batches of arrays whose rows belong together.
+    """Batches of arrays with corresponding rows.
 
     Args:
         x: Array of inputs, rows on axis 0.
@@ -57,12 +57,12 @@ class ArrayBatches(_Batches):
         for name, rows in (("x", x), ("y", y)):
             if not getattr(rows, "shape", ()):
                 raise TypeError(
-                    f"{name} must be an array of rows, got {checks.short(rows)}"
+                    f"{name} must be an array of rows, received {checks.short(rows)}"
                 )
         if len(x) != len(y) or not len(x):
             raise ValueError(
-                f"x has {len(x)} rows and y has {len(y)}: there must be as many, and "
-                "one at least"
+                "x and y must have the same number of rows, at least one, received "
+                f"{len(x)} and {len(y)}"
             )
         super().__init__(len(x), batch_size, seed)
         self.x, self.y = x, y
@@ -75,18 +75,18 @@ class ArrayBatches(_Batches):
 
 
 class TextBatches(_Batches):
-    """Blocks of a text and the same blocks one token further, to learn what comes next.
+    """Batches of a text for language modeling: sequences, and the next tokens.
 
-    Each pass cuts the text into blocks at another offset, and shuffles them.
+    Each epoch splits the text into sequences at another offset, and shuffles them.
 
     Args:
         ids: Integer array of the whole text.
-        sequence_length: Tokens in a block.
-        batch_size: Blocks in a batch.
+        sequence_length: Tokens in a sequence.
+        batch_size: Sequences in a batch.
         seed: Seed of offsets and order.
 
     Raises:
-        ValueError: If the text is shorter than one block and its next token.
+        ValueError: If the text is shorter than one sequence and its next token.
 
     Examples:
         >>> batches = TextBatches(np.arange(20), sequence_length=3, batch_size=2)
@@ -99,18 +99,18 @@ class TextBatches(_Batches):
         checks.whole_number("sequence_length", sequence_length)
         self.ids = np.asarray(ids)
         if self.ids.ndim != 1 or not np.issubdtype(self.ids.dtype, np.integer):
-            raise TypeError(f"ids must be one row of ids, got {checks.short(ids)}")
+            raise TypeError(f"ids must be one row of ids, received {checks.short(ids)}")
         self.sequence_length = sequence_length
         if len(self.ids) < sequence_length + 1:
             raise ValueError(
-                f"the text has {len(self.ids)} tokens, too few for one block of "
-                f"sequence_length={sequence_length} and the token after it. Give a "
-                f"longer text, or a sequence_length of "
-                f"at most {max(len(self.ids) - 1, 1)}"
+                f"the text must have at least sequence_length + 1 = "
+                f"{sequence_length + 1} tokens, received {len(self.ids)}: too few for "
+                "one sequence. Give a longer text, or a sequence_length of at most "
+                f"{max(len(self.ids) - 1, 1)}"
             )
-        # Room for any offset below the block length, so that each pass has equal steps.
+        # Any offset below the sequence length gives the same number of sequences.
         blocks = max((len(self.ids) - sequence_length) // sequence_length, 1)
-        self._offsets = len(self.ids) - blocks * sequence_length  # up to the very end
+        self._offsets = len(self.ids) - blocks * sequence_length
         super().__init__(blocks, batch_size, seed)
 
     def order(self, rng):
@@ -118,5 +118,5 @@ class TextBatches(_Batches):
         return offset + self.sequence_length * rng.permutation(self.rows)
 
     def take(self, starts):
-        places = starts[:, None] + np.arange(self.sequence_length)
-        return self.ids[places], self.ids[places + 1]
+        indices = starts[:, None] + np.arange(self.sequence_length)
+        return self.ids[indices], self.ids[indices + 1]

@@ -1,8 +1,8 @@
-"""Checkpoints from which a run goes on as if it had never stopped.
+"""Checkpoints from which training resumes as if it had not been interrupted.
 
 One file holds the weights, the state of the optimizer and of the seed generators, the
-number of epochs done, and the history. It is written to another name and moved, so that
-a kill at any moment leaves the last whole one. The position in the data is the number
+number of epochs done, and the history. It is replaced atomically, so that a kill at any
+moment leaves the last complete one. The position in the data is the number
 of epochs done: see `training.batches`.
 """
 
@@ -19,10 +19,10 @@ FILE = "checkpoint.npz"
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Save all that a run needs to go on, after each epoch.
+    """Saves the state of training after each epoch.
 
     Args:
-        folder: Folder for the file, made if it is not there.
+        folder: Folder of the file, created if necessary.
 
     Examples:
         >>> import tempfile
@@ -58,15 +58,14 @@ class Checkpoint(keras.callbacks.Callback):
 
 
 def restore(model, folder) -> int:
-    """Bring `model` to where a `Checkpoint` left it.
+    """Restores the state of training that a `Checkpoint` saved.
 
     Args:
         model: The model, built and compiled as it was.
         folder: Folder given to `Checkpoint`.
 
     Returns:
-        How many epochs are done: the `initial_epoch` to go on from. 0 if there is no
-        checkpoint yet.
+        The number of epochs done, for `initial_epoch` of `fit`; 0 without a checkpoint.
 
     Raises:
         ValueError: If the file is damaged, or of another model.
@@ -95,7 +94,7 @@ def write(file, arrays, state):
 
 
 def read(file):
-    """The arrays and the plain data that `write` wrote.
+    """Reads the arrays and the plain data that `write` wrote.
 
     Raises:
         ValueError: If the file is damaged or something else.
@@ -112,20 +111,20 @@ def read(file):
     except (
         ValueError,
         KeyError,
-        AttributeError,  # an array alone is no archive
+        AttributeError,  # a single array instead of an archive
         EOFError,
         OSError,
         RecursionError,
         zipfile.BadZipFile,
     ) as error:
         raise ValueError(
-            f"{file} is damaged or no checkpoint of kerasseq ({error}). Delete it to "
-            "start anew"
+            f"{file} is damaged or not a checkpoint of kerasseq ({error}). Delete it "
+            "to start from scratch"
         ) from error
 
 
 def _check(arrays, state):
-    """Raise unless this is what `Checkpoint` saves."""
+    """Raises a `ValueError` unless this is the content of a checkpoint."""
     if not isinstance(state, dict):
         raise ValueError(f"its state must be an object, received {str(state)[:60]}")
     epochs, history = state.get("epochs"), state.get("history")
@@ -145,12 +144,12 @@ def _check(arrays, state):
 
 
 def _variables(model):
-    """All that training changes, in a fixed order."""
+    """Returns all variables that training changes, in a fixed order."""
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     return [*model.variables, *model.optimizer.variables]
 
 
 def _plain(dtype):
-    """NumPy's files know no bfloat16."""
+    """Returns a dtype for NumPy's files, which have no bfloat16."""
     return "float32" if dtype == "bfloat16" else dtype

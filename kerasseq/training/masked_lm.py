@@ -1,12 +1,12 @@
-"""Masked words: hide some tokens of a text, to learn to tell them from the others.
+"""Masking of tokens for masked language modeling.
 
-Of the tokens that are no special ones 15 % are chosen. Of these 80 % become `[MASK]`,
-10 % another token, drawn evenly, and 10 % stay: a model that reads a text without masks
-later must not have learned that every word it sees is right.
+Of the tokens that are not special, 15 % are selected. Of these 80 % become `[MASK]`,
+10 % a random token, drawn uniformly, and 10 % stay unchanged: otherwise a model that
+later reads texts without masks would have learned that unmasked tokens are correct.
 
-Devlin et al. 2019, appendix A.1, who choose at least one token in each text, of which
-this is no copy: here short texts get none at times, and the rate is right for all
-lengths. Course slides A, C.
+Devlin et al. 2019, appendix A.1, who select at least one token in each text. Here a
+short text may have none, so that the rate is exact on average for any length. Course
+slides A, C.
 """
 
 import math
@@ -15,16 +15,18 @@ from typing import NamedTuple
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.core.ids import check_ids
 
 
-class Masked(NamedTuple):
-    """Texts with hidden tokens, and what was hidden; P places in each.
+class MaskedTokens(NamedTuple):
+    """Texts with masked tokens, and the tokens to predict: P positions in each text.
 
     Attributes:
-        ids: int32, `(B, T)`: what the model reads.
-        positions: int32, `(B, P)`: where it is asked, in order; 0 where weights are 0.
-        labels: int32, `(B, P)`: what stood there; 0 where weights are 0.
-        weights: float32, `(B, P)`: 1 where it is asked, 0 at places that are left over.
+        ids: int32, `(B, T)`: the inputs of the model.
+        positions: int32, `(B, P)`: the selected positions in order; 0 if the weight is
+            0.
+        labels: int32, `(B, P)`: the tokens at these positions; 0 if the weight is 0.
+        weights: float32, `(B, P)`: 1 for a selected position, 0 for an unused one.
     """
 
     ids: np.ndarray
@@ -34,34 +36,39 @@ class Masked(NamedTuple):
 
 
 class MaskedLMMaskGenerator:
-    """Choose tokens and hide them, by a seed and the number of the batch alone.
+    """Selects tokens and masks them, as `keras_hub.layers.MaskedLMMaskGenerator`.
 
-    So a run that goes on after it was killed sees the very masks that it would have.
-    It is NumPy, for the side of the data.
+    The masks depend on the seed and the number of the batch alone, so that a resumed
+    run repeats them. It runs in NumPy, as part of the input pipeline.
 
     Args:
         tokenizer: A fitted tokenizer with the special token `[MASK]`.
         vocabulary_size: Number of ids, if there is no tokenizer.
-        mask_id: The id of `[MASK]`, if there is no tokenizer.
-        special_ids: Ids that are never chosen nor drawn, if there is no tokenizer:
-            padding and marks. `mask_id` is one of them.
-        rate: Fraction of the other tokens that is chosen.
-        mask: Fraction of the chosen that becomes `[MASK]`.
-        random: Fraction of the chosen that becomes any token. The rest stays.
-        seed: Seed of all draws.
+        mask_token_id: The id of `[MASK]`, if there is no tokenizer.
+        unselectable_token_ids: Ids that are never selected nor drawn, if there is no
+            tokenizer, such as padding. `mask_token_id` is always one of them.
+        mask_selection_rate: Fraction of the other tokens that is selected.
+        mask_token_rate: Fraction of the selected tokens that becomes `[MASK]`.
+        random_token_rate: Fraction of the selected tokens that becomes a random token.
+            The rest is unchanged.
+        seed: Random seed.
 
     Raises:
         TypeError: If an argument is of the wrong type.
-        ValueError: If a fraction is out of range, mask and random are more than all,
-            the tokenizer has no `[MASK]`, or an id is not in the vocabulary.
+        ValueError: If a rate is out of range, `mask_token_rate` and `random_token_rate`
+            add to more than 1, the tokenizer has no `[MASK]`, or an id is not in the
+            vocabulary.
 
     Examples:
-        >>> masking = MaskedLMMaskGenerator(
-        ...     vocabulary_size=99, mask_id=4, special_ids=[0, 2, 3], rate=0.4
+        >>> generator = MaskedLMMaskGenerator(
+        ...     vocabulary_size=99,
+        ...     mask_token_id=4,
+        ...     unselectable_token_ids=[0, 2, 3],
+        ...     mask_selection_rate=0.4,
         ... )
-        >>> masked = masking(np.array([[2, 11, 12, 13, 14, 15, 3, 0]]))
-        >>> hidden = masked.positions[masked.weights == 1]
-        >>> len(hidden), bool(np.all(masked.labels[0, :2] == hidden + 10))
+        >>> masked = generator(np.array([[2, 11, 12, 13, 14, 15, 3, 0]]))
+        >>> selected = masked.positions[masked.weights == 1]
+        >>> len(selected), bool(np.all(masked.labels[0, :2] == selected + 10))
         (2, True)
     """
 
@@ -69,106 +76,109 @@ class MaskedLMMaskGenerator:
         self,
         tokenizer=None,
         *,
-        vocabulary_size=None,
-        mask_id=None,
-        special_ids=(),
-        rate=0.15,
-        mask=0.8,
-        random=0.1,
-        seed=0,
+        vocabulary_size: int | None = None,
+        mask_token_id: int | None = None,
+        unselectable_token_ids=(),
+        mask_selection_rate: float = 0.15,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
+        seed: int = 0,
     ):
-        if (tokenizer is None) == (vocabulary_size is None or mask_id is None):
+        if (tokenizer is None) == (vocabulary_size is None or mask_token_id is None):
             raise ValueError(
-                "give a fitted tokenizer, or vocabulary_size and mask_id; got "
-                f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}, "
-                f"mask_id={mask_id}"
+                "expected a fitted tokenizer, or vocabulary_size and mask_token_id; "
+                f"received tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}, "
+                f"mask_token_id={mask_token_id}"
             )
         if tokenizer is not None:
             vocabulary_size = tokenizer.vocabulary_size
-            mask_id = special_id(tokenizer, "[MASK]")
-            special_ids = [tokenizer.id_of(t) for t in tokenizer.special_tokens]
+            mask_token_id = special_id(tokenizer, "[MASK]")
+            unselectable_token_ids = [
+                tokenizer.id_of(token) for token in tokenizer.special_tokens
+            ]
         self.vocabulary_size = checks.whole_number("vocabulary_size", vocabulary_size)
-        self.mask_id = checks.whole_number("mask_id", mask_id, at_least=0)
-        special_ids = checks.several("special_ids", special_ids, "ids")
-        special_ids = [
-            checks.whole_number("one of special_ids", i, -1) for i in special_ids
-        ]
-        self.special_ids = sorted({*special_ids, self.mask_id})
-        self._ordinary = np.setdiff1d(np.arange(vocabulary_size), self.special_ids)
-        if self.special_ids[0] < 0 or self.special_ids[-1] >= vocabulary_size:
+        self.mask_token_id = checks.whole_number("mask_token_id", mask_token_id, 0)
+        ids = checks.several("unselectable_token_ids", unselectable_token_ids, "ids")
+        name = "one of unselectable_token_ids"
+        ids = {self.mask_token_id, *(checks.whole_number(name, i, -1) for i in ids)}
+        self.unselectable_token_ids = sorted(ids)
+        name = "unselectable_token_ids and mask_token_id"
+        unselectable = np.array(self.unselectable_token_ids)
+        check_ids(unselectable, name, "vocabulary_size", self.vocabulary_size)
+        self._selectable = np.setdiff1d(np.arange(vocabulary_size), unselectable)
+        if not len(self._selectable):
             raise ValueError(
-                f"special_ids and mask_id must be ids of the vocabulary, 0 to "
-                f"{vocabulary_size - 1}; got {self.special_ids}"
+                "unselectable_token_ids must leave some ids of the vocabulary, "
+                "received the whole vocabulary"
             )
-        if not len(self._ordinary):
-            raise ValueError("special_ids are the whole vocabulary: nothing is to mask")
-        self.rate = checks.fraction("rate", rate)
-        self.mask = checks.fraction("mask", mask)
-        self.random = checks.fraction("random", random)
-        if self.mask + self.random > 1 + 1e-9:
+        self.mask_selection_rate = checks.fraction(
+            "mask_selection_rate", mask_selection_rate
+        )
+        self.mask_token_rate = checks.fraction("mask_token_rate", mask_token_rate)
+        self.random_token_rate = checks.fraction("random_token_rate", random_token_rate)
+        if self.mask_token_rate + self.random_token_rate > 1 + 1e-9:
             raise ValueError(
-                f"mask={mask} and random={random} are fractions of the same tokens: "
-                f"together they must be at most 1, not {mask + random}"
+                "mask_token_rate and random_token_rate must add to at most 1, received "
+                f"{mask_token_rate} and {random_token_rate}"
             )
         self.seed = checks.whole_number("seed", seed, at_least=0)
 
-    def __call__(self, ids, number=0) -> Masked:
-        """Hide tokens.
+    def __call__(self, ids, number: int = 0) -> MaskedTokens:
+        """Masks tokens.
 
         Args:
-            ids: Whole numbers `(B, T)`.
-            number: Which batch of the run it is: with each, other tokens are hidden.
+            ids: Integers `(B, T)`.
+            number: The number of the batch: each has other masks.
 
         Returns:
-            A `Masked`, with P = rate × T, rounded up, places in each row.
+            A `MaskedTokens`, with P = mask_selection_rate × T, rounded up, positions in
+            each row.
         """
         ids = self._checked(ids)
         draw = np.random.default_rng([self.seed, number])
         T = ids.shape[1]
-        real = ~np.isin(ids, self.special_ids)
-        P = max(1, math.ceil(self.rate * T))
+        selectable = ~np.isin(ids, self.unselectable_token_ids)
+        P = max(1, math.ceil(self.mask_selection_rate * T))
         # Rounded up or down at random, so that the mean is the rate.
-        wanted = np.floor(self.rate * real.sum(axis=1) + draw.random(len(ids)))
-        wanted = np.minimum(wanted, P)[:, None]
-        lots = np.where(real, draw.random(ids.shape), 2.0)
-        drawn = np.argsort(lots, axis=1)[:, :P]
-        drawn = np.where(np.arange(drawn.shape[1]) < wanted, drawn, T)
-        positions = np.sort(drawn, axis=1)
-        asked = positions < T
-        positions = np.where(asked, positions, 0)
-        labels = np.where(asked, np.take_along_axis(ids, positions, axis=1), 0)
-        hidden, (rows, places) = ids.copy(), np.nonzero(asked)
-        hidden[rows, positions[rows, places]] = self._instead(labels[asked], draw)
-        return Masked(
-            hidden,
+        mean = self.mask_selection_rate * selectable.sum(axis=1)
+        count = np.minimum(np.floor(mean + draw.random(len(ids))), P)[:, None]
+        keys = np.where(selectable, draw.random(ids.shape), 2.0)
+        positions = np.argsort(keys, axis=1)[:, :P]
+        positions = np.where(np.arange(positions.shape[1]) < count, positions, T)
+        positions = np.sort(positions, axis=1)
+        selected = positions < T
+        positions = np.where(selected, positions, 0)
+        labels = np.where(selected, np.take_along_axis(ids, positions, axis=1), 0)
+        inputs, (rows, columns) = ids.copy(), np.nonzero(selected)
+        replaced = self._replace(labels[selected], draw)
+        inputs[rows, positions[rows, columns]] = replaced
+        return MaskedTokens(
+            inputs,
             positions.astype("int32"),
             labels.astype("int32"),
-            asked.astype("float32"),
+            selected.astype("float32"),
         )
 
-    def _instead(self, tokens, draw):
-        """What stands in place of the tokens that were chosen."""
-        fate = draw.random(len(tokens))
-        others = draw.choice(self._ordinary, len(tokens))
-        tokens = np.where(fate < self.mask + self.random, others, tokens)
-        return np.where(fate < self.mask, self.mask_id, tokens)
+    def _replace(self, tokens, draw):
+        """Returns the inputs at the selected positions."""
+        choice = draw.random(len(tokens))
+        others = draw.choice(self._selectable, len(tokens))
+        replaced = choice < self.mask_token_rate + self.random_token_rate
+        tokens = np.where(replaced, others, tokens)
+        return np.where(choice < self.mask_token_rate, self.mask_token_id, tokens)
 
     def _checked(self, ids):
         ids = np.asarray(ids)
-        if not np.issubdtype(ids.dtype, np.integer):
-            raise TypeError(f"ids must be whole numbers, got an array of {ids.dtype}")
+        check_ids(ids, "ids", "vocabulary_size", self.vocabulary_size)
         if ids.ndim != 2 or not ids.shape[1]:
-            raise ValueError(f"ids must be (rows, time), got the shape {ids.shape}")
-        if ids.size and not 0 <= ids.min() <= ids.max() < self.vocabulary_size:
             raise ValueError(
-                f"ids run from {ids.min()} to {ids.max()}, but the vocabulary from 0 "
-                f"to {self.vocabulary_size - 1}"
+                f"expected ids of shape (rows, time), received shape {ids.shape}"
             )
         return ids.astype("int32")
 
 
-def special_id(tokenizer, token) -> int:
-    """The id of a special token of BERT.
+def special_id(tokenizer, token: str) -> int:
+    """Returns the id of a special token of BERT.
 
     Raises:
         ValueError: If the tokenizer has no such token.

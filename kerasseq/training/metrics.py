@@ -1,4 +1,4 @@
-"""Metrics of models that say tokens: perplexity, bits per character, accuracy."""
+"""Metrics of language models: perplexity, bits per character, token accuracy."""
 
 import math
 
@@ -10,7 +10,7 @@ from kerasseq.core.serialization import register
 
 
 class _MeanCrossEntropy(keras.metrics.Metric):
-    """Mean of −ln p over all tokens that are not masked; subclasses change the unit."""
+    """Mean of −ln p over all unmasked tokens; subclasses change the unit."""
 
     def __init__(self, name=None, dtype=None, *, from_logits=True):
         super().__init__(name=name, dtype=dtype)
@@ -37,7 +37,7 @@ class _MeanCrossEntropy(keras.metrics.Metric):
 
 
 def _per_token(sample_weight, like):
-    """Weights per row or per token, of a shape that fits those `like` it."""
+    """Reshapes weights per row or per token so that they broadcast to `like`."""
     given = ops.cast(sample_weight, like.dtype)
     missing = (1,) * (len(like.shape) - len(given.shape))
     return ops.reshape(given, (*ops.shape(given), *missing))
@@ -45,11 +45,11 @@ def _per_token(sample_weight, like):
 
 @register
 class Perplexity(_MeanCrossEntropy):
-    r"""$\exp$ of the mean of $-\ln p$: as unsure as between this many equal choices.
+    r"""Computes $\exp$ of the mean of $-\ln p$, the effective number of choices.
 
     Args:
         name: Name of the metric.
-        dtype: Type it computes in.
+        dtype: Dtype of the computation.
         from_logits: Whether predictions are logits; otherwise they are probabilities.
 
     Examples:
@@ -68,11 +68,11 @@ class Perplexity(_MeanCrossEntropy):
 
 @register
 class BitsPerCharacter(_MeanCrossEntropy):
-    r"""The mean of $-\log_2 p$, in bits per token: per character for characters.
+    r"""Computes the mean of $-\log_2 p$: bits per token, or per character.
 
     Args:
         name: Name of the metric.
-        dtype: Type it computes in.
+        dtype: Dtype of the computation.
         from_logits: Whether predictions are logits; otherwise they are probabilities.
 
     Examples:
@@ -88,12 +88,12 @@ class BitsPerCharacter(_MeanCrossEntropy):
 
 @register
 class TokenAccuracy(keras.metrics.Metric):
-    """The share of tokens for which the right one is the most probable.
+    """Computes the fraction of tokens that are predicted correctly.
 
     Args:
         name: Name of the metric.
-        dtype: Type it computes in.
-        ignore_class: Targets that do not count: padding.
+        dtype: Dtype of the computation.
+        ignore_class: The label that is ignored: padding.
 
     Examples:
         >>> metric = TokenAccuracy()
@@ -104,18 +104,20 @@ class TokenAccuracy(keras.metrics.Metric):
 
     def __init__(self, name="accuracy", dtype=None, *, ignore_class=0):
         if name is not None and not isinstance(name, str):
-            raise TypeError(f"name must be a string, got {checks.short(name)}")
+            raise TypeError(f"name must be a string, received {checks.short(name)}")
         super().__init__(name=name, dtype=dtype)
         self.ignore_class = ignore_class
         self.right = self.add_weight(name="right", initializer="zeros")
         self.count = self.add_weight(name="count", initializer="zeros")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        said = ops.argmax(y_pred, axis=-1)
+        predicted = ops.argmax(y_pred, axis=-1)
         weight = ops.cast(ops.not_equal(y_true, self.ignore_class), self.dtype)
         if sample_weight is not None:
             weight = weight * _per_token(sample_weight, weight)
-        right = ops.cast(ops.equal(ops.cast(y_true, said.dtype), said), self.dtype)
+        right = ops.cast(
+            ops.equal(ops.cast(y_true, predicted.dtype), predicted), self.dtype
+        )
         self.right.assign_add(ops.sum(right * weight))
         self.count.assign_add(ops.sum(weight))
 

@@ -1,4 +1,4 @@
-"""How Transformers are trained: AdamW, a warm-up, a cosine, and no decay of norms."""
+"""AdamW for Transformers: warm-up, cosine decay, and weight decay of matrices only."""
 
 import keras
 
@@ -16,20 +16,20 @@ def gpt_optimizer(
     beta_2=0.99,
     clip=1.0,
 ):
-    r"""AdamW as GPTs are trained with it.
+    r"""Makes AdamW with the settings of GPT training.
 
-    The rate rises for `warm_up` steps, then falls by a cosine. Matrices decay; biases
-    and norms do not. Gradients are clipped at a global norm.
+    The learning rate rises for `warm_up` steps, then follows a cosine decay. Weight
+    decay applies to matrices, not to biases and norms. Gradients are clipped.
 
     Args:
-        model: The model, built: it tells which weights decay.
-        learning_rate: The highest.
-        steps: Steps of the whole training.
-        warm_up: Steps until the highest rate.
-        lowest: The share of the highest that is left at the end.
-        weight_decay: Of matrices.
-        beta_2: Of Adam's second moment.
-        clip: The global norm.
+        model: The built model, whose weights are optimized.
+        learning_rate: The peak learning rate.
+        steps: Number of training steps.
+        warm_up: Steps until the peak.
+        lowest: The final learning rate as a fraction of the peak.
+        weight_decay: Weight decay of matrices.
+        beta_2: Decay rate of Adam's second moment.
+        clip: Maximum global norm of the gradients.
 
     Returns:
         A `keras.optimizers.AdamW`.
@@ -65,7 +65,7 @@ def gpt_optimizer(
 def is_no_matrix(weight) -> bool:
     """Whether a weight is a bias or belongs to a norm.
 
-    The bias of a head is a table: it is told by its name.
+    The bias of an attention head is a matrix, so its name is checked as well.
 
     Examples:
         >>> dense = keras.layers.Dense(2)

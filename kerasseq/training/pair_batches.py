@@ -1,7 +1,7 @@
-"""Batches of pairs of sequences: sorted into a few lengths, as each is compiled.
+"""Batches of pairs of sequences, padded to a few lengths, as each is compiled.
 
-What a decoder reads is its target behind a start; what it is to say is the target and
-an end.
+The inputs of the decoder are the start token and the target; its labels are the target
+and the end token.
 """
 
 import numpy as np
@@ -12,22 +12,22 @@ from kerasseq.training.batches import _Batches
 
 
 class PairBatches(_Batches):
-    """Batches of sources and targets, each of one of a few shapes.
+    """Batches of sources and targets, of a few shapes.
 
     The pairs are sorted by length into groups of equal size. A batch comes from one
-    group, and the groups take turns, so that short and long ones are learned together.
+    group, and the groups alternate, so that training sees short and long pairs mixed.
 
     Args:
         sources: Ids, a list of integer arrays `(time,)` of any lengths; or one array
-            `(rows, ...)` of something else, such as images.
+            `(rows, ...)` of other sources, such as images.
         targets: Ids, a list of integer arrays `(time,)`.
         batch_size: Pairs in a batch.
         seed: Seed of the order.
-        groups: How many shapes there are at most.
+        groups: Maximum number of shapes.
         marks: The ids of start and end.
 
     Raises:
-        ValueError: If there are no pairs, or not as many sources as targets.
+        ValueError: If there are no pairs, or the numbers of sources and targets differ.
 
     Examples:
         >>> batches = PairBatches([[7], [7, 8], [7, 8, 9]], [[4], [5], [6, 6]], 1)
@@ -49,15 +49,15 @@ class PairBatches(_Batches):
         groups = checks.whole_number("groups", groups)
         marks = checks.several("marks", marks, "two ids, start and end")
         if len(marks) != 2:
-            raise ValueError(f"marks must be two ids, start and end, got {marks}")
+            raise ValueError(f"marks must be two ids, start and end, received {marks}")
         marks = tuple(checks.whole_number("one of marks", mark, 0) for mark in marks)
         for name, rows in (("sources", sources), ("targets", targets)):
             if not hasattr(rows, "__len__"):
-                raise TypeError(f"{name} must be a list, got {checks.short(rows)}")
+                raise TypeError(f"{name} must be a list, received {checks.short(rows)}")
         if len(sources) != len(targets) or not len(sources):
             raise ValueError(
-                f"there are {len(sources)} sources and {len(targets)} targets: there "
-                "must be as many, and one at least"
+                "sources and targets must have the same length, at least 1, received "
+                f"{len(sources)} and {len(targets)}"
             )
         super().__init__(len(sources), batch_size, seed)
         self.sources, self.targets, self.marks = sources, targets, marks
@@ -70,7 +70,7 @@ class PairBatches(_Batches):
         self.steps_per_epoch = self.turns * len(self.groups)
 
     def _grouped(self, count):
-        """The rows in groups by length; in one if all would have the same shape."""
+        """Splits the rows into groups by length; one group if all have one shape."""
         pairs = zip(self.sources, self.targets, strict=True)
         lengths = [max(_length(s), len(t)) for s, t in pairs]
         by_length = np.argsort(lengths, kind="stable")
@@ -83,7 +83,7 @@ class PairBatches(_Batches):
         return source, 1 + max(len(self.targets[row]) for row in rows)
 
     def order(self, rng):
-        """All batches of a pass: the groups in turn, each in an order of its own."""
+        """Returns the rows of an epoch: groups alternate, each in random order."""
         shuffled = [
             rng.permutation(group)[: self.turns * self.batch_size]
             for group in self.groups
@@ -94,7 +94,7 @@ class PairBatches(_Batches):
         return np.concatenate(np.stack(batches, axis=1)).reshape(-1)
 
     def take(self, rows):
-        # Of its group, even where a smaller one would do: the first two must differ.
+        # The shape of the group, even if a smaller one suffices: see `_growing`.
         shape = self.shapes[self.group_of[rows[0]]]
         return pair_arrays(
             _rows(self.sources, rows),
@@ -107,17 +107,17 @@ class PairBatches(_Batches):
 def pair_arrays(
     sources, targets, source_length=None, target_length=None, *, marks=(START, END)
 ):
-    """Pairs as the arrays that a model trains on.
+    """Returns pairs as the arrays that a model trains on.
 
     Args:
         sources: As for `PairBatches`.
         targets: As for `PairBatches`.
-        source_length: Length to fill up to; that of the longest if None.
-        target_length: The same, of the target with its end.
+        source_length: Length to pad to; that of the longest if None.
+        target_length: The same, for the target with its end token.
         marks: The ids of start and end.
 
     Returns:
-        Source and target to read, and the target to say, where 0 is padding.
+        The inputs, sources and targets, and the labels. 0 is padding.
 
     Examples:
         >>> (source, target), wanted = pair_arrays([[7, 8], [9]], [[4, 5], [6]])
@@ -141,7 +141,7 @@ def _filled(rows, length=None):
 
 
 def _length(source):
-    """Places of a source; images are all alike."""
+    """Length of a source; images have all the same size."""
     return len(source) if np.ndim(source) == 1 else 1
 
 
@@ -152,10 +152,10 @@ def _rows(sources, rows):
 
 
 def _growing(shapes):
-    """The shapes such that each is larger than the one before, in both lengths.
+    """Enlarges shapes so that each is larger than the one before, in both lengths.
 
-    A backend that compiles looks at the first two batches to see which sizes change.
-    If these were equal in one, it would take that one for fixed.
+    A compiling backend compares the first two batches to find dynamic axes. An axis of
+    the same length in both would be compiled as static.
 
     Examples:
         >>> _growing([(3, 2), (3, 5), (7, 4)])

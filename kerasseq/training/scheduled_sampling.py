@@ -1,9 +1,10 @@
-r"""Scheduled sampling: less and less of the truth is fed back.
+r"""Scheduled sampling: from teacher forcing to the model's own predictions.
 
-With teacher forcing a decoder reads the right beginning of its sentence. Later it must
-read its own, mistakes included, which it has never seen: exposure bias. In between, at
-each step and for each sentence, truth is fed with probability $\varepsilon_i$, and what
-the model has just said otherwise; $\varepsilon_i$ falls with the training step $i$.
+With teacher forcing the inputs of a decoder are the true tokens. In generation they are
+its own predictions, with errors that training did not contain: exposure bias. Scheduled
+sampling feeds, at each step and for each sequence, the true token with probability
+$\varepsilon_i$ and the prediction otherwise; $\varepsilon_i$ decreases with the
+training step $i$.
 
 Bengio et al., "Scheduled Sampling for Sequence Prediction with Recurrent Neural
 Networks", 2015. Course slides D.
@@ -20,7 +21,7 @@ from kerasseq.core.serialization import register
 
 def _at_least_one(name, value) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise TypeError(f"{name} must be a number, received {value!r}")
     if not 1 <= value < math.inf:
         raise ValueError(
             f"{name} of an inverse sigmoid must be at least 1, got {value}"
@@ -28,7 +29,7 @@ def _at_least_one(name, value) -> float:
     return float(value)
 
 
-# What each schedule needs, and what is right for it.
+# The argument of each schedule, and its check.
 SCHEDULES = {
     "constant": ("ratio", checks.fraction),
     "linear": ("steps", checks.whole_number),
@@ -39,23 +40,23 @@ SCHEDULES = {
 
 @register
 class ScheduledSampling:
-    r"""How often the truth is fed at each training step.
+    r"""A schedule of the probability of teacher forcing.
 
     Args:
         schedule: "constant" $\varepsilon_i = \mathrm{ratio}$;
             "linear" $1 - i / \mathrm{steps}$; "exponential" $k^i$, with k below 1;
             "inverse_sigmoid" $k / (k + e^{i/k})$, with k of at least 1.
         ratio: For "constant": 1 is teacher forcing, 0 is free running.
-        steps: For "linear": the step at which nothing of the truth is left.
+        steps: For "linear": the step at which the probability reaches 0.
         k: For "exponential" and "inverse_sigmoid".
-        lowest: $\varepsilon_i$ does not fall below this.
-        sampled: Whether what the model says is drawn from its probabilities; otherwise
-            it is the most probable token.
+        lowest: Minimum of $\varepsilon_i$.
+        sampled: Whether predictions are sampled from the predicted distribution;
+            otherwise they are the most probable tokens.
 
     Raises:
-        TypeError: If a number is none.
-        ValueError: If the schedule is unknown, if its number is missing, given to
-            another schedule, or out of range.
+        TypeError: If an argument is of the wrong type.
+        ValueError: If the schedule is unknown, or its argument is missing, belongs to
+            another schedule, or is out of range.
 
     Examples:
         >>> falling = ScheduledSampling("linear", steps=4, lowest=0.2)
@@ -81,16 +82,16 @@ class ScheduledSampling:
         for name, value in given.items():
             if (value is not None) != (name == needed):
                 raise ValueError(
-                    f'schedule="{schedule}" needs {needed} and nothing else of '
-                    f"{', '.join(given)}; got {name}={value}"
+                    f'schedule="{schedule}" needs {needed} and no other argument of '
+                    f"{', '.join(given)}; received {name}={value}"
                 )
         self.number = {**given, needed: check(needed, given[needed])}
 
     def ratio(self, step):
-        r"""The probability $\varepsilon_i$ of feeding the truth.
+        r"""Computes the probability $\varepsilon_i$ of teacher forcing.
 
         Args:
-            step: Training steps done before, $i$: a number or a tensor.
+            step: Number of training steps done, $i$: a number or a tensor.
 
         Returns:
             float32 tensor.
@@ -106,11 +107,11 @@ class ScheduledSampling:
         return ops.clip(epsilon, self.lowest, 1.0)
 
     def get_config(self):
-        """The arguments, as plain JSON."""
+        """Returns the arguments as plain JSON."""
         shared = ("schedule", "lowest", "sampled")
         return {**{name: getattr(self, name) for name in shared}, **self.number}
 
     @classmethod
     def from_config(cls, config):
-        """The schedule with these arguments."""
+        """Creates a schedule from its config."""
         return cls(**config)

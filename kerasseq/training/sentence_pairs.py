@@ -1,11 +1,11 @@
-"""Pairs of sentences for BERT: does the second follow the first?
+"""Sentence pairs for BERT's next sentence prediction.
 
-A pair is one row, `[CLS] a [SEP] b [SEP]`, in which a "sentence" is a stretch of
-text, as long as fits. In half of the pairs b is what follows a in its document, in the
-other half it is from another document.
+A pair is one row, `[CLS] a [SEP] b [SEP]`, in which a "sentence" is a span of text, as
+long as possible. In half of the pairs b follows a in its document, in the other half it
+is from another document.
 
-Devlin et al. 2019, appendix A.2. Left out: rows that are made short on purpose. Course
-slides A, C.
+Devlin et al. 2019, appendix A.2, without the sequences that are shortened at random.
+Course slides A, C.
 """
 
 import numpy as np
@@ -15,20 +15,20 @@ from kerasseq.training.batches import _Batches
 
 
 class SentencePairs(_Batches):
-    """Batches of pairs from documents; which of them are true is drawn in each pass.
+    """Batches of sentence pairs from documents, drawn anew in each epoch.
 
     Args:
         documents: A list of documents, each a list of sentences, each ids `(tokens,)`.
         start: The id of `[CLS]`.
         end: The id of `[SEP]`.
         padding: The id of `[PAD]`.
-        sequence_length: Ids in a row, with the marks. Sentences that do not fit into
-            half of it are cut into several.
+        sequence_length: Ids in a row, with special tokens. Sentences longer than half
+            of it are split.
         batch_size: Pairs in a batch.
         seed: Seed of order and draws.
 
     Raises:
-        TypeError: If a number is none.
+        TypeError: If an argument is of the wrong type.
         ValueError: If there are fewer than two documents, none has two sentences, or
             the rows are too short.
 
@@ -64,8 +64,8 @@ class SentencePairs(_Batches):
         self._sizes = np.array([len(p) for p in parts if p], int)
         if len(self._sizes) < 2:
             raise ValueError(
-                f"there are {len(self._sizes)} documents with text: there must be two, "
-                "so that a sentence of one does not follow a sentence of the other"
+                f"expected at least two documents with text, received "
+                f"{len(self._sizes)}: negative pairs need sentences of another document"
             )
         self._parts = [part for document in parts for part in document]
         self._firsts = np.cumsum(self._sizes) - self._sizes
@@ -73,21 +73,23 @@ class SentencePairs(_Batches):
         same = self._document[1:] == self._document[:-1]
         self._starts = np.flatnonzero(same)
         if not len(self._starts):
-            raise ValueError("no document has two sentences, one following the other")
+            raise ValueError(
+                "expected a document with at least two sentences, received none"
+            )
         super().__init__(len(self._starts), batch_size, seed)
 
     def order(self, draw):
-        """Rows of a pass: the part a, the part b, and whether b follows a."""
+        """Returns the rows of an epoch: the spans a and b, and whether b follows a."""
         a = draw.permutation(self._starts)
-        follows = np.arange(len(a)) % 2  # half of them, in each batch, too
-        # Any part but those of the own document, which stand side by side.
+        follows = np.arange(len(a)) % 2  # half of them, also in each batch
+        # Any span except those of the same document, which are consecutive.
         size, first = self._sizes[self._document[a]], self._firsts[self._document[a]]
         b = draw.integers(len(self._parts) - size)
         b = np.where(b < first, b, b + size)
         return np.stack([a, np.where(follows, a + 1, b), follows], axis=1)
 
     def all(self):
-        """All pairs of the first pass, also those too few for a batch."""
+        """Returns all pairs of the first epoch."""
         return self.take(self.order(np.random.default_rng([self.seed, 0])))
 
     def take(self, rows):
@@ -98,7 +100,7 @@ class SentencePairs(_Batches):
 
 
 class MaskedPairs:
-    """Pairs with hidden tokens: what BERT is pre-trained on.
+    """Sentence pairs with masked tokens, for the pre-training of BERT.
 
     Args:
         pairs: `SentencePairs`.
@@ -110,17 +112,17 @@ class MaskedPairs:
         self.steps_per_epoch = pairs.steps_per_epoch
 
     def batch(self, number):
-        """Inputs, labels and weights of batch `number` of the run."""
+        """Returns inputs, labels and weights of batch `number` of the run."""
         return self._masked(*self.pairs.batch(number), number)
 
     def stream(self, start=0):
-        """All batches from number `start` on, without end."""
+        """Yields the batches from number `start` on, without end."""
         while True:
             yield self.batch(start)
             start += 1
 
     def all(self):
-        """All pairs of the first pass as one batch."""
+        """Returns all pairs of the first epoch as one batch."""
         return self._masked(*self.pairs.all(), 0)
 
     def _masked(self, x, follows, number):
@@ -138,11 +140,11 @@ class MaskedPairs:
 
 
 def cut(sentences, half):
-    """The sentences of a document joined to long parts, two at least if they can be.
+    """Joins the sentences of a document to long spans, at least two if possible.
 
     Args:
         sentences: A list of rows of ids.
-        half: The most ids in a part.
+        half: Maximum number of ids in a span.
 
     Examples:
         >>> cut([[1, 2], [3], [4, 5, 6, 7]], half=3)
@@ -164,7 +166,7 @@ def cut(sentences, half):
 
 
 def pack(pairs, start, end, padding, length, separators=1):
-    """Rows `[CLS] a [SEP] b [SEP]` as two arrays.
+    """Packs rows `[CLS] a [SEP] b [SEP]` into two arrays.
 
     Args:
         pairs: A list of tuples of one or two rows of ids.
@@ -172,11 +174,11 @@ def pack(pairs, start, end, padding, length, separators=1):
         end: The id of `[SEP]`.
         padding: The id of `[PAD]`.
         length: Ids in a row.
-        separators: How many `[SEP]` stand between a and b: 2 in RoBERTa.
+        separators: Number of `[SEP]` between a and b: 2 in RoBERTa.
 
     Returns:
         A dictionary of "ids" and "segments", int32 `(rows, length)`: the segment is 1
-        for b and the mark behind it; with two separators it is 0 everywhere.
+        for b and the `[SEP]` after it; with two separators it is 0 everywhere.
 
     Examples:
         >>> x = pack([([5, 6], [7]), ([8],)], 2, 3, 0, length=7)

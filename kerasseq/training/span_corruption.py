@@ -1,16 +1,16 @@
-r"""T5's pre-training: spans of a text are missing, and the model says what they were.
+r"""T5's pre-training: spans of a text are removed, and the model predicts them.
 
     text    Thank you for inviting me to your party last week .
     source  Thank you <X> me to your party <Y> week .
     target  <X> for inviting <Y> last <Z>
 
-A gap is marked by a token of its own, a sentinel; the target has behind each sentinel
-what was there, and one more at its end. Of $n$ tokens $m = \mathrm{rate} \cdot n$ are
-taken, in $m / \mathrm{mean\_length}$ spans, both rounded; of all ways to place such
-spans apart from each other each is as likely as any other.
+Each removed span is replaced by another sentinel token; in the target each sentinel is
+followed by the tokens of its span, and one more sentinel ends it. Of $n$ tokens
+$m = \mathrm{rate} \cdot n$ are removed, in $m / \mathrm{mean\_length}$ spans, both
+rounded. All ways to place such spans apart from each other are equally likely.
 
-Raffel et al. 2020. There a text always begins with a token that stays, and ends with a
-span; here also those two places are random. Course slides A (T5).
+Raffel et al. 2020. There a text always begins with a token that is kept, and ends with
+a span; here these two positions are random as well. Course slides A (T5).
 """
 
 import numpy as np
@@ -19,19 +19,19 @@ from kerasseq.core import checks
 
 
 class SpanCorruption:
-    """Take spans out of texts of ids.
+    """Removes spans from texts of ids.
 
     Args:
-        sentinels: Ids that stand for gaps, in the order in which they are used; T5
-            takes the last 100 of its vocabulary, downwards. Longer texts need more:
-            one for each gap, and one more.
-        rate: The share of the tokens that is taken.
-        mean_length: The mean length of a span.
-        seed: Seed of what is taken.
+        sentinels: Ids of the sentinels, in the order of use; T5 has the last 100 of its
+            vocabulary, in descending order. A text needs one for each span, and one
+            more.
+        rate: Fraction of the tokens that is removed.
+        mean_length: Mean length of a span.
+        seed: Random seed.
 
     Raises:
-        TypeError: If a number is none.
-        ValueError: If a number is out of range, or an id is there twice.
+        TypeError: If an argument is of the wrong type.
+        ValueError: If a number is out of range, or an id occurs twice.
 
     Examples:
         >>> corrupt = SpanCorruption(range(99, 89, -1), rate=0.3, mean_length=2)
@@ -47,42 +47,40 @@ class SpanCorruption:
         self.sentinels = np.asarray(ids, "int32")
         if len(set(self.sentinels.tolist())) < max(2, len(self.sentinels)):
             raise ValueError(
-                "sentinels must be two ids at least, and no id twice, got "
+                "sentinels must be at least two distinct ids, received "
                 f"{self.sentinels.tolist()}"
             )
         self.rate = checks.fraction("rate", rate)
         if not 0 < self.rate < 1:
             raise ValueError(
-                f"rate={rate} would take {'all' if rate else 'nothing'}: it must lie "
-                "between 0 and 1"
+                f"rate must lie between 0 and 1, both excluded, received {rate}"
             )
         checks.number("mean_length", mean_length)
         if not 1 <= mean_length < float("inf"):
-            raise ValueError(f"mean_length must be at least 1, got {mean_length}")
+            raise ValueError(f"mean_length must be at least 1, received {mean_length}")
         self.mean_length = mean_length
         self.seed = checks.whole_number("seed", seed, at_least=0)
 
     def __call__(self, ids, number=0):
-        """One text as source and target.
+        """Splits a text into source and target.
 
         Args:
-            ids: `(tokens,)`, two at least, none of them a sentinel.
-            number: Of the text, or of the time that it is read: with another number
-                other spans are taken, with the same seed and number the same.
+            ids: `(tokens,)`, at least two, none of them a sentinel.
+            number: The number of the text. The spans depend on it and on the seed.
 
         Returns:
-            Arrays of int32, of which `restore` makes the text again.
+            Arrays of int32, from which `restore` restores the text.
 
         Raises:
-            ValueError: If the text is too short, has a sentinel in it, or needs more
+            ValueError: If the text is too short, contains a sentinel, or needs more
                 sentinels than there are.
         """
         ids = self._checked(ids)
         taken, spans = self._sizes(len(ids))
         rng = np.random.default_rng([self.seed, number])
         lengths = _parts(taken, spans, rng)
-        # Between two spans stands a token that stays: of all gaps between those that
-        # stay, both ends among them, each holds one span at most.
+        # Spans are separated by kept tokens: each gap between two kept tokens, and each
+        # end of the text, has at most one span.
         kept = len(ids) - taken
         gaps = np.sort(rng.choice(kept + 1, spans, replace=False))
         starts = gaps + np.cumsum(lengths) - lengths
@@ -99,32 +97,32 @@ class SpanCorruption:
         ids = np.asarray(ids)
         if ids.ndim != 1 or len(ids) < 2 or ids.dtype.kind not in "iu":
             raise ValueError(
-                "ids must be two whole numbers at least, of shape (tokens,), got shape "
+                "ids must be at least two integers of shape (tokens,), received shape "
                 f"{ids.shape} of {ids.dtype}"
             )
         found = ids[np.isin(ids, self.sentinels)]
         if len(found):
-            raise ValueError(f"ids has {found[0]} in it, which is a sentinel")
+            raise ValueError(f"ids must have no sentinel, received {found[0]}")
         return ids
 
     def _sizes(self, count):
-        """How many of so many tokens are taken, and in how many spans."""
+        """Returns the number of tokens to remove, and of spans."""
         taken = min(max(round(count * self.rate), 1), count - 1)
         spans = min(max(round(taken / self.mean_length), 1), count - taken + 1)
         if spans + 1 > len(self.sentinels):
             raise ValueError(
-                f"a text of {count} tokens gets {spans} gaps and needs {spans + 1} "
-                f"sentinels, but there are {len(self.sentinels)}: give more, or cut "
+                f"a text of {count} tokens needs {spans + 1} sentinels for {spans} "
+                f"spans, received {len(self.sentinels)}. Give more sentinels, or split "
                 "the text"
             )
         return taken, spans
 
     def pairs(self, texts, start=0):
-        """Many texts at once, for `model.fit(*corrupt.pairs(texts))`.
+        """Splits many texts, for `model.fit(*corrupt.pairs(texts))`.
 
         Args:
             texts: Texts of ids, of any lengths.
-            start: Number of the first; the others count on.
+            start: Number of the first text.
 
         Returns:
             List of the sources, and list of the targets.
@@ -133,29 +131,29 @@ class SpanCorruption:
         return [source for source, _ in made], [target for _, target in made]
 
     def restore(self, source, target):
-        """The text, from what is left of it and what was taken.
+        """Restores the text from source and target.
 
         Args:
-            source: As this gives it.
-            target: The same, or what a model says; what it does not say is left out.
+            source: The source.
+            target: The target, or the prediction of a model; missing spans stay empty.
 
         Returns:
             Array of int32.
         """
-        marks, said, mark = set(self.sentinels.tolist()), {}, None
+        marks, spans, mark = set(self.sentinels.tolist()), {}, None
         for i in np.asarray(target).tolist():
             if i in marks:
                 mark = i
             else:
-                said.setdefault(mark, []).append(i)
+                spans.setdefault(mark, []).append(i)
         text = []
         for i in np.asarray(source).tolist():
-            text += said.get(i, []) if i in marks else [i]
+            text += spans.get(i, []) if i in marks else [i]
         return np.array(text, "int32")
 
 
 def _parts(total, count, rng):
-    """A whole number as a sum of so many, each 1 at least, all sums equally likely.
+    """Splits an integer into a random sum of positive integers, uniformly.
 
     Examples:
         >>> _parts(5, 5, np.random.default_rng(0)).tolist()

@@ -1,8 +1,8 @@
-"""How good translations are: BLEU, chrF, and the share that is exactly right.
+"""Scores of translations: BLEU, chrF and exact matches.
 
-BLEU (Papineni et al., 2002) counts the n-grams of words in common, chrF (Popović, 2015)
+BLEU (Papineni et al., 2002) compares n-grams of words, chrF (Popović, 2015)
 those of characters. Both are computed by sacrebleu (`pip install "kerasseq[text]"`), so
-that they can be compared with those of papers; the signature says how.
+that they are comparable with published scores; the signature has the settings.
 """
 
 from kerasseq.core.checks import one_of, several, truth, whole_number
@@ -18,19 +18,18 @@ def bleu(
     lowercase: bool = False,
     signature: bool = False,
 ) -> float | tuple[float, str]:
-    """BLEU of a whole corpus.
+    """Computes BLEU of a corpus.
 
-    It is no mean over sentences: n-grams of 1 to 4 words are counted over all of them.
-    Where no sentence has four words there is no 4-gram to be right, and BLEU is 0 even
-    for perfect answers. German numbers are such a case, being one word: take
-    `tokenize="char"` there, or `chrf`.
+    It is not a mean over sentences: n-grams of 1 to 4 words are counted over all of
+    them. If no sentence has four words, BLEU is 0 even for perfect hypotheses. German
+    number names are a single word: use `tokenize="char"` for them, or `chrf`.
 
     Args:
-        hypotheses: Strings, what the model says.
-        references: For each of them the right answer, or a list of right answers, all
-            of these lists of one length.
-        tokenize: How words are told apart: "13a", sacrebleu's default; "char", each
-            character; "intl", by Unicode; "zh", Chinese; "none", at blanks.
+        hypotheses: Strings, the predictions.
+        references: For each hypothesis a reference, or a list of references; all lists
+            have the same length.
+        tokenize: How texts are split into words: "13a", sacrebleu's default; "char",
+            into characters; "intl", by Unicode; "zh", Chinese; "none", at spaces.
         lowercase: Whether case is ignored.
         signature: Whether to return sacrebleu's signature as well.
 
@@ -41,7 +40,7 @@ def bleu(
     Raises:
         ImportError: If sacrebleu is not installed.
         TypeError: If a hypothesis or a reference is not a string.
-        ValueError: If there are none, or not as many of the one as of the other.
+        ValueError: If there are none, or their numbers differ.
 
     Examples:
         >>> bleu(["the cat sat on the mat"], ["the cat sat on the mat"])
@@ -64,13 +63,14 @@ def chrf(
     lowercase: bool = False,
     signature: bool = False,
 ) -> float | tuple[float, str]:
-    """The chrF of a whole corpus: n-grams of 1 to 6 characters, blanks left out.
+    """Computes chrF of a corpus: n-grams of 1 to 6 characters, without spaces.
 
     Args:
-        hypotheses: Strings, what the model says.
-        references: For each of them the right answer, or a list of right answers, all
-            of these lists of one length.
-        word_order: Longest n-gram of words to count as well: 2 is chrF++.
+        hypotheses: Strings, the predictions.
+        references: For each hypothesis a reference, or a list of references; all lists
+            have the same length.
+        word_order: Maximum length of n-grams of words, which are counted as well: 2 is
+            chrF++.
         lowercase: Whether case is ignored.
         signature: Whether to return sacrebleu's signature as well.
 
@@ -80,7 +80,7 @@ def chrf(
     Raises:
         ImportError: If sacrebleu is not installed.
         TypeError: If a hypothesis or a reference is not a string.
-        ValueError: If there are none, or not as many of the one as of the other.
+        ValueError: If there are none, or their numbers differ.
 
     Examples:
         >>> chrf(["einundzwanzig"], ["einundzwanzig"])
@@ -96,18 +96,18 @@ def chrf(
 
 
 def exact_match(hypotheses, references) -> float:
-    """The share of hypotheses that are right to the last character.
+    """Computes the percentage of hypotheses that equal a reference exactly.
 
     Args:
-        hypotheses: Strings, what the model says.
-        references: For each of them the right answer, or a list of right answers.
+        hypotheses: Strings, the predictions.
+        references: For each hypothesis a reference, or a list of references.
 
     Returns:
-        Percent, from 0 to 100, the scale of `bleu`.
+        A percentage, as `bleu`.
 
     Raises:
         TypeError: If a hypothesis or a reference is not a string.
-        ValueError: If there are none, or not as many of the one as of the other.
+        ValueError: If there are none, or their numbers differ.
 
     Examples:
         >>> exact_match(["2026-11-21", "2026-11-21"], ["2026-11-21", "2026-11-12"])
@@ -115,8 +115,8 @@ def exact_match(hypotheses, references) -> float:
     """
     hypotheses, streams = _checked(hypotheses, references)
     answers = zip(*streams, strict=True)
-    right = [said in wanted for said, wanted in zip(hypotheses, answers, strict=True)]
-    return 100.0 * sum(right) / len(right)
+    correct = [h in answer for h, answer in zip(hypotheses, answers, strict=True)]
+    return 100.0 * sum(correct) / len(correct)
 
 
 def _checked(hypotheses, references) -> tuple[list[str], list[list[str]]]:

@@ -421,7 +421,7 @@ def test_fill(tokenizer):
     net = BERT(tokenizer, **SIZES, head="pretraining", dropout=0)
     net.compile(keras.optimizers.Adam(1e-2))
     documents = [["to be", "the mind", "to be"], ["is it", "not to be", "to be"]] * 4
-    masking = MaskedLMMaskGenerator(tokenizer, rate=0.4)
+    masking = MaskedLMMaskGenerator(tokenizer, mask_selection_rate=0.4)
     net.fit(documents, sequence_length=11, masking=masking, epochs=40, verbose=0)
     (found,) = net.fill("to [MASK]", k=3)
     assert found[0][0] == "be"

@@ -91,12 +91,15 @@ def test_every_token_is_seen_in_some_pass():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TextBatches(np.arange(5), 5), "5 tokens, too few for one block"),
+        (lambda: TextBatches(np.arange(5), 5), "received 5: too few for one sequence"),
         (lambda: TextBatches(np.arange(0), 5), "sequence_length of at most 1"),
         (lambda: TextBatches(np.arange(9), 0), "sequence_length must be at least 1"),
         (lambda: TextBatches(np.arange(9), 2, 0), "batch_size must be at least 1"),
-        (lambda: ArrayBatches(np.ones(3), np.ones(2)), "x has 3 rows and y has 2"),
-        (lambda: ArrayBatches(np.ones(0), np.ones(0)), "x has 0 rows"),
+        (
+            lambda: ArrayBatches(np.ones(3), np.ones(2)),
+            "same number of rows, .* received 3 and 2",
+        ),
+        (lambda: ArrayBatches(np.ones(0), np.ones(0)), "received 0 and 0"),
     ],
 )
 def test_messages(make, message):

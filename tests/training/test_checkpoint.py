@@ -146,7 +146,7 @@ def test_a_truncated_file(whole, tmp_path, kept):
     data = (whole[2] / FILE).read_bytes()
     kept = int(len(data) * kept) if isinstance(kept, float) else kept
     (tmp_path / FILE).write_bytes(data[:kept])
-    with pytest.raises(ValueError, match=r"is damaged or no checkpoint.*Delete it"):
+    with pytest.raises(ValueError, match=r"is damaged or not a checkpoint.*Delete it"):
         restore(make(), tmp_path)
     with pytest.raises(ValueError, match="is damaged"):
         Checkpoint(tmp_path).on_train_begin()
@@ -163,10 +163,10 @@ def test_a_file_with_a_wrong_byte(whole, tmp_path):
 
 def test_a_file_of_something_else(tmp_path):
     np.savez(tmp_path / FILE, weights=np.ones(3))
-    with pytest.raises(ValueError, match="is damaged or no checkpoint"):
+    with pytest.raises(ValueError, match="is damaged or not a checkpoint"):
         restore(make(), tmp_path)
     np.savez(tmp_path / FILE, state=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(ValueError, match="is damaged or no checkpoint"):
+    with pytest.raises(ValueError, match="is damaged or not a checkpoint"):
         restore(make(), tmp_path)
 
 

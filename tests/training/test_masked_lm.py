@@ -1,4 +1,4 @@
-"""Masked words and pairs of sentences: rates, what is hidden, and the same again."""
+"""Masking of tokens and pairs of sentences: rates, labels and seeds."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from kerasseq.text import CharacterTokenizer, WordPieceTokenizer
 from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
 from kerasseq.training.sentence_pairs import cut, pack
 
-pytestmark = pytest.mark.once("NumPy arrays: the same on all backends")
+pytestmark = pytest.mark.once("NumPy arrays, without a backend")
 
 V, MASK = 1009, 4
 SPECIAL = [0, 1, 2, 3, MASK]
@@ -20,12 +20,17 @@ PAD, CLS, SEP = 0, 2, 3
 
 def masking(**options):
     return MaskedLMMaskGenerator(
-        **{"vocabulary_size": V, "mask_id": MASK, "special_ids": SPECIAL, **options}
+        **{
+            "vocabulary_size": V,
+            "mask_token_id": MASK,
+            "unselectable_token_ids": SPECIAL,
+            **options,
+        }
     )
 
 
 def random_ids(rows, time, seed=0):
-    """Texts of many lengths, with marks and padding."""
+    """Texts of many lengths, with special tokens and padding."""
     rng = np.random.default_rng(seed)
     ids = rng.integers(5, V, (rows, time))
     lengths = rng.integers(0, time + 1, rows)
@@ -35,21 +40,21 @@ def random_ids(rows, time, seed=0):
 
 
 @pytest.mark.parametrize("time", [5, 131])
-def test_the_rates_over_many_tokens(time):
+def test_rates_over_many_tokens(time):
     ids = random_ids(200_000 // time, time)
     real = ~np.isin(ids, SPECIAL)
     assert real.sum() > 5e4
     masked = masking()(ids)
-    asked = masked.weights == 1
-    assert asked.sum() / real.sum() == pytest.approx(0.15, abs=0.002)
-    rows = np.nonzero(asked)[0]
-    said = masked.ids[rows, masked.positions[asked]]
-    truth = masked.labels[asked]
-    hidden, kept = said == MASK, said == truth
+    selected = masked.weights == 1
+    assert selected.sum() / real.sum() == pytest.approx(0.15, abs=0.002)
+    rows = np.nonzero(selected)[0]
+    inputs = masked.ids[rows, masked.positions[selected]]
+    truth = masked.labels[selected]
+    hidden, kept = inputs == MASK, inputs == truth
     assert hidden.mean() == pytest.approx(0.8, abs=0.01)
     assert kept.mean() == pytest.approx(0.1, abs=0.01)
-    drawn = said[~hidden & ~kept]
-    assert len(drawn) / len(said) == pytest.approx(0.1, abs=0.01)
+    drawn = inputs[~hidden & ~kept]
+    assert len(drawn) / len(inputs) == pytest.approx(0.1, abs=0.01)
     assert drawn.min() < 20 and drawn.max() > V - 20  # of the whole vocabulary
     assert len(np.unique(drawn)) > 0.6 * V * (1 - np.exp(-len(drawn) / V))
 
@@ -61,41 +66,43 @@ def test_the_rates_over_many_tokens(time):
     seed=st.integers(0, 9),
     number=st.integers(0, 3),
 )
-def test_what_is_hidden_is_told(rows, time, rate, seed, number):
+def test_labels_are_the_selected_tokens(rows, time, rate, seed, number):
     ids = random_ids(rows, time, seed)
     before = ids.copy()
-    masked = masking(rate=rate, seed=seed)(ids, number)
-    np.testing.assert_array_equal(ids, before)  # the caller's own
+    masked = masking(mask_selection_rate=rate, seed=seed)(ids, number)
+    np.testing.assert_array_equal(ids, before)  # unchanged
     P = max(1, int(np.ceil(rate * time)))
     for array, kind in zip(masked, ("int32", "int32", "int32", "float32"), strict=True):
         assert array.dtype == kind
     assert masked.labels.shape == masked.weights.shape == (rows, P)
-    asked = masked.weights == 1
-    assert np.all(masked.labels[~asked] == 0)
-    assert np.all(masked.positions[~asked] == 0)
+    selected = masked.weights == 1
+    assert np.all(masked.labels[~selected] == 0)
+    assert np.all(masked.positions[~selected] == 0)
     for row in range(rows):
-        places = masked.positions[row][asked[row]]
+        places = masked.positions[row][selected[row]]
         assert np.all(np.diff(places) > 0)
         assert not np.isin(ids[row, places], SPECIAL).any()
-        np.testing.assert_array_equal(masked.labels[row][asked[row]], ids[row, places])
+        np.testing.assert_array_equal(
+            masked.labels[row][selected[row]], ids[row, places]
+        )
         others = np.setdiff1d(np.arange(time), places)
         np.testing.assert_array_equal(masked.ids[row, others], ids[row, others])
         real = (~np.isin(ids[row], SPECIAL)).sum()
         assert np.floor(rate * real) <= len(places) <= np.ceil(rate * real)
-    said = masked.ids[np.nonzero(asked)[0], masked.positions[asked]]
-    assert not np.isin(said, [0, 1, 2, 3]).any()  # a mask, but no other special token
+    inputs = masked.ids[np.nonzero(selected)[0], masked.positions[selected]]
+    assert not np.isin(inputs, [0, 1, 2, 3]).any()  # a mask, but no other special token
 
 
-def test_each_place_is_as_likely():
+def test_positions_are_uniform():
     ids = np.full((20_000, 7), 11)
     ids[:, 0] = CLS
-    masked = masking(rate=0.5)(ids)
+    masked = masking(mask_selection_rate=0.5)(ids)
     counts = np.bincount(masked.positions[masked.weights == 1], minlength=7)
     assert counts[0] == 0
     np.testing.assert_allclose(counts[1:] / 20_000, 0.5, atol=0.02)
 
 
-def test_the_same_seed_and_number_hide_the_same():
+def test_seed_and_number_determine_the_masks():
     ids = random_ids(7, 31)
 
     def same(a, b):
@@ -109,27 +116,28 @@ def test_the_same_seed_and_number_hide_the_same():
     assert not same(masking(seed=4)(ids, 0), batches[0])
 
 
-def test_the_fates_can_be_chosen():
+def test_token_rates():
     ids = random_ids(50, 31)
-    for options, fate in (
-        ({"mask": 1.0, "random": 0.0}, "hidden"),
-        ({"mask": 0.0, "random": 0.0}, "kept"),
-        ({"mask": 0.0, "random": 1.0}, "drawn"),
+    for (mask, random), kind in (
+        ((1.0, 0.0), "hidden"),
+        ((0.0, 0.0), "kept"),
+        ((0.0, 1.0), "drawn"),
     ):
-        masked = masking(**options)(ids)
-        asked = masked.weights == 1
-        said = masked.ids[np.nonzero(asked)[0], masked.positions[asked]]
-        kept = (said == masked.labels[asked]).mean()
-        hidden = (said == MASK).mean()
-        wanted = {"hidden": (0, 1), "kept": (1, 0), "drawn": (0, 0)}[fate]
+        masked = masking(mask_token_rate=mask, random_token_rate=random)(ids)
+        selected = masked.weights == 1
+        inputs = masked.ids[np.nonzero(selected)[0], masked.positions[selected]]
+        kept = (inputs == masked.labels[selected]).mean()
+        hidden = (inputs == MASK).mean()
+        wanted = {"hidden": (0, 1), "kept": (1, 0), "drawn": (0, 0)}[kind]
         np.testing.assert_allclose((kept, hidden), wanted, atol=0.02)
 
 
-def test_a_tokenizer_knows_its_special_tokens():
+def test_special_tokens_of_a_tokenizer():
     tokenizer = WordPieceTokenizer(29).fit("to be or not to be")
-    told = MaskedLMMaskGenerator(tokenizer)
-    assert (told.mask_id, told.special_ids) == (4, [0, 1, 2, 3, 4])
-    assert told.vocabulary_size == tokenizer.vocabulary_size
+    generator = MaskedLMMaskGenerator(tokenizer)
+    assert generator.mask_token_id == 4
+    assert generator.unselectable_token_ids == [0, 1, 2, 3, 4]
+    assert generator.vocabulary_size == tokenizer.vocabulary_size
     with pytest.raises(ValueError, match=r"no special token \[MASK\]: make it with"):
         MaskedLMMaskGenerator(CharacterTokenizer().fit("abc"))
 
@@ -137,13 +145,13 @@ def test_a_tokenizer_knows_its_special_tokens():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"rate": 1.5}, ValueError, "rate must lie between 0 and 1, got 1.5"),
-        ({"mask": 0.8, "random": 0.3}, ValueError, "together they must be at most 1"),
-        ({"mask_id": V}, ValueError, "must be ids of the vocabulary, 0 to 1008"),
-        ({"special_ids": [-1]}, ValueError, "must be ids of the vocabulary"),
-        ({"special_ids": range(V)}, ValueError, "the whole vocabulary"),
-        ({"mask_id": None}, ValueError, "give a fitted tokenizer, or vocabulary_size"),
-        ({"mask_id": "x"}, TypeError, "mask_id must be a whole number"),
+        ({"mask_selection_rate": 1.5}, ValueError, "mask_selection_rate must .* 1.5"),
+        ({"random_token_rate": 0.3}, ValueError, "must add to at most 1"),
+        ({"mask_token_id": V}, ValueError, "from 0 to 1008, .* received 1009"),
+        ({"unselectable_token_ids": [-1]}, ValueError, "received -1"),
+        ({"unselectable_token_ids": range(V)}, ValueError, "the whole vocabulary"),
+        ({"mask_token_id": None}, ValueError, "expected a fitted tokenizer, or"),
+        ({"mask_token_id": "x"}, TypeError, "mask_token_id must be"),
         ({"seed": -1}, ValueError, "seed must be at least 0"),
     ],
 )
@@ -156,9 +164,9 @@ def test_messages(options, error, message):
     ("ids", "error", "message"),
     [
         ([[1.0]], TypeError, "an array of float64"),
-        ([1, 2], ValueError, r"got the shape \(2,\)"),
-        ([[V]], ValueError, "from 1009 to 1009, but the vocabulary from 0 to 1008"),
-        ([[-1]], ValueError, "from -1 to -1"),
+        ([1, 2], ValueError, r"received shape \(2,\)"),
+        ([[V]], ValueError, "from 0 to 1008, as vocabulary_size=1009, received 1009"),
+        ([[-1]], ValueError, "received -1"),
     ],
 )
 def test_messages_about_ids(ids, error, message):
@@ -243,7 +251,7 @@ def test_parts_are_as_long_as_they_may_be():
 
 def test_masked_pairs_go_on_where_they_were():
     def make():
-        return MaskedPairs(pairs(), masking(rate=0.5))
+        return MaskedPairs(pairs(), masking(mask_selection_rate=0.5))
 
     whole = list(itertools.islice(make().stream(), 12))
     for (x, y, w), wanted in zip(make().stream(5), whole[5:], strict=False):
@@ -254,14 +262,14 @@ def test_masked_pairs_go_on_where_they_were():
     x, y, w = make().all()
     assert len(x["ids"]) == sum(len(d) - 1 for d in DOCUMENTS) == len(y["next"])
     assert w["tokens"].shape == y["tokens"].shape == x["positions"].shape
-    # What is asked for is what stood there.
+    # What is selected for is what stood there.
     number = next(make().stream(3))
     clear, follows = pairs().batch(3)
-    asked = number[2]["tokens"] == 1
-    rows = np.nonzero(asked)[0]
-    places = number[0]["positions"][asked]
+    selected = number[2]["tokens"] == 1
+    rows = np.nonzero(selected)[0]
+    places = number[0]["positions"][selected]
     np.testing.assert_array_equal(
-        clear["ids"][rows, places], number[1]["tokens"][asked]
+        clear["ids"][rows, places], number[1]["tokens"][selected]
     )
     np.testing.assert_array_equal(follows, number[1]["next"])
 
@@ -269,8 +277,8 @@ def test_masked_pairs_go_on_where_they_were():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"documents": [[[7], [8]]]}, "1 documents with text: there must be two"),
-        ({"documents": [[[7]], [[8]]]}, "no document has two sentences"),
+        ({"documents": [[[7], [8]]]}, "at least two documents with text, received 1"),
+        ({"documents": [[[7]], [[8]]]}, "a document with at least two sentences"),
         ({"sequence_length": 4}, "sequence_length must be at least 5"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
     ],

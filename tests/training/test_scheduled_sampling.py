@@ -64,9 +64,9 @@ def test_config(name):
     ("arguments", "error", "message"),
     [
         ({"schedule": "linera", "steps": 3}, ValueError, 'Did you mean "linear"'),
-        ({}, ValueError, '"inverse_sigmoid" needs k and nothing else'),
-        ({"schedule": "linear", "k": 3}, ValueError, "needs steps .* got steps=None"),
-        ({"schedule": "linear", "steps": 3, "k": 3}, ValueError, "got k=3"),
+        ({}, ValueError, '"inverse_sigmoid" needs k and no other'),
+        ({"schedule": "linear", "k": 3}, ValueError, "needs steps .* received steps=None"),
+        ({"schedule": "linear", "steps": 3, "k": 3}, ValueError, "received k=3"),
         ({"schedule": "linear", "steps": 0}, ValueError, "steps must be at least 1"),
         ({"schedule": "linear", "steps": 2.5}, TypeError, "steps must be a whole num"),
         ({"schedule": "constant", "ratio": 2}, ValueError, "ratio must lie between"),
@@ -75,7 +75,7 @@ def test_config(name):
         ({"k": 0.5}, ValueError, "k of an inverse sigmoid must be at least 1, got 0.5"),
         ({"k": float("inf")}, ValueError, "k of an inverse sigmoid"),
         ({"k": float("nan")}, ValueError, "k of an inverse sigmoid"),
-        ({"k": "5"}, TypeError, "k must be a number, got '5'"),
+        ({"k": "5"}, TypeError, "k must be a number, received '5'"),
         ({"k": 5, "lowest": -1}, ValueError, "lowest must lie between 0 and 1"),
     ],
 )

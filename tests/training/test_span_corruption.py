@@ -86,11 +86,11 @@ def test_what_a_model_does_not_say_is_left_out():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([9],), "sentinels must be two ids at least"),
-        (([9, 8, 9],), "no id twice"),
-        (([9, 8], {"rate": 0}), "rate=0 would take nothing"),
-        (([9, 8], {"rate": 1}), "rate=1 would take all"),
-        (([9, 8], {"mean_length": 0.5}), "mean_length must be at least 1, got 0.5"),
+        (([9],), "sentinels must be at least two distinct"),
+        (([9, 8, 9],), "two distinct ids"),
+        (([9, 8], {"rate": 0}), "rate must .* received 0"),
+        (([9, 8], {"rate": 1}), "rate must .* received 1"),
+        (([9, 8], {"mean_length": 0.5}), "mean_length must be at least 1, received 0.5"),
     ],
 )
 def test_wrong_arguments(arguments, message):
@@ -101,7 +101,7 @@ def test_wrong_arguments(arguments, message):
 
 def test_wrong_texts():
     corrupt = SpanCorruption([9, 8, 7])
-    with pytest.raises(ValueError, match="8 in it, which is a sentinel"):
+    with pytest.raises(ValueError, match="no sentinel, received 8"):
         corrupt([1, 8, 2])
     with pytest.raises(ValueError, match=r"got shape \(1,\) of int64"):
         corrupt([1])
