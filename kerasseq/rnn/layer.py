@@ -7,10 +7,10 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import arguments, checks
+from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.sublayers import WithSublayers
-from kerasseq.core.through import Through
 from kerasseq.rnn.cell import DropoutMasks
 from kerasseq.rnn.loop import run_through_time
 
@@ -124,7 +124,7 @@ class RNN(WithSublayers, keras.layers.RNN):
             self.build(sequences.shape)
         if states is None:
             states = self.get_initial_state(ops.shape(sequences)[0])
-        return Through(self, "_advance")(sequences, states, mask)
+        return MethodLayer(self, "_advance")(sequences, states, mask)
 
     def _advance(self, sequences, states, mask):
         _, outputs, states = run_through_time(self, sequences, states, mask=mask)

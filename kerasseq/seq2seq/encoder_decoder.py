@@ -21,7 +21,7 @@ from kerasseq import kernels
 from kerasseq.core import masks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.padding import PADDING, bucket
-from kerasseq.core.through import Through
+from kerasseq.core.method_layer import MethodLayer
 from kerasseq.positions.by_name import make_embedding_position
 from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.seq2seq.translator import Translator
@@ -348,7 +348,7 @@ class EncoderDecoder(Translator):
         programs = kernels.programs(self)
 
         def make():
-            encode = functools.partial(Through(self, "encode"), length=length)
+            encode = functools.partial(MethodLayer(self, "encode"), length=length)
             return kernels.compiled(encode, pure=programs.pure)
 
         return programs.get("encode", length, make)
@@ -361,7 +361,7 @@ class EncoderDecoder(Translator):
     @functools.cached_property
     def step(self):
         """The step function of decoding: `(state, token) -> (logits, state)`."""
-        return Through(self, "decode_step")
+        return MethodLayer(self, "decode_step")
 
     def decode_step(self, state, token):
         """Returns logits `(B, V)` of the token after `token` `(B,)`, and the state."""

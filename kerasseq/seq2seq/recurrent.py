@@ -9,7 +9,7 @@ from kerasseq.attention.alignment import BahdanauAttention, LuongAttention
 from kerasseq.core import checks
 from kerasseq.core.padding import PADDING
 from kerasseq.core.serialization import register
-from kerasseq.core.through import Through
+from kerasseq.core.method_layer import MethodLayer
 from kerasseq.language.causal_lm import check_memory
 from kerasseq.rnn.layer import RNN
 from kerasseq.seq2seq.pooling import EncoderPooling, pooling_mode
@@ -161,7 +161,7 @@ class Seq2Seq(Translator):
         self.source_vocabulary = source_vocabulary
         self.target_vocabulary = target_vocabulary
         self.decoder = recurrent_decoder
-        self.step = Through(recurrent_decoder, "decode_step")
+        self.step = MethodLayer(recurrent_decoder, "decode_step")
         self._encoder_outputs = {
             "memory": memory,
             "summary": summary,
@@ -171,7 +171,7 @@ class Seq2Seq(Translator):
     @functools.cached_property
     def initial_state_model(self):
         """The model from sources to the state before the first token."""
-        initial_state = Through(self.decoder, "initial_state")
+        initial_state = MethodLayer(self.decoder, "initial_state")
         return keras.Model(self.inputs[:1], initial_state(**self._encoder_outputs))
 
     def initial_state(self, source, length):
@@ -182,7 +182,7 @@ class Seq2Seq(Translator):
         """The model from source and target to alignments; None without attention."""
         if self.decoder.attention is None:
             return None
-        attention_scores = Through(self.decoder, "attention_scores")
+        attention_scores = MethodLayer(self.decoder, "attention_scores")
         alpha = attention_scores(self.inputs[1], **self._encoder_outputs)
         return keras.Model(self.inputs, alpha)
 

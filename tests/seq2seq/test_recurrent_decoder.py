@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kerasseq import kernels
-from kerasseq.core.through import Through
+from kerasseq.core.method_layer import MethodLayer
 from kerasseq.layers import GRU, LSTM, BahdanauAttention, ElmanRNN, LuongAttention
 from kerasseq.seq2seq import decoder_cells
 from kerasseq.seq2seq.recurrent_decoder import RecurrentDecoder
@@ -102,7 +102,7 @@ def test_equals_numpy(name):
 def test_decode_step_equals_call(name):
     layer, logits = made(name), []
     initial_state, decode_step = (
-        kernels.compiled(Through(layer, method))
+        kernels.compiled(MethodLayer(layer, method))
         for method in ("initial_state", "decode_step")
     )
     state = initial_state(*map(keras.ops.convert_to_tensor, (memory, summary, real)))

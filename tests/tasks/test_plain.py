@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasseq.core.through import Through
+from kerasseq.core.method_layer import MethodLayer
 from kerasseq.tasks.plain import as_plain, from_plain
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer
 from kerasseq.training import ScheduledSampling
@@ -40,7 +40,7 @@ def test_layers_and_schedules():
 
 def doubled(dense):
     dense.doubled = lambda x: 2 * dense(x)
-    return Through(dense, "doubled")
+    return MethodLayer(dense, "doubled")
 
 
 def test_through_has_the_weights_of_a_layer_and_not_those_of_a_model():
@@ -56,7 +56,7 @@ def test_through_makes_a_graph_and_casts():
     dense.build((None, 2))
     dense.plain = lambda x: keras.ops.matmul(x, dense.kernel)
     x = keras.Input((2,))
-    graph = keras.Model(x, Through(dense, "plain")(x))
+    graph = keras.Model(x, MethodLayer(dense, "plain")(x))
     found = graph(np.ones((5, 2), "float32"))
     assert keras.backend.standardize_dtype(found.dtype) == "bfloat16"
     wanted = np.ones((5, 2)) @ keras.ops.convert_to_numpy(dense.kernel)

@@ -65,7 +65,11 @@ def test_config(name):
     [
         ({"schedule": "linera", "steps": 3}, ValueError, 'Did you mean "linear"'),
         ({}, ValueError, '"inverse_sigmoid" needs k and no other'),
-        ({"schedule": "linear", "k": 3}, ValueError, "needs steps .* received steps=None"),
+        (
+            {"schedule": "linear", "k": 3},
+            ValueError,
+            "received steps=None",
+        ),
         ({"schedule": "linear", "steps": 3, "k": 3}, ValueError, "received k=3"),
         ({"schedule": "linear", "steps": 0}, ValueError, "steps must be at least 1"),
         ({"schedule": "linear", "steps": 2.5}, TypeError, "steps must be a whole num"),

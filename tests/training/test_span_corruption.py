@@ -90,7 +90,10 @@ def test_what_a_model_does_not_say_is_left_out():
         (([9, 8, 9],), "two distinct ids"),
         (([9, 8], {"rate": 0}), "rate must .* received 0"),
         (([9, 8], {"rate": 1}), "rate must .* received 1"),
-        (([9, 8], {"mean_length": 0.5}), "mean_length must be at least 1, received 0.5"),
+        (
+            ([9, 8], {"mean_length": 0.5}),
+            "mean_length must be .* received 0.5",
+        ),
     ],
 )
 def test_wrong_arguments(arguments, message):

@@ -1,24 +1,24 @@
-"""A method of a layer as the call of another layer."""
+"""A layer that wraps a method of another layer."""
 
 import keras
 
 
-class Through(keras.layers.Layer):
-    """Call a method of a layer, with what Keras does round a call.
+class MethodLayer(keras.layers.Layer):
+    """Calls a method of a layer as Keras calls a layer.
 
-    Inside a call weights are cast to the compute type, and symbolic tensors make a
-    graph; called by itself, a method has neither.
+    In a call of a layer Keras casts weights to the compute dtype, and builds a graph of
+    symbolic tensors. A plain call of a method does neither.
 
     Args:
-        layer: The layer, whose weights then count as weights of this; or a model, whose
-            weights do not. It must be built before.
+        layer: A built layer, whose weights become weights of this layer; or a built
+            model, whose weights do not.
         method: The name of one of its methods.
 
     Examples:
         >>> dense = keras.layers.Dense(2, dtype="mixed_bfloat16")
         >>> dense.build((None, 3))
         >>> dense.doubled = lambda x: 2 * keras.ops.matmul(x, dense.kernel)
-        >>> y = Through(dense, "doubled")(np.ones((1, 3)))
+        >>> y = MethodLayer(dense, "doubled")(np.ones((1, 3)))
         >>> keras.backend.standardize_dtype(y.dtype)
         'bfloat16'
     """
@@ -28,8 +28,8 @@ class Through(keras.layers.Layer):
         name = f"{method.strip('_')}_{layer.name}"
         super().__init__(dtype=layer.dtype_policy, name=name)
         self.bound = getattr(layer, method)
-        if not isinstance(layer, keras.Model):  # which may hold this: files of weights
-            self.layer = layer  # are read by walking from part to part, without end
+        if not isinstance(layer, keras.Model):  # a model may contain this layer: a
+            self.layer = layer  # cycle, in which reading a file of weights never ends
         self.supports_masking = True
         self.built = True
 
