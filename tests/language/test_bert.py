@@ -526,7 +526,13 @@ def test_messages_about_tokenizers_and_rows(tokenizer):
         ("span", ["to be"], [(3, 6)], ValueError, r"5 characters .*received \(3, 6\)"),
         ("span", ["to be"], [(-2, 2)], ValueError, r"received \(-2, 2\)"),
         (None, ["to be"], [0], ValueError, "fit is not available for head=None"),
-        ("pretraining", [["to be", "or"]], None, ValueError, "there must be two"),
+        (
+            "pretraining",
+            [["to be", "or"]],
+            None,
+            ValueError,
+            "expected at least two documents",
+        ),
     ],
 )
 def test_messages_of_fit(head, x, y, error, message, tokenizer):

@@ -106,7 +106,7 @@ def test_wrong_texts():
     corrupt = SpanCorruption([9, 8, 7])
     with pytest.raises(ValueError, match="no sentinel, received 8"):
         corrupt([1, 8, 2])
-    with pytest.raises(ValueError, match=r"got shape \(1,\) of int64"):
+    with pytest.raises(ValueError, match=r"received shape \(1,\) of int64"):
         corrupt([1])
-    with pytest.raises(ValueError, match="gets 3 gaps and needs 4 sentinels, but th"):
+    with pytest.raises(ValueError, match="needs 4 sentinels for 3 spans, received 3"):
         corrupt([1] * 60)
