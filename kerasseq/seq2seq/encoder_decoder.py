@@ -20,8 +20,8 @@ from keras import ops, tree
 from kerasseq import kernels
 from kerasseq.core import masks
 from kerasseq.core.arguments import drawn_seed
-from kerasseq.core.padding import PADDING, bucket
 from kerasseq.core.method_layer import MethodLayer
+from kerasseq.core.padding import PADDING, bucket
 from kerasseq.positions.by_name import make_embedding_position
 from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.seq2seq.translator import Translator

@@ -7,9 +7,9 @@ from keras import ops
 
 from kerasseq.attention.alignment import BahdanauAttention, LuongAttention
 from kerasseq.core import checks
+from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.padding import PADDING
 from kerasseq.core.serialization import register
-from kerasseq.core.method_layer import MethodLayer
 from kerasseq.language.causal_lm import check_memory
 from kerasseq.rnn.layer import RNN
 from kerasseq.seq2seq.pooling import EncoderPooling, pooling_mode
