@@ -131,7 +131,9 @@ class T5(EncoderDecoder):
         )
         config = {
             "tokenizer": tokenizer,
-            "vocabulary_size": vocabulary_size,
+            "vocabulary_size": checks.optional(
+                checks.whole_number, "vocabulary_size", vocabulary_size
+            ),
             "num_layers": num_layers,
             "num_heads": num_heads,
             "hidden_dim": hidden_dim,
@@ -265,7 +267,9 @@ class T5Encoder(TaskModel):
         )
         config = {
             "tokenizer": tokenizer,
-            "vocabulary_size": vocabulary_size,
+            "vocabulary_size": checks.optional(
+                checks.whole_number, "vocabulary_size", vocabulary_size
+            ),
             "num_layers": num_layers,
             "num_heads": num_heads,
             "hidden_dim": hidden_dim,
