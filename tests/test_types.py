@@ -1,6 +1,7 @@
 """What an editor knows: annotations of the package, and names of lazy namespaces."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ def pyright(*arguments):
     done = subprocess.run(
         [program, "--pythonpath", sys.executable, "--outputjson", *map(str, arguments)],
         cwd=ROOT,
+        # An editable installation is found by a hook that type checkers do not run.
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )

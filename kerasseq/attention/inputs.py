@@ -3,7 +3,7 @@
 from keras import ops
 
 from kerasseq.attention.cache import read_cache
-from kerasseq.core import masks
+from kerasseq.core import checks, masks
 from kerasseq.core.shapes import (
     check_batches,
     check_mask,
@@ -195,3 +195,22 @@ def check_flash_attention(flash_attention: bool | None, dropout: float):
             f"flash_attention={flash_attention} and dropout={dropout}. Leave one of "
             "them out"
         )
+
+
+def check_output_shape(value):
+    """Returns `output_shape` if it is None, a width, or one to three widths.
+
+    Examples:
+        >>> check_output_shape(1.5)
+        Traceback (most recent call last):
+        ...
+        TypeError: output_shape must be a whole number, got 1.5
+    """
+    if isinstance(value, list | tuple):
+        if not 1 <= len(value) <= 3:
+            raise ValueError(
+                f"output_shape must be one to three widths, received {value!r}. "
+                "Pass None for the width of the query"
+            )
+        return [checks.size("output_shape", width) for width in value]
+    return checks.optional(checks.size, "output_shape", value)

@@ -167,7 +167,8 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         self.use_query_key_value_bias = checks.one_of(
             "use_query_key_value_bias", use_query_key_value_bias, (None, True, False)
         )
-        self._output_shape = output_shape  # `output_shape` is a property of layers
+        # Layers have a property `output_shape`.
+        self._output_shape = inputs.check_output_shape(output_shape)
         self.attention_axes = attention_axes
         self.sliding_window = optional(size, "sliding_window", sliding_window)
         self.flash_attention = flash_attention
