@@ -1,0 +1,13 @@
+"""Names of types that annotations share. Imports neither Keras nor NumPy."""
+
+from typing import Any, TypeAlias
+
+# A tensor of the backend, a symbolic tensor or a variable of Keras, or an array. Any,
+# as the tensors of the backends have no common type, and Keras declares none.
+Tensor: TypeAlias = Any
+
+# The sizes of the axes; None where a size is known only when the graph runs.
+Shape: TypeAlias = tuple[int | None, ...]
+
+# What `get_config` returns: the arguments of a constructor, as plain data.
+Config: TypeAlias = dict[str, Any]
