@@ -25,7 +25,7 @@ def names_among(known):
     def parse(text):
         for name in text.split(","):
             if name not in known:
-                message = f"must be among {', '.join(known)}, got {name!r}"
+                message = f"must be among {', '.join(known)}, received {name!r}"
                 raise argparse.ArgumentTypeError(message)
         return text.split(",")
 
@@ -37,7 +37,7 @@ def positive(kind):
 
     def parse(text):
         if not kind(text) > 0:
-            raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
+            raise argparse.ArgumentTypeError(f"must be above 0, received {text}")
         return kind(text)
 
     return parse
@@ -48,7 +48,9 @@ def at_least(minimum, kind):
 
     def parse(text):
         if not kind(text) >= minimum:
-            raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {text}")
+            raise argparse.ArgumentTypeError(
+                f"must be at least {minimum}, received {text}"
+            )
         return kind(text)
 
     return parse

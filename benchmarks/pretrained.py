@@ -117,7 +117,7 @@ def run(options):
     if not names:
         expected = ", ".join(CASES)
         raise SystemExit(
-            f"--cases must be a prefix of one of {expected}, got {options.cases!r}"
+            f"--cases must be a prefix of one of {expected}, received {options.cases!r}"
         )
     torch.manual_seed(0)
     table = [compare(name) for name in names]

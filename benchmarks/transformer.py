@@ -57,7 +57,7 @@ def run(options):
     unknown = set(options.parts) - PARTS.keys()
     if unknown:
         expected = " or ".join(PARTS)
-        raise SystemExit(f"PART must be {expected}, got {unknown.pop()!r}")
+        raise SystemExit(f"PART must be {expected}, received {unknown.pop()!r}")
     table = []
     for part in options.parts or PARTS:
         table += measure(part, backend, options)

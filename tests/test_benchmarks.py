@@ -103,12 +103,12 @@ def test_ngrams():
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--n", "2,0", "must be at least 1, got 0"),
-        ("--k", "-1", "must be at least 0, got -1"),
-        ("--characters", "7", "must be at least 100, got 7"),
+        ("--n", "2,0", "must be at least 1, received 0"),
+        ("--k", "-1", "must be at least 0, received -1"),
+        ("--characters", "7", "must be at least 100, received 7"),
         ("--cell", "lstn", "must be among elman, gated, lstm"),
-        ("--sizes", "small,huge", "got 'huge'"),
-        ("--rounds", "0", "must be above 0, got 0"),
+        ("--sizes", "small,huge", "received 'huge'"),
+        ("--rounds", "0", "must be above 0, received 0"),
         ("--seconds", "x", "invalid"),
     ],
 )

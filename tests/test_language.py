@@ -51,20 +51,7 @@ PHRASES = {
 # Data in the words of its source, and this list.
 DATA = ("kerasseq/text/eliza/", "tests/text/test_eliza", "tests/test_language.py")
 # Phrases that are still in use, by the beginning of the path.
-REMAINING = {
-    "kerasseq/text/": (
-        "files of others",
-        "is none of",
-        "labelled",
-        "neighbour",
-        "nobody",
-        "normalisation",
-        "normalise",
-        "that are none",
-    ),
-    "kerasseq/training/": ("as if it had never", "go on from", "take turns"),
-    "tests/text/": ("labelled",),
-}
+REMAINING = {}
 
 
 def found_phrases(text):

@@ -45,11 +45,15 @@ def test_invalid_inputs(request):
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
     [
-        ("GPT", {"vocabulary_size": 10**12}, "vocabulary_size must .* got 1000000"),
+        (
+            "GPT",
+            {"vocabulary_size": 10**12},
+            "vocabulary_size must .* received 1000000",
+        ),
         ("GPT", {"max_sequence_length": 10**12}, "max_sequence_length must .* memory"),
         ("T5", {"hidden_dim": 10**8}, "hidden_dim must be a size that fits"),
         ("T5", {"relative_buckets": "x"}, "relative_buckets must be a whole .* 'x'"),
-        ("T5", {"vocabulary_size": [7]}, r"^vocabulary_size must be .* got \[7\]"),
+        ("T5", {"vocabulary_size": [7]}, r"^vocabulary_size must be .* received \[7\]"),
         ("BERT", {"num_segments": 10**12}, "num_segments must be a size .* memory"),
     ],
 )

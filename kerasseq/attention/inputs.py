@@ -204,7 +204,7 @@ def check_output_shape(value):
         >>> check_output_shape(1.5)
         Traceback (most recent call last):
         ...
-        TypeError: output_shape must be a whole number, got 1.5
+        TypeError: output_shape must be a whole number, received 1.5
     """
     if isinstance(value, list | tuple):
         if not 1 <= len(value) <= 3:

@@ -72,7 +72,7 @@ def own(local_names: dict) -> dict:
     Examples:
         >>> own({"units": 3, "use_bias": "yes"})
         Traceback (most recent call last):
-        TypeError: use_bias must be True or False, got 'yes'
+        TypeError: use_bias must be True or False, received 'yes'
     """
     given = {
         name: value
@@ -152,13 +152,13 @@ def revive(name: str, value):
         return value
     what = f"{name} must be the name of one of Keras, or an object of your own"
     if kind is keras.activations and isinstance(value, type):
-        raise TypeError(f"{what}, got the class {value!r}. Pass an instance")
+        raise TypeError(f"{what}, received the class {value!r}. Pass an instance")
     try:
         found = kind.get(value)
     except (ValueError, TypeError) as error:
-        raise type(error)(f"{what}, got {checks.short(value)}: {error}") from error
+        raise type(error)(f"{what}, received {checks.short(value)}: {error}") from error
     if found is not None and not callable(found):
-        raise TypeError(f"{what}, got {checks.short(value)}")
+        raise TypeError(f"{what}, received {checks.short(value)}")
     return found
 
 

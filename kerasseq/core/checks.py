@@ -50,18 +50,18 @@ def whole_number(name: str, value, at_least: int = 1) -> int:
         >>> whole_number("units", 2.5)
         Traceback (most recent call last):
         ...
-        TypeError: units must be a whole number, got 2.5
+        TypeError: units must be a whole number, received 2.5
     """
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
     if number is None:
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
+        raise TypeError(f"{name} must be a whole number, received {value!r}")
     if number < at_least:
-        raise ValueError(f"{name} must be at least {at_least}, got {number}")
+        raise ValueError(f"{name} must be at least {at_least}, received {number}")
     if number >= 2**63:  # no array has such a size, no seed such a value
-        raise ValueError(f"{name} must be below 2 ** 63, got {number}")
+        raise ValueError(f"{name} must be below 2 ** 63, received {number}")
     return number
 
 
@@ -71,12 +71,12 @@ def number(name: str, value):
     Examples:
         >>> number("scale", "1")
         Traceback (most recent call last):
-        TypeError: scale must be a number, got '1'
+        TypeError: scale must be a number, received '1'
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {short(value)}")
+        raise TypeError(f"{name} must be a number, received {short(value)}")
     if isinstance(value, numbers.Integral) and abs(value) >= 2**63:
-        raise ValueError(f"{name} must be below 2 ** 63 in size, got {value}")
+        raise ValueError(f"{name} must be below 2 ** 63 in size, received {value}")
     return value
 
 
@@ -86,10 +86,10 @@ def finite(name: str, value):
     Examples:
         >>> finite("scale", float("inf"))
         Traceback (most recent call last):
-        ValueError: scale must be a finite number, got inf
+        ValueError: scale must be a finite number, received inf
     """
     if not math.isfinite(number(name, value)):
-        raise ValueError(f"{name} must be a finite number, got {value}")
+        raise ValueError(f"{name} must be a finite number, received {value}")
     return value
 
 
@@ -99,10 +99,10 @@ def positive(name: str, value):
     Examples:
         >>> positive("max_wavelength", -1)
         Traceback (most recent call last):
-        ValueError: max_wavelength must be a number above 0, got -1
+        ValueError: max_wavelength must be a number above 0, received -1
     """
     if not 0 < number(name, value) < math.inf:
-        raise ValueError(f"{name} must be a number above 0, got {value}")
+        raise ValueError(f"{name} must be a number above 0, received {value}")
     return value
 
 
@@ -113,12 +113,12 @@ def fraction(name: str, value) -> float:
         >>> fraction("dropout", 20)
         Traceback (most recent call last):
         ...
-        ValueError: dropout must lie between 0 and 1, got 20
+        ValueError: dropout must lie between 0 and 1, received 20
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number between 0 and 1, got {value!r}")
+        raise TypeError(f"{name} must be a number between 0 and 1, received {value!r}")
     if not 0 <= value <= 1:
-        raise ValueError(f"{name} must lie between 0 and 1, got {value}")
+        raise ValueError(f"{name} must lie between 0 and 1, received {value}")
     return float(value)
 
 
@@ -144,10 +144,10 @@ def truth(name: str, value) -> bool:
         >>> truth("lowercase", "yes")
         Traceback (most recent call last):
         ...
-        TypeError: lowercase must be True or False, got 'yes'
+        TypeError: lowercase must be True or False, received 'yes'
     """
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {short(value)}")
+        raise TypeError(f"{name} must be True or False, received {short(value)}")
     return value
 
 
@@ -157,7 +157,7 @@ def flag(name: str, value):
     Examples:
         >>> flag("use_bias", "no")
         Traceback (most recent call last):
-        TypeError: use_bias must be True or False, got 'no'
+        TypeError: use_bias must be True or False, received 'no'
     """
     is_bool = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
     if is_bool or (isinstance(value, numbers.Integral) and value in (0, 1)):
@@ -172,10 +172,10 @@ def size(name: str, value):
         >>> import numpy as np
         >>> size("hidden_dim", np.array(2))
         Traceback (most recent call last):
-        TypeError: hidden_dim must be a whole number, got array(2)
+        TypeError: hidden_dim must be a whole number, received array(2)
     """
     if not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, got {short(value)}")
+        raise TypeError(f"{name} must be a whole number, received {short(value)}")
     return whole_number(name, value)
 
 
@@ -185,11 +185,11 @@ def seed(name: str, value):
     Examples:
         >>> seed("seed", -1)
         Traceback (most recent call last):
-        ValueError: seed must be at least 0, got -1
+        ValueError: seed must be at least 0, received -1
     """
     value = whole_number(name, value, 0)
     if value >= 2**31:  # PyTorch has it in 32 bits with a sign
-        raise ValueError(f"{name} must be below 2 ** 31, got {value}")
+        raise ValueError(f"{name} must be below 2 ** 31, received {value}")
     return value
 
 
@@ -199,12 +199,12 @@ def axis(name: str, value):
     Examples:
         >>> axis("sequence_axis", "x")
         Traceback (most recent call last):
-        TypeError: sequence_axis must be a whole number, got 'x'
+        TypeError: sequence_axis must be a whole number, received 'x'
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, got {short(value)}")
+        raise TypeError(f"{name} must be a whole number, received {short(value)}")
     if abs(value) >= 64:  # no array of NumPy has so many
-        raise ValueError(f"{name} must be the number of an axis, got {value}")
+        raise ValueError(f"{name} must be the number of an axis, received {value}")
     return value
 
 
@@ -229,12 +229,13 @@ def fits_memory(name: str, value: int, others: int = 1, bytes_each: int = 4):
         >>> fits_memory("units", 10**12)
         Traceback (most recent call last):
         kerasseq.core.checks.NotEnoughMemory: units must be a size that fits into \
-memory, got 1000000000000, which takes at least 4,000 GB. Choose a smaller one
+memory, received 1000000000000, which takes at least 4,000 GB. Choose a smaller one
     """
     needed = int(value) * int(others) * bytes_each
     if needed > memory():
         raise NotEnoughMemory(
-            f"{name} must be a size that fits into memory, got {value}, which takes at "
+            f"{name} must be a size that fits into memory, "
+            f"received {value}, which takes at "
             f"least {needed // 10**9:,} GB. Choose a smaller one"
         )
 
@@ -252,10 +253,10 @@ def several(name: str, value, what: str = "strings") -> list:
     """Return `value` as a list, if it is one, a tuple, or anything else but a string.
 
     Examples:
-        >>> several("texts", "ab")
+        >>> several("texts", "a")
         Traceback (most recent call last):
         ...
-        TypeError: `texts` must be a list of strings, got 'ab'. For one alone: [...]
+        TypeError: `texts` must be a list of strings, received 'a'. For one alone: [...]
     """
     try:
         if isinstance(value, str | bytes | dict):
@@ -263,7 +264,8 @@ def several(name: str, value, what: str = "strings") -> list:
         return list(value)
     except TypeError:
         raise TypeError(
-            f"`{name}` must be a list of {what}, got {short(value)}. For one alone: "
+            f"`{name}` must be a list of {what}, "
+            f"received {short(value)}. For one alone: "
             "[...]"
         ) from None
 
@@ -275,7 +277,7 @@ def random_generator(seed, name: str = "seed"):
         >>> random_generator("now")
         Traceback (most recent call last):
         ...
-        TypeError: `seed` must be a whole number of at least 0, or None, got 'now'
+        TypeError: `seed` must be a whole number of at least 0, or None, received 'now'
     """
     import numpy as np
 
@@ -286,7 +288,8 @@ def random_generator(seed, name: str = "seed"):
     except (TypeError, ValueError) as error:
         kind = ValueError if isinstance(seed, int) else TypeError
         raise kind(
-            f"`{name}` must be a whole number of at least 0, or None, got {short(seed)}"
+            f"`{name}` must be a whole number of at least 0, or None, "
+            f"received {short(seed)}"
         ) from error
 
 

@@ -110,7 +110,7 @@ class Beam:
         checks.whole_number("n_best", self.n_best)
         if self.n_best > self.width:
             raise ValueError(
-                f"n_best must be at most width, {self.width}, got {self.n_best}"
+                f"n_best must be at most width, {self.width}, received {self.n_best}"
             )
 
     def search(
@@ -294,7 +294,8 @@ def _check_width(width, vocabulary, length):
     """Raises if the beam is wider than the number of sequences."""
     if width > vocabulary**length:
         raise ValueError(
-            f"width must be at most {vocabulary**length}, got {width}: there are no "
+            f"width must be at most {vocabulary**length}, "
+            f"received {width}: there are no "
             f"more sequences of {length} out of {vocabulary} tokens"
         )
 

@@ -66,7 +66,9 @@ class Contrastive(Sampler):
             )
         shape = tuple(state["hidden"].shape)
         if len(shape) != 2:
-            raise ValueError(f'state["hidden"] must be (batch, units), got {shape}')
+            raise ValueError(
+                f'state["hidden"] must be (batch, units), received {shape}'
+            )
         batch, units = shape
         return {
             "model": state,

@@ -161,7 +161,8 @@ def _start(step, state, prompt, length, sampler, mask, stop, fill, seed, compile
     sampler = Greedy() if sampler is None else sampler
     if not isinstance(sampler, Sampler):
         raise TypeError(
-            f"sampler must be a Sampler, such as Greedy(), got {sampler!r}. Run a beam "
+            f"sampler must be a Sampler, such as Greedy(), "
+            f"received {sampler!r}. Run a beam "
             "with Beam(width).search(...)"
         )
     batch, steps_before = inputs.before.ids.shape
@@ -276,7 +277,7 @@ def get_sampler(
         checks.one_of("sampler", sampler, (*FILTERS, *SEARCHES))
     elif not isinstance(sampler, Sampler | Beam):
         raise TypeError(
-            'sampler must be a name, such as "top_k", a Sampler or a Beam, got '
+            'sampler must be a name, such as "top_k", a Sampler or a Beam, received '
             f"{sampler!r}"
         )
     if sampler not in FILTERS:

@@ -72,7 +72,8 @@ def check_inputs(step, state, prompt, mask, max_new_tokens, stop, fill) -> Input
     fill = checks.whole_number("fill", fill, -(2**31))  # may be a negative number
     if not callable(step):
         raise TypeError(
-            f"step must be a function (state, token) -> (logits, state), got {step!r}"
+            f"step must be a function (state, token) -> (logits, state), "
+            f"received {step!r}"
         )
     prompt, stop = as_prompt(prompt, mask), stop_tokens(stop)
     batch = len(prompt.ids)
@@ -90,18 +91,20 @@ def as_prompt(prompt, mask=None) -> Prompt:
         >>> as_prompt([3, 1])
         Traceback (most recent call last):
         ...
-        ValueError: prompt must be ids of shape (batch, time), got shape (2,): for one \
-row write [prompt]
+        ValueError: prompt must be ids of shape (batch, time), received \
+shape (2,): for one row write [prompt]
     """
     ids = whole_numbers("prompt", prompt)
     if ids.ndim != 2:
         hint = ": for one row write [prompt]" if ids.ndim == 1 else ""
         raise ValueError(
-            f"prompt must be ids of shape (batch, time), got shape {ids.shape}{hint}"
+            f"prompt must be ids of shape (batch, time), "
+            f"received shape {ids.shape}{hint}"
         )
     if not ids.size:
         raise ValueError(
-            f"prompt must have at least one row and one token, got shape {ids.shape}"
+            f"prompt must have at least one row and one token, "
+            f"received shape {ids.shape}"
         )
     mask = np.ones(ids.shape, bool) if mask is None else _as_mask(mask, ids.shape)
     empty = np.flatnonzero(~mask.any(axis=1))
@@ -118,7 +121,7 @@ def _as_mask(mask, shape):
     mask = keras.ops.convert_to_numpy(mask)
     if mask.shape != shape:
         raise ValueError(
-            f"mask must have the shape of prompt, {shape}, got {mask.shape}: True "
+            f"mask must have the shape of prompt, {shape}, received {mask.shape}: True "
             "where a token is real"
         )
     if not np.isin(mask, (0, 1)).all():
@@ -162,7 +165,7 @@ def whole_numbers(name, value):
         >>> whole_numbers("prompt", [[1.5]])
         Traceback (most recent call last):
         ...
-        TypeError: prompt must hold whole numbers, got float64: [[1.5]]
+        TypeError: prompt must hold whole numbers, received float64: [[1.5]]
     """
     try:
         ids = keras.ops.convert_to_numpy(value)
@@ -170,12 +173,14 @@ def whole_numbers(name, value):
         ids = None
     if ids is None or ids.dtype == object:
         raise TypeError(
-            f"{name} must be one array of whole numbers, got {checks.short(value)}. "
+            f"{name} must be one array of whole numbers, "
+            f"received {checks.short(value)}. "
             "Pad rows of unequal length, and pass a mask"
         )
     if ids.size and ids.dtype.kind not in "iu":
         raise TypeError(
-            f"{name} must hold whole numbers, got {ids.dtype}: {checks.short(value)}"
+            f"{name} must hold whole numbers, "
+            f"received {ids.dtype}: {checks.short(value)}"
         )
     return ids
 
@@ -228,11 +233,11 @@ def share(name: str, value) -> None:
         >>> share("p", 90)
         Traceback (most recent call last):
         ...
-        ValueError: p must be above 0 and at most 1, got 90
+        ValueError: p must be above 0 and at most 1, received 90
     """
     _real(name, value)
     if not 0 < value <= 1:
-        raise ValueError(f"{name} must be above 0 and at most 1, got {value}")
+        raise ValueError(f"{name} must be above 0 and at most 1, received {value}")
 
 
 def temperature(value) -> None:
@@ -242,13 +247,14 @@ def temperature(value) -> None:
         >>> temperature(0)
         Traceback (most recent call last):
         ...
-        ValueError: temperature must be above 0 and finite, got 0. Use Greedy() for \
-the most probable token
+        ValueError: temperature must be above 0 and finite, received 0. Use \
+Greedy() for the most probable token
     """
     _real("temperature", value)
     if not 0 < value < math.inf:
         raise ValueError(
-            f"temperature must be above 0 and finite, got {value}. Use Greedy() for "
+            f"temperature must be above 0 and finite, "
+            f"received {value}. Use Greedy() for "
             "the most probable token"
         )
 
@@ -260,13 +266,13 @@ def at_least_zero(name: str, value) -> None:
         >>> at_least_zero("length_penalty", -1)
         Traceback (most recent call last):
         ...
-        ValueError: length_penalty must be finite and 0 or more, got -1
+        ValueError: length_penalty must be finite and 0 or more, received -1
     """
     _real(name, value)
     if not 0 <= value < math.inf:
-        raise ValueError(f"{name} must be finite and 0 or more, got {value}")
+        raise ValueError(f"{name} must be finite and 0 or more, received {value}")
 
 
 def _real(name, value):
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise TypeError(f"{name} must be a number, received {value!r}")

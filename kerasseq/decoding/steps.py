@@ -17,10 +17,10 @@ def as_state(state, batch):
     for path, leaf in tree.flatten_with_path(state):
         shape = getattr(leaf, "shape", None)
         if shape is None or len(shape) < 1 or shape[0] != batch:
-            got = repr(leaf) if shape is None else f"shape {tuple(shape)}"
+            received = repr(leaf) if shape is None else f"shape {tuple(shape)}"
             raise ValueError(
                 f"{name_of(path)} must be an array with the batch, {batch}, on axis "
-                f"0, got {got}"
+                f"0, received {received}"
             )
     return tree.map_structure(ops.convert_to_tensor, state)
 
@@ -32,7 +32,8 @@ def checked(step):
         outputs = step(state, token)
         if not isinstance(outputs, tuple | list) or len(outputs) != 2:
             raise TypeError(
-                f"step must return two things, (logits, state), got {counted(outputs)}"
+                f"step must return two things, (logits, state), "
+                f"received {counted(outputs)}"
             )
         logits, after = outputs
         return check_logits(logits, token.shape[0]), check_after(state, after)
@@ -61,7 +62,7 @@ def check_logits(logits, batch):
     if len(shape) != 2 or shape[0] not in (batch, None) or not shape[1]:
         raise ValueError(
             f"step must return logits of shape (batch, vocabulary), here ({batch}, "
-            f"vocabulary), got {shape}"
+            f"vocabulary), received {shape}"
         )
     return ops.cast(ops.reshape(logits, (batch, shape[1])), "float32")
 

@@ -329,7 +329,7 @@ def find(architecture: "str | Architecture") -> Architecture:
         return architecture
     if not isinstance(architecture, str):
         raise TypeError(
-            "architecture must be a name or a row of models.architectures, got "
+            "architecture must be a name or a row of models.architectures, received "
             f"{architecture!r}"
         )
     if architecture not in architectures:

@@ -244,7 +244,8 @@ class Span(Head):
         check_labels(y, length, "the length of a row")
         if y.shape[1:] != (2,) or np.any(y[:, 0] > y[:, 1]):
             raise ValueError(
-                "y must be the first and the last index of each answer, (rows, 2), got "
+                "y must be the first and the last index of each answer, (rows, 2), "
+                "received "
                 f"{y.tolist()}"
             )
         y = y.astype("int32")
@@ -288,7 +289,7 @@ def check_labels(labels, size, name="num_classes"):
     """
     if labels.size and not np.issubdtype(labels.dtype, np.integer):
         raise TypeError(
-            f"labels must be whole numbers, got y of {labels.dtype}. Number the "
+            f"labels must be whole numbers, received y of {labels.dtype}. Number the "
             "classes from 0"
         )
     if labels.size and not 0 <= labels.min() <= labels.max() < size:

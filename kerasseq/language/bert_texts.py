@@ -153,7 +153,9 @@ class TextReader:
     def _pair(self, text):
         parts = (text,) if isinstance(text, str) else text
         if len(parts) > 2 or not all(isinstance(part, str) for part in parts):
-            raise TypeError(f"a row must be a text or a pair of texts, got {text!r}")
+            raise TypeError(
+                f"a row must be a text or a pair of texts, received {text!r}"
+            )
         return [self.encode(part) for part in parts]
 
     def _packed(self, pairs) -> Rows:
@@ -176,10 +178,12 @@ class TextReader:
     def _checked(self, x) -> dict:
         x = x if isinstance(x, dict) else {"ids": x}
         if "ids" not in x:
-            raise ValueError(f'inputs must have "ids", got {sorted(x)}')
+            raise ValueError(f'inputs must have "ids", received {sorted(x)}')
         ids = np.asarray(x["ids"])
         if ids.ndim != 2:
-            raise ValueError(f"ids must be (rows, time), got the shape {ids.shape}")
+            raise ValueError(
+                f"ids must be (rows, time), received the shape {ids.shape}"
+            )
         if ids.shape[1] > self.longest:
             raise ValueError(
                 f"ids have {ids.shape[1]} tokens in a row, but the model reads "

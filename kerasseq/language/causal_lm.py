@@ -30,7 +30,7 @@ def known_ids(tokenizer, vocabulary_size) -> int:
     """
     if (tokenizer is None) == (vocabulary_size is None):
         raise ValueError(
-            "give a fitted tokenizer for text, or vocabulary_size for ids; got "
+            "give a fitted tokenizer for text, or vocabulary_size for ids; received "
             f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}"
         )
     size = tokenizer.vocabulary_size if tokenizer else vocabulary_size

@@ -184,7 +184,7 @@ class FineTuningMixin:
         rows = self._rows(texts)
         if rows is None or rows.places is None:
             raise TypeError(
-                "texts must be a list of texts, or of pairs (question, text), got "
+                "texts must be a list of texts, or of pairs (question, text), received "
                 f"{type(texts).__name__}"
             )
         found = super().predict(rows.arrays, **kwargs)

@@ -180,7 +180,7 @@ class GPTTask(FineTuningMixin, TaskModel):
         **kwargs,
     ):
         if not hasattr(gpt, "stack"):
-            raise TypeError(f"gpt must be a kerasseq.models.GPT, got {gpt!r}")
+            raise TypeError(f"gpt must be a kerasseq.models.GPT, received {gpt!r}")
         checks.one_of("head", head, HEADS)
         weight = _weight(language_model_weight)
         if weight and gpt.head is None:
@@ -293,10 +293,11 @@ def _features(ids, stack, reader, task, weight, dropout):
 def _weight(weight):
     """Checks the weight of a loss, and returns it as a float."""
     if isinstance(weight, bool) or not isinstance(weight, int | float):
-        raise TypeError(f"language_model_weight must be a number, got {weight!r}")
+        raise TypeError(f"language_model_weight must be a number, received {weight!r}")
     if not 0 <= weight < float("inf"):
         raise ValueError(
-            f"language_model_weight must be 0 or more, got {weight}. It is 0.5 in the "
+            f"language_model_weight must be 0 or more, "
+            f"received {weight}. It is 0.5 in the "
             "paper"
         )
     return float(weight)

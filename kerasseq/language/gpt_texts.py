@@ -111,7 +111,8 @@ class GPTTextReader(TextReader):
             isinstance(part, str) for part in parts
         ):
             raise TypeError(
-                f"each must be a text, a list of words or a list of ids, got {words!r}"
+                f"each must be a text, a list of words or a list of ids, "
+                f"received {words!r}"
             )
         text = words if isinstance(words, str) else " ".join(words)
         encoding = self._tokenizer().encode_with_offsets(text)
@@ -134,7 +135,7 @@ class GPTTextReader(TextReader):
         if isinstance(each, str) or _is_ids(each):
             return [(each,)]
         raise TypeError(
-            f"this head reads single texts, got {each!r}: for pairs take "
+            f"this head reads single texts, received {each!r}: for pairs take "
             'with_head("entail"), or "compare" if they have no order'
         )
 
@@ -183,7 +184,9 @@ class GPTTextReader(TextReader):
         if isinstance(text, str):
             return super().encode(text)
         if not _is_ids(text):
-            raise TypeError(f"a text must be a string or a list of ids, got {text!r}")
+            raise TypeError(
+                f"a text must be a string or a list of ids, received {text!r}"
+            )
         ids = np.asarray(text)
         check_ids(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids.tolist()
@@ -191,11 +194,11 @@ class GPTTextReader(TextReader):
     def _checked(self, x) -> dict:
         x = x if isinstance(x, dict) else {"ids": x}
         if x.keys() != {"ids"}:
-            raise ValueError(f'inputs must be "ids" alone, got {sorted(x)}')
+            raise ValueError(f'inputs must be "ids" alone, received {sorted(x)}')
         ids = np.asarray(x["ids"])
         wanted = "(rows, time)" if self.axes == 2 else "(examples, rows, time)"
         if ids.ndim != self.axes:
-            raise ValueError(f"ids must be {wanted}, got the shape {ids.shape}")
+            raise ValueError(f"ids must be {wanted}, received the shape {ids.shape}")
         if self.longest is not None and ids.shape[-1] > self.longest:
             raise ValueError(
                 f"ids have {ids.shape[-1]} tokens in a row, but the model reads "
@@ -230,7 +233,7 @@ def _parts(each):
 
 def _pair(each):
     if isinstance(each, str) or _is_ids(each) or len(each) != 2:
-        raise TypeError(f"each must be a pair of texts (a, b), got {each!r}")
+        raise TypeError(f"each must be a pair of texts (a, b), received {each!r}")
     return tuple(each)
 
 
@@ -245,6 +248,6 @@ def _choices(each):
     if not right or isinstance(each[1], str) or _is_ids(each[1]) or len(each[1]) < 2:
         raise TypeError(
             "each must be a text and a list of at least two answers, "
-            f"(context, [answer, answer]), got {each!r}"
+            f"(context, [answer, answer]), received {each!r}"
         )
     return [(each[0], answer) for answer in each[1]]

@@ -137,8 +137,8 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         self.feed_back = checks.flag("feed_back", feed_back)
         if feed_back and (steps is None or bidirectional):
             raise ValueError(
-                "feed_back=True needs steps= and one direction: each output is made "
-                f"before the next; got steps={steps}, bidirectional={bidirectional}"
+                "feed_back=True needs steps= and one direction, as each output is the "
+                f"next input; received steps={steps}, bidirectional={bidirectional}"
             )
         self.supports_masking = True
         self.rnns = None if feed_back else self._stack()

@@ -166,7 +166,7 @@ def one_sequence(value, example, units):
         units = count
     units = list(range(units) if isinstance(units, numbers.Integral) else units)
     if not units or not all(0 <= unit < count for unit in units):
-        raise ValueError(f"units must be some of 0 to {count - 1}, got {units}")
+        raise ValueError(f"units must be some of 0 to {count - 1}, received {units}")
     return value[example][:, units], units
 
 

@@ -24,7 +24,7 @@ def _at_least_one(name, value) -> float:
         raise TypeError(f"{name} must be a number, received {value!r}")
     if not 1 <= value < math.inf:
         raise ValueError(
-            f"{name} of an inverse sigmoid must be at least 1, got {value}"
+            f"{name} of an inverse sigmoid must be at least 1, received {value}"
         )
     return float(value)
 

@@ -123,7 +123,9 @@ def _checked(hypotheses, references) -> tuple[list[str], list[list[str]]]:
     """The hypotheses, and one list of references for each that a hypothesis has."""
     for name, given in (("hypotheses", hypotheses), ("references", references)):
         if isinstance(given, str):
-            raise TypeError(f"{name} must be a list of strings, got one: {given!r}")
+            raise TypeError(
+                f"{name} must be a list of strings, received one: {given!r}"
+            )
     hypotheses = several("hypotheses", hypotheses)
     references = several("references", references)
     wanted = [
@@ -132,8 +134,8 @@ def _checked(hypotheses, references) -> tuple[list[str], list[list[str]]]:
     ]
     if not hypotheses or len(hypotheses) != len(wanted):
         raise ValueError(
-            "there must be one reference for each hypothesis, and at least one: got "
-            f"{len(hypotheses)} hypotheses and {len(wanted)} references"
+            "there must be one reference for each hypothesis, and at least one: "
+            f"received {len(hypotheses)} hypotheses and {len(wanted)} references"
         )
     if len({len(answers) for answers in wanted}) > 1 or not wanted[0]:
         raise ValueError(
@@ -142,7 +144,9 @@ def _checked(hypotheses, references) -> tuple[list[str], list[list[str]]]:
         )
     for text in (*hypotheses, *(answer for answers in wanted for answer in answers)):
         if not isinstance(text, str):
-            raise TypeError(f"hypotheses and references must be strings, got {text!r}")
+            raise TypeError(
+                f"hypotheses and references must be strings, received {text!r}"
+            )
     return hypotheses, [list(stream) for stream in zip(*wanted, strict=True)]
 
 

@@ -12,12 +12,13 @@ def pair(name: str, value) -> tuple[int, int]:
         >>> pair("patch_size", (2, 2, 3))
         Traceback (most recent call last):
         ...
-        TypeError: patch_size must be a whole number or (height, width), got (2, 2, 3)
+        TypeError: patch_size must be a whole number or (height, width), received \
+(2, 2, 3)
     """
     if isinstance(value, (tuple, list)):
         if len(value) != 2:
             raise TypeError(
-                f"{name} must be a whole number or (height, width), got {value!r}"
+                f"{name} must be a whole number or (height, width), received {value!r}"
             )
         return tuple(checks.whole_number(name, one) for one in value)
     return (checks.whole_number(name, value),) * 2

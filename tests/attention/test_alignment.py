@@ -252,7 +252,7 @@ def test_kernel_attention_is_a_softmax_of_distances():
         ({"score": "dot", "units": 3}, 'units is not used by score="dot"'),
         ({"score": "location"}, "max_length must be a whole number for"),
         ({"units": 3, "max_length": 4}, "max_length is not used by"),
-        ({"units": 0}, "units must be at least 1, got 0"),
+        ({"units": 0}, "units must be at least 1, received 0"),
         ({"units": 3, "sampled": True}, "sampled=True needs hard=True"),
         ({"units": 3, "dropout": 1.0}, "dropout"),
     ],
@@ -268,7 +268,7 @@ def test_wrong_widths():
             layer(S, H)
     with pytest.raises(ValueError, match="equal widths .* 7 and 11"):
         layers.KernelAttention()(S, H)
-    with pytest.raises(ValueError, match="width must be a number above 0, got 0"):
+    with pytest.raises(ValueError, match="width must be a number above 0, received 0"):
         layers.KernelAttention(width=0)
     with pytest.raises(ValueError, match='score="additive" is not one of "dot"'):
         layers.LuongAttention("additive")

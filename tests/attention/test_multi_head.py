@@ -253,8 +253,8 @@ def test_loads_weights_saved_by_keras(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"num_heads": 0}, ValueError, "num_heads must be at least 1, got 0"),
-        ({"key_dim": 2.5}, TypeError, "key_dim must be a whole number, got 2.5"),
+        ({"num_heads": 0}, ValueError, "num_heads must be at least 1, received 0"),
+        ({"key_dim": 2.5}, TypeError, "key_dim must be a whole number, received 2.5"),
         ({"sliding_window": 0}, ValueError, "sliding_window must be at least 1"),
         ({"num_key_value_heads": 2}, ValueError, "must divide num_heads=3, received"),
         ({"dropout": 1.5}, ValueError, "dropout must lie between 0 and 1"),

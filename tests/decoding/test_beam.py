@@ -301,17 +301,20 @@ def search(beam=None, step=None, prompt=((0,),), **options):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Beam(0), "width must be at least 1, got 0"),
-        (lambda: Beam(2.5), "width must be a whole number, got 2.5"),
-        (lambda: Beam(3, n_best=0), "n_best must be at least 1, got 0"),
-        (lambda: Beam(3, n_best=5), "n_best must be at most width, 3, got 5"),
+        (lambda: Beam(0), "width must be at least 1, received 0"),
+        (lambda: Beam(2.5), "width must be a whole number, received 2.5"),
+        (lambda: Beam(3, n_best=0), "n_best must be at least 1, received 0"),
+        (lambda: Beam(3, n_best=5), "n_best must be at most width, 3, received 5"),
         (
             lambda: Beam(3, -0.5),
-            "length_penalty must be finite and 0 or more, got -0.5",
+            "length_penalty must be finite and 0 or more, received -0.5",
         ),
         (lambda: Beam(3, float("inf")), "length_penalty must be finite"),
         (lambda: Beam(3, "long"), "length_penalty must be a number"),
-        (lambda: search(Beam(10)), "width must be at most 9, got 10: .* 2 out of 3"),
+        (
+            lambda: search(Beam(10)),
+            "width must be at most 9, received 10: .* 2 out of 3",
+        ),
         (lambda: search(max_new_tokens=0), "max_new_tokens must be at least 1"),
         (lambda: search(stop=3), "stop has id 3, which can never be generated"),
         (lambda: search(prompt=[[3]]), "prompt has id 3 in row 0 at 0"),
@@ -323,7 +326,7 @@ def search(beam=None, step=None, prompt=((0,),), **options):
         ),
         (
             lambda: search(step=lambda state, token: (ops.zeros((1, 3)), state)),
-            r"logits of shape .*here \(2, vocabulary\), got \(1, 3\)",
+            r"logits of shape .*here \(2, vocabulary\), received \(1, 3\)",
         ),
     ],
 )

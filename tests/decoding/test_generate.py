@@ -321,10 +321,10 @@ CALLS = {
     "step must return two things": lambda: broken(lambda z, s: z)(
         PROMPT, max_new_tokens=3
     ),
-    r"logits of shape \(batch, vocabulary\), here \(2, vocabulary\), got \(2,\)": (
+    r"logits of shape \(batch, vocabulary\), here \(2, vocabulary\), received \(2,\)": (
         lambda: broken(lambda z, s: (z[:, 0], s))(PROMPT, max_new_tokens=3)
     ),
-    r"here \(2, vocabulary\), got \(1, 5\)": (
+    r"here \(2, vocabulary\), received \(1, 5\)": (
         lambda: broken(lambda z, s: (z[:1], s))(PROMPT, max_new_tokens=3)
     ),
     r"it lacks state\['h'\], and has in addition state\['c'\]": (
@@ -341,21 +341,21 @@ CALLS = {
     "step returned logits with NaN for row 0, new token 0": (
         lambda: broken(lambda z, s: (z * float("nan"), s))(PROMPT, max_new_tokens=3)
     ),
-    r"state\['h'\] must be an array with the batch, 2, on axis 0, got shape \(3, 2\)": (
+    r"state\['h'\] must be an array with the batch, 2, on axis 0, "
+    r"received shape \(3, 2\)": (
         lambda: broken(lambda z, s: (z, s), {"h": np.zeros((3, 2))})(
             PROMPT, max_new_tokens=3
         )
     ),
-    r"state\['n'\]\[0\] must be an array with the batch, 2, on axis 0, got 7": (
+    r"state\['n'\]\[0\] must be an array with the batch, 2, on axis 0, received 7": (
         lambda: broken(lambda z, s: (z, s), {"n": [7]})(PROMPT, max_new_tokens=3)
     ),
-    r"prompt must be ids of shape \(batch, time\), got shape \(2,\): .* \[prompt\]": (
-        lambda: GOOD([1, 2], max_new_tokens=3)
-    ),
-    r"at least one row and one token, got shape \(2, 0\)": (
+    r"prompt must be ids of shape \(batch, time\), "
+    r"received shape \(2,\): .* \[prompt\]": (lambda: GOOD([1, 2], max_new_tokens=3)),
+    r"at least one row and one token, received shape \(2, 0\)": (
         lambda: GOOD([[], []], max_new_tokens=3)
     ),
-    "prompt must hold whole numbers, got float64": (
+    "prompt must hold whole numbers, received float64": (
         lambda: GOOD([[1.0], [2.0]], max_new_tokens=3)
     ),
     "Pad rows of unequal length": lambda: GOOD([[1], [2, 3]], max_new_tokens=3),
@@ -363,7 +363,7 @@ CALLS = {
         lambda: GOOD([[1], [5]], max_new_tokens=3)
     ),
     "prompt has id -1 in row 0 at 0": lambda: GOOD([[-1], [3]], max_new_tokens=3),
-    r"mask must have the shape of prompt, \(2, 2\), got \(2,\)": (
+    r"mask must have the shape of prompt, \(2, 2\), received \(2,\)": (
         lambda: GOOD(PROMPT, max_new_tokens=3, mask=[True, True])
     ),
     "mask must be True .real. or False": (
@@ -379,22 +379,26 @@ CALLS = {
         PROMPT, max_new_tokens=3, stop=[2, -1]
     ),
     "stop must hold whole numbers": lambda: GOOD(PROMPT, max_new_tokens=3, stop=0.5),
-    "max_new_tokens must be at least 1, got 0": lambda: GOOD(PROMPT, max_new_tokens=0),
+    "max_new_tokens must be at least 1, received 0": lambda: GOOD(
+        PROMPT, max_new_tokens=0
+    ),
     "fill must be a whole number": lambda: GOOD(PROMPT, max_new_tokens=3, fill=None),
     "sampler must be a Sampler, such as Greedy": (
         lambda: GOOD(PROMPT, max_new_tokens=3, sampler="greedy")
     ),
-    "seed must be a whole number, got 'one'": (
+    "seed must be a whole number, received 'one'": (
         lambda: GOOD(PROMPT, max_new_tokens=3, seed="one")
     ),
-    "seed must be at least 0, got -1": lambda: GOOD(PROMPT, max_new_tokens=3, seed=-1),
+    "seed must be at least 0, received -1": lambda: GOOD(
+        PROMPT, max_new_tokens=3, seed=-1
+    ),
     "seed has 3 integers for 2 rows": (
         lambda: GOOD(PROMPT, max_new_tokens=3, seed=[1, 2, 3])
     ),
     r'with the key "hidden", .*; this one has \[.h.\]': (
         lambda: GOOD(PROMPT, max_new_tokens=3, sampler=Contrastive(3, 0.5))
     ),
-    r'state\["hidden"\] must be \(batch, units\), got \(2,\)': (
+    r'state\["hidden"\] must be \(batch, units\), received \(2,\)': (
         lambda: broken(lambda z, s: (z, s), {"hidden": np.zeros(2)})(
             PROMPT, max_new_tokens=3, sampler=Contrastive(3, 0.5)
         )

@@ -133,8 +133,13 @@ def test_sampler_of_arguments(sampler, numbers, expected):
         (None, {"temperature": "hot"}, TypeError, "temperature must be a number"),
         (None, {"top_k": 0}, ValueError, "top_k must be at least 1"),
         (None, {"top_k": 1.5}, TypeError, "top_k must be a whole number"),
-        (None, {"top_p": 0}, ValueError, "top_p must be above 0 and at most 1, got 0"),
-        (None, {"min_p": 1.1}, ValueError, "min_p must be above 0.*got 1.1"),
+        (
+            None,
+            {"top_p": 0},
+            ValueError,
+            "top_p must be above 0 and at most 1, received 0",
+        ),
+        (None, {"min_p": 1.1}, ValueError, "min_p must be above 0.*received 1.1"),
         (None, {"temperature": 0, "top_p": 2}, ValueError, "top_p must be above 0"),
     ],
 )

@@ -196,7 +196,7 @@ def chosen(names) -> list[Patch]:
         if not any(patch.name.startswith(name) for patch in known):
             listed = "\n  ".join(patch.name for patch in known)
             raise SystemExit(
-                f"NAME must be a prefix of a fault, got {name!r}:\n  {listed}"
+                f"NAME must be a prefix of a fault, received {name!r}:\n  {listed}"
             )
     return [p for p in known if not names or p.name.startswith(tuple(names))]
 

@@ -117,7 +117,7 @@ def test_find_takes_a_name_or_a_row():
     assert find("opt") is architectures["opt"] is find(architectures["opt"])
     with pytest.raises(ValueError, match='no architecture "T5-11B". Did .* "t5_11b"'):
         find("T5-11B")
-    with pytest.raises(TypeError, match="must be a name or a row .* got 3"):
+    with pytest.raises(TypeError, match="must be a name or a row .* received 3"):
         find(3)
 
 

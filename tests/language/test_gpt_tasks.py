@@ -466,9 +466,9 @@ def test_mixed_precision():
         ("classify", ["ab", ""], [0, 0], ValueError, "text 1 is empty"),
         ("entail", [("ab", "")], [0], ValueError, "text 0 is empty, or a part"),
         ("classify", PAIRS, [0, 0], TypeError, 'single texts.*with_head\\("entail"\\)'),
-        ("entail", ["ab"], [0], TypeError, "a pair of texts .*, got 'ab'"),
+        ("entail", ["ab"], [0], TypeError, "a pair of texts .*, received 'ab'"),
         ("compare", [("a", "b", "c")], [0], TypeError, "a pair of texts"),
-        ("entail", [("a", 3)], [0], TypeError, "a string or a list of ids, got 3"),
+        ("entail", [("a", 3)], [0], TypeError, "a string or a list of ids, received 3"),
         ("choose", [("a", "b")], [0], TypeError, "list of at least two answers"),
         ("choose", [("a", ["b"])], [0], TypeError, "list of at least two answers"),
         ("choose", TEXTS["choose"], [0, 2], ValueError, r"row 1 has 2 .*y\[1\]=2"),
@@ -499,8 +499,8 @@ def test_mixed_precision():
             "0 to 1 for the length",
         ),
         ("span", np.array([[1, 2]]), [(1, 0)], ValueError, r"first and the last index"),
-        ("span", np.array([[1, 2]]), [1], ValueError, r"\(rows, 2\), got \[1\]"),
-        ("tag", [1], [[0]], TypeError, "a list of words or a list of ids, got 1"),
+        ("span", np.array([[1, 2]]), [1], ValueError, r"\(rows, 2\), received \[1\]"),
+        ("tag", [1], [[0]], TypeError, "a list of words or a list of ids, received 1"),
         ("classify", "abc", [0, 1], ValueError, "each of 1 texts, received 2 labels"),
         ("classify", [], [], ValueError, "x must have at least one text"),
         ("classify", ["a"], None, ValueError, "a label for each text, received y=None"),
@@ -521,13 +521,13 @@ def test_messages_of_fit(head, x, y, error, message):
             "span",
             {"language_model_weight": -1},
             ValueError,
-            "must be 0 or more, got -1",
+            "must be 0 or more, received -1",
         ),
         (
             "span",
             {"language_model_weight": "a"},
             TypeError,
-            "must be a number, got 'a'",
+            "must be a number, received 'a'",
         ),
         ("span", {"dropout": 1.5}, ValueError, "1.5"),
     ],
@@ -538,11 +538,13 @@ def test_messages_of_with_head(head, options, error, message):
 
 
 def test_messages_of_other_methods():
-    with pytest.raises(TypeError, match="gpt must be a kerasseq.models.GPT, got 'gpt'"):
+    with pytest.raises(
+        TypeError, match="gpt must be a kerasseq.models.GPT, received 'gpt'"
+    ):
         GPTTask("gpt", "span")
     with pytest.raises(ValueError, match="answers is not available for head='choose'"):
         known("choose").answers(["ab"])
-    with pytest.raises(TypeError, match="must be a list of texts.*got ndarray"):
+    with pytest.raises(TypeError, match="must be a list of texts.*received ndarray"):
         known("span").answers(np.array([[1, 2]]))
     bare = GPT(vocabulary_size=V, **SIZES).with_head("classify", num_classes=2)
     with pytest.raises(ValueError, match="no tokenizer to read text with"):

@@ -120,7 +120,10 @@ def test_far_distances_share_a_bucket():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: layers.AlibiBias(0), "alibi_bias_max must be a number above 0, got 0"),
+        (
+            lambda: layers.AlibiBias(0),
+            "alibi_bias_max must be a number above 0, received 0",
+        ),
         (
             lambda: layers.AlibiBias()(SCORES[0]),
             r"AlibiBias .* shape \(3, 5, 7\)",
@@ -129,7 +132,10 @@ def test_far_distances_share_a_bucket():
             lambda: layers.RelativePositionBias()(SCORES[0]),
             r"RelativePositionBias must have shape \(batch, heads",
         ),
-        (lambda: layers.RelativePositionBias(3), "num_buckets must be at least 4, got"),
+        (
+            lambda: layers.RelativePositionBias(3),
+            "num_buckets must be at least 4, received",
+        ),
         (
             lambda: layers.RelativePositionBias(1, bidirectional=False),
             "num_buckets must be at least 2",

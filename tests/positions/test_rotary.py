@@ -217,7 +217,11 @@ def test_angles_are_float32_in_mixed_precision(policy):
         ({"low_freq_factor": 4.0}, ValueError, "and low_freq_factor=4.0"),
         ({"high_freq_factor": 0.5}, ValueError, "high_freq_factor=0.5 and low"),
         ({"low_freq_factor": 0}, ValueError, "low_freq_factor=0"),
-        ({"fraction": 1.5}, ValueError, "fraction must lie between 0 and 1, got 1.5"),
+        (
+            {"fraction": 1.5},
+            ValueError,
+            "fraction must lie between 0 and 1, received 1.5",
+        ),
         ({"original_max_position_embeddings": 0}, ValueError, "must be at least 1"),
     ],
 )

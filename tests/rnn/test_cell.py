@@ -32,9 +32,13 @@ RNG = np.random.default_rng(0)
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"units": 0}, ValueError, "units must be at least 1, got 0"),
-        ({"units": 2.5}, TypeError, "units must be a whole number, got 2.5"),
-        ({"dropout": 1.5}, ValueError, "dropout must lie between 0 and 1, got 1.5"),
+        ({"units": 0}, ValueError, "units must be at least 1, received 0"),
+        ({"units": 2.5}, TypeError, "units must be a whole number, received 2.5"),
+        (
+            {"dropout": 1.5},
+            ValueError,
+            "dropout must lie between 0 and 1, received 1.5",
+        ),
         ({"dropout": 1}, ValueError, "dropout=1 would drop everything"),
         ({"recurrent_dropout": -0.1}, ValueError, "recurrent_dropout must lie"),
     ],

@@ -217,12 +217,12 @@ def test_one_cell_needs_no_list():
     ("arguments", "message"),
     [
         ({"cells": []}, "cells is empty: give at least one cell"),
-        ({"feed_back": True}, "feed_back=True needs steps=.*got steps=None"),
+        ({"feed_back": True}, "feed_back=True needs steps=.*received steps=None"),
         (
             {"feed_back": True, "steps": 2, "bidirectional": True},
             "one direction.*bidirectional=True",
         ),
-        ({"steps": 0}, "steps must be at least 1, got 0"),
+        ({"steps": 0}, "steps must be at least 1, received 0"),
     ],
 )
 def test_wrong_arguments(arguments, message):

@@ -55,7 +55,7 @@ def flat():
         (
             lambda: build(**{**IDS, "source_vocabulary_size": 1}),
             ValueError,
-            "source_vocabulary_size must be .*2.* got 1",
+            "source_vocabulary_size must be .*2.* received 1",
         ),
         (
             lambda: build(attention="badanau", **IDS),
@@ -65,9 +65,9 @@ def flat():
         (
             lambda: build(dropout=1.5, **IDS),
             ValueError,
-            "dropout must lie between 0 and 1, got 1.5",
+            "dropout must lie between 0 and 1, received 1.5",
         ),
-        (lambda: build(units=0, **IDS), ValueError, "units must be .* got 0"),
+        (lambda: build(units=0, **IDS), ValueError, "units must be .* received 0"),
         (
             lambda: build(decoder=3, **IDS),
             TypeError,
@@ -126,11 +126,11 @@ def numbers():
         ("ab", {"sampler": "bem"}, ValueError, 'Did you mean "beam"'),
         ("ab", {"sampler": Beam(2), "top_k": 2}, ValueError, "not both"),
         ("ab", {"sampler": TopK(2), "top_p": 0.5}, ValueError, "not both"),
-        ("ab", {"max_length": 0}, ValueError, "max_length must be .* got 0"),
+        ("ab", {"max_length": 0}, ValueError, "max_length must be .* received 0"),
         ("ab", {"stop": "ba"}, ValueError, "stop='ba' is 2 tokens"),
-        ("ab", {"batch_size": 0}, ValueError, "batch_size must be .* got 0"),
-        ("ab", {"seed": -1}, ValueError, "seed must be .* got -1"),
-        ("ab", {"sampler": 3}, TypeError, "sampler must be .* got 3"),
+        ("ab", {"batch_size": 0}, ValueError, "batch_size must be .* received 0"),
+        ("ab", {"seed": -1}, ValueError, "seed must be .* received -1"),
+        ("ab", {"sampler": 3}, TypeError, "sampler must be .* received 3"),
     ],
 )
 def test_wrong_arguments_of_translate_raise(letters, given, options, error, message):

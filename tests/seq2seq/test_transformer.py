@@ -298,7 +298,7 @@ def test_padding_longer_than_learned_positions():
     ("options", "message"),
     [
         ({"position": "rotary"}, 'position="rotary" is not one of'),
-        ({"num_layers": 0}, "num_layers must be at least 1, got 0"),
+        ({"num_layers": 0}, "num_layers must be at least 1, received 0"),
         ({"num_heads": 5}, "num_heads must divide the hidden size 12"),
         ({"dropout": 1}, "dropout=1 would drop everything"),
         ({"norm_placement": "front"}, 'norm_placement="front" is not one of'),

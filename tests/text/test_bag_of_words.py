@@ -199,7 +199,7 @@ def test_the_file_brings_all_back(tmp_path):
         ({"vocabulary": "ab"}, "vocabulary: expected a list"),
         ({"vocabulary": ["a", 1]}, r"vocabulary\[1\]: expected a string"),
         ({"document_frequency": [1]}, "one for each word"),
-        ({"document_frequency": [1, -1]}, "of 'b' must be at least 1, got -1"),
+        ({"document_frequency": [1, -1]}, "of 'b' must be at least 1, received -1"),
         ({"document_frequency": [1, 3]}, "of 'b' is 3, of 2 texts"),
         ({"documents": 1.5}, "documents: expected a whole number"),
         ({"lowercase": 1}, "lowercase: expected true or false"),
@@ -220,7 +220,7 @@ def test_wrong_arguments():
         BagOfWords(lowercase="no")
     with pytest.raises(ValueError, match="^n must be at least 1"):
         BagOfWords(n=0)
-    with pytest.raises(ValueError, match="^max_words must be at least 1, got -5"):
+    with pytest.raises(ValueError, match="^max_words must be at least 1, received -5"):
         BagOfWords(max_words=-5)
     bag = BagOfWords()
     for use in (bag.transform, bag.unknown_words, bag.tf_idf, bag.table):

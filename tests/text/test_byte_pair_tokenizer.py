@@ -227,9 +227,11 @@ def test_damaged_configurations(change, message):
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="at least 256, .*vocabulary_size=255"):
         BytePairTokenizer(255).fit("a")
-    with pytest.raises(ValueError, match="vocabulary_size must be at least 1, got 0"):
+    with pytest.raises(
+        ValueError, match="vocabulary_size must be at least 1, received 0"
+    ):
         BytePairTokenizer(0)
-    with pytest.raises(ValueError, match="min_count must be at least 1, got -1"):
+    with pytest.raises(ValueError, match="min_count must be at least 1, received -1"):
         BytePairTokenizer(min_count=-1)
     with pytest.raises(ValueError, match=r"pattern='gpt\(' is neither .*gpt2"):
         BytePairTokenizer(pattern="gpt(").fit("a")

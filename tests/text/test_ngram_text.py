@@ -208,7 +208,7 @@ def test_wrong_text():
 
 
 def test_wrong_series():
-    with pytest.raises(ValueError, match="an order must be at least 0, got -1"):
+    with pytest.raises(ValueError, match="an order must be at least 0, received -1"):
         shannon_series("abc", orders=[-1])
     with pytest.raises(ValueError, match="at least 4 tokens for order 4, received 3"):
         shannon_series("abc", orders=(1, 4))

@@ -153,7 +153,7 @@ def test_messages():
         PairBatches([[3], [4]], [[5]])
     with pytest.raises(ValueError, match="received 0 and 0"):
         PairBatches([], [])
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="batch_size must be at least 1, received 0"):
         PairBatches([[3]], [[5]], batch_size=0)
-    with pytest.raises(TypeError, match="seed must be a whole number, got None"):
+    with pytest.raises(TypeError, match="seed must be a whole number, received None"):
         PairBatches([[3]], [[5]], seed=None)

@@ -76,7 +76,11 @@ def test_config(name):
         ({"schedule": "constant", "ratio": 2}, ValueError, "ratio must lie between"),
         ({"schedule": "constant", "ratio": "1"}, TypeError, "ratio must be a number"),
         ({"schedule": "exponential", "k": 1.5}, ValueError, "k must lie between 0 and"),
-        ({"k": 0.5}, ValueError, "k of an inverse sigmoid must be at least 1, got 0.5"),
+        (
+            {"k": 0.5},
+            ValueError,
+            "k of an inverse sigmoid must be at least 1, received 0.5",
+        ),
         ({"k": float("inf")}, ValueError, "k of an inverse sigmoid"),
         ({"k": float("nan")}, ValueError, "k of an inverse sigmoid"),
         ({"k": "5"}, TypeError, "k must be a number, received '5'"),

@@ -81,14 +81,19 @@ def test_exact_match_counts():
 @pytest.mark.parametrize(
     "hypotheses, references, error, message",
     [
-        ([], [], ValueError, "at least one: got 0 hypotheses and 0"),
-        (["a"], ["a", "b"], ValueError, "got 1 hypotheses and 2 references"),
+        ([], [], ValueError, "at least one: received 0 hypotheses and 0"),
+        (["a"], ["a", "b"], ValueError, "received 1 hypotheses and 2 references"),
         (["a", "b"], [["a"], ["b", "c"]], ValueError, r"they have \[1, 2\]"),
         (["a"], [[]], ValueError, r"they have \[0\]"),
-        ("a", ["a"], TypeError, "hypotheses must be a list of strings, got one: 'a'"),
+        (
+            "a",
+            ["a"],
+            TypeError,
+            "hypotheses must be a list of strings, received one: 'a'",
+        ),
         (["a"], "a", TypeError, "references must be a list of strings"),
-        ([1], ["a"], TypeError, "must be strings, got 1"),
-        (["a"], [[None]], TypeError, "must be strings, got None"),
+        ([1], ["a"], TypeError, "must be strings, received 1"),
+        (["a"], [[None]], TypeError, "must be strings, received None"),
     ],
 )
 def test_refused(metric, hypotheses, references, error, message):

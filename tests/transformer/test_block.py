@@ -37,8 +37,12 @@ MLP = keras.layers.Dense(D)
     [
         ({"intermediate_dim": 0}, ValueError, "intermediate_dim must be at least 1"),
         ({"intermediate_dim": None}, TypeError, "intermediate_dim must be a whole"),
-        ({"scale": "1"}, TypeError, "scale must be a number, got '1'"),
-        ({"num_heads": 2.5}, TypeError, "num_heads must be a whole number, got 2.5"),
+        ({"scale": "1"}, TypeError, "scale must be a number, received '1'"),
+        (
+            {"num_heads": 2.5},
+            TypeError,
+            "num_heads must be a whole number, received 2.5",
+        ),
         (
             {"num_heads": 4, "num_key_value_heads": 3},
             ValueError,
@@ -62,7 +66,7 @@ MLP = keras.layers.Dense(D)
             ValueError,
             "depth must be at least 1",
         ),
-        ({"depth": 2.5}, TypeError, "depth must be a whole number, got 2.5"),
+        ({"depth": 2.5}, TypeError, "depth must be a whole number, received 2.5"),
         ({"depth": (2, 3, 4)}, TypeError, "depth must be a whole number"),
         (
             {"norm_placement": "deep", "depth": 2, "parallel": True},
@@ -94,9 +98,11 @@ def test_wrong_arguments(name, arguments, error, message):
 
 
 def test_depth_of_a_decoder():
-    with pytest.raises(TypeError, match=r"depth must be a whole number, got \(2, 3\)"):
+    with pytest.raises(
+        TypeError, match=r"depth must be a whole number, received \(2, 3\)"
+    ):
         layers.TransformerDecoder(F, N, depth=(2, 3))
-    with pytest.raises(ValueError, match="depth must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="depth must be at least 1, received 0"):
         layers.TransformerEncoder(F, N, depth=(2, 0))
 
 

@@ -116,7 +116,11 @@ def test_feed_forward_dropout():
     ("arguments", "error", "message"),
     [
         ({"intermediate_dim": 0}, ValueError, "intermediate_dim must be at least 1"),
-        ({"dropout": 1.5}, ValueError, "dropout must lie between 0 and 1, got 1.5"),
+        (
+            {"dropout": 1.5},
+            ValueError,
+            "dropout must lie between 0 and 1, received 1.5",
+        ),
         ({"activation": "rely"}, ValueError, "rely"),
     ],
 )

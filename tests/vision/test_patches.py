@@ -157,11 +157,19 @@ def test_initial_positions_are_small_and_differ():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"patch_size": 0}, ValueError, "patch_size must be at least 1, got 0"),
-        ({"patch_size": 2.5}, TypeError, "patch_size must be a whole number, got 2.5"),
+        ({"patch_size": 0}, ValueError, "patch_size must be at least 1, received 0"),
+        (
+            {"patch_size": 2.5},
+            TypeError,
+            "patch_size must be a whole number, received 2.5",
+        ),
         ({"patch_size": (2,)}, TypeError, r"whole number or \(height, width\)"),
-        ({"hidden_dim": 0}, ValueError, "hidden_dim must be at least 1, got 0"),
-        ({"image_size": (6, 0)}, ValueError, "image_size must be at least 1, got 0"),
+        ({"hidden_dim": 0}, ValueError, "hidden_dim must be at least 1, received 0"),
+        (
+            {"image_size": (6, 0)},
+            ValueError,
+            "image_size must be at least 1, received 0",
+        ),
         (
             {"image_size": (7, 8)},
             ValueError,

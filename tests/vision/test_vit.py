@@ -93,7 +93,11 @@ def test_base_model_at_its_size(monkeypatch):
         ("vit_base_16", {"position": "rope"}, "position='rope'"),
         ("vit_base_16", {"pooler": True}, "pooler must be False for a ViT"),
         ("vit_base", {}, 'no architecture "vit_base"'),
-        ("vit_base_16", {"num_classes": 1}, "num_classes must be at least 2, got 1"),
+        (
+            "vit_base_16",
+            {"num_classes": 1},
+            "num_classes must be at least 2, received 1",
+        ),
     ],
 )
 def test_architectures_that_are_not_vit(row, changes, message):
@@ -223,7 +227,7 @@ def test_config_names_every_argument(model):
     [
         ({"patch_size": 4}, ValueError, "divide the image size 6 × 10, received 4 × 4"),
         ({"pooling": "max"}, ValueError, 'pooling="max" is not one of "token", "mean"'),
-        ({"channels": 0}, ValueError, "channels must be at least 1, got 0"),
+        ({"channels": 0}, ValueError, "channels must be at least 1, received 0"),
         ({"num_heads": 5}, ValueError, "num_heads must divide the hidden size 12"),
         ({"norm_placement": "top"}, ValueError, 'norm_placement="top" is not one of'),
         ({"activation": "relu"}, ValueError, 'activation="relu" is not one of None'),

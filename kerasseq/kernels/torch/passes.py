@@ -144,7 +144,7 @@ def _view_at_once(node):
 
 
 def _is_its_input(node):
-    """Whether an operation gives what it got."""
+    """Whether an operation returns its input unchanged."""
     if node.target in COPIES:
         return not node.kwargs
     if node.target not in SAME_IF_SHAPED_ALIKE:
