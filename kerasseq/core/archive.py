@@ -7,9 +7,11 @@ whose weights cannot be in the file, and no code that it holds runs.
 import pathlib
 import zipfile
 import zlib
+from typing import Any
 
 from kerasseq.core import checks
 from kerasseq.core.files import key_path, parse_json, regular, walk
+from kerasseq.core.types import Config
 
 CONFIG, WEIGHTS = "config.json", ("model.weights.h5", "model.weights.npz")
 LARGEST_TEXT = 2**26  # bytes of config.json, unpacked
@@ -37,7 +39,7 @@ KINDS = {
 }
 
 
-def read_config(path: pathlib.Path) -> dict:
+def read_config(path: pathlib.Path) -> Config:
     """Read the configuration of a model, once the whole file is found sound.
 
     Raises:
@@ -74,7 +76,7 @@ def read_config(path: pathlib.Path) -> dict:
     return config
 
 
-def _check_members(archive, path):
+def _check_members(archive: zipfile.ZipFile, path: pathlib.Path) -> None:
     """Refuse what unpacks to far more than it is, before it is unpacked."""
     for member in archive.infolist():
         name, size = member.filename, member.file_size
@@ -89,7 +91,7 @@ def _check_members(archive, path):
             )
 
 
-def _problem(keys, value, stored):
+def _problem(keys: tuple[Any, ...], value: object, stored: int) -> str | None:
     """What is wrong with a value of the configuration, or None."""
     if isinstance(value, dict) and "class_name" in value:
         found = _problem_of_names(value)
@@ -104,7 +106,7 @@ def _problem(keys, value, stored):
     return None
 
 
-def _problem_of_size(keys, value, stored):
+def _problem_of_size(keys: tuple[Any, ...], value: int, stored: int) -> str | None:
     """What is wrong with a whole number, given the bytes of all weights, or None."""
     if "tokenizer" in keys:  # it may have been built for more tokens than it learned
         return None
@@ -116,7 +118,7 @@ def _problem_of_size(keys, value, stored):
     return None
 
 
-def _problem_of_names(table):
+def _problem_of_names(table: dict[str, Any]) -> str | None:
     """What is wrong with the names in a table that describes an object, or None."""
     if table["class_name"] == "__lambda__":
         return (
@@ -135,7 +137,7 @@ def _problem_of_names(table):
     return None
 
 
-def explained(path, config, error) -> ValueError:
+def explained(path: pathlib.Path, config: Config, error: BaseException) -> ValueError:
     """An error that names the file, for one that Keras raised when building from it."""
     classes, found = [], error
     while found.__context__ and str(found).startswith("<class "):

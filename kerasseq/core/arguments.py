@@ -3,10 +3,12 @@
 import functools
 import inspect
 import random
+from typing import Any
 
 import keras
 
 from kerasseq.core import checks
+from kerasseq.core.types import DType
 
 _KINDS = {
     "activation": keras.activations,
@@ -62,7 +64,7 @@ _ROWS = (
 _WIDTHS = ("hidden_dim", "embedding_dim", "output_dim", "units")
 
 
-def own(local_names: dict) -> dict:
+def own(local_names: dict[str, Any]) -> dict[str, Any]:
     """The arguments of an `__init__`, checked, from its `locals()`, without `**kwargs`.
 
     Raises:
@@ -91,13 +93,13 @@ def own(local_names: dict) -> dict:
     return given
 
 
-def check(local_names: dict) -> None:
+def check(local_names: dict[str, Any]) -> None:
     """Raise as `own` does, in an `__init__` that needs no table of its arguments."""
     own(local_names)
 
 
 @functools.cache
-def _never_none(cls):
+def _never_none(cls: type | None) -> set[str]:
     """Arguments of a class whose default is a flag or a number, as None is none."""
     parameters = inspect.signature(cls).parameters if cls else {}
     return {
@@ -105,7 +107,7 @@ def _never_none(cls):
     }
 
 
-def _check_memory(given, dtype):
+def _check_memory(given: dict[str, Any], dtype: DType) -> None:
     """Raise if one weight of a layer alone cannot be held, or the layers of a model."""
     dtype = dtype or keras.config.dtype_policy().variable_dtype
     bytes_each = 2 if "16" in str(dtype) else 4
@@ -124,7 +126,7 @@ def _check_memory(given, dtype):
             checks.fits_memory(name, given[name], count, bytes_each)
 
 
-def names(cls) -> list[str]:
+def names(cls: type) -> list[str]:
     """The named arguments of `cls`, in order.
 
     Examples:
@@ -138,7 +140,7 @@ def names(cls) -> list[str]:
     return [p.name for p in parameters if p.kind not in variable]
 
 
-def revive(name: str, value):
+def revive(name: str, value: Any) -> Any:
     """The object that `value` stands for: "tanh" becomes the function.
 
     Examples:
@@ -162,7 +164,7 @@ def revive(name: str, value):
     return found
 
 
-def as_config(name: str, value):
+def as_config(name: str, value: Any) -> Any:
     """The plain JSON from which `revive` makes `value` again.
 
     Examples:
@@ -173,7 +175,7 @@ def as_config(name: str, value):
     return kind.serialize(value) if kind else value
 
 
-def seed_generator(seed):
+def seed_generator(seed: int | None) -> keras.random.SeedGenerator:
     """A generator from a seed, or from one that is drawn as Keras draws it.
 
     Keras' dropout on PyTorch would use the global generator of PyTorch for one without
@@ -186,7 +188,7 @@ def seed_generator(seed):
     return keras.random.SeedGenerator(drawn_seed(1.0) if seed is None else seed)
 
 
-def drawn_seed(rate):
+def drawn_seed(rate: float) -> int | None:
     """A seed for a layer of Keras that drops at this rate, as for `seed_generator`.
 
     Examples:

@@ -9,9 +9,17 @@ import math
 import numbers
 import operator
 import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, SupportsIndex, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Value = TypeVar("Value")
+Checked = TypeVar("Checked")
 
 
-def nearest(value: object, choices) -> str:
+def nearest(value: object, choices: Iterable[object]) -> str:
     """End a message about a wrong name with the right one, if one is near.
 
     Examples:
@@ -24,7 +32,7 @@ def nearest(value: object, choices) -> str:
     return f' Did you mean "{found[0]}"?' if found else ""
 
 
-def one_of(name: str, value, choices):
+def one_of(name: str, value: Value, choices: Iterable[object]) -> Value:
     """Return `value` if it is one of `choices`.
 
     Examples:
@@ -41,7 +49,7 @@ mean "full"?
     raise ValueError(f"{name}={shown} is not one of {listed}.{nearest(value, choices)}")
 
 
-def whole_number(name: str, value, at_least: int = 1) -> int:
+def whole_number(name: str, value: SupportsIndex, at_least: int = 1) -> int:
     """Return `value` as a plain `int` of at least `at_least`.
 
     Examples:
@@ -65,7 +73,7 @@ def whole_number(name: str, value, at_least: int = 1) -> int:
     return number
 
 
-def number(name: str, value):
+def number(name: str, value: float) -> float:
     """Return `value` if it is a number.
 
     Examples:
@@ -80,7 +88,7 @@ def number(name: str, value):
     return value
 
 
-def finite(name: str, value):
+def finite(name: str, value: float) -> float:
     """Return `value` if it is a number, neither infinite nor NaN.
 
     Examples:
@@ -93,7 +101,7 @@ def finite(name: str, value):
     return value
 
 
-def positive(name: str, value):
+def positive(name: str, value: float) -> float:
     """Return `value` if it is a finite number above 0.
 
     Examples:
@@ -106,7 +114,7 @@ def positive(name: str, value):
     return value
 
 
-def fraction(name: str, value) -> float:
+def fraction(name: str, value: float) -> float:
     """Return `value` as a `float` between 0 and 1, both included.
 
     Examples:
@@ -122,7 +130,7 @@ def fraction(name: str, value) -> float:
     return float(value)
 
 
-def rate(name: str, value) -> float:
+def rate(name: str, value: float) -> float:
     """Return `value` as a `float` from 0 up to, not including, 1.
 
     Examples:
@@ -137,7 +145,7 @@ def rate(name: str, value) -> float:
     return value
 
 
-def truth(name: str, value) -> bool:
+def truth(name: str, value: object) -> bool:
     """Return `value` if it is True or False.
 
     Examples:
@@ -151,7 +159,7 @@ def truth(name: str, value) -> bool:
     return value
 
 
-def flag(name: str, value):
+def flag(name: str, value: object) -> bool:
     """Return `value` as a `bool`: True or False, of Python or NumPy, or 1 or 0.
 
     Examples:
@@ -165,7 +173,7 @@ def flag(name: str, value):
     return truth(name, value)
 
 
-def size(name: str, value):
+def size(name: str, value: object) -> int:
     """Return `value` as an `int` of at least 1; an array is not a whole number.
 
     Examples:
@@ -179,7 +187,7 @@ def size(name: str, value):
     return whole_number(name, value)
 
 
-def seed(name: str, value):
+def seed(name: str, value: SupportsIndex) -> int:
     """Return `value` as an `int` from which every backend can draw random numbers.
 
     Examples:
@@ -193,7 +201,7 @@ def seed(name: str, value):
     return value
 
 
-def axis(name: str, value):
+def axis(name: str, value: int) -> int:
     """Return `value` if it is a whole number, of either sign.
 
     Examples:
@@ -208,7 +216,9 @@ def axis(name: str, value):
     return value
 
 
-def optional(check, name: str, value):
+def optional(
+    check: Callable[[str, Value], Checked], name: str, value: Value | None
+) -> Checked | None:
     """Return None if `value` is None, else `check(name, value)`.
 
     Examples:
@@ -222,7 +232,7 @@ class NotEnoughMemory(ValueError):
     """A size that the machine's memory cannot hold."""
 
 
-def fits_memory(name: str, value: int, others: int = 1, bytes_each: int = 4):
+def fits_memory(name: str, value: int, others: int = 1, bytes_each: int = 4) -> None:
     """Raise if `value` times `others` numbers are more than the machine's memory.
 
     Examples:
@@ -249,7 +259,7 @@ def memory() -> int:
         return 2**40
 
 
-def several(name: str, value, what: str = "strings") -> list:
+def several(name: str, value: Iterable[Value], what: str = "strings") -> list[Value]:
     """Return `value` as a list, if it is one, a tuple, or anything else but a string.
 
     Examples:
@@ -270,7 +280,9 @@ def several(name: str, value, what: str = "strings") -> list:
         ) from None
 
 
-def random_generator(seed, name: str = "seed"):
+def random_generator(
+    seed: "int | Sequence[int] | np.random.Generator | None", name: str = "seed"
+) -> "np.random.Generator":
     """Return NumPy's generator for a seed: a whole number, several, or None.
 
     Examples:
@@ -293,7 +305,7 @@ def random_generator(seed, name: str = "seed"):
         ) from error
 
 
-def short(value) -> str:
+def short(value: object) -> str:
     """A value in a message, cut where it is long.
 
     Examples:

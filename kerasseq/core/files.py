@@ -7,13 +7,17 @@ import contextlib
 import json
 import os
 import pathlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kerasseq.core.types import FilePath
 
 LARGEST = 2**30  # bytes of a text file
 DEEPEST = 100  # levels of nesting in JSON
 
 
 @contextlib.contextmanager
-def replacing(path):
+def replacing(path: FilePath) -> Iterator[pathlib.Path]:
     """Replaces a file atomically: after an error or a kill the old one is unchanged.
 
     Args:
@@ -45,7 +49,7 @@ def replacing(path):
         raise
 
 
-def regular(path) -> pathlib.Path:
+def regular(path: FilePath) -> pathlib.Path:
     """Returns the path if it is a regular file.
 
     Raises:
@@ -66,7 +70,7 @@ def regular(path) -> pathlib.Path:
     )
 
 
-def read_bytes(path, largest: int | None = None) -> bytes:
+def read_bytes(path: FilePath, largest: int | None = None) -> bytes:
     """Read a regular file of at most `largest` bytes, by default `LARGEST`.
 
     Raises:
@@ -81,7 +85,7 @@ def read_bytes(path, largest: int | None = None) -> bytes:
         return file.read()  # with a number it would reserve as much memory
 
 
-def read_text(path) -> str:
+def read_text(path: FilePath) -> str:
     """Read a UTF-8 file, with or without a byte order mark.
 
     Raises:
@@ -102,7 +106,7 @@ def read_text(path) -> str:
         ) from error
 
 
-def read_json(path):
+def read_json(path: FilePath) -> Any:
     """Read a JSON file.
 
     Raises:
@@ -114,7 +118,7 @@ def read_json(path):
     return parse_json(read_text(path), path)
 
 
-def parse_json(text: str | bytes, where, deepest: int | None = None):
+def parse_json(text: str | bytes, where: object, deepest: int | None = None) -> Any:
     """Return the content of JSON, nested at most `deepest` levels.
 
     Args:
@@ -146,7 +150,7 @@ def parse_json(text: str | bytes, where, deepest: int | None = None):
     return content
 
 
-def _is_deeper(content, deepest):
+def _is_deeper(content: object, deepest: int) -> bool:
     """Whether lists and dictionaries are nested in more levels than `deepest`."""
     level = [[content]]
     for _ in range(deepest + 1):
@@ -155,7 +159,7 @@ def _is_deeper(content, deepest):
     return bool(level)
 
 
-def walk(content):
+def walk(content: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Yield each value in nested lists and dictionaries with its keys.
 
     Examples:
@@ -175,7 +179,7 @@ def walk(content):
         pending += [((*keys, key), part) for key, part in reversed(inside)]
 
 
-def key_path(keys) -> str:
+def key_path(keys: Iterable[object]) -> str:
     """Write the keys that lead to a value.
 
     Examples:

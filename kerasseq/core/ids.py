@@ -3,10 +3,14 @@
 They run on arrays, before a model is called: a compiled graph raises no error.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from kerasseq.core.types import Tensor
 
-def check_ids(array, name: str, limit: str, size: int) -> None:
+
+def check_ids(array: np.ndarray, name: str, limit: str, size: int) -> None:
     """Raises unless all ids are integers from 0 to `size` - 1.
 
     Args:
@@ -34,7 +38,7 @@ def check_ids(array, name: str, limit: str, size: int) -> None:
         )
 
 
-def check_inputs(x, sizes: dict) -> None:
+def check_inputs(x: Tensor, sizes: Mapping[str, int | None]) -> None:
     """Checks the ids among the inputs of a model. Other inputs are not checked.
 
     Args:

@@ -3,10 +3,11 @@
 The classes of kerasseq are known by then: `kerasseq.load_model` loads them first.
 """
 
-import os
 import pathlib
+from typing import Any
 
 from kerasseq.core import archive, backend
+from kerasseq.core.types import FilePath
 
 backend.require()  # a clear message, before Keras fails deep inside
 
@@ -17,8 +18,8 @@ from kerasseq.core.sublayers import restart_lora  # noqa: E402
 
 
 def load_model(
-    filepath: str | os.PathLike,
-    custom_objects: dict | None = None,
+    filepath: FilePath,
+    custom_objects: dict[str, Any] | None = None,
     compile: bool = True,
     safe_mode: bool = True,
 ) -> keras.Model:

@@ -5,9 +5,12 @@ from keras import ops
 from keras.backend import standardize_dtype
 
 from kerasseq.core.shapes import check_steps
+from kerasseq.core.types import DType, Tensor
 
 
-def causal(query_time, key_time, start=0):
+def causal(
+    query_time: int | Tensor, key_time: int | Tensor, start: int | Tensor = 0
+) -> Tensor:
     """Causal mask: a query attends to its own position and to earlier ones.
 
     Args:
@@ -28,7 +31,12 @@ def causal(query_time, key_time, start=0):
     return keys <= queries
 
 
-def window(query_time, key_time, width, start=0):
+def window(
+    query_time: int | Tensor,
+    key_time: int | Tensor,
+    width: int,
+    start: int | Tensor = 0,
+) -> Tensor:
     """Sliding-window mask: a query attends to keys at a distance below `width`.
 
     Args:
@@ -50,7 +58,9 @@ def window(query_time, key_time, width, start=0):
     return ops.abs(queries - keys) < width
 
 
-def _indices(query_time, key_time, start):
+def _indices(
+    query_time: int | Tensor, key_time: int | Tensor, start: int | Tensor
+) -> tuple[Tensor, Tensor]:
     """Indices of the queries, `(1, T_q, 1)`, and of the keys, `(1, 1, T_k)`."""
     if len(getattr(start, "shape", ())) == 1:  # one start for each sequence
         start = ops.cast(start, "int32")[:, None, None]
@@ -58,7 +68,12 @@ def _indices(query_time, key_time, start):
     return queries, ops.arange(key_time, dtype="int32")[None, None, :]
 
 
-def combine_masks(mask=None, query_mask=None, key_mask=None, *others):
+def combine_masks(
+    mask: Tensor | None = None,
+    query_mask: Tensor | None = None,
+    key_mask: Tensor | None = None,
+    *others: Tensor | None,
+) -> Tensor | None:
     """Combines padding masks and attention masks into one attention mask.
 
     Args:
@@ -80,12 +95,12 @@ def combine_masks(mask=None, query_mask=None, key_mask=None, *others):
     return intersect(*masks)
 
 
-def first_given(*masks):
+def first_given(*masks: Tensor | None) -> Tensor | None:
     """The first mask that is not None, or None."""
     return next((mask for mask in masks if mask is not None), None)
 
 
-def zero_masked(x, mask):
+def zero_masked(x: Tensor | None, mask: Tensor | None) -> Tensor | None:
     """Sets the features of masked steps to zero.
 
     NaN or infinity at a masked step then affects neither results nor gradients. It must
@@ -113,7 +128,9 @@ def zero_masked(x, mask):
     return ops.where(mask, x, ops.zeros((), x.dtype))
 
 
-def reachable(mask, axes=1):
+def reachable(
+    mask: Tensor | None, axes: int = 1
+) -> tuple[Tensor | None, Tensor | None]:
     """Which queries attend to any key, and which keys any query attends to.
 
     Args:
@@ -140,7 +157,7 @@ def reachable(mask, axes=1):
     return ops.any(mask, axis=key_axes), ops.any(mask, axis=query_axes)
 
 
-def intersect(*masks):
+def intersect(*masks: Tensor | None) -> Tensor | None:
     """Logical and of all masks that are not None; None if all are."""
     result = None
     for mask in masks:
@@ -150,7 +167,7 @@ def intersect(*masks):
     return result
 
 
-def add_head_axis(mask):
+def add_head_axis(mask: Tensor | None) -> Tensor | None:
     """An attention mask as `(B, N, T_q, T_k)`, where B and N may be 1.
 
     Args:
@@ -166,7 +183,7 @@ def add_head_axis(mask):
     return mask[None, None] if len(mask.shape) == 2 else mask[:, None]
 
 
-def softmax(scores, mask=None):
+def softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     r"""Masked softmax over the last axis; a fully masked row gives zeros.
 
     Args:
@@ -195,7 +212,7 @@ def softmax(scores, mask=None):
     return powers / ops.where(total > 0, total, ops.ones_like(total))
 
 
-def lowest(dtype):
+def lowest(dtype: DType) -> Tensor:
     """The score of a masked key: finite, as infinity minus infinity is NaN.
 
     It is below any real score, even where a masked key holds numbers as large as 1e30.
@@ -207,7 +224,12 @@ def lowest(dtype):
     return ops.cast(-3e4 if standardize_dtype(dtype) == "float16" else -1e38, dtype)
 
 
-def positions(mask, time, start=0, given=None):
+def positions(
+    mask: Tensor | None,
+    time: int | Tensor,
+    start: int | Tensor = 0,
+    given: Tensor | None = None,
+) -> Tensor:
     """Positions of the tokens of a sequence, counted over real tokens.
 
     Args:

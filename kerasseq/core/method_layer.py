@@ -1,5 +1,8 @@
 """A layer that wraps a method of another layer."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 
@@ -23,18 +26,18 @@ class MethodLayer(keras.layers.Layer):
         'bfloat16'
     """
 
-    def __init__(self, layer, method):
+    def __init__(self, layer: keras.Layer, method: str) -> None:
         # TensorFlow's names of scopes begin with a letter.
         name = f"{method.strip('_')}_{layer.name}"
         super().__init__(dtype=layer.dtype_policy, name=name)
-        self.bound = getattr(layer, method)
+        self.bound: Callable[..., Any] = getattr(layer, method)
         if not isinstance(layer, keras.Model):  # a model may contain this layer: a
             self.layer = layer  # cycle, in which reading a file of weights never ends
         self.supports_masking = True
         self.built = True
 
-    def call(self, *args, **kwargs):
+    def call(self, *args: Any, **kwargs: Any) -> Any:
         return self.bound(*args, **kwargs)
 
-    def compute_mask(self, *args, **kwargs):
+    def compute_mask(self, *args: Any, **kwargs: Any) -> None:
         return None

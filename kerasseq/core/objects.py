@@ -1,11 +1,16 @@
 """Activations, initializers, regularizers, constraints and norms given as arguments."""
 
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
 import keras
 
 from kerasseq.core import checks
+from kerasseq.core.types import Config, DType, Identifier, Tensor
 
 
-def activation(name: str, value):
+def activation(name: str, value: Identifier) -> Callable[[Tensor], Tensor]:
     """The activation function that `value` names.
 
     Args:
@@ -28,7 +33,7 @@ def activation(name: str, value):
     return _get(keras.activations, "an activation", name, value)
 
 
-def initializer(name: str, value):
+def initializer(name: str, value: Identifier) -> Callable[..., Tensor] | None:
     """The initializer that `value` names; see `activation`.
 
     Examples:
@@ -38,17 +43,17 @@ def initializer(name: str, value):
     return _get(keras.initializers, "an initializer", name, value)
 
 
-def regularizer(name: str, value):
+def regularizer(name: str, value: Identifier) -> Callable[[Tensor], Tensor] | None:
     """The regularizer that `value` names, or None; see `activation`."""
     return _get(keras.regularizers, "a regularizer", name, value)
 
 
-def constraint(name: str, value):
+def constraint(name: str, value: Identifier) -> Callable[[Tensor], Tensor] | None:
     """The constraint that `value` names, or None; see `activation`."""
     return _get(keras.constraints, "a constraint", name, value)
 
 
-def _get(module, kind, name, value):
+def _get(module: ModuleType, kind: str, name: str, value: Identifier) -> Any:
     wanted = f"{name} must be the name of {kind} of Keras or an object"
     try:
         found = module.get(value)
@@ -61,7 +66,7 @@ def _get(module, kind, name, value):
     return found
 
 
-def norm_config(name: str, norm):
+def norm_config(name: str, norm: keras.Layer | Config | None) -> Config | None:
     """The config of a normalization layer of which copies are made; None of None.
 
     Args:
@@ -86,7 +91,7 @@ def norm_config(name: str, norm):
     )
 
 
-def copy_norm(config: dict, name: str, dtype):
+def copy_norm(config: Config, name: str, dtype: DType) -> keras.Layer:
     """Creates a normalization layer from a config, without weights.
 
     Args:

@@ -1,5 +1,7 @@
 """Rows of unequal length as one array, in few lengths, as each new one is compiled."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 # The ids that models of pairs keep for themselves, before all tokens.
@@ -18,7 +20,7 @@ def bucket(length: int) -> int:
     return -(-length // step) * step
 
 
-def pad_rows(rows, value=0) -> np.ndarray:
+def pad_rows(rows: np.ndarray | Sequence[Sequence[int]], value: int = 0) -> np.ndarray:
     """Fill rows of ids on the right with `value`, up to a `bucket`.
 
     Args:

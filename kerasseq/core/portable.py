@@ -13,15 +13,19 @@ import pathlib
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from typing import Any
 
 import keras
+
+from kerasseq.core.types import Config
 
 CONFIG = "config.json"
 _OPTIMIZERS_OF_TORCH = "keras.src.backend.torch.optimizers"
 
 
 @contextlib.contextmanager
-def portable_file(path: pathlib.Path, config: dict):
+def portable_file(path: pathlib.Path, config: Config) -> Iterator[pathlib.Path]:
     """Yield the path of a `.keras` file that fits this backend.
 
     This is the file itself, unless its settings belong to another backend. Then it is a
@@ -41,7 +45,9 @@ def portable_file(path: pathlib.Path, config: dict):
         yield copy
 
 
-def _copy(archive, path, changed):
+def _copy(
+    archive: zipfile.ZipFile, path: pathlib.Path, changed: dict[str, bytes]
+) -> None:
     """Copy an archive, with other content of some members."""
     with zipfile.ZipFile(path, "w") as copy:
         for name in archive.namelist():
@@ -52,7 +58,7 @@ def _copy(archive, path, changed):
                 shutil.copyfileobj(old, n, 1 << 20)
 
 
-def portable_settings(config):
+def portable_settings(config: Any) -> Any:
     """The config of a model, with settings of training that fit this backend.
 
     Optimizers get their public class. A `jit_compile` that may be the default of
@@ -72,7 +78,7 @@ def portable_settings(config):
     return _changed(config, foreign, on_torch)
 
 
-def public_optimizers(config):
+def public_optimizers(config: Any) -> Any:
     """The config with optimizers under the names that every backend knows.
 
     Examples:
@@ -84,7 +90,7 @@ def public_optimizers(config):
     return _changed(config)
 
 
-def _is_of_torch(config):
+def _is_of_torch(config: object) -> bool:
     """Whether an optimizer of PyTorch is in the config."""
     if isinstance(config, list | tuple):
         return any(map(_is_of_torch, config))
@@ -93,12 +99,14 @@ def _is_of_torch(config):
     return _has_torch_class(config) or _is_of_torch(list(config.values()))
 
 
-def _has_torch_class(config):
+def _has_torch_class(config: Config) -> bool:
     module = config.get("module")
     return isinstance(module, str) and module.startswith(_OPTIMIZERS_OF_TORCH)
 
 
-def _changed(config, foreign_jit=None, on_torch=False):
+def _changed(
+    config: Any, foreign_jit: bool | None = None, on_torch: bool = False
+) -> Any:
     if isinstance(config, list | tuple):
         return type(config)(_changed(part, foreign_jit, on_torch) for part in config)
     if not isinstance(config, dict):

@@ -17,7 +17,7 @@ A schema looks like what it describes:
 
 import math
 import types
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kerasseq.core.checks import nearest
 
@@ -37,7 +37,7 @@ class Maybe(NamedTuple):
     schema: object
 
 
-def check(content, schema, path: str = ""):
+def check(content: Any, schema: Any, path: str = "") -> Any:
     """Return `content` if it fits a schema.
 
     Args:
@@ -74,7 +74,9 @@ def check(content, schema, path: str = ""):
     return content
 
 
-def fault(path: str, expected: str, received, kind=TypeError) -> Exception:
+def fault(
+    path: str, expected: str, received: object, kind: type[Exception] = TypeError
+) -> Exception:
     """Build the error about a value in a file."""
     where = f"{path}: " if path else ""
     return kind(f"{where}expected {expected}, received {_shown(received)}")

@@ -4,6 +4,7 @@ import warnings
 from typing import TypeVar
 
 from kerasseq.core import backend
+from kerasseq.core.types import Config
 
 backend.require()  # a clear message, before Keras fails deep inside
 
@@ -17,7 +18,7 @@ def register(cls: Registered) -> Registered:
     return keras.saving.register_keras_serializable(package="kerasseq")(cls)
 
 
-def shared_config(thing):
+def shared_config(thing: object) -> Config | None:
     """The config of an object that may stand in several layers, or None of None.
 
     Inside a file Keras marks an object from the second time that it meets it; those
@@ -27,7 +28,7 @@ def shared_config(thing):
     return keras.saving.serialize_keras_object(thing)
 
 
-def check_float64(layer) -> None:
+def check_float64(layer: keras.Layer) -> None:
     """Refuse `float64` where the backend would compute in `float32` and not say so.
 
     JAX has 64-bit numbers only when the user switches them on.

@@ -3,12 +3,18 @@
 Sizes that are not known before the graph runs are not checked.
 """
 
+from collections.abc import Sequence
+
 import keras
+
+from kerasseq.core.types import Shape, Tensor
 
 STEPS = "(batch, time, features)"
 
 
-def check_numbers(name, x, axes=STEPS, *, more=False):
+def check_numbers(
+    name: str, x: Tensor, axes: str = STEPS, *, more: bool = False
+) -> None:
     """Raise unless a tensor has its axes and holds numbers.
 
     Args:
@@ -37,7 +43,14 @@ def check_numbers(name, x, axes=STEPS, *, more=False):
         )
 
 
-def check_shape(name, shape, axes=STEPS, *, more=False, received=None):
+def check_shape(
+    name: str,
+    shape: Shape | None,
+    axes: str = STEPS,
+    *,
+    more: bool = False,
+    received: object = None,
+) -> None:
     """Raise unless a shape has the right number of axes; see `check_numbers`."""
     if shape is None:
         raise TypeError(
@@ -55,7 +68,7 @@ def check_shape(name, shape, axes=STEPS, *, more=False, received=None):
     )
 
 
-def check_width(name, shape, width):
+def check_width(name: str, shape: Shape, width: int | None) -> None:
     """Raise unless the last axis is as wide as it was when the layer was built.
 
     Examples:
@@ -72,7 +85,7 @@ received shape (2, 7, 5)
         )
 
 
-def check_batches(**shapes):
+def check_batches(**shapes: Shape) -> None:
     """Raise unless all shapes, by the names of their arguments, have one batch size.
 
     Examples:
@@ -91,7 +104,14 @@ def check_batches(**shapes):
             )
 
 
-def check_mask(name, mask, axes, sizes, *, broadcasts=True):
+def check_mask(
+    name: str,
+    mask: Tensor | None,
+    axes: Sequence[str],
+    sizes: Sequence[int | None],
+    *,
+    broadcasts: bool = True,
+) -> None:
     """Raise unless a mask fits what it masks.
 
     Args:
@@ -133,7 +153,7 @@ def check_mask(name, mask, axes, sizes, *, broadcasts=True):
         )
 
 
-def check_steps(name, x, time):
+def check_steps(name: str, x: Tensor, time: int | Tensor | None) -> None:
     """Raise unless there is one number for each step: `(batch, time)` or `(time,)`.
 
     Args:
@@ -157,5 +177,5 @@ received shape (2, 7). Pass one number for each step
         )
 
 
-def _shown(size):
+def _shown(size: int | None) -> str:
     return "any" if size is None else str(size)

@@ -8,9 +8,13 @@ config of a model.
 
 import collections
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
+
+from kerasseq.core.types import Config
 
 KEY = "sublayers"
 
@@ -18,20 +22,20 @@ KEY = "sublayers"
 class WithSublayers:
     """A layer with others inside that Keras does not find in its config: a mixin."""
 
-    def get_build_config(self):
+    def get_build_config(self) -> Config | None:
         """The shapes to build with, and what was set on the layers inside."""
         config = super().get_build_config()
         settings = settings_of(self) if config else {}
         return {**config, KEY: settings} if settings else config
 
-    def build_from_config(self, config):
+    def build_from_config(self, config: Config) -> None:
         """Build the layer, and set what was set on the layers inside."""
         super().build_from_config(config)
         if KEY in config:
             apply_settings(self, config[KEY])
 
 
-def settings_of(layer) -> dict:
+def settings_of(layer: keras.Layer) -> dict[str, dict[str, Any]]:
     """What tells the layers inside from the layer that each stands in.
 
     Returns:
@@ -60,7 +64,7 @@ def settings_of(layer) -> dict:
     return dict(found)
 
 
-def apply_settings(layer, settings):
+def apply_settings(layer: keras.Layer, settings: dict[str, dict[str, Any]]) -> None:
     """Set on the layers inside `layer`, which is built, what `settings_of` found."""
     trainable, dtypes = settings.get("trainable", {}), settings.get("dtype", {})
     for path, child, parent in _walk(layer):
@@ -81,7 +85,7 @@ def apply_settings(layer, settings):
             child.trainable = wanted
 
 
-def restart_lora(model):
+def restart_lora(model: keras.Model) -> None:
     """Let the LoRA of a model that was just loaded learn again.
 
     A file holds the product of A and B within the matrix that they adapt, and Keras
@@ -97,7 +101,9 @@ def restart_lora(model):
             a.assign(keras.initializers.HeUniform()(a.shape, a.dtype))
 
 
-def _walk(layer, path="", seen=None):
+def _walk(
+    layer: keras.Layer, path: str = "", seen: set[int] | None = None
+) -> Iterator[tuple[str, keras.Layer, keras.Layer]]:
     """Each layer inside once, outer ones first, as (path, layer, the one it is in).
 
     A path has names of classes, numbered where there are several of one: other than the
@@ -119,7 +125,7 @@ def _walk(layer, path="", seen=None):
 
 
 @contextlib.contextmanager
-def default_policy(policy):
+def default_policy(policy: keras.DTypePolicy | str | Config | None) -> Iterator[None]:
     """Make layers of this dtype policy, unless they are given another.
 
     Args:
