@@ -29,14 +29,15 @@ multivariate series, the choice of the order, and the uncertainty of $\phi$ itse
 """
 
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import fraction, one_of, random_generator, whole_number
 from kerasseq.core.schema import Maybe, check
 from kerasseq.text.files import Saved
-from kerasseq.text.probabilities import zero_or_more
+from kerasseq.text.probabilities import Seed, zero_or_more
 
 
 class Forecast(NamedTuple):
@@ -95,18 +96,18 @@ class AutoRegression(Saved):
         *,
         fit_intercept: bool = True,
     ):
-        self.order = whole_number("order", order, at_least=1)
-        self.method = one_of("method", method, ["least_squares", "yule_walker"])
+        self.order: int = whole_number("order", order, at_least=1)
+        self.method: str = one_of("method", method, ["least_squares", "yule_walker"])
         if not isinstance(fit_intercept, bool):
             raise TypeError(
                 f"`fit_intercept` must be a bool, received {fit_intercept!r}."
             )
         self.fit_intercept = fit_intercept
         self.coefficients: np.ndarray | None = None
-        self.intercept = 0.0
-        self.noise_variance = 0.0
+        self.intercept: float = 0.0
+        self.noise_variance: float = 0.0
 
-    def fit(self, series) -> "AutoRegression":
+    def fit(self, series: ArrayLike) -> "AutoRegression":
         """Estimates the coefficients, and stores the end of the series for forecasts.
 
         Args:
@@ -148,7 +149,7 @@ class AutoRegression(Saved):
         """Whether all roots are inside the unit circle."""
         return bool((np.abs(self.roots) < 1).all())
 
-    def residuals(self, series) -> np.ndarray:
+    def residuals(self, series: ArrayLike) -> np.ndarray:
         """Computes the one-step-ahead prediction errors.
 
         Args:
@@ -161,7 +162,9 @@ class AutoRegression(Saved):
         x = numbers("series", series, self.order + 1, f"order {self.order}")
         return x[self.order :] - self.intercept - lags(x, self.order) @ phi
 
-    def forecast(self, steps: int, *, level: float = 0.95, history=None) -> Forecast:
+    def forecast(
+        self, steps: int, *, level: float = 0.95, history: ArrayLike | None = None
+    ) -> Forecast:
         """Forecasts the continuation of a series.
 
         Args:
@@ -192,7 +195,9 @@ class AutoRegression(Saved):
         check_growth(half)
         return Forecast(mean, mean - half, mean + half)
 
-    def sample(self, length: int, *, history=None, seed=None) -> np.ndarray:
+    def sample(
+        self, length: int, *, history: ArrayLike | None = None, seed: Seed = None
+    ) -> np.ndarray:
         """Samples a continuation of a series, with normal noise.
 
         Args:
@@ -209,7 +214,7 @@ class AutoRegression(Saved):
         e = random_generator(seed).normal(0, np.sqrt(self.noise_variance), length)
         return simulate(phi, self.intercept, past, e)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration and the fitted model as plain JSON."""
         fitted = self.coefficients is not None
         return {
@@ -223,7 +228,7 @@ class AutoRegression(Saved):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> "AutoRegression":
+    def from_config(cls, config: dict[str, Any]) -> "AutoRegression":
         """Builds a model from the result of `get_config`.
 
         Raises:
@@ -264,14 +269,16 @@ class AutoRegression(Saved):
     def _check_fitted(self):
         self._fitted()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         known = "not fitted"
         if self.coefficients is not None:
             known = f"coefficients {self.coefficients.round(3).tolist()}"
         return f"<AutoRegression: order={self.order}, {self.method}, {known}>"
 
 
-def least_squares(x, p: int, with_intercept: bool):
+def least_squares(
+    x: np.ndarray, p: int, with_intercept: bool
+) -> tuple[np.ndarray, float, float]:
     """Returns φ, c and σ² by least squares.
 
     Args:
@@ -287,7 +294,9 @@ def least_squares(x, p: int, with_intercept: bool):
     return weights[:p], weights[p:].sum(), variance
 
 
-def yule_walker(x, p: int, with_intercept: bool):
+def yule_walker(
+    x: np.ndarray, p: int, with_intercept: bool
+) -> tuple[np.ndarray, float, float]:
     """Returns φ, c = 0 and σ² by the Yule–Walker equations, for a centered series.
 
     The Levinson–Durbin recursion, from order m to m + 1. Each new coefficient kappa is
@@ -313,7 +322,7 @@ def lags(x: np.ndarray, p: int) -> np.ndarray:
     return np.lib.stride_tricks.sliding_window_view(x, p)[:-1, ::-1]
 
 
-def simulate(phi, c: float, past: np.ndarray, e: np.ndarray) -> np.ndarray:
+def simulate(phi: np.ndarray, c: float, past: np.ndarray, e: np.ndarray) -> np.ndarray:
     """Computes the series for noise `e` of shape `(steps,)` after `past` of `(p,)`."""
     p = len(phi)
     x = np.concatenate([past, e])
@@ -334,7 +343,7 @@ def check_growth(values: np.ndarray) -> None:
         )
 
 
-def numbers(name: str, values, least: int, what: str) -> np.ndarray:
+def numbers(name: str, values: ArrayLike, least: int, what: str) -> np.ndarray:
     """Returns values as a float64 array of at least `least` finite numbers."""
     try:
         array = np.asarray(values, "float64")

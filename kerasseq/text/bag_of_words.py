@@ -12,6 +12,8 @@ stop words, stemming.
 """
 
 from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from kerasseq.core.checks import whole_number
 from kerasseq.core.schema import check
 from kerasseq.text.files import Saved
 from kerasseq.text.words import find_words
+
+if TYPE_CHECKING:
+    import rich.table
 
 OPTIONS = {"lowercase", "punctuation", "n", "max_words"}
 SCHEMA = {
@@ -73,13 +78,13 @@ class BagOfWords(Saved):
                 raise TypeError(f"`{name}` must be a bool, received {value!r}.")
         self.lowercase = lowercase
         self.punctuation = punctuation
-        self.n = whole_number("n", n, at_least=1)
+        self.n: int = whole_number("n", n, at_least=1)
         if max_words is not None:
             max_words = whole_number("max_words", max_words, at_least=1)
         self.max_words = max_words
         self._set_vocabulary([], [], 0)
 
-    def fit(self, texts) -> "BagOfWords":
+    def fit(self, texts: Iterable[str]) -> "BagOfWords":
         """Learns the vocabulary.
 
         Args:
@@ -107,11 +112,11 @@ class BagOfWords(Saved):
 
     def _set_vocabulary(self, vocabulary, document_frequency, documents: int):
         self.vocabulary: list[str] = list(vocabulary)
-        self.document_frequency = np.array(document_frequency, "int64")
+        self.document_frequency: np.ndarray = np.array(document_frequency, "int64")
         self.documents = documents
         self._column = {word: i for i, word in enumerate(self.vocabulary)}
 
-    def transform(self, texts) -> np.ndarray:
+    def transform(self, texts: Iterable[str]) -> np.ndarray:
         """Counts the words of the vocabulary in each text.
 
         Args:
@@ -132,7 +137,7 @@ class BagOfWords(Saved):
                 row[self._column[word]] = bag[word]
         return table
 
-    def fit_transform(self, texts) -> np.ndarray:
+    def fit_transform(self, texts: Iterable[str]) -> np.ndarray:
         """Learns the vocabulary, and counts its words in the same texts.
 
         Args:
@@ -145,7 +150,7 @@ class BagOfWords(Saved):
             texts = list(texts)  # iterated twice
         return self.fit(texts).transform(texts)
 
-    def unknown_words(self, texts) -> dict[str, int]:
+    def unknown_words(self, texts: Iterable[str]) -> dict[str, int]:
         """Counts the words that are not in the vocabulary.
 
         Args:
@@ -162,7 +167,7 @@ class BagOfWords(Saved):
         total = _sum(self._bags(texts))
         return {w: c for w, c in total.most_common() if w not in self._column}
 
-    def tf_idf(self, texts) -> np.ndarray:
+    def tf_idf(self, texts: Iterable[str]) -> np.ndarray:
         """Computes TF-IDF weights.
 
         It needs scikit-learn: `pip install "kerasseq[data]"`.
@@ -192,7 +197,7 @@ class BagOfWords(Saved):
         weighted = TfidfTransformer().fit(fitted.astype("float64")).transform(counts)
         return weighted.toarray()
 
-    def table(self, texts):
+    def table(self, texts: Iterable[str]) -> "rich.table.Table":
         """Returns the counts as a table for `rich.print`, one row per word.
 
         Args:
@@ -221,7 +226,7 @@ class BagOfWords(Saved):
             )  # no markup such as "[b]"
         return made
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration and the vocabulary as plain JSON."""
         return {
             **{name: getattr(self, name) for name in sorted(OPTIONS)},
@@ -231,7 +236,7 @@ class BagOfWords(Saved):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> "BagOfWords":
+    def from_config(cls, config: dict[str, Any]) -> "BagOfWords":
         """Builds a bag from the result of `get_config`.
 
         Raises:
@@ -255,7 +260,7 @@ class BagOfWords(Saved):
         bag._set_vocabulary(words, frequency, documents)
         return bag
 
-    def _bags(self, texts) -> list[Counter]:
+    def _bags(self, texts: Iterable[str]) -> list[Counter]:
         """Returns the counts of all words in each text."""
         if isinstance(texts, str | bytes) or not np.iterable(texts):
             raise TypeError(
@@ -290,7 +295,7 @@ class BagOfWords(Saved):
         if not self.vocabulary:
             raise ValueError("The bag is not fitted. Call `fit(texts)` first.")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         size = len(self.vocabulary)
         known = f"{size} words of {self.documents} texts" if size else "not fitted"
         return f"<BagOfWords: {known}>"

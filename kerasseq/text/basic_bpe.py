@@ -53,7 +53,7 @@ class BasicBPE:
 
     def __init__(self):
         self.merges: dict[tuple[int, int], int] = {}
-        self.vocabulary = {i: bytes([i]) for i in range(256)}
+        self.vocabulary: dict[int, bytes] = {i: bytes([i]) for i in range(256)}
 
     def train(self, words: list[str], num_merges: int) -> "BasicBPE":
         """Learns merges. Of equally frequent pairs, the one that occurs first wins.

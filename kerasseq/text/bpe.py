@@ -20,8 +20,12 @@ Gage 1994; for words Sennrich et al. 2016; course slide E.
 
 import heapq
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
+
+Pair = tuple[int, int]
+Ranks = dict[Pair, tuple[int, int]]  # rank of a merge, and the merged id
 
 
 class Merge(NamedTuple):
@@ -40,7 +44,13 @@ class Merge(NamedTuple):
     count: int | None
 
 
-def learn(words: dict[str, str], numbers, vocabulary, size, min_count):
+def learn(
+    words: dict[str, str],
+    numbers: Iterable[int],
+    vocabulary: Iterable[str],
+    size: int,
+    min_count: int,
+) -> tuple[list[str], list[Merge]]:
     """Extends a vocabulary by merges.
 
     Args:
@@ -91,15 +101,18 @@ class MergeLearner:
     """
 
     def __init__(self, words: list[list[int]], numbers: list[int]):
-        self.words, self.numbers = words, numbers
-        self.count = defaultdict(int)
-        self.words_of = defaultdict(set)
+        self.words: list[list[int]] = words
+        self.numbers: list[int] = numbers
+        self.count: defaultdict[Pair, int] = defaultdict(int)
+        self.words_of: defaultdict[Pair, set[int]] = defaultdict(set)
         for index in range(len(words)):
             self._add(index, 1)
-        self.heap = [self._entry(pair) for pair in self.count]
+        self.heap: list[tuple[int, int, int, Pair]] = [
+            self._entry(pair) for pair in self.count
+        ]
         heapq.heapify(self.heap)
 
-    def best(self):
+    def best(self) -> tuple[Pair, int] | None:
         """Returns the most frequent pair and its count; None if there is no pair."""
         while self.heap:
             entry = heapq.heappop(self.heap)
@@ -112,7 +125,7 @@ class MergeLearner:
             heapq.heappush(self.heap, now)
         return None
 
-    def merge(self, pair, symbol):
+    def merge(self, pair: Pair, symbol: int) -> None:
         """Replaces a pair by `symbol` in all words, from left to right."""
         touched = set()
         for index in list(self.words_of[pair]):
@@ -135,14 +148,14 @@ class MergeLearner:
                 self.words_of[pair].discard(index)
         return pairs
 
-    def _entry(self, pair):
+    def _entry(self, pair: Pair) -> tuple[int, int, int, Pair]:
         """Returns a heap entry: ordered by count, then by the first occurrence."""
         first = min(self.words_of[pair])
         place = list(pairwise(self.words[first])).index(pair)
         return -self.count[pair], first, place, pair
 
 
-def replace(word, pair, symbol):
+def replace(word: list[int], pair: Pair, symbol: int) -> list[int]:
     """Replaces a pair by `symbol` in a word, from left to right.
 
     Examples:
@@ -160,7 +173,7 @@ def replace(word, pair, symbol):
     return new
 
 
-def apply_merges(symbols: list[int], ranks: dict) -> list[int]:
+def apply_merges(symbols: list[int], ranks: Ranks) -> list[int]:
     """Applies merges to a word, the one learned first before the others.
 
     Args:
@@ -177,7 +190,7 @@ def apply_merges(symbols: list[int], ranks: dict) -> list[int]:
     return [symbol for _, symbol in merge(symbols, ranks)]
 
 
-def merge(symbols: list[int], ranks: dict) -> list[tuple[int, int]]:
+def merge(symbols: list[int], ranks: Ranks) -> list[tuple[int, int]]:
     """Applies merges, and returns the first symbol of each id with it.
 
     Examples:

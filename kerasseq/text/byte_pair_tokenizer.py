@@ -16,7 +16,10 @@ Sennrich et al. 2016; on bytes Radford et al. 2019 (GPT-2); course slide E. Left
 BPE dropout, and end-of-word markers.
 """
 
+import os
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from kerasseq.core.checks import one_of, truth, whole_number
 from kerasseq.core.files import read_json, read_text
@@ -87,18 +90,20 @@ class BytePairTokenizer(Tokenizer):
         vocabulary_size: int = 8000,
         *,
         level: str = "byte",
-        special_tokens=(),
+        special_tokens: Iterable[str] = (),
         unknown: str | None = None,
         all_bytes: bool = True,
         min_count: int = 2,
         pattern: str = "gpt2",
     ):
-        self.wanted_size = whole_number("vocabulary_size", vocabulary_size)
-        self.level = one_of("level", level, ["byte", "character"])
+        self.wanted_size: int = whole_number("vocabulary_size", vocabulary_size)
+        self.level: str = one_of("level", level, ["byte", "character"])
         self.unknown = unknown
-        self.special_tokens = checked_special_tokens(special_tokens, unknown)
-        self.all_bytes = truth("all_bytes", all_bytes)
-        self.min_count = whole_number("min_count", min_count)
+        self.special_tokens: tuple[str, ...] = checked_special_tokens(
+            special_tokens, unknown
+        )
+        self.all_bytes: bool = truth("all_bytes", all_bytes)
+        self.min_count: int = whole_number("min_count", min_count)
         if not isinstance(pattern, str):
             raise TypeError(f"pattern must be a string, received {pattern!r}")
         self.pattern = pattern
@@ -109,7 +114,7 @@ class BytePairTokenizer(Tokenizer):
         """The tokens in the order of their ids."""
         return self._vocabulary
 
-    def fit(self, text) -> "BytePairTokenizer":
+    def fit(self, text: str | Iterable[str]) -> "BytePairTokenizer":
         """Learns merges from a text. A second call replaces the first.
 
         Args:
@@ -219,7 +224,7 @@ class BytePairTokenizer(Tokenizer):
             return tokens
         return byte_alphabet.read(tokens).decode("utf-8", "replace")
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
@@ -234,7 +239,7 @@ class BytePairTokenizer(Tokenizer):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> "BytePairTokenizer":
+    def from_config(cls, config: dict[str, Any]) -> "BytePairTokenizer":
         """Builds a tokenizer from the result of `get_config`.
 
         Raises:
@@ -249,7 +254,7 @@ class BytePairTokenizer(Tokenizer):
         tokenizer.take(vocabulary, merges)
         return tokenizer
 
-    def take(self, vocabulary, merges):
+    def take(self, vocabulary: Sequence[str], merges: Iterable[Sequence[Any]]) -> None:
         """Sets a vocabulary and merges from elsewhere, instead of `fit`.
 
         Args:
@@ -294,7 +299,9 @@ def _unseen(word, symbol):
     )
 
 
-def from_vocabulary_and_merges(vocabulary, merges, **options) -> BytePairTokenizer:
+def from_vocabulary_and_merges(
+    vocabulary: str | os.PathLike[str], merges: str | os.PathLike[str], **options: Any
+) -> BytePairTokenizer:
     """Loads a tokenizer from the two files of GPT-2.
 
     Args:

@@ -5,6 +5,9 @@ Tiny Shakespeare's 65 characters have the ids of the slides. There are no paddin
 or end tokens; models add those that they need.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 
 from kerasseq.core.schema import check
@@ -49,7 +52,7 @@ class CharacterTokenizer(Tokenizer):
         self.characters: list[str] = []
         self._vocabulary: list[str] = []
 
-    def fit(self, text) -> "CharacterTokenizer":
+    def fit(self, text: str | Iterable[str]) -> "CharacterTokenizer":
         """Learns the vocabulary: the distinct characters of a text, sorted.
 
         Args:
@@ -155,12 +158,12 @@ class CharacterTokenizer(Tokenizer):
         order = np.lexsort((first, -counts))
         return {chr(points[i]): int(counts[i]) for i in order}
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {"unknown": self.unknown, "characters": list(self.characters)}
 
     @classmethod
-    def from_config(cls, config: dict) -> "CharacterTokenizer":
+    def from_config(cls, config: dict[str, Any]) -> "CharacterTokenizer":
         """Builds a tokenizer from the result of `get_config`.
 
         Args:
@@ -186,7 +189,7 @@ class CharacterTokenizer(Tokenizer):
             tokenizer._set_characters(list(characters))
         return tokenizer
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         size = len(self.characters)
         state = f"{size} characters" if size else "not fitted"
         return f"<CharacterTokenizer: {state}, unknown={self.unknown!r}>"

@@ -15,9 +15,10 @@ import abc
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import random_generator, whole_number
-from kerasseq.text.probabilities import log, zero_or_more
+from kerasseq.text.probabilities import Seed, log, zero_or_more
 from kerasseq.text.texts import id_array
 
 
@@ -29,7 +30,7 @@ class CountingModel(abc.ABC):
     """
 
     def __init__(self, k: float):
-        self.k = zero_or_more("k", k)
+        self.k: float = zero_or_more("k", k)
         self.vocabulary_size: int | None = None
 
     @property
@@ -38,14 +39,14 @@ class CountingModel(abc.ABC):
         """Number of previous tokens that the model conditions on."""
 
     @abc.abstractmethod
-    def probabilities(self, context=()) -> np.ndarray:
+    def probabilities(self, context: ArrayLike = ()) -> np.ndarray:
         """Returns the distribution of the next token."""
 
     @abc.abstractmethod
-    def log_probabilities(self, ids) -> np.ndarray:
+    def log_probabilities(self, ids: ArrayLike) -> np.ndarray:
         """Returns the log-probability of each token, given those before it."""
 
-    def cross_entropy(self, ids) -> float:
+    def cross_entropy(self, ids: ArrayLike) -> float:
         """Computes the cross-entropy: the mean of −log p over the tokens, in nats.
 
         Args:
@@ -68,7 +69,7 @@ class CountingModel(abc.ABC):
             raise ValueError("`ids` is empty. Pass at least one token id.")
         return float(-log_p.mean())
 
-    def bits_per_token(self, ids) -> float:
+    def bits_per_token(self, ids: ArrayLike) -> float:
         """Computes the cross-entropy in bits per token.
 
         Args:
@@ -79,7 +80,7 @@ class CountingModel(abc.ABC):
         """
         return self.cross_entropy(ids) / math.log(2)
 
-    def perplexity(self, ids) -> float:
+    def perplexity(self, ids: ArrayLike) -> float:
         """Computes the perplexity: the effective number of choices per token.
 
         Args:
@@ -92,7 +93,12 @@ class CountingModel(abc.ABC):
         return float(np.exp(self.cross_entropy(ids)))
 
     def sample(
-        self, length: int, *, prompt=(), temperature: float = 1.0, seed=None
+        self,
+        length: int,
+        *,
+        prompt: ArrayLike = (),
+        temperature: float = 1.0,
+        seed: Seed = None,
     ) -> np.ndarray:
         """Samples a continuation, one token at a time.
 
@@ -145,7 +151,7 @@ class CountingModel(abc.ABC):
         return np.divide(above, below, out=uniform, where=below > 0)
 
 
-def checked_size(vocabulary_size) -> int:
+def checked_size(vocabulary_size: int) -> int:
     """Returns the vocabulary size, small enough to pack n-grams into int64."""
     size = whole_number("vocabulary_size", vocabulary_size, at_least=1)
     if size > 2**31:
@@ -153,7 +159,7 @@ def checked_size(vocabulary_size) -> int:
     return size
 
 
-def rank_among(keys: np.ndarray, wanted) -> np.ndarray:
+def rank_among(keys: np.ndarray, wanted: ArrayLike) -> np.ndarray:
     """Returns the index of each number among sorted keys, or -1.
 
     Examples:

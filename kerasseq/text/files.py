@@ -1,11 +1,13 @@
 """Files of tokenizers and count-based models: JSON with a format name and a version."""
 
 import json
+import os
+from typing import Any, Self
 
 from kerasseq.core.files import read_json, replacing
 
 
-def tokens_in_order(ids: dict, path) -> list[str]:
+def tokens_in_order(ids: dict[str, int], path: str | os.PathLike[str]) -> list[str]:
     """Returns the tokens in the order of their ids.
 
     Raises:
@@ -32,7 +34,9 @@ def tokens_in_order(ids: dict, path) -> list[str]:
 VERSION = 1
 
 
-def write_vocabulary(path, kind: str, config: dict) -> None:
+def write_vocabulary(
+    path: str | os.PathLike[str], kind: str, config: dict[str, Any]
+) -> None:
     """Writes a config to a JSON file, atomically.
 
     Args:
@@ -45,7 +49,7 @@ def write_vocabulary(path, kind: str, config: dict) -> None:
         temporary.write_text(content, encoding="utf-8")
 
 
-def read_vocabulary(path, kind: str) -> dict:
+def read_vocabulary(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     """Reads a file of `write_vocabulary`.
 
     Args:
@@ -79,7 +83,7 @@ class Saved:
     Floating-point numbers are restored exactly.
     """
 
-    def save(self, path) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Saves the model as a JSON file, atomically.
 
         Args:
@@ -92,7 +96,7 @@ class Saved:
         write_vocabulary(path, _format(type(self)), self.get_config())
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Loads a model that `save` wrote.
 
         Args:

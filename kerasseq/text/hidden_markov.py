@@ -16,9 +16,10 @@ Recognition", 1989; course C, "Hidden Markov Models". Left out: continuous emiss
 states without emission.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import random_generator, whole_number
 from kerasseq.core.schema import check
@@ -86,19 +87,21 @@ class HiddenMarkovModel(Saved):
         states: int,
         symbols: int,
         *,
-        initial=None,
-        transition=None,
-        emission=None,
-        seed=None,
+        initial: ArrayLike | None = None,
+        transition: ArrayLike | None = None,
+        emission: ArrayLike | None = None,
+        seed: checks.Seed = None,
     ):
-        self.states = S = whole_number("states", states)
-        self.symbols = V = whole_number("symbols", symbols)
+        self.states: int = whole_number("states", states)
+        self.symbols: int = whole_number("symbols", symbols)
+        S, V = self.states, self.symbols
         rng = random_generator(seed)
-        self.initial = checks.probability_rows("initial", initial, (S,), rng)
-        self.transition = checks.probability_rows("transition", transition, (S, S), rng)
-        self.emission = checks.probability_rows("emission", emission, (S, V), rng)
+        rows = checks.probability_rows
+        self.initial: np.ndarray = rows("initial", initial, (S,), rng)
+        self.transition: np.ndarray = rows("transition", transition, (S, S), rng)
+        self.emission: np.ndarray = rows("emission", emission, (S, V), rng)
 
-    def forward(self, ids) -> np.ndarray:
+    def forward(self, ids: ArrayLike) -> np.ndarray:
         r"""Computes $\log \alpha$: of the symbols up to each step and its state.
 
         Args:
@@ -113,7 +116,7 @@ class HiddenMarkovModel(Saved):
         """
         return algorithms.forward(*self._logs(ids))
 
-    def backward(self, ids) -> np.ndarray:
+    def backward(self, ids: ArrayLike) -> np.ndarray:
         r"""Computes $\log \beta$: of the symbols after each step, given its state.
 
         Argument and shape are those of `forward`; the last row is zero.
@@ -121,7 +124,7 @@ class HiddenMarkovModel(Saved):
         _, log_A, log_b = self._logs(ids)
         return algorithms.backward(log_A, log_b)
 
-    def log_likelihood(self, ids) -> float:
+    def log_likelihood(self, ids: ArrayLike) -> float:
         """Computes the log-likelihood of a sequence.
 
         Args:
@@ -133,7 +136,7 @@ class HiddenMarkovModel(Saved):
         """
         return float(algorithms.log_sum(self.forward(ids)[-1], axis=0))
 
-    def posterior(self, ids) -> np.ndarray:
+    def posterior(self, ids: ArrayLike) -> np.ndarray:
         r"""Computes $\gamma$: the probability of each state, given the sequence.
 
         Returns:
@@ -146,7 +149,7 @@ class HiddenMarkovModel(Saved):
         algorithms.check_possible(algorithms.log_sum(alpha[-1], axis=0), "`ids`")
         return algorithms.posterior(alpha, self.backward(ids))
 
-    def viterbi(self, ids) -> algorithms.Path:
+    def viterbi(self, ids: ArrayLike) -> algorithms.Path:
         """Returns the most probable sequence of states.
 
         It can differ from the most probable state at each step, which `posterior`
@@ -162,7 +165,7 @@ class HiddenMarkovModel(Saved):
         algorithms.check_possible(path.log_probability, "`ids`")
         return path
 
-    def probabilities(self, context=()) -> np.ndarray:
+    def probabilities(self, context: ArrayLike = ()) -> np.ndarray:
         """Returns the distribution of the next symbol.
 
         Args:
@@ -182,7 +185,11 @@ class HiddenMarkovModel(Saved):
         return np.exp(alpha - log_seen) @ self.transition @ self.emission
 
     def fit(
-        self, sequences, *, tolerance: float = 1e-4, max_iterations: int = 100
+        self,
+        sequences: ArrayLike,
+        *,
+        tolerance: float = 1e-4,
+        max_iterations: int = 100,
     ) -> list[float]:
         """Fits the model to symbols by Baum–Welch, starting from the current matrices.
 
@@ -217,7 +224,9 @@ class HiddenMarkovModel(Saved):
         self.initial, self.transition, self.emission = model
         return history
 
-    def fit_labeled(self, sequences, states, *, k: float = 0.0) -> "HiddenMarkovModel":
+    def fit_labeled(
+        self, sequences: ArrayLike, states: ArrayLike, *, k: float = 0.0
+    ) -> "HiddenMarkovModel":
         """Fits the model to sequences with known states, by counting.
 
         Args:
@@ -250,7 +259,7 @@ class HiddenMarkovModel(Saved):
         self.initial, self.transition, self.emission = model
         return self
 
-    def sample(self, length: int, *, seed=None) -> Sample:
+    def sample(self, length: int, *, seed: checks.Seed = None) -> Sample:
         """Samples symbols and their hidden states, as a `Sample`."""
         length = whole_number("length", length, at_least=0)
         rng = random_generator(seed)
@@ -261,7 +270,7 @@ class HiddenMarkovModel(Saved):
             ids[t] = rng.choice(self.symbols, p=self.emission[states[t]])
         return Sample(ids, states)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration and the fitted model as plain JSON."""
         return {
             "states": self.states,
@@ -272,7 +281,7 @@ class HiddenMarkovModel(Saved):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> "HiddenMarkovModel":
+    def from_config(cls, config: dict[str, Any]) -> "HiddenMarkovModel":
         """Builds a model from the result of `get_config`.
 
         Raises:
@@ -296,5 +305,5 @@ class HiddenMarkovModel(Saved):
     def _check_fitted(self):
         """Does nothing: random matrices can be saved as well."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<HiddenMarkovModel: {self.states} states, {self.symbols} symbols>"

@@ -15,14 +15,25 @@ Not supported, with an error: BPE dropout, the precompiled normalizer of Sentenc
 `kerasseq.text.pipeline`.
 """
 
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from numpy.typing import ArrayLike
+
 from kerasseq.core.schema import check
 from kerasseq.text.files import tokens_in_order
 from kerasseq.text.pipeline.added_tokens import AddedToken, Finder
-from kerasseq.text.pipeline.decoders import DECODERS
-from kerasseq.text.pipeline.models import read_model
-from kerasseq.text.pipeline.normalizers import NORMALIZERS
+from kerasseq.text.pipeline.decoders import DECODERS, Decoder
+from kerasseq.text.pipeline.models import Model, read_model
+from kerasseq.text.pipeline.normalizers import NORMALIZERS, Normalizer
 from kerasseq.text.pipeline.part import Part, Piece
-from kerasseq.text.pipeline.pre_tokenizers import PRE_TOKENIZERS, Metaspace, Sequence
+from kerasseq.text.pipeline.pre_tokenizers import (
+    PRE_TOKENIZERS,
+    Metaspace,
+    PreTokenizer,
+    Sequence,
+)
 from kerasseq.text.texts import each_row, id_array
 from kerasseq.text.tokenizer import Tokenizer
 
@@ -70,21 +81,28 @@ class HuggingFaceTokenizer(Tokenizer):
         'abba'
     """
 
-    def __init__(self, content: dict, *, path="the tokenizer"):
+    def __init__(
+        self,
+        content: dict[str, Any],
+        *,
+        path: str | os.PathLike[str] = "the tokenizer",
+    ):
         file = Part(content, path)
         self._content = {key: content[key] for key in KEYS if key in content}
-        self.model = read_model(file.part("model"))
+        self.model: Model = read_model(file.part("model"))
         added = [AddedToken.read(part) for part in file.parts("added_tokens")]
-        self.added_tokens = sorted(added, key=lambda token: token.id)
-        self.normalizer = file.optional("normalizer", NORMALIZERS)
-        self.pre_tokenizer = file.optional("pre_tokenizer", PRE_TOKENIZERS)
-        self.decoder = file.optional("decoder", DECODERS)
+        self.added_tokens: list[AddedToken] = sorted(added, key=lambda token: token.id)
+        self.normalizer: Normalizer | None = file.optional("normalizer", NORMALIZERS)
+        self.pre_tokenizer: PreTokenizer | None = file.optional(
+            "pre_tokenizer", PRE_TOKENIZERS
+        )
+        self.decoder: Decoder | None = file.optional("decoder", DECODERS)
         ids = {**self.model.ids, **{t.content: t.id for t in self.added_tokens}}
         where = f"{path}: model.vocab and added_tokens"
         self._vocabulary = tokens_in_order(ids, where)
         special = [t.content for t in self.added_tokens if t.special]
-        self.special_tokens = tuple(special)
-        self.unknown = self.model.unknown
+        self.special_tokens: tuple[str, ...] = tuple(special)
+        self.unknown: str | None = self.model.unknown
         self._find_added(path)
 
     def _find_added(self, path):
@@ -113,7 +131,7 @@ class HuggingFaceTokenizer(Tokenizer):
         """The tokens in the order of their ids."""
         return self._vocabulary
 
-    def fit(self, text) -> "HuggingFaceTokenizer":
+    def fit(self, text: str | Iterable[str]) -> "HuggingFaceTokenizer":
         """Raises an error, since the vocabulary is that of the file.
 
         Raises:
@@ -185,7 +203,7 @@ class HuggingFaceTokenizer(Tokenizer):
         )
 
     @each_row
-    def decode(self, ids, *, skip_special: bool = False) -> str:
+    def decode(self, ids: ArrayLike, *, skip_special: bool = False) -> str:
         """Converts ids to text.
 
         Args:
@@ -211,12 +229,12 @@ class HuggingFaceTokenizer(Tokenizer):
             " ".join(tokens) if self.decoder is None else "".join(self.decoder(tokens))
         )
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {"content": self._content}
 
     @classmethod
-    def from_config(cls, config: dict) -> "HuggingFaceTokenizer":
+    def from_config(cls, config: dict[str, Any]) -> "HuggingFaceTokenizer":
         """Builds a tokenizer from the result of `get_config`.
 
         Raises:

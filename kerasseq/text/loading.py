@@ -7,6 +7,7 @@ if it has no options beyond theirs, a `BytePairTokenizer`, `WordPieceTokenizer` 
 
 import os
 import pathlib
+from typing import Any
 
 from kerasseq.core.checks import nearest, short
 from kerasseq.core.files import read_json
@@ -36,7 +37,7 @@ OURS = {
 }
 
 
-def load_tokenizer(path) -> Tokenizer:
+def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
     """Loads a tokenizer from a file or folder.
 
     Args:
@@ -95,7 +96,9 @@ _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True
 _METASPACE = {"type": "Metaspace", "replacement": "▁", "split": True}
 
 
-def from_tokenizer_json(content: dict, path) -> Tokenizer:
+def from_tokenizer_json(
+    content: dict[str, Any], path: str | os.PathLike[str]
+) -> Tokenizer:
     """Returns a tokenizer for the content of a `tokenizer.json`.
 
     Args:

@@ -39,6 +39,7 @@ From: Rabiner, "A Tutorial on Hidden Markov Models and Selected Applications in 
 Recognition", 1989. Left out: his scaling, which the logarithms make unnecessary.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ def log_sum(x: np.ndarray, axis: int) -> np.ndarray:
     return np.logaddexp.reduce(x, axis=axis)
 
 
-def forward(log_pi, log_A, log_b) -> np.ndarray:
+def forward(log_pi: np.ndarray, log_A: np.ndarray, log_b: np.ndarray) -> np.ndarray:
     """Computes log α, by the forward recursion.
 
     Args:
@@ -90,7 +91,7 @@ def forward(log_pi, log_A, log_b) -> np.ndarray:
     return alpha
 
 
-def backward(log_A, log_b) -> np.ndarray:
+def backward(log_A: np.ndarray, log_b: np.ndarray) -> np.ndarray:
     """Computes log β, by the backward recursion.
 
     Args:
@@ -106,7 +107,7 @@ def backward(log_A, log_b) -> np.ndarray:
     return beta
 
 
-def best_path(log_pi, log_A, log_b) -> Path:
+def best_path(log_pi: np.ndarray, log_A: np.ndarray, log_b: np.ndarray) -> Path:
     """Returns the most probable states, by the Viterbi algorithm.
 
     Ties are resolved to the lowest state.
@@ -132,7 +133,7 @@ def best_path(log_pi, log_A, log_b) -> Path:
     return Path(path, float(delta.max()))
 
 
-def posterior(alpha, beta) -> np.ndarray:
+def posterior(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """Computes γ: the probability of each state at each time, given the sequence.
 
     Args:
@@ -147,7 +148,9 @@ def posterior(alpha, beta) -> np.ndarray:
     return np.exp(log_gamma - log_sum(log_gamma, axis=1)[:, None])
 
 
-def expected_transitions(alpha, beta, log_A, log_b) -> np.ndarray:
+def expected_transitions(
+    alpha: np.ndarray, beta: np.ndarray, log_A: np.ndarray, log_b: np.ndarray
+) -> np.ndarray:
     """Computes Σ ξ: the expected count of each transition, given the sequence.
 
     Args:
@@ -185,7 +188,7 @@ class Matrices(NamedTuple):
 
 
 def baum_welch(
-    model: Matrices, sequences, tolerance: float, steps: int
+    model: Matrices, sequences: Sequence[np.ndarray], tolerance: float, steps: int
 ) -> tuple[Matrices, list[float]]:
     """Increases the likelihood of sequences, step by step.
 
@@ -214,7 +217,9 @@ def baum_welch(
     return model, history
 
 
-def expected_counts(model: Matrices, sequences) -> tuple[Matrices, float]:
+def expected_counts(
+    model: Matrices, sequences: Iterable[np.ndarray]
+) -> tuple[Matrices, float]:
     """Returns the expected counts over all sequences, and their log-likelihood.
 
     Args:
@@ -243,7 +248,12 @@ def expected_counts(model: Matrices, sequences) -> tuple[Matrices, float]:
     return counts, total
 
 
-def count_labeled(like: Matrices, sequences, states, k: float) -> Matrices:
+def count_labeled(
+    like: Matrices,
+    sequences: Iterable[Sequence[int] | np.ndarray],
+    states: Iterable[Sequence[int] | np.ndarray],
+    k: float,
+) -> Matrices:
     """Returns relative frequencies of starts, transitions and symbols.
 
     Args:

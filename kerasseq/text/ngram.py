@@ -13,7 +13,10 @@ Kneser–Ney, which estimate unseen n-grams better, are in `smoothing.py`.
 From: Shannon, "A Mathematical Theory of Communication", 1948.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.core.schema import Maybe, check
@@ -24,6 +27,7 @@ from kerasseq.text.probabilities import log, zero_or_more
 from kerasseq.text.smoothing import AddK, Discounted
 from kerasseq.text.with_tokenizer import (
     TextModel,
+    TextTokenizer,
     tokenizer_config,
     tokenizer_from_config,
 )
@@ -92,12 +96,12 @@ class NGramModel(TextModel, Saved, CountingModel):
         k: float = 1.0,
         smoothing: str = "add_k",
         discount: float | None = None,
-        tokenizer=None,
+        tokenizer: TextTokenizer | None = None,
     ):
         super().__init__(k, tokenizer=tokenizer)
-        self.n = whole_number("n", n, at_least=1)
-        self.smoothing = one_of("smoothing", smoothing, SMOOTHING)
-        self.discount = _checked_discount(discount)
+        self.n: int = whole_number("n", n, at_least=1)
+        self.smoothing: str = one_of("smoothing", smoothing, SMOOTHING)
+        self.discount: float | None = _checked_discount(discount)
         if smoothing == "add_k" and discount is not None:
             raise ValueError(
                 f'`discount` is not used by smoothing="add_k", '
@@ -114,7 +118,7 @@ class NGramModel(TextModel, Saved, CountingModel):
     def _reach(self) -> int:
         return self.n - 1
 
-    def fit(self, ids, vocabulary_size: int | None = None) -> "NGramModel":
+    def fit(self, ids: ArrayLike, vocabulary_size: int | None = None) -> "NGramModel":
         """Counts the n-grams of a text.
 
         Args:
@@ -142,13 +146,14 @@ class NGramModel(TextModel, Saved, CountingModel):
         return self
 
     def _set_counts(self, counts: NGramCounts):
-        self._counts, self.vocabulary_size = counts, counts.size
+        self._counts = counts
+        self.vocabulary_size: int | None = counts.size
         if self.smoothing == "add_k":
             self._p = AddK(counts, self._smooth)
         else:
             self._p = Discounted(counts, self.smoothing, self.discount)
 
-    def probabilities(self, context=()) -> np.ndarray:
+    def probabilities(self, context: ArrayLike = ()) -> np.ndarray:
         """Returns the distribution of the next token.
 
         Args:
@@ -164,7 +169,7 @@ class NGramModel(TextModel, Saved, CountingModel):
         context = self._ids(context, "context")
         return self._p.after(context[max(0, len(context) - self.n + 1) :])
 
-    def log_probabilities(self, ids) -> np.ndarray:
+    def log_probabilities(self, ids: ArrayLike) -> np.ndarray:
         """Returns the log-probability of each token, given those before it.
 
         Args:
@@ -212,7 +217,7 @@ class NGramModel(TextModel, Saved, CountingModel):
         levels = [*self._p.lower[: self.n - 1], self._p.top[-1]]
         return np.stack([level.D[1:] for level in levels])
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration and the fitted model as plain JSON.
 
         Each line of `counts` has the n ids of an n-gram and its count; `end` are the
@@ -231,7 +236,7 @@ class NGramModel(TextModel, Saved, CountingModel):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> "NGramModel":
+    def from_config(cls, config: dict[str, Any]) -> "NGramModel":
         """Builds a model from the result of `get_config`.
 
         Args:
@@ -262,7 +267,7 @@ class NGramModel(TextModel, Saved, CountingModel):
     def _check_fitted(self):
         self._fitted_size()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         add_k = self.smoothing == "add_k"
         head = f"n={self.n}, " + (f"k={self.k}" if add_k else self.smoothing)
         if self.vocabulary_size is None:

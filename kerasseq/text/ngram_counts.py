@@ -10,7 +10,10 @@ n-grams, since each of them is the beginning of a longer one or the end of the t
 Only these are saved, and inconsistent counts in a file are detected.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.text.counting import rank_among
 from kerasseq.text.texts import id_array
@@ -37,11 +40,21 @@ class NGramCounts:
         (array([2, 1, 1]), array([2., 1., 0.]))
     """
 
-    def __init__(self, n: int, size: int, tail, rows=None, weights=()):
+    def __init__(
+        self,
+        n: int,
+        size: int,
+        tail: np.ndarray,
+        rows: np.ndarray | None = None,
+        weights: ArrayLike = (),
+    ):
         rows = np.zeros((0, n), "int64") if rows is None else rows
-        self.n, self.size = n, size
-        self.tail = tail[len(tail) - n + 1 :].copy()  # a copy, to free the text
-        self.grams, self.counts, self.totals = [], [], []
+        self.n: int = n
+        self.size: int = size
+        self.tail: np.ndarray = tail[len(tail) - n + 1 :].copy()  # frees the text
+        self.grams: list[np.ndarray] = []
+        self.counts: list[np.ndarray] = []
+        self.totals: list[np.ndarray] = []
         rank, contexts = np.zeros(len(rows) + len(tail), "int64"), 1
         for m in range(n):
             tokens = np.concatenate([rows[:, m], tail[m:]])
@@ -71,7 +84,7 @@ class NGramCounts:
         first, last = np.searchsorted(self.grams[m], [start, start + self.size])
         return self.grams[m][first:last] - start, slice(first, last)
 
-    def walk(self, ids: np.ndarray):
+    def walk(self, ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Looks up every n-gram of a text, the shorter ones first.
 
         Args:
@@ -118,7 +131,9 @@ class NGramCounts:
         return [" ".join(map(str, row)) for row in table]
 
     @classmethod
-    def from_lines(cls, n: int, size: int, lines, tail) -> "NGramCounts":
+    def from_lines(
+        cls, n: int, size: int, lines: list[str], tail: ArrayLike
+    ) -> "NGramCounts":
         """Builds the counts from the result of `lines` and the end of the text.
 
         Args:

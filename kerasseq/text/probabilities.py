@@ -2,13 +2,17 @@
 
 import math
 import numbers
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.text.texts import id_array
 
+Seed = int | Sequence[int] | np.random.Generator | None
 
-def zero_or_more(name: str, value) -> float:
+
+def zero_or_more(name: str, value: float) -> float:
     """Returns `value` as a finite float that is not negative.
 
     Examples:
@@ -28,7 +32,12 @@ def zero_or_more(name: str, value) -> float:
     return float(value)
 
 
-def probability_rows(name: str, rows, shape: tuple[int, ...], rng) -> np.ndarray:
+def probability_rows(
+    name: str,
+    rows: ArrayLike | None,
+    shape: tuple[int, ...],
+    rng: np.random.Generator | None,
+) -> np.ndarray:
     """Returns `rows` as float64 that sum to 1 along the last axis, or random ones.
 
     Args:
@@ -93,7 +102,7 @@ def log(p: np.ndarray) -> np.ndarray:
         return np.log(p)
 
 
-def some_sequences(name: str, sequences, size: int) -> list[np.ndarray]:
+def some_sequences(name: str, sequences: ArrayLike, size: int) -> list[np.ndarray]:
     """Returns one row of ids, or several, as a list of int64 rows that are not empty.
 
     Examples:

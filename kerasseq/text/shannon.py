@@ -14,17 +14,28 @@ Shannon had no computer: he opened a book, read a letter, opened it elsewhere, r
 until that letter came, and took the one after it.
 """
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from kerasseq.core.checks import several, whole_number
 from kerasseq.text.character_tokenizer import CharacterTokenizer
 from kerasseq.text.ngram import NGramModel
 from kerasseq.text.texts import check_text
-from kerasseq.text.with_tokenizer import check_tokenizer, has_learned
+from kerasseq.text.with_tokenizer import (
+    TextTokenizer,
+    check_tokenizer,
+    has_learned,
+)
 
 
 def shannon_series(
-    text: str, tokenizer=None, *, orders=(0, 1, 2, 3), length: int = 80, seed=None
+    text: str,
+    tokenizer: TextTokenizer | None = None,
+    *,
+    orders: Iterable[int] = (0, 1, 2, 3),
+    length: int = 80,
+    seed: int | None = None,
 ) -> dict[int, str]:
     """Generates a text of each order.
 
@@ -71,7 +82,13 @@ def shannon_series(
     }
 
 
-def _write(ids: np.ndarray, tokenizer, n: int, length: int, seed) -> str:
+def _write(
+    ids: Sequence[int] | np.ndarray,
+    tokenizer: TextTokenizer,
+    n: int,
+    length: int,
+    seed: list[int] | None,
+) -> str:
     if n == 0:
         n, ids = 1, np.unique(ids)  # each symbol of the text once
     model = NGramModel(n, k=0, tokenizer=tokenizer)

@@ -14,7 +14,10 @@ distinguish "dog bites man" from "man bites dog".
 Left out: embeddings. CBOW averages vectors; here bags are counted.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.core.schema import check
@@ -63,14 +66,14 @@ class SlidingWindowModel(Saved, CountingModel):
 
     def __init__(self, window: int = 3, *, k: float = 1.0, unseen: str = "narrow"):
         super().__init__(k)
-        self.window = whole_number("window", window, at_least=1)
-        self.unseen = one_of("unseen", unseen, ["narrow", "uniform"])
+        self.window: int = whole_number("window", window, at_least=1)
+        self.unseen: str = one_of("unseen", unseen, ["narrow", "uniform"])
 
     @property
     def _reach(self) -> int:
         return self.window - 1
 
-    def fit(self, ids, vocabulary_size: int) -> "SlidingWindowModel":
+    def fit(self, ids: ArrayLike, vocabulary_size: int) -> "SlidingWindowModel":
         """Counts the tokens after each bag.
 
         Args:
@@ -91,10 +94,11 @@ class SlidingWindowModel(Saved, CountingModel):
             ends = np.arange(m, len(ids))
             rows = np.column_stack([_bags(ids, ends, m), ids[m:]])
             tables.append(_Table(rows, np.ones(len(rows), "int64"), size))
-        self._tables, self.vocabulary_size = tables, size
+        self._tables = tables
+        self.vocabulary_size: int | None = size
         return self
 
-    def probabilities(self, context=()) -> np.ndarray:
+    def probabilities(self, context: ArrayLike = ()) -> np.ndarray:
         """Returns the distribution of the next token.
 
         Args:
@@ -122,7 +126,7 @@ class SlidingWindowModel(Saved, CountingModel):
                 break
         return np.full(size, 1 / size)
 
-    def log_probabilities(self, ids) -> np.ndarray:
+    def log_probabilities(self, ids: ArrayLike) -> np.ndarray:
         """Returns the log-probability of each token, given those before it.
 
         Args:
@@ -146,7 +150,7 @@ class SlidingWindowModel(Saved, CountingModel):
             left = np.setdiff1d(left, here, assume_unique=True)
         return log(p)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration and the fitted model as plain JSON.
 
         `counts` has one list per size of the window: rows of the sorted bag, the token
@@ -165,7 +169,7 @@ class SlidingWindowModel(Saved, CountingModel):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> "SlidingWindowModel":
+    def from_config(cls, config: dict[str, Any]) -> "SlidingWindowModel":
         """Builds a model from the result of `get_config`.
 
         Args:
@@ -196,7 +200,7 @@ class SlidingWindowModel(Saved, CountingModel):
     def _check_fitted(self):
         self._fitted_size()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         head = f"window={self.window}, k={self.k}"
         if self.vocabulary_size is None:
             return f"<SlidingWindowModel: {head}, not fitted>"

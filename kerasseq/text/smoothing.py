@@ -56,12 +56,14 @@ Goodman, "An empirical study of smoothing techniques for language modeling", 199
 Left out: Good–Turing, Witten–Bell, weights learned on held-out text, pruning.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from kerasseq.text.ngram_counts import NGramCounts
 
+Smooth = Callable[[np.ndarray, np.ndarray], np.ndarray]
 FALLBACK = {"backoff": (0.5, 0.5, 0.5), "kneser_ney": (0.5, 1.0, 1.5)}
 
 
@@ -73,8 +75,9 @@ class AddK:
         smooth: Function from counts and totals to probabilities.
     """
 
-    def __init__(self, counts: NGramCounts, smooth):
-        self.counts, self.smooth = counts, smooth
+    def __init__(self, counts: NGramCounts, smooth: Smooth):
+        self.counts: NGramCounts = counts
+        self.smooth: Smooth = smooth
 
     def after(self, context: np.ndarray) -> np.ndarray:
         """Returns the distribution after at most n - 1 tokens, `(V,)`."""
@@ -114,7 +117,9 @@ class Level(NamedTuple):
     alpha: np.ndarray
     D: np.ndarray
 
-    def score(self, context, gram, shorter):
+    def score(
+        self, context: np.ndarray, gram: np.ndarray, shorter: np.ndarray
+    ) -> np.ndarray:
         """Returns p for ranks of contexts and n-grams, -1 if unseen, `(time,)`."""
         alpha = np.where(context < 0, 1.0, self.alpha[context])
         return np.where(gram < 0, alpha * shorter, self.p[gram])
@@ -136,9 +141,11 @@ class Discounted:
     def __init__(self, counts: NGramCounts, smoothing: str, discount: float | None):
         self.counts = counts
         if smoothing == "backoff":
-            self.top = self.lower = _backoff(counts, discount)
+            top = lower = _backoff(counts, discount)
         else:
-            self.top, self.lower = _kneser_ney(counts, discount)
+            top, lower = _kneser_ney(counts, discount)
+        self.top: list[Level] = top
+        self.lower: list[Level] = lower
 
     def after(self, context: np.ndarray) -> np.ndarray:
         """Returns the distribution after at most n - 1 tokens, `(V,)`."""
@@ -220,7 +227,9 @@ def _backoff(counts: NGramCounts, discount: float | None) -> list[Level]:
     return levels
 
 
-def _kneser_ney(counts: NGramCounts, discount: float | None):
+def _kneser_ney(
+    counts: NGramCounts, discount: float | None
+) -> tuple[list[Level], list[Level]]:
     """Returns the levels of Kneser–Ney for full and for shorter contexts."""
     suffixes = counts.suffixes()
     top, lower, p = [], [], np.full(1, 1 / counts.size)

@@ -6,8 +6,14 @@ Patterns use Unicode classes (`\p{L}` letters, `\p{N}` numbers), which need the 
 
 import contextlib
 import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kerasseq.core.checks import nearest
+
+if TYPE_CHECKING:
+    import regex
 
 PATTERNS = {
     # A space belongs to the word after it; English contractions are separate words.
@@ -25,7 +31,7 @@ SECONDS_PER_CHARACTER = 1e-4
 
 
 @functools.cache
-def compiled(pattern: str):
+def compiled(pattern: str) -> "regex.Pattern[str]":
     """Compiles a pattern of `PATTERNS` by name, or any other.
 
     Raises:
@@ -49,7 +55,7 @@ def compiled(pattern: str):
         ) from error
 
 
-def limited(pattern: str):
+def limited(pattern: str) -> "regex.Pattern[str] | Limited":
     """Compiles a pattern by name, or any other with a time limit.
 
     Raises:
@@ -69,20 +75,23 @@ class Limited:
         expression: A pattern compiled by `regex`.
     """
 
-    def __init__(self, expression):
-        self.expression, self.groups = expression, expression.groups
+    def __init__(self, expression: "regex.Pattern[str]"):
+        self.expression = expression
+        self.groups: int = expression.groups
 
-    def findall(self, text: str) -> list:
+    def findall(self, text: str) -> list[Any]:
         """As in `regex`."""
         with self._limit(text) as seconds:
             return self.expression.findall(text, timeout=seconds)
 
-    def finditer(self, text: str):
+    def finditer(self, text: str) -> "Iterator[regex.Match[str]]":
         """As in `regex`."""
         with self._limit(text) as seconds:
             yield from self.expression.finditer(text, timeout=seconds)
 
-    def sub(self, replacement, text: str) -> str:
+    def sub(
+        self, replacement: "str | Callable[[regex.Match[str]], str]", text: str
+    ) -> str:
         """As in `regex`."""
         with self._limit(text) as seconds:
             return self.expression.sub(replacement, text, timeout=seconds)
@@ -100,6 +109,9 @@ class Limited:
                 "for example a+ instead of (a|a)+ or (a+)+, or prevent backtracking: "
                 "(?>a+), a++"
             ) from None
+
+
+Expression: TypeAlias = "re.Pattern[str] | regex.Pattern[str] | Limited"
 
 
 def split(text: str, pattern: str) -> list[str]:

@@ -2,19 +2,47 @@
 
 import functools
 import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import several, short
 
 
-def check_text(text):
+def check_text(text: str) -> None:
     """Raises a `TypeError` unless `text` is a string."""
     if not isinstance(text, str):
         raise TypeError(f"`text` must be a string, received {type(text).__name__}.")
 
 
-def each_text(method):
+T = TypeVar("T", covariant=True)
+
+
+class TextMethod(Protocol[T]):
+    """A method of one text, or of a list of texts."""
+
+    @overload
+    def __call__(self, text: str) -> T: ...
+    @overload
+    def __call__(self, text: list[str] | tuple[str, ...]) -> list[T]: ...
+
+
+class RowMethod(Protocol[T]):
+    """A method of one row of ids, or of several, which an array alone may be."""
+
+    @overload
+    def __call__(self, ids: int | Sequence[int], *, skip_special: bool = ...) -> T: ...
+    @overload
+    def __call__(
+        self, ids: Sequence[Sequence[int] | np.ndarray], *, skip_special: bool = ...
+    ) -> list[T]: ...
+    @overload
+    def __call__(self, ids: ArrayLike, *, skip_special: bool = ...) -> T | Any: ...
+
+
+def each_text(method: Callable[[Any, str], T]) -> TextMethod[T]:
     """Extends a method of one text to a list of texts."""
 
     @functools.wraps(method)
@@ -26,7 +54,7 @@ def each_text(method):
     return one_or_several
 
 
-def each_row(method):
+def each_row(method: Callable[..., T]) -> RowMethod[T]:
     """Extends a method of one row of ids to several rows, a `Batch`, or one id."""
 
     @functools.wraps(method)
@@ -45,7 +73,7 @@ def _are_rows(ids):
     return isinstance(ids, list | tuple) and len(ids) > 0 and hasattr(ids[0], "__len__")
 
 
-def training_texts(text) -> list[str]:
+def training_texts(text: str | Iterable[str]) -> list[str]:
     """Returns training texts as a list, at least one of them not empty.
 
     Raises:
@@ -73,7 +101,9 @@ def training_texts(text) -> list[str]:
     return texts
 
 
-def special_tokens(tokens, unknown=None) -> tuple[str, ...]:
+def special_tokens(
+    tokens: Iterable[str], unknown: str | None = None
+) -> tuple[str, ...]:
     """Returns special tokens as a checked tuple, the unknown token first.
 
     Examples:
@@ -101,7 +131,7 @@ def special_tokens(tokens, unknown=None) -> tuple[str, ...]:
     return tokens
 
 
-def cut_out(text: str, special_tokens) -> list[tuple[str, bool]]:
+def cut_out(text: str, special_tokens: Collection[str]) -> list[tuple[str, bool]]:
     """Splits a text at special tokens: parts, and whether each is one of them.
 
     Examples:
@@ -136,7 +166,7 @@ def utf8(text: str) -> bytes:
         ) from None
 
 
-def id_array(ids, size: int, *, name: str = "ids") -> np.ndarray:
+def id_array(ids: ArrayLike, size: int, *, name: str = "ids") -> np.ndarray:
     """Returns ids as an int64 array with one axis, checked against a vocabulary.
 
     Args:

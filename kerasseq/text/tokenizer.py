@@ -9,9 +9,11 @@ never split.
 """
 
 import abc
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import one_of, several, whole_number
 from kerasseq.text.files import Saved
@@ -62,7 +64,7 @@ class Tokenizer(Saved, abc.ABC):
         """The tokens in the order of their ids."""
 
     @abc.abstractmethod
-    def fit(self, text) -> "Tokenizer":
+    def fit(self, text: str | Iterable[str]) -> "Tokenizer":
         """Learns the vocabulary from one or several texts."""
 
     def _cut_out(self, text: str) -> list[tuple[str, bool]]:
@@ -149,7 +151,7 @@ class Tokenizer(Saved, abc.ABC):
         return [vocabulary[i] for i in self.encode(text).tolist()]
 
     @each_row
-    def decode(self, ids, *, skip_special: bool = False) -> str:
+    def decode(self, ids: ArrayLike, *, skip_special: bool = False) -> str:
         """Converts ids to text.
 
         Args:
@@ -176,7 +178,12 @@ class Tokenizer(Saved, abc.ABC):
         return "".join([*text, self._decode_part(part)])
 
     def encode_batch(
-        self, texts, *, length: int | None = None, pad="right", truncate="right"
+        self,
+        texts: str | Iterable[str],
+        *,
+        length: int | None = None,
+        pad: str = "right",
+        truncate: str = "right",
     ) -> Batch:
         """Converts texts to one padded array, with a mask.
 
@@ -253,14 +260,13 @@ class Tokenizer(Saved, abc.ABC):
                 "one from a file"
             )
 
-    def __eq__(self, other):
+    # Without `__hash__`, since it is mutable: it can be fitted again.
+    def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
         return self.get_config() == other.get_config()
 
-    __hash__ = None  # mutable: it can be fitted again
-
-    def __repr__(self):
+    def __repr__(self) -> str:
         size = len(self.vocabulary)
         state = f"{size} tokens" if size else "not fitted"
         return f"<{type(self).__name__}: {state}>"

@@ -30,14 +30,21 @@ From: Kudo, "Subword Regularization", 2018. A character that is not a piece is a
 as well, `UNKNOWN`, as in SentencePiece.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+W = TypeVar("W")
+Edge = tuple[int, int, int, float]  # start, end, index of the piece, weight
+Path = list[tuple[int, int, int]]  # start, end and index of each piece
+Trie = dict[str, Any]  # by letter; the empty string has index and weight
 
 UNKNOWN = -1  # instead of the index of a piece: a character that is not a piece
 
 
-def build_trie(pieces: Iterable[tuple[str, int, float]]) -> dict:
+def build_trie(pieces: Iterable[tuple[str, int, float]]) -> Trie:
     """Builds a trie of pieces from nested dictionaries.
 
     Args:
@@ -59,7 +66,7 @@ def build_trie(pieces: Iterable[tuple[str, int, float]]) -> dict:
     return trie
 
 
-def edges(text: str, trie: dict, strange: float) -> Iterator[tuple]:
+def edges(text: str, trie: Trie, strange: float) -> Iterator[Edge]:
     """Finds every piece in a text.
 
     Args:
@@ -86,7 +93,7 @@ def edges(text: str, trie: dict, strange: float) -> Iterator[tuple]:
             end += 1
 
 
-def best_path(text: str, trie: dict, strange: float) -> list[tuple[int, int, int]]:
+def best_path(text: str, trie: Trie, strange: float) -> Path:
     """Returns the best segmentation of a text, by the Viterbi algorithm.
 
     Ties are resolved to the longer last piece, at every node, as in Hugging Face's
@@ -113,7 +120,7 @@ def best_path(text: str, trie: dict, strange: float) -> list[tuple[int, int, int
     return path[::-1]
 
 
-def best_paths(edges: Iterable[tuple], length: int, n: int) -> list[tuple]:
+def best_paths(edges: Iterable[Edge], length: int, n: int) -> list[tuple[float, Path]]:
     """Returns the `n` best segmentations of a text.
 
     Args:
@@ -169,9 +176,21 @@ class Lattices:
         last: Last node of each word that is used, `(words,)`.
     """
 
-    def __init__(self, start, end, piece, depth, word, last):
-        self.start, self.end, self.piece = start, end, piece
-        self.depth, self.word, self.last = depth, word, last
+    def __init__(
+        self,
+        start: np.ndarray,
+        end: np.ndarray,
+        piece: np.ndarray,
+        depth: np.ndarray,
+        word: np.ndarray,
+        last: np.ndarray,
+    ):
+        self.start: np.ndarray = start
+        self.end: np.ndarray = end
+        self.piece: np.ndarray = piece
+        self.depth: np.ndarray = depth
+        self.word: np.ndarray = word
+        self.last: np.ndarray = last
         self._group = np.flatnonzero(np.diff(end, prepend=-1))  # edges of one end
         self._node = end[self._group]
         level = np.flatnonzero(np.diff(depth[self._node], prepend=-1))
@@ -183,7 +202,12 @@ class Lattices:
         ]
 
     @classmethod
-    def of(cls, words: list, edges_of, length_of=len) -> "Lattices":
+    def of(
+        cls,
+        words: list[W],
+        edges_of: Callable[[W], Iterable[Sequence[Any]]],
+        length_of: Callable[[Any], int] = len,
+    ) -> "Lattices":
         """Builds the lattices of words.
 
         Args:
@@ -215,7 +239,9 @@ class Lattices:
         order = np.lexsort((start, end, depth[end]))
         return cls(start[order], end[order], piece[order], depth, word, last)
 
-    def kept(self, edges, words, number) -> "Lattices":
+    def kept(
+        self, edges: np.ndarray, words: np.ndarray, number: np.ndarray
+    ) -> "Lattices":
         """Removes edges and words.
 
         Args:
@@ -230,7 +256,7 @@ class Lattices:
         last = self.last[words]
         return Lattices(start, end, number[piece], self.depth, self.word, last)
 
-    def forward(self, w, combine=np.logaddexp) -> np.ndarray:
+    def forward(self, w: np.ndarray, combine: np.ufunc = np.logaddexp) -> np.ndarray:
         r"""Returns $\alpha$, or $\delta$ with `combine=np.maximum`, of every node.
 
         Args:
@@ -244,7 +270,7 @@ class Lattices:
             alpha[self._node[groups]] = combine.reduceat(reached, begins)
         return alpha
 
-    def usage(self, w, alpha, times) -> np.ndarray:
+    def usage(self, w: np.ndarray, alpha: np.ndarray, times: ArrayLike) -> np.ndarray:
         """Returns the expected count of each edge, `(E,)`.
 
         Args:
@@ -262,11 +288,11 @@ class Lattices:
             ]  # no two of one depth begin in one node
         return p
 
-    def best(self, w) -> np.ndarray:
+    def best(self, w: np.ndarray) -> np.ndarray:
         """Returns the edges of the best path of every word, in text order."""
         return self._trace(self.forward(w, np.maximum)[self.start] + w)
 
-    def sample(self, w, rng) -> np.ndarray:
+    def sample(self, w: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Samples a path for every word, and returns its edges in text order.
 
         The maximum after adding Gumbel noise is a sample, so that one maximum samples

@@ -8,10 +8,19 @@ import math
 import numbers
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from kerasseq.core.checks import one_of
 from kerasseq.text.texts import check_text, utf8
-from kerasseq.text.unigram_lattice import UNKNOWN, best_path, build_trie, edges
+from kerasseq.text.unigram_lattice import (
+    UNKNOWN,
+    Edge,
+    Path,
+    Trie,
+    best_path,
+    build_trie,
+    edges,
+)
 
 SPACE = "\u2581"  # ▁
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -35,9 +44,16 @@ class Pieces:
         strange: Weight of a character without a piece.
     """
 
-    def __init__(self, vocabulary, scores, special, unknown, byte_fallback):
-        self.vocabulary = _tokens(vocabulary)
-        self.scores = _scores(scores, len(self.vocabulary))
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        scores: Iterable[float],
+        special: Iterable[str],
+        unknown: str | None,
+        byte_fallback: bool,
+    ):
+        self.vocabulary: list[str] = _tokens(vocabulary)
+        self.scores: list[float] = _scores(scores, len(self.vocabulary))
         ids = {token: i for i, token in enumerate(self.vocabulary)}
         apart = {*special, *(BYTES if byte_fallback else ())}
         if missing := [token for token in sorted(apart) if token not in ids]:
@@ -45,16 +61,18 @@ class Pieces:
                 f"`pieces` lacks {len(missing)} of the special and byte tokens: "
                 f"{missing[:5]}. Put each where its id is, with the score 0."
             )
-        self.unknown_id = None if unknown is None else ids[unknown]
-        self.byte_ids = [ids[token] for token in BYTES] if byte_fallback else None
-        self.strange = min(self.scores) - PENALTY
+        self.unknown_id: int | None = None if unknown is None else ids[unknown]
+        self.byte_ids: list[int] | None = (
+            [ids[token] for token in BYTES] if byte_fallback else None
+        )
+        self.strange: float = min(self.scores) - PENALTY
         # A token with a space cannot match: spaces of the text are ▁ in tokens.
         found = {
             token.replace(SPACE, " "): i
             for token, i in ids.items()
             if token not in apart and " " not in token
         }
-        self.trie = build_trie((s, i, self.scores[i]) for s, i in found.items())
+        self.trie: Trie = build_trie((s, i, self.scores[i]) for s, i in found.items())
         self._word = _word_pattern(found, byte_fallback)
         self._cache = {}
 
@@ -62,7 +80,7 @@ class Pieces:
         """Splits a text at positions that no piece crosses."""
         return self._word.findall(text)
 
-    def edges(self, word: str):
+    def edges(self, word: str) -> Iterator[Edge]:
         """Returns start, end, index and weight of each piece in a word."""
         return edges(word, self.trie, self.strange)
 
@@ -89,7 +107,7 @@ class Pieces:
                 self._cache[word] = known
         return known
 
-    def spell(self, text: str, path) -> list[tuple[int, int, int]]:
+    def spell(self, text: str, path: Iterable[Sequence[int]]) -> Path:
         """Converts a path to ids with start and end.
 
         Characters without a piece become bytes or unknown tokens; adjacent ones in a
@@ -202,7 +220,7 @@ class Spaces:
     """
 
     def __init__(self, add: bool | str, lossless: bool, special: tuple[str, ...]):
-        self.add = one_of("add_prefix_space", add, [True, False, "first"])
+        self.add: bool | str = one_of("add_prefix_space", add, [True, False, "first"])
         self.lossless = lossless
         self.special = special
         spaced = [token for token in special if token.startswith(" ")]
@@ -234,7 +252,7 @@ class Spaces:
     def _has_one(self, text):
         return not self.lossless and text.startswith((" ", SPACE))
 
-    def words(self, several: list[str]) -> Counter:
+    def words(self, several: list[str]) -> Counter[str]:
         """Counts the words of texts, with leading spaces; other whitespace is separate.
 
         Raises:
@@ -251,7 +269,7 @@ class Spaces:
         return words
 
 
-def check_special_tokens(tokens, byte_fallback: bool):
+def check_special_tokens(tokens: Iterable[str], byte_fallback: bool) -> None:
     """Raises a `ValueError` if a special token is ▁ or a byte token."""
     taken = {SPACE, *(BYTES if byte_fallback else ())}.intersection(tokens)
     if taken:

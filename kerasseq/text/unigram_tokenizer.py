@@ -11,8 +11,10 @@ out: normalization of the text, splits at scripts and digits, and character cove
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.core.schema import check
@@ -94,7 +96,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         self,
         vocabulary_size: int = 8000,
         *,
-        special_tokens=(),
+        special_tokens: Iterable[str] = (),
         unknown: str | None = "<unk>",
         byte_fallback: bool = True,
         max_piece_length: int = 16,
@@ -107,13 +109,15 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
             raise TypeError(
                 f"special_tokens must be a list of strings, received {special_tokens!r}"
             )
-        self.wanted_size = whole_number("vocabulary_size", vocabulary_size)
-        self.special_tokens = texts.special_tokens(special_tokens, unknown)
+        self.wanted_size: int = whole_number("vocabulary_size", vocabulary_size)
+        self.special_tokens: tuple[str, ...] = texts.special_tokens(
+            special_tokens, unknown
+        )
         self.unknown = unknown
-        self.byte_fallback = one_of("byte_fallback", byte_fallback, [True, False])
-        self.max_piece_length = whole_number("max_piece_length", max_piece_length)
+        self.byte_fallback: bool = one_of("byte_fallback", byte_fallback, [True, False])
+        self.max_piece_length: int = whole_number("max_piece_length", max_piece_length)
         one_of("lossless", lossless, [None, True, False])
-        self.lossless = byte_fallback if lossless is None else lossless
+        self.lossless: bool = byte_fallback if lossless is None else lossless
         if self.lossless and not byte_fallback:
             raise ValueError(
                 "lossless=True needs byte_fallback=True, which encodes characters "
@@ -129,10 +133,10 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
     def from_pieces(
         cls,
         pieces: list[str],
-        scores,
+        scores: Iterable[float],
         *,
         unknown: str | None = "<unk>",
-        special_tokens=(),
+        special_tokens: Iterable[str] = (),
         byte_fallback: bool = True,
         add_prefix_space: bool | str = True,
         lossless: bool | None = None,
@@ -177,7 +181,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         tokenizer.wanted_size = tokenizer.vocabulary_size
         return tokenizer
 
-    def fit(self, text) -> "UnigramTokenizer":
+    def fit(self, text: str | Iterable[str]) -> "UnigramTokenizer":
         """Learns the pieces and their probabilities.
 
         Args:
@@ -238,7 +242,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         return encoding._replace(offsets=np.maximum(encoding.offsets - shift, 0))
 
     @each_row
-    def decode(self, ids, *, skip_special: bool = False) -> str:
+    def decode(self, ids: ArrayLike, *, skip_special: bool = False) -> str:
         self._check_fitted()
         special = {self.id_of(token): token for token in self.special_tokens}
         text, part, prefixed = [], [], bool(self.add_prefix_space)
@@ -282,7 +286,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         text = self._pieces.text(ids)
         return text.removeprefix(" ") if prefixed else text
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
@@ -293,7 +297,7 @@ class UnigramTokenizer(UnigramViews, Tokenizer):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> "UnigramTokenizer":
+    def from_config(cls, config: dict[str, Any]) -> "UnigramTokenizer":
         """Builds a tokenizer from the result of `get_config`.
 
         Raises:

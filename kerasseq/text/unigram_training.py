@@ -29,6 +29,7 @@ With digamma Tiny Shakespeare has about 1 % fewer tokens.
 """
 
 from collections import Counter
+from collections.abc import Set
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +70,9 @@ class Learned(NamedTuple):
     history: list[TrainingStep]
 
 
-def learn(words: Counter, size: int, longest: int, taken=frozenset()) -> Learned:
+def learn(
+    words: Counter[str], size: int, longest: int, taken: Set[str] = frozenset()
+) -> Learned:
     """Learns pieces from words.
 
     Args:
@@ -104,7 +107,9 @@ def _short(words):
     return parts
 
 
-def seed_pieces(words: Counter, longest: int, taken=frozenset()) -> dict[str, float]:
+def seed_pieces(
+    words: Counter[str], longest: int, taken: Set[str] = frozenset()
+) -> dict[str, int]:
     """Returns the characters and the frequent substrings, with weights.
 
     Substrings that are always followed by the same character are left out, since the
@@ -203,7 +208,9 @@ class _Training:
         return Learned([self.pieces[i] for i in order], scores[order], self.history)
 
 
-def expected_uses(lattices: Lattices, scores, times) -> tuple[np.ndarray, float]:
+def expected_uses(
+    lattices: Lattices, scores: np.ndarray, times: np.ndarray
+) -> tuple[np.ndarray, float]:
     """Returns the expected count of each piece over all segmentations of all words.
 
     Args:
@@ -221,7 +228,7 @@ def expected_uses(lattices: Lattices, scores, times) -> tuple[np.ndarray, float]
     return uses, float(times @ alpha[lattices.last])
 
 
-def losses(others: Lattices, f, scores) -> np.ndarray:
+def losses(others: Lattices, f: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Returns the loss of removing each piece, infinite for characters.
 
     Args:

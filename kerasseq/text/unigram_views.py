@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kerasseq.core.checks import random_generator, whole_number
-from kerasseq.text.probabilities import zero_or_more
+from kerasseq.text.probabilities import Seed, zero_or_more
 from kerasseq.text.unigram_lattice import Lattices, best_paths
 from kerasseq.text.unigram_pieces import SPACE, Pieces
 
@@ -69,7 +69,7 @@ class UnigramViews:
         """Returns the words of a text, with the id of each special token, or None."""
         raise NotImplementedError
 
-    def sample(self, text: str, *, alpha: float = 0.1, seed=None) -> np.ndarray:
+    def sample(self, text: str, *, alpha: float = 0.1, seed: Seed = None) -> np.ndarray:
         r"""Samples a segmentation with probability proportional to $p^\alpha$.
 
         Training on a new segmentation in each epoch is called subword regularization.

@@ -4,12 +4,27 @@ A tokenizer is any object with `fit`, `encode`, `decode` and `vocabulary_size`. 
 `fit`, its `encode` raises a `ValueError` or its vocabulary size is 0.
 """
 
+from collections.abc import Sequence
+from typing import Any, Protocol
+
 import numpy as np
 
 from kerasseq.core.checks import whole_number
 from kerasseq.core.schema import check
+from kerasseq.text.probabilities import Seed
+from kerasseq.text.tokenizer import Tokenizer
 
 METHODS = ("fit", "encode", "decode")
+
+
+class TextTokenizer(Protocol):
+    """What a model requires of a tokenizer."""
+
+    @property
+    def vocabulary_size(self) -> int: ...
+    def fit(self, text: str, /) -> object: ...
+    def encode(self, text: str, /) -> Sequence[int] | np.ndarray: ...
+    def decode(self, ids: list[int], /) -> str: ...
 
 
 class TextModel:
@@ -20,13 +35,18 @@ class TextModel:
         tokenizer: A tokenizer, or None if the model takes only ids.
     """
 
-    def __init__(self, *args, tokenizer=None):
+    def __init__(self, *args: Any, tokenizer: TextTokenizer | None = None):
         super().__init__(*args)
         check_tokenizer(tokenizer)
-        self.tokenizer = tokenizer
+        self.tokenizer: TextTokenizer | None = tokenizer
 
     def generate(
-        self, prompt: str, max_new_tokens: int, *, temperature: float = 1.0, seed=None
+        self,
+        prompt: str,
+        max_new_tokens: int,
+        *,
+        temperature: float = 1.0,
+        seed: Seed = None,
     ) -> str:
         """Generates a continuation of a prompt; `sample` returns ids instead.
 
@@ -99,7 +119,7 @@ class TextModel:
         return self.tokenizer.encode(given)
 
 
-def check_tokenizer(tokenizer):
+def check_tokenizer(tokenizer: TextTokenizer | None) -> None:
     """Raises a `TypeError` unless `tokenizer` is None or a tokenizer.
 
     Examples:
@@ -118,7 +138,7 @@ CharacterTokenizer() has; received 'word'.
     )
 
 
-def has_learned(tokenizer) -> bool:
+def has_learned(tokenizer: TextTokenizer) -> bool:
     """Whether a tokenizer has a vocabulary.
 
     Examples:
@@ -133,7 +153,7 @@ def has_learned(tokenizer) -> bool:
     return bool(tokenizer.vocabulary_size)
 
 
-def tokenizer_config(tokenizer) -> dict | None:
+def tokenizer_config(tokenizer: TextTokenizer | None) -> dict[str, Any] | None:
     """Returns plain JSON from which `tokenizer_from_config` builds an equal tokenizer.
 
     Raises:
@@ -152,7 +172,7 @@ def tokenizer_config(tokenizer) -> dict | None:
     return {"class_name": name, "config": tokenizer.get_config()}
 
 
-def tokenizer_from_config(config: dict | None):
+def tokenizer_from_config(config: dict[str, Any] | None) -> Tokenizer | None:
     """Builds what `tokenizer_config` described.
 
     Raises:

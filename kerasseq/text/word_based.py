@@ -7,6 +7,8 @@ normalized text, not the original one.
 import abc
 from collections import Counter
 
+from numpy.typing import ArrayLike
+
 from kerasseq.text.texts import cut_out, each_row, id_array, training_texts, utf8
 from kerasseq.text.tokenizer import Tokenizer
 
@@ -32,7 +34,7 @@ class WordBased(Tokenizer):
         """Returns the text of tokens, including special tokens."""
 
     @each_row
-    def decode(self, ids, *, skip_special: bool = False) -> str:
+    def decode(self, ids: ArrayLike, *, skip_special: bool = False) -> str:
         """Converts ids to normalized text.
 
         Args:
@@ -74,7 +76,7 @@ class WordBased(Tokenizer):
         count = self._count_words([text])
         return {w: n for w, n in count.most_common() if self._is_unknown(w)}
 
-    def _count_words(self, text) -> Counter:
+    def _count_words(self, text) -> Counter[str]:
         """Counts the words of texts, without special tokens."""
         count = Counter()
         for one in text:
@@ -84,7 +86,7 @@ class WordBased(Tokenizer):
                     count.update(self._words(part))
         return count
 
-    def _training_words(self, text) -> Counter:
+    def _training_words(self, text) -> Counter[str]:
         """Counts the words of training texts; raises an error without words."""
         count = self._count_words(training_texts(text))
         if not count:
@@ -115,7 +117,7 @@ class WordBased(Tokenizer):
             raise ValueError(f"the vocabulary lacks the special tokens {lacking}")
 
 
-def check_bool(name: str, value) -> bool:
+def check_bool(name: str, value: bool) -> bool:
     """Returns `value` if it is True or False.
 
     Examples:

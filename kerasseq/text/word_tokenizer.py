@@ -8,11 +8,16 @@ Bengio et al. 2003; course D. Left out: stemming, and scripts without spaces.
 """
 
 import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 
 from kerasseq.core.checks import whole_number
 from kerasseq.core.schema import check
 from kerasseq.text.texts import cut_out, each_text
 from kerasseq.text.texts import special_tokens as checked_special_tokens
+from kerasseq.text.tokenizer import Encoding
 from kerasseq.text.word_based import WordBased, check_bool
 from kerasseq.text.words import find_places, find_words
 
@@ -65,20 +70,22 @@ class WordTokenizer(WordBased):
         min_count: int = 1,
         lowercase: bool = False,
         unknown: str | None = "<unk>",
-        special_tokens=(),
+        special_tokens: Iterable[str] = (),
     ):
         if vocabulary_size is not None:
             vocabulary_size = whole_number("vocabulary_size", vocabulary_size)
         self.wanted_size = vocabulary_size
-        self.min_count = whole_number("min_count", min_count)
-        self.lowercase = check_bool("lowercase", lowercase)
+        self.min_count: int = whole_number("min_count", min_count)
+        self.lowercase: bool = check_bool("lowercase", lowercase)
         if unknown is not None and not isinstance(unknown, str):
             raise TypeError(f"unknown must be a string or None, received {unknown!r}")
         self.unknown = unknown
-        self.special_tokens = checked_special_tokens(special_tokens, unknown)
+        self.special_tokens: tuple[str, ...] = checked_special_tokens(
+            special_tokens, unknown
+        )
         self._use([])
 
-    def fit(self, text) -> "WordTokenizer":
+    def fit(self, text: str | Iterable[str]) -> "WordTokenizer":
         """Learns the vocabulary.
 
         Args:
@@ -117,7 +124,7 @@ class WordTokenizer(WordBased):
         self._ids = {word: i for i, word in enumerate(vocabulary)}
 
     @each_text
-    def encode(self, text: str):
+    def encode(self, text: str) -> np.ndarray:
         """Converts text to ids.
 
         Args:
@@ -135,7 +142,7 @@ class WordTokenizer(WordBased):
         except KeyError:
             raise ValueError(self._first_unseen(text)) from None
 
-    def encode_with_offsets(self, text: str):
+    def encode_with_offsets(self, text: str) -> Encoding:
         """Converts text to ids, with the offsets of each token.
 
         Args:
@@ -187,7 +194,7 @@ class WordTokenizer(WordBased):
     def _join(self, tokens):
         return NO_SPACE.sub("", " ".join(tokens))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
@@ -199,7 +206,7 @@ class WordTokenizer(WordBased):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> "WordTokenizer":
+    def from_config(cls, config: dict[str, Any]) -> "WordTokenizer":
         """Builds a tokenizer from the result of `get_config`.
 
         Raises:

@@ -13,6 +13,10 @@ Schuster and Nakajima 2012; Devlin et al. 2018 (BERT). Left out: `[CLS]` and
 `[SEP]` around a text, which models add; joining "do n't" after decoding.
 """
 
+import os
+from collections.abc import Iterable
+from typing import Any
+
 from kerasseq.core.checks import one_of, whole_number
 from kerasseq.core.files import read_text
 from kerasseq.core.schema import check
@@ -82,7 +86,7 @@ class WordPieceTokenizer(WordBased):
         self,
         vocabulary_size: int = 8000,
         *,
-        special_tokens=SPECIAL_TOKENS,
+        special_tokens: Iterable[str] = SPECIAL_TOKENS,
         unknown: str = "[UNK]",
         lowercase: bool = True,
         strip_accents: bool | None = None,
@@ -93,27 +97,29 @@ class WordPieceTokenizer(WordBased):
         score: str = "count",
         min_count: int = 2,
     ):
-        self.wanted_size = whole_number("vocabulary_size", vocabulary_size)
+        self.wanted_size: int = whole_number("vocabulary_size", vocabulary_size)
         for name, value in (("unknown", unknown), ("prefix", prefix)):
             if not isinstance(value, str):
                 raise TypeError(f"{name} must be a string, received {value!r}")
-        self.unknown = unknown
-        self.special_tokens = checked_special_tokens(special_tokens, unknown)
-        self.lowercase = check_bool("lowercase", lowercase)
+        self.unknown: str | None = unknown
+        self.special_tokens: tuple[str, ...] = checked_special_tokens(
+            special_tokens, unknown
+        )
+        self.lowercase: bool = check_bool("lowercase", lowercase)
         if strip_accents is not None:
             check_bool("strip_accents", strip_accents)
         self.strip_accents = strip_accents
-        self.split_chinese = check_bool("split_chinese", split_chinese)
-        self.clean = check_bool("clean", clean)
+        self.split_chinese: bool = check_bool("split_chinese", split_chinese)
+        self.clean: bool = check_bool("clean", clean)
         # Words have no punctuation inside, so that no word is spelled like a piece.
         if not any(map(is_punctuation, prefix)):
             raise ValueError(
                 f'prefix must have punctuation, such as "##", received {prefix!r}'
             )
         self.prefix = prefix
-        self.max_word_length = whole_number("max_word_length", max_word_length)
-        self.score = one_of("score", score, ["likelihood", "count"])
-        self.min_count = whole_number("min_count", min_count)
+        self.max_word_length: int = whole_number("max_word_length", max_word_length)
+        self.score: str = one_of("score", score, ["likelihood", "count"])
+        self.min_count: int = whole_number("min_count", min_count)
         self._normalizer = BertNormalizer(
             lowercase=lowercase,
             strip_accents=lowercase if strip_accents is None else strip_accents,
@@ -122,7 +128,7 @@ class WordPieceTokenizer(WordBased):
         )
         self._use([], [])
 
-    def fit(self, text) -> "WordPieceTokenizer":
+    def fit(self, text: str | Iterable[str]) -> "WordPieceTokenizer":
         """Learns pieces.
 
         Args:
@@ -217,7 +223,7 @@ class WordPieceTokenizer(WordBased):
     def _join(self, tokens):
         return " ".join(tokens).replace(" " + self.prefix, "")
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         """Returns the configuration of the tokenizer as plain JSON."""
         return {
             "vocabulary_size": self.wanted_size,
@@ -228,7 +234,7 @@ class WordPieceTokenizer(WordBased):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> "WordPieceTokenizer":
+    def from_config(cls, config: dict[str, Any]) -> "WordPieceTokenizer":
         """Builds a tokenizer from the result of `get_config`.
 
         Raises:
@@ -246,7 +252,9 @@ class WordPieceTokenizer(WordBased):
         return tokenizer
 
     @classmethod
-    def from_vocabulary(cls, tokens, **options) -> "WordPieceTokenizer":
+    def from_vocabulary(
+        cls, tokens: Iterable[str], **options: Any
+    ) -> "WordPieceTokenizer":
         """Builds a tokenizer from a given vocabulary, instead of `fit`.
 
         Args:
@@ -281,7 +289,9 @@ class WordPieceTokenizer(WordBased):
         return tokenizer
 
     @classmethod
-    def from_vocab_file(cls, path, **options) -> "WordPieceTokenizer":
+    def from_vocab_file(
+        cls, path: str | os.PathLike[str], **options: Any
+    ) -> "WordPieceTokenizer":
         """Builds a tokenizer from BERT's `vocab.txt`, one token per line.
 
         Args:
@@ -304,7 +314,7 @@ class WordPieceTokenizer(WordBased):
             raise ValueError(f"{path}: {error}") from error
 
 
-def read_bert_vocabulary(path) -> list[str]:
+def read_bert_vocabulary(path: str | os.PathLike[str]) -> list[str]:
     """Reads the tokens of a `vocab.txt`.
 
     Lines end with a line feed. Trailing whitespace is removed, except from a token that

@@ -20,8 +20,9 @@ goes by count.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class ScoredMerge(NamedTuple):
     score: float
 
 
-def alphabet(words, prefix: str) -> list[str]:
+def alphabet(words: Iterable[str], prefix: str) -> list[str]:
     """Returns all characters as starts of words, and with prefix inside words.
 
     Examples:
@@ -58,7 +59,15 @@ def alphabet(words, prefix: str) -> list[str]:
     return [*alone, *(prefix + character for character in inside)]
 
 
-def learn(words: dict[str, int], vocabulary, size, *, prefix, score, min_count):
+def learn(
+    words: dict[str, int],
+    vocabulary: Iterable[str],
+    size: int,
+    *,
+    prefix: str,
+    score: str,
+    min_count: int,
+) -> tuple[list[str], list[ScoredMerge]]:
     """Extends a vocabulary by merges.
 
     Ties are broken by count, then by the lower id of the left, then of the right token.
@@ -101,7 +110,9 @@ def learn(words: dict[str, int], vocabulary, size, *, prefix, score, min_count):
     return vocabulary, merges
 
 
-def read_merges(merges, known: set[str], prefix: str) -> list[ScoredMerge]:
+def read_merges(
+    merges: list[list[Any]], known: set[str], prefix: str
+) -> list[ScoredMerge]:
     """Checks the merges of a file: left, right, count and score of each.
 
     Raises:

@@ -18,6 +18,7 @@ elision, which French needs.
 
 import collections
 import dataclasses
+import os
 
 from kerasseq.text.eliza.pattern import Place, Template
 from kerasseq.text.eliza.rules import Keyword, Rule, load_rules
@@ -66,7 +67,7 @@ class Trace:
     kept: str = ""
     recalled: str = ""
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [("you said", " ".join(self.text.split()))]
         if self.clause:
             ranks = ", ".join(f"{name} (rank {rank})" for name, rank in self.keywords)
@@ -128,8 +129,8 @@ class Eliza:
         'Depuis quand est-ce que vous détestez votre travail ?'
     """
 
-    def __init__(self, rules="en"):
-        self.rules = rules
+    def __init__(self, rules: str | os.PathLike[str] = "en"):
+        self.rules: str | os.PathLike[str] = rules
         self._rules = load_rules(rules)
         self.reset()
 

@@ -14,6 +14,7 @@ Left out of Weizenbaum's notation: a number, for exactly so many words.
 """
 
 import re
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kerasseq.text.eliza.words import Splitter, fold
@@ -39,9 +40,11 @@ class Pattern:
         [(0, 1), (1, 2), (2, 3), (3, 5)]
     """
 
-    def __init__(self, text: str, groups: dict, splitter: Splitter):
+    def __init__(
+        self, text: str, groups: Mapping[str, Collection[str]], splitter: Splitter
+    ):
         self.text = text
-        self.parts = text.split()
+        self.parts: list[str] = text.split()
         if not self.parts:
             raise ValueError('it is empty: write "*" for whatever was said')
         # Runs of words, each with the gap before it: None is no gap. A gap at the end
@@ -63,7 +66,7 @@ class Pattern:
             del self._runs[0]
         _check_spelling(self.parts, splitter)
 
-    def match(self, keys: list[str]):
+    def match(self, keys: list[str]) -> list[tuple[int, int]] | None:
         """Takes a clause apart. Each gap takes as few words as it can.
 
         The runs of words are looked for one after the other, each at the first place
@@ -182,7 +185,7 @@ class Template(NamedTuple):
     """
 
     text: str
-    pieces: tuple = ()
+    pieces: tuple[str | Place, ...] = ()
     goto: str | None = None
     newkey: bool = False
 

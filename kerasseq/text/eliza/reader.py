@@ -6,16 +6,19 @@ commas to forget between sections, replies as lines of a list; JSON has none of 
 
 import os
 import pathlib
+from collections.abc import Collection
+from typing import Any, TypeVar
 
 from kerasseq.core import checks
 from kerasseq.core.files import read_bytes
 
+T = TypeVar("T")
 FOLDER = pathlib.Path(__file__).parent
 LANGUAGES = ("en", "fr")
 _KINDS = {str: "a string", list: "a list", dict: "a table", int: "a whole number"}
 
 
-def read(rules) -> "Section":
+def read(rules: str | os.PathLike[str]) -> "Section":
     """Reads a file of rules.
 
     Args:
@@ -87,15 +90,22 @@ class Section:
         ValueError: my.toml: [keyword.sea] rank must be a whole number, received 'high'.
     """
 
-    def __init__(self, path, names, content: dict):
-        self.path, self.names, self.content = path, names, content
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        names: tuple[str, ...],
+        content: dict[str, Any],
+    ):
+        self.path: str | os.PathLike[str] = path
+        self.names: tuple[str, ...] = names
+        self.content: dict[str, Any] = content
 
-    def error(self, text) -> ValueError:
+    def error(self, text: str) -> ValueError:
         """Builds an error that says where it is."""
         where = f"[{'.'.join(self.names)}] " if self.names else ""
         return ValueError(f"{self.path}: {where}{text}.")
 
-    def only(self, known):
+    def only(self, known: Collection[str]) -> None:
         """Raises an error for keys that are not among `known`."""
         for key in self.content:
             if key not in known:
@@ -103,7 +113,7 @@ class Section:
                 listed = "" if near else f" The keys are: {', '.join(known)}"
                 raise self.error(f'has an unknown key "{key}".{near or listed}')
 
-    def get(self, key, kind, default=None):
+    def get(self, key: str, kind: type[T], default: T | None = None) -> T:
         """Returns a value of one kind, or the default; without one it is required."""
         if key not in self.content:
             if default is None:
@@ -116,7 +126,7 @@ class Section:
             raise self.error(f"{key} is empty")
         return value
 
-    def strings(self, key, default=None) -> list[str]:
+    def strings(self, key: str, default: list[str] | None = None) -> list[str]:
         """Returns a list of strings; one that is required must not be empty."""
         values = self.get(key, list, default)
         if default is None and not values:
@@ -129,12 +139,12 @@ class Section:
                 )
         return values
 
-    def section(self, key, required=False) -> "Section":
+    def section(self, key: str, required: bool = False) -> "Section":
         """Returns a table in this one; an empty one if it may be missing."""
         content = self.get(key, dict, None if required else {})
         return Section(self.path, (*self.names, key), content)
 
-    def sections(self, key) -> list["Section"]:
+    def sections(self, key: str) -> list["Section"]:
         """Returns the tables of a list, `[[key]]` each."""
         tables = self.get(key, list, [])
         for table in tables:
@@ -143,7 +153,7 @@ class Section:
         names = [(*self.names, f"{key} {i}") for i in range(1, len(tables) + 1)]
         return [Section(self.path, n, t) for n, t in zip(names, tables, strict=True)]
 
-    def entries(self, key) -> dict[str, str]:
+    def entries(self, key: str) -> dict[str, str]:
         """Returns a table of strings, none of them empty."""
         table = self.section(key)
         for old in table.content:

@@ -1,5 +1,6 @@
 """The rules of a conversation, checked as a whole before the first word is said."""
 
+import os
 from typing import NamedTuple
 
 from kerasseq.text.eliza.pattern import Pattern, Template, template
@@ -84,7 +85,7 @@ class Rules(NamedTuple):
     keywords: dict[str, Keyword]
 
 
-def load_rules(rules) -> Rules:
+def load_rules(rules: str | os.PathLike[str]) -> Rules:
     """Reads and check a file of rules.
 
     Args:

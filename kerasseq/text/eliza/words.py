@@ -6,6 +6,7 @@ typed, so that a name comes back with its capital letter.
 
 import re
 import unicodedata
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 _APOSTROPHES = str.maketrans("’ʼ‘`´", "'''''")
@@ -52,8 +53,15 @@ class Elision:
         "Je sais qu'il et que onze et qu'hier"
     """
 
-    def __init__(self, split=(), join=None, before="", also=(), never=()):
-        self.short = frozenset(split)
+    def __init__(
+        self,
+        split: Collection[str] = (),
+        join: dict[str, str] | None = None,
+        before: str = "",
+        also: Collection[str] = (),
+        never: Collection[str] = (),
+    ):
+        self.short: frozenset[str] = frozenset(split)
         self._split = re.compile(_any_of(split), re.IGNORECASE)
         self._join = join or {}
         vowel = f"[{re.escape(before)}]" if before else "(?!)"
@@ -79,7 +87,7 @@ class Elision:
         short = self._join[found[1].lower()]
         return short.capitalize() if found[1][0].isupper() else short
 
-    def text(self, words) -> str:
+    def text(self, words: Iterable[str]) -> str:
         """Writes words one after the other, short forms close to the next."""
         close = (w if w.lower() in self.short else f"{w} " for w in words)
         return "".join(close).rstrip()
@@ -106,7 +114,7 @@ class Table:
         (1, ['we', 'are'])
     """
 
-    def __init__(self, entries: dict[str, str], split):
+    def __init__(self, entries: dict[str, str], split: Callable[[str], list[str]]):
         self._phrases, self._endings = {}, []
         for old, new in entries.items():
             if old.startswith("*"):
@@ -118,7 +126,9 @@ class Table:
             phrases.sort(key=lambda entry: -len(entry[0]))
         self._endings.sort(key=lambda entry: -len(entry[0]))
 
-    def find(self, words, keys, at: int):
+    def find(
+        self, words: list[str], keys: list[str], at: int
+    ) -> tuple[int, list[str]] | None:
         """Look up what stands at a place.
 
         Args:
@@ -155,8 +165,14 @@ class Splitter:
         [["It's", '3.5', "o'clock"], ['i', 'am', 'OK']]
     """
 
-    def __init__(self, elision=None, substitutions=None, breaks=(), common=()):
-        self.elision = elision or Elision()
+    def __init__(
+        self,
+        elision: Elision | None = None,
+        substitutions: dict[str, str] | None = None,
+        breaks: Iterable[str] = (),
+        common: Iterable[str] = (),
+    ):
+        self.elision: Elision = elision or Elision()
         self._breaks = {fold(word) for word in breaks}
         self._common = {fold(word) for word in common}
         self._table = Table(substitutions or {}, self.split)
@@ -211,7 +227,7 @@ class Agreement(NamedTuple):
 
     subject: str
     becomes: str
-    between: frozenset
+    between: frozenset[str]
     verbs: Table
 
 
@@ -230,7 +246,13 @@ class Reflection:
         ['I', 'bore', 'you', 'so', 'I', 'left', 'me']
     """
 
-    def __init__(self, splitter: Splitter, entries, at_end=None, agreements=()):
+    def __init__(
+        self,
+        splitter: Splitter,
+        entries: dict[str, str],
+        at_end: dict[str, str] | None = None,
+        agreements: Sequence[Agreement] = (),
+    ):
         self._table = Table(entries, splitter.words)
         self._at_end = Table(at_end or {}, splitter.words)
         self._agreements = agreements

@@ -3,12 +3,15 @@
 A decoder is a function from a list of tokens to a list of strings, which are joined.
 """
 
+from collections.abc import Callable
+
 from kerasseq.text import byte_alphabet
 from kerasseq.text.pipeline.normalizers import Replace
 from kerasseq.text.pipeline.part import Part
 from kerasseq.text.pipeline.pre_tokenizers import SCHEMES
 from kerasseq.text.unigram_pieces import BYTES
 
+Decoder = Callable[[list[str]], list[str]]
 BYTE_OF = {token: byte for byte, token in enumerate(BYTES)}
 CLEANED = {
     " .": ".", " ?": "?", " !": "!", " ,": ",", " ' ": "'", " n't": "n't",
@@ -108,7 +111,7 @@ def _sequence(part: Part):
     return decoded
 
 
-DECODERS = {
+DECODERS: dict[str, Callable[[Part], Decoder]] = {
     "ByteFallback": _byte_fallback,
     "ByteLevel": _byte_level,
     "Fuse": lambda part: lambda tokens: ["".join(tokens)],

@@ -4,6 +4,7 @@
 """
 
 import abc
+import os
 import re
 from collections.abc import Callable
 
@@ -23,7 +24,8 @@ class Cached:
     """A function of a word with a cache."""
 
     def __init__(self, compute: Callable[[str], Places]):
-        self.compute, self.known = compute, {}
+        self.compute: Callable[[str], Places] = compute
+        self.known: dict[str, Places] = {}
 
     def __call__(self, word: str) -> Places:
         found = self.known.get(word)
@@ -45,7 +47,9 @@ class Model(abc.ABC):
     """
 
     def __init__(self, part: Part, ids: dict[str, int], unknown: str | None):
-        self.path, self.ids, self.unknown = part.path, ids, unknown
+        self.path: str | os.PathLike[str] = part.path
+        self.ids: dict[str, int] = ids
+        self.unknown: str | None = unknown
         self._cached = Cached(self._find)
 
     def places(self, word: str) -> Places:
@@ -91,10 +95,10 @@ class BytePairModel(Model):
         ):
             if part.content.get(key):
                 part.refuse(key)
-        self.byte_fallback = part.get("byte_fallback", bool, False)
-        self.fuse_unknown = part.get("fuse_unk", bool, False)
-        self.ignore_merges = part.get("ignore_merges", bool, False)
-        self.merges = _merges(part, ids)
+        self.byte_fallback: bool = part.get("byte_fallback", bool, False)
+        self.fuse_unknown: bool = part.get("fuse_unk", bool, False)
+        self.ignore_merges: bool = part.get("ignore_merges", bool, False)
+        self.merges: list[tuple[str, str]] = _merges(part, ids)
         self._ranks = {
             (ids[left], ids[right]): (rank, ids[left + right])
             for rank, (left, right) in enumerate(self.merges)
@@ -169,7 +173,7 @@ class UnigramModel(Model):
         if number is not None and not 0 <= number < len(pieces):
             part.damaged("unk_id", f"0 to {len(pieces) - 1}", number)
         super().__init__(part, ids, None if number is None else pieces[number][0])
-        self.byte_fallback = part.get("byte_fallback", bool, False)
+        self.byte_fallback: bool = part.get("byte_fallback", bool, False)
         scores = {piece: score for piece, score in pieces if piece}
         if not scores:
             part.damaged("vocab", "at least one piece", pieces)
@@ -208,8 +212,8 @@ class WordPieceModel(Model):
 
     def __init__(self, part: Part):
         super().__init__(part, vocabulary(part), part.get("unk_token", str))
-        self.prefix = part.get("continuing_subword_prefix", str)
-        self.longest_word = part.get("max_input_chars_per_word", int)
+        self.prefix: str = part.get("continuing_subword_prefix", str)
+        self.longest_word: int = part.get("max_input_chars_per_word", int)
         self._longest = max(map(len, self.ids), default=0)
 
     def _find(self, word):
@@ -227,7 +231,7 @@ def vocabulary(part: Part) -> dict[str, int]:
     return ids
 
 
-MODELS: dict[str, Callable] = {
+MODELS: dict[str, Callable[[Part], Model]] = {
     "BPE": BytePairModel,
     "Unigram": UnigramModel,
     "WordPiece": WordPieceModel,
@@ -244,5 +248,4 @@ def read_model(part: Part) -> Model:
         return WordPieceModel(part)
     if isinstance(part.content.get("vocab"), list):
         return UnigramModel(part)
-    part.refuse("type", f"Known are {', '.join(MODELS)}. ")
-    return None
+    return part.refuse("type", f"Known are {', '.join(MODELS)}. ")

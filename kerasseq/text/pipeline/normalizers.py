@@ -6,11 +6,24 @@ Character classes are those of Python's Unicode version.
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from kerasseq.text.bert_normalizer import CHINESE
 from kerasseq.text.pipeline.part import WHITE, Part, Piece
-from kerasseq.text.splitting import limited
+from kerasseq.text.splitting import Expression, limited
+
+
+class Normalizer(Protocol):
+    """Changes the characters of a text before it is split."""
+
+    def text(self, text: str) -> str:
+        """Returns the normalized text."""
+        ...
+
+    def piece(self, piece: Piece) -> Piece:
+        """Returns the normalized piece, with the spans of its characters."""
+        ...
 
 
 class Characters:
@@ -20,7 +33,7 @@ class Characters:
         become: Returns the replacement of a character, `""` to remove it.
     """
 
-    def __init__(self, become):
+    def __init__(self, become: Callable[[str], str]):
         self._table = _Table(become)
 
     def text(self, text: str) -> str:
@@ -66,8 +79,8 @@ class Strip:
     """Removes whitespace at the ends."""
 
     def __init__(self, part: Part):
-        self.left = part.get("strip_left", bool)
-        self.right = part.get("strip_right", bool)
+        self.left: bool = part.get("strip_left", bool)
+        self.right: bool = part.get("strip_right", bool)
 
     def text(self, text: str) -> str:
         text = text.lstrip(WHITE) if self.left else text
@@ -84,8 +97,8 @@ class Replace:
     """Replaces a string or what a regular expression matches."""
 
     def __init__(self, part: Part):
-        self.content = part.get("content", str)
-        self.expression = pattern(part)
+        self.content: str = part.get("content", str)
+        self.expression: Expression = pattern(part)
 
     def text(self, text: str) -> str:
         return self.expression.sub(lambda match: self.content, text)
@@ -122,7 +135,7 @@ class Prepend:
 class Sequence:
     """Applies normalizers one after the other."""
 
-    def __init__(self, steps):
+    def __init__(self, steps: list[Normalizer]):
         self.steps = steps
 
     def text(self, text: str) -> str:
@@ -136,7 +149,7 @@ class Sequence:
         return piece
 
 
-def pattern(part: Part):
+def pattern(part: Part) -> Expression:
     """Compiles the pattern of a part, a string or a regular expression."""
     found = part.part("pattern")
     if "Regex" not in found.content:
@@ -192,7 +205,7 @@ def _form(name):
     return lambda part: UnicodeForm(name)
 
 
-NORMALIZERS = {
+NORMALIZERS: dict[str, Callable[[Part], Normalizer]] = {
     "BertNormalizer": _bert,
     "Lowercase": lambda part: Characters(str.lower),
     "NFC": _form("NFC"),

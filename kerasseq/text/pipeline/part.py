@@ -4,11 +4,14 @@ Offsets follow the package `tokenizers`: an inserted character has the span of t
 before it, and a composed character that of the first.
 """
 
-from typing import NamedTuple
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from kerasseq.core.schema import check, fault
 
-REQUIRED = object()
+T = TypeVar("T")
+REQUIRED: Any = object()
 
 
 class Part:
@@ -23,11 +26,15 @@ class Part:
         ValueError: If `content` is not a dictionary.
     """
 
-    def __init__(self, content, path, place: str = ""):
-        self.path, self.place, self.content = path, place, content
+    def __init__(
+        self, content: dict[str, Any], path: str | os.PathLike[str], place: str = ""
+    ):
+        self.path: str | os.PathLike[str] = path
+        self.place: str = place
+        self.content: dict[str, Any] = content
         self._checked(content, {str: object}, place)
 
-    def get(self, key: str, schema, default=REQUIRED):
+    def get(self, key: str, schema: object, default: Any = REQUIRED) -> Any:
         """Returns the value of a key.
 
         Args:
@@ -43,7 +50,9 @@ class Part:
             return default
         return self._checked(value, schema, self.key(key))
 
-    def choice(self, key: str, choices, default=REQUIRED):
+    def choice(
+        self, key: str, choices: Collection[str], default: str = REQUIRED
+    ) -> str:
         """Returns a string that must be one of several."""
         value = self.get(key, str, default)
         if value not in choices:
@@ -61,7 +70,7 @@ class Part:
             for number, each in enumerate(self.get(key, [object], []))
         ]
 
-    def component(self, table: dict):
+    def component(self, table: Mapping[str, Callable[["Part"], T]]) -> T:
         """Builds the component that `type` names, by a table of builders.
 
         Raises:
@@ -72,7 +81,9 @@ class Part:
             self.refuse("type", f"Known are {', '.join(table)}. ")
         return table[kind](self)
 
-    def optional(self, key: str, table: dict):
+    def optional(
+        self, key: str, table: Mapping[str, Callable[["Part"], T]]
+    ) -> T | None:
         """Builds the component under a key; None if there is none."""
         if self.content.get(key) is None:
             return None
@@ -82,7 +93,7 @@ class Part:
         """The keys that lead to one of this dictionary's keys."""
         return f"{self.place}.{key}" if self.place else key
 
-    def refuse(self, key: str, hint: str = ""):
+    def refuse(self, key: str, hint: str = "") -> NoReturn:
         """Raises a `ValueError` for an unsupported setting."""
         raise ValueError(
             f"{self.path}: {self.key(key)} = {repr(self.content.get(key))[:90]} is not "
@@ -90,7 +101,7 @@ class Part:
             "tokenizers for this file"
         )
 
-    def damaged(self, key: str, expected: str, received):
+    def damaged(self, key: str, expected: str, received: object) -> NoReturn:
         """Raises a `ValueError` for an invalid value."""
         self._damaged(fault(self.key(key), expected, received))
 
@@ -100,7 +111,7 @@ class Part:
         except (TypeError, ValueError) as error:
             self._damaged(error)
 
-    def _damaged(self, error):
+    def _damaged(self, error: Exception) -> NoReturn:
         raise ValueError(
             f"{self.path} is damaged: {error}. Download the file again"
         ) from error
@@ -141,7 +152,7 @@ class Piece(NamedTuple):
             return Piece(text, None, self.at_start and start == 0)
         return self.with_spans(text, self.spans[start:end])
 
-    def with_spans(self, text: str, spans) -> "Piece":
+    def with_spans(self, text: str, spans: list[tuple[int, int]]) -> "Piece":
         """Returns a piece with other characters and their spans."""
         return Piece(text, spans, spans[0][0] == 0 if spans else self.at_start)
 

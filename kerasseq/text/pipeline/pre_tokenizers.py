@@ -3,17 +3,22 @@
 A pre-tokenizer is a function from a `Piece` to a list of pieces.
 """
 
+from collections.abc import Callable
+
 from kerasseq.text import byte_alphabet
 from kerasseq.text.bert_normalizer import is_punctuation
 from kerasseq.text.pipeline.normalizers import Prepend, pattern
 from kerasseq.text.pipeline.part import WHITE, Part, Piece
-from kerasseq.text.splitting import compiled
+from kerasseq.text.splitting import Expression, compiled
 
 # As in Rust's regular expressions, without the brackets.
 WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}"
 BEHAVIORS = ["Isolated", "Removed", "Contiguous"]
 BEHAVIORS += ["MergedWithPrevious", "MergedWithNext"]
 SCHEMES = ["always", "first", "never"]
+
+PreTokenizer = Callable[[Piece], list[Piece]]
+Matches = Callable[[str], list[tuple[int, int]]]  # start and end of each match
 
 
 class Split:
@@ -25,8 +30,10 @@ class Split:
         invert: Whether the text between the matches is the match.
     """
 
-    def __init__(self, matches, behavior: str, invert: bool = False):
-        self.matches, self.behavior, self.invert = matches, behavior, invert
+    def __init__(self, matches: Matches, behavior: str, invert: bool = False):
+        self.matches: Matches = matches
+        self.behavior: str = behavior
+        self.invert: bool = invert
 
     def __call__(self, piece: Piece) -> list[Piece]:
         stretches, done = [], 0
@@ -69,8 +76,8 @@ class ByteLevel:
     """Splits as GPT-2 does, and maps each byte to a printable character."""
 
     def __init__(self, part: Part):
-        self.add_prefix_space = part.get("add_prefix_space", bool)
-        self.use_regex = part.get("use_regex", bool, True)
+        self.add_prefix_space: bool = part.get("add_prefix_space", bool)
+        self.use_regex: bool = part.get("use_regex", bool, True)
         self._split = Split(spans_of(compiled("gpt2")), "Isolated")
 
     def __call__(self, piece: Piece) -> list[Piece]:
@@ -94,13 +101,13 @@ class Metaspace:
     """Replaces spaces by ▁, adds one before a text, and splits before each."""
 
     def __init__(self, part: Part):
-        self.mark = part.get("replacement", str)
+        self.mark: str = part.get("replacement", str)
         if len(self.mark) != 1:
             part.damaged("replacement", "one character", self.mark)
-        self.scheme = part.choice("prepend_scheme", SCHEMES, "always")
+        self.scheme: str = part.choice("prepend_scheme", SCHEMES, "always")
         if not part.get("add_prefix_space", bool, True):  # in older files
             self.scheme = "never"
-        self.split = part.get("split", bool, True)
+        self.split: bool = part.get("split", bool, True)
 
     def __call__(self, piece: Piece) -> list[Piece]:
         piece = piece._replace(text=piece.text.replace(" ", self.mark))
@@ -117,7 +124,7 @@ class Metaspace:
 class Sequence:
     """Applies pre-tokenizers one after the other."""
 
-    def __init__(self, steps):
+    def __init__(self, steps: list[PreTokenizer]):
         self.steps = steps
 
     def __call__(self, piece: Piece) -> list[Piece]:
@@ -135,7 +142,7 @@ def prepended(piece: Piece, string: str) -> Piece:
     return prepend.piece(piece)
 
 
-def spans_of(expression):
+def spans_of(expression: Expression) -> Matches:
     """Returns a function that finds the matches of a pattern in a text."""
     return lambda text: [match.span() for match in expression.finditer(text)]
 
@@ -180,7 +187,7 @@ def _punctuation(part: Part) -> Split:
     return Split(_characters(is_punctuation), behavior)
 
 
-PRE_TOKENIZERS = {
+PRE_TOKENIZERS: dict[str, Callable[[Part], PreTokenizer]] = {
     "BertPreTokenizer": _bert,
     "ByteLevel": ByteLevel,
     "Digits": _digits,
