@@ -2,7 +2,7 @@
 
 import functools
 import platform
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kerasseq.core.checks import one_of, random_generator, whole_number
 from kerasseq.datasets.dates import dates
@@ -184,7 +184,7 @@ def _pair_entries() -> list[Entry]:
     ]
 
 
-def sample(name: str, count: int = 5, seed=0) -> list[str]:
+def sample(name: str, count: int = 5, seed: int | None = 0) -> list[str]:
     """Returns a few items of a data set as lines of text.
 
     Args:
@@ -225,7 +225,9 @@ def sample(name: str, count: int = 5, seed=0) -> list[str]:
     return _run([f"{step} {value:.2f}" for step, value in pairs], count, seed)
 
 
-def generated_pairs(name: str, count: int, *, seed=0, **options) -> Pairs:
+def generated_pairs(
+    name: str, count: int, *, seed: int | None = 0, **options: Any
+) -> Pairs:
     """Generates the pairs of a data set of the catalogue.
 
     Args:

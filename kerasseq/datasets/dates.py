@@ -7,6 +7,7 @@ versions of babel.
 """
 
 import datetime
+from collections.abc import Iterable
 
 from kerasseq.core.checks import one_of, random_generator, several, whole_number
 from kerasseq.datasets.pairs import Pairs
@@ -20,10 +21,10 @@ FORMATS = ("medium", "long", "full", "weekday")
 def dates(
     count: int,
     *,
-    languages=LANGUAGES,
-    first="1950-01-01",
-    last="2049-12-31",
-    seed=0,
+    languages: Iterable[str] = LANGUAGES,
+    first: str | datetime.date = "1950-01-01",
+    last: str | datetime.date = "2049-12-31",
+    seed: int | None = 0,
 ) -> Pairs:
     """Samples dates in the format of a language, and in ISO 8601.
 

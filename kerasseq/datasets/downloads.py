@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+from collections.abc import Callable
 
 from kerasseq.core.files import replacing
 
@@ -34,7 +35,13 @@ def sha256(path: pathlib.Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def fetch(url: str, path: pathlib.Path, check, *, progress: bool = True):
+def fetch(
+    url: str,
+    path: pathlib.Path,
+    check: Callable[[pathlib.Path], object],
+    *,
+    progress: bool = True,
+) -> None:
     """Downloads `url` to `path`, atomically.
 
     Args:

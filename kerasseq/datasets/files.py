@@ -17,7 +17,9 @@ _BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
 )
 
 
-def read_bytes(path, encoding: str) -> tuple[pathlib.Path, bytes]:
+def read_bytes(
+    path: str | os.PathLike[str], encoding: str
+) -> tuple[pathlib.Path, bytes]:
     """Reads the bytes of a text file.
 
     Args:
@@ -45,7 +47,7 @@ def read_bytes(path, encoding: str) -> tuple[pathlib.Path, bytes]:
     return path, data
 
 
-def check_is_file(path: pathlib.Path):
+def check_is_file(path: pathlib.Path) -> None:
     """Raises an error unless there is a file at `path`."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a text file in it.")
@@ -65,7 +67,7 @@ def decode(path: pathlib.Path, data: bytes, encoding: str) -> str:
     raise _no_encoding(encoding)
 
 
-def check_encoding(encoding: str):
+def check_encoding(encoding: str) -> None:
     """Raises an error unless `encoding` is a text encoding."""
     if not _is_for_text(encoding):
         raise _no_encoding(encoding)
@@ -87,7 +89,12 @@ def _is_for_text(encoding: str) -> bool:
     return True
 
 
-def not_text(path, data: bytes, encoding: str, position: int | None = None):
+def not_text(
+    path: str | os.PathLike[str],
+    data: bytes,
+    encoding: str,
+    position: int | None = None,
+) -> ValueError:
     """Returns the error for bytes that are not valid in `encoding`."""
     other = _likely_encoding(data, encoding)
     if other is None:

@@ -22,7 +22,7 @@ def number_names(
     target: str = "de",
     low: int = 0,
     high: int = 999_999,
-    seed=0,
+    seed: int | None = 0,
 ) -> Pairs:
     """Samples distinct numbers, and returns their names in two languages.
 

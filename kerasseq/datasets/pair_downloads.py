@@ -5,6 +5,7 @@ the first download, saved beside the file in the format of `sha256sum`, and veri
 whenever the file is used.
 """
 
+import os
 import pathlib
 import zipfile
 import zlib
@@ -64,8 +65,8 @@ def pair_sources() -> list[PairSource]:
 def download_pairs(
     name: str,
     *,
-    folder=None,
-    path=None,
+    folder: str | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str] | None = None,
     strict: bool = False,
     limit: int | None = None,
     progress: bool = True,

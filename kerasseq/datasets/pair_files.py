@@ -5,6 +5,7 @@ reported; a file without any pair, or in another encoding, is an error.
 """
 
 import codecs
+import os
 import pathlib
 from typing import NamedTuple
 
@@ -52,7 +53,7 @@ class Report(NamedTuple):
     blank: int
     problems: list[Problem]
 
-    def __str__(self):
+    def __str__(self) -> str:
         left_out = sum(problem.count for problem in self.problems)
         told = [
             f"{self.path}: {_lines(self.lines)} read, {self.kept:,} kept as pairs, "
@@ -66,7 +67,11 @@ class Report(NamedTuple):
 
 
 def read_pairs(
-    path, *, encoding: str = "utf-8", strict: bool = False, limit: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    encoding: str = "utf-8",
+    strict: bool = False,
+    limit: int | None = None,
 ) -> tuple[Pairs, Report]:
     r"""Reads a file of pairs.
 
@@ -105,7 +110,12 @@ def read_pairs(
 
 
 def parse_pairs(
-    path: pathlib.Path, data: bytes, *, encoding="utf-8", strict=False, limit=None
+    path: pathlib.Path,
+    data: bytes,
+    *,
+    encoding: str = "utf-8",
+    strict: bool = False,
+    limit: int | None = None,
 ) -> tuple[Pairs, Report]:
     """Returns the pairs in the bytes of a file: see `read_pairs`."""
     if limit is not None:

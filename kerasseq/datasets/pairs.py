@@ -2,6 +2,7 @@
 
 import math
 import numbers
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,11 @@ class Pairs(NamedTuple):
     targets: list[str]
 
 
-def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
+def split(
+    pairs: Iterable[Iterable[str]],
+    fractions: float | Iterable[float] = (0.8, 0.1, 0.1),
+    seed: int | None = 0,
+) -> list[Pairs]:
     """Splits pairs at random into parts without common sources or targets.
 
     A sentence often has several translations, so that a split by pairs would leak test
@@ -83,7 +88,7 @@ def split(pairs, fractions=(0.8, 0.1, 0.1), seed=0) -> list[Pairs]:
     ]
 
 
-def two_lists(pairs) -> tuple[list, list]:
+def two_lists(pairs: Iterable[Iterable[str]]) -> tuple[list[str], list[str]]:
     """Returns sources and targets, from both lists or from a list of tuples.
 
     Raises:
@@ -110,7 +115,7 @@ def two_lists(pairs) -> tuple[list, list]:
     return sources, targets
 
 
-def are_tuples(pairs):
+def are_tuples(pairs: object) -> bool:
     """Whether `pairs` is a list of tuples of two strings."""
     return isinstance(pairs, list) and all(
         isinstance(pair, tuple)

@@ -9,6 +9,7 @@ exactly one stays above zero; without its first opener it is balanced.
 """
 
 import numbers
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ def parentheses(
     colors: int = 5,
     lengths: tuple[int, int] | None = None,
     kind: str = "training",
-    seed=None,
+    seed: int | None = None,
 ) -> Parentheses:
     """Samples balanced and unbalanced strings of parentheses.
 
@@ -109,7 +110,7 @@ def parentheses(
     return Parentheses(ids, labels, [_notation(row, colors) for row in rows])
 
 
-def is_balanced(sequence, colors: int = 5) -> bool:
+def is_balanced(sequence: Iterable[int], colors: int = 5) -> bool:
     """Whether a string of parentheses is balanced, checked with a stack.
 
     Args:

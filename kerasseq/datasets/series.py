@@ -6,9 +6,11 @@ Values are not scaled.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import (
     fits_memory,
@@ -40,9 +42,9 @@ def series(
     name: str = "ar",
     *,
     length: int | None = None,
-    coefficients=(0.6, -0.3),
+    coefficients: Sequence[float] | np.ndarray = (0.6, -0.3),
     noise: float = 1.0,
-    seed=None,
+    seed: int | None = None,
 ) -> Series:
     r"""Returns a time series by name.
 
@@ -153,7 +155,12 @@ def _statsmodels(name: str):
 
 
 def windows(
-    values, length: int, horizon: int = 1, *, stride: int = 1, target: int = 0
+    values: ArrayLike,
+    length: int,
+    horizon: int = 1,
+    *,
+    stride: int = 1,
+    target: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Splits a series into windows of inputs and targets for forecasting.
 
@@ -227,7 +234,7 @@ def _table(values) -> np.ndarray:
     return table
 
 
-def calendar_features(dates) -> np.ndarray:
+def calendar_features(dates: ArrayLike) -> np.ndarray:
     """Converts dates to the columns [day, month, year], scaled to about 0 … 1.
 
     Day 1 … 31 and month 1 … 12 become 0 … 1; the year becomes centuries since 2000. The

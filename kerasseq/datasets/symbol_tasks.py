@@ -7,6 +7,8 @@ A sequence is a string with one character per symbol. Text models take it with a
 character tokenizer; `symbol_ids` converts it to arrays for other models.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from kerasseq.core.checks import random_generator, several, whole_number
@@ -22,7 +24,7 @@ def copy_task(
     symbols: str = SYMBOLS,
     min_length: int = 2,
     max_length: int = 10,
-    seed=0,
+    seed: int | None = 0,
 ) -> Pairs:
     """Samples strings to be copied.
 
@@ -58,7 +60,7 @@ def reverse_task(
     symbols: str = SYMBOLS,
     min_length: int = 2,
     max_length: int = 10,
-    seed=0,
+    seed: int | None = 0,
 ) -> Pairs:
     """Samples strings to be reversed.
 
@@ -92,7 +94,7 @@ def sort_task(
     symbols: str = SYMBOLS,
     min_length: int = 2,
     max_length: int = 10,
-    seed=0,
+    seed: int | None = 0,
 ) -> Pairs:
     """Samples strings to be sorted.
 
@@ -122,7 +124,9 @@ def sort_task(
     return Pairs(sources, ["".join(sorted(s, key=symbols.index)) for s in sources])
 
 
-def symbol_ids(texts, symbols: str = SYMBOLS, *, length: int | None = None):
+def symbol_ids(
+    texts: Iterable[str], symbols: str = SYMBOLS, *, length: int | None = None
+) -> np.ndarray:
     """Converts strings of symbols to ids, for an embedding layer.
 
     Args:

@@ -4,6 +4,7 @@ The reference is part of Python's standard library: about half a megabyte of Eng
 prose without a download.
 """
 
+import os
 import re
 
 from kerasseq.datasets.files import decode, not_text, read_bytes
@@ -36,7 +37,7 @@ def python_reference() -> str:
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
-def text_file(path, encoding: str = "utf-8") -> str:
+def text_file(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
     r"""Reads a text file.
 
     A byte order mark is removed, and all line ends become `"\n"`.
