@@ -123,7 +123,9 @@ def check_mixed_precision(layer, inputs, outputs):
         compute = keras.DTypePolicy(policy).compute_dtype
         assert keras.backend.standardize_dtype(close.dtype) == compute
         assert {w.dtype for w in small.trainable_weights} <= {"float32"}
-        assert_close(keras.ops.cast(close, "float32"), outputs, atol=atol)
+        # Rounding is relative: layers without a bounded activation reach 8 and more.
+        largest = max(1.0, np.max(np.abs(keras.ops.convert_to_numpy(outputs))))
+        assert_close(keras.ops.cast(close, "float32"), outputs, atol=atol * largest)
 
 
 def check_float64(layer, inputs, outputs):
