@@ -1,9 +1,9 @@
 """Key-value caches of attention: writing to them, and the positions of their tokens.
 
-A cache is a dictionary of "key" `(B, S, N, K)` and "value" `(B, S, N, V)`, and of
+A cache is a dictionary of "key" `(B, S, M, K)` and "value" `(B, S, M, V)`, and of
 "position" `(B, S)` if the scores have a bias by position. S is its capacity: the tokens
 from `index` on are written at each step. KerasHub keeps keys and values in one tensor,
-`(B, 2, S, N, K)`; `to_dict_cache` and `restore_cache_format` convert between the two.
+`(B, 2, S, M, K)`; `to_dict_cache` and `restore_cache_format` convert between the two.
 """
 
 from keras import ops
@@ -96,18 +96,18 @@ def to_dict_cache(name, cache, attention, batch=None):
 
     Args:
         name: Name of the argument, for messages.
-        cache: A dictionary, or KerasHub's tensor `(B, 2, S, N, K)`.
+        cache: A dictionary, or KerasHub's tensor `(B, 2, S, M, K)`.
         attention: The `MultiHeadAttention` that uses it.
         batch: B, if known.
 
     Raises:
         ValueError: If the cache does not fit the heads or the batch.
     """
-    N, K = attention.key_value_heads, attention.key_dim
+    M, K = attention.key_value_heads, attention.key_dim
     if not isinstance(cache, dict):
         if len(cache.shape) != 5 or cache.shape[1] != 2:
             raise ValueError(
-                f"{name} must have shape (batch, 2, length, {N}, {K}), received shape "
+                f"{name} must have shape (batch, 2, length, {M}, {K}), received shape "
                 f"{tuple(cache.shape)}. Create it with make_cache or project_memory"
             )
         cache = {"key": cache[:, 0], "value": cache[:, 1]}
@@ -118,9 +118,9 @@ def to_dict_cache(name, cache, attention, batch=None):
             "project_memory"
         )
     for part in (cache["key"], cache["value"]):
-        if tuple(part.shape[-2:]) != (N, K):
+        if tuple(part.shape[-2:]) != (M, K):
             raise ValueError(
-                f"{name} must hold {N} heads of width {K}, received "
+                f"{name} must hold {M} heads of width {K}, received "
                 f"{part.shape[-2]} heads of width {part.shape[-1]}. Create it with the "
                 "layer that uses it"
             )

@@ -84,14 +84,14 @@ def weighted_sum(alpha, v):
     return ops.swapaxes(matmul(alpha, ops.swapaxes(v, 1, 2)), 1, 2)
 
 
-def repeat_heads(x, groups: int):
+def repeat_heads(x, heads_per_group: int):
     """Repeats each key or value head for the query heads that share it.
 
     Args:
         x: `(B, S, M, K)`.
-        groups: Number of query heads for each.
+        heads_per_group: Number of query heads for each.
 
     Returns:
-        `(B, S, M * groups, K)`.
+        `(B, S, M * heads_per_group, K)`.
     """
-    return x if groups == 1 else ops.repeat(x, groups, axis=2)
+    return x if heads_per_group == 1 else ops.repeat(x, heads_per_group, axis=2)

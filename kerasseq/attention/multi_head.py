@@ -206,7 +206,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         return self.num_key_value_heads or self.num_heads
 
     @property
-    def groups(self) -> int:
+    def heads_per_group(self) -> int:
         """Number of query heads that share a key-value head."""
         return self.num_heads // self.key_value_heads
 
@@ -303,7 +303,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         p = self._positions(query_mask, query, query_positions, index, cached_mask)
         q = self._project_query(query, p)  # (B, T, N, K)
         memory = cache
-        if cache is None or index is not None:
+        if cache is None or index is not None:  # without an index it is complete
             s = self._positions(value_mask, value, key_positions, index, cached_mask)
             memory = self._project_key_value(value, key, s, cache, index)
         if cache is not None:
@@ -357,10 +357,10 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         self, q, positions, memory, given_masks, *, causal, start, drop, return_weights
     ):
         """The heads `(B, T, N, V)`, and the attention weights or None."""
-        content = q if self.position is None else self.position.content_queries(q)
-        q, bias = content, self._bias(q, positions, memory)
-        k = repeat_heads(memory["key"], self.groups)  # (B, S, N, K)
-        v = repeat_heads(memory["value"], self.groups)  # (B, S, N, V)
+        bias = self._bias(q, positions, memory)
+        q = q if self.position is None else self.position.content_queries(q)
+        k = repeat_heads(memory["key"], self.heads_per_group)  # (B, S, N, K)
+        v = repeat_heads(memory["value"], self.heads_per_group)  # (B, S, N, V)
         shapes = None
         if len(q.shape) > 4:  # the other masks, set by Keras, are for one axis
             q, k, v, mask, shapes = axes.fold_all(

@@ -246,7 +246,7 @@ class BeamSearch:
             **self.finalize(carry, score, token),
             "t": carry["t"] + 1,
             "token": ops.reshape(token, (B * W,)),
-            "state": take_rows(state, rows),
+            "state": take_rows(state, rows),  # caches follow their hypotheses
             "num_steps": carry["num_steps"] + ops.cast(carry["active"], "int32"),
             "finite": ops.logical_and(carry["finite"], ops.logical_not(nan)),
             **{
@@ -260,6 +260,7 @@ class BeamSearch:
         """The best expansions of each hypothesis; no more than W can be kept."""
         B, W = score.shape
         log_p = keras.activations.log_softmax(logits)  # (B W, V)
+        # A rule about the next token would set some of these to -inf.
         K = min(W, log_p.shape[-1])
         log_p, token = kernels.top_k(ops.reshape(log_p, (B, W, -1)), K)
         scores = score[..., None] + log_p  # (B, W, K)

@@ -35,7 +35,8 @@ class Loop:
     Args:
         step: The step function.
         strategy: Has `wrap_step(step)`, the step function that reads the prompt, and
-            `step(step_function, carry)`.
+            `step(step_function, carry)`, one step of decoding with the step function
+            as it was given.
         pure: Whether both are known to have no side effects, see `kernels.compiled`.
     """
 

@@ -1,7 +1,16 @@
 """The recurrence of all cells as one operation, with gradients by hand.
 
-`reference/equations.py` defines it; `recurrence.py` in the folder of each backend is
-its fast path, and `tests/kernels/test_recurrence.py` compares the two.
+Who changes an equation changes it in each of these places:
+
+- `rnn/*.py`, `step` of the cell, and its property `equation`, which names the options
+- `reference/equations.py`, the same for all steps: on JAX, on TensorFlow with XLA, and
+  where the others do not fit; `reference/derivatives.py`, its backward pass
+- `tensorflow/equations.py`: both passes on TensorFlow without XLA
+- `torch/numba_loops.py` with `numba_steps.py`: both passes on PyTorch, float32, CPU
+- `cudnn.py`, `why_not`: whether cuDNN and PyTorch's own kernels compute the same
+
+`tests/kernels/test_recurrence.py` compares each backend with `step` and the reference,
+`tests/kernels/test_torch_recurrence.py` the numba loops.
 """
 
 import dataclasses

@@ -44,7 +44,7 @@ class CausalLM(TaskModel):
     `vocabulary_size`.
     """
 
-    longest = None  # the most tokens of a text, if positions end
+    context_length = None  # the most tokens of a text, if positions end
 
     def __init__(self, inputs, outputs, arguments, **kwargs):
         super().__init__(inputs, outputs, arguments, **kwargs)
@@ -151,7 +151,8 @@ class CausalLM(TaskModel):
         """
         ids = self.ids(x) if y is None else None
         if ids is not None:
-            longest = min(sequence_length, max(len(ids) - 1, 1), self.longest or 10**9)
+            positions = self.context_length or len(ids)
+            longest = min(sequence_length, max(len(ids) - 1, 1), positions)
             x, y = _blocks(ids, longest)
         self._check_ids(x, y)
         return super().evaluate(x, y, **kwargs)
@@ -189,11 +190,11 @@ class CausalLM(TaskModel):
 
     def _check_length(self, sequence_length):
         """Raises if rows are longer than the position embeddings."""
-        if self.longest is not None and sequence_length > self.longest:
+        if self.context_length is not None and sequence_length > self.context_length:
             raise ValueError(
-                f"sequence_length must be at most the {self.longest} positions of the "
-                f"model, received {sequence_length}. Choose shorter blocks, or build "
-                "the model with a larger max_sequence_length"
+                f"sequence_length must be at most the {self.context_length} positions "
+                f"of the model, received {sequence_length}. Choose shorter blocks, or "
+                "build the model with a larger max_sequence_length"
             )
 
     def ids(self, source):
@@ -215,7 +216,7 @@ class CausalLM(TaskModel):
         """
         ids = self.ids(source)
         if sequence_length is None:
-            sequence_length = min(256, self.longest or 256)
+            sequence_length = min(256, self.context_length or 256)
         self._check_length(sequence_length)
         total = count = 0
         for x, y, counted in scoring_rows(ids, sequence_length, batch_size):

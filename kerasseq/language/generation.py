@@ -1,4 +1,20 @@
-"""`generate` and `stream` for every model that predicts token by token."""
+"""`generate` and `stream` for every model that predicts token by token.
+
+How `GPT.generate` works, in the order of the calls:
+
+1. `_options` checks the arguments and makes the sampler (`decoding/generation.py`).
+2. `ids` turns each prompt into ids with the tokenizer of the model (`causal_lm.py`).
+3. `_windows` cuts prompts that fill all positions.
+4. `start` computes the keys and values of the prompts, all positions at once
+   (`gpt.py`).
+5. `decode` calls `step`, the model for one token with its caches, and lets the sampler
+   choose the next id, until all rows have ended: one compiled loop on TensorFlow and
+   JAX (`decoding/loop.py`).
+6. The tokenizer turns the ids into texts.
+
+On the way are checks (`decoding/inputs.py`) and programs that are already compiled
+(`kernels/programs.py`); neither changes the result.
+"""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -88,7 +104,7 @@ class GenerationMixin:
     - `step(state, token)`, the step function of decoding;
     - `start(rows, count)`, from rows of ids to the state after all but the last token
       of each row, with room for `count` more, and these tokens `(B, 1)`;
-    - `ids`, `tokenizer`, and `longest`, the number of positions, or None.
+    - `ids`, `tokenizer`, and `context_length`, the number of positions, or None.
 
     An encoder-decoder model overrides `_read_prompts`, `_generate_rows` and
     `_stream_row`.
@@ -116,7 +132,8 @@ class GenerationMixin:
         order, as in Hugging Face's `generate`.
 
         A model with learned positions has a context of `max_sequence_length` tokens.
-        At its end, generation continues from the last half of the context.
+        At its end, generation continues from the last half of the context; a prompt
+        that fills the context is cut to its last half, too.
 
         Args:
             prompts: Text, or ids `(tokens,)` for a model without a tokenizer; or a list
@@ -125,7 +142,8 @@ class GenerationMixin:
             max_new_tokens: The most tokens to generate.
             max_length: Instead of `max_new_tokens`: the most tokens of the result, with
                 the prompt, as in KerasHub.
-            sampler: A sampler of `kerasseq.decoding`, a `decoding.Beam`, or a name:
+            sampler: A sampler of `kerasseq.decoding`, a beam such as
+                `decoding.Beam(4)`, or a name:
                 "greedy", "random", "top_k", "top_p", "min_p", "contrastive" or "beam".
                 If None, the model samples; an encoder-decoder model is greedy.
             temperature: Lower is more deterministic, higher more random; 0 takes the
@@ -328,15 +346,15 @@ class GenerationMixin:
         starts = [0] * len(rows)  # of the contexts
         while limit:
             count = limit
-            if self.longest is not None:
-                kept = max(1, self.longest // 2)
+            if self.context_length is not None:
+                kept = max(1, self.context_length // 2)
                 for n, row in enumerate(rows):
-                    if len(row) - starts[n] >= self.longest:
-                        starts[n] = len(row) - kept
+                    if len(row) - starts[n] >= self.context_length:
+                        starts[n] = len(row) - kept  # the row is cut here
                 lengths = [
                     len(row) - start for row, start in zip(rows, starts, strict=True)
                 ]
-                count = min(limit, max(self.longest - max(lengths), 1))
+                count = min(limit, max(self.context_length - max(lengths), 1))
             yield [row[start:] for row, start in zip(rows, starts, strict=True)], count
             limit -= count
 

@@ -357,7 +357,8 @@ class GPT(GenerationMixin, CausalLM):
         super().__init__(ids, outputs, config, **kwargs)
         self.stack, self.head = stack, head
         self.max_sequence_length = config["max_sequence_length"]
-        self.longest = self.max_sequence_length if learned else None
+        # Only learned positions end.
+        self.context_length = self.max_sequence_length if learned else None
 
     def default_loss(self):
         """Cross-entropy of the next token."""
@@ -386,13 +387,13 @@ class GPT(GenerationMixin, CausalLM):
             keys and values of each layer, and "index" `(B,)`, the next position. And
             the last tokens `(B, 1)`.
         """
-        batch, longest = len(rows), max(map(len, rows))
-        length = max(bucket(longest + count), SHORTEST_CACHE)
-        if self.longest is not None:
-            length = min(length, self.longest)
-        prompt_length = min(bucket(max(longest - 1, 1)), length)
+        batch, longest_prompt = len(rows), max(map(len, rows))
+        length = max(bucket(longest_prompt + count), SHORTEST_CACHE)
+        if self.context_length is not None:
+            length = min(length, self.context_length)
+        prompt_length = min(bucket(max(longest_prompt - 1, 1)), length)
         limit = self.stack.cache_limit
-        cached = limit is None or max(prompt_length, longest + count) <= limit
+        cached = limit is None or max(prompt_length, longest_prompt + count) <= limit
         ids = np.zeros((batch, prompt_length if cached else length), "int32")
         for row, prompt in enumerate(rows):
             ids[row, : len(prompt) - 1] = prompt[:-1]
@@ -416,7 +417,7 @@ class GPT(GenerationMixin, CausalLM):
     def prefill(self, ids, length):
         """Caches of so many tokens, filled with those of prompts `(B, P)`."""
         caches = self.stack.make_caches(ops.shape(ids)[0], length)
-        return self.stack(ids, caches, 0)[1]
+        return self.stack.hidden_states(self.stack.embedding(ids), caches, 0)[1]
 
     def _compiled_prefill(self, length):
         programs = kernels.programs(self.step)

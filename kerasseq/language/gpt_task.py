@@ -199,7 +199,7 @@ class GPTTask(FineTuningMixin, TaskModel):
         if not stack.embedding.tie_weights and not weight:
             stack.embedding.reverse_embeddings.trainable = False  # unused
         reader = GPTTextReader(
-            own.tokenizer, size, own.longest, 3 if task.multiple_rows else 2
+            own.tokenizer, size, own.context_length, 3 if task.multiple_rows else 2
         )
         shape = (None, None) if task.multiple_rows else (None,)
         inputs = {"ids": keras.Input(shape, dtype="int32", name="ids")}

@@ -1,9 +1,10 @@
 """The loop that runs every cell through time.
 
 Cells of kerasseq run in `kernels.recurrence`, which computes all steps in one
-operation. When values inside the loop are needed, and for third-party cells, the loop
-calls the cell step by step; this is also the definition. Both follow the same rule for
-masks: a masked step leaves the state unchanged.
+operation. The loop calls `cell.step` for each step instead while values inside it are
+traced, with `unroll=True`, for a single step, and for cells whose equation the kernels
+do not know: those of others, and subclasses that override `step`. Both follow the same
+rule for masks: a masked step leaves the state unchanged.
 """
 
 import dataclasses

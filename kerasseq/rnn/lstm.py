@@ -189,6 +189,7 @@ class LSTMCell(RecurrentCell):
         peepholes = {"p": self.peephole_kernel} if self.peephole else {}
         return {**super().recurrent_weights(), **peepholes}
 
+    # Whole sequences run in the kernels, see `kernels/recurrence.py`.
     def step(self, projected, states, training=False):
         h, c = states
         sigma, phi = self.sigma, self.phi

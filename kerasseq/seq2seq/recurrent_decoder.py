@@ -224,7 +224,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
     def decode_step(self, state, token):
         """The step function of decoding: `(state, token) -> (logits, state)`.
 
-        To be called by way of `core.through`, like `initial_state` and
+        To be called by a `core.method_layer.MethodLayer`, like `initial_state` and
         `attention_scores`.
         """
         s, c, _, cell_states = self._recurrent_step(self.embedding(token), state)

@@ -7,7 +7,8 @@ How `translate` works, in the order of the calls:
    `group_by_length` collects those of similar length into batches.
 3. `initial_state` runs the encoder, and returns the state of the decoder before the
    first token.
-4. `decode` calls `step`, the decoder for one token, until all targets have ended.
+4. `decode` (`language/generation.py`) calls `step`, the decoder for one token, until
+   all targets have ended.
 5. `_alignments` runs the finished targets through the model once more, and returns its
    attention weights.
 6. `Vocabulary.decode` turns the ids of the targets into texts.
@@ -244,8 +245,8 @@ class Translator(GenerationMixin, TaskModel):
             max_length: The most tokens of a target, its end included. If None, three
                 times the length of the source plus 32.
             max_new_tokens: The same: a target has no prompt.
-            sampler: A sampler of `kerasseq.decoding`, a `decoding.Beam`, or a name, as
-                for `generate`. Greedy if nothing is given.
+            sampler: A sampler of `kerasseq.decoding`, a beam such as
+                `decoding.Beam(4)`, or a name, as for `generate`. Greedy by default.
             temperature: As for `generate`, like the next five.
             top_k: Sample from the k most probable tokens.
             top_p: Sample from tokens with this cumulative probability.

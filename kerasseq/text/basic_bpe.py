@@ -4,8 +4,9 @@ The tokens are bytes at first. Training repeats one step: count all pairs of
 neighboring tokens, and replace the most frequent pair by a new token. Encoding applies
 the same merges to a new text, in the order in which they were learned.
 
-This is a module to read. `BytePairTokenizer` learns the same merges and gives the same
-ids on the same words, in a fraction of the time; the tests compare both.
+This is a module to read. `BytePairTokenizer` with `min_count=1` learns the same merges
+of the same words in a fraction of the time, and the tests compare both. It gives the
+merges the same ids; those of the single bytes are in the order of GPT-2.
 
 Gage 1994; Sennrich et al. 2016; structured like `basic.py` of Karpathy's minbpe, 2024.
 """

@@ -130,7 +130,7 @@ class MergeLearner:
         touched = set()
         for index in list(self.words_of[pair]):
             self._add(index, -1)
-            self.words[index] = replace(self.words[index], pair, symbol)
+            self.words[index] = merge_pair(self.words[index], pair, symbol)
             touched.update(self._add(index, 1))
         for new in touched:
             if symbol in new:
@@ -155,11 +155,11 @@ class MergeLearner:
         return -self.count[pair], first, place, pair
 
 
-def replace(word: list[int], pair: Pair, symbol: int) -> list[int]:
+def merge_pair(word: list[int], pair: Pair, symbol: int) -> list[int]:
     """Replaces a pair by `symbol` in a word, from left to right.
 
     Examples:
-        >>> replace([7, 7, 7, 1], (7, 7), 9)
+        >>> merge_pair([7, 7, 7, 1], (7, 7), 9)
         [9, 7, 1]
     """
     new, at, (left, right) = [], 0, pair

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerasseq.text.bpe import replace
+from kerasseq.text.bpe import merge_pair
 
 
 class ScoredMerge(NamedTuple):
@@ -185,7 +185,7 @@ class _Corpus:
         change, merged = defaultdict(int), 0
         for index in self.words_of.pop(pair):
             old, number = self.words[index], self.numbers[index]
-            new = self.words[index] = replace(old, pair, symbol)
+            new = self.words[index] = merge_pair(old, pair, symbol)
             merged += number * (len(old) - len(new))
             for one in pairwise(old):
                 change[one] -= number

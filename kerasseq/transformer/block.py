@@ -194,13 +194,13 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
     def _post_sublayer(self, x, f_x, norm):
         return residual.post_sublayer(x, f_x, norm, self._placement, self.alpha)
 
-    def _feed_forward(self, n, training):
+    def _feed_forward_and_dropout(self, n, training):
         return self._drop(self._feedforward_sublayer(n), training)
 
-    def _feed_forward_sublayer(self, x, training):
-        """The feed-forward network with norm and residual connection."""
+    def _feed_forward_branch(self, x, training):
+        """The feed-forward network with dropout, norm and residual connection."""
         norm = self._feedforward_layer_norm
-        f_x = self._feed_forward(self._pre_sublayer(x, norm), training)
+        f_x = self._feed_forward_and_dropout(self._pre_sublayer(x, norm), training)
         return self._post_sublayer(x, f_x, norm)
 
     def _drop(self, x, training):
@@ -208,7 +208,8 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             return x
         return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
 
-    # KerasHub's weight files use these names, and those of the other sublayers.
+    # KerasHub's weight files use these names, and those of the other sublayers. Keras
+    # visits attributes in alphabetical order, hence `_feedforward_sublayer` after them.
     @property
     def _feedforward_intermediate_dense(self):
         return self._feedforward_sublayer.intermediate_dense

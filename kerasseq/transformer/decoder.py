@@ -72,7 +72,7 @@ class TransformerDecoder(TransformerBlock):
 
     Call arguments:
         decoder_sequence: X, `(B, T, D)`.
-        encoder_sequence: E, `(B, S, E)`. Optional with a complete
+        encoder_sequence: E, `(B, S, D_E)`. Optional with a complete
             `cross_attention_cache`.
         decoder_padding_mask: Boolean `(B, T)`, True at real tokens; Keras' mask if
             None. With a cache, `(B, S)` for all its tokens; if it is not given, earlier
@@ -204,7 +204,7 @@ class TransformerDecoder(TransformerBlock):
         )
         a = self._drop(a, training)
         if self.parallel:
-            a = a + self._feed_forward(n, training)
+            a = a + self._feed_forward_and_dropout(n, training)
         x = self._post_sublayer(x, a, norm)
         if self._cross_attention_layer is not None:
             norm = self._cross_attention_layer_norm
@@ -219,7 +219,7 @@ class TransformerDecoder(TransformerBlock):
             x = self._post_sublayer(x, self._drop(a, training), norm)
             results = [y for pair in zip(results, more, strict=True) for y in pair]
         if not self.parallel:
-            x = self._feed_forward_sublayer(x, training)
+            x = self._feed_forward_branch(x, training)
         x = tracing.record(self, "output", x)
         return (x, *results) if results else x
 
@@ -324,7 +324,7 @@ class TransformerDecoder(TransformerBlock):
         """Computes the keys and values of an encoder's output, once for all steps.
 
         Args:
-            encoder_sequence: E, `(B, S, E)`.
+            encoder_sequence: E, `(B, S, D_E)`.
 
         Returns:
             The cache, for `cross_attention_cache`.

@@ -149,15 +149,17 @@ class TransformerEncoder(TransformerBlock):
             return_attention_scores=return_attention_scores,
             training=training,
         )
-        a, *alpha = a if return_attention_scores else (a,)
+        a, *weights = a if return_attention_scores else (a,)
         a = self._drop(a, training)
         if self.parallel:
-            y = self._post_sublayer(x, a + self._feed_forward(n, training), norm)
+            y = self._post_sublayer(
+                x, a + self._feed_forward_and_dropout(n, training), norm
+            )
         else:
             z = self._post_sublayer(x, a, norm)
-            y = self._feed_forward_sublayer(z, training)
+            y = self._feed_forward_branch(z, training)
         y = tracing.record(self, "output", y)
-        return (y, *alpha) if alpha else y
+        return (y, *weights) if weights else y
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kerasseq.datasets import python_reference
 from kerasseq.text import BytePairTokenizer
-from kerasseq.text.bpe import apply_merges, learn, replace
+from kerasseq.text.bpe import apply_merges, learn, merge_pair
 from kerasseq.text.splitting import split
 
 COURSE_E = [
@@ -72,7 +72,7 @@ def naive(words, vocabulary, size, min_count):
         if token not in vocabulary:
             vocabulary.append(token)
         merges.append((*pair, token, count[pair]))
-        words = {w: replace(symbols, pair, token) for w, symbols in words.items()}
+        words = {w: merge_pair(symbols, pair, token) for w, symbols in words.items()}
     return vocabulary, merges
 
 

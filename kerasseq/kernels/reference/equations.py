@@ -1,6 +1,7 @@
 """The equations of the recurrences, step by step.
 
-`run_steps` is the definition. `forward` also saves what the backward pass needs, which
+`run_steps` is what the kernels of the backends are tested against; it repeats the
+`step` of each cell (`rnn/`). `forward` also saves what the backward pass needs, which
 is in `derivatives.py`. Letters: T time, B batch, H units; U recurrent
 weights; σ and φ the activations, as in the cells' own docstrings.
 """

@@ -1,9 +1,11 @@
 """The recurrence on PyTorch: PyTorch's own kernels, numba's loops or the reference.
 
-`native.py` hands LSTMs, and all that runs on a GPU, to PyTorch's kernels.
-`numba_loops.py` computes the other equations on a CPU in float32, where numba is
-installed. The reference loop serves the rest: other dtypes, activations and devices,
-`torch.compile`, export and fake tensors. PyTorch differentiates it.
+`native.py` computes what PyTorch's own kernels can: on a CPU the plain LSTM without
+mask and recurrent dropout, in training up to 256 steps; on a GPU what cuDNN supports.
+`numba_loops.py` computes all other equations on a CPU in float32, where numba is
+installed, LSTMs with peepholes, coupled gates or masks included. The reference loop
+computes the rest: other dtypes, activations and devices, `torch.compile`, export and
+fake tensors. PyTorch differentiates it.
 """
 
 import torch
