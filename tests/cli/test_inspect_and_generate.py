@@ -1,5 +1,6 @@
 """`kerasseq generate`, `inspect`, `data` and `info`."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -130,6 +131,19 @@ def test_info(command):
     assert found["backend"] == keras.backend.backend() in found["backends"]
     assert found["devices"] and found["versions"]["keras"] == keras.__version__
     assert "devices: " + found["devices"][0] in command("info").out
+
+
+def test_info_says_when_numba_is_missing(monkeypatch, command):
+    from kerasseq.cli import info
+
+    assert json.loads(command("info", "--json").out)["missing"] == []
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        info.importlib.util,
+        "find_spec",
+        lambda name, *more: None if name == "numba" else found(name, *more),
+    )
+    assert "numba is not installed" in command("info").out.replace("\n", " ")
 
 
 def test_info_without_a_backend():
