@@ -1,4 +1,14 @@
-"""`RNN` for any cell, and the base class of the layers named after their cell."""
+"""`RNN` for any cell, and the base class of the layers named after their cell.
+
+How `LSTM.call` works, in the order of the calls:
+
+1. `RNN.call` below checks the sequences; Keras' `RNN.call` takes or makes the initial
+   states, and calls `inner_loop` below, which checks the mask.
+2. `run_through_time` hands the sequence and the equation of the cell to the kernels, or
+   calls `cell.step` for each step (`loop.py`).
+3. `kernels.recurrence` calls `run` in the folder of the backend: on JAX
+   `kernels/jax/recurrence.py`, with the steps of `kernels/reference/equations.py`.
+"""
 
 import operator
 
