@@ -357,8 +357,8 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         self, q, positions, memory, given_masks, *, causal, start, drop, return_weights
     ):
         """The heads `(B, T, N, V)`, and the attention weights or None."""
-        bias = self._bias(q, positions, memory)
-        q = q if self.position is None else self.position.content_queries(q)
+        content = q if self.position is None else self.position.content_queries(q)
+        bias, q = self._bias(q, positions, memory), content
         k = repeat_heads(memory["key"], self.heads_per_group)  # (B, S, N, K)
         v = repeat_heads(memory["value"], self.heads_per_group)  # (B, S, N, V)
         shapes = None

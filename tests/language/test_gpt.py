@@ -79,7 +79,7 @@ def test_cached_is_uncached_with_every_option(options):
 
 def test_generation_beyond_the_positions_keeps_the_last_half():
     model = tiny()
-    longest = model.longest
+    longest = model.context_length
     written = model.generate("abc", 40, temperature=0)
     assert len(written) == 43
     begun = written[:longest]  # as many as there are positions
