@@ -16,6 +16,7 @@ from kerasseq.datasets.pairs import Pairs
 SHOWN = 3  # lines of each kind of problem
 EXCERPT = 40  # characters of a line
 WRONG_ENCODING = "wrong encoding"
+_STATEFUL = ("hz", "iso2022_kr")  # a line may depend on the lines before it
 _LOOK = (
     "A line should be a sentence, a tab, and its translation, as in 'Go.\\tVa !' where "
     "\\t is the tab key"
@@ -160,12 +161,13 @@ def _split_lines(path, data: bytes, encoding: str) -> tuple[list[bytes], str]:
     """Splits a file into lines as bytes, which are decoded one by one.
 
     This needs an encoding with the tabs and line ends of ASCII. Files in others, such
-    as UTF-16, are decoded as a whole and encoded as UTF-8.
+    as UTF-16, or with a state across lines are decoded as a whole and encoded as UTF-8.
     """
     check_encoding(encoding)
-    if codecs.lookup(encoding).name == "utf-8-sig":
+    name = codecs.lookup(encoding).name
+    if name == "utf-8-sig":
         encoding = "utf-8"
-    if "\t\r\n".encode(encoding) != b"\t\r\n":
+    if name in _STATEFUL or "\t\r\n".encode(encoding) != b"\t\r\n":
         data, encoding = decode(path, data, encoding).encode(), "utf-8"
     if b"\0" in data:
         raise not_text(path, data, encoding)

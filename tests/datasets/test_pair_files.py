@@ -74,6 +74,13 @@ def test_excerpts_are_short_and_harmless(tmp_path):
     assert "\x1b" not in str(report) and len(str(report)) < 400
 
 
+def test_a_state_across_lines_is_kept(tmp_path):
+    korean = write(tmp_path, "가\t나\n다\t라\n".encode("iso2022_kr"))
+    assert read_pairs(korean, encoding="iso-2022-kr")[0] == (["가", "다"], ["나", "라"])
+    joined = write(tmp_path, b"Go.\tVa~\n !\nHi.\tSalut.\n")  # ~ joins two lines
+    assert read_pairs(joined, encoding="hz")[0] == (["Go.", "Hi."], ["Va !", "Salut."])
+
+
 def test_a_few_lines_in_another_encoding_are_counted(tmp_path):
     good = "Été.\tSommer.\n".encode()
     bad = "Été.\tÜbel\n".encode("latin-1")
