@@ -16,22 +16,30 @@ LEAST = 0.36  # part of the names of all modules whose types are known; to be ra
 USES = """
 import kerasseq
 from typing import assert_type
+import numpy as np
 from kerasseq.rnn.lstm import LSTM
 from kerasseq.language.gpt import GPT
 
 assert_type(kerasseq.layers.LSTM(3), LSTM)
 assert_type(kerasseq.models.GPT(vocabulary_size=3), GPT)
+tokenizer = kerasseq.text.WordTokenizer().fit("to be")
+assert_type(tokenizer.encode("be"), np.ndarray)
+assert_type(tokenizer.encode(["be"]), list[np.ndarray])
+assert_type(tokenizer.decode([1]), str)
+assert_type(tokenizer.decode([[1]]), list[str])
 """
 
 
 def pyright(*arguments):
     """The report of basedpyright, which is pyright with its own Node.js."""
     program = shutil.which("basedpyright") or f"{sys.prefix}/bin/basedpyright"
+    path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [program, "--pythonpath", sys.executable, "--outputjson", *map(str, arguments)],
         cwd=ROOT,
-        # An editable installation is found by a hook that type checkers do not run.
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # An editable installation is found by a hook that type checkers do not run, and
+        # --verifytypes asks the first python of PATH where packages are.
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path},
         capture_output=True,
         text=True,
     )
