@@ -13,6 +13,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterable, Iterator
+from typing import NoReturn
 
 import rich.box
 import rich.console
@@ -36,7 +38,7 @@ class Console(rich.console.Console):
         stderr: Whether to print on stderr, as when stdout is JSON.
     """
 
-    def __init__(self, stderr=False):
+    def __init__(self, stderr: bool = False):
         stream = sys.stderr if stderr else sys.stdout
         terminal = stream.isatty()
         super().__init__(
@@ -49,15 +51,17 @@ class Console(rich.console.Console):
             emoji=False,
         )
 
-    def on_broken_pipe(self):
+    def on_broken_pipe(self) -> NoReturn:
         """Leaves the error to `main`; rich would exit."""
         raise
 
-    def write(self, text="", style=None):
+    def write(self, text: str = "", style: str | None = None) -> None:
         """Prints text without breaking its lines."""
         self.print(text, style=style, soft_wrap=True)
 
-    def table(self, title, columns, rows):
+    def table(
+        self, title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]
+    ) -> None:
         """Prints a table.
 
         Args:
@@ -80,12 +84,12 @@ class Console(rich.console.Console):
         self.print(table)
 
 
-def note(text: str):
+def note(text: str) -> None:
     """Prints a message on stderr."""
     print(f"kerasseq: {text}", file=sys.stderr)
 
 
-def print_json(data):
+def print_json(data: object) -> None:
     """Prints plain data as JSON on stdout."""
     text = json.dumps(data, indent=1, ensure_ascii=False)
     try:
@@ -96,7 +100,7 @@ def print_json(data):
 
 
 @contextlib.contextmanager
-def status(what: str, size: int = 0):
+def status(what: str, size: int = 0) -> Iterator[None]:
     """Shows on stderr what the command does until the block ends.
 
     Args:
@@ -149,7 +153,7 @@ def _print_status(stream, what, size, finished):
             print(f"kerasseq: {what}, {pause:.0f} s …", file=stream, flush=True)
 
 
-def choose_backend(name: str | None):
+def choose_backend(name: str | None) -> None:
     """Loads Keras on a backend.
 
     Args:
@@ -170,7 +174,7 @@ def choose_backend(name: str | None):
         load_keras()
 
 
-def load_keras():
+def load_keras() -> None:
     """Imports Keras and its backend, which finds its devices with the first tensor."""
     if "keras" not in sys.modules:
         with quiet():
@@ -179,7 +183,7 @@ def load_keras():
             keras.ops.zeros(())
 
 
-def set_seed(seed: int):
+def set_seed(seed: int) -> None:
     """Seeds all random generators. Keras then loads TensorFlow, if it is installed."""
     import keras
 
@@ -188,7 +192,7 @@ def set_seed(seed: int):
 
 
 @contextlib.contextmanager
-def quiet():
+def quiet() -> Iterator[None]:
     """Drops the log lines that TensorFlow writes to the file descriptor of stderr.
 
     It writes them whatever its log level is. Everything else is printed at the end.

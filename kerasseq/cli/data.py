@@ -1,11 +1,13 @@
 """`kerasseq data`: the data sets, and samples of one."""
 
+import argparse
+
 from kerasseq import datasets
 from kerasseq.cli import options
 from kerasseq.cli.console import Console, print_json, status
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "data",
@@ -30,7 +32,7 @@ examples:
     options.add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq data`."""
     if args.name is not None:
         with status("generating the samples"):

@@ -1,5 +1,6 @@
 """`kerasseq eliza`: a conversation with the chatbot of 1966."""
 
+import argparse
 import sys
 
 from kerasseq.cli import options
@@ -9,7 +10,7 @@ LANGUAGES = ("en", "fr")  # of the rules in kerasseq.text.eliza
 MAX_LINE = 100_000  # bytes
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "eliza",
@@ -39,7 +40,7 @@ examples:
     )
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq eliza`."""
     eliza = Eliza(args.language if args.rules is None else args.rules)
     on_terminal = sys.stdin is not None and sys.stdin.isatty()

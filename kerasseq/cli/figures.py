@@ -1,12 +1,21 @@
 """Figures of a run, drawn by `tracing.plots` and written atomically."""
 
 import importlib.util
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import kerasseq
 from kerasseq.core.files import replacing
 
+if TYPE_CHECKING:
+    import keras
+    import matplotlib.figure
+
+Recorded = Mapping[str, np.ndarray]  # values by path, as from `tracing.trace`
 MAX_UNITS = 24  # rows that can be told apart
 MISSING = 'matplotlib is not installed. Install it with  pip install "kerasseq[viz]"'
 
@@ -16,20 +25,26 @@ def available() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def require():
+def require() -> None:
     """Raises an `ImportError` if matplotlib is not installed."""
     if not available():
         raise ImportError(f"figures cannot be drawn: {MISSING}")
 
 
-def save(figure, file):
+def save(figure: "matplotlib.figure.Figure", file: pathlib.Path) -> pathlib.Path:
     """Writes a figure as PNG, and returns the path."""
     with replacing(file) as temporary:
         figure.savefig(temporary, dpi=120, bbox_inches="tight")
     return file
 
 
-def history(folder, intervals, metric, title, baselines=None):
+def history(
+    folder: pathlib.Path,
+    intervals: Sequence[dict[str, float]],
+    metric: str,
+    title: str,
+    baselines: dict[str, float] | None = None,
+) -> pathlib.Path:
     """Draws a metric over the run, with the scores of simple models as lines."""
     plots = kerasseq.tracing.plots
     figure = plots.plot_history(intervals, baselines, metric, title)
@@ -40,7 +55,14 @@ def history(folder, intervals, metric, title, baselines=None):
     return save(figure, folder / "loss.png")
 
 
-def of_trace(folder, trace, tokens, flow, flow_tokens, layer=None) -> list:
+def of_trace(
+    folder: pathlib.Path,
+    trace: Recorded,
+    tokens: list[str] | None,
+    flow: Callable[[], Recorded],
+    flow_tokens: list[str] | None,
+    layer: str | None = None,
+) -> list[pathlib.Path]:
     """Draws what the layers of a model recorded for one example.
 
     Args:
@@ -65,12 +87,14 @@ def of_trace(folder, trace, tokens, flow, flow_tokens, layer=None) -> list:
     return []
 
 
-def is_recurrent(trace) -> bool:
+def is_recurrent(trace: Recorded) -> bool:
     """Whether a layer recorded hidden states."""
     return any(key.endswith("/hidden_state") for key in trace)
 
 
-def attention(folder, trace, tokens):
+def attention(
+    folder: pathlib.Path, trace: Recorded, tokens: list[str] | None
+) -> pathlib.Path:
     """Draws the attention weights of the last layer that recorded them."""
     path = [key for key in trace if key.endswith("/alignment")][-1]
     weights = trace[path][0]
@@ -80,7 +104,12 @@ def attention(folder, trace, tokens):
     return save(figure, folder / "attention.png")
 
 
-def gates(folder, trace, tokens, layer=None):
+def gates(
+    folder: pathlib.Path,
+    trace: Recorded,
+    tokens: list[str] | None,
+    layer: str | None = None,
+) -> pathlib.Path:
     """Draws the gates and states of a recurrent layer, the last one if None."""
     layer = layer or last_recurrent_layer(trace)
     width = trace[f"{layer}/hidden_state"].shape[-1]
@@ -91,21 +120,25 @@ def gates(folder, trace, tokens, layer=None):
     return save(figure, folder / "gates.png")
 
 
-def gradient_flow(folder, norms, tokens):
+def gradient_flow(
+    folder: pathlib.Path, norms: Recorded, tokens: list[str] | None
+) -> pathlib.Path:
     """Draws the gradient norms of the last prediction over time."""
     title = "Gradient of the loss of the last prediction with respect to each state"
     figure = kerasseq.tracing.plots.plot_gradient_flow(norms, tokens, title)
     return save(figure, folder / "gradient_flow.png")
 
 
-def alignments(file, translations):
-    """Draws the attention weights of some translations."""
+def alignments(file: pathlib.Path, translations: Sequence[Any]) -> pathlib.Path:
+    """Draws the attention weights of some translations, as from `translate`."""
     title = "Attention weights: target tokens over source tokens"
     figure = kerasseq.tracing.plots.plot_alignments(translations, title)
     return save(figure, file)
 
 
-def race(folder, accuracies):
+def race(
+    folder: pathlib.Path, accuracies: dict[str, dict[str, list[float]]]
+) -> pathlib.Path:
     """Draws the accuracies of several models."""
     title = "Balanced or not? Accuracy on strings of parentheses"
     return save(
@@ -113,20 +146,22 @@ def race(folder, accuracies):
     )
 
 
-def record(model, x):
+def record(model: "keras.Model", x: np.ndarray) -> Recorded:
     """Returns what the layers record in a forward pass."""
     with kerasseq.tracing.trace(model) as trace:
         model(x)
     return trace
 
 
-def last_recurrent_layer(trace) -> str:
+def last_recurrent_layer(trace: Recorded) -> str:
     """Returns the path of the last layer that recorded hidden states."""
     layers = [k.rpartition("/")[0] for k in trace if k.endswith("/hidden_state")]
     return layers[-1]
 
 
-def flow_of_last_prediction(model, ids):
+def flow_of_last_prediction(
+    model: "kerasseq.models.LanguageModel", ids: ArrayLike
+) -> Recorded:
     """Computes gradient norms through time, for the loss of the last prediction alone.
 
     Args:

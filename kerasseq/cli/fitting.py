@@ -1,15 +1,19 @@
 """Training in intervals, with a checkpoint after each, progress and Ctrl-C."""
 
+import pathlib
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, Self
 
 import keras
 import rich.progress
 
 from kerasseq import training
-from kerasseq.cli import runs
-from kerasseq.cli.console import note
+from kerasseq.cli import options, runs
+from kerasseq.cli.console import Console, note
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
 from kerasseq.training import checkpoint
@@ -23,7 +27,17 @@ SQUARES = {"elman": 2, "gated": 4, "gru": 6, "gpt": 12, "transformer": 12}
 SQUARES_OF_LSTM = 8
 
 
-def fit(model, stream, *, folder, steps, interval, console, label, metric=None):
+def fit(
+    model: keras.Model,
+    stream: Callable[[int], Iterator[Any]],
+    *,
+    folder: pathlib.Path,
+    steps: int,
+    interval: int,
+    console: Console,
+    label: str,
+    metric: str | None = None,
+) -> runs.History:
     """Trains up to a number of steps, including those before the run was stopped.
 
     Args:
@@ -78,7 +92,12 @@ def _fit(model, stream, epochs, steps, interval, callbacks):
             )
 
 
-def write_history(folder, intervals, steps, interval):
+def write_history(
+    folder: pathlib.Path,
+    intervals: runs.History,
+    steps: int,
+    interval: int,
+) -> runs.History:
     """Writes `history.json`, with the steps done at the end of each interval."""
     history = [
         {"step": min((n + 1) * interval, steps), **numbers}
@@ -96,7 +115,7 @@ class _History(keras.callbacks.Callback):
         self.folder, self.saved = folder, saved
         self.steps, self.interval = steps, interval
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         write_history(self.folder, self.saved.history, self.steps, self.interval)
 
 
@@ -113,14 +132,27 @@ class Progress(keras.callbacks.Callback):
         metric: Name of a metric to show beside the loss.
     """
 
-    def __init__(self, console, label, total, done=0, metric=None):
+    def __init__(
+        self,
+        console: Console,
+        label: str,
+        total: int,
+        done: int = 0,
+        metric: str | None = None,
+    ):
         super().__init__()
-        self.console, self.label, self.metric = console, label, metric
-        self.total, self.done, self.first = total, done, done
-        self.bar, self.started, self.shown = None, None, time.monotonic()
-        self.lines = done * PLAIN_LINES // total
+        self.console: Console = console
+        self.label: str = label
+        self.total: int = total
+        self.metric: str | None = metric
+        self.done: int = done
+        self.first: int = done
+        self.bar: rich.progress.Progress | None = None
+        self.started: float | None = None
+        self.shown: float = time.monotonic()
+        self.lines: int = done * PLAIN_LINES // total
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if self.console.is_terminal:
             self.bar = rich.progress.Progress(
                 rich.progress.TextColumn("{task.description}", markup=False),
@@ -129,7 +161,7 @@ class Progress(keras.callbacks.Callback):
                 rich.progress.TextColumn("{task.fields[state]}", markup=False),
                 console=self.console,
             )
-            self.task = self.bar.add_task(
+            self.task: rich.progress.TaskID = self.bar.add_task(
                 self.label, total=self.total, completed=self.done, state="compiling …"
             )
             self.bar.start()
@@ -137,11 +169,13 @@ class Progress(keras.callbacks.Callback):
             self.console.write(f"{self.label}: {self.total} steps; compiling …")
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         if self.bar is not None:
             self.bar.stop()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, float] | None = None
+    ) -> None:
         self.done += 1
         now = time.monotonic()
         if self.started is None:  # the first step compiles and is not timed
@@ -153,19 +187,19 @@ class Progress(keras.callbacks.Callback):
         if self.bar is None and now - self.shown > MAX_SILENCE:
             self.write_line(logs, now)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         lines = self.done * PLAIN_LINES // self.total
         if self.bar is None and (lines > self.lines or self.done == self.total):
             self.lines = lines
             self.write_line(logs, time.monotonic())
 
-    def write_line(self, logs, now):
+    def write_line(self, logs: dict[str, float] | None, now: float) -> None:
         """Prints the progress as a plain line."""
         self.shown = now
         state = self.state(logs or {}, now)
         self.console.write(f"{self.label}: step {self.done}/{self.total}  {state}")
 
-    def state(self, logs, now):
+    def state(self, logs: dict[str, float], now: float) -> str:
         """Returns loss, metric, speed and remaining time as text."""
         words = []
         for name in ("loss", self.metric):
@@ -199,30 +233,34 @@ class Interrupt(keras.callbacks.Callback):
 
     def __init__(self):
         super().__init__()
-        self.requested = False
-        self.before = None
+        self.requested: bool = False
+        self.before: Callable[..., Any] | int | None = None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             self.before = signal.signal(signal.SIGINT, self.request)
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         if self.before is not None:
             signal.signal(signal.SIGINT, self.before)
 
-    def request(self, signum, frame):
+    def request(self, signum: int, frame: FrameType | None) -> None:
         """Handles the first Ctrl-C."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self.requested = True
         note("stopping after this step; Ctrl-C again stops at once")
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, float] | None = None
+    ) -> None:
         if self.requested:
             raise KeyboardInterrupt
 
 
-def check_memory(settings, rows, vocabulary_size=0):
+def check_memory(
+    settings: options.Settings, rows: int, vocabulary_size: int = 0
+) -> None:
     """Raises if model and batch cannot fit into the memory of this machine.
 
     A backend reports this in its own words, or is killed by the system. The estimate is

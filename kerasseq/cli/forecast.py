@@ -1,14 +1,18 @@
 """`kerasseq train forecast`: forecasts of a series, several steps ahead."""
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options
-from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli import figures, options, runs
+from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import series, windows
+
+if TYPE_CHECKING:
+    from kerasseq.cli.train import Job
 
 SERIES = ("ar", "sunspots", "co2")
 DEFAULTS = {
@@ -26,7 +30,7 @@ DEFAULTS = {
 }
 
 
-def add_task(add, tasks):
+def add_task(add: options.Add, tasks: options.Subparsers) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "forecast",
@@ -51,7 +55,7 @@ examples:
     options.add_location(parser, "runs/forecast-MODEL-N")
 
 
-def train(job) -> dict:
+def train(job: "Job") -> runs.Results:
     """Trains the model, evaluates its forecasts and draws the figures.
 
     Args:
@@ -100,7 +104,9 @@ def train(job) -> dict:
     return results
 
 
-def build(settings, values):
+def build(
+    settings: options.Settings, values: np.ndarray
+) -> "kerasseq.models.Forecaster":
     """Builds and compiles the model, standardized to the training values."""
     import keras
 
@@ -114,7 +120,13 @@ def build(settings, values):
     return model
 
 
-def errors_by_step(model, values, cut, length, horizon) -> dict:
+def errors_by_step(
+    model: "kerasseq.models.Forecaster",
+    values: np.ndarray,
+    cut: int,
+    length: int,
+    horizon: int,
+) -> dict[str, list[float]]:
     """Computes root mean square errors by steps ahead, over all held-out windows."""
     x, y = windows(values[cut - length :], length, horizon)
     forecasts = model.forecast(x, horizon)
@@ -126,7 +138,7 @@ def errors_by_step(model, values, cut, length, horizon) -> dict:
     return {"errors": rmse(forecasts), "naive_errors": rmse(naive)}
 
 
-def show(console, results):
+def show(console: Console, results: runs.Results) -> None:
     """Prints the errors."""
     pairs = zip(results["errors"], results["naive_errors"], strict=True)
     rows = [
@@ -136,7 +148,12 @@ def show(console, results):
     console.table("Root mean square error on held-out values", columns, rows)
 
 
-def draw(job, model, values, history):
+def draw(
+    job: "Job",
+    model: "kerasseq.models.Forecaster",
+    values: np.ndarray,
+    history: runs.History,
+) -> None:
     """Draws the figures, if matplotlib is installed."""
     if not figures.available():
         note(f"no figures: {figures.MISSING}")

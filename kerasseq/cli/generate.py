@@ -1,13 +1,15 @@
 """`kerasseq generate`: a continuation of a prompt by a trained language model."""
 
+import argparse
 import sys
 
 from kerasseq.cli import options, runs
 from kerasseq.cli.console import choose_backend, status
 from kerasseq.cli.tokenize import note_unknown
+from kerasseq.text.tokenizer import Tokenizer
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "generate",
@@ -65,7 +67,7 @@ examples:
     options.add_backend(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq generate`."""
     if args.prompt == "":
         raise ValueError(
@@ -99,7 +101,7 @@ def run(args):
     sys.stdout.write(text[len(decoded) :] + "\n")
 
 
-def default_prompt(tokenizer) -> str:
+def default_prompt(tokenizer: Tokenizer) -> str:
     """Returns a newline; or the first token, if the vocabulary has no newline."""
     if len(tokenizer.encode("\n")) and not tokenizer.unknown_characters("\n"):
         return "\n"

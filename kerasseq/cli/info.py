@@ -1,7 +1,9 @@
 """`kerasseq info`: versions, backends and devices. Needs no backend."""
 
+import argparse
 import importlib.util
 import platform
+from typing import Any
 
 from kerasseq.cli import options, runs
 from kerasseq.cli.console import Console, choose_backend, print_json
@@ -9,7 +11,7 @@ from kerasseq.cli.errors import one_line
 from kerasseq.core import backend
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "info",
@@ -24,7 +26,7 @@ examples:
     options.add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq info`."""
     found = {
         "versions": runs.versions(),
@@ -46,7 +48,7 @@ def run(args):
         show(found)
 
 
-def devices() -> list:
+def devices() -> list[str]:
     """Returns the devices that Keras computes on."""
     import keras
 
@@ -55,7 +57,7 @@ def devices() -> list:
     return list(keras.distribution.list_devices())
 
 
-def missing() -> list:
+def missing() -> list[str]:
     """Returns what would make the backend in use faster, a sentence for each."""
     numba = importlib.util.find_spec("numba")
     if backend.chosen() != "torch" or numba is not None:
@@ -66,7 +68,7 @@ def missing() -> list:
     ]
 
 
-def show(found):
+def show(found: dict[str, Any]) -> None:
     """Prints the information."""
     console = Console()
     rows = [(name, version or "—") for name, version in found["versions"].items()]

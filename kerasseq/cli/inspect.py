@@ -1,10 +1,12 @@
 """`kerasseq inspect`: the structure of a model, its gates and its gradient flow."""
 
+import argparse
 import pathlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import kerasseq
 from kerasseq import datasets
@@ -13,12 +15,15 @@ from kerasseq.cli.console import Console, choose_backend, note, status
 from kerasseq.cli.tokenize import note_unknown, pieces
 from kerasseq.core import checks
 
+if TYPE_CHECKING:
+    import keras
+
 THRESHOLD = 0.01  # of the gradient norm at the last step
 MAX_TEXT = 200  # characters in a figure
 DEFAULT_TEXT = "The quick brown fox jumps over the lazy dog."
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "inspect",
@@ -51,7 +56,7 @@ examples:
     options.add_backend(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq inspect`."""
     runs.find_model(args.folder)
     choose_backend(args.backend)
@@ -106,12 +111,14 @@ class Example(NamedTuple):
     """
 
     x: np.ndarray
-    tokens: list | None
-    flow_tokens: list | None
-    flow: Callable[[], dict]
+    tokens: list[str] | None
+    flow_tokens: list[str] | None
+    flow: Callable[[], figures.Recorded]
 
 
-def make_example(model, record, args) -> Example:
+def make_example(
+    model: "keras.Model", record: dict[str, Any] | None, args: argparse.Namespace
+) -> Example:
     """Makes the input of the model: the text that was given, or some of its data.
 
     Args:
@@ -203,7 +210,7 @@ def _series_example(model, arguments, text):
 # Tables
 
 
-def show_structure(console, model):
+def show_structure(console: Console, model: "keras.Model") -> None:
     """Prints the layers and the weights."""
     rows = []
     for layer in model.layers:
@@ -221,7 +228,7 @@ def show_structure(console, model):
     console.table("Weights", ("name", "shape", ">parameters"), rows)
 
 
-def show_gates(console, trace):
+def show_gates(console: Console, trace: figures.Recorded) -> None:
     """Prints how open the gates are."""
     rows = []
     for key, value in trace.items():
@@ -234,7 +241,7 @@ def show_gates(console, trace):
         console.table("Gates, over all units and steps", columns, rows)
 
 
-def show_flow(console, flow):
+def show_flow(console: Console, flow: figures.Recorded) -> None:
     """Prints how far back the gradient of the last prediction reaches."""
     rows = [(key, f"{norms[-1]:.2e}", vanishing(norms)) for key, norms in flow.items()]
     columns = ("state", ">last step", f"falls below {THRESHOLD:.0%} of that")
@@ -242,7 +249,7 @@ def show_flow(console, flow):
     console.table(title, columns, rows)
 
 
-def vanishing(norms) -> str:
+def vanishing(norms: ArrayLike) -> str:
     """Describes where the gradient norm falls below 1 % of that at the last step.
 
     Examples:

@@ -7,16 +7,21 @@ trigram models in bits per character.
 import functools
 import math
 import os
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, tokenize
-from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli import figures, options, runs, tokenize
+from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.options import PerModel
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
+from kerasseq.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from kerasseq.cli.train import Job
 
 MODELS = (*options.ARCHITECTURES, "gpt")
 TEXTS = ("python-reference",)
@@ -47,7 +52,7 @@ SMOOTHING = {1: 1.0, 2: 0.1, 3: 0.01}  # added to each count: less for rarer con
 SHOWN = 64  # tokens in the figures
 
 
-def add_task(add, tasks):
+def add_task(add: options.Add, tasks: options.Subparsers) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "language-model",
@@ -84,7 +89,7 @@ examples:
     options.add_location(parser, "runs/language-model-MODEL-N")
 
 
-def train(job) -> dict:
+def train(job: "Job") -> runs.Results:
     """Trains the model, compares it with n-gram models and draws the figures.
 
     Args:
@@ -133,7 +138,7 @@ def train(job) -> dict:
     return results
 
 
-def read_text(settings):
+def read_text(settings: options.Settings) -> tuple[str, dict[str, Any]]:
     """Returns the text, and its source with a checksum."""
     if settings.text is not None:
         text = text_file(settings.text, settings.encoding)
@@ -145,7 +150,7 @@ def read_text(settings):
     return text, {"source": source, "characters": len(text), "sha256": sha256(text)}
 
 
-def split(text, held_out):
+def split(text: str, held_out: int) -> tuple[str, str]:
     """Splits a text into a training part and the end that is held out.
 
     Args:
@@ -164,7 +169,9 @@ def split(text, held_out):
     return text[:cut], text[cut:]
 
 
-def describe(data, tokenizer, held_out, ngram_text) -> str:
+def describe(
+    data: dict[str, Any], tokenizer: Tokenizer, held_out: str, ngram_text: str
+) -> str:
     """Describes the text, its tokens and its parts."""
     characters = data["characters"]
     words = [
@@ -182,14 +189,16 @@ def describe(data, tokenizer, held_out, ngram_text) -> str:
     return "; ".join(words) + "."
 
 
-def number_of_steps(settings, steps_per_epoch: int) -> int:
+def number_of_steps(settings: options.Settings, steps_per_epoch: int) -> int:
     """Returns the number of training steps that `--steps` or `--epochs` mean."""
     if settings.steps:
         return settings.steps
     return max(1, math.ceil((settings.epochs or EPOCHS) * steps_per_epoch))
 
 
-def build(settings, tokenizer, steps):
+def build(
+    settings: options.Settings, tokenizer: Tokenizer, steps: int
+) -> "kerasseq.models.GPT | kerasseq.models.LanguageModel":
     """Builds and compiles the model."""
     import keras
 
@@ -218,7 +227,12 @@ def build(settings, tokenizer, steps):
     return model
 
 
-def compare(model, tokenizer, ngram_text, held_out) -> dict:
+def compare(
+    model: "kerasseq.models.GPT | kerasseq.models.LanguageModel",
+    tokenizer: Tokenizer,
+    ngram_text: str,
+    held_out: str,
+) -> dict[str, Any]:
     """Computes bits per character on the held-out text, for the model and n-grams.
 
     All are evaluated on the same characters: those after the first token. The n-gram
@@ -247,7 +261,7 @@ def compare(model, tokenizer, ngram_text, held_out) -> dict:
     }
 
 
-def show(console, results):
+def show(console: Console, results: runs.Results) -> None:
     """Prints the comparison."""
     bits_of = {
         **results["bits_per_character_of_ngrams"],
@@ -258,7 +272,13 @@ def show(console, results):
     console.table(title, ("model", ">bits per character", ">perplexity"), rows)
 
 
-def draw(job, model, held_out, history, results):
+def draw(
+    job: "Job",
+    model: "kerasseq.models.GPT | kerasseq.models.LanguageModel",
+    held_out: str,
+    history: runs.History,
+    results: runs.Results,
+) -> None:
     """Draws the figures, if matplotlib is installed."""
     if not figures.available():
         note(f"no figures: {figures.MISSING}")

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import sys
+from typing import Any, NoReturn
 
 import kerasseq
 from kerasseq.cli import errors, options
@@ -67,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
 class Parser(argparse.ArgumentParser):
     """An `ArgumentParser` that raises `UsageError` instead of exiting."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(
             *args,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -75,7 +76,7 @@ class Parser(argparse.ArgumentParser):
             **kwargs,
         )
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         raise errors.UsageError(f"{message}. See  {self.prog} --help")
 
 

@@ -7,8 +7,17 @@ given. Each task lists the values that replace None in its `DEFAULTS`.
 import argparse
 import dataclasses
 import math
+from collections.abc import Callable, Collection, Sequence
+from types import SimpleNamespace
+from typing import Any, TypeAlias, TypeVar
 
 from kerasseq.core import backend, checks
+
+T = TypeVar("T")
+Add = Callable[..., argparse.ArgumentParser]  # adds a command or a task
+Settings = SimpleNamespace  # arguments of a run
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Options: TypeAlias = argparse._ActionsContainer  # a parser, or a group of options
 
 # The names in kerasseq.tasks.architectures, which would load Keras; a test compares.
 ARCHITECTURES = (
@@ -39,14 +48,14 @@ class PerModel:
     model: str
     value: object
 
-    def of(self, model: str):
+    def of(self, model: str) -> object:
         return self.value if model == self.model else self.default
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.default}; for {self.model} {self.value}"
 
 
-def with_defaults(defaults: dict, given: dict) -> dict:
+def with_defaults(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Merges the arguments that were given with the defaults of a task."""
     merged = defaults | given
     return {
@@ -58,7 +67,7 @@ def with_defaults(defaults: dict, given: dict) -> dict:
 # Types for argparse.
 
 
-def one_of(what: str, choices):
+def one_of(what: str, choices: Collection[str]) -> Callable[[str], str]:
     """Returns a type that accepts one of several names and suggests the nearest.
 
     Examples:
@@ -80,7 +89,7 @@ Choose from jax, torch
     return check
 
 
-def integer(at_least: int = 1, at_most: int = 10**9):
+def integer(at_least: int = 1, at_most: int = 10**9) -> Callable[[str], int]:
     """Returns a type that accepts an integer within two bounds.
 
     Examples:
@@ -112,11 +121,13 @@ def integer(at_least: int = 1, at_most: int = 10**9):
     return check
 
 
-seed = integer(0, 2**32 - 1)  # the range of NumPy and Keras
-units, heads = integer(at_most=2**20), integer(at_most=2**16)
-num_layers = integer(at_most=1000)
-length = integer(at_most=10**6)  # of a sequence
-examples = integer(at_most=10**6)  # each takes about 700 bytes
+Integer = Callable[[str], int]
+seed: Integer = integer(0, 2**32 - 1)  # the range of NumPy and Keras
+units: Integer = integer(at_most=2**20)
+heads: Integer = integer(at_most=2**16)
+num_layers: Integer = integer(at_most=1000)
+length: Integer = integer(at_most=10**6)  # of a sequence
+examples: Integer = integer(at_most=10**6)  # each takes about 700 bytes
 
 
 def real(value: str) -> float:
@@ -195,7 +206,7 @@ def probability(value: str) -> float:
     return number
 
 
-def list_of(item):
+def list_of(item: Callable[[str], T]) -> Callable[[str], list[T]]:
     """Returns a type that accepts distinct items, separated by commas.
 
     Examples:
@@ -223,7 +234,14 @@ def list_of(item):
 # Options that several commands have.
 
 
-def add(group, defaults: dict, names: str, type, help: str, metavar: str = "N"):
+def add(
+    group: Options,
+    defaults: dict[str, Any],
+    names: str,
+    type: Callable[[str], object],
+    help: str,
+    metavar: str = "N",
+) -> None:
     """Adds an option of a task, with its default in the help.
 
     Args:
@@ -243,7 +261,7 @@ def add(group, defaults: dict, names: str, type, help: str, metavar: str = "N"):
     )
 
 
-def add_resume(parser):
+def add_resume(parser: argparse.ArgumentParser) -> None:
     """Adds the options that `kerasseq train` and each of its tasks share."""
     # A task must not replace by its default what was given before its name.
     is_task = len(parser.prog.split()) > 2
@@ -262,7 +280,12 @@ def add_resume(parser):
     )
 
 
-def add_model(parser, defaults: dict, choices=ARCHITECTURES, several: bool = False):
+def add_model(
+    parser: Options,
+    defaults: dict[str, Any],
+    choices: Collection[str] = ARCHITECTURES,
+    several: bool = False,
+) -> Options:
     """Adds the architecture and its sizes, and returns their group."""
     group = parser.add_argument_group("model")
     kind = one_of("model", choices)
@@ -277,7 +300,13 @@ def add_model(parser, defaults: dict, choices=ARCHITECTURES, several: bool = Fal
     return group
 
 
-def add_data(parser, defaults: dict, file: str, what: str, choices):
+def add_data(
+    parser: Options,
+    defaults: dict[str, Any],
+    file: str,
+    what: str,
+    choices: Sequence[str],
+) -> Options:
     """Adds a file and a data set to choose from, and returns their group.
 
     Args:
@@ -300,7 +329,7 @@ def add_data(parser, defaults: dict, file: str, what: str, choices):
     return group
 
 
-def add_training(parser, defaults: dict, steps: str):
+def add_training(parser: Options, defaults: dict[str, Any], steps: str) -> Options:
     """Adds how a model is trained, and returns the group.
 
     Args:
@@ -321,7 +350,7 @@ def add_training(parser, defaults: dict, steps: str):
     return group
 
 
-def add_tokenizer(group, defaults: dict):
+def add_tokenizer(group: Options, defaults: dict[str, Any]) -> None:
     """Adds the tokenizer of a model, and its size."""
     text = f"{', '.join(TOKENIZERS)}, or a file or folder"
     add(group, defaults, "--tokenizer", str, text, "NAME")
@@ -329,14 +358,14 @@ def add_tokenizer(group, defaults: dict):
     add(group, defaults, "--vocabulary-size --vocab-size", integer(), text)
 
 
-def add_location(parser, default: str):
+def add_location(parser: Options, default: str) -> None:
     """Adds the folder of a run and the backend."""
     group = parser.add_argument_group("run")
     add_new_run(group, default)
     add_backend(group)
 
 
-def add_new_run(parser, default: str):
+def add_new_run(parser: Options, default: str) -> None:
     """Adds the folder of a new run."""
     parser.add_argument(
         "--run",
@@ -345,14 +374,14 @@ def add_new_run(parser, default: str):
     )
 
 
-def add_run(parser):
+def add_run(parser: Options) -> None:
     """Adds the run to read."""
     parser.add_argument(
         "folder", metavar="RUN", help="folder of a run, such as runs/quickstart"
     )
 
 
-def add_backend(parser):
+def add_backend(parser: Options) -> None:
     """Adds the backend."""
     parser.add_argument(
         "--backend",
@@ -362,7 +391,7 @@ def add_backend(parser):
     )
 
 
-def add_seed(parser, default: int | None):
+def add_seed(parser: Options, default: int | None) -> None:
     """Adds a seed."""
     shown = "random" if default is None else default
     parser.add_argument(
@@ -374,13 +403,13 @@ def add_seed(parser, default: int | None):
     )
 
 
-def add_encoding(parser):
+def add_encoding(parser: Options) -> None:
     """Adds the encoding of a file."""
     parser.add_argument(
         "--encoding", default="utf-8", metavar="NAME", help="encoding of the file"
     )
 
 
-def add_json(parser):
+def add_json(parser: Options) -> None:
     """Adds the choice of JSON."""
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -1,5 +1,6 @@
 """`kerasseq params`: published language models, and the parameters of one."""
 
+import argparse
 import dataclasses
 
 from kerasseq.cli import options
@@ -27,7 +28,7 @@ SIZES = {  # attributes of an architecture: their options, and their help
 _KINDS = {"prefix_decoder": "prefix", "encoder_decoder": "enc-dec"}  # abbreviations
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "params",
@@ -56,7 +57,7 @@ examples:
     options.add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq params`."""
     changes = {
         attribute: getattr(args, attribute)

@@ -1,6 +1,8 @@
 """`kerasseq positions`: the criteria of the course for position encodings, measured."""
 
+import argparse
 import pathlib
+from typing import TYPE_CHECKING
 
 import kerasseq
 from kerasseq.cli import figures, options
@@ -13,6 +15,11 @@ from kerasseq.cli.console import (
 )
 from kerasseq.cli.errors import UsageError
 
+if TYPE_CHECKING:
+    import keras
+
+    from kerasseq.tracing.positions import Criterion
+
 LEGEND = """\
 unique: the smallest distance between two encodings. relation: how much it varies
 between positions, from 0 to 1. length: the longest sequence tried that works. width:
@@ -20,7 +27,7 @@ the hidden sizes among 2, 3, 5, 8 and 32 without an encoding, or with unused fea
 deterministic: how much two new layers differ."""
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "positions",
@@ -52,7 +59,7 @@ examples:
     options.add_backend(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq positions`."""
     length, width = args.sequence_length, args.hidden_size
     if width % 2 or length > 2**width:
@@ -86,7 +93,7 @@ def run(args):
         console.write(f"Figure: {args.figure}")
 
 
-def make_layers(length) -> dict:
+def make_layers(length: int) -> "dict[str, keras.layers.Layer]":
     """Returns a layer of each kind of position encoding by name."""
     layers = kerasseq.layers
     return {
@@ -101,7 +108,11 @@ def make_layers(length) -> dict:
     }
 
 
-def show(console, found, sizes):
+def show(
+    console: Console,
+    found: "dict[str, dict[str, Criterion]]",
+    sizes: dict[str, int],
+) -> None:
     """Prints the criteria of each layer."""
     columns = list(next(iter(found.values())))
     rows = [
@@ -129,7 +140,9 @@ def _value(name, value):
     return str(value) if name == "length" else f"{value:.2f}"
 
 
-def draw(file, layers, sizes):
+def draw(
+    file: str, layers: "dict[str, keras.layers.Layer]", sizes: dict[str, int]
+) -> None:
     """Draws the encodings to a file."""
     figures.require()
     figure = kerasseq.tracing.plots.plot_positions(layers, **sizes)

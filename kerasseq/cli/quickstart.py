@@ -1,5 +1,8 @@
 """`kerasseq quickstart`: trains, evaluates and draws a first model in minutes."""
 
+import argparse
+import pathlib
+
 import kerasseq
 from kerasseq.cli import options, runs, train
 from kerasseq.cli.console import Console, status
@@ -10,7 +13,7 @@ PROMPT = "The "
 SETTINGS = {"steps": 800, "checkpoint_every": 20}
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "quickstart",
@@ -35,7 +38,7 @@ examples:
     options.add_backend(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq quickstart`."""
     console = Console()
     arguments = {**SETTINGS, "seed": args.seed}
@@ -57,7 +60,7 @@ def run(args):
     console.write(next_steps(job.folder))
 
 
-def verdict(results) -> str:
+def verdict(results: runs.Results) -> str:
     """Compares the model with the bigram model in one sentence."""
     bits = results["bits_per_character"]
     bigram = results["bits_per_character_of_ngrams"]["bigram"]
@@ -68,7 +71,7 @@ def verdict(results) -> str:
     )
 
 
-def next_steps(folder) -> str:
+def next_steps(folder: pathlib.Path) -> str:
     """Lists commands to try next."""
     return f"""\
 Try next:

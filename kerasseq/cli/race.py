@@ -1,14 +1,19 @@
 """`kerasseq train parentheses`: a race between architectures on the same strings."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 import kerasseq
 from kerasseq.cli import figures, options, runs
-from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.runs import sha256
 from kerasseq.core import backend
 from kerasseq.core.files import read_json
-from kerasseq.datasets import parentheses
+from kerasseq.datasets import Parentheses, parentheses
+
+if TYPE_CHECKING:
+    from kerasseq.cli.train import Job
 
 DEFAULTS = {
     "model": ["elman", "gated", "lstm", "peephole_lstm", "gru"],
@@ -23,13 +28,14 @@ DEFAULTS = {
     "test_examples": 2000,
     "seeds": [0],
 }
+Accuracies = dict[str, dict[str, list[float]]]  # by model and kind, one per seed
 RACE = "race.json"
 TESTS = ("balanced", "training", "hard")  # kinds of test strings
 TITLES = ("balanced", "like training", "hard")
 TEST_SEED = 2**20  # and the following, which no training uses
 
 
-def add_task(add, tasks):
+def add_task(add: options.Add, tasks: options.Subparsers) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "parentheses",
@@ -61,7 +67,7 @@ examples:
     options.add_location(parser, "runs/parentheses-race-N")
 
 
-def train(job) -> dict:
+def train(job: "Job") -> runs.Results:
     """Trains and tests each model with each seed, except those that are finished.
 
     Args:
@@ -166,7 +172,9 @@ def _train_one(job, name, seed, strings, tests):
     return found
 
 
-def build(settings, name, seed):
+def build(
+    settings: options.Settings, name: str, seed: int
+) -> "kerasseq.models.SequenceClassifier":
     """Builds and compiles a model, with Adam at a constant rate and no clipping."""
     import keras
 
@@ -183,7 +191,7 @@ def build(settings, name, seed):
     return model
 
 
-def accuracy(model, test) -> float:
+def accuracy(model: "kerasseq.models.SequenceClassifier", test: Parentheses) -> float:
     """Computes the fraction of strings that are classified correctly."""
     logits = model.predict(test.ids, batch_size=500, verbose=0)
     return float(np.mean(np.asarray(logits).argmax(axis=-1) == test.labels))
@@ -199,7 +207,7 @@ def _by_model(settings, finished):
     }
 
 
-def show(console, accuracies, seeds):
+def show(console: Console, accuracies: Accuracies, seeds: list[int]) -> None:
     """Prints the mean accuracies over the seeds."""
     rows = [
         (name, *(f"{np.mean(found[kind]):.3f}" for kind in TESTS))
@@ -209,7 +217,7 @@ def show(console, accuracies, seeds):
     console.table(title, ("model", *(f">{t}" for t in TITLES)), rows)
 
 
-def draw(job, accuracies):
+def draw(job: "Job", accuracies: Accuracies) -> None:
     """Draws the figure, if matplotlib is installed."""
     if not figures.available():
         note(f"no figures: {figures.MISSING}")

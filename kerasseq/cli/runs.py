@@ -16,8 +16,10 @@ import hashlib
 import importlib.metadata
 import itertools
 import json
+import os
 import pathlib
 import platform
+from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli.console import quiet, status
@@ -25,29 +27,35 @@ from kerasseq.cli.errors import UsageError
 from kerasseq.core.backend import BACKENDS
 from kerasseq.core.files import read_json, replacing
 
+if TYPE_CHECKING:
+    import keras
+
 RUN, HISTORY, RESULTS, MODEL = "run.json", "history.json", "results.json", "model.keras"
 REQUIRED = ("task", "arguments", "backend", "data")  # keys of run.json
 PART = 2**20  # characters of a text that are encoded at a time
+
+History = list[dict[str, float]]  # step, loss and metrics of each interval
+Results = dict[str, Any]  # the content of results.json
 
 
 # Writing
 
 
-def write_json(file, data):
+def write_json(file: str | os.PathLike[str], data: object) -> None:
     """Writes plain data, atomically."""
     with replacing(file) as temporary, open(temporary, "w", encoding="utf-8") as out:
         json.dump(data, out, indent=1, ensure_ascii=False)
         out.write("\n")
 
 
-def save_model(model, folder):
+def save_model(model: "keras.Model", folder: str | os.PathLike[str]) -> None:
     """Saves a model, atomically."""
     file = pathlib.Path(folder) / MODEL
     with replacing(file) as temporary, status("saving the model"), quiet():
         model.save(temporary)  # which loads TensorFlow, if it is installed
 
 
-def free_folder(folder, default: str) -> pathlib.Path:
+def free_folder(folder: str | os.PathLike[str] | None, default: str) -> pathlib.Path:
     """Chooses the folder of a new run.
 
     Args:
@@ -88,7 +96,13 @@ def _numbered(default):
         yield pathlib.Path(f"{default}{n}")
 
 
-def create(folder, task, arguments, backend, data) -> dict:
+def create(
+    folder: pathlib.Path,
+    task: str,
+    arguments: dict[str, Any],
+    backend: str,
+    data: dict[str, Any],
+) -> dict[str, Any]:
     """Creates the folder of a run and its `run.json`, and returns the record in it."""
     folder.mkdir(parents=True, exist_ok=True)
     record = {
@@ -103,7 +117,7 @@ def create(folder, task, arguments, backend, data) -> dict:
     return record
 
 
-def versions() -> dict:
+def versions() -> dict[str, str | None]:
     """Returns the versions of the packages used; None for one that is not installed."""
     found = {"python": platform.python_version(), "kerasseq": kerasseq.__version__}
     for name in ("keras", "numpy", "tensorflow", "jax", "torch", "matplotlib"):
@@ -114,7 +128,7 @@ def versions() -> dict:
     return found
 
 
-def sha256(data) -> str:
+def sha256(data: str | bytes) -> str:
     """Returns the checksum of a text or of bytes."""
     if not isinstance(data, str):
         return hashlib.sha256(data).hexdigest()
@@ -127,7 +141,9 @@ def sha256(data) -> str:
 # Reading
 
 
-def find_model(folder):
+def find_model(
+    folder: str | os.PathLike[str],
+) -> tuple[pathlib.Path, dict[str, Any] | None]:
     """Finds the file of a model, without loading Keras.
 
     Args:
@@ -151,7 +167,7 @@ def find_model(folder):
     return file, record
 
 
-def load_model(folder):
+def load_model(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
     """Loads a model, and returns it with the record of its run, as `find_model`."""
     file, record = find_model(folder)
     with status("loading the model"):
@@ -178,7 +194,7 @@ def _no_model(path, record):
     )
 
 
-def read(folder) -> dict:
+def read(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Reads the record of a run.
 
     Raises:

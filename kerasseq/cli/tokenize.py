@@ -1,5 +1,6 @@
 """`kerasseq tokenize`, and the tokenizers that the other commands make by name."""
 
+import argparse
 import array
 import os
 
@@ -12,6 +13,7 @@ from kerasseq.cli.errors import truncate_word
 from kerasseq.core import checks
 from kerasseq.core.files import read_json
 from kerasseq.datasets import python_reference, text_file
+from kerasseq.text.tokenizer import Tokenizer
 
 CLASSES = {  # by name; whether the vocabulary size is an argument
     "character": ("CharacterTokenizer", False),
@@ -29,7 +31,7 @@ MAX_FILE = 1_000_000  # characters of a file that are shown: each takes 200 byte
 # Tokenizers by name
 
 
-def make(name: str, vocabulary_size: int, text: str):
+def make(name: str, vocabulary_size: int, text: str) -> Tokenizer:
     """Trains a tokenizer on a text, or loads one.
 
     Args:
@@ -59,7 +61,7 @@ def make(name: str, vocabulary_size: int, text: str):
         return getattr(kerasseq.text, cls)(*arguments).fit(text)
 
 
-def encode(tokenizer, text: str) -> np.ndarray:
+def encode(tokenizer: Tokenizer, text: str) -> np.ndarray:
     """Returns the ids of a text, tokenized in parts to save memory.
 
     A part ends at the end of a line, if there is one.
@@ -79,12 +81,12 @@ def encode(tokenizer, text: str) -> np.ndarray:
     return np.frombuffer(ids, "int32")
 
 
-def pieces(tokenizer, text: str) -> list[str]:
+def pieces(tokenizer: Tokenizer, text: str) -> list[str]:
     """Returns the part of the text that each token covers."""
     return [text[a:b] for a, b in tokenizer.encode_with_offsets(text).offsets.tolist()]
 
 
-def note_unknown(tokenizer, text: str, what: str):
+def note_unknown(tokenizer: Tokenizer, text: str, what: str) -> None:
     """Reports on stderr the characters or words that are not in the vocabulary."""
     has_words = hasattr(tokenizer, "unknown_words")
     unit = "words" if has_words else "characters"
@@ -104,7 +106,7 @@ def note_unknown(tokenizer, text: str, what: str):
 # The command
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "tokenize",
@@ -151,7 +153,7 @@ examples:
     options.add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq tokenize`."""
     text = _read_text(args)
     if args.save is not None:

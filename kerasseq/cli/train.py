@@ -15,15 +15,21 @@ How `kerasseq train language-model` works, in the order of the calls:
    (`figures.py`).
 """
 
+import argparse
 import os
 import pathlib
-from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from kerasseq.cli import forecast, language_model, options, race, runs, translate
 from kerasseq.cli.console import Console, choose_backend, note, print_json
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import backend
 from kerasseq.core.files import read_json
+
+if TYPE_CHECKING:
+    import keras
+
+    from kerasseq import training
 
 TASKS = {
     "language-model": language_model,
@@ -33,7 +39,7 @@ TASKS = {
 }
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command and its tasks to the parser."""
     parser = add(
         "train",
@@ -57,7 +63,7 @@ Options of a task:  kerasseq train language-model --help""",
         task.add_task(add, tasks)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq train`."""
     if args.resume is None and args.task is None:
         raise UsageError(
@@ -88,12 +94,21 @@ class Job:
         record: The content of `run.json`, if the run is resumed.
     """
 
-    def __init__(self, task, settings, folder, console, record=None):
-        self.task, self.folder, self.console = task, pathlib.Path(folder), console
-        self.settings = SimpleNamespace(**settings)
-        self.record = record
+    def __init__(
+        self,
+        task: str,
+        settings: dict[str, Any],
+        folder: str | os.PathLike[str],
+        console: Console,
+        record: dict[str, Any] | None = None,
+    ):
+        self.task: str = task
+        self.console: Console = console
+        self.folder: pathlib.Path = pathlib.Path(folder)
+        self.settings: options.Settings = options.Settings(**settings)
+        self.record: dict[str, Any] | None = record
 
-    def start(self, data: dict):
+    def start(self, data: dict[str, Any]) -> None:
         """Creates the folder, unless the run is resumed.
 
         Args:
@@ -104,7 +119,7 @@ class Job:
             used = backend.chosen()
             self.record = runs.create(self.folder, self.task, arguments, used, data)
 
-    def check_data(self, data: dict):
+    def check_data(self, data: dict[str, Any]) -> None:
         """Raises a `ValueError` if the data have changed since the run was started."""
         if self.record and self.record["data"]["sha256"] != data["sha256"]:
             raise ValueError(
@@ -113,7 +128,13 @@ class Job:
                 "another run with --run"
             )
 
-    def fit(self, model, batches, steps: int, metric: str) -> list[dict]:
+    def fit(
+        self,
+        model: "keras.Model",
+        batches: "training.ArrayBatches | training.PairBatches | training.TextBatches",
+        steps: int,
+        metric: str,
+    ) -> runs.History:
         """Trains and saves a model, also after Ctrl-C.
 
         Args:
@@ -148,12 +169,12 @@ class Job:
         runs.save_model(model, self.folder)
         return history
 
-    def finish(self, results: dict):
+    def finish(self, results: runs.Results) -> None:
         """Writes the results, which marks the run as finished."""
         runs.write_json(self.folder / runs.RESULTS, results)
 
 
-def execute(job) -> dict:
+def execute(job: Job) -> runs.Results:
     """Executes a job and returns its results; after Ctrl-C, says how to resume."""
     try:
         return TASKS[job.task].train(job)
@@ -179,14 +200,20 @@ def _show_finished(job, as_json):
     )
 
 
-def given(args) -> dict:
+def given(args: argparse.Namespace) -> dict[str, Any]:
     """Returns the arguments of a task that the user has given."""
     defaults = TASKS[args.task].DEFAULTS if args.task else {}
     values = {name: getattr(args, name) for name in defaults}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def new_job(task, arguments, folder, console, backend_name=None) -> Job:
+def new_job(
+    task: str,
+    arguments: dict[str, Any],
+    folder: str | os.PathLike[str] | None,
+    console: Console,
+    backend_name: str | None = None,
+) -> Job:
     """Prepares a new run. Nothing is written yet.
 
     Args:
@@ -213,7 +240,7 @@ def new_job(task, arguments, folder, console, backend_name=None) -> Job:
     return Job(task, settings, folder, console)
 
 
-def resumed_job(args, console) -> Job:
+def resumed_job(args: argparse.Namespace, console: Console) -> Job:
     """Prepares to resume a run.
 
     Raises:

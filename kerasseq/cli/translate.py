@@ -1,26 +1,35 @@
 """`kerasseq train translation` and `kerasseq translate`."""
 
+import argparse
 import math
 import os
 import pathlib
 import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
 from kerasseq.cli import figures, options, runs, tokenize
-from kerasseq.cli.console import choose_backend, note, print_json, set_seed, status
+from kerasseq.cli.console import (
+    Console,
+    choose_backend,
+    note,
+    print_json,
+    set_seed,
+    status,
+)
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import PerModel
 from kerasseq.cli.runs import sha256
-from kerasseq.datasets import (
-    Pairs,
-    generated_pairs,
-    read_pairs,
-    text_file,
-)
+from kerasseq.datasets import Pairs, generated_pairs, read_pairs, text_file
 from kerasseq.datasets import split as split_pairs
+from kerasseq.text.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from kerasseq.cli.train import Job
+
+Translations = list[Any]  # as from the method `translate` of a model
 MODELS = options.ARCHITECTURES
 PAIRS = ("numbers-de", "numbers-fr", "dates", "copy", "reverse", "sort")
 ATTENTIONS = ("bahdanau", "luong", "none")
@@ -57,7 +66,7 @@ MAX_PIPED = 10**7  # characters from a pipe
 # The task of `kerasseq train`
 
 
-def add_task(add, tasks):
+def add_task(add: options.Add, tasks: options.Subparsers) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "translation",
@@ -97,7 +106,7 @@ then:
     options.add_location(parser, "runs/translation-MODEL-N")
 
 
-def train(job) -> dict:
+def train(job: "Job") -> runs.Results:
     """Trains the model, translates the held-out texts and draws the figures.
 
     Args:
@@ -148,12 +157,12 @@ def train(job) -> dict:
     return results
 
 
-def number_of_steps(settings) -> int:
+def number_of_steps(settings: options.Settings) -> int:
     """Returns the number of training steps: as given, or of the preset."""
     return settings.steps or PRESETS[settings.preset][0]
 
 
-def load_pairs(settings):
+def load_pairs(settings: options.Settings) -> tuple[Pairs, dict[str, Any]]:
     """Returns the pairs, and their source with a checksum."""
     if settings.pairs is not None:
         pairs, report = read_pairs(
@@ -172,7 +181,7 @@ def load_pairs(settings):
     return pairs, {"source": source, "pairs": count, "sha256": sha256(lines)}
 
 
-def split(pairs, seed):
+def split(pairs: Pairs, seed: int) -> list[Pairs]:
     """Splits the pairs into training pairs and held-out pairs, which share no text."""
     count = len(pairs.sources)
     if count * HELD_OUT < 1:
@@ -183,7 +192,7 @@ def split(pairs, seed):
     return split_pairs(pairs, (1 - HELD_OUT, HELD_OUT), seed=seed)
 
 
-def make_tokenizer(settings, texts):
+def make_tokenizer(settings: options.Settings, texts: list[str]) -> Tokenizer:
     """Returns the tokenizer of the sources or of the targets."""
     text = "\n".join(texts)
     made = tokenize.make(settings.tokenizer, settings.vocabulary_size, text)
@@ -192,7 +201,9 @@ def make_tokenizer(settings, texts):
     return made
 
 
-def build(settings, tokenizers):
+def build(
+    settings: options.Settings, tokenizers: list[Tokenizer]
+) -> "kerasseq.models.Seq2Seq | kerasseq.models.Transformer":
     """Builds and compiles the model."""
     import keras
 
@@ -226,7 +237,7 @@ def build(settings, tokenizers):
     return model
 
 
-def evaluate(translations, references) -> dict:
+def evaluate(translations: list[str], references: list[str]) -> dict[str, Any]:
     """Computes the scores of translations; None where a package is missing."""
     training = kerasseq.training
     exact = training.exact_match(translations, references)
@@ -240,7 +251,9 @@ def evaluate(translations, references) -> dict:
     return found
 
 
-def show(console, results, translations, tested):
+def show(
+    console: Console, results: runs.Results, translations: Translations, tested: Pairs
+) -> None:
     """Prints the scores and some examples."""
     rows = [
         (label, "-" if results[name] is None else f"{results[name]:.1f}")
@@ -262,13 +275,13 @@ def show(console, results, translations, tested):
     console.table("Examples", columns, examples(rows, translations))
 
 
-def examples(rows, translations):
+def examples(rows: list[Any], translations: Translations) -> list[Any]:
     """Selects some rows, first those that fit into a figure."""
     long = [len(t.source_tokens) > MAX_DRAWN for t in translations]
     return [rows[n] for n in np.argsort(long, kind="stable")[:EXAMPLES]]
 
 
-def draw(job, translations, history):
+def draw(job: "Job", translations: Translations, history: runs.History) -> None:
     """Draws the figures, if matplotlib is installed."""
     if not figures.available():
         note(f"no figures: {figures.MISSING}")
@@ -285,7 +298,7 @@ def draw(job, translations, history):
 # The command `kerasseq translate`
 
 
-def add_command(add):
+def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "translate",
@@ -334,7 +347,7 @@ examples:
     options.add_backend(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq translate`."""
     if args.candidates > 1 and (args.beam_width or 1) < args.candidates:
         raise UsageError(
@@ -395,7 +408,7 @@ def _translate(model, texts, start, args):
     return translations
 
 
-def read_texts(args) -> list[str]:
+def read_texts(args: argparse.Namespace) -> list[str]:
     """Reads the texts from the command line, a file or a pipe."""
     if args.file is not None:
         lines = text_file(args.file, args.encoding).splitlines()
@@ -440,14 +453,14 @@ def newest_run() -> pathlib.Path:
     return max(found)[1]
 
 
-def make_beam(args):
+def make_beam(args: argparse.Namespace) -> "kerasseq.decoding.Beam | None":
     """Returns the beam search that the arguments ask for; None for greedy search."""
     if args.beam_width is None:
         return None
     return kerasseq.decoding.Beam(args.beam_width, n_best=args.candidates)
 
 
-def note_unknown(tokenizer, text):
+def note_unknown(tokenizer: Tokenizer, text: str) -> None:
     """Marks the characters that the training data did not contain, on stderr."""
     count = getattr(tokenizer, "unknown_characters", None)
     unknown = count(text) if count else {}
@@ -456,7 +469,7 @@ def note_unknown(tokenizer, text):
         note(f"not in the training data, and read as unknown: {marked}")
 
 
-def draw_alignments(path, translations):
+def draw_alignments(path: str, translations: Translations) -> None:
     """Draws the alignments to a file."""
     figures.require()
     path = pathlib.Path(path)
@@ -465,7 +478,7 @@ def draw_alignments(path, translations):
     note(f"alignments: {path}")
 
 
-def as_json(text, translation) -> dict:
+def as_json(text: str, translation: Any) -> dict[str, Any]:
     """Returns a translation as plain data."""
     return {
         "source": text,
@@ -476,7 +489,7 @@ def as_json(text, translation) -> dict:
     }
 
 
-def print_translation(translation, candidates):
+def print_translation(translation: Any, candidates: int) -> None:
     """Prints a translation, or its candidates with their scores."""
     if candidates == 1:
         print(translation.text)
