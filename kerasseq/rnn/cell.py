@@ -1,7 +1,8 @@
 """The base class of the recurrent cells: weights, dropout, and `call` in two halves."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -9,20 +10,16 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import arguments, checks, objects
 from kerasseq.core.serialization import check_float64
-
-Activation = str | dict | Callable | None
-Initializer = str | dict | keras.initializers.Initializer
-Regularizer = str | dict | keras.regularizers.Regularizer | None
-Constraint = str | dict | keras.constraints.Constraint | None
+from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
 
 
-def dropout_base() -> type:
+def dropout_base() -> "type[DropoutMasks]":
     """Returns the class of Keras' cells that keeps the dropout masks.
 
     `keras.layers.RNN` draws the masks of a cell before its loop, as JAX needs, if the
     cell is an instance of this class. Keras has no public name for it. Where it is not
     found, the cells keep the masks themselves, and other layers than ours draw them
-    inside the loop.
+    inside the loop. Its methods are those of `DropoutMasks`.
     """
     for cls in keras.layers.LSTMCell.__mro__:
         if cls.__name__ == "DropoutRNNCell":
@@ -33,16 +30,21 @@ def dropout_base() -> type:
 class DropoutMasks:
     """Keeps the dropout masks of a cell: the methods of Keras' `DropoutRNNCell`."""
 
-    dropout_mask_count = None
+    dropout: float
+    recurrent_dropout: float
+    seed_generator: keras.random.SeedGenerator
+    dropout_mask_count: int | None = None
 
-    def get_dropout_mask(self, step_input):
+    def get_dropout_mask(self, step_input: Tensor) -> Tensor | list[Tensor] | None:
         """Returns the mask of the inputs, or None without dropout."""
         if getattr(self, "_input_mask", None) is None and self.dropout:
             ones = ops.ones_like(step_input)
             self._input_mask = self._draw(ones, self.dropout)
         return getattr(self, "_input_mask", None)
 
-    def get_recurrent_dropout_mask(self, step_input):
+    def get_recurrent_dropout_mask(
+        self, step_input: Tensor
+    ) -> Tensor | list[Tensor] | None:
         """Returns the mask of the state, or a list of one for each gate."""
         if getattr(self, "_state_mask", None) is None and self.recurrent_dropout:
             ones = ops.ones_like(step_input)
@@ -57,16 +59,16 @@ class DropoutMasks:
             return draw()
         return [draw() for _ in range(self.dropout_mask_count)]
 
-    def reset_dropout_mask(self):
+    def reset_dropout_mask(self) -> None:
         """Makes the next call draw a new mask of the inputs."""
         self._input_mask = None
 
-    def reset_recurrent_dropout_mask(self):
+    def reset_recurrent_dropout_mask(self) -> None:
         """Makes the next call draw a new mask of the state."""
         self._state_mask = None
 
 
-DropoutRNNCell = dropout_base()
+DropoutRNNCell: type[DropoutMasks] = dropout_base()
 
 
 class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
@@ -82,99 +84,109 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
     select one of its forms.
     """
 
-    equation = None
-    state_names = ("hidden_state",)
+    equation: tuple[str, ...] | None = None
+    state_names: tuple[str, ...] = ("hidden_state",)
 
     def __init__(
         self,
         units: int,
         *,
         gates: int,
-        activation: Activation,
+        activation: Identifier,
         use_bias: bool,
-        kernel_initializer: Initializer,
-        recurrent_initializer: Initializer,
-        bias_initializer: Initializer,
-        kernel_regularizer: Regularizer,
-        recurrent_regularizer: Regularizer,
-        bias_regularizer: Regularizer,
-        kernel_constraint: Constraint,
-        recurrent_constraint: Constraint,
-        bias_constraint: Constraint,
+        kernel_initializer: Identifier,
+        recurrent_initializer: Identifier,
+        bias_initializer: Identifier,
+        kernel_regularizer: Identifier,
+        recurrent_regularizer: Identifier,
+        bias_regularizer: Identifier,
+        kernel_constraint: Identifier,
+        recurrent_constraint: Identifier,
+        bias_constraint: Identifier,
         dropout: float,
         recurrent_dropout: float,
         seed: int | None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.units = checks.size("units", units)
+        self.units: int = checks.size("units", units)
         self.gates = gates
         checks.fits_memory("units", self.units, gates * self.units, 2)
-        self.activation = objects.activation("activation", activation)
-        self.use_bias = checks.flag("use_bias", use_bias)
-        self.kernel_initializer = objects.initializer(
+        self.activation: Callable[[Tensor], Tensor] = objects.activation(
+            "activation", activation
+        )
+        self.use_bias: bool = checks.flag("use_bias", use_bias)
+        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
             "kernel_initializer", kernel_initializer
         )
-        self.recurrent_initializer = objects.initializer(
+        self.recurrent_initializer: Callable[..., Tensor] | None = objects.initializer(
             "recurrent_initializer", recurrent_initializer
         )
-        self.bias_initializer = objects.initializer(
+        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
             "bias_initializer", bias_initializer
         )
-        self.kernel_regularizer = objects.regularizer(
+        self.kernel_regularizer: Callable[..., Tensor] | None = objects.regularizer(
             "kernel_regularizer", kernel_regularizer
         )
-        self.recurrent_regularizer = objects.regularizer(
+        self.recurrent_regularizer: Callable[..., Tensor] | None = objects.regularizer(
             "recurrent_regularizer", recurrent_regularizer
         )
-        self.bias_regularizer = objects.regularizer(
+        self.bias_regularizer: Callable[..., Tensor] | None = objects.regularizer(
             "bias_regularizer", bias_regularizer
         )
-        self.kernel_constraint = objects.constraint(
+        self.kernel_constraint: Callable[..., Tensor] | None = objects.constraint(
             "kernel_constraint", kernel_constraint
         )
-        self.recurrent_constraint = objects.constraint(
+        self.recurrent_constraint: Callable[..., Tensor] | None = objects.constraint(
             "recurrent_constraint", recurrent_constraint
         )
-        self.bias_constraint = objects.constraint("bias_constraint", bias_constraint)
-        self.dropout = checks.rate("dropout", dropout)
-        self.recurrent_dropout = checks.rate("recurrent_dropout", recurrent_dropout)
-        self.seed = checks.optional(checks.seed, "seed", seed)
+        self.bias_constraint: Callable[..., Tensor] | None = objects.constraint(
+            "bias_constraint", bias_constraint
+        )
+        self.dropout: float = checks.rate("dropout", dropout)
+        self.recurrent_dropout: float = checks.rate(
+            "recurrent_dropout", recurrent_dropout
+        )
+        self.seed: int | None = checks.optional(checks.seed, "seed", seed)
         check_float64(self)
-        self.seed_generator = arguments.seed_generator(self.seed)
+        self.seed_generator: keras.random.SeedGenerator = arguments.seed_generator(
+            self.seed
+        )
         if self.recurrent_dropout and gates > 1:
             self.dropout_mask_count = gates  # as Keras: a mask for each gate
         states = len(self.state_names)
-        self.state_size = self.units if states == 1 else [self.units] * states
-        self.output_size = self.units
+        self.state_size: int | list[int] = (
+            self.units if states == 1 else [self.units] * states
+        )
+        self.output_size: int = self.units
 
     @property
-    def phi(self):
+    def phi(self) -> Callable[[Tensor], Tensor]:
         """The activation of the state and of candidates, as in the equations."""
         return kernels.precise(self.activation)
 
     @property
-    def sigma(self):
+    def sigma(self) -> Callable[[Tensor], Tensor]:
         """The activation of the gates."""
         return kernels.precise(self.recurrent_activation)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         units = self.units
-        self.kernel = self.add_weight(
+        self.kernel: keras.Variable = self.add_weight(
             shape=(input_shape[-1], self.gates * units),
             name="kernel",
             initializer=self.kernel_initializer,
             regularizer=self.kernel_regularizer,
             constraint=self.kernel_constraint,
         )
-        self.recurrent_kernel = self.add_weight(
+        self.recurrent_kernel: keras.Variable = self.add_weight(
             shape=(units, self.gates * units),
             name="recurrent_kernel",
             initializer=self.recurrent_initializer,
             regularizer=self.recurrent_regularizer,
             constraint=self.recurrent_constraint,
         )
-        self.bias = None
+        self.bias: keras.Variable | None = None
         if self.use_bias:
             self.bias = self.add_weight(
                 shape=self.bias_shape(),
@@ -184,13 +196,15 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
                 constraint=self.bias_constraint,
             )
 
-    def bias_shape(self):
+    def bias_shape(self) -> tuple[int, ...]:
         return (self.gates * self.units,)
 
-    def initial_bias(self, shape, dtype=None):
+    def initial_bias(
+        self, shape: tuple[int, ...], dtype: DType | None = None
+    ) -> Tensor:
         return self.bias_initializer(shape, dtype=dtype)
 
-    def project(self, inputs, training=False):
+    def project(self, inputs: Tensor, training: bool = False) -> Tensor:
         """Computes the part of a step that does not depend on the state.
 
         Args:
@@ -208,10 +222,12 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         projected = _products(inputs, self.kernel, masks, self.gates)
         return projected if bias is None else projected + bias
 
-    def input_bias(self):
+    def input_bias(self) -> Tensor:
         return ops.convert_to_tensor(self.bias)
 
-    def recurrent_product(self, h, training=False, first=0, last=None):
+    def recurrent_product(
+        self, h: Tensor, training: bool = False, first: int = 0, last: int | None = None
+    ) -> Tensor:
         """Computes $h U$ for the gates from `first` up to, not including, `last`."""
         last = last or self.gates
         kernel = self.recurrent_kernel
@@ -223,7 +239,9 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             masks = masks[first:last] if isinstance(masks, list) else masks
         return _products(h, kernel, masks, last - first)
 
-    def step(self, projected, states, training=False):
+    def step(
+        self, projected: Tensor, states: Sequence[Tensor], training: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
         """Computes one step from `projected` inputs.
 
         Args:
@@ -236,7 +254,9 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         """
         raise NotImplementedError(f"{type(self).__name__} must define step")
 
-    def recurrence(self, inputs, training=False, cudnn="auto"):
+    def recurrence(
+        self, inputs: Tensor, training: bool = False, cudnn: bool | str = "auto"
+    ) -> kernels.Recurrence | None:
         """Describes this cell for `kernels.recurrence`.
 
         Args:
@@ -280,21 +300,23 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             cudnn=cudnn,
         )
 
-    def recurrent_weights(self):
+    def recurrent_weights(self) -> dict[str, Tensor]:
         """Returns the weights that act on the state, by the names of the kernels."""
         return {"U": self.recurrent_kernel}
 
-    def call(self, inputs, states, training=False):
+    def call(
+        self, inputs: Tensor, states: Tensor | Sequence[Tensor], training: bool = False
+    ) -> tuple[Tensor, Tensor | list[Tensor]]:
         nested = isinstance(states, (list, tuple))
         projected = self.project(inputs, training)
         h, new_states = self.step(projected, states if nested else [states], training)
         return h, new_states if nested else new_states[0]
 
-    def get_initial_state(self, batch_size=None):
+    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
         size = (batch_size, self.units)
         return [ops.zeros(size, dtype=self.compute_dtype) for _ in self.state_names]
 
-    def own_config(self) -> dict:
+    def own_config(self) -> Config:
         """Returns the arguments of the constructor, without those of `Layer`."""
         return {
             "units": self.units,
@@ -320,7 +342,7 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             "seed": self.seed,
         }
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), **self.own_config()}
 
 

@@ -3,14 +3,12 @@ r"""The Elman network, a layer whose previous output is part of its input.
 Elman 1990; course slides C use ReLU, Keras' `SimpleRNN` tanh.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from kerasseq.core.serialization import register
-from kerasseq.rnn.cell import (
-    Activation,
-    Constraint,
-    Initializer,
-    RecurrentCell,
-    Regularizer,
-)
+from kerasseq.core.types import Identifier, Tensor
+from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer, of_cell
 from kerasseq.tracing import record
 
@@ -52,27 +50,27 @@ class ElmanCell(RecurrentCell):
         Elman, "Finding Structure in Time", Cognitive Science 1990. Slides C.
     """
 
-    equation = ("elman",)
+    equation: tuple[str, ...] | None = ("elman",)
 
     def __init__(
         self,
         units: int,
-        activation: Activation = "relu",
+        activation: Identifier = "relu",
         use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        recurrent_initializer: Initializer = "orthogonal",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        recurrent_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        recurrent_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        recurrent_initializer: Identifier = "orthogonal",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        recurrent_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        recurrent_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             units,
             gates=1,
@@ -93,7 +91,9 @@ class ElmanCell(RecurrentCell):
             **kwargs,
         )
 
-    def step(self, projected, states, training=False):
+    def step(
+        self, projected: Tensor, states: Sequence[Tensor], training: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
         (h,) = states
         h = self.phi(projected + self.recurrent_product(h, training))
         h = record(self, "hidden_state", h)
@@ -142,23 +142,23 @@ class ElmanRNN(RecurrentLayer):
         Elman, "Finding Structure in Time", Cognitive Science 1990. Slides C.
     """
 
-    Cell = ElmanCell
+    Cell: type[RecurrentCell] = ElmanCell
 
     def __init__(
         self,
         units: int,
-        activation: Activation = "relu",
+        activation: Identifier = "relu",
         use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        recurrent_initializer: Initializer = "orthogonal",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        recurrent_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        recurrent_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        recurrent_initializer: Identifier = "orthogonal",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        recurrent_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        activity_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        recurrent_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         return_sequences: bool = False,
@@ -167,8 +167,8 @@ class ElmanRNN(RecurrentLayer):
         stateful: bool = False,
         unroll: bool = False,
         seed: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         cell = ElmanCell(
             units,
             activation=activation,
@@ -244,18 +244,18 @@ class SimpleRNN(ElmanRNN):
     def __init__(
         self,
         units: int,
-        activation: Activation = "tanh",
+        activation: Identifier = "tanh",
         use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        recurrent_initializer: Initializer = "orthogonal",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        recurrent_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        recurrent_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        recurrent_initializer: Identifier = "orthogonal",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        recurrent_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        activity_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        recurrent_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         return_sequences: bool = False,
@@ -264,8 +264,8 @@ class SimpleRNN(ElmanRNN):
         stateful: bool = False,
         unroll: bool = False,
         seed: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             units,
             activation=activation,

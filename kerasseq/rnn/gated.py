@@ -3,18 +3,16 @@ r"""The gated network: one gate per unit mixes the old state with a candidate.
 Course slides C, on the way from the Elman network to GRU and LSTM.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
 from kerasseq.core import objects
 from kerasseq.core.serialization import register
-from kerasseq.rnn.cell import (
-    Activation,
-    Constraint,
-    Initializer,
-    RecurrentCell,
-    Regularizer,
-)
+from kerasseq.core.types import Config, Identifier, Tensor
+from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer, of_cell
 from kerasseq.tracing import record
 
@@ -63,28 +61,28 @@ class GatedCell(RecurrentCell):
         Slides C.
     """
 
-    equation = ("gated",)
+    equation: tuple[str, ...] | None = ("gated",)
 
     def __init__(
         self,
         units: int,
-        activation: Activation = "relu",
-        recurrent_activation: Activation = "sigmoid",
+        activation: Identifier = "relu",
+        recurrent_activation: Identifier = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        recurrent_initializer: Initializer = "orthogonal",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        recurrent_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        recurrent_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        recurrent_initializer: Identifier = "orthogonal",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        recurrent_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        recurrent_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             units,
             gates=2,
@@ -104,11 +102,11 @@ class GatedCell(RecurrentCell):
             seed=seed,
             **kwargs,
         )
-        self.recurrent_activation = objects.activation(
+        self.recurrent_activation: Callable[[Tensor], Tensor] = objects.activation(
             "recurrent_activation", recurrent_activation
         )
 
-    def own_config(self) -> dict:
+    def own_config(self) -> Config:
         return {
             **super().own_config(),
             "recurrent_activation": keras.activations.serialize(
@@ -116,7 +114,9 @@ class GatedCell(RecurrentCell):
             ),
         }
 
-    def step(self, projected, states, training=False):
+    def step(
+        self, projected: Tensor, states: Sequence[Tensor], training: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
         (h,) = states
         sigma, phi = self.sigma, self.phi
         both = projected + self.recurrent_product(h, training)
@@ -175,24 +175,24 @@ class GatedRNN(RecurrentLayer):
         Slides C.
     """
 
-    Cell = GatedCell
+    Cell: type[RecurrentCell] = GatedCell
 
     def __init__(
         self,
         units: int,
-        activation: Activation = "relu",
-        recurrent_activation: Activation = "sigmoid",
+        activation: Identifier = "relu",
+        recurrent_activation: Identifier = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        recurrent_initializer: Initializer = "orthogonal",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        recurrent_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        recurrent_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        recurrent_initializer: Identifier = "orthogonal",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        recurrent_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        activity_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        recurrent_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -201,8 +201,8 @@ class GatedRNN(RecurrentLayer):
         go_backwards: bool = False,
         stateful: bool = False,
         unroll: bool = False,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         cell = GatedCell(
             units,
             activation=activation,

@@ -5,18 +5,16 @@ keeps or replaces the state, and whether the reset gate acts before or after
 the product.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
-from kerasseq.rnn.cell import (
-    Activation,
-    Constraint,
-    Initializer,
-    RecurrentCell,
-    Regularizer,
-)
+from kerasseq.core.types import Config, Identifier, Tensor
+from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer, of_cell
 from kerasseq.tracing import record
 
@@ -71,31 +69,31 @@ class GRUCell(RecurrentCell):
         Statistical Machine Translation", EMNLP 2014. Slides A, C, D.
     """
 
-    equation = ("gru", "reset_after", "update")
+    equation: tuple[str, ...] | None = ("gru", "reset_after", "update")
 
     def __init__(
         self,
         units: int,
-        activation: Activation = "tanh",
-        recurrent_activation: Activation = "sigmoid",
+        activation: Identifier = "tanh",
+        recurrent_activation: Identifier = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        recurrent_initializer: Initializer = "orthogonal",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        recurrent_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        recurrent_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        recurrent_initializer: Identifier = "orthogonal",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        recurrent_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        recurrent_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         reset_after: bool = True,
         seed: int | None = None,
         *,
         update: str = "keep",
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             units,
             gates=3,
@@ -115,13 +113,13 @@ class GRUCell(RecurrentCell):
             seed=seed,
             **kwargs,
         )
-        self.recurrent_activation = objects.activation(
+        self.recurrent_activation: Callable[[Tensor], Tensor] = objects.activation(
             "recurrent_activation", recurrent_activation
         )
-        self.reset_after = checks.flag("reset_after", reset_after)
-        self.update = checks.one_of("update", update, ["keep", "replace"])
+        self.reset_after: bool = checks.flag("reset_after", reset_after)
+        self.update: str = checks.one_of("update", update, ["keep", "replace"])
 
-    def own_config(self) -> dict:
+    def own_config(self) -> Config:
         return {
             **super().own_config(),
             "recurrent_activation": keras.activations.serialize(
@@ -131,18 +129,20 @@ class GRUCell(RecurrentCell):
             "update": self.update,
         }
 
-    def bias_shape(self):
+    def bias_shape(self) -> tuple[int, ...]:
         size = self.gates * self.units
         return (2, size) if self.reset_after else (size,)
 
-    def input_bias(self):
+    def input_bias(self) -> Tensor:
         return self.bias[0] if self.reset_after else ops.convert_to_tensor(self.bias)
 
-    def recurrent_weights(self):
+    def recurrent_weights(self) -> dict[str, Tensor]:
         inside = {"b": self.bias[1]} if self.reset_after and self.use_bias else {}
         return {**super().recurrent_weights(), **inside}
 
-    def step(self, projected, states, training=False):
+    def step(
+        self, projected: Tensor, states: Sequence[Tensor], training: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
         (h,) = states
         sigma, phi = self.sigma, self.phi
         x_z, x_r, x_h = ops.split(projected, 3, axis=-1)  # each (B, H)
@@ -227,24 +227,24 @@ class GRU(RecurrentLayer):
         Statistical Machine Translation", EMNLP 2014. Slides A, C, D.
     """
 
-    Cell = GRUCell
+    Cell: type[RecurrentCell] = GRUCell
 
     def __init__(
         self,
         units: int,
-        activation: Activation = "tanh",
-        recurrent_activation: Activation = "sigmoid",
+        activation: Identifier = "tanh",
+        recurrent_activation: Identifier = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        recurrent_initializer: Initializer = "orthogonal",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        recurrent_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        recurrent_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        recurrent_initializer: Identifier = "orthogonal",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        recurrent_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        activity_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        recurrent_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -257,8 +257,8 @@ class GRU(RecurrentLayer):
         use_cudnn: bool | str = "auto",
         *,
         update: str = "keep",
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         cell = GRUCell(
             units,
             activation=activation,

@@ -11,6 +11,8 @@ How `LSTM.call` works, in the order of the calls:
 """
 
 import operator
+from collections.abc import Sequence
+from typing import Any, Self
 
 import keras
 from keras import ops, tree
@@ -21,7 +23,8 @@ from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.sublayers import WithSublayers
-from kerasseq.rnn.cell import DropoutMasks
+from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.rnn.cell import DropoutMasks, RecurrentCell
 from kerasseq.rnn.loop import run_through_time
 
 
@@ -66,15 +69,15 @@ class RNN(WithSublayers, keras.layers.RNN):
 
     def __init__(
         self,
-        cell: keras.layers.Layer | list,
+        cell: keras.layers.Layer | list[keras.layers.Layer],
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
         stateful: bool = False,
         unroll: bool = False,
         zero_output_for_mask: bool = False,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             cell,
             return_sequences=checks.flag("return_sequences", return_sequences),
@@ -90,7 +93,13 @@ class RNN(WithSublayers, keras.layers.RNN):
         check_float64(self)
         self.supports_masking = True  # Keras 3.16 no longer sets it
 
-    def call(self, sequences, initial_state=None, mask=None, training=False):
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Sequence[Tensor] | None = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Tensor | tuple[Tensor, ...]:
         check_numbers("sequences", sequences, more=True)
         if sequences.shape[1] == 0:
             raise ValueError(
@@ -101,7 +110,13 @@ class RNN(WithSublayers, keras.layers.RNN):
             sequences, initial_state=initial_state, mask=mask, training=training
         )
 
-    def inner_loop(self, sequences, initial_state, mask, training=False):
+    def inner_loop(
+        self,
+        sequences: Tensor,
+        initial_state: Sequence[Tensor],
+        mask: Tensor | None,
+        training: bool = False,
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
         own = isinstance(self.cell, DropoutMasks)  # of which Keras does not know
         if own and training:
             self.cell.get_dropout_mask(sequences[:, 0])
@@ -119,7 +134,12 @@ class RNN(WithSublayers, keras.layers.RNN):
             self.cell.reset_recurrent_dropout_mask()
         return outputs
 
-    def advance(self, sequences, states=None, mask=None):
+    def advance(
+        self,
+        sequences: Tensor,
+        states: Sequence[Tensor] | None = None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, list[Tensor]]:
         """Continues from `states`, and returns all outputs and the last states.
 
         Args:
@@ -141,7 +161,7 @@ class RNN(WithSublayers, keras.layers.RNN):
         return outputs, states
 
 
-def as_mask(mask, shape):
+def as_mask(mask: Tensor | None, shape: Shape) -> Tensor | None:
     """Returns the boolean mask `(batch, time)` of sequences of this shape, or None.
 
     Raises:
@@ -154,7 +174,7 @@ def as_mask(mask, shape):
     return ops.cast(mask, "bool")
 
 
-def of_cell(kwargs: dict) -> dict:
+def of_cell(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `keras.layers.Layer` that a layer passes to its cell."""
     shared = {key: kwargs[key] for key in ("dtype", "trainable") if key in kwargs}
     return {"name": "cell", **shared}
@@ -166,15 +186,17 @@ class RecurrentLayer(RNN):
     A subclass sets `Cell`, builds the cell in `__init__` and passes it on.
     """
 
-    Cell = None
+    Cell: type[RecurrentCell]
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         """Gives the layer its cell's attributes: `layer.units`, `layer.dropout`."""
         super().__init_subclass__(**kwargs)
         for name in arguments.names(cls.Cell):
             setattr(cls, name, property(operator.attrgetter(f"cell.{name}")))
 
-    def __init__(self, cell, *, use_cudnn: bool | str | None = None, **kwargs):
+    def __init__(
+        self, cell: RecurrentCell, *, use_cudnn: bool | str | None = None, **kwargs: Any
+    ) -> None:
         """Checks `use_cudnn`; None is for equations that cuDNN does not have."""
         if use_cudnn is not None:
             checks.one_of("use_cudnn", use_cudnn, ["auto", True, False])
@@ -190,18 +212,22 @@ class RecurrentLayer(RNN):
         if use_cudnn is True and keras.backend.backend() == "tensorflow":
             self.supports_jit = False  # XLA cannot compile cuDNN's operation
 
-    def build(self, sequences_shape, initial_state_shape=None):
+    def build(
+        self, sequences_shape: Shape, initial_state_shape: Sequence[Shape] | None = None
+    ) -> None:
         super().build(sequences_shape, initial_state_shape)
-        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: sequences_shape[-1]})
+        self.input_spec: keras.layers.InputSpec = keras.layers.InputSpec(
+            ndim=3, axes={-1: sequences_shape[-1]}
+        )
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         """Builds the layer; `use_cudnn=True` becomes "auto" where cuDNN is missing."""
         if config.get("use_cudnn") is True and not kernels.has_cudnn():
             config = {**config, "use_cudnn": "auto"}
         return cls(**config)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         del config["cell"]
         config["activity_regularizer"] = keras.regularizers.serialize(

@@ -9,23 +9,30 @@ rule for masks: a masked step leaves the state unchanged.
 
 import dataclasses
 import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
+import keras
 from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import masks
+from kerasseq.core.types import Tensor
 from kerasseq.tracing import recording
+
+Carry: TypeAlias = tuple[Tensor, list[Tensor]]  # the output and the states
+Step: TypeAlias = Callable[[Carry, dict[str, Any]], tuple[Carry, Tensor]]
 
 
 def run_through_time(
-    layer,
-    sequences,
-    initial_state,
+    layer: keras.layers.RNN,
+    sequences: Tensor,
+    initial_state: Sequence[Tensor],
     *,
-    mask=None,
-    training=False,
-    return_sequences=True,
-):
+    mask: Tensor | None = None,
+    training: bool = False,
+    return_sequences: bool = True,
+) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Runs `layer.cell` over a batch of sequences.
 
     Args:
@@ -81,7 +88,9 @@ def run_through_time(
     return last, outputs, last_states
 
 
-def fast_recurrence(layer, x, training):
+def fast_recurrence(
+    layer: keras.layers.RNN, x: Tensor, training: bool
+) -> kernels.Recurrence | None:
     """Describes the cell for `kernels.recurrence`; None if it must run step by step.
 
     A subclass that overrides a part of the step, but not `equation`, runs step by step.
@@ -91,25 +100,27 @@ def fast_recurrence(layer, x, training):
         return None
     parts = ("project", "step", "recurrent_product", "all_peepholes", "phi", "sigma")
     parts = [part for part in parts if hasattr(cell, part)]
-    equation = definer(cell, "equation")
+    equation: tuple[str, ...] | None = definer(cell, "equation")
     if not all(issubclass(equation, definer(cell, part)) for part in parts):
         return None
     return cell.recurrence(x, training, getattr(layer, "use_cudnn", "auto"))
 
 
-def definer(cell, name):
+def definer(cell: keras.Layer, name: str) -> type:
     """Returns the class that defines a method or attribute of a cell."""
     return next(c for c in type(cell).__mro__ if name in vars(c))
 
 
-def has_steps(cell) -> bool:
+def has_steps(cell: keras.Layer) -> bool:
     """Whether `call` is `project` and `step`, and no subclass overrides it."""
     if not (hasattr(cell, "project") and hasattr(cell, "step")):
         return False
     return issubclass(definer(cell, "step"), definer(cell, "call"))
 
 
-def apply_output_mask(last, path, real, zero_output_for_mask):
+def apply_output_mask(
+    last: Tensor, path: Tensor | None, real: Tensor, zero_output_for_mask: bool
+) -> tuple[Tensor, Tensor | None]:
     """Computes the last output and all outputs from the hidden states.
 
     At a masked step the output is zero with `zero_output_for_mask`; without it, it is
@@ -122,14 +133,22 @@ def apply_output_mask(last, path, real, zero_output_for_mask):
     return where_real(started[-1], last, ops.zeros_like(last)), path
 
 
-def inputs_of_steps(layer, x, real, training):
+def inputs_of_steps(
+    layer: keras.layers.RNN, x: Tensor, real: Tensor | None, training: bool
+) -> dict[str, Any]:
     """Collects the inputs of the steps, time first."""
     cell = layer.cell
     inputs = {"x": cell.project(x, training) if has_steps(cell) else x}
     return inputs if real is None else {**inputs, "mask": real}
 
 
-def step_by_step(layer, step, carry, inputs, return_sequences):
+def step_by_step(
+    layer: keras.layers.RNN,
+    step: Step,
+    carry: Carry,
+    inputs: dict[str, Any],
+    return_sequences: bool,
+) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Runs the steps; returns the last output, all outputs and the last states."""
 
     def emit(carry, now):
@@ -141,7 +160,7 @@ def step_by_step(layer, step, carry, inputs, return_sequences):
     return last, outputs, states
 
 
-def masked_step(cell, training, zero_output_for_mask):
+def masked_step(cell: keras.Layer, training: bool, zero_output_for_mask: bool) -> Step:
     """Returns the step for `kernels.scan`, which keeps the state where masked."""
 
     def advance(now, states):
@@ -168,7 +187,9 @@ def masked_step(cell, training, zero_output_for_mask):
     return step
 
 
-def record_steps(layer, step, carry, inputs):
+def record_steps(
+    layer: keras.layers.RNN, step: Step, carry: Carry, inputs: dict[str, Any]
+) -> None:
     """Runs the steps once more, with the values that the cell records as outputs."""
 
     def recorded_step(carry, now):
@@ -189,14 +210,16 @@ def record_steps(layer, step, carry, inputs):
         recording.record(layer, name, value)
 
 
-def named_states(cell, states):
+def named_states(cell: keras.Layer, states: Sequence[Tensor]) -> dict[str, Tensor]:
     """Returns the states by name; those of a third-party cell are numbered."""
     flat = tree.flatten(states)
     names = getattr(cell, "state_names", [f"state_{n}" for n in range(len(flat))])
     return dict(zip(names, flat, strict=True))
 
 
-def call_keras_cell(cell, x, states, training):
+def call_keras_cell(
+    cell: keras.Layer, x: Tensor, states: Sequence[Tensor], training: bool
+) -> tuple[Tensor, list[Tensor]]:
     """Calls a Keras cell: some take no `training`, some return a bare state."""
     takes_training = "training" in inspect.signature(cell.call).parameters
     options = {"training": training} if takes_training else {}
@@ -204,13 +227,13 @@ def call_keras_cell(cell, x, states, training):
     return output, list(states) if tree.is_nested(states) else [states]
 
 
-def time_first(x, backwards):
+def time_first(x: Tensor, backwards: bool) -> Tensor:
     """Moves time to axis 0; with `backwards`, the last step comes first."""
     x = ops.swapaxes(x, 0, 1)
     return ops.flip(x, axis=0) if backwards else x
 
 
-def where_real(real, new, old):
+def where_real(real: Tensor, new: Any, old: Any) -> Any:
     """Selects `new` in the rows where `real`, else `old`, in nested structures."""
 
     def choose(new, old):
@@ -222,7 +245,7 @@ def where_real(real, new, old):
     return tree.map_structure(choose, new, old)
 
 
-def first_output(cell, initial_state):
+def first_output(cell: keras.Layer, initial_state: Sequence[Tensor]) -> Tensor:
     """Returns zeros, the output before the first real step."""
     like = tree.flatten(initial_state)[0]
     size = getattr(cell, "output_size", None) or like.shape[-1]

@@ -4,19 +4,17 @@ Hochreiter and Schmidhuber 1997; peepholes from Gers et al. 2002. Course slides 
 have the plain form; slides A give each gate a matrix on the cell state.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
-from kerasseq.rnn.cell import (
-    Activation,
-    Constraint,
-    Initializer,
-    RecurrentCell,
-    Regularizer,
-)
+from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.rnn.cell import RecurrentCell
 from kerasseq.rnn.layer import RecurrentLayer, of_cell
 from kerasseq.tracing import record
 
@@ -78,36 +76,36 @@ class LSTMCell(RecurrentCell):
         Networks", JMLR 2002 (peepholes). Slides A, B, C, D.
     """
 
-    state_names = ("hidden_state", "cell_state")
-    equation = ("lstm", "peephole", "coupled")
+    state_names: tuple[str, ...] = ("hidden_state", "cell_state")
+    equation: tuple[str, ...] | None = ("lstm", "peephole", "coupled")
 
     def __init__(
         self,
         units: int,
-        activation: Activation = "tanh",
-        recurrent_activation: Activation = "sigmoid",
+        activation: Identifier = "tanh",
+        recurrent_activation: Identifier = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        recurrent_initializer: Initializer = "orthogonal",
-        bias_initializer: Initializer = "zeros",
+        kernel_initializer: Identifier = "glorot_uniform",
+        recurrent_initializer: Identifier = "orthogonal",
+        bias_initializer: Identifier = "zeros",
         unit_forget_bias: bool = True,
-        kernel_regularizer: Regularizer = None,
-        recurrent_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        recurrent_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
+        kernel_regularizer: Identifier = None,
+        recurrent_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        recurrent_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
         *,
         peephole: str | None = None,
         coupled: bool = False,
-        peephole_initializer: Initializer = "zeros",
-        peephole_regularizer: Regularizer = None,
-        peephole_constraint: Constraint = None,
-        **kwargs,
-    ):
+        peephole_initializer: Identifier = "zeros",
+        peephole_regularizer: Identifier = None,
+        peephole_constraint: Identifier = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             units,
             gates=3 if coupled else 4,
@@ -127,23 +125,25 @@ class LSTMCell(RecurrentCell):
             seed=seed,
             **kwargs,
         )
-        self.recurrent_activation = objects.activation(
+        self.recurrent_activation: Callable[[Tensor], Tensor] = objects.activation(
             "recurrent_activation", recurrent_activation
         )
-        self.unit_forget_bias = checks.flag("unit_forget_bias", unit_forget_bias)
-        self.peephole = checks.one_of("peephole", peephole, [None, "diagonal", "full"])
-        self.coupled = checks.flag("coupled", coupled)
-        self.peephole_initializer = objects.initializer(
+        self.unit_forget_bias: bool = checks.flag("unit_forget_bias", unit_forget_bias)
+        self.peephole: str | None = checks.one_of(
+            "peephole", peephole, [None, "diagonal", "full"]
+        )
+        self.coupled: bool = checks.flag("coupled", coupled)
+        self.peephole_initializer: Callable[..., Tensor] | None = objects.initializer(
             "peephole_initializer", peephole_initializer
         )
-        self.peephole_regularizer = objects.regularizer(
+        self.peephole_regularizer: Callable[..., Tensor] | None = objects.regularizer(
             "peephole_regularizer", peephole_regularizer
         )
-        self.peephole_constraint = objects.constraint(
+        self.peephole_constraint: Callable[..., Tensor] | None = objects.constraint(
             "peephole_constraint", peephole_constraint
         )
 
-    def own_config(self) -> dict:
+    def own_config(self) -> Config:
         return {
             **super().own_config(),
             "recurrent_activation": keras.activations.serialize(
@@ -163,13 +163,13 @@ class LSTMCell(RecurrentCell):
             ),
         }
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         super().build(input_shape)
         if self.peephole is None:
             return
         gates = self.gates - 1  # all but the candidate
         full = self.peephole == "full"
-        self.peephole_kernel = self.add_weight(
+        self.peephole_kernel: keras.Variable = self.add_weight(
             shape=(self.units, gates * self.units) if full else (gates, self.units),
             name="peephole_kernel",
             initializer=self.peephole_initializer,
@@ -177,7 +177,9 @@ class LSTMCell(RecurrentCell):
             constraint=self.peephole_constraint,
         )
 
-    def initial_bias(self, shape, dtype=None):
+    def initial_bias(
+        self, shape: tuple[int, ...], dtype: DType | None = None
+    ) -> Tensor:
         bias = super().initial_bias(shape, dtype)
         if not self.unit_forget_bias:
             return bias
@@ -185,12 +187,14 @@ class LSTMCell(RecurrentCell):
         ones = ops.ones((self.units,), dtype=bias.dtype)
         return ops.concatenate([bias[:start], ones, bias[start + self.units :]])
 
-    def recurrent_weights(self):
+    def recurrent_weights(self) -> dict[str, Tensor]:
         peepholes = {"p": self.peephole_kernel} if self.peephole else {}
         return {**super().recurrent_weights(), **peepholes}
 
     # Whole sequences run in the kernels, see `kernels/recurrence.py`.
-    def step(self, projected, states, training=False):
+    def step(
+        self, projected: Tensor, states: Sequence[Tensor], training: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
         h, c = states
         sigma, phi = self.sigma, self.phi
         z = projected + self.recurrent_product(h, training)  # pre-activations
@@ -212,7 +216,7 @@ class LSTMCell(RecurrentCell):
         h = record(self, "hidden_state", o * phi(c))
         return h, [h, c]
 
-    def all_peepholes(self, c):
+    def all_peepholes(self, c: Tensor) -> Tensor:
         """Computes $c P$ for every gate, with zeros for the candidate."""
         product = kernels.matmul(c, self.peephole_kernel)
         candidate = (self.gates - 2) * self.units
@@ -286,25 +290,25 @@ class LSTM(RecurrentLayer):
         Networks", JMLR 2002 (peepholes). Slides A, B, C, D.
     """
 
-    Cell = LSTMCell
+    Cell: type[RecurrentCell] = LSTMCell
 
     def __init__(
         self,
         units: int,
-        activation: Activation = "tanh",
-        recurrent_activation: Activation = "sigmoid",
+        activation: Identifier = "tanh",
+        recurrent_activation: Identifier = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        recurrent_initializer: Initializer = "orthogonal",
-        bias_initializer: Initializer = "zeros",
+        kernel_initializer: Identifier = "glorot_uniform",
+        recurrent_initializer: Identifier = "orthogonal",
+        bias_initializer: Identifier = "zeros",
         unit_forget_bias: bool = True,
-        kernel_regularizer: Regularizer = None,
-        recurrent_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        activity_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        recurrent_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
+        kernel_regularizer: Identifier = None,
+        recurrent_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        activity_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        recurrent_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -317,11 +321,11 @@ class LSTM(RecurrentLayer):
         *,
         peephole: str | None = None,
         coupled: bool = False,
-        peephole_initializer: Initializer = "zeros",
-        peephole_regularizer: Regularizer = None,
-        peephole_constraint: Constraint = None,
-        **kwargs,
-    ):
+        peephole_initializer: Identifier = "zeros",
+        peephole_regularizer: Identifier = None,
+        peephole_constraint: Identifier = None,
+        **kwargs: Any,
+    ) -> None:
         cell = LSTMCell(
             units,
             activation=activation,
@@ -381,5 +385,7 @@ class PeepholeLSTM(LSTM):
         Networks", JMLR 2002. Slides A.
     """
 
-    def __init__(self, units, *args, peephole="diagonal", **kwargs):
+    def __init__(
+        self, units: int, *args: Any, peephole: str | None = "diagonal", **kwargs: Any
+    ) -> None:
         super().__init__(units, *args, peephole=peephole, **kwargs)

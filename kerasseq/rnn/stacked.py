@@ -1,5 +1,8 @@
 """Several recurrent layers as one: deep, in both directions, residual, one to many."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
 import keras
 from keras import ops, tree
 
@@ -7,6 +10,7 @@ from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import STEPS, check_shape
 from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.rnn.cell import DropoutRNNCell
 from kerasseq.rnn.layer import RNN
 from kerasseq.rnn.loop import call_keras_cell
@@ -31,20 +35,31 @@ class FedBackCell(WithSublayers, keras.layers.Layer):
         [3, 3]
     """
 
-    def __init__(self, cells, width, *, residual=False, **kwargs):
+    def __init__(
+        self,
+        cells: Iterable[keras.layers.Layer],
+        width: int,
+        *,
+        residual: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.cells, self.width, self.residual = list(cells), width, residual
-        self.state_size = [width]
+        self.cells: list[keras.layers.Layer] = list(cells)
+        self.width = width
+        self.residual = residual
+        self.state_size: list[int] = [width]
         for cell in self.cells:
             self.state_size += tree.flatten(cell.state_size)
         self.output_size = width
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         for cell in self.cells:
             if not cell.built:
                 cell.build((None, self.width))
 
-    def call(self, inputs, states, training=False):
+    def call(
+        self, inputs: Tensor, states: Sequence[Tensor], training: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
         y, *rest = states
         new_states = []
         for cell in self.cells:
@@ -54,13 +69,13 @@ class FedBackCell(WithSublayers, keras.layers.Layer):
             new_states, rest = new_states + new, rest[count:]
         return y, [y, *new_states]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         cells = [keras.saving.serialize_keras_object(cell) for cell in self.cells]
         own = {"cells": cells, "width": self.width, "residual": self.residual}
         return {**super().get_config(), **own}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         cells = [keras.saving.deserialize_keras_object(c) for c in config.pop("cells")]
         return cls(cells, **config)
 
@@ -113,7 +128,7 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
 
     def __init__(
         self,
-        cells: keras.layers.Layer | list,
+        cells: keras.layers.Layer | list[keras.layers.Layer],
         *,
         bidirectional: bool = False,
         residual: bool = False,
@@ -121,27 +136,31 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         return_state: bool = False,
         steps: int | None = None,
         feed_back: bool = False,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.cells = list(cells) if isinstance(cells, (list, tuple)) else [cells]
+        self.cells: list[keras.layers.Layer] = (
+            list(cells) if isinstance(cells, (list, tuple)) else [cells]
+        )
         if not self.cells:
             raise ValueError(
                 "cells is empty: give at least one cell, as [LSTMCell(32)]"
             )
-        self.bidirectional = checks.flag("bidirectional", bidirectional)
-        self.residual = checks.flag("residual", residual)
-        self.return_sequences = checks.flag("return_sequences", return_sequences)
-        self.return_state = checks.flag("return_state", return_state)
-        self.steps = checks.optional(checks.size, "steps", steps)
-        self.feed_back = checks.flag("feed_back", feed_back)
+        self.bidirectional: bool = checks.flag("bidirectional", bidirectional)
+        self.residual: bool = checks.flag("residual", residual)
+        self.return_sequences: bool = checks.flag("return_sequences", return_sequences)
+        self.return_state: bool = checks.flag("return_state", return_state)
+        self.steps: int | None = checks.optional(checks.size, "steps", steps)
+        self.feed_back: bool = checks.flag("feed_back", feed_back)
         if feed_back and (steps is None or bidirectional):
             raise ValueError(
                 "feed_back=True needs steps= and one direction, as each output is the "
                 f"next input; received steps={steps}, bidirectional={bidirectional}"
             )
         self.supports_masking = True
-        self.rnns = None if feed_back else self._stack()
+        self.rnns: list[keras.layers.Layer] | None = (
+            None if feed_back else self._stack()
+        )
 
     def _stack(self):
         rnns = []
@@ -160,7 +179,7 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
             rnns.append(rnn)
         return rnns
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         steps = STEPS if self.steps is None else "(batch, features)"
         check_shape("sequences", input_shape, steps, more=self.steps is None)
         width = input_shape[-1]
@@ -174,7 +193,7 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
             cell = FedBackCell(
                 self.cells, width, residual=self.residual, name="fed_back"
             )
-            self.fed_back = RNN(
+            self.fed_back: RNN = RNN(
                 cell,
                 return_sequences=self.return_sequences,
                 return_state=self.return_state,
@@ -198,7 +217,13 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         size = getattr(cell, "output_size", None) or tree.flatten(cell.state_size)[0]
         return size * 2 if self.bidirectional else size
 
-    def call(self, sequences, initial_state=None, mask=None, training=False):
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Sequence[Tensor] | None = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Tensor | tuple[Tensor, ...]:
         if self.feed_back:
             return self._fed_back(sequences, initial_state, training)
         if self.steps is not None:
@@ -247,13 +272,17 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         states = iter(states)
         return [[next(states) for _ in range(n)] for n in counts]
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(
+        self, inputs: Tensor, mask: Tensor | None = None
+    ) -> Tensor | list[Tensor | None] | None:
         mask = mask if self.return_sequences and self.steps is None else None
         return (
             [mask, *(None for _ in self._state_sizes())] if self.return_state else mask
         )
 
-    def compute_output_shape(self, sequences_shape, initial_state_shape=None):
+    def compute_output_shape(
+        self, sequences_shape: Shape, initial_state_shape: Sequence[Shape] | None = None
+    ) -> Shape | tuple[Shape, ...]:
         batch = sequences_shape[0]
         time = self.steps or sequences_shape[1]
         width = self._width(-1)
@@ -267,7 +296,7 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         per_cell = [tree.flatten(c.state_size) * directions for c in self.cells]
         return [size for sizes in per_cell for size in sizes]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         own = {
             "cells": [keras.saving.serialize_keras_object(c) for c in self.cells],
             "bidirectional": self.bidirectional,
@@ -280,6 +309,6 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         return {**super().get_config(), **own}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> Self:
         cells = [keras.saving.deserialize_keras_object(c) for c in config.pop("cells")]
         return cls(cells, **config)
