@@ -10,6 +10,8 @@ Bahdanau et al. 2015; Luong et al. 2015; hard attention from Xu et al. 2015. Cou
 slides B.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -19,6 +21,7 @@ from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.kernels import matmul
 
 # The weights of each score and their shapes: widths of query Q, key K and both B, units
@@ -97,29 +100,31 @@ class AlignmentAttention(SingleHeadAttention):
         sampled: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_float64(self)
-        self.score = checks.one_of("score", score, SCORES)
-        self.units = _size_of_scores("units", units, score, WITH_UNITS)
-        self.max_length = _size_of_scores(
+        self.score: str = checks.one_of("score", score, SCORES)
+        self.units: int | None = _size_of_scores("units", units, score, WITH_UNITS)
+        self.max_length: int | None = _size_of_scores(
             "max_length", max_length, score, ("location",)
         )
-        self.hard = checks.flag("hard", hard)
-        self.sampled = checks.flag("sampled", sampled)
+        self.hard: bool = checks.flag("hard", hard)
+        self.sampled: bool = checks.flag("sampled", sampled)
         if self.sampled and not self.hard:
             raise ValueError(
                 "sampled=True needs hard=True, as it samples one position, received "
                 f"hard={hard!r}. Pass both"
             )
-        self.dropout = checks.rate("dropout", dropout)
-        self.seed = checks.optional(checks.seed, "seed", seed)
+        self.dropout: float = checks.rate("dropout", dropout)
+        self.seed: int | None = checks.optional(checks.seed, "seed", seed)
         if self.dropout or self.sampled:
-            self.seed_generator = seed_generator(seed)
+            self.seed_generator: keras.random.SeedGenerator = seed_generator(seed)
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape, key_shape=None):
+    def build(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> None:
         self.check_shapes(query_shape, value_shape, key_shape)
         Q, K = query_shape[-1], (key_shape or value_shape)[-1]
         if self.score in EQUAL_WIDTHS and Q != K:
@@ -137,7 +142,7 @@ class AlignmentAttention(SingleHeadAttention):
             setattr(self, name, weight)
         self.built = True
 
-    def check_length(self, value):
+    def check_length(self, value: Tensor) -> None:
         S = value.shape[1]
         known = isinstance(S, int) and not kernels.size_is_guessed(value)
         if self.score == "location" and known and self.max_length < S:
@@ -146,7 +151,7 @@ class AlignmentAttention(SingleHeadAttention):
                 f"received {S}. Choose max_length={S} or more"
             )
 
-    def project_keys(self, key):
+    def project_keys(self, key: Tensor) -> Tensor:
         """The part of the scores that depends on the keys only, computed once.
 
         Args:
@@ -161,7 +166,13 @@ class AlignmentAttention(SingleHeadAttention):
             return matmul(key, ops.convert_to_tensor(self.W)[-key.shape[-1] :])
         return key
 
-    def scores(self, query, key, key_time, projected: bool = False):
+    def scores(
+        self,
+        query: Tensor,
+        key: Tensor,
+        key_time: int | Tensor,
+        projected: bool = False,
+    ) -> Tensor:
         """The scores $e$, `(B, T_q, T_k)`."""
         if self.score in WITH_UNITS:
             W_q = self.W_q if self.score == "additive" else self.W
@@ -182,7 +193,7 @@ class AlignmentAttention(SingleHeadAttention):
             return score_functions.scaled_dot(query, key)
         return score_functions.dot(query, key)
 
-    def select(self, alpha, training):
+    def select(self, alpha: Tensor, training: bool) -> Tensor:
         """Hard attention: one position per query, with the gradient of the weights."""
         if not self.hard:
             return alpha
@@ -198,12 +209,12 @@ class AlignmentAttention(SingleHeadAttention):
         one = ops.where(ops.any(alpha > 0, axis=-1, keepdims=True), one, 0 * one)
         return alpha + ops.stop_gradient(one - alpha)
 
-    def drop(self, alpha, training):
+    def drop(self, alpha: Tensor, training: bool) -> Tensor:
         if not (self.dropout and training):
             return alpha
         return keras.random.dropout(alpha, self.dropout, seed=self.seed_generator)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {
             "units": self.units,
             "score": self.score,
@@ -237,9 +248,9 @@ def _size_of_scores(name, value, score, scores):
 class _OneScore(AlignmentAttention):
     """Base class of attentions that fix some arguments of `AlignmentAttention`."""
 
-    fixed = ()  # names of these arguments, which are not in the config
+    fixed: tuple[str, ...] = ()  # names of these arguments, which are not in the config
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         return {name: v for name, v in config.items() if name not in self.fixed}
 
@@ -268,7 +279,7 @@ class BahdanauAttention(_OneScore):
         ['W_k', 'W_q', 'v']
     """
 
-    fixed = ("score", "max_length")
+    fixed: tuple[str, ...] = ("score", "max_length")
 
     def __init__(
         self,
@@ -278,8 +289,8 @@ class BahdanauAttention(_OneScore):
         sampled: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             units,
             score="additive",
@@ -325,8 +336,8 @@ class LuongAttention(_OneScore):
         sampled: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             units,
             score=checks.one_of("score", score, LUONG),
@@ -361,7 +372,7 @@ class LocationAttention(_OneScore):
         (2, 3, 6)
     """
 
-    fixed = ("score", "units")
+    fixed: tuple[str, ...] = ("score", "units")
 
     def __init__(
         self,
@@ -371,8 +382,8 @@ class LocationAttention(_OneScore):
         sampled: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             score="location",
             max_length=max_length,
@@ -404,7 +415,7 @@ class CosineAttention(_OneScore):
         (2, 3, 4)
     """
 
-    fixed = ("score", "units", "max_length")
+    fixed: tuple[str, ...] = ("score", "units", "max_length")
 
     def __init__(
         self,
@@ -413,8 +424,8 @@ class CosineAttention(_OneScore):
         sampled: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             score="cosine",
             hard=hard,

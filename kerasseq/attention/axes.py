@@ -1,11 +1,14 @@
 """Attention over some of several axes: the others are folded into the batch."""
 
 import math
+from collections.abc import Sequence
 
 from keras import ops
 
+from kerasseq.core.types import Shape, Tensor
 
-def attended(attention_axes, rank: int) -> tuple[int, ...]:
+
+def attended(attention_axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """The axes to attend over, counted from the front.
 
     Args:
@@ -29,7 +32,7 @@ def attended(attention_axes, rank: int) -> tuple[int, ...]:
     return found
 
 
-def fold(x, axes):
+def fold(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Shape]:
     """Reshapes `(B, ..., N, K)` to `(B', T, N, K)`.
 
     Args:
@@ -49,7 +52,7 @@ def fold(x, axes):
     return ops.reshape(x, folded), shape
 
 
-def unfold(x, axes, shape):
+def unfold(x: Tensor, axes: Sequence[int], shape: Shape) -> Tensor:
     """Reverts `fold`, for a tensor whose last axis may have another size."""
     rank = len(shape)
     others = [axis for axis in range(1, rank - 2) if axis not in axes]
@@ -58,14 +61,18 @@ def unfold(x, axes, shape):
     return ops.transpose(x, [order.index(axis) for axis in range(rank)])
 
 
-def unfold_weights(alpha, axes, query_shape, key_shape):
+def unfold_weights(
+    alpha: Tensor, axes: Sequence[int], query_shape: Shape, key_shape: Shape
+) -> Tensor:
     """Reshapes weights `(B', N, T, S)` to `(B, other..., N, T..., S...)`."""
     split = len(query_shape) - 2 - len(axes)
     attended = (*query_shape[split:-2], *key_shape[split:-2])
     return ops.reshape(alpha, (*query_shape[:split], query_shape[-2], *attended))
 
 
-def fold_mask(mask, axes, query_shape, key_shape):
+def fold_mask(
+    mask: Tensor, axes: Sequence[int], query_shape: Shape, key_shape: Shape
+) -> Tensor:
     """Reshapes a mask `(B, [other...,] T..., S...)` to `(B', 1, T, S)`."""
     split = len(query_shape) - 2 - len(axes)
     others, T, S = query_shape[1:split], query_shape[split:-2], key_shape[split:-2]
@@ -75,7 +82,9 @@ def fold_mask(mask, axes, query_shape, key_shape):
     return ops.reshape(mask, (-1, 1, math.prod(T), math.prod(S)))
 
 
-def fold_all(q, k, v, mask, axes):
+def fold_all(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, axes: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, tuple[Shape, Shape]]:
     """Folds queries, keys, values and mask; returns the shapes to unfold with, too."""
     q, query_shape = fold(q, axes)
     k, key_shape = fold(k, axes)
@@ -85,7 +94,9 @@ def fold_all(q, k, v, mask, axes):
     return q, k, v, mask, (query_shape, key_shape)
 
 
-def unfold_all(out, alpha, axes, shapes):
+def unfold_all(
+    out: Tensor, alpha: Tensor | None, axes: Sequence[int], shapes: tuple[Shape, Shape]
+) -> tuple[Tensor, Tensor | None]:
     """Unfolds the output of the heads, and the weights if they are not None."""
     out = unfold(out, axes, shapes[0])
     return out, None if alpha is None else unfold_weights(alpha, axes, *shapes)

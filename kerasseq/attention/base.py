@@ -10,6 +10,7 @@ from kerasseq.attention.inputs import (
     check_single_head_masks,
 )
 from kerasseq.core import masks
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.kernels import matmul
 
 
@@ -19,7 +20,9 @@ class SingleHeadAttention(keras.layers.Layer):
     A subclass overrides `scores`, and calls `check_shapes` in `build`.
     """
 
-    def check_shapes(self, query_shape, value_shape, key_shape=None):
+    def check_shapes(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> None:
         """Raise unless the shapes have three axes; save their widths."""
         self._widths = check_build_shapes(
             query_shape, value_shape, key_shape or value_shape
@@ -27,17 +30,17 @@ class SingleHeadAttention(keras.layers.Layer):
 
     def call(
         self,
-        query,
-        value,
-        key=None,
-        mask=None,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        mask: Tensor | None = None,
         return_attention_scores: bool = False,
         use_causal_mask: bool = False,
-        query_mask=None,
-        value_mask=None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
         projected: bool = False,
         training: bool = False,
-    ):
+    ) -> Tensor | tuple[Tensor, Tensor]:
         check_single_head_inputs(self._widths, query, value, key, projected)
         check_single_head_masks(query, value, mask, query_mask, value_mask)
         self.check_length(value)
@@ -60,7 +63,15 @@ class SingleHeadAttention(keras.layers.Layer):
         c, alpha = self.attend(query, value, key, allowed, projected, training)
         return (c, alpha) if return_attention_scores else c
 
-    def attend(self, query, value, key, allowed, projected=False, training=False):
+    def attend(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor,
+        allowed: Tensor | None,
+        projected: bool = False,
+        training: bool = False,
+    ) -> tuple[Tensor, Tensor]:
         """Context vectors and weights, of inputs that are checked and masked.
 
         Args:
@@ -81,10 +92,16 @@ class SingleHeadAttention(keras.layers.Layer):
         c = matmul(self.drop(alpha, training), value)
         return tracing.record(self, "context", c), alpha
 
-    def check_length(self, value):
+    def check_length(self, value: Tensor) -> None:
         """Raise if the source is too long; here any length is allowed."""
 
-    def scores(self, query, key, key_time, projected: bool = False):
+    def scores(
+        self,
+        query: Tensor,
+        key: Tensor,
+        key_time: int | Tensor,
+        projected: bool = False,
+    ) -> Tensor:
         """The scores $e$, `(B, T_q, T_k)`.
 
         Args:
@@ -95,13 +112,15 @@ class SingleHeadAttention(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def select(self, alpha, training):
+    def select(self, alpha: Tensor, training: bool) -> Tensor:
         """Replaces the weights, as hard attention does; here they are unchanged."""
         return alpha
 
-    def drop(self, alpha, training):
+    def drop(self, alpha: Tensor, training: bool) -> Tensor:
         """Applies dropout to the weights; here there is none."""
         return alpha
 
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> Shape:
         return (*query_shape[:-1], value_shape[-1])

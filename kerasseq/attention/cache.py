@@ -6,12 +6,20 @@ from `index` on are written at each step. KerasHub keeps keys and values in one 
 `(B, 2, S, M, K)`; `to_dict_cache` and `restore_cache_format` convert between the two.
 """
 
+from typing import TYPE_CHECKING, TypeAlias
+
 from keras import ops
 
 from kerasseq.core import masks
+from kerasseq.core.types import Tensor
+
+if TYPE_CHECKING:
+    from kerasseq.attention.multi_head import MultiHeadAttention
+
+Cache: TypeAlias = dict[str, Tensor]  # "key", "value" and "position", as above
 
 
-def update_cache(old, new, index):
+def update_cache(old: Tensor, new: Tensor, index: int | Tensor) -> Tensor:
     """Writes the entries of new tokens into a cache.
 
     Args:
@@ -41,7 +49,9 @@ def update_cache(old, new, index):
     return ops.scatter_update(old, at, ops.reshape(new, (-1, *rest)))
 
 
-def read_cache(values, time, index):
+def read_cache(
+    values: Tensor | None, time: int | Tensor, index: int | Tensor
+) -> Tensor | None:
     """Reads the entries of the new tokens from a tensor that covers the whole cache.
 
     Args:
@@ -64,7 +74,13 @@ def read_cache(values, time, index):
     return ops.take_along_axis(values, column, axis=1)
 
 
-def token_positions(mask, time, index=None, given=None, cached_mask=None):
+def token_positions(
+    mask: Tensor | None,
+    time: int | Tensor,
+    index: int | Tensor | None = None,
+    given: Tensor | None = None,
+    cached_mask: Tensor | None = None,
+) -> Tensor:
     """Positions of the new tokens, counted over real tokens.
 
     Args:
@@ -91,7 +107,12 @@ def token_positions(mask, time, index=None, given=None, cached_mask=None):
     return read_cache(of_cache, time, index)
 
 
-def to_dict_cache(name, cache, attention, batch=None):
+def to_dict_cache(
+    name: str,
+    cache: Cache | Tensor,
+    attention: "MultiHeadAttention",
+    batch: int | None = None,
+) -> Cache:
     """Converts a cache of either format to a dictionary, and checks its shape.
 
     Args:
@@ -132,7 +153,7 @@ def to_dict_cache(name, cache, attention, batch=None):
     return cache
 
 
-def restore_cache_format(cache, like):
+def restore_cache_format(cache: Cache, like: Cache | Tensor) -> Cache | Tensor:
     """Converts a dictionary to the format of another cache.
 
     Args:
@@ -150,7 +171,9 @@ def restore_cache_format(cache, like):
     return ops.stack((cache["key"], cache["value"]), axis=1)
 
 
-def add_positions(cache, attention, cached_mask=None):
+def add_positions(
+    cache: Cache, attention: "MultiHeadAttention", cached_mask: Tensor | None = None
+) -> Cache:
     """Adds "position" to a cache that lacks it, if the attention biases its scores."""
     position = attention.position
     if "position" in cache or position is None or not position.has_bias:
@@ -160,7 +183,13 @@ def add_positions(cache, attention, cached_mask=None):
     return {**cache, "position": at}
 
 
-def mask_of_cache(name, padding_mask, new_mask, cache, index):
+def mask_of_cache(
+    name: str,
+    padding_mask: Tensor | None,
+    new_mask: Tensor | None,
+    cache: Cache,
+    index: int | Tensor | None,
+) -> Tensor | None:
     """The mask of all tokens of a cache.
 
     Args:

@@ -12,20 +12,21 @@ values. Vaswani et al. 2017; course slides A, D and E.
 from keras import ops
 
 from kerasseq.core import masks
+from kerasseq.core.types import Tensor
 from kerasseq.kernels import fused_attention, is_float64, matmul
 
 
 def dot_product_attention(
-    q,
-    k,
-    v,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
     *,
     scale: float,
-    mask=None,
-    bias=None,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
     causal: bool = False,
     flash: bool | None = None,
-):
+) -> Tensor:
     """Attention by the backend's fused operation, without materialized weights.
 
     Values of another width than the keys and float64 are computed by
@@ -72,19 +73,26 @@ def dot_product_attention(
     return ops.where(any_key, out, ops.zeros_like(out))
 
 
-def attention_weights(q, k, *, scale: float, mask=None, bias=None):
+def attention_weights(
+    q: Tensor,
+    k: Tensor,
+    *,
+    scale: float,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
     """The attention weights α, `(B, N, T, S)`; arguments as above."""
     q = ops.swapaxes(q, 1, 2) * ops.cast(scale, q.dtype)  # (B, N, T, K)
     e = matmul(q, ops.transpose(k, (0, 2, 3, 1)))  # (B, N, T, S)
     return masks.softmax(e if bias is None else e + ops.cast(bias, e.dtype), mask)
 
 
-def weighted_sum(alpha, v):
+def weighted_sum(alpha: Tensor, v: Tensor) -> Tensor:
     """The values weighted by α: `(B, N, T, S)`, `(B, S, N, V)` to `(B, T, N, V)`."""
     return ops.swapaxes(matmul(alpha, ops.swapaxes(v, 1, 2)), 1, 2)
 
 
-def repeat_heads(x, heads_per_group: int):
+def repeat_heads(x: Tensor, heads_per_group: int) -> Tensor:
     """Repeats each key or value head for the query heads that share it.
 
     Args:

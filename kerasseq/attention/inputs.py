@@ -1,8 +1,11 @@
 """Inputs of attention layers: checks, and zeros where the masks are False."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
 from keras import ops
 
-from kerasseq.attention.cache import read_cache
+from kerasseq.attention.cache import Cache, read_cache
 from kerasseq.core import checks, masks
 from kerasseq.core.shapes import (
     check_batches,
@@ -11,9 +14,17 @@ from kerasseq.core.shapes import (
     check_shape,
     check_width,
 )
+from kerasseq.core.types import Shape, Tensor
+
+if TYPE_CHECKING:
+    from kerasseq.attention.multi_head import MultiHeadAttention
+
+Inputs: TypeAlias = tuple[Tensor, Tensor, Tensor | None]  # query, value and key
+# `attention_mask`, `query_mask`, `value_mask` and `key_mask`.
+Masks: TypeAlias = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
-def check_ranks(query, value, key=None):
+def check_ranks(query: Shape, value: Shape, key: Shape | None = None) -> None:
     """Raise unless key and value have as many axes as the query, and equal lengths.
 
     Args:
@@ -35,7 +46,9 @@ def check_ranks(query, value, key=None):
         )
 
 
-def check_build_shapes(query, value, key, *, more: bool = False):
+def check_build_shapes(
+    query: Shape, value: Shape, key: Shape, *, more: bool = False
+) -> tuple[int | None, ...]:
     """Raise unless a layer can be built for these shapes; return their widths.
 
     Args:
@@ -52,7 +65,14 @@ def check_build_shapes(query, value, key, *, more: bool = False):
     return tuple(shape[-1] for shape in shapes.values())
 
 
-def check_multi_head_inputs(layer, inputs, given_masks, cache, index, cached_mask):
+def check_multi_head_inputs(
+    layer: "MultiHeadAttention",
+    inputs: Inputs,
+    given_masks: Masks,
+    cache: Cache | None,
+    index: int | Tensor | None,
+    cached_mask: Tensor | None,
+) -> None:
     """Raise unless inputs, masks and cache fit each other and a `MultiHeadAttention`.
 
     Args:
@@ -97,7 +117,14 @@ def check_multi_head_inputs(layer, inputs, given_masks, cache, index, cached_mas
     check_mask("cached_mask", cached_mask, ("batch", "length"), (B, S))
 
 
-def zero_masked_inputs(inputs, given_masks, cache, index, cached_mask, attended_axes):
+def zero_masked_inputs(
+    inputs: Inputs,
+    given_masks: Masks,
+    cache: Cache | None,
+    index: int | Tensor | None,
+    cached_mask: Tensor | None,
+    attended_axes: tuple[int, ...],
+) -> Inputs:
     """Zeros the inputs that no mask lets through, as NaN there would spread.
 
     Arguments are those of `check_multi_head_inputs`, and the axes to attend over.
@@ -126,7 +153,9 @@ def zero_masked_inputs(inputs, given_masks, cache, index, cached_mask, attended_
     return query, zeroed, key
 
 
-def check_attention_mask(mask, B, T, S):
+def check_attention_mask(
+    mask: Tensor | None, B: int | None, T: int | None, S: int | None
+) -> None:
     """Raise unless a mask has shape `(T, S)`, `(B, T, S)` or `(B, N, T, S)`."""
     rank = 3 if mask is None else len(getattr(mask, "shape", (0, 0, 0)))
     if rank == 2:
@@ -139,7 +168,56 @@ def check_attention_mask(mask, B, T, S):
         check_mask("attention_mask", mask, axes, (B, T, S))
 
 
-def check_single_head_inputs(widths, query, value, key, projected: bool):
+def check_bias(bias: Tensor, num_heads: int) -> None:
+    """Raise unless a bias by position is for all heads, or for each of them."""
+    if bias.shape[1] not in (1, num_heads):
+        raise ValueError(
+            f"position must give a bias for {num_heads} heads, received one for "
+            f"{bias.shape[1]}. Attentions that share a position need equally many heads"
+        )
+
+
+def combine_masks(
+    layer: "MultiHeadAttention",
+    given_masks: Masks,
+    sizes: tuple[int | Tensor, int | Tensor],
+    causal: bool,
+    start: int | Tensor | None,
+) -> tuple[Tensor | None, bool]:
+    """All masks as one `(B, N or 1, T, S)` or None, and whether to be causal.
+
+    A causal mask alone is left to the backend, which needs no mask for it.
+
+    Args:
+        layer: The layer, built.
+        given_masks: As for `check_multi_head_inputs`.
+        sizes: T and S.
+        causal: Whether a query attends to its own and earlier positions only.
+        start: Index of the first query among the keys; None for 0.
+    """
+    attention_mask, query_mask, value_mask, key_mask = given_masks
+    sliding_window = layer.sliding_window
+    alone = sliding_window is None and all(m is None for m in given_masks)
+    if causal and alone and start is None:
+        return None, True
+    start = 0 if start is None else start
+    extra = [masks.causal(*sizes, start)] if causal else []
+    if sliding_window is not None:
+        extra.append(masks.window(*sizes, sliding_window, start))
+    if key_mask is not None:
+        extra.append(ops.cast(key_mask, "bool")[:, None])
+    mask = masks.combine_masks(None, query_mask, value_mask, *extra)
+    mask = masks.add_head_axis(mask)  # (B, 1, T, S)
+    return masks.intersect(masks.add_head_axis(attention_mask), mask), False
+
+
+def check_single_head_inputs(
+    widths: Sequence[int | None],
+    query: Tensor,
+    value: Tensor,
+    key: Tensor | None,
+    projected: bool,
+) -> None:
     """Raise unless the inputs of a single-head attention fit each other.
 
     Args:
@@ -167,7 +245,13 @@ def check_single_head_inputs(widths, query, value, key, projected: bool):
         )
 
 
-def check_single_head_masks(query, value, mask, query_mask, value_mask):
+def check_single_head_masks(
+    query: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    query_mask: Tensor | None,
+    value_mask: Tensor | None,
+) -> None:
     """Raise unless the masks of a single-head attention fit its inputs."""
     B, T_q, T_k = query.shape[0], query.shape[1], value.shape[1]
     if len(getattr(mask, "shape", ())) == 3:
@@ -178,7 +262,7 @@ def check_single_head_masks(query, value, mask, query_mask, value_mask):
     check_mask("value_mask", value_mask, ("batch", "time"), (B, T_k))
 
 
-def check_head_groups(num_heads: int, key_value_heads: int):
+def check_head_groups(num_heads: int, key_value_heads: int) -> None:
     """Raise unless each key-value head is shared by equally many query heads."""
     if num_heads % key_value_heads:
         raise ValueError(
@@ -187,7 +271,7 @@ def check_head_groups(num_heads: int, key_value_heads: int):
         )
 
 
-def check_flash_attention(flash_attention: bool | None, dropout: float):
+def check_flash_attention(flash_attention: bool | None, dropout: float) -> None:
     """Raise if flash attention is required with dropout, which it does not have."""
     if flash_attention and dropout:
         raise ValueError(
@@ -197,7 +281,7 @@ def check_flash_attention(flash_attention: bool | None, dropout: float):
         )
 
 
-def check_output_shape(value):
+def check_output_shape(value: int | Sequence[int] | None) -> int | list[int] | None:
     """Returns `output_shape` if it is None, a width, or one to three widths.
 
     Examples:

@@ -11,6 +11,7 @@ Learning".
 """
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -18,6 +19,7 @@ from keras import ops
 from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.types import Config, Shape, Tensor
 
 
 @register
@@ -51,14 +53,18 @@ class KernelAttention(SingleHeadAttention):
         (1, 5, 1)
     """
 
-    def __init__(self, width: float = 1.0, *, learnable: bool = True, **kwargs):
+    def __init__(
+        self, width: float = 1.0, *, learnable: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         check_float64(self)
-        self.width = float(checks.positive("width", width))
-        self.learnable = checks.flag("learnable", learnable)
+        self.width: float = float(checks.positive("width", width))
+        self.learnable: bool = checks.flag("learnable", learnable)
         self.supports_masking = True
 
-    def build(self, query_shape, value_shape, key_shape=None):
+    def build(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> None:
         self.check_shapes(query_shape, value_shape, key_shape)
         D_q, D_k = query_shape[-1], (key_shape or value_shape)[-1]
         if D_q != D_k:
@@ -67,7 +73,7 @@ class KernelAttention(SingleHeadAttention):
                 f"received widths {D_q} and {D_k}. Project one of them"
             )
         # The logarithm is learned, so that the width stays positive.
-        self.log_width = self.add_weight(
+        self.log_width: keras.Variable = self.add_weight(
             name="log_width",
             shape=(),
             initializer=keras.initializers.Constant(math.log(self.width)),
@@ -75,12 +81,19 @@ class KernelAttention(SingleHeadAttention):
         )
         self.built = True
 
-    def scores(self, x, x_j, key_time=None, projected: bool = False):
+    def scores(
+        self,
+        query: Tensor,
+        key: Tensor,
+        key_time: int | Tensor | None = None,
+        projected: bool = False,
+    ) -> Tensor:
         """The scores, $-|x - x_j|^2 / 2 w^2$, `(B, T_q, T_k)`."""
+        x, x_j = query, key
         w = ops.exp(ops.convert_to_tensor(self.log_width))
         squares = ops.sum(ops.square(x[:, :, None] - x_j[:, None]), -1)
         return -0.5 * squares / (w * w)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {"width": self.width, "learnable": self.learnable}
         return {**super().get_config(), **config}

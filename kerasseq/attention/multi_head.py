@@ -15,13 +15,15 @@ and keys, V width of the values. The equation after the projections is in
 
 import math
 import types
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
 from kerasseq import tracing
 from kerasseq.attention import axes, inputs
-from kerasseq.attention.cache import token_positions, update_cache
+from kerasseq.attention.cache import Cache, token_positions, update_cache
 from kerasseq.attention.dot_product import (
     attention_weights,
     dot_product_attention,
@@ -33,6 +35,7 @@ from kerasseq.core import checks, masks, objects
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.serialization import check_float64, register, shared_config
 from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.positions.base import AttentionPosition, check_position
 from kerasseq.tracing import recording
@@ -77,8 +80,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
             biases; `use_bias` if None. The output projection follows `use_bias`.
         query_key_norm: Normalization layer. One copy normalizes each query head, and
             one each key head, before the position encoding.
-        output_initializer: Initializer of the output kernel; if None, as
-            `value_initializer` says.
+        output_initializer: Initializer of the output kernel; that of values if None.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -98,8 +100,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
             a causal mask. If None, the cache is used unchanged.
         query_positions: Integers `(B, T)` or `(T,)`. If None, they are counted over
             `query_mask`, from `cache_update_index` on.
-        key_positions: `(B, S)` or `(S,)`, of the new keys; counted over `value_mask` if
-            None.
+        key_positions: The same for new keys, `(B, S)`; counted over `value_mask`.
         cached_mask: Boolean `(B, S)`, True at the real tokens of the cache. Positions
             are counted over it.
         causal_cache: Whether `cache_update_index` implies a causal mask.
@@ -120,6 +121,23 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         ((5, 7, 11), (5, 2, 7, 13))
     """
 
+    kernel_initializer: Callable[..., Tensor] | None
+    bias_initializer: Callable[..., Tensor] | None
+    value_initializer: Callable[..., Tensor] | None
+    output_initializer: Callable[..., Tensor] | None
+    kernel_regularizer: Callable[..., Tensor] | None
+    bias_regularizer: Callable[..., Tensor] | None
+    kernel_constraint: Callable[..., Tensor] | None
+    bias_constraint: Callable[..., Tensor] | None
+    query_key_norm: Config | None
+    sliding_window: int | None
+    attended_axes: tuple[int, ...]
+    query_dense: keras.layers.EinsumDense
+    key_dense: keras.layers.EinsumDense
+    value_dense: keras.layers.EinsumDense
+    gate_dense: keras.layers.EinsumDense
+    output_dense: keras.layers.EinsumDense
+
     def __init__(
         self,
         num_heads: int,
@@ -131,40 +149,40 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         attention_axes: int | tuple[int, ...] | None = None,
         sliding_window: int | None = None,
         flash_attention: bool | None = None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        activity_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
         use_gate: bool = False,
         seed: int | None = None,
         *,
         num_key_value_heads: int | None = None,
         scale: float | None = None,
         position: AttentionPosition | None = None,
-        value_initializer=None,
+        value_initializer: Identifier = None,
         use_query_key_value_bias: bool | None = None,
-        query_key_norm: keras.Layer | None = None,
-        output_initializer=None,
-        **kwargs,
-    ):
+        query_key_norm: keras.Layer | Config | None = None,
+        output_initializer: Identifier = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
         optional, size = checks.optional, checks.size
-        self.num_heads = size("num_heads", num_heads)
-        self.key_dim = size("key_dim", key_dim)
-        self.value_dim = optional(size, "value_dim", value_dim) or self.key_dim
-        self.num_key_value_heads = optional(
+        self.num_heads: int = size("num_heads", num_heads)
+        self.key_dim: int = size("key_dim", key_dim)
+        self.value_dim: int = optional(size, "value_dim", value_dim) or self.key_dim
+        self.num_key_value_heads: int | None = optional(
             size, "num_key_value_heads", num_key_value_heads
         )
         inputs.check_head_groups(self.num_heads, self.key_value_heads)
-        self.dropout = checks.rate("dropout", dropout)
-        self.use_bias = checks.flag("use_bias", use_bias)
-        self.use_gate = checks.flag("use_gate", use_gate)
-        self.use_query_key_value_bias = checks.one_of(
+        self.dropout: float = checks.rate("dropout", dropout)
+        self.use_bias: bool = checks.flag("use_bias", use_bias)
+        self.use_gate: bool = checks.flag("use_gate", use_gate)
+        self.use_query_key_value_bias: bool | None = checks.one_of(
             "use_query_key_value_bias", use_query_key_value_bias, (None, True, False)
         )
         # Layers have a property `output_shape`.
@@ -173,7 +191,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         self.sliding_window = optional(size, "sliding_window", sliding_window)
         self.flash_attention = flash_attention
         inputs.check_flash_attention(flash_attention, self.dropout)
-        self.scale = optional(checks.finite, "scale", scale)
+        self.scale: float | None = optional(checks.finite, "scale", scale)
         get = objects.initializer
         self.kernel_initializer = get("kernel_initializer", kernel_initializer)
         self.bias_initializer = get("bias_initializer", bias_initializer)
@@ -188,12 +206,13 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         self.kernel_constraint = get("kernel_constraint", kernel_constraint)
         self.bias_constraint = get("bias_constraint", bias_constraint)
         self.query_key_norm = objects.norm_config("query_key_norm", query_key_norm)
-        self.query_norm = self.key_norm = None
+        self.query_norm: keras.Layer | None = None
+        self.key_norm: keras.Layer | None = None
         # Keras tracks the position from `build` on, so that its weights are the last.
         self._untracked = types.SimpleNamespace(position=check_position(position))
-        self.seed = optional(checks.seed, "seed", seed)
+        self.seed: int | None = optional(checks.seed, "seed", seed)
         if self.dropout:
-            self.seed_generator = seed_generator(seed)
+            self.seed_generator: keras.random.SeedGenerator = seed_generator(seed)
 
     @property
     def position(self) -> AttentionPosition | None:
@@ -215,12 +234,14 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         """λ, the factor of the scores."""
         return 1 / math.sqrt(self.key_dim) if self.scale is None else self.scale
 
-    def build(self, query_shape, value_shape, key_shape=None):
+    def build(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> None:
         key_shape = key_shape or value_shape
-        self.input_widths = inputs.check_build_shapes(
+        self.input_widths: tuple[int | None, ...] = inputs.check_build_shapes(
             query_shape, value_shape, key_shape, more=True
         )
-        self.input_rank = len(query_shape)
+        self.input_rank: int = len(query_shape)
         self.attended_axes = axes.attended(self.attention_axes, self.input_rank)
         N, M = self.num_heads, self.key_value_heads
         K, V = self.key_dim, self.value_dim
@@ -245,8 +266,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
             name="attention_output",
             **self._projection_options(self.output_initializer or initializer),
         )
-        if self.query_key_norm is not None:
-            norm = self.query_key_norm
+        if (norm := self.query_key_norm) is not None:
             self.query_norm = objects.copy_norm(norm, "query_norm", self.dtype_policy)
             self.query_norm.build((*query_shape[:-1], N, K))
             self.key_norm = objects.copy_norm(norm, "key_norm", self.dtype_policy)
@@ -275,24 +295,24 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
 
     def call(
         self,
-        query,
-        value,
-        key=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
         use_causal_mask: bool = False,
         *,
-        cache=None,
-        cache_update_index=None,
-        query_positions=None,
-        key_positions=None,
-        cached_mask=None,
+        cache: Cache | None = None,
+        cache_update_index: int | Tensor | None = None,
+        query_positions: Tensor | None = None,
+        key_positions: Tensor | None = None,
+        cached_mask: Tensor | None = None,
         causal_cache: bool = True,
-    ):
+    ) -> Tensor | tuple[Tensor, ...]:
         index = cache_update_index
         given_masks = attention_mask, query_mask, value_mask, key_mask
         caching = cache, index, cached_mask
@@ -368,7 +388,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
             )
             given_masks = mask, None, None, None
         sizes = ops.shape(q)[1], ops.shape(k)[1]
-        mask, causal = self._mask(given_masks, sizes, causal, start)
+        mask, causal = inputs.combine_masks(self, given_masks, sizes, causal, start)
         if return_weights or drop or recording.current_listener() is not None:
             if causal:
                 mask = masks.causal(*sizes)[:, None]
@@ -391,34 +411,10 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         if self.position is None or not self.position.has_bias:
             return None
         bias = self.position.bias(positions, memory["position"], q, self.factor)
-        if bias.shape[1] not in (1, self.num_heads):
-            raise ValueError(
-                f"position must give a bias for {self.num_heads} heads, received one "
-                f"for {bias.shape[1]}. Attentions that share a position need equally "
-                "many heads"
-            )
+        inputs.check_bias(bias, self.num_heads)
         return bias
 
-    def _mask(self, given_masks, sizes, causal, start):
-        """All masks as one `(B, N or 1, T, S)` or None, and whether to be causal.
-
-        A causal mask alone is left to the backend, which needs no mask for it.
-        """
-        attention_mask, query_mask, value_mask, key_mask = given_masks
-        alone = self.sliding_window is None and all(m is None for m in given_masks)
-        if causal and alone and start is None:
-            return None, True
-        start = 0 if start is None else start
-        extra = [masks.causal(*sizes, start)] if causal else []
-        if self.sliding_window is not None:
-            extra.append(masks.window(*sizes, self.sliding_window, start))
-        if key_mask is not None:
-            extra.append(ops.cast(key_mask, "bool")[:, None])
-        mask = masks.combine_masks(None, query_mask, value_mask, *extra)
-        mask = masks.add_head_axis(mask)  # (B, 1, T, S)
-        return masks.intersect(masks.add_head_axis(attention_mask), mask), False
-
-    def make_cache(self, batch: int, length: int) -> dict:
+    def make_cache(self, batch: int, length: int) -> Cache:
         """Creates an empty cache for the keys and values of a sequence.
 
         Args:
@@ -438,7 +434,9 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
             cache["position"] = ops.zeros((batch, length), "int32")
         return cache
 
-    def project_memory(self, value, key=None, value_mask=None) -> dict:
+    def project_memory(
+        self, value: Tensor, key: Tensor | None = None, value_mask: Tensor | None = None
+    ) -> Cache:
         """Computes the cache of a constant source, for cross-attention.
 
         Args:
@@ -459,14 +457,16 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
             memory[name] = ops.cast(memory[name], self.compute_dtype)
         return memory
 
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
+    ) -> Shape:
         return (*query_shape[:-1], *self._output_widths(query_shape))
 
-    def compute_output_spec(self, *args, **kwargs):
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         # There may be several outputs: Keras infers them by a call.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         initializer = keras.initializers.serialize
         regularizer = keras.regularizers.serialize
         constraint = keras.constraints.serialize

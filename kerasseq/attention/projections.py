@@ -1,9 +1,15 @@
 """The dense layers of multi-head attention, from and to heads `(..., N, K)`."""
 
+from typing import Any
+
 import keras
 
+from kerasseq.core.types import Shape
 
-def input_projection(shape, heads: int, width: int, *, use_bias: bool, **options):
+
+def input_projection(
+    shape: Shape, heads: int, width: int, *, use_bias: bool, **options: Any
+) -> keras.layers.EinsumDense:
     """Creates the projection of `(..., D)` to `(..., heads, width)`, built.
 
     Args:
@@ -30,7 +36,9 @@ def input_projection(shape, heads: int, width: int, *, use_bias: bool, **options
     return layer
 
 
-def output_projection(shape, widths: tuple[int, ...], *, use_bias: bool, **options):
+def output_projection(
+    shape: Shape, widths: tuple[int, ...], *, use_bias: bool, **options: Any
+) -> keras.layers.EinsumDense:
     """Creates the projection of heads `(..., N, V)` to `(..., *widths)`, built.
 
     Args:

@@ -10,20 +10,23 @@ import math
 from keras import ops
 
 from kerasseq.core import masks
+from kerasseq.core.types import Tensor
 from kerasseq.kernels import matmul, tanh
 
 
-def dot(s, h):
+def dot(s: Tensor, h: Tensor) -> Tensor:
     r"""$s^T h$, for equal widths."""
     return matmul(s, ops.swapaxes(h, -1, -2))
 
 
-def scaled_dot(s, h):
+def scaled_dot(s: Tensor, h: Tensor) -> Tensor:
     r"""$s^T h / \sqrt{D}$: the variance of a sum of D products is D."""
     return dot(s, h) / math.sqrt(s.shape[-1])
 
 
-def cosine(s, h, beta=1.0, epsilon: float = 1e-7):
+def cosine(
+    s: Tensor, h: Tensor, beta: float | Tensor = 1.0, epsilon: float = 1e-7
+) -> Tensor:
     r"""$\beta\, s^T h / (|s|\,|h|)$, which depends on the angle only.
 
     $\beta$ sharpens the softmax, which is nearly uniform for scores from -1 to 1.
@@ -38,23 +41,23 @@ def _unit(x, epsilon):
     return x * ops.rsqrt(ops.where(squares > least, squares, least))
 
 
-def general(s, h, W):
+def general(s: Tensor, h: Tensor, W: Tensor) -> Tensor:
     r"""$s^T W h$, with W `(D_q, D_k)`, for any widths."""
     return dot(matmul(s, W), h)
 
 
-def additive(s, h, W_q, W_k, v):
+def additive(s: Tensor, h: Tensor, W_q: Tensor, W_k: Tensor, v: Tensor) -> Tensor:
     r"""$v^T \tanh(W_q s + W_k h)$, with W_q `(D_q, U)`, W_k `(D_k, U)`, v `(U,)`."""
     return additive_projected(matmul(s, W_q), matmul(h, W_k), v)
 
 
-def additive_projected(q, k, v):
+def additive_projected(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     r"""$v^T \tanh(q + k)$, of projected queries and keys, `(B, T, U)` each."""
     hidden = tanh(q[:, :, None, :] + k[:, None, :, :])  # (B, T_q, T_k, U)
     return ops.squeeze(matmul(hidden, v[:, None]), -1)
 
 
-def concat(s, h, W, v):
+def concat(s: Tensor, h: Tensor, W: Tensor, v: Tensor) -> Tensor:
     r"""$v^T \tanh(W [s; h])$, with W `(D_q + D_k, U)`.
 
     Equal to `additive`, where W is W_q stacked on W_k.
@@ -63,7 +66,7 @@ def concat(s, h, W, v):
     return additive(s, h, W[:width], W[width:], v)
 
 
-def location(s, W, key_time):
+def location(s: Tensor, W: Tensor, key_time: int | Tensor) -> Tensor:
     r"""$W s$, which depends on the query only.
 
     Args:

@@ -9,13 +9,16 @@ Course slides D.
 """
 
 import math
+from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_numbers
+from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.positions.base import AttentionPosition
 
 SCORES = "(batch, heads, query_time, key_time)"
@@ -49,22 +52,28 @@ class AlibiBias(AttentionPosition):
         [[-0.125, -0.0625, 0.0], [-0.0078125, -0.00390625, 0.0]]
     """
 
-    def __init__(self, alibi_bias_max: float = 8, **kwargs):
+    def __init__(self, alibi_bias_max: float = 8, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.alibi_bias_max = checks.positive("alibi_bias_max", alibi_bias_max)
+        self.alibi_bias_max: float = checks.positive("alibi_bias_max", alibi_bias_max)
 
-    def build(self, scores_shape):
-        self.num_heads = heads_of(self, scores_shape)
+    def build(self, scores_shape: Shape) -> None:
+        self.num_heads: int = heads_of(self, scores_shape)
         self.built = True
 
-    def call(self, attention_scores):
+    def call(self, attention_scores: Tensor) -> Tensor:
         N = heads_of(self, attention_scores.shape)
         check_numbers("attention_scores", attention_scores, SCORES)
         s = ops.arange(ops.shape(attention_scores)[-1], dtype="int32")[None]
         b = self._bias(N, s[:, -1:], s)  # (1, N, 1, S)
         return attention_scores + ops.cast(b, attention_scores.dtype)
 
-    def bias(self, query_positions, key_positions, queries=None, scale: float = 1.0):
+    def bias(
+        self,
+        query_positions: Tensor,
+        key_positions: Tensor,
+        queries: Tensor | None = None,
+        scale: float = 1.0,
+    ) -> Tensor:
         """The bias that is added to the scores; it depends on positions only.
 
         Args:
@@ -84,14 +93,14 @@ class AlibiBias(AttentionPosition):
         distance = ops.cast(ops.abs(p[:, :, None] - s[:, None, :]), dtype)
         return -m[:, None, None] * distance[:, None]
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "alibi_bias_max": self.alibi_bias_max}
 
 
-def heads_of(layer, scores_shape) -> int:
+def heads_of(layer: keras.Layer, scores_shape: Shape) -> int:
     """N, from the shape of scores `(B, N, T, S)`."""
     if len(scores_shape) != 4 or not scores_shape[1]:
         raise ValueError(
@@ -102,7 +111,7 @@ def heads_of(layer, scores_shape) -> int:
     return scores_shape[1]
 
 
-def slopes(N: int, highest: float = 8):
+def slopes(N: int, highest: float = 8) -> np.ndarray:
     """The slope of each head.
 
     If N is not a power of two, the heads beyond the next lower power take every other

@@ -8,10 +8,13 @@ All features are equal, and for late positions they are much larger than the tok
 embedding. Course slides A discuss it and reject it.
 """
 
+from typing import Any
+
 from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, Tensor
 from kerasseq.positions.base import PositionEncoding
 
 
@@ -38,14 +41,14 @@ class AmplitudePosition(PositionEncoding):
         [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
     """
 
-    def __init__(self, scale: float = 1.0, **kwargs):
+    def __init__(self, scale: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.scale = float(checks.finite("scale", scale))
+        self.scale: float = float(checks.finite("scale", scale))
         self.built = True
 
-    def encode(self, p, D: int):
+    def encode(self, p: Tensor, D: int) -> Tensor:
         a = self.scale
         return ops.repeat(a * ops.cast(p, "float32")[..., None], D, axis=-1)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "scale": self.scale}

@@ -1,5 +1,7 @@
 """Base classes of position encodings: added to the embeddings, or inside attention."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -7,6 +9,7 @@ from kerasseq import kernels
 from kerasseq.core import masks
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_mask, check_numbers
+from kerasseq.core.types import Config, Shape, Tensor
 
 
 class PositionEncoding(keras.layers.Layer):
@@ -27,12 +30,19 @@ class PositionEncoding(keras.layers.Layer):
             that padding on the left shifts no position.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
 
-    def call(self, inputs, start_index=0, positions=None, *, mask=None):
+    def call(
+        self,
+        inputs: Tensor,
+        start_index: int | Tensor = 0,
+        positions: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         check_numbers("inputs", inputs, more=True)
         sizes = inputs.shape[0], inputs.shape[-2]
         check_mask("mask", mask, ("batch", "time"), sizes)
@@ -45,7 +55,7 @@ class PositionEncoding(keras.layers.Layer):
             encoding = ops.expand_dims(encoding, 1)
         return ops.broadcast_to(encoding, ops.shape(inputs))
 
-    def encode(self, p, D: int):
+    def encode(self, p: Tensor, D: int) -> Tensor:
         """The encoding of the positions p.
 
         Args:
@@ -77,7 +87,7 @@ class PositionEncoding(keras.layers.Layer):
             "for more positions"
         )
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
 
@@ -109,12 +119,14 @@ class AttentionPosition(keras.layers.Layer):
         >>> layer = kerasseq.layers.MultiHeadAttention(2, 4, position=position)
     """
 
-    # Longest sequence whose rotated keys stay valid in a cache; None for any length.
-    constant_length = None
-
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_float64(self)
+
+    @property
+    def constant_length(self) -> int | None:
+        """Longest sequence whose rotated keys stay valid in a cache; None for any."""
+        return None
 
     def build_for(self, num_heads: int, key_dim: int) -> None:
         """Builds the weights for an attention, unless they are built.
@@ -128,7 +140,7 @@ class AttentionPosition(keras.layers.Layer):
         if not self.built:
             self.build((None, num_heads, None, None))
 
-    def rotate(self, x, positions):
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """Encodes the positions in queries or keys; by default x is unchanged.
 
         Args:
@@ -140,7 +152,7 @@ class AttentionPosition(keras.layers.Layer):
         """
         return x
 
-    def content_queries(self, queries):
+    def content_queries(self, queries: Tensor) -> Tensor:
         """The queries that are compared with the keys; by default they are unchanged.
 
         Args:
@@ -153,7 +165,13 @@ class AttentionPosition(keras.layers.Layer):
         """Whether `bias` is overridden; caches then hold the positions of keys."""
         return type(self).bias is not AttentionPosition.bias
 
-    def bias(self, query_positions, key_positions, queries=None, scale: float = 1.0):
+    def bias(
+        self,
+        query_positions: Tensor,
+        key_positions: Tensor,
+        queries: Tensor | None = None,
+        scale: float = 1.0,
+    ) -> Tensor | None:
         """The bias that is added to the scores; by default None, no bias.
 
         Args:
@@ -167,7 +185,9 @@ class AttentionPosition(keras.layers.Layer):
         """
 
 
-def check_position(position):
+def check_position(
+    position: AttentionPosition | Config | None,
+) -> AttentionPosition | None:
     """Return `position` if it can be used inside an attention.
 
     Args:

@@ -8,10 +8,13 @@ The features are bounded but not smooth: from position 7 to 8 the last four chan
 8 to 9 one. Course slides A discuss it and reject it.
 """
 
+from typing import Any
+
 import numpy as np
 from keras import ops
 
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Tensor
 from kerasseq.positions.base import PositionEncoding
 
 
@@ -40,11 +43,11 @@ class BinaryPosition(PositionEncoding):
         [0.0, 0.0, 1.0, 1.0]
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.built = True
 
-    def encode(self, p, D: int):
+    def encode(self, p: Tensor, D: int) -> Tensor:
         # int32 has no digits above the 31st.
         digits = np.minimum(np.arange(D - 1, -1, -1, dtype="int32"), 31)
         return ops.right_shift(ops.cast(p, "int32")[..., None], digits) % 2

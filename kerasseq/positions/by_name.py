@@ -1,6 +1,9 @@
 """Position encodings by name, as the models' argument `position` takes them."""
 
+from typing import Any
+
 from kerasseq.positions.alibi import AlibiBias
+from kerasseq.positions.base import AttentionPosition, PositionEncoding
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.relative import RelativePositionBias
 from kerasseq.positions.rotary import RotaryEmbedding
@@ -18,7 +21,12 @@ DECODER_POSITIONS = (
 )
 
 
-def make_embedding_position(position, length, name="position", **options):
+def make_embedding_position(
+    position: str | AttentionPosition | None,
+    length: int | None,
+    name: str = "position",
+    **options: Any,
+) -> PositionEncoding | None:
     """Creates the layer whose encoding is added to the token embeddings, or None.
 
     Args:
@@ -38,7 +46,9 @@ def make_embedding_position(position, length, name="position", **options):
     return None
 
 
-def make_attention_position(position, causal=True):
+def make_attention_position(
+    position: str | AttentionPosition | None, causal: bool = True
+) -> AttentionPosition | None:
     """Creates the position encoding inside the attention, or None.
 
     Args:
@@ -58,7 +68,9 @@ def make_attention_position(position, causal=True):
     return None if isinstance(position, str) else position
 
 
-def make_decoder_positions(position, num_layers, hidden_dim):
+def make_decoder_positions(
+    position: str | AttentionPosition | None, num_layers: int, hidden_dim: int
+) -> list[AttentionPosition | None]:
     """Creates the position encodings inside the attentions of a decoder, a list.
 
     All layers share one, as in T5. With "transformer_xl" each layer has its own, and

@@ -7,12 +7,16 @@ $$
 Gehring et al. 2017; used by BERT and GPT. Course slides C and D.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_shape
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.positions.base import PositionEncoding
 
 
@@ -45,31 +49,40 @@ class PositionEmbedding(PositionEncoding):
         (2, 7, 5)
     """
 
-    def __init__(self, sequence_length: int, initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self,
+        sequence_length: int,
+        initializer: Identifier = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.sequence_length = checks.size("sequence_length", sequence_length)
+        self.sequence_length: int = checks.size("sequence_length", sequence_length)
         checks.fits_memory("sequence_length", self.sequence_length)
-        self.initializer = objects.initializer("initializer", initializer)
+        self.initializer: Callable[..., Tensor] | None = objects.initializer(
+            "initializer", initializer
+        )
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         check_shape("inputs", inputs_shape, more=True)
         checks.fits_memory("sequence_length", self.sequence_length, inputs_shape[-1])
-        self.position_embeddings = self.add_weight(
+        self.position_embeddings: keras.Variable = self.add_weight(
             name="embeddings",
             shape=(self.sequence_length, inputs_shape[-1]),
             initializer=self.initializer,
         )
-        self.input_spec = keras.InputSpec(min_ndim=2, axes={-1: inputs_shape[-1]})
+        self.input_spec: keras.InputSpec = keras.InputSpec(
+            min_ndim=2, axes={-1: inputs_shape[-1]}
+        )
         self.built = True
 
-    def encode(self, p, D: int):
+    def encode(self, p: Tensor, D: int) -> Tensor:
         E = ops.convert_to_tensor(self.position_embeddings)
         return ops.take(E, ops.cast(p, "int32"), axis=0)
 
     def max_positions(self, D: int) -> tuple[int, str]:
         return self.sequence_length, f"sequence_length={self.sequence_length}"
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {
             "sequence_length": self.sequence_length,
             "initializer": keras.initializers.serialize(self.initializer),

@@ -12,12 +12,17 @@ Vaswani et al. 2017. Methods for sequences longer than in training: Chen et al. 
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from keras import ops
 
+from kerasseq.core.types import Tensor
 
-def frequencies(D: int, wavelength: float, denominator: int | None = None):
+
+def frequencies(
+    D: int, wavelength: float, denominator: int | None = None
+) -> np.ndarray:
     """ω of each feature pair, `(D / 2,)`; an odd D is rounded up.
 
     Args:
@@ -32,7 +37,9 @@ def frequencies(D: int, wavelength: float, denominator: int | None = None):
     return float(wavelength) ** (-np.arange(0, D, 2) / (denominator or D))
 
 
-def ntk(D: int, wavelength: float, factor: float, denominator: int | None = None):
+def ntk(
+    D: int, wavelength: float, factor: float, denominator: int | None = None
+) -> np.ndarray:
     r"""Frequencies with a larger λ: the lowest is divided by s, the highest kept.
 
     $\lambda' = \lambda s^{D/(D-2)}$.
@@ -53,7 +60,7 @@ def yarn(
     fast: float,
     slow: float,
     truncate: bool = True,
-):
+) -> np.ndarray:
     r"""YaRN: low frequencies are divided by s, high ones kept, with a ramp between.
 
     $\omega_i' = (1 - r_i)\, \omega_i + r_i\, \omega_i / s$, where $r_i$ rises from 0,
@@ -90,7 +97,7 @@ def _pair_index(D, wavelength, length, rotations):
 
 def llama3(
     D: int, wavelength: float, factor: float, length: int, low: float, high: float
-):
+) -> np.ndarray:
     r"""LLaMA 3: frequencies are divided by s below `low` rotations, kept above `high`.
 
     $\omega_i' = (1 - r_i)\, \omega_i / s + r_i\, \omega_i$, where $r_i$ rises from 0 to
@@ -115,7 +122,9 @@ def llama3(
     return (1 - r) * omega / factor + r * omega
 
 
-def dynamic_ntk(D: int, wavelength: float, factor: float, length, trained: int):
+def dynamic_ntk(
+    D: int, wavelength: float, factor: float, length: Tensor, trained: int
+) -> Tensor:
     r"""Dynamic NTK: λ grows with the sequence once it is longer than in training.
 
     $\lambda' = \lambda\,(s\,t / T - (s - 1))^{D/(D-2)}$, where t is the length of the
@@ -143,7 +152,7 @@ def dynamic_ntk(D: int, wavelength: float, factor: float, length, trained: int):
     return omega * ops.exp(-exponents * growth)
 
 
-def divided(D: int, wavelength: float, name: str, factors: list[float]):
+def divided(D: int, wavelength: float, name: str, factors: Sequence[float]) -> Tensor:
     """LongRoPE: each frequency divided by its own factor; a tensor `(D / 2,)`.
 
     Args:
@@ -168,7 +177,7 @@ def divided(D: int, wavelength: float, name: str, factors: list[float]):
     return ops.convert_to_tensor(omega.astype("float32"))
 
 
-def angles(p, omega):
+def angles(p: Tensor, omega: np.ndarray) -> Tensor:
     """The angles ω p of positions p `(B, T)`, as `(B, T, D / 2)`.
 
     They are float32 whatever the compute type: bfloat16 rounds 257 to 256.

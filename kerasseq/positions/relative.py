@@ -8,6 +8,8 @@ Raffel et al. 2020; course slides A (T5).
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,6 +18,7 @@ from keras import ops
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_numbers
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.positions.alibi import SCORES, heads_of
 from kerasseq.positions.base import AttentionPosition
 
@@ -58,16 +61,20 @@ class RelativePositionBias(AttentionPosition):
         max_distance: int = 128,
         *,
         bidirectional: bool = True,
-        initializer="uniform",
-        **kwargs,
-    ):
+        initializer: Identifier = "uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.bidirectional = checks.flag("bidirectional", bidirectional)
+        self.bidirectional: bool = checks.flag("bidirectional", bidirectional)
         at_least = 4 if self.bidirectional else 2
         num_buckets = checks.size("num_buckets", num_buckets)
-        self.num_buckets = checks.whole_number("num_buckets", num_buckets, at_least)
-        self.max_distance = checks.size("max_distance", max_distance)
-        self.initializer = objects.initializer("initializer", initializer)
+        self.num_buckets: int = checks.whole_number(
+            "num_buckets", num_buckets, at_least
+        )
+        self.max_distance: int = checks.size("max_distance", max_distance)
+        self.initializer: Callable[..., Tensor] | None = objects.initializer(
+            "initializer", initializer
+        )
         exact = self.num_buckets // at_least
         if self.max_distance <= exact:
             raise ValueError(
@@ -76,22 +83,28 @@ class RelativePositionBias(AttentionPosition):
                 f"max_distance={max_distance}. Increase it, or reduce num_buckets"
             )
 
-    def build(self, scores_shape):
-        self.embeddings = self.add_weight(
+    def build(self, scores_shape: Shape) -> None:
+        self.embeddings: keras.Variable = self.add_weight(
             name="embeddings",
             shape=(self.num_buckets, heads_of(self, scores_shape)),
             initializer=self.initializer,
         )
         self.built = True
 
-    def call(self, attention_scores, start_index=0):
+    def call(self, attention_scores: Tensor, start_index: int | Tensor = 0) -> Tensor:
         check_numbers("attention_scores", attention_scores, SCORES)
         T, S = ops.shape(attention_scores)[2:]
         p = ops.arange(T, dtype="int32")[None] + start_index
         b = self.bias(p, ops.arange(S, dtype="int32")[None])
         return attention_scores + ops.cast(b, attention_scores.dtype)
 
-    def bias(self, query_positions, key_positions, queries=None, scale: float = 1.0):
+    def bias(
+        self,
+        query_positions: Tensor,
+        key_positions: Tensor,
+        queries: Tensor | None = None,
+        scale: float = 1.0,
+    ) -> Tensor:
         """The bias that is added to the scores; it depends on positions only.
 
         Args:
@@ -114,10 +127,10 @@ class RelativePositionBias(AttentionPosition):
         sizes = self.num_buckets, self.max_distance
         return buckets(distance, *sizes, bidirectional=self.bidirectional)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {
             "num_buckets": self.num_buckets,
             "max_distance": self.max_distance,
@@ -128,12 +141,12 @@ class RelativePositionBias(AttentionPosition):
 
 
 def buckets(
-    distance,
+    distance: np.ndarray,
     num_buckets: int = 32,
     max_distance: int = 128,
     *,
     bidirectional: bool = True,
-):
+) -> np.ndarray:
     """The bucket of each distance s - p.
 
     Half of the buckets hold one distance each, the others ranges that grow

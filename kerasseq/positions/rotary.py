@@ -11,12 +11,14 @@ D.
 """
 
 import math
+from typing import Any
 
 from keras import ops
 
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_mask, check_numbers
+from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.positions import frequencies
 from kerasseq.positions.base import AttentionPosition
 
@@ -109,33 +111,39 @@ class RotaryEmbedding(AttentionPosition):
         high_freq_factor: float = 4.0,
         short_factor: list[float] | None = None,
         long_factor: list[float] | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.max_wavelength = checks.positive("max_wavelength", max_wavelength)
-        self.scaling_factor = checks.positive("scaling_factor", scaling_factor)
-        self.rope_type = checks.one_of("rope_type", rope_type, TYPES)
-        self.beta_fast = checks.number("beta_fast", beta_fast)
-        self.beta_slow = checks.number("beta_slow", beta_slow)
-        self.original_max_position_embeddings = checks.size(
+        self.max_wavelength: float = checks.positive("max_wavelength", max_wavelength)
+        self.scaling_factor: float = checks.positive("scaling_factor", scaling_factor)
+        self.rope_type: str = checks.one_of("rope_type", rope_type, TYPES)
+        self.beta_fast: float = checks.number("beta_fast", beta_fast)
+        self.beta_slow: float = checks.number("beta_slow", beta_slow)
+        self.original_max_position_embeddings: int = checks.size(
             "original_max_position_embeddings", original_max_position_embeddings
         )
-        self.truncate = checks.flag("truncate", truncate)
-        self.sequence_axis = checks.axis("sequence_axis", sequence_axis)
-        self.feature_axis = checks.axis("feature_axis", feature_axis)
-        self.denominator_dim = checks.optional(
+        self.truncate: bool = checks.flag("truncate", truncate)
+        self.sequence_axis: int = checks.axis("sequence_axis", sequence_axis)
+        self.feature_axis: int = checks.axis("feature_axis", feature_axis)
+        self.denominator_dim: int | None = checks.optional(
             checks.size, "denominator_dim", denominator_dim
         )
-        self.interleaved = checks.flag("interleaved", interleaved)
-        self.fraction = checks.fraction("fraction", fraction)
-        self.attention_factor = checks.optional(
+        self.interleaved: bool = checks.flag("interleaved", interleaved)
+        self.fraction: float = checks.fraction("fraction", fraction)
+        self.attention_factor: float | None = checks.optional(
             checks.positive, "attention_factor", attention_factor
         )
-        self.low_freq_factor = checks.number("low_freq_factor", low_freq_factor)
-        self.high_freq_factor = checks.number("high_freq_factor", high_freq_factor)
-        self.short_factor = self._longrope_factors("short_factor", short_factor)
-        self.long_factor = self._longrope_factors("long_factor", long_factor)
+        self.low_freq_factor: float = checks.number("low_freq_factor", low_freq_factor)
+        self.high_freq_factor: float = checks.number(
+            "high_freq_factor", high_freq_factor
+        )
+        self.short_factor: list[float] | None = self._longrope_factors(
+            "short_factor", short_factor
+        )
+        self.long_factor: list[float] | None = self._longrope_factors(
+            "long_factor", long_factor
+        )
         _check_rotations("beta_slow", beta_slow, "beta_fast", beta_fast)
         _check_rotations(
             "low_freq_factor", low_freq_factor, "high_freq_factor", high_freq_factor
@@ -164,7 +172,14 @@ class RotaryEmbedding(AttentionPosition):
             return self.original_max_position_embeddings
         return None
 
-    def call(self, inputs, start_index=0, positions=None, *, mask=None):
+    def call(
+        self,
+        inputs: Tensor,
+        start_index: int | Tensor = 0,
+        positions: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         axes = self.sequence_axis, self.feature_axis
         check_numbers("inputs", inputs, more=True)
         sizes = inputs.shape[0], inputs.shape[self.sequence_axis]
@@ -173,7 +188,7 @@ class RotaryEmbedding(AttentionPosition):
         p = masks.positions(mask, ops.shape(x)[1], start_index, positions)
         return ops.moveaxis(self.rotate(x, p), (1, -1), axes)
 
-    def rotate(self, x, positions):
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """Rotates queries or keys.
 
         Args:
@@ -255,10 +270,10 @@ class RotaryEmbedding(AttentionPosition):
             return 0.1 * math.log(s) + 1
         return math.sqrt(1 + math.log(s) / math.log(T)) if s > 1 else 1.0
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {
             "max_wavelength": self.max_wavelength,
             "scaling_factor": self.scaling_factor,

@@ -7,12 +7,16 @@ $$
 Devlin et al. 2019; course slides A.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_shape, check_steps
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 
 
 @register
@@ -39,35 +43,43 @@ class SegmentEmbedding(keras.layers.Layer):
     """
 
     def __init__(
-        self, num_segments: int = 2, *, initializer="glorot_uniform", **kwargs
-    ):
+        self,
+        num_segments: int = 2,
+        *,
+        initializer: Identifier = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
-        self.num_segments = checks.size("num_segments", num_segments)
+        self.num_segments: int = checks.size("num_segments", num_segments)
         checks.fits_memory("num_segments", self.num_segments)
-        self.initializer = objects.initializer("initializer", initializer)
+        self.initializer: Callable[..., Tensor] | None = objects.initializer(
+            "initializer", initializer
+        )
 
-    def build(self, inputs_shape, segments_shape=None):
+    def build(self, inputs_shape: Shape, segments_shape: Shape | None = None) -> None:
         check_shape("inputs", inputs_shape, more=True)
         checks.fits_memory("num_segments", self.num_segments, inputs_shape[-1])
-        self.segment_embeddings = self.add_weight(
+        self.segment_embeddings: keras.Variable = self.add_weight(
             name="embeddings",
             shape=(self.num_segments, inputs_shape[-1]),
             initializer=self.initializer,
         )
         self.built = True
 
-    def call(self, inputs, segments):
+    def call(self, inputs: Tensor, segments: Tensor) -> Tensor:
         check_steps("segments", segments, inputs.shape[-2])
         S = ops.convert_to_tensor(self.segment_embeddings)
         embeddings = ops.take(S, ops.cast(segments, "int32"), axis=0)
         return ops.broadcast_to(embeddings, ops.shape(inputs))
 
-    def compute_output_shape(self, inputs_shape, segments_shape=None):
+    def compute_output_shape(
+        self, inputs_shape: Shape, segments_shape: Shape | None = None
+    ) -> Shape:
         return inputs_shape
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {
             "num_segments": self.num_segments,
             "initializer": keras.initializers.serialize(self.initializer),

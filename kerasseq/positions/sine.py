@@ -9,10 +9,13 @@ $PE(p) \cdot PE(p + k)$ depends on k only: a shift by k is the same rotation at 
 position. Vaswani et al. 2017; course slides A, and C with the cosine first.
 """
 
+from typing import Any
+
 from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, Tensor
 from kerasseq.positions.base import PositionEncoding
 from kerasseq.positions.frequencies import angles, frequencies
 
@@ -47,16 +50,16 @@ class SinePositionEncoding(PositionEncoding):
          [0.84 0.54 0.01 1.  ]]
     """
 
-    def __init__(self, max_wavelength: float = 10000, **kwargs):
+    def __init__(self, max_wavelength: float = 10000, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.max_wavelength = checks.positive("max_wavelength", max_wavelength)
+        self.max_wavelength: float = checks.positive("max_wavelength", max_wavelength)
         self.built = True
 
-    def encode(self, p, D: int):
+    def encode(self, p: Tensor, D: int) -> Tensor:
         theta = angles(p, frequencies(D, self.max_wavelength))  # (B, T, D / 2)
         pairs = ops.stack([ops.sin(theta), ops.cos(theta)], -1)
         shape = (*ops.shape(theta)[:-1], 2 * theta.shape[-1])
         return ops.reshape(pairs, shape)[..., :D]  # an odd D has no last cosine
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "max_wavelength": self.max_wavelength}

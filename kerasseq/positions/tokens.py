@@ -7,6 +7,9 @@ $$
 As in GPT and BERT; course slides A and D.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -14,6 +17,7 @@ from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_shape
 from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.positions.embedding import PositionEmbedding
 
 
@@ -53,28 +57,31 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
         (1, 3, 5)
     """
 
+    token_embedding: keras.layers.ReversibleEmbedding
+
     def __init__(
         self,
         vocabulary_size: int,
         sequence_length: int,
         embedding_dim: int,
         tie_weights: bool = True,
-        embeddings_initializer="uniform",
+        embeddings_initializer: Identifier = "uniform",
         mask_zero: bool = False,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
         self.autocast = False  # keeps ids given as floats exact: bfloat16 has no 257
-        self.vocabulary_size = checks.size("vocabulary_size", vocabulary_size)
-        self.sequence_length = checks.size("sequence_length", sequence_length)
-        self.embedding_dim = D = checks.size("embedding_dim", embedding_dim)
+        self.vocabulary_size: int = checks.size("vocabulary_size", vocabulary_size)
+        self.sequence_length: int = checks.size("sequence_length", sequence_length)
+        self.embedding_dim: int = checks.size("embedding_dim", embedding_dim)
+        D = self.embedding_dim
         checks.fits_memory("vocabulary_size", self.vocabulary_size, D)
         checks.fits_memory("sequence_length", self.sequence_length, D)
-        self.tie_weights = checks.flag("tie_weights", tie_weights)
-        self.mask_zero = checks.flag("mask_zero", mask_zero)
-        self.embeddings_initializer = objects.initializer(
+        self.tie_weights: bool = checks.flag("tie_weights", tie_weights)
+        self.mask_zero: bool = checks.flag("mask_zero", mask_zero)
+        self.embeddings_initializer: Callable[..., Tensor] | None = objects.initializer(
             "embeddings_initializer", embeddings_initializer
         )
         self.token_embedding = keras.layers.ReversibleEmbedding(
@@ -85,7 +92,7 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
             dtype=self.dtype_policy,
             name="token_embedding",
         )
-        self.position_embedding = PositionEmbedding(
+        self.position_embedding: PositionEmbedding = PositionEmbedding(
             self.sequence_length,
             self._initializer_config(),
             dtype=self.dtype_policy,
@@ -96,13 +103,20 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
         """Config of an initializer: one object would draw the same numbers twice."""
         return keras.initializers.serialize(self.embeddings_initializer)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         check_shape("inputs", input_shape, "(batch, time)", more=True)
         self.token_embedding.build(input_shape)
         self.position_embedding.build((*input_shape, self.embedding_dim))
         self.built = True
 
-    def call(self, inputs, start_index=0, positions=None, *, mask=None):
+    def call(
+        self,
+        inputs: Tensor,
+        start_index: int | Tensor = 0,
+        positions: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         E = self.token_embedding(inputs)
         mask = self.compute_mask(inputs, mask)
         P = self.position_embedding(
@@ -110,15 +124,15 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
         )
         return E + P
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor | None:
         if mask is None and self.mask_zero:
             return ops.not_equal(inputs, 0)
         return mask
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape, self.embedding_dim)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {
             "vocabulary_size": self.vocabulary_size,
             "sequence_length": self.sequence_length,
@@ -169,12 +183,12 @@ class PositionalEmbedding(TokenAndPositionEmbedding):
         output_dim: int,
         *,
         tie_weights: bool = True,
-        embeddings_initializer="uniform",
+        embeddings_initializer: Identifier = "uniform",
         mask_zero: bool = False,
-        **kwargs,
-    ):
-        self.input_dim = checks.size("input_dim", input_dim)
-        self.output_dim = checks.size("output_dim", output_dim)
+        **kwargs: Any,
+    ) -> None:
+        self.input_dim: int = checks.size("input_dim", input_dim)
+        self.output_dim: int = checks.size("output_dim", output_dim)
         checks.fits_memory("input_dim", self.input_dim, self.output_dim)
         super().__init__(
             input_dim,
@@ -186,7 +200,7 @@ class PositionalEmbedding(TokenAndPositionEmbedding):
             **kwargs,
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = super().get_config()
         config["input_dim"] = config.pop("vocabulary_size")
         config["output_dim"] = config.pop("embedding_dim")

@@ -8,11 +8,15 @@ $$
 Dai et al. 2019; used by Gopher and Chinchilla. Course slides C.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register, shared_config
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import matmul
 from kerasseq.positions.base import AttentionPosition
 from kerasseq.positions.frequencies import angles, frequencies
@@ -34,20 +38,24 @@ class TransformerXLBiases(keras.layers.Layer):
         [(2, 3), (2, 3)]
     """
 
-    def __init__(self, initializer=None, **kwargs):
+    def __init__(self, initializer: Identifier = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_float64(self)
-        self.initializer = _initializer(initializer)
+        self.initializer: Callable[..., Tensor] | None = _initializer(initializer)
 
-    def build(self, queries_shape):
+    def build(self, queries_shape: Shape) -> None:
         shape = tuple(queries_shape[-2:])  # (N, K)
         # One initializer object returns the same numbers each time.
         clone = getattr(self.initializer, "clone", lambda: self.initializer)
-        self.u = self.add_weight(name="u", shape=shape, initializer=clone())
-        self.v = self.add_weight(name="v", shape=shape, initializer=clone())
+        self.u: keras.Variable = self.add_weight(
+            name="u", shape=shape, initializer=clone()
+        )
+        self.v: keras.Variable = self.add_weight(
+            name="v", shape=shape, initializer=clone()
+        )
         self.built = True
 
-    def get_config(self):
+    def get_config(self) -> Config:
         initializer = keras.initializers.serialize(self.initializer)
         return {**super().get_config(), "initializer": initializer}
 
@@ -96,12 +104,12 @@ class TransformerXLPosition(AttentionPosition):
         biases: TransformerXLBiases | None = None,
         max_wavelength: float = 10000,
         *,
-        initializer=None,
-        **kwargs,
-    ):
+        initializer: Identifier = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.initializer = _initializer(initializer)
-        self.code_dim = checks.optional(_even_size, "code_dim", code_dim)
+        self.initializer: Callable[..., Tensor] | None = _initializer(initializer)
+        self.code_dim: int | None = checks.optional(_even_size, "code_dim", code_dim)
         if isinstance(biases, dict):  # as in a file
             biases = keras.saving.deserialize_keras_object(biases)
         if biases is not None and not isinstance(biases, TransformerXLBiases):
@@ -110,27 +118,27 @@ class TransformerXLPosition(AttentionPosition):
                 f"{biases!r}. Pass the object that other layers use"
             )
         self.biases = biases
-        self.shares_biases = biases is not None
-        self.max_wavelength = checks.positive("max_wavelength", max_wavelength)
+        self.shares_biases: bool = biases is not None
+        self.max_wavelength: float = checks.positive("max_wavelength", max_wavelength)
 
     def build_for(self, num_heads: int, key_dim: int) -> None:
         """Builds the weights for the queries of an attention, unless they are built."""
         if not self.built:
             self.build((None, None, num_heads, key_dim))
 
-    def build(self, queries_shape):
+    def build(self, queries_shape: Shape) -> None:
         N, K = queries_shape[-2:]
         D = self.code_dim or _even_size("code_dim", N * K)
         if self.biases is None:
             self.biases = TransformerXLBiases(dtype=self.dtype_policy, name="biases")
         if not self.biases.built:
             self.biases.build(queries_shape)
-        self.kernel = self.add_weight(
+        self.kernel: keras.Variable = self.add_weight(
             name="kernel", shape=(D, N, K), initializer=self.initializer
         )
         self.built = True
 
-    def content_queries(self, queries):
+    def content_queries(self, queries: Tensor) -> Tensor:
         """$q + u$, which is compared with the keys.
 
         Args:
@@ -145,7 +153,13 @@ class TransformerXLPosition(AttentionPosition):
             )
         return queries + self._weight(self.biases.u, queries)
 
-    def bias(self, query_positions, key_positions, queries=None, scale: float = 1.0):
+    def bias(
+        self,
+        query_positions: Tensor,
+        key_positions: Tensor,
+        queries: Tensor | None = None,
+        scale: float = 1.0,
+    ) -> Tensor:
         r"""The scores by distance, $\lambda (q + v)^T W_R\, r_{p-s}$.
 
         Args:
@@ -178,7 +192,7 @@ class TransformerXLPosition(AttentionPosition):
         dtype = self.compute_dtype if like is None else like.dtype
         return ops.cast(ops.convert_to_tensor(weight), dtype)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {
             "code_dim": self.code_dim,
             "biases": shared_config(self.biases) if self.shares_biases else None,
