@@ -8,6 +8,9 @@ from typing import Any, TypeAlias
 # as the tensors of the backends have no common type, and Keras declares none.
 Tensor: TypeAlias = Any
 
+# A tensor, or tensors in lists, tuples and dictionaries in one another.
+Nested: TypeAlias = Any
+
 # A dtype of Keras by its name, of NumPy or of the backend.
 DType: TypeAlias = Any
 

@@ -2,21 +2,22 @@
 
 import keras
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.dispatch import backend_module
 from kerasseq.kernels.reference import attention as reference
 
 
 def fused_attention(
-    q,
-    k,
-    v,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
     *,
     scale: float,
-    bias=None,
-    mask=None,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
     causal: bool = False,
     flash: bool | None = None,
-):
+) -> Tensor:
     r"""$\mathrm{softmax}(\lambda\, Q K^T + b) V$, without materializing the weights.
 
     Args:

@@ -5,7 +5,15 @@ Elman network, and projects the inputs itself. The gate order of its GRU differs
 Keras'; each matrix is transposed, and there are two biases.
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
 from keras import ops
+
+if TYPE_CHECKING:  # its module imports those of the backends, which import this one
+    from kerasseq.kernels.recurrence import Recurrence
+
+from kerasseq.core.types import Tensor
 
 BUILT_FOR = {  # the equations that each backend passes to cuDNN
     "jax": ("lstm",),
@@ -14,7 +22,9 @@ BUILT_FOR = {  # the equations that each backend passes to cuDNN
 }
 
 
-def why_not(cell, mask, names) -> str | None:
+def why_not(
+    cell: "Recurrence", mask: Tensor | None, names: Sequence[str]
+) -> str | None:
     """Returns why a native kernel cannot compute a recurrence; None if it can.
 
     Args:
@@ -39,7 +49,7 @@ def why_not(cell, mask, names) -> str | None:
     return None
 
 
-def refuse(reason):
+def refuse(reason: str) -> NoReturn:
     """Raises the error of `use_cudnn=True` where cuDNN cannot run the recurrence."""
     raise ValueError(
         f"`use_cudnn=True` needs a recurrence that cuDNN can run: {reason}. "
@@ -47,7 +57,7 @@ def refuse(reason):
     )
 
 
-def asked_for(cell, mask, backend) -> bool:
+def asked_for(cell: "Recurrence", mask: Tensor | None, backend: str) -> bool:
     """Whether `use_cudnn=True` was passed; raises an error if cuDNN cannot be used.
 
     "auto" uses the loop of the backend on TensorFlow and JAX: XLA compiles it into one
@@ -66,7 +76,7 @@ def asked_for(cell, mask, backend) -> bool:
     return True
 
 
-def two_biases(cell):
+def two_biases(cell: "Recurrence") -> tuple[Tensor, Tensor]:
     """Returns the biases of the inputs and of the state, zeros if there is none."""
     U = cell.weights["U"]
     zeros = ops.zeros_like(U[0])
@@ -74,7 +84,7 @@ def two_biases(cell):
     return bias, cell.weights.get("b", zeros)
 
 
-def flat_weights(cell):
+def flat_weights(cell: "Recurrence") -> Tensor:
     """Returns all weights as one vector: of inputs, of states, and both biases."""
     W, U, (b_x, b_h) = cell.kernel, cell.weights["U"], two_biases(cell)
     if cell.equation.name == "gru":
@@ -83,7 +93,7 @@ def flat_weights(cell):
     return ops.concatenate([ops.reshape(part, (-1,)) for part in parts])
 
 
-def reset_first(w):
+def reset_first(w: Tensor) -> Tensor:
     """Reorders the gates z, r, h of a GRU to r, z, h, along the last axis."""
     z, r, h = ops.split(w, 3, axis=-1)
     return ops.concatenate([r, z, h], axis=-1)

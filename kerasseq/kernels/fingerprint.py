@@ -8,6 +8,8 @@ import functools
 import operator
 import sys
 import types
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 
@@ -48,8 +50,8 @@ class Fingerprint:
         (False, False)
     """
 
-    def __init__(self, *roots):
-        self.ours = True
+    def __init__(self, *roots: Any) -> None:
+        self.ours: bool = True
         self._parts, self._seen, self._simple = [], set(), set(PLAIN)
         # From where the parts can be had again: attributes, functions, containers.
         self._attributes, self._reads, self._lists = [], [], []
@@ -58,7 +60,7 @@ class Fingerprint:
         del self._seen, self._simple
         self._now = self._snapshot()
 
-    def holds(self):
+    def holds(self) -> bool:
         """Whether nothing has changed: fast, but False also for equal new numbers."""
         try:
             now = self._snapshot()
@@ -66,16 +68,16 @@ class Fingerprint:
             return False
         return len(now) == len(self._now) and all(map(operator.is_, now, self._now))
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Fingerprint):
             return NotImplemented
         mine, theirs = self._parts, other._parts
         return len(mine) == len(theirs) and all(map(_alike, mine, theirs))
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return len(self._parts)
 
-    def _snapshot(self):
+    def _snapshot(self) -> list[Any]:
         now = list(map(len, self._attributes))
         for read in self._reads:
             now += read()
@@ -83,7 +85,7 @@ class Fingerprint:
             now += values
         return now
 
-    def _read(self, value, depth):
+    def _read(self, value: Any, depth: int) -> None:
         """Adds a value, and what it depends on."""
         kind = type(value)
         if isinstance(value, keras.Layer):
@@ -102,12 +104,12 @@ class Fingerprint:
         else:
             self._read_object(value, kind, depth)
 
-    def _is_new(self, value):
+    def _is_new(self, value: object) -> bool:
         known = id(value) in self._seen
         self._seen.add(id(value))
         return not known
 
-    def _read_layer(self, root):
+    def _read_layer(self, root: keras.Layer) -> None:
         """A layer and those inside; of models only what their layers are."""
         waiting, parts = [root], self._parts
         while waiting:
@@ -135,7 +137,7 @@ class Fingerprint:
                 elif not isinstance(value, keras.Layer):  # those are in `_layers`
                     self._read(value, DEPTH)
 
-    def _read_container(self, values, depth):
+    def _read_container(self, values: Any, depth: int) -> None:
         self._parts += (type(values), len(values))
         if not depth or len(values) > LONGEST:
             self._parts.append(values)
@@ -149,7 +151,7 @@ class Fingerprint:
             for value in inside:
                 self._read(value, depth - 1)
 
-    def _read_function(self, function, depth):
+    def _read_function(self, function: types.FunctionType, depth: int) -> None:
         """A function; if others wrote it, with what it reaches."""
         self._parts.append(function)
         if _is_leaf(function):
@@ -161,7 +163,7 @@ class Fingerprint:
             for value in reached():
                 self._read(value, depth - 1)
 
-    def _read_object(self, value, kind, depth):
+    def _read_object(self, value: Any, kind: type, depth: int) -> None:
         """Adds a data class by its fields, a third-party object by its attributes."""
         is_data = _is_dataclass(kind)
         if not is_data and (_is_leaf(kind) or not hasattr(value, "__dict__")):
@@ -177,32 +179,32 @@ class Fingerprint:
                 self._read(field, depth - 1)
 
 
-def _alike(mine, theirs):
+def _alike(mine: object, theirs: object) -> bool:
     """Whether two parts are identical, or equal numbers or strings."""
     if mine is theirs:
         return True
     return type(mine) is type(theirs) and type(mine) in PLAIN and mine == theirs
 
 
-def _package(thing):
+def _package(thing: type | types.FunctionType) -> str:
     return (thing.__module__ or "").partition(".")[0]
 
 
-def _is_leaf(thing):
+def _is_leaf(thing: type | types.FunctionType) -> bool:
     """Whether a function, or the objects of a class, are compared by identity only."""
     package = _package(thing)
     return package in LEAVES or package in sys.stdlib_module_names
 
 
-def _is_dataclass(kind):
+def _is_dataclass(kind: type) -> bool:
     return hasattr(kind, "__dataclass_fields__")
 
 
-def _fields(value):
+def _fields(value: object) -> list[Any]:
     return [field for name, field in vars(value).items() if name != HOME]
 
 
-def _reached(function):
+def _reached(function: types.FunctionType) -> list[Any]:
     """Returns what a function reads besides its arguments."""
     cells = map(_content, function.__closure__ or ())
     defaults = [
@@ -217,14 +219,14 @@ def _reached(function):
     ]
 
 
-def _content(cell):
+def _content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # the name has no value yet
         return None
 
 
-def _names(code):
+def _names(code: types.CodeType) -> Iterator[str]:
     """Yields the names that code uses, also in functions inside it."""
     yield from code.co_names
     for constant in code.co_consts:

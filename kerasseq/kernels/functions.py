@@ -9,6 +9,7 @@ from collections.abc import Callable
 import keras
 from keras import ops, tree
 
+from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.dispatch import backend_module
 
 
@@ -66,7 +67,7 @@ def inference(model: keras.Model, *, pure: bool = True) -> Callable:
     return backend_module("functions").inference(model, pure)
 
 
-def gradients(function: Callable, arguments):
+def gradients(function: Callable, arguments: Nested) -> Nested:
     """Computes the gradients of a scalar function, outside a training step.
 
     Args:
@@ -85,14 +86,14 @@ def gradients(function: Callable, arguments):
     """
     arguments = tree.map_structure(ops.convert_to_tensor, arguments)
 
-    def stateless(arguments):
+    def stateless(arguments: Nested) -> Tensor:
         with keras.StatelessScope():
             return function(arguments)
 
     return backend_module("functions").gradients(stateless, arguments)
 
 
-def output_specs(function: Callable, *args):
+def output_specs(function: Callable, *args: Nested) -> Nested:
     """Infers what `function(*args)` returns: a structure with shapes and dtypes.
 
     TensorFlow and JAX trace the function; PyTorch has to run it.
@@ -126,14 +127,14 @@ def has_cudnn() -> bool:
     return backend_module("functions").has_cudnn()
 
 
-def is_concrete(value) -> bool:
+def is_concrete(value: Tensor) -> bool:
     """Whether `value` holds numbers now, and is not a tracer or a symbolic tensor."""
     if isinstance(value, keras.KerasTensor):
         return False
     return backend_module("functions").is_concrete(value)
 
 
-def size_is_guessed(value) -> bool:
+def size_is_guessed(value: Tensor) -> bool:
     """Whether Keras infers shapes and has replaced an unknown size by a number.
 
     On PyTorch Keras runs a layer on the device "meta" with 83 in place of None. On the

@@ -6,13 +6,15 @@ with the object.
 
 import collections
 import types
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from kerasseq.kernels.fingerprint import HOME, Fingerprint
 
 KEPT = 8  # of each kind, those used last
 
 
-def programs(function):
+def programs(function: Any) -> "Programs":
     """Returns what was compiled for a function of the model in its current form.
 
     Args:
@@ -60,16 +62,18 @@ class Programs:
         fingerprint: The same.
     """
 
-    def __init__(self, fingerprint):
+    def __init__(self, fingerprint: Fingerprint) -> None:
         self.fingerprint = fingerprint
         self._made = collections.defaultdict(collections.OrderedDict)
 
     @property
-    def pure(self):
+    def pure(self) -> bool:
         """Whether the function is known to have no side effects."""
         return self.fingerprint.ours
 
-    def get(self, kind, key, make, *, kept=KEPT):
+    def get(
+        self, kind: str, key: Hashable, make: Callable[[], Any], *, kept: int = KEPT
+    ) -> Any:
         """Returns the cached result of `make()` for this kind and key, or calls it.
 
         Args:
@@ -86,5 +90,5 @@ class Programs:
         made.move_to_end(key)
         return made[key]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Programs, (Fingerprint(),)  # a copy compiles its own

@@ -5,11 +5,12 @@ import math
 import keras
 from keras import ops
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.dispatch import backend_module
 from kerasseq.kernels.reference.precision import matmul
 
 
-def project(x, weights, bias=None):
+def project(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
     """Computes $x W + b$.
 
     Args:
@@ -27,7 +28,7 @@ def project(x, weights, bias=None):
     return plus(matmul(x, weights), bias)
 
 
-def plus(x, bias):
+def plus(x: Tensor, bias: Tensor | None) -> Tensor:
     """Computes $x + b$, or returns $x$ if b is None."""
     if bias is None:
         return x
@@ -36,7 +37,9 @@ def plus(x, bias):
     return x + bias
 
 
-def affine(x, kernel, bias=None, *, axes=1):
+def affine(
+    x: Tensor, kernel: Tensor, bias: Tensor | None = None, *, axes: int = 1
+) -> Tensor:
     """Computes $x W + b$ over the last axes of x, as one product.
 
     On PyTorch the bias is added within the product, without Keras' overhead for each
@@ -66,7 +69,7 @@ def affine(x, kernel, bias=None, *, axes=1):
     return ops.reshape(y, (*before, *out))
 
 
-def dense(layer, x, *, axes=1):
+def dense(layer: keras.Layer, x: Tensor, *, axes: int = 1) -> Tensor:
     """Calls a dense layer without Keras' overhead, which equals a small product.
 
     Args:

@@ -3,8 +3,10 @@
 import keras
 from keras import ops
 
+from kerasseq.core.types import Tensor
 
-def top_k(x, k: int):
+
+def top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Returns the k largest of the last axis, largest first; of equal ones the first.
 
     `keras.ops.top_k` promises this on TensorFlow and JAX; on PyTorch equal values come

@@ -14,9 +14,10 @@ Who changes an equation changes it in each of these places:
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.dispatch import backend_module
 from kerasseq.kernels.reference import activations
 from kerasseq.kernels.reference.equations import Equation
@@ -51,7 +52,9 @@ class Recurrence:
     path: bool = True
 
 
-def equation_of(name: str, phi, sigma=None, **options) -> Equation | None:
+def equation_of(
+    name: str, phi: Callable, sigma: Callable | None = None, **options: Any
+) -> Equation | None:
     """Returns the `Equation` of a cell, None if an activation has no known slope.
 
     Examples:
@@ -65,7 +68,9 @@ def equation_of(name: str, phi, sigma=None, **options) -> Equation | None:
     return None if None in names.values() else Equation(name, **names, **options)
 
 
-def recurrence(cell: Recurrence, states, mask=None):
+def recurrence(
+    cell: Recurrence, states: Sequence[Tensor], mask: Tensor | None = None
+) -> tuple[Tensor | None, list[Tensor]]:
     """Runs a recurrence through time.
 
     `reference.equations.run_steps` defines the result. Native kernels of the backend

@@ -8,11 +8,19 @@ from collections.abc import Callable
 
 from keras import ops, tree
 
+from kerasseq.core.types import Nested
 from kerasseq.kernels.dispatch import backend_module
 from kerasseq.kernels.reference import scan as reference
 
 
-def scan(step: Callable, carry, inputs, *, unroll: bool = False, reverse: bool = False):
+def scan(
+    step: Callable,
+    carry: Nested,
+    inputs: Nested,
+    *,
+    unroll: bool = False,
+    reverse: bool = False,
+) -> tuple[Nested, Nested]:
     """Carries a state through time and stacks the outputs of the steps.
 
     Args:

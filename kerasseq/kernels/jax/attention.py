@@ -4,10 +4,21 @@ import jax
 import keras
 from keras import ops
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.reference import attention as reference
 
 
-def fused_attention(q, k, v, *, scale, bias, mask, causal, flash):
+def fused_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    causal: bool,
+    flash: bool | None,
+) -> Tensor:
     """See `kerasseq.kernels.fused_attention`."""
     if not causal and _is_one_query(q, k, v):
         return _one_query(q, k, v, scale, bias, mask)
@@ -19,23 +30,30 @@ def fused_attention(q, k, v, *, scale, bias, mask, causal, flash):
     return reference.fused_attention(q, k, v, **options)
 
 
-def _is_one_query(q, k, v):
+def _is_one_query(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether it is one step of generating one text on a CPU, in float32."""
     kinds = {keras.backend.standardize_dtype(x.dtype) for x in (q, k, v)}
     is_one = tuple(q.shape[:2]) == (1, 1) and k.shape[0] == 1
     return is_one and kinds == {"float32"} and jax.default_backend() == "cpu"
 
 
-def _is_half_on_cpu(x):
+def _is_half_on_cpu(x: Tensor) -> bool:
     """Whether JAX cannot compile it: no CPU supports the precision it requests."""
     is_half = keras.backend.standardize_dtype(x.dtype) == "float16"
     return is_half and jax.default_backend() == "cpu"
 
 
-def _one_query(q, k, v, scale, bias, mask):
+def _one_query(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    bias: Tensor | None,
+    mask: Tensor | None,
+) -> Tensor:
     """Attends head by head: in one product for all heads XLA copies all keys."""
 
-    def of_head(x, n):
+    def of_head(x: Tensor, n: int) -> Tensor:
         """The scores `(S,)` of one head, from `(1, N or 1, 1, S)`."""
         return x[0, n if x.shape[1] > 1 else 0, 0]
 

@@ -1,15 +1,23 @@
 """Loops, compiled functions and gradients on JAX."""
 
+from collections.abc import Callable, Iterable
+
 import jax
 import keras
 
+from kerasseq.core.types import Nested, Tensor
 
-def scan(step, carry, inputs, reverse=False):
+
+def scan(
+    step: Callable, carry: Nested, inputs: Nested, reverse: bool = False
+) -> tuple[Nested, Nested]:
     """See `kerasseq.kernels.scan`."""
     return jax.lax.scan(step, carry, inputs, reverse=reverse)
 
 
-def compiled(function, *, jit, donated, pure):
+def compiled(
+    function: Callable[..., Nested], *, jit: bool, donated: bool, pure: bool
+) -> Callable[..., Nested]:
     """See `kerasseq.kernels.compiled`.
 
     The variables that the function reads become arguments of the compiled function, so
@@ -18,12 +26,12 @@ def compiled(function, *, jit, donated, pure):
     variables = {}  # those that the function has read, by id
 
     @jax.jit
-    def call(values, args):
+    def call(values: list[Tensor], args: tuple[Nested, ...]) -> Nested:
         known = list(variables.values())
         with _Reading(variables, zip(known, values, strict=True)):
             return function(*args)
 
-    def weights_read_anew(*args):
+    def weights_read_anew(*args: Nested) -> Nested:
         if not variables:
             with _Reading(variables):
                 jax.eval_shape(function, *args)
@@ -41,44 +49,50 @@ def compiled(function, *, jit, donated, pure):
 class _Reading(keras.StatelessScope):
     """Collects every variable that is read."""
 
-    def __init__(self, variables, values=()):
+    def __init__(
+        self,
+        variables: dict[int, keras.Variable],
+        values: Iterable[tuple[keras.Variable, Tensor]] = (),
+    ) -> None:
         super().__init__(state_mapping=list(values))
         self.variables = variables
 
-    def get_current_value(self, variable):
+    def get_current_value(self, variable: keras.Variable) -> Tensor | None:
         self.variables.setdefault(id(variable), variable)
         return super().get_current_value(variable)
 
 
-def inference(model, pure):
+def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
     """See `kerasseq.kernels.inference`."""
 
     @jax.jit
-    def call(trained, other, inputs):
+    def call(
+        trained: list[Tensor], other: list[Tensor], inputs: list[Tensor]
+    ) -> Nested:
         return model.stateless_call(trained, other, inputs, training=False)[0]
 
-    def function(inputs):
+    def function(inputs: list[Tensor]) -> Nested:
         weights = (model.trainable_variables, model.non_trainable_variables)
         return call(*([v.value for v in variables] for variables in weights), inputs)
 
     return function
 
 
-def gradients(function, arguments):
+def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
     """See `kerasseq.kernels.gradients`."""
     return jax.grad(function)(arguments)
 
 
-def output_specs(function, *args):
+def output_specs(function: Callable[..., Nested], *args: Nested) -> Nested:
     """See `kerasseq.kernels.output_specs`."""
     return jax.eval_shape(function, *args)
 
 
-def has_cudnn():
+def has_cudnn() -> bool:
     """See `kerasseq.kernels.has_cudnn`."""
     return any(device.platform == "gpu" for device in jax.local_devices())
 
 
-def is_concrete(value):
+def is_concrete(value: Tensor) -> bool:
     """See `kerasseq.kernels.is_concrete`."""
     return not isinstance(value, jax.core.Tracer)

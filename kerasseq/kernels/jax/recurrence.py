@@ -1,15 +1,20 @@
 """The recurrence on JAX: `lax.scan` forward and, by hand, backward."""
 
 import functools
+from collections.abc import Sequence
 
 import jax
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels import cudnn
+from kerasseq.kernels.recurrence import Recurrence
 from kerasseq.kernels.reference.derivatives import backward
 from kerasseq.kernels.reference.equations import forward
 
 
-def run(cell, states, mask):
+def run(
+    cell: Recurrence, states: Sequence[Tensor], mask: Tensor | None
+) -> tuple[Tensor, list[Tensor]]:
     """See `kerasseq.kernels.recurrence`."""
     if cudnn.asked_for(cell, mask, "jax"):
         return _cudnn(cell, states)
@@ -43,7 +48,7 @@ _run.defvjp(_forward, _backward)
 _compiled = jax.jit(_run, static_argnums=0)
 
 
-def _cudnn(cell, states):
+def _cudnn(cell: Recurrence, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
     """Runs the LSTM that JAX hands to cuDNN."""
     from jax.experimental import rnn  # slow to import
 

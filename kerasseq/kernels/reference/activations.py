@@ -1,8 +1,11 @@
 """Activations whose derivative can be computed from their output, by name."""
 
+from collections.abc import Callable
+
 import keras
 from keras import ops
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.reference.precision import precise
 
 # Each gives φ'(x) from y = φ(x).
@@ -21,7 +24,7 @@ _SLOPES = {
 }
 
 
-def name_of(activation) -> str | None:
+def name_of(activation: Callable[[Tensor], Tensor]) -> str | None:
     """Returns the name of an activation whose derivative is known, else None.
 
     Examples:
@@ -34,11 +37,11 @@ def name_of(activation) -> str | None:
     return next(names, None)
 
 
-def apply(name: str, x):
+def apply(name: str, x: Tensor) -> Tensor:
     r"""$y = \phi(x)$."""
     return precise(getattr(keras.activations, name))(x)
 
 
-def slope(name: str, y):
+def slope(name: str, y: Tensor) -> Tensor:
     r"""$\phi'(x)$, from $y = \phi(x)$."""
     return _SLOPES[name](y)

@@ -17,15 +17,35 @@ as numbers, `(..., B, 1)`, or None. The gradient of the weights is one product o
 steps, after the loop.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
 from keras import ops
 
+from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.reference.activations import apply, slope
-from kerasseq.kernels.reference.equations import in_blocks, prepare, side_by_side
+from kerasseq.kernels.reference.equations import (
+    Equation,
+    in_blocks,
+    prepare,
+    side_by_side,
+)
 from kerasseq.kernels.reference.precision import matmul
 from kerasseq.kernels.scan import scan
 
+# Of x, of the list of states, and of the weights by name.
+_Gradients: TypeAlias = tuple[Tensor, list[Tensor], dict[str, Tensor]]
 
-def backward(equation, kept, states, weights, mask, d_path, d_last):
+
+def backward(
+    equation: Equation,
+    kept: tuple[list[Tensor], Nested],
+    states: Sequence[Tensor],
+    weights: Mapping[str, Tensor],
+    mask: Tensor | None,
+    d_path: Tensor,
+    d_last: Sequence[Tensor],
+) -> _Gradients:
     """Computes the gradients, from the last step to the first.
 
     Args:
@@ -53,21 +73,25 @@ def backward(equation, kept, states, weights, mask, d_path, d_last):
     return back(equation, paths, gates, before, w, m, d_path, list(d_last))
 
 
-def transposed(U, gates, masks=None):
+def transposed(
+    U: Tensor, gates: int, masks: Tensor | Sequence[Tensor] | None = None
+) -> Callable[[Tensor], Tensor]:
     r"""Returns the function dz ↦ dh of `product`: $dz\, U^T$, with the same dropout."""
     if not isinstance(masks, (list, tuple)):
         U_T = ops.transpose(U)
         return lambda dz: matmul(dz, U_T) * (1 if masks is None else masks)
     blocks = [ops.transpose(block) for block in ops.split(U, gates, axis=-1)]
 
-    def back(dz):
+    def back(dz: Tensor) -> Tensor:
         parts = zip(masks, ops.split(dz, gates, axis=-1), blocks, strict=True)
         return sum(m * matmul(d, block) for m, d, block in parts)
 
     return back
 
 
-def weight_gradient(h, dz, gates, masks=None):
+def weight_gradient(
+    h: Tensor, dz: Tensor, gates: int, masks: Tensor | Sequence[Tensor] | None = None
+) -> Tensor:
     r"""$\sum_t h_t^T dz_t$, as one product over all steps."""
     if isinstance(masks, (list, tuple)):
         parts = zip(masks, ops.split(dz, gates, axis=-1), strict=True)
@@ -75,17 +99,23 @@ def weight_gradient(h, dz, gates, masks=None):
     return over_steps(h if masks is None else h * masks, dz)
 
 
-def over_steps(a, b):
+def over_steps(a: Tensor, b: Tensor) -> Tensor:
     r"""$\sum_t a_t^T b_t$, of `(T, B, M)` and `(T, B, N)`."""
     flat_a = ops.reshape(a, (-1, a.shape[-1]))
     flat_b = ops.reshape(b, (-1, b.shape[-1]))
     return matmul(ops.transpose(flat_a), flat_b)
 
 
-def _through_state(back, A, F, d_path, d_last):
+def _through_state(
+    back: Callable[[Tensor], Tensor],
+    A: Tensor,
+    F: Tensor | None,
+    d_path: Tensor,
+    d_last: Tensor,
+) -> tuple[Tensor, Tensor]:
     """Runs the loop of a network whose only state is h; returns dh at all steps."""
 
-    def step(carry, now):
+    def step(carry: Nested, now: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         dh = carry + now["d"]
         earlier = back(side_by_side(now["A"] * dh[:, None]))
         if "F" in now:
@@ -98,7 +128,16 @@ def _through_state(back, A, F, d_path, d_last):
     return scan(step, d_last, inputs, reverse=True)
 
 
-def _elman(equation, paths, gates, before, w, m, d_path, d_last):
+def _elman(
+    equation: Equation,
+    paths: list[Tensor],
+    gates: Nested,
+    before: list[Tensor],
+    w: dict[str, Tensor],
+    m: Tensor | None,
+    d_path: Tensor,
+    d_last: Sequence[Tensor],
+) -> _Gradients:
     A, F = elman_factors(equation, paths[0], m)
     masks = w.get("dropout")
     dh_0, dh = _through_state(transposed(w["U"], 1, masks), A, F, d_path, *d_last)
@@ -106,7 +145,16 @@ def _elman(equation, paths, gates, before, w, m, d_path, d_last):
     return dz, [dh_0], {"U": weight_gradient(before[0], dz, 1, masks)}
 
 
-def _gated(equation, paths, gates, before, w, m, d_path, d_last):
+def _gated(
+    equation: Equation,
+    paths: list[Tensor],
+    gates: Nested,
+    before: list[Tensor],
+    w: dict[str, Tensor],
+    m: Tensor | None,
+    d_path: Tensor,
+    d_last: Sequence[Tensor],
+) -> _Gradients:
     A, F = gated_factors(equation, gates, before[0], m)
     masks = w.get("dropout")
     dh_0, dh = _through_state(transposed(w["U"], 2, masks), A, F, d_path, *d_last)
@@ -114,7 +162,16 @@ def _gated(equation, paths, gates, before, w, m, d_path, d_last):
     return dz, [dh_0], {"U": weight_gradient(before[0], dz, 2, masks)}
 
 
-def _lstm(equation, paths, gates, before, w, m, d_path, d_last):
+def _lstm(
+    equation: Equation,
+    paths: list[Tensor],
+    gates: Nested,
+    before: list[Tensor],
+    w: dict[str, Tensor],
+    m: Tensor | None,
+    d_path: Tensor,
+    d_last: Sequence[Tensor],
+) -> _Gradients:
     n, (h_before, c_before) = equation.gates, before
     diagonal = equation.peephole == "diagonal"
     y, o = gates if diagonal else (gates[..., :-1, :], gates[..., -1, :])
@@ -125,7 +182,7 @@ def _lstm(equation, paths, gates, before, w, m, d_path, d_last):
     back = transposed(w["U"], n, masks)
     P_T = ops.transpose(w["P"]) if "P" in w else None
 
-    def step(carry, now):
+    def step(carry: Nested, now: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
         dh, dc = carry
         dh = dh + now["d"]
         dc = dc + now["K"] * dh
@@ -148,7 +205,9 @@ def _lstm(equation, paths, gates, before, w, m, d_path, d_last):
     return dz, d_first, d_w
 
 
-def peephole_gradient(equation, c_before, c, dz):
+def peephole_gradient(
+    equation: Equation, c_before: Tensor, c: Tensor, dz: Tensor
+) -> Tensor:
     """Computes the gradient of p or P, from the pre-activations' at all steps."""
     blocks = in_blocks(dz, equation.gates)
     d_if, d_o = blocks[..., :-2, :], blocks[..., -1:, :]
@@ -159,7 +218,16 @@ def peephole_gradient(equation, c_before, c, dz):
     return ops.concatenate([on_old, on_new])
 
 
-def _gru(equation, paths, gates, before, w, m, d_path, d_last):
+def _gru(
+    equation: Equation,
+    paths: list[Tensor],
+    gates: Nested,
+    before: list[Tensor],
+    w: dict[str, Tensor],
+    m: Tensor | None,
+    d_path: Tensor,
+    d_last: Sequence[Tensor],
+) -> _Gradients:
     if not equation.reset_after:
         return _gru_reset_before(equation, gates, before, w, m, d_path, d_last)
     y, h_hat, u_h = gates
@@ -174,7 +242,15 @@ def _gru(equation, paths, gates, before, w, m, d_path, d_last):
     return side_by_side(dx), [dh_0], d_w
 
 
-def _gru_reset_before(equation, gates, before, w, m, d_path, d_last):
+def _gru_reset_before(
+    equation: Equation,
+    gates: Nested,
+    before: list[Tensor],
+    w: dict[str, Tensor],
+    m: Tensor | None,
+    d_path: Tensor,
+    d_last: Sequence[Tensor],
+) -> _Gradients:
     (y, h_hat), (h,) = gates, before
     A_z, A_n, F = gru_factors(equation, y, h_hat, h, m)
     r = y[:, :, 1]
@@ -183,7 +259,7 @@ def _gru_reset_before(equation, gates, before, w, m, d_path, d_last):
     back_zr = transposed(w["U_zr"], 2, masks_zr)
     back_h = transposed(w["U_h"], 1, mask_h)
 
-    def step(carry, now):
+    def step(carry: Nested, now: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         dh = carry + now["d"]
         dn = now["A_n"] * dh
         dq = back_h(dn)  # of r * h
@@ -203,13 +279,17 @@ def _gru_reset_before(equation, gates, before, w, m, d_path, d_last):
 _BACKWARD = {"elman": _elman, "gated": _gated, "lstm": _lstm, "gru": _gru}
 
 
-def elman_factors(equation, h, m):
+def elman_factors(
+    equation: Equation, h: Tensor, m: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
     r"""A and F of $h = \phi(z)$."""
     A = _unless_masked(slope(equation.phi, h), m)
     return ops.expand_dims(A, -2), None if m is None else 1 - m
 
 
-def gated_factors(equation, y, h_before, m):
+def gated_factors(
+    equation: Equation, y: Tensor, h_before: Tensor, m: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """A and F, from y, the values of gate and candidate."""
     z, h_bar = y[..., 0, :], y[..., 1, :]
     A_z = (h_before - h_bar) * slope(equation.sigma, z)
@@ -217,7 +297,9 @@ def gated_factors(equation, y, h_before, m):
     return _stack(m, A_z, A_h), _or_carried(z, m)
 
 
-def gru_factors(equation, y, h_hat, h_before, m):
+def gru_factors(
+    equation: Equation, y: Tensor, h_hat: Tensor, h_before: Tensor, m: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """A of update gate and candidate, and F, from y, the values of the gates."""
     z = y[..., 0, :]
     A_z = (h_before - h_hat) * slope(equation.sigma, z)
@@ -228,7 +310,14 @@ def gru_factors(equation, y, h_hat, h_before, m):
     return _unless_masked(A_z, m), _unless_masked(A_n, m), _or_carried(keep, m)
 
 
-def gru_reset_after_factors(equation, y, h_hat, u_h, h_before, m):
+def gru_reset_after_factors(
+    equation: Equation,
+    y: Tensor,
+    h_hat: Tensor,
+    u_h: Tensor,
+    h_before: Tensor,
+    m: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
     """A of all gates, A of the candidate before the reset gate, and F."""
     A_z, A_n, F = gru_factors(equation, y, h_hat, h_before, m)
     r = y[..., 1, :]
@@ -236,7 +325,15 @@ def gru_reset_after_factors(equation, y, h_hat, u_h, h_before, m):
     return _stack(None, A_z, A_r, A_n * r), A_n, F
 
 
-def lstm_factors(equation, y, o, phi_c, c_before, p, m):
+def lstm_factors(
+    equation: Equation,
+    y: Tensor,
+    o: Tensor,
+    phi_c: Tensor,
+    c_before: Tensor,
+    p: Tensor | None,
+    m: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""A of the gates that act on c, A of the output gate, F and K.
 
     Args:
@@ -266,13 +363,13 @@ def lstm_factors(equation, y, o, phi_c, c_before, p, m):
     return A_c, _unless_masked(A_o, m), _or_carried(F, m), _unless_masked(K, m)
 
 
-def _unless_masked(A, m):
+def _unless_masked(A: Tensor, m: Tensor | None) -> Tensor:
     return A if m is None else A * m
 
 
-def _or_carried(F, m):
+def _or_carried(F: Tensor, m: Tensor | None) -> Tensor:
     return F if m is None else m * F + (1 - m)
 
 
-def _stack(m, *blocks):
+def _stack(m: Tensor | None, *blocks: Tensor) -> Tensor:
     return ops.stack([_unless_masked(A, m) for A in blocks], -2)

@@ -7,9 +7,12 @@ weights; σ and φ the activations, as in the cells' own docstrings.
 """
 
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from keras import ops
 
+from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.reference.activations import apply
 from kerasseq.kernels.reference.precision import matmul
 from kerasseq.kernels.scan import scan
@@ -43,7 +46,13 @@ class Equation:
         return {"elman": 1, "gated": 2, "gru": 3, "lstm": 4 - self.coupled}[self.name]
 
 
-def run_steps(equation, x, states, weights, mask=None):
+def run_steps(
+    equation: Equation,
+    x: Tensor,
+    states: Iterable[Tensor],
+    weights: Mapping[str, Tensor],
+    mask: Tensor | None = None,
+) -> tuple[Tensor, list[Tensor]]:
     """Runs through time in a Python loop: the definition.
 
     Args:
@@ -70,7 +79,13 @@ def run_steps(equation, x, states, weights, mask=None):
     return ops.stack(path), states
 
 
-def forward(equation, x, states, weights, mask):
+def forward(
+    equation: Equation,
+    x: Tensor,
+    states: Iterable[Tensor],
+    weights: Mapping[str, Tensor],
+    mask: Tensor | None,
+) -> tuple[list[Tensor], list[Tensor], Nested]:
     """Runs through time, saving what the backward pass needs.
 
     Args:
@@ -90,7 +105,7 @@ def forward(equation, x, states, weights, mask):
     x = in_blocks(x, equation.gates)  # (T, B, gates, H)
     last = ops.shape(x)[0] - 1
 
-    def step(carry, now):
+    def step(carry: Any, now: dict[str, Tensor]) -> Any:
         states, values = carry
         new, kept = update(equation, values, states, w)
         if "mask" in now:
@@ -111,7 +126,7 @@ def forward(equation, x, states, weights, mask):
     return paths, states, kept
 
 
-def prepare(equation, weights):
+def prepare(equation: Equation, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Adds to the weights what is computed from them once for all steps."""
     w, units = dict(weights), weights["U"].shape[0]
     if equation.peephole == "diagonal":
@@ -125,14 +140,16 @@ def prepare(equation, weights):
     return w
 
 
-def with_candidate(p):
+def with_candidate(p: Tensor) -> Tensor:
     """Inserts columns of zeros for the candidate, which has no peephole."""
     units = p.shape[0]
     before, after = p[:, :-units], p[:, -units:]
     return ops.concatenate([before, ops.zeros_like(after), after], -1)
 
 
-def product(h, U, masks=None):
+def product(
+    h: Tensor, U: Tensor, masks: Tensor | Sequence[Tensor] | None = None
+) -> Tensor:
     """Computes $h U$; a list holds one dropout mask for each gate."""
     if not isinstance(masks, (list, tuple)):
         return matmul(h if masks is None else h * masks, U)
@@ -140,18 +157,18 @@ def product(h, U, masks=None):
     return ops.concatenate([matmul(h * m, block) for m, block in blocks], -1)
 
 
-def in_blocks(z, gates):
+def in_blocks(z: Tensor, gates: int) -> Tensor:
     """Reshapes `(..., gates * H)` to `(..., gates, H)`; compilers vectorize over H."""
     return ops.reshape(z, (*ops.shape(z)[:-1], gates, z.shape[-1] // gates))
 
 
-def side_by_side(blocks):
+def side_by_side(blocks: Tensor) -> Tensor:
     """Reshapes `(..., gates, H)` to `(..., gates * H)`."""
     gates, units = blocks.shape[-2:]
     return ops.reshape(blocks, (*ops.shape(blocks)[:-2], gates * units))
 
 
-def activate(equation, z, gates):
+def activate(equation: Equation, z: Tensor, gates: str) -> Tensor:
     """Activates pre-activations `(B, gates, H)`; "ssps" means σ, σ, φ, σ."""
     if set(gates) == {"s"}:
         return apply(equation.sigma, z)
@@ -162,7 +179,7 @@ def activate(equation, z, gates):
     return ops.stack([apply(names[kind], x) for kind, x in blocks], 1)
 
 
-def activate_at_once(z, gates):
+def activate_at_once(z: Tensor, gates: str) -> Tensor:
     """Uses σ(x) = ½ tanh(½x) + ½, so that all gates take one loop over tanh."""
     s = [[0.5 if kind == "s" else 1.0] for kind in gates]
     s = ops.convert_to_tensor(s, dtype=z.dtype)  # (gates, 1)
@@ -173,27 +190,37 @@ def activate_at_once(z, gates):
 # of the gates, and then to the new states and what to save of the gates.
 
 
-def _elman_gates(equation, x, states, w):
+def _elman_gates(
+    equation: Equation, x: Tensor, states: list[Tensor], w: dict[str, Tensor]
+) -> Tensor:
     (h,) = states
     return apply(equation.phi, x[:, 0] + product(h, w["U"], w.get("dropout")))
 
 
-def _elman_update(equation, h, states, w):
+def _elman_update(
+    equation: Equation, h: Tensor, states: list[Tensor], w: dict[str, Tensor]
+) -> tuple[list[Tensor], Nested]:
     return [h], ()
 
 
-def _gated_gates(equation, x, states, w):
+def _gated_gates(
+    equation: Equation, x: Tensor, states: list[Tensor], w: dict[str, Tensor]
+) -> Tensor:
     (h,) = states
     z = x + in_blocks(product(h, w["U"], w.get("dropout")), 2)
     return activate(equation, z, "sp")
 
 
-def _gated_update(equation, y, states, w):
+def _gated_update(
+    equation: Equation, y: Tensor, states: list[Tensor], w: dict[str, Tensor]
+) -> tuple[list[Tensor], Nested]:
     (h,), (z, h_bar) = states, ops.unstack(y, 2, 1)
     return [z * h + (1 - z) * h_bar], y
 
 
-def _lstm_gates(equation, x, states, w):
+def _lstm_gates(
+    equation: Equation, x: Tensor, states: list[Tensor], w: dict[str, Tensor]
+) -> Nested:
     h, c = states
     z = x + in_blocks(product(h, w["U"], w.get("dropout")), equation.gates)
     if equation.peephole == "full":
@@ -206,7 +233,9 @@ def _lstm_gates(equation, x, states, w):
     return y, z[:, -1]
 
 
-def _lstm_update(equation, values, states, w):
+def _lstm_update(
+    equation: Equation, values: Nested, states: list[Tensor], w: dict[str, Tensor]
+) -> tuple[list[Tensor], Nested]:
     _, c = states
     if equation.peephole == "diagonal":
         y, z_o = values
@@ -220,7 +249,9 @@ def _lstm_update(equation, values, states, w):
     return [o * apply(equation.phi, c), c], values
 
 
-def _gru_gates(equation, x, states, w):
+def _gru_gates(
+    equation: Equation, x: Tensor, states: list[Tensor], w: dict[str, Tensor]
+) -> Nested:
     (h,) = states
     masks = w.get("dropout")
     if equation.reset_after:
@@ -231,7 +262,9 @@ def _gru_gates(equation, x, states, w):
     return activate(equation, x[:, :2] + u, "ss"), x[:, 2]
 
 
-def _gru_update(equation, values, states, w):
+def _gru_update(
+    equation: Equation, values: Nested, states: list[Tensor], w: dict[str, Tensor]
+) -> tuple[list[Tensor], Nested]:
     (h,), (y, x_h, *u_h) = states, values
     z, r = ops.unstack(y, 2, 1)
     if equation.reset_after:

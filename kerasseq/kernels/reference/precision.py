@@ -4,11 +4,15 @@
 since Keras takes 64 bits to be switched off there.
 """
 
+from collections.abc import Callable
+
 import keras
 from keras import ops
 
+from kerasseq.core.types import Tensor
 
-def matmul(x, y):
+
+def matmul(x: Tensor, y: Tensor) -> Tensor:
     """Computes `keras.ops.matmul`, in the dtype of the arguments.
 
     Examples:
@@ -26,7 +30,7 @@ def matmul(x, y):
     return ops.matmul(x, y)
 
 
-def precise(activation):
+def precise(activation: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """Returns the activation, computed in the dtype of its argument.
 
     Examples:
@@ -38,11 +42,11 @@ def precise(activation):
     return tanh if activation is keras.activations.tanh else activation
 
 
-def tanh(x):
+def tanh(x: Tensor) -> Tensor:
     """Computes `keras.ops.tanh`; in float64 from the sigmoid."""
     return 2 * ops.sigmoid(2 * x) - 1 if is_float64(x) else ops.tanh(x)
 
 
-def is_float64(x):
+def is_float64(x: Tensor) -> bool:
     """Whether `x` is of dtype float64."""
     return keras.backend.standardize_dtype(x.dtype) == "float64"

@@ -1,9 +1,15 @@
 """The loop over time as a Python loop."""
 
+from collections.abc import Callable
+
 from keras import ops, tree
 
+from kerasseq.core.types import Nested
 
-def scan(step, carry, inputs, reverse=False):
+
+def scan(
+    step: Callable, carry: Nested, inputs: Nested, reverse: bool = False
+) -> tuple[Nested, Nested]:
     """See `kerasseq.kernels.scan`."""
     per_step = list(zip(*(ops.unstack(x) for x in tree.flatten(inputs)), strict=True))
     order = slice(None, None, -1 if reverse else 1)

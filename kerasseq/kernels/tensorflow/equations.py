@@ -6,28 +6,32 @@ Letters are those of `reference/equations.py`. `step` returns the new states, an
 far as they do not flow through the product; `earlier` adds the rest.
 """
 
+from collections.abc import Callable, Mapping
+
 import tensorflow as tf
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.reference.activations import apply, slope
 from kerasseq.kernels.reference.derivatives import (
     over_steps,
     transposed,
     weight_gradient,
 )
-from kerasseq.kernels.reference.equations import prepare, product
+from kerasseq.kernels.reference.equations import Equation, prepare, product
 from kerasseq.kernels.reference.precision import matmul
+from kerasseq.kernels.tensorflow.loop import InOrder
 
 _GRADIENTS = {"sigmoid": tf.raw_ops.SigmoidGrad, "tanh": tf.raw_ops.TanhGrad}
 
 
-def gradient_of(activation, y, dy):
+def gradient_of(activation: str, y: Tensor, dy: Tensor) -> Tensor:
     """Computes the gradient of the pre-activation from y and its gradient."""
     if activation in _GRADIENTS:
         return _GRADIENTS[activation](y=y, dy=dy)
     return dy * slope(activation, y)
 
 
-def complement(gate):
+def complement(gate: Tensor) -> Tensor:
     """Computes 1 - gate, in the dtype of the gate."""
     return 1 - gate
 
@@ -35,37 +39,53 @@ def complement(gate):
 class Elman:
     r"""$h = \phi(x + h U)$, and what all equations share."""
 
-    kept = 1  # number of arrays (B, H) that a step saves
+    kept: int = 1  # number of arrays (B, H) that a step saves
 
-    def __init__(self, equation, weights, batch):
-        self.w = prepare(equation, weights)
-        self.sigma, self.phi = equation.sigma, equation.phi
-        self.equation, self.masks = equation, self.w.get("dropout")
-        self.units = self.w["U"].shape[0]
-        self.written = [equation.gates * self.units]  # columns of the gradients
+    def __init__(
+        self, equation: Equation, weights: Mapping[str, Tensor], batch: int | Tensor
+    ) -> None:
+        self.w: dict[str, Tensor] = prepare(equation, weights)
+        self.equation = equation
+        self.sigma: str = equation.sigma
+        self.phi: str = equation.phi
+        self.masks: Tensor | None = self.w.get("dropout")
+        self.units: int = self.w["U"].shape[0]
+        self.written: list[int] = [
+            equation.gates * self.units
+        ]  # columns of the gradients
 
-    def pre_activations(self, do, x, h):
+    def pre_activations(self, do: InOrder, x: Tensor, h: Tensor) -> Tensor:
         """$x + h U$."""
         return do.add(x, do(product, h, self.w["U"], self.masks))
 
-    def step(self, do, x, h):
+    def step(
+        self, do: InOrder, x: Tensor, h: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
         h = do(apply, self.phi, self.pre_activations(do, x, h))
         return [h], [h]
 
-    def prepare_backward(self):
+    def prepare_backward(self) -> None:
         """Computes what all steps of the backward pass need."""
-        self.back = transposed(self.w["U"], self.equation.gates, self.masks)
+        self.back: Callable[[Tensor], Tensor] = transposed(
+            self.w["U"], self.equation.gates, self.masks
+        )
 
-    def step_back(self, do, kept, dh):
+    def step_back(
+        self, do: InOrder, kept: list[Tensor], dh: Tensor
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
         return [do(gradient_of, self.phi, *kept, dh)], [None]
 
-    def earlier(self, do, dz, d_states):
+    def earlier(
+        self, do: InOrder, dz: list[Tensor], d_states: list[Tensor | None]
+    ) -> list[Tensor]:
         """Returns the gradients of the previous states."""
         past, *others = d_states
         dh = do(self.back, dz[0])
         return [dh if past is None else do.add(dh, past), *others]
 
-    def finish(self, h_before, kept, last, dz):
+    def finish(
+        self, h_before: Tensor, kept: list[Tensor], last: list[Tensor], dz: list[Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Returns the gradients of x and of the weights, from arrays over all steps."""
         gates = self.equation.gates
         return dz[0], {"U": weight_gradient(h_before, dz[0], gates, self.masks)}
@@ -76,13 +96,17 @@ class Gated(Elman):
 
     kept = 3
 
-    def step(self, do, x, h):
+    def step(
+        self, do: InOrder, x: Tensor, h: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
         z, h_bar = do.split(self.pre_activations(do, x, h), 2, 1)
         z, h_bar = do(apply, self.sigma, z), do(apply, self.phi, h_bar)
         more = do.subtract(h, h_bar)
         return [do.add(h_bar, do.multiply(z, more))], [z, h_bar, more]
 
-    def step_back(self, do, kept, dh):
+    def step_back(
+        self, do: InOrder, kept: list[Tensor], dh: Tensor
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
         z, h_bar, more = kept
         past = do.multiply(z, dh)
         dz = [
@@ -95,15 +119,19 @@ class Gated(Elman):
 class LSTM(Elman):
     """All forms of the LSTM: two states, the gates i, f, g, o."""
 
-    def __init__(self, equation, weights, batch):
+    def __init__(
+        self, equation: Equation, weights: Mapping[str, Tensor], batch: int | Tensor
+    ) -> None:
         super().__init__(equation, weights, batch)
-        self.kept = 5 + (not equation.coupled)
-        self.p = None
+        self.kept: int = 5 + (not equation.coupled)
+        self.p: list[Tensor] | None = None
         if equation.peephole == "diagonal":  # slower at each step
             p = tf.expand_dims(self.w["p"], 1)
             self.p = tf.unstack(tf.broadcast_to(p, (p.shape[0], batch, self.units)))
 
-    def step(self, do, x, h, c):
+    def step(
+        self, do: InOrder, x: Tensor, h: Tensor, c: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
         mul, add = do.multiply, do.add
         z = self.pre_activations(do, x, h)
         if "P" in self.w:
@@ -119,11 +147,13 @@ class LSTM(Elman):
         o, y = do(apply, self.sigma, z_o), do(apply, self.phi, c_new)
         return [mul(o, y), c_new], [*i, f, g, o, y, c]
 
-    def prepare_backward(self):
+    def prepare_backward(self) -> None:
         super().prepare_backward()
         self.P_T = tf.transpose(self.w["P"]) if "P" in self.w else None
 
-    def step_back(self, do, kept, dh, dc):
+    def step_back(
+        self, do: InOrder, kept: list[Tensor], dh: Tensor, dc: Tensor
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
         mul, add = do.multiply, do.add
         *i, f, g, o, y, c = kept
         d_o = do(gradient_of, self.sigma, o, mul(dh, y))
@@ -142,13 +172,17 @@ class LSTM(Elman):
                 dc = add(dc, mul(p, d))
         return [do.concat([*d_if, d_g, d_o], 1)], [None, dc]
 
-    def earlier(self, do, dz, d_states):
+    def earlier(
+        self, do: InOrder, dz: list[Tensor], d_states: list[Tensor | None]
+    ) -> list[Tensor]:
         dh, dc = super().earlier(do, dz, d_states)
         if self.P_T is not None:
             dc = do.add(dc, do(matmul, dz[0], self.P_T))
         return [dh, dc]
 
-    def finish(self, h_before, kept, last, dz):
+    def finish(
+        self, h_before: Tensor, kept: list[Tensor], last: list[Tensor], dz: list[Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         dx, dw = super().finish(h_before, kept, last, dz)
         if self.equation.peephole:
             c_before = kept[-1].stack()
@@ -167,12 +201,16 @@ class GRU(Elman):
 
     kept = 5
 
-    def __init__(self, equation, weights, batch):
+    def __init__(
+        self, equation: Equation, weights: Mapping[str, Tensor], batch: int | Tensor
+    ) -> None:
         super().__init__(equation, weights, batch)
-        self.written = [3 * self.units, self.units]
-        self.z_keeps = equation.update == "keep"
+        self.written: list[int] = [3 * self.units, self.units]
+        self.z_keeps: bool = equation.update == "keep"
 
-    def step(self, do, x, h):
+    def step(
+        self, do: InOrder, x: Tensor, h: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
         u = do(product, h, self.w["U"], self.masks)
         if "b" in self.w:
             u = do(tf.nn.bias_add, u, self.w["b"])
@@ -184,19 +222,25 @@ class GRU(Elman):
         h, more = self.mix(do, z, h, n)
         return [h], [z, r, n, u_n, more]
 
-    def mix(self, do, z, h, n):
+    def mix(
+        self, do: InOrder, z: Tensor, h: Tensor, n: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Returns the new state, and its derivative in z."""
         start, end = (n, h) if self.z_keeps else (h, n)
         more = do.subtract(end, start)
         return do.add(start, do.multiply(z, more)), more
 
-    def split_gradient(self, do, z, dh):
+    def split_gradient(
+        self, do: InOrder, z: Tensor, dh: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Splits the gradient of the state between the old state and the candidate."""
         with_z = do.multiply(z, dh)
         without = do.subtract(dh, with_z)
         return (with_z, without) if self.z_keeps else (without, with_z)
 
-    def step_back(self, do, kept, dh):
+    def step_back(
+        self, do: InOrder, kept: list[Tensor], dh: Tensor
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
         z, r, n, u_n, more = kept
         past, new = self.split_gradient(do, z, dh)
         d_z = do(gradient_of, self.sigma, z, do.multiply(dh, more))
@@ -205,7 +249,9 @@ class GRU(Elman):
         du = do.concat([d_z, d_r, do.multiply(d_n, r)], 1)
         return [du, d_n], [past]
 
-    def finish(self, h_before, kept, last, dz):
+    def finish(
+        self, h_before: Tensor, kept: list[Tensor], last: list[Tensor], dz: list[Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         du, d_n = dz
         _, dw = super().finish(h_before, kept, last, [du])
         if "b" in self.w:
@@ -216,14 +262,19 @@ class GRU(Elman):
 class GRUResetBefore(GRU):
     """The reset gate acts on the state, before the product."""
 
-    def __init__(self, equation, weights, batch):
+    def __init__(
+        self, equation: Equation, weights: Mapping[str, Tensor], batch: int | Tensor
+    ) -> None:
         super().__init__(equation, weights, batch)
-        self.written = [3 * self.units]
-        self.masks_zr, self.mask_n = None, None
+        self.written: list[int] = [3 * self.units]
+        self.masks_zr: list[Tensor] | None = None
+        self.mask_n: Tensor | None = None
         if self.masks is not None:
             self.masks_zr, self.mask_n = self.masks[:2], self.masks[2]
 
-    def step(self, do, x, h):
+    def step(
+        self, do: InOrder, x: Tensor, h: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
         x_zr, x_n = do.split(x, [2 * self.units, self.units], 1)
         zr = do.add(x_zr, do(product, h, self.w["U_zr"], self.masks_zr))
         z, r = do.split(do(apply, self.sigma, zr), 2, 1)
@@ -233,11 +284,17 @@ class GRUResetBefore(GRU):
         h_new, more = self.mix(do, z, h, n)
         return [h_new], [z, r, n, h, more]
 
-    def prepare_backward(self):
-        self.back_zr = transposed(self.w["U_zr"], 2, self.masks_zr)
-        self.back_n = transposed(self.w["U_h"], 1, self.mask_n)
+    def prepare_backward(self) -> None:
+        self.back_zr: Callable[[Tensor], Tensor] = transposed(
+            self.w["U_zr"], 2, self.masks_zr
+        )
+        self.back_n: Callable[[Tensor], Tensor] = transposed(
+            self.w["U_h"], 1, self.mask_n
+        )
 
-    def step_back(self, do, kept, dh):
+    def step_back(
+        self, do: InOrder, kept: list[Tensor], dh: Tensor
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
         z, r, n, h, more = kept
         past, new = self.split_gradient(do, z, dh)
         d_z = do(gradient_of, self.sigma, z, do.multiply(dh, more))
@@ -247,11 +304,15 @@ class GRUResetBefore(GRU):
         past = do.add(past, do.multiply(d_rh, r))
         return [do.concat([d_z, d_r, d_n], 1)], [past]
 
-    def earlier(self, do, dz, d_states):
+    def earlier(
+        self, do: InOrder, dz: list[Tensor], d_states: list[Tensor | None]
+    ) -> list[Tensor]:
         d_zr = do(self.back_zr, dz[0][:, : 2 * self.units])
         return [do.add(d_zr, *d_states)]
 
-    def finish(self, h_before, kept, last, dz):
+    def finish(
+        self, h_before: Tensor, kept: list[Tensor], last: list[Tensor], dz: list[Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         (dx,) = dz
         cut = 2 * self.units
         rh = kept[1].stack() * h_before
@@ -260,14 +321,14 @@ class GRUResetBefore(GRU):
         return dx, {"U": tf.concat([dU_zr, dU_h], -1)}
 
 
-def of(equation):
+def of(equation: Equation) -> type[Elman]:
     """The class that computes an `Equation`."""
     if equation.name == "gru" and not equation.reset_after:
         return GRUResetBefore
     return {"elman": Elman, "gated": Gated, "lstm": LSTM, "gru": GRU}[equation.name]
 
 
-def over_rows(a):
+def over_rows(a: Tensor) -> Tensor:
     """The sum over all axes but the last, as a product with ones.
 
     `tf.reduce_sum` takes up to five times as long, and stops at 2048 ones in float16;

@@ -5,14 +5,19 @@ longer than the small operations of a step. Control dependencies keep them in or
 """
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.tensorflow.functions import keep_shapes
 
 # Steps in one iteration, since the iteration itself takes time. Where the number of
 # steps is unknown, one at a time is traced sooner.
 AT_ONCE = 4
+
+TensorArray: TypeAlias = Any  # tf.TensorArray, which stubs of TensorFlow leave out
 
 
 class InOrder:
@@ -21,10 +26,10 @@ class InOrder:
     `do.add(a, b)` is `tf.add(a, b)`, and `do(f, a, b)` is f(a, b) for any f.
     """
 
-    def __init__(self):
-        self.last = []
+    def __init__(self) -> None:
+        self.last: list[Tensor] = []
 
-    def __call__(self, function, *args, **options):
+    def __call__(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Calls a function that returns a tensor, a list of them or a `TensorArray`."""
         with tf.control_dependencies(self.last):
             result = function(*args, **options)
@@ -32,11 +37,17 @@ class InOrder:
         self.last = [getattr(first, "flow", first)]
         return result
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         return functools.partial(self, getattr(tf, name))
 
 
-def loop(step, steps, states, widths, reverse=False):
+def loop(
+    step: Callable,
+    steps: int | Tensor,
+    states: Sequence[Tensor],
+    widths: Sequence[int],
+    reverse: bool = False,
+) -> tuple[list[Tensor], list[TensorArray]]:
     """Runs the steps, and writes what each returns into arrays.
 
     Args:
@@ -81,7 +92,9 @@ def loop(step, steps, states, widths, reverse=False):
     return states, arrays
 
 
-def saved_arrays(arrays, steps):
+def saved_arrays(
+    arrays: list[TensorArray], steps: int | Tensor
+) -> Callable[[], list[TensorArray]]:
     """Returns a function that returns the arrays, readable where it is called.
 
     The backward pass of a saved model, and of a Jacobian of eager code, is traced in a
@@ -92,14 +105,14 @@ def saved_arrays(arrays, steps):
     if not tf.executing_eagerly():
         stacked = [a.stack() for a in arrays]
 
-    def copied(tensor):
+    def copied(tensor: Tensor) -> TensorArray:
         shape = tensor.shape[1:]
         array = tf.TensorArray(
             tensor.dtype, steps, element_shape=shape, clear_after_read=False
         )
         return array.unstack(tensor)
 
-    def get():
+    def get() -> list[TensorArray]:
         if tf.compat.v1.get_default_graph() is graph:
             return arrays
         return [copied(tensor) for tensor in stacked or [a.stack() for a in arrays]]
@@ -107,7 +120,9 @@ def saved_arrays(arrays, steps):
     return get
 
 
-def _repeat(body, count, start, end, carried):
+def _repeat(
+    body: Callable, count: int, start: int, end: int | Tensor, carried: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """Calls a body that computes `count` steps at a time until the end."""
     times = (end - start) // count if isinstance(end, int) else None
     if times in (0, 1):

@@ -4,12 +4,15 @@ XLA fuses the operations of a step, so under XLA the reference equations run, as
 Without XLA each operation costs time, and `equations.py` needs fewer of them.
 """
 
+from collections.abc import Sequence
 from operator import getitem
 
 import tensorflow as tf
 from keras import tree
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels import cudnn
+from kerasseq.kernels.recurrence import Recurrence
 from kerasseq.kernels.reference.derivatives import backward
 from kerasseq.kernels.reference.equations import forward
 from kerasseq.kernels.tensorflow.equations import of as kind_of
@@ -21,7 +24,9 @@ except ImportError:
     GraphOrParentsInXlaContext = None
 
 
-def run(cell, states, mask):
+def run(
+    cell: Recurrence, states: Sequence[Tensor], mask: Tensor | None
+) -> tuple[Tensor | None, list[Tensor]]:
     """See `kerasseq.kernels.recurrence`."""
     if cudnn.asked_for(cell, mask, "tensorflow"):
         return _cudnn(cell, states)
@@ -51,7 +56,7 @@ def run(cell, states, mask):
     return (path, last) if cell.path else (None, list(outputs))
 
 
-def _cudnn(cell, states):
+def _cudnn(cell: Recurrence, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
     """Runs TensorFlow's cuDNN operation, which XLA cannot compile."""
     x, gru = cell.inputs, cell.equation.name == "gru"
     hidden = [state[None] for state in states]

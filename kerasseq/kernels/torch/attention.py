@@ -6,10 +6,21 @@ to attend to them with one query.
 
 import torch
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.reference import attention as reference
 
 
-def fused_attention(q, k, v, *, scale, bias, mask, causal, flash):
+def fused_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    causal: bool,
+    flash: bool | None,
+) -> Tensor:
     """See `kerasseq.kernels.fused_attention`."""
     if flash is not None or not q.dtype == k.dtype == v.dtype:
         options = {"scale": scale, "bias": bias, "mask": mask}

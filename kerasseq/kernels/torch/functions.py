@@ -4,10 +4,13 @@ PyTorch records operations as they run, so its loop over time is Python's own.
 """
 
 import math
+from collections.abc import Callable
 
+import keras
 import torch
 from keras import tree
 
+from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.reference.precision import matmul
 from kerasseq.kernels.reference.scan import scan
 from kerasseq.kernels.torch.graph import as_it_is, recorded
@@ -15,17 +18,19 @@ from kerasseq.kernels.torch.graph import as_it_is, recorded
 __all__ = ["scan"]
 
 
-def compiled(function, *, jit, donated, pure):
+def compiled(
+    function: Callable[..., Nested], *, jit: bool, donated: bool, pure: bool
+) -> Callable[..., Nested]:
     """See `kerasseq.kernels.compiled`."""
     return recorded(function, donated=donated) if pure else as_it_is(function)
 
 
-def inference(model, pure):
+def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
     """See `kerasseq.kernels.inference`."""
     return (recorded if pure else as_it_is)(lambda x: model(x, training=False))
 
 
-def gradients(function, arguments):
+def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
     """See `kerasseq.kernels.gradients`."""
     flat = [x.detach().clone().requires_grad_() for x in tree.flatten(arguments)]
     result = function(tree.pack_sequence_as(arguments, flat))
@@ -37,23 +42,23 @@ def gradients(function, arguments):
     return tree.pack_sequence_as(arguments, found)
 
 
-def output_specs(function, *args):
+def output_specs(function: Callable[..., Nested], *args: Nested) -> Nested:
     """See `kerasseq.kernels.output_specs`."""
     with torch.no_grad():
         return function(*args)
 
 
-def has_cudnn():
+def has_cudnn() -> bool:
     """See `kerasseq.kernels.has_cudnn`."""
     return torch.cuda.is_available() and torch.backends.cudnn.is_available()
 
 
-def is_concrete(value):
+def is_concrete(value: Tensor) -> bool:
     """See `kerasseq.kernels.is_concrete`."""
     return not torch.compiler.is_compiling()
 
 
-def project(x, weights, bias):
+def project(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     """See `kerasseq.kernels.project`; the bias is added within the product."""
     if bias is not None and x.dtype == weights.dtype == bias.dtype:
         rows = x.reshape(-1, x.shape[-1])
@@ -62,7 +67,7 @@ def project(x, weights, bias):
     return y if bias is None else y + bias
 
 
-def affine(x, kernel, bias, axes):
+def affine(x: Tensor, kernel: Tensor, bias: Tensor | None, axes: int) -> Tensor:
     """See `kerasseq.kernels.affine`; the bias is added within the product."""
     inner, out = kernel.shape[:axes], kernel.shape[axes:]
     D, N = math.prod(inner), math.prod(out)

@@ -10,16 +10,24 @@ EPYC with AVX2), so `fit` does not use them.
 import collections
 import warnings
 import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from keras import ops
 
+from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.torch import passes
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
 
 EAGER_CALLS = 8  # before a shape is worth the recording, which costs a few calls
 SHAPES = 64  # that are kept, those used last: a recording holds on to memory
 
 
-def recorded(function, *, donated=False):
+def recorded(
+    function: Callable[..., Nested], *, donated: bool = False
+) -> Callable[..., Nested]:
     """Returns the function, which runs as a list of operations after `EAGER_CALLS`.
 
     Args:
@@ -37,7 +45,7 @@ def recorded(function, *, donated=False):
 
     made = collections.OrderedDict()
 
-    def call(*args):
+    def call(*args: Nested) -> Nested:
         leaves, structure = flatten(args)
         key = structure, *[(x.shape, x.dtype, x.device) for x in leaves]
         calls = made.get(key)
@@ -52,11 +60,11 @@ def recorded(function, *, donated=False):
     return call
 
 
-def as_it_is(function):
+def as_it_is(function: Callable[..., Nested]) -> Callable[..., Nested]:
     """Returns the function without gradients; each call runs all of its Python."""
     import torch
 
-    def call(*args):
+    def call(*args: Nested) -> Nested:
         leaves, structure = flatten(args)
         with torch.no_grad():
             return function(*rebuild(structure, iter(leaves)))
@@ -64,7 +72,7 @@ def as_it_is(function):
     return call
 
 
-def flatten(value):
+def flatten(value: Nested) -> tuple[list[Tensor], Any]:
     """The leaves of a structure as tensors, and the structure, hashable.
 
     As in `keras.tree` a dictionary is taken in the order of its keys, and an
@@ -81,7 +89,7 @@ def flatten(value):
     return leaves, _flatten(value, leaves)
 
 
-def _flatten(value, leaves):
+def _flatten(value: Nested, leaves: list[Tensor]) -> Any:
     kind = type(value)
     if isinstance(value, dict):
         keys = sorted(value) if kind in (dict, collections.defaultdict) else value
@@ -92,7 +100,7 @@ def _flatten(value, leaves):
     return None
 
 
-def rebuild(structure, leaves):
+def rebuild(structure: Any, leaves: Iterator[Any]) -> Nested:
     """The structure with other leaves, an iterator over them."""
     if structure is None:
         return next(leaves)
@@ -107,14 +115,16 @@ def rebuild(structure, leaves):
 class _Calls:
     """Calls with arguments of one structure, and of the same shapes."""
 
-    def __init__(self, function, structure, donated):
+    def __init__(
+        self, function: Callable[..., Nested], structure: Any, donated: bool
+    ) -> None:
         self.function, self.left = function, EAGER_CALLS
         self.donated = donated
         self.args = structure
         self.graph = self.outputs = None
         self.written, self.own = [], {}
 
-    def __call__(self, leaves):
+    def __call__(self, leaves: list[Tensor]) -> Nested:
         if self.left:
             self.left -= 1
             if not self.left:
@@ -127,7 +137,7 @@ class _Calls:
         self.own = {id(x): weakref.ref(x) for x in outputs}
         return rebuild(self.outputs, iter(outputs))
 
-    def _writable(self, leaves):
+    def _writable(self, leaves: list[Tensor]) -> list[Tensor]:
         """The leaves, with copies of those that are written into but not our own."""
         leaves = list(leaves)
         holders = collections.Counter(x.untyped_storage().data_ptr() for x in leaves)
@@ -138,7 +148,7 @@ class _Calls:
                 leaves[n] = x.clone()
         return leaves
 
-    def _record(self, leaves):
+    def _record(self, leaves: list[Tensor]) -> "GraphModule | None":
         """The operations, or None if they cannot be recorded."""
         import torch
         from torch.fx.experimental.proxy_tensor import make_fx
@@ -156,7 +166,7 @@ class _Calls:
         except Exception:  # whatever the reason, it runs as it is
             return None
 
-    def _spared(self, graph):
+    def _spared(self, graph: "GraphModule") -> "GraphModule":
         graph = passes.fold_constants(passes.eliminate_common_subexpressions(graph))
         if self.donated:
             graph, self.written = passes.write_in_place(graph)

@@ -1,15 +1,18 @@
 """PyTorch's own recurrent kernels: oneDNN and plain loops on a CPU, cuDNN on a GPU."""
 
 import warnings
+from collections.abc import Sequence
 
 import torch
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels import cudnn
+from kerasseq.kernels.recurrence import Recurrence
 
 LONG = 256  # steps
 
 
-def wanted(cell, mask, use_numba) -> bool:
+def wanted(cell: Recurrence, mask: Tensor | None, use_numba: bool) -> bool:
     """Whether PyTorch has a kernel for this recurrence, and no faster one is available.
 
     On a CPU that is oneDNN's LSTM, and the loops over other equations if numba cannot
@@ -36,7 +39,7 @@ def wanted(cell, mask, use_numba) -> bool:
     return cell.cudnn is not False
 
 
-def run(cell, states):
+def run(cell: Recurrence, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
     """See `kerasseq.kernels.recurrence`."""
     equation, weights = cell.equation, cell.weights
     matrices = [cell.kernel, weights["U"]]

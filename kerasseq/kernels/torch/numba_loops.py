@@ -8,11 +8,14 @@ letters.
 `python -m benchmarks recurrent --backend torch --cpu-time` compares with torch.nn.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import torch
 
 from kerasseq.kernels.reference.derivatives import transposed, weight_gradient
-from kerasseq.kernels.reference.equations import product, with_candidate
+from kerasseq.kernels.reference.equations import Equation, product, with_candidate
 
 try:
     from kerasseq.kernels.torch import numba_steps
@@ -22,14 +25,20 @@ except ImportError:  # numba is not installed
 NO_MASK, NO_PATH = np.zeros((0, 0), "bool"), np.zeros((0, 0, 0), "float32")
 
 
-def fits(equation) -> bool:
+def fits(equation: Equation) -> bool:
     """Whether numba is installed and there are functions for this equation."""
     activations = ("tanh",) if equation.name == "lstm" else ("tanh", "relu")
     usual = equation.phi in activations and equation.sigma == "sigmoid"
     return numba_steps is not None and usual
 
 
-def run(equation, x, states, weights, mask):
+def run(
+    equation: Equation,
+    x: torch.Tensor,
+    states: Sequence[torch.Tensor],
+    weights: Mapping[str, torch.Tensor],
+    mask: torch.Tensor | None,
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Runs a recurrence through time.
 
     Args:
@@ -53,7 +62,13 @@ def run(equation, x, states, weights, mask):
 
 class _Recurrence(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, fixed, states, x, *tensors):
+    def forward(
+        ctx: Any,
+        fixed: tuple[Any, ...],
+        states: int,
+        x: torch.Tensor,
+        *tensors: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
         equation, mask, dropout, names, keep = fixed
         ctx.set_materialize_grads(False)
         weights = dict(zip(names, tensors[states:], strict=True))
@@ -65,7 +80,9 @@ class _Recurrence(torch.autograd.Function):
         return paths[0][1:], *(path[-1].clone() for path in paths)
 
     @staticmethod
-    def backward(ctx, d_path, *d_last):
+    def backward(
+        ctx: Any, d_path: torch.Tensor | None, *d_last: torch.Tensor | None
+    ) -> tuple[Any, ...]:
         if torch.is_grad_enabled():  # create_graph=True
             raise RuntimeError(
                 "expected a first derivative: on PyTorch the fast recurrence has no "
@@ -85,7 +102,7 @@ class _Recurrence(torch.autograd.Function):
         return None, None, dx, *d_states, *(dw[name] for name in names)
 
 
-def array(tensor):
+def array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor as a NumPy array in a row; it shares the memory if it is in a row."""
     return tensor.detach().contiguous().numpy()
 
@@ -93,26 +110,41 @@ def array(tensor):
 class Elman:
     """The loops over time of an Elman network, and what all equations share."""
 
-    values = 0  # arrays (B, H) that a step saves of its gates
+    values: int = 0  # arrays (B, H) that a step saves of its gates
 
-    def __init__(self, equation, weights, dropout, mask):
-        self.equation, self.gates, self.dropout = equation, equation.gates, dropout
-        self.weights = {name: w.detach() for name, w in weights.items()}
+    def __init__(
+        self,
+        equation: Equation,
+        weights: Mapping[str, torch.Tensor],
+        dropout: torch.Tensor | list[torch.Tensor] | None,
+        mask: torch.Tensor | None,
+    ) -> None:
+        self.equation = equation
+        self.gates: int = equation.gates
+        self.dropout = dropout
+        self.weights: dict[str, torch.Tensor] = {
+            name: w.detach() for name, w in weights.items()
+        }
         self.U = self.weights["U"].contiguous()
-        self.relu, self.keeps = equation.phi == "relu", equation.update == "keep"
-        self.real = NO_MASK if mask is None else array(mask)
+        self.relu: bool = equation.phi == "relu"
+        self.keeps: bool = equation.update == "keep"
+        self.real: np.ndarray = NO_MASK if mask is None else array(mask)
         functions = numba_steps.compile_functions(*self.functions())
-        self.step, self.step_back, *self.more_functions = functions
+        self.step: Callable[..., None] = functions[0]
+        self.step_back: Callable[..., None] = functions[1]
+        self.more_functions: tuple[Callable[..., None], ...] = functions[2:]
 
-    def functions(self):
+    def functions(self) -> tuple[Callable[..., None], ...]:
         """The functions of `numba_steps.py` for a step forward, backward and others."""
         return numba_steps.elman_forward, numba_steps.elman_backward
 
-    def forward(self, x, states, keep):
+    def forward(
+        self, x: torch.Tensor, states: Sequence[torch.Tensor], keep: bool
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Returns all states, `(T + 1, B, H)` each, and what is saved of the gates."""
         T, B, _ = x.shape
         H = states[0].shape[1]
-        self.x = array(x).reshape(T, B, self.gates, H)
+        self.x: np.ndarray = array(x).reshape(T, B, self.gates, H)
         paths = [s.new_empty(T + 1, B, H) for s in states]
         for path, state in zip(paths, states, strict=True):
             path[0] = state
@@ -124,46 +156,58 @@ class Elman:
             self.forward_step(t, t if keep else 0)
         return paths, saved
 
-    def prepare_forward(self, paths, saved):
+    def prepare_forward(
+        self, paths: list[torch.Tensor], saved: list[torch.Tensor]
+    ) -> None:
         """Allocates the buffers of a step, and views all arrays as NumPy's."""
-        self.arrays = [path.numpy() for path in paths] + [y.numpy() for y in saved]
-        self.h = paths[0].unbind()
+        self.arrays: list[np.ndarray] = [path.numpy() for path in paths] + [
+            y.numpy() for y in saved
+        ]
+        self.h: Sequence[torch.Tensor] = paths[0].unbind()
         B, H = self.h[0].shape
-        self.product = self.U.new_empty(B, self.gates * H)
-        self.u = self.product.view(B, self.gates, H).numpy()
+        self.product: torch.Tensor = self.U.new_empty(B, self.gates * H)
+        self.u: np.ndarray = self.product.view(B, self.gates, H).numpy()
 
-    def multiply(self, t):
+    def multiply(self, t: int) -> None:
         """Computes h U into the buffer."""
         if self.dropout is None:
             torch.mm(self.h[t], self.U, out=self.product)
         else:
             self.product.copy_(product(self.h[t], self.U, self.dropout))
 
-    def forward_step(self, t, slot):
+    def forward_step(self, t: int, slot: int) -> None:
         self.multiply(t)
         self.step(t, self.relu, self.x, self.u, self.real, *self.arrays)
 
-    def backward(self, paths, saved, d_path, d_states):
+    def backward(
+        self,
+        paths: list[torch.Tensor],
+        saved: list[torch.Tensor],
+        d_path: np.ndarray,
+        d_states: list[torch.Tensor],
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor], list[torch.Tensor]]:
         """Returns the gradients of x, of the weights by name, and of the states."""
         self.arrays = [path.numpy() for path in paths] + [y.numpy() for y in saved]
         T, B, H = paths[0][1:].shape
-        self.d_path, self.d_states = d_path, d_states
-        self.past = torch.zeros_like(d_states[0])
+        self.d_path = d_path
+        self.d_states = d_states
+        self.past: torch.Tensor = torch.zeros_like(d_states[0])
         self.prepare_backward(paths[0].new_empty(T, B, self.gates, H))
         for t in reversed(range(T)):
             self.backward_step(t)
         d_states[0] += self.past
         return *self.finish(paths), d_states
 
-    def prepare_backward(self, dz):
+    def prepare_backward(self, dz: torch.Tensor) -> None:
         """Allocates what a step backward writes."""
         self.dz = dz
-        self.dz_array, self.past_array = dz.numpy(), self.past.numpy()
-        self.d_arrays = [d.numpy() for d in self.d_states]
-        self.rows = dz.flatten(2).unbind()
+        self.dz_array: np.ndarray = dz.numpy()
+        self.past_array: np.ndarray = self.past.numpy()
+        self.d_arrays: list[np.ndarray] = [d.numpy() for d in self.d_states]
+        self.rows: Sequence[torch.Tensor] = dz.flatten(2).unbind()
         self.U_T = self.U.t().contiguous()
 
-    def multiply_back(self, dz):
+    def multiply_back(self, dz: torch.Tensor) -> None:
         """Computes the gradient of h through the product into its buffer."""
         if self.dropout is None:
             torch.mm(dz, self.U_T, out=self.d_states[0])
@@ -171,7 +215,7 @@ class Elman:
             back = transposed(self.U, self.gates, self.dropout)
             self.d_states[0].copy_(back(dz))
 
-    def backward_step(self, t):
+    def backward_step(self, t: int) -> None:
         self.step_back(
             t,
             self.relu,
@@ -184,12 +228,14 @@ class Elman:
         )
         self.multiply_back(self.rows[t])
 
-    def finish(self, paths):
+    def finish(
+        self, paths: list[torch.Tensor]
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Returns the gradients of x and of the weights, over all steps at once."""
         dz = self.dz.flatten(2)
         return dz, {"U": self.weight_gradient(paths[0][:-1], dz)}
 
-    def weight_gradient(self, h, dz):
+    def weight_gradient(self, h: torch.Tensor, dz: torch.Tensor) -> torch.Tensor:
         """The gradient of U."""
         if self.dropout is None:
             return h.flatten(0, 1).t() @ dz.flatten(0, 1)
@@ -201,10 +247,10 @@ class Gated(Elman):
 
     values = 2
 
-    def functions(self):
+    def functions(self) -> tuple[Callable[..., None], ...]:
         return numba_steps.gated_forward, numba_steps.gated_backward
 
-    def forward_step(self, t, slot):
+    def forward_step(self, t: int, slot: int) -> None:
         self.multiply(t)
         self.step(t, slot, self.relu, self.x, self.u, self.real, *self.arrays)
 
@@ -212,36 +258,47 @@ class Gated(Elman):
 class LSTM(Elman):
     """All forms of the LSTM."""
 
-    def __init__(self, equation, weights, dropout, mask):
+    def __init__(
+        self,
+        equation: Equation,
+        weights: Mapping[str, torch.Tensor],
+        dropout: torch.Tensor | list[torch.Tensor] | None,
+        mask: torch.Tensor | None,
+    ) -> None:
         super().__init__(equation, weights, dropout, mask)
-        self.values, self.P = equation.gates, None
+        self.values: int = equation.gates
+        self.P: torch.Tensor | None = None
         H = self.U.shape[0]
         p = self.U.new_zeros(3, H)
         if equation.peephole == "diagonal":
             p[-len(self.weights["p"]) :] = self.weights["p"]  # no i if coupled
         if equation.peephole == "full":
             self.P = with_candidate(self.weights["p"]).contiguous()
-        self.p = p.numpy()
+        self.p: np.ndarray = p.numpy()
 
-    def functions(self):
+    def functions(self) -> tuple[Callable[..., None], ...]:
         return numba_steps.lstm_forward, numba_steps.lstm_backward
 
-    def prepare_forward(self, paths, saved):
+    def prepare_forward(
+        self, paths: list[torch.Tensor], saved: list[torch.Tensor]
+    ) -> None:
         super().prepare_forward(paths, saved)
-        self.c = paths[1].unbind()
+        self.c: Sequence[torch.Tensor] = paths[1].unbind()
 
-    def forward_step(self, t, slot):
+    def forward_step(self, t: int, slot: int) -> None:
         self.multiply(t)
         if self.P is not None:
             self.product.addmm_(self.c[t], self.P)
         self.step(t, slot, self.x, self.u, self.p, self.real, *self.arrays)
 
-    def prepare_backward(self, dz):
+    def prepare_backward(self, dz: torch.Tensor) -> None:
         super().prepare_backward(dz)
-        self.dp = np.zeros_like(self.p)
-        self.P_T = None if self.P is None else self.P.t().contiguous()
+        self.dp: np.ndarray = np.zeros_like(self.p)
+        self.P_T: torch.Tensor | None = (
+            None if self.P is None else self.P.t().contiguous()
+        )
 
-    def backward_step(self, t):
+    def backward_step(self, t: int) -> None:
         _, c, y, tanh_c = self.arrays
         self.step_back(
             t,
@@ -260,7 +317,9 @@ class LSTM(Elman):
         if self.P_T is not None:
             self.d_states[1].addmm_(self.rows[t], self.P_T)
 
-    def finish(self, paths):
+    def finish(
+        self, paths: list[torch.Tensor]
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         dx, dw = super().finish(paths)
         if self.equation.peephole == "diagonal":
             dw["p"] = torch.from_numpy(self.dp[-len(self.weights["p"]) :])
@@ -276,25 +335,25 @@ class GRU(Elman):
 
     values = 4
 
-    def functions(self):
+    def functions(self) -> tuple[Callable[..., None], ...]:
         return numba_steps.gru_forward, numba_steps.gru_backward
 
-    def multiply(self, t):
+    def multiply(self, t: int) -> None:
         super().multiply(t)
         if "b" in self.weights:
             self.product.add_(self.weights["b"])
 
-    def forward_step(self, t, slot):
+    def forward_step(self, t: int, slot: int) -> None:
         self.multiply(t)
         self.step(
             t, slot, self.keeps, self.relu, self.x, self.u, self.real, *self.arrays
         )
 
-    def prepare_backward(self, dz):
+    def prepare_backward(self, dz: torch.Tensor) -> None:
         super().prepare_backward(dz)  # dz is the gradient of h U + b
-        self.dx = torch.empty_like(dz)
+        self.dx: torch.Tensor = torch.empty_like(dz)
 
-    def backward_step(self, t):
+    def backward_step(self, t: int) -> None:
         self.step_back(
             t,
             self.keeps,
@@ -309,7 +368,9 @@ class GRU(Elman):
         )
         self.multiply_back(self.rows[t])
 
-    def finish(self, paths):
+    def finish(
+        self, paths: list[torch.Tensor]
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         du, dw = super().finish(paths)
         if "b" in self.weights:
             dw["b"] = du.sum((0, 1))
@@ -321,17 +382,25 @@ class GRUResetBefore(Elman):
 
     values = 3
 
-    def __init__(self, equation, weights, dropout, mask):
+    def __init__(
+        self,
+        equation: Equation,
+        weights: Mapping[str, torch.Tensor],
+        dropout: torch.Tensor | list[torch.Tensor] | None,
+        mask: torch.Tensor | None,
+    ) -> None:
         super().__init__(equation, weights, dropout, mask)
-        self.compute_gates, self.gates_back = self.more_functions
+        self.compute_gates: Callable[..., None] = self.more_functions[0]
+        self.gates_back: Callable[..., None] = self.more_functions[1]
         H = self.U.shape[0]
-        self.U_zr = self.U[:, : 2 * H].contiguous()
-        self.U_h = self.U[:, 2 * H :].contiguous()
-        self.zr_dropout = self.h_dropout = None
+        self.U_zr: torch.Tensor = self.U[:, : 2 * H].contiguous()
+        self.U_h: torch.Tensor = self.U[:, 2 * H :].contiguous()
+        self.zr_dropout: list[torch.Tensor] | None = None
+        self.h_dropout: torch.Tensor | None = None
         if dropout is not None:
             self.zr_dropout, self.h_dropout = dropout[:2], dropout[2]
 
-    def functions(self):
+    def functions(self) -> tuple[Callable[..., None], ...]:
         return (
             numba_steps.reset_before_update,
             numba_steps.reset_before_update_backward,
@@ -339,13 +408,16 @@ class GRUResetBefore(Elman):
             numba_steps.reset_before_gates_backward,
         )
 
-    def prepare_forward(self, paths, saved):
+    def prepare_forward(
+        self, paths: list[torch.Tensor], saved: list[torch.Tensor]
+    ) -> None:
         super().prepare_forward(paths, saved)
         B, H = self.h[0].shape
-        self.u_zr, self.u_h = self.U.new_empty(B, 2 * H), self.U.new_empty(B, H)
-        self.rh = self.U.new_empty(B, H)
+        self.u_zr: torch.Tensor = self.U.new_empty(B, 2 * H)
+        self.u_h: torch.Tensor = self.U.new_empty(B, H)
+        self.rh: torch.Tensor = self.U.new_empty(B, H)
 
-    def forward_step(self, t, slot):
+    def forward_step(self, t: int, slot: int) -> None:
         B, H = self.rh.shape
         h, y = self.arrays
         self.u_zr.copy_(product(self.h[t], self.U_zr, self.zr_dropout))
@@ -355,14 +427,19 @@ class GRUResetBefore(Elman):
         flags = (self.keeps, self.relu)
         self.step(t, slot, *flags, self.x, self.u_h.numpy(), self.real, h, y)
 
-    def prepare_backward(self, dz):
+    def prepare_backward(self, dz: torch.Tensor) -> None:
         super().prepare_backward(dz)
         B, H = self.d_states[0].shape
-        self.d_n, self.d_zr = dz.new_empty(B, H), dz.new_empty(B, 2, H)
-        self.back_h = transposed(self.U_h, 1, self.h_dropout)
-        self.back_zr = transposed(self.U_zr, 2, self.zr_dropout)
+        self.d_n: torch.Tensor = dz.new_empty(B, H)
+        self.d_zr: torch.Tensor = dz.new_empty(B, 2, H)
+        self.back_h: Callable[[torch.Tensor], torch.Tensor] = transposed(
+            self.U_h, 1, self.h_dropout
+        )
+        self.back_zr: Callable[[torch.Tensor], torch.Tensor] = transposed(
+            self.U_zr, 2, self.zr_dropout
+        )
 
-    def backward_step(self, t):
+    def backward_step(self, t: int) -> None:
         self.step_back(
             t,
             self.keeps,
@@ -387,7 +464,9 @@ class GRUResetBefore(Elman):
         )
         self.d_states[0].copy_(self.back_zr(self.d_zr.flatten(1)))
 
-    def finish(self, paths):
+    def finish(
+        self, paths: list[torch.Tensor]
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         h, r = paths[0][:-1], torch.from_numpy(self.arrays[1][:, :, 1])
         rh, dz = r * h, self.dz.flatten(2)
         cut = 2 * h.shape[-1]
@@ -396,7 +475,7 @@ class GRUResetBefore(Elman):
         return dz, {"U": torch.cat([d_zr, d_h], -1)}
 
 
-def _class_of(equation):
+def _class_of(equation: Equation) -> type[Elman]:
     if equation.name == "gru" and not equation.reset_after:
         return GRUResetBefore
     return {"elman": Elman, "gated": Gated, "lstm": LSTM, "gru": GRU}[equation.name]

@@ -20,6 +20,8 @@ the functions that they call share this one.
 import functools
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numba
 import numpy as np
@@ -408,7 +410,7 @@ def reset_before_gates_backward(t, real, h, y, d_rh, past, dz, d_zr):
 N, L = numba.int64, numba.boolean
 F2, F3, F4 = (numba.types.Array(numba.float32, n, "C") for n in (2, 3, 4))
 M = numba.types.Array(numba.boolean, 2, "C")
-SIGNATURES = {
+SIGNATURES: dict[Callable[..., None], tuple[Any, ...]] = {
     elman_forward: (N, L, F4, F3, M, F3),
     elman_backward: (N, L, M, F3, F3, F2, F2, F4),
     gated_forward: (N, N, L, F4, F3, M, F3, F4),
@@ -425,7 +427,9 @@ SIGNATURES = {
 
 
 @functools.cache
-def compile_functions(*functions):
+def compile_functions(
+    *functions: Callable[..., None],
+) -> tuple[Callable[..., None], ...]:
     """Compiles functions of this file for this CPU, or loads them from numba's cache.
 
     Each dtype and layout of the arguments is compiled in advance: other arrays raise an
@@ -445,7 +449,7 @@ def compile_functions(*functions):
     return found
 
 
-def _compiled(function):
+def _compiled(function: Callable[..., None]) -> tuple[Callable[..., None], bool]:
     """The compiled function, and whether it came from the cache."""
     signature = numba.void(*SIGNATURES[function])
     try:

@@ -6,6 +6,7 @@ and the others are called with less overhead.
 """
 
 import types
+from typing import Any
 
 import torch
 
@@ -19,7 +20,9 @@ SAME_IF_SHAPED_ALIKE = (
 FILLED = (aten.zeros_like.default, aten.ones_like.default, aten.full_like.default)
 
 
-def eliminate_common_subexpressions(graph):
+def eliminate_common_subexpressions(
+    graph: torch.fx.GraphModule,
+) -> torch.fx.GraphModule:
     """Removes equal operations on equal arguments, and unused ones.
 
     Masks and positions are the same in all layers. A functionalized graph has no side
@@ -47,7 +50,7 @@ def eliminate_common_subexpressions(graph):
     return graph
 
 
-def fold_constants(graph):
+def fold_constants(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Computes constants once, in a graph without gradients.
 
     These are views of weights, which follow later changes of the weights, and what
@@ -77,7 +80,9 @@ def fold_constants(graph):
     return _with_own_outputs(graph)
 
 
-def write_in_place(graph):
+def write_in_place(
+    graph: torch.fx.GraphModule,
+) -> tuple[torch.fx.GraphModule, list[int]]:
     """Lets a recorded graph update in place the arguments that it only writes to.
 
     Args:
@@ -97,7 +102,7 @@ def write_in_place(graph):
     return graph, written
 
 
-def bind_builtins(graph):
+def bind_builtins(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Replaces operations of `torch.ops.aten` by methods and functions of `torch`.
 
     They take half of the time, and weights become attributes. This is the last pass:
@@ -130,11 +135,11 @@ def bind_builtins(graph):
     return graph
 
 
-def _draws(node):
+def _draws(node: torch.fx.Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
-def _view_at_once(node):
+def _view_at_once(node: torch.fx.Node) -> None:
     """A view of a view, if it is, as one of what lies in a row."""
     if node.target is not aten.view.default:
         return
@@ -143,7 +148,7 @@ def _view_at_once(node):
         node.args = (before.args[0], list(_value(node).shape))
 
 
-def _is_its_input(node):
+def _is_its_input(node: torch.fx.Node) -> bool:
     """Whether an operation returns its input unchanged."""
     if node.target in COPIES:
         return not node.kwargs
@@ -152,12 +157,12 @@ def _is_its_input(node):
     return _value(node).shape == _value(node.args[0]).shape
 
 
-def _value(node):
+def _value(node: torch.fx.Node) -> torch.Tensor:
     """A tensor without numbers like the one that a node gives."""
     return node.meta["val"]
 
 
-def _is_view(node):
+def _is_view(node: torch.fx.Node) -> bool:
     """Whether an operation moves nothing."""
     schema = getattr(node.target, "_schema", None)
     if schema is None:
@@ -166,8 +171,8 @@ def _is_view(node):
     return all(alias is not None and not alias.is_write for alias in aliases)
 
 
-def _computed(graph, node):
-    def known(source):
+def _computed(graph: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
+    def known(source: torch.fx.Node) -> torch.Tensor:
         if source.op == "get_attr":
             return getattr(graph, source.target)
         like = _value(source)  # its numbers do not count
@@ -180,7 +185,9 @@ def _computed(graph, node):
         return node.target(*args, **kwargs)
 
 
-def _keep(graph, value, *, before):
+def _keep(
+    graph: torch.fx.GraphModule, value: torch.Tensor, *, before: torch.fx.Node
+) -> torch.fx.Node:
     """The node of a tensor that the graph holds from now on."""
     name = f"_kept{len(graph._buffers)}"
     graph.register_buffer(name, value, persistent=False)
@@ -190,7 +197,7 @@ def _keep(graph, value, *, before):
     return node
 
 
-def _with_own_outputs(graph):
+def _with_own_outputs(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """What comes out may be written into by the next call: it is no constant."""
     output = graph.graph.output_node()
     with graph.graph.inserting_before(output):

@@ -8,13 +8,19 @@ computes the rest: other dtypes, activations and devices, `torch.compile`, expor
 fake tensors. PyTorch differentiates it.
 """
 
+from collections.abc import Sequence
+
 import torch
 
+from kerasseq.core.types import Tensor
+from kerasseq.kernels.recurrence import Recurrence
 from kerasseq.kernels.reference.equations import run_steps
 from kerasseq.kernels.torch import native, numba_loops
 
 
-def run(cell, states, mask):
+def run(
+    cell: Recurrence, states: Sequence[Tensor], mask: Tensor | None
+) -> tuple[Tensor, list[Tensor]]:
     """See `kerasseq.kernels.recurrence`."""
     use_numba = numba_loops.fits(cell.equation) and holds_float32(cell.weights["U"])
     if native.wanted(cell, mask, use_numba):
@@ -26,7 +32,7 @@ def run(cell, states, mask):
     return run_steps(*arguments)
 
 
-def holds_float32(x) -> bool:
+def holds_float32(x: Tensor) -> bool:
     """Whether a tensor holds numbers in float32 on a CPU, and is not being traced."""
     plain = type(x) in (torch.Tensor, torch.nn.Parameter)
     plain = plain and x.device.type == "cpu" and x.dtype == torch.float32
