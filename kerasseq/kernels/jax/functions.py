@@ -71,7 +71,7 @@ def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested
     ) -> Nested:
         return model.stateless_call(trained, other, inputs, training=False)[0]
 
-    def function(inputs: list[Tensor]) -> Nested:
+    def function(inputs):
         weights = (model.trainable_variables, model.non_trainable_variables)
         return call(*([v.value for v in variables] for variables in weights), inputs)
 

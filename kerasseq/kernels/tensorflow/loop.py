@@ -112,7 +112,7 @@ def saved_arrays(
         )
         return array.unstack(tensor)
 
-    def get() -> list[TensorArray]:
+    def get():
         if tf.compat.v1.get_default_graph() is graph:
             return arrays
         return [copied(tensor) for tensor in stacked or [a.stack() for a in arrays]]
