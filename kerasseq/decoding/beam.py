@@ -18,6 +18,7 @@ Left out: the coverage penalty, which needs attention.
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import keras
@@ -26,9 +27,10 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.decoding.inputs import at_least_zero, check_inputs
-from kerasseq.decoding.loop import is_in, make_loop, put
-from kerasseq.decoding.steps import repeat_rows, take_rows
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.decoding.inputs import Inputs, Stop, at_least_zero, check_inputs
+from kerasseq.decoding.loop import Carry, is_in, make_loop, put
+from kerasseq.decoding.steps import Step, repeat_rows, take_rows
 
 
 class BeamTree(NamedTuple):
@@ -104,7 +106,7 @@ class Beam:
     length_penalty: float = 0.0
     n_best: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checks.whole_number("width", self.width)
         at_least_zero("length_penalty", self.length_penalty)
         checks.whole_number("n_best", self.n_best)
@@ -115,13 +117,13 @@ class Beam:
 
     def search(
         self,
-        step,
-        state,
-        prompt,
+        step: Step,
+        state: Nested,
+        prompt: Tensor | Sequence[Sequence[int]],
         *,
         max_new_tokens: int,
-        mask=None,
-        stop=None,
+        mask: Tensor | None = None,
+        stop: Stop = None,
         fill: int = 0,
         compiled: bool = False,
         return_trees: bool = False,
@@ -167,7 +169,9 @@ class Beam:
             raise ValueError("step returned logits with NaN")
         return self._result(carry, inputs, return_trees)
 
-    def _first_carry(self, inputs, state, length, return_trees):
+    def _first_carry(
+        self, inputs: Inputs, state: Nested, length: int, return_trees: bool
+    ) -> Carry:
         """Beams with one hypothesis, the prompt; the others have score -inf."""
         B, W, N, L = len(inputs.last), self.width, self.n_best, length
         K = min(W, inputs.vocabulary)
@@ -197,7 +201,9 @@ class Beam:
         carry = {name: ops.convert_to_tensor(x) for name, x in carry.items()}
         return {**carry, "state": repeat_rows(state, W)}  # (B W, ...)
 
-    def _result(self, carry, inputs, return_trees):
+    def _result(
+        self, carry: dict[str, np.ndarray], inputs: Inputs, return_trees: bool
+    ) -> BeamResult:
         """Reads each sequence by following the parents from its end."""
         B, L, _ = carry["tokens"].shape
         found = np.isfinite(carry["best"])
@@ -219,12 +225,12 @@ class BeamSearch:
     """The strategy of beam search, see `loop`."""
 
     beam: Beam
-    stop: tuple
+    stop: tuple[int, ...]
 
-    def wrap_step(self, step):
+    def wrap_step(self, step: Step) -> Step:
         return step
 
-    def step(self, step_function, carry):
+    def step(self, step_function: Step, carry: Carry) -> Carry:
         logits, state = step_function(carry["state"], carry["token"])
         expanded = self.expand(carry["score"], logits)
         W = self.beam.width
@@ -256,7 +262,7 @@ class BeamSearch:
             },
         }
 
-    def expand(self, score, logits):
+    def expand(self, score: Tensor, logits: Tensor) -> dict[str, Tensor]:
         """The best expansions of each hypothesis; no more than W can be kept."""
         B, W = score.shape
         log_p = keras.activations.log_softmax(logits)  # (B W, V)
@@ -266,7 +272,7 @@ class BeamSearch:
         scores = score[..., None] + log_p  # (B, W, K)
         return {"expanded": token, "expanded_scores": scores}
 
-    def finalize(self, carry, score, token):
+    def finalize(self, carry: Carry, score: Tensor, token: Tensor) -> dict[str, Tensor]:
         """Moves finished hypotheses to the best; a row is active if it can improve."""
         t, L, N = carry["t"], carry["tokens"].shape[1], self.beam.n_best
         lp = length_penalties(L, self.beam.length_penalty)
@@ -286,12 +292,12 @@ class BeamSearch:
         return {"best": best, **ends, "score": running, "active": active}
 
 
-def _flat(x):
+def _flat(x: Tensor) -> Tensor:
     """`(B, W, K)` as `(B, W K)`."""
     return ops.reshape(x, (x.shape[0], -1))
 
 
-def _check_width(width, vocabulary, length):
+def _check_width(width: int, vocabulary: int, length: int) -> None:
     """Raises if the beam is wider than the number of sequences."""
     if width > vocabulary**length:
         raise ValueError(
@@ -301,7 +307,7 @@ def _check_width(width, vocabulary, length):
         )
 
 
-def length_penalties(length, alpha):
+def length_penalties(length: int, alpha: float) -> np.ndarray:
     r"""$lp(1) \dots lp(\text{length})$.
 
     Examples:
@@ -311,7 +317,9 @@ def length_penalties(length, alpha):
     return ((5 + np.arange(1, length + 1)) / 6) ** alpha
 
 
-def backtrack(history, row, t, index):
+def backtrack(
+    history: Mapping[str, np.ndarray], row: int, t: int, index: int
+) -> list[int]:
     """The tokens of the hypothesis at `index` of the beam after step t.
 
     Examples:
@@ -329,7 +337,9 @@ def backtrack(history, row, t, index):
     return path[::-1]
 
 
-def build_tree(history, row, stop) -> BeamTree:
+def build_tree(
+    history: Mapping[str, np.ndarray], row: int, stop: Sequence[int]
+) -> BeamTree:
     """The tree of one row from the expansions of each step.
 
     Args:

@@ -1,13 +1,15 @@
 """Contrastive search: probable tokens whose hidden states are new."""
 
 import dataclasses
+from typing import NoReturn
 
 from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.core.types import Nested, Tensor
 from kerasseq.decoding.samplers import Sampler, softmax
-from kerasseq.decoding.steps import repeat_rows
+from kerasseq.decoding.steps import Step, repeat_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,17 +49,17 @@ class Contrastive(Sampler):
     k: int
     alpha: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checks.whole_number("k", self.k)
         checks.fraction("alpha", self.alpha)
 
-    def distribution(self, logits):
+    def distribution(self, logits: Tensor) -> NoReturn:
         raise TypeError(
             "Contrastive has no distribution, since it compares hidden states. Pass it "
             "to generate(step, state, prompt, sampler=Contrastive(k, alpha))"
         )
 
-    def initial_state(self, state, num_steps):
+    def initial_state(self, state: Nested, num_steps: int) -> Nested:
         if not isinstance(state, dict) or "hidden" not in state:
             has = sorted(state) if isinstance(state, dict) else type(state).__name__
             raise ValueError(
@@ -76,8 +78,8 @@ class Contrastive(Sampler):
             "count": ops.zeros((batch,), "int32"),  # of tokens read
         }
 
-    def wrap_step(self, step):
-        def step_with_history(state, token):
+    def wrap_step(self, step: Step) -> Step:
+        def step_with_history(state: Nested, token: Tensor) -> tuple[Tensor, Nested]:
             logits, model = step(state["model"], token)
             hidden, count = state["hidden"], state["count"]
             here = ops.arange(hidden.shape[1])[None] == count[:, None]  # (B, N)
@@ -87,7 +89,7 @@ class Contrastive(Sampler):
 
         return step_with_history
 
-    def choose(self, logits, u, state, step):
+    def choose(self, logits: Tensor, u: Tensor, state: Nested, step: Step) -> Tensor:
         V = logits.shape[-1]
         p, v = kernels.top_k(softmax(logits), min(self.k, V))  # (B, K)
         B, K = v.shape
@@ -101,7 +103,7 @@ class Contrastive(Sampler):
         return ops.cast(ops.take_along_axis(v, best, axis=1)[:, 0], "int32")
 
 
-def unit(h):
+def unit(h: Tensor) -> Tensor:
     """Normalizes vectors `(..., H)` to length 1; zero stays zero.
 
     Examples:

@@ -1,6 +1,7 @@
 """Token by token from prompts: `generate`, `stream`, and samplers by name."""
 
 import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -8,11 +9,13 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.types import Nested, Tensor
 from kerasseq.decoding.beam import Beam
 from kerasseq.decoding.contrastive import Contrastive
-from kerasseq.decoding.inputs import check_inputs, uniform_numbers
-from kerasseq.decoding.loop import is_in, make_loop, put
+from kerasseq.decoding.inputs import Seed, Stop, check_inputs, uniform_numbers
+from kerasseq.decoding.loop import Carry, Loop, is_in, make_loop, put
 from kerasseq.decoding.samplers import Greedy, RandomSampler, Sampler
+from kerasseq.decoding.steps import Step
 
 
 class Generated(NamedTuple):
@@ -32,16 +35,16 @@ class Generated(NamedTuple):
 
 
 def generate(
-    step,
-    state,
-    prompt,
+    step: Step,
+    state: Nested,
+    prompt: Tensor | Sequence[Sequence[int]],
     *,
     max_new_tokens: int,
     sampler: Sampler | None = None,
-    mask=None,
-    stop=None,
+    mask: Tensor | None = None,
+    stop: Stop = None,
     fill: int = 0,
-    seed=None,
+    seed: Seed = None,
     compiled: bool = False,
 ) -> Generated:
     r"""Generates a continuation of each prompt of a batch.
@@ -102,17 +105,17 @@ def generate(
 
 
 def stream(
-    step,
-    state,
-    prompt,
+    step: Step,
+    state: Nested,
+    prompt: Tensor | Sequence[Sequence[int]],
     *,
     max_new_tokens: int,
     sampler: Sampler | None = None,
-    mask=None,
-    stop=None,
+    mask: Tensor | None = None,
+    stop: Stop = None,
     fill: int = 0,
-    seed=None,
-):
+    seed: Seed = None,
+) -> Iterator[np.ndarray]:
     """Like `generate`, but yields each token as soon as it is generated.
 
     Args:
@@ -148,14 +151,25 @@ def stream(
     return _tokens(loop.steps(carry))
 
 
-def _tokens(carries):
+def _tokens(carries: Iterable[Carry]) -> Iterator[np.ndarray]:
     """The tokens of each step."""
     for t, carry in enumerate(carries):
         _check_numbers(ops.convert_to_numpy(carry["log_p"]))
         yield ops.convert_to_numpy(carry["ids"])[:, t]
 
 
-def _start(step, state, prompt, length, sampler, mask, stop, fill, seed, compiled):
+def _start(
+    step: Step,
+    state: Nested,
+    prompt: Tensor | Sequence[Sequence[int]],
+    length: int,
+    sampler: Sampler | None,
+    mask: Tensor | None,
+    stop: Stop,
+    fill: int,
+    seed: Seed,
+    compiled: bool,
+) -> tuple[Loop, Carry]:
     """Checks everything, reads the prompts, and returns the loop and its carry."""
     inputs = check_inputs(step, state, prompt, mask, length, stop, fill)
     sampler = Greedy() if sampler is None else sampler
@@ -188,13 +202,13 @@ class Sampling:
     """The strategy of one token per step, see `loop`."""
 
     sampler: Sampler
-    stop: tuple
+    stop: tuple[int, ...]
     fill: int
 
-    def wrap_step(self, step):
+    def wrap_step(self, step: Step) -> Step:
         return self.sampler.wrap_step(step)
 
-    def step(self, step_function, carry):
+    def step(self, step_function: Step, carry: Carry) -> Carry:
         t, active, length = carry["t"], carry["active"], carry["ids"].shape[1]
         logits, state = self.wrap_step(step_function)(carry["state"], carry["token"])
         u = ops.take(carry["u"], t, axis=1)
@@ -214,7 +228,7 @@ class Sampling:
         }
 
 
-def _check_numbers(log_p):
+def _check_numbers(log_p: np.ndarray) -> None:
     """Raises if the step function returned NaN."""
     bad = np.argwhere(np.isnan(log_p))
     if len(bad):

@@ -2,14 +2,20 @@
 
 import math
 import numbers
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.decoding.steps import as_state, vocabulary_size
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.decoding.steps import Step, as_state, vocabulary_size
+
+# A token, or several, that end a sequence.
+Stop: TypeAlias = int | Sequence[int] | np.ndarray | None
+Seed: TypeAlias = int | Sequence[int] | np.ndarray | keras.random.SeedGenerator | None
 
 
 class Prompt(NamedTuple):
@@ -23,7 +29,7 @@ class Prompt(NamedTuple):
     ids: np.ndarray
     mask: np.ndarray
 
-    def split(self):
+    def split(self) -> tuple["Prompt", np.ndarray]:
         """All but the last token of each row, as a `Prompt`, and the last tokens.
 
         Columns that are padding in all rows are dropped.
@@ -60,13 +66,21 @@ class Inputs(NamedTuple):
     before: Prompt
     last: np.ndarray
     state: Any
-    stop: tuple
+    stop: tuple[int, ...]
     fill: int
     vocabulary: int
     programs: kernels.Programs
 
 
-def check_inputs(step, state, prompt, mask, max_new_tokens, stop, fill) -> Inputs:
+def check_inputs(
+    step: Step,
+    state: Nested,
+    prompt: Tensor | Sequence[Sequence[int]],
+    mask: Tensor | None,
+    max_new_tokens: int,
+    stop: Stop,
+    fill: int,
+) -> Inputs:
     """Checks what `generate`, `stream` and `Beam.search` have in common."""
     checks.whole_number("max_new_tokens", max_new_tokens)
     fill = checks.whole_number("fill", fill, -(2**31))  # may be a negative number
@@ -84,7 +98,9 @@ def check_inputs(step, state, prompt, mask, max_new_tokens, stop, fill) -> Input
     return Inputs(*prompt.split(), state, stop, fill, vocabulary, programs)
 
 
-def as_prompt(prompt, mask=None) -> Prompt:
+def as_prompt(
+    prompt: Tensor | Sequence[Sequence[int]], mask: Tensor | None = None
+) -> Prompt:
     """Checks prompts `(batch, time)` and their mask.
 
     Examples:
@@ -116,7 +132,7 @@ shape (2,): for one row write [prompt]
     return Prompt(np.where(mask, ids, 0).astype("int32"), mask)
 
 
-def _as_mask(mask, shape):
+def _as_mask(mask: Tensor, shape: tuple[int, ...]) -> np.ndarray:
     """The mask as booleans of the shape of the prompt."""
     mask = keras.ops.convert_to_numpy(mask)
     if mask.shape != shape:
@@ -129,7 +145,7 @@ def _as_mask(mask, shape):
     return mask.astype(bool)
 
 
-def stop_tokens(stop) -> tuple:
+def stop_tokens(stop: Stop) -> tuple[int, ...]:
     """The stop tokens as a sorted tuple.
 
     Examples:
@@ -141,7 +157,7 @@ def stop_tokens(stop) -> tuple:
     return tuple(sorted({int(i) for i in ids.reshape(-1)}))
 
 
-def _check_range(prompt, stop, vocabulary):
+def _check_range(prompt: Prompt, stop: tuple[int, ...], vocabulary: int) -> None:
     """Raises if an id of the prompt, or a stop token, is outside the vocabulary."""
     unknown = (prompt.ids < 0) | (prompt.ids >= vocabulary)
     if unknown.any():
@@ -158,7 +174,7 @@ def _check_range(prompt, stop, vocabulary):
         )
 
 
-def whole_numbers(name, value):
+def whole_numbers(name: str, value: Tensor) -> np.ndarray:
     """An array of integers.
 
     Examples:
@@ -185,7 +201,7 @@ def whole_numbers(name, value):
     return ids
 
 
-def uniform_numbers(seed, batch: int, length: int) -> np.ndarray:
+def uniform_numbers(seed: Seed, batch: int, length: int) -> np.ndarray:
     """The random numbers of all draws, `(batch, length)`, uniform in [0, 1).
 
     Each row has its own stream, so that its numbers depend neither on the batch size
@@ -209,7 +225,7 @@ def uniform_numbers(seed, batch: int, length: int) -> np.ndarray:
     return np.stack(streams)
 
 
-def _entropies(seed, batch):
+def _entropies(seed: Seed, batch: int) -> Sequence[Any]:
     """The entropy that seeds the stream of each row."""
     if seed is None:
         return np.random.SeedSequence().spawn(batch)
@@ -226,7 +242,7 @@ def _entropies(seed, batch):
     return [[row, checks.whole_number("seed", seed, 0)] for row in range(batch)]
 
 
-def share(name: str, value) -> None:
+def share(name: str, value: float) -> None:
     """Raises unless `value` is above 0 and at most 1.
 
     Examples:
@@ -240,7 +256,7 @@ def share(name: str, value) -> None:
         raise ValueError(f"{name} must be above 0 and at most 1, received {value}")
 
 
-def temperature(value) -> None:
+def temperature(value: float) -> None:
     """Raises unless `value` is finite and above 0.
 
     Examples:
@@ -259,7 +275,7 @@ Greedy() for the most probable token
         )
 
 
-def at_least_zero(name: str, value) -> None:
+def at_least_zero(name: str, value: float) -> None:
     """Raises unless `value` is finite and 0 or more.
 
     Examples:
@@ -273,6 +289,6 @@ def at_least_zero(name: str, value) -> None:
         raise ValueError(f"{name} must be finite and 0 or more, received {value}")
 
 
-def _real(name, value):
+def _real(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, received {value!r}")

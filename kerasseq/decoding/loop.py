@@ -6,14 +6,31 @@ finished. It also holds the output so far, so that both loops return the same.
 """
 
 import functools
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias
 
 from keras import ops, tree
 
 from kerasseq import kernels
-from kerasseq.decoding.steps import checked, leaves_like, where_rows
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.decoding.inputs import Prompt
+from kerasseq.decoding.steps import Step, checked, leaves_like, where_rows
+
+# The state of a loop: tensors by name, and the state of the step function.
+Carry: TypeAlias = dict[str, Nested]
 
 
-def make_loop(step, strategy, programs, compiled=False):
+class Strategy(Protocol):
+    """What a loop repeats: see `Loop`."""
+
+    def wrap_step(self, step: Step) -> Step: ...
+
+    def step(self, step_function: Step, carry: Carry) -> Carry: ...
+
+
+def make_loop(
+    step: Step, strategy: Strategy, programs: kernels.Programs, compiled: bool = False
+) -> "Loop":
     """The loop of a step function and a strategy, from the cache if it is there.
 
     Args:
@@ -40,16 +57,24 @@ class Loop:
         pure: Whether both are known to have no side effects, see `kernels.compiled`.
     """
 
-    def __init__(self, step, strategy, *, pure):
+    def __init__(self, step: Step, strategy: Strategy, *, pure: bool) -> None:
         step = checked(step)
-        self.step = strategy.wrap_step(step)
+        self.step: Step = strategy.wrap_step(step)
         one_step = functools.partial(strategy.step, step)
-        self.one_step = kernels.compiled(one_step, donated=True, pure=pure)
-        self.read_token = kernels.compiled(self._read_token, pure=pure)
-        self.read_all = kernels.compiled(self._read_all, pure=pure)
-        self.all_steps = kernels.compiled(self._all_steps, jit=True, pure=pure)
+        self.one_step: Callable[[Carry], Carry] = kernels.compiled(
+            one_step, donated=True, pure=pure
+        )
+        self.read_token: Callable[..., Nested] = kernels.compiled(
+            self._read_token, pure=pure
+        )
+        self.read_all: Callable[..., Nested] = kernels.compiled(
+            self._read_all, pure=pure
+        )
+        self.all_steps: Callable[[Carry], Carry] = kernels.compiled(
+            self._all_steps, jit=True, pure=pure
+        )
 
-    def read_prompt(self, state, prompt, compiled):
+    def read_prompt(self, state: Nested, prompt: Prompt, compiled: bool) -> Nested:
         """The state after a prompt. Padding leaves the state of its row unchanged."""
         ids, mask = prompt.ids.T, prompt.mask.T  # (T, B)
         if compiled and len(ids):
@@ -58,13 +83,13 @@ class Loop:
             state = self.read_token(state, *map(ops.convert_to_tensor, now))
         return state
 
-    def steps(self, carry):
+    def steps(self, carry: Carry) -> Iterator[Carry]:
         """Yields the carry after each step, until every row is finished."""
         while ops.convert_to_numpy(carry["active"]).any():
             carry = self.one_step(carry)
             yield carry
 
-    def run(self, carry, compiled):
+    def run(self, carry: Carry, compiled: bool) -> Carry:
         """The carry after the last step."""
         if compiled:
             return self.all_steps(carry)
@@ -72,17 +97,17 @@ class Loop:
             carry = after
         return carry
 
-    def _read_token(self, state, token, mask):
+    def _read_token(self, state: Nested, token: Tensor, mask: Tensor) -> Nested:
         _, after = self.step(state, token)
         return where_rows(mask, after, state)
 
-    def _read_all(self, state, ids, mask):
+    def _read_all(self, state: Nested, ids: Tensor, mask: Tensor) -> Nested:
         def read(state, now):
             return self._read_token(state, *now), ()
 
         return kernels.scan(read, state, (ids, mask))[0]
 
-    def _all_steps(self, carry):
+    def _all_steps(self, carry: Carry) -> Carry:
         def structured(flat):
             return tree.pack_sequence_as(carry, list(flat))
 
@@ -95,7 +120,7 @@ class Loop:
         return structured(ops.while_loop(active, body, tuple(tree.flatten(carry))))
 
 
-def put(values, t, now):
+def put(values: Tensor, t: int | Tensor, now: Tensor) -> Tensor:
     """`values` `(batch, length, ...)` with the entries of step t replaced by `now`.
 
     Examples:
@@ -107,7 +132,7 @@ def put(values, t, now):
     return ops.where(here, ops.expand_dims(now, 1), values)
 
 
-def is_in(token, stop):
+def is_in(token: Tensor, stop: tuple[int, ...]) -> Tensor:
     """Whether each token is one of `stop`, a tuple of ids."""
     if not stop:
         return ops.zeros_like(token, "bool")

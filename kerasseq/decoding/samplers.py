@@ -13,7 +13,9 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.core.types import Nested, Tensor
 from kerasseq.decoding import inputs
+from kerasseq.decoding.steps import Step
 
 
 class Sampler:
@@ -22,7 +24,7 @@ class Sampler:
     Samplers are frozen data classes: equal arguments make equal samplers.
     """
 
-    def distribution(self, logits):
+    def distribution(self, logits: Tensor) -> Tensor:
         """Returns the probabilities from which the next token is drawn.
 
         Args:
@@ -34,7 +36,7 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} must define distribution")
 
-    def choose(self, logits, u, state, step):
+    def choose(self, logits: Tensor, u: Tensor, state: Nested, step: Step) -> Tensor:
         """Chooses the next token of each row.
 
         Args:
@@ -48,11 +50,11 @@ class Sampler:
         """
         return draw(self.distribution(logits), u)
 
-    def wrap_step(self, step):
+    def wrap_step(self, step: Step) -> Step:
         """Wraps the step function, for a sampler that extends the state."""
         return step
 
-    def initial_state(self, state, num_steps: int):
+    def initial_state(self, state: Nested, num_steps: int) -> Nested:
         """Extends the initial state for at most `num_steps` calls of the step."""
         return state
 
@@ -69,12 +71,12 @@ class Greedy(Sampler):
         [[0.0, 1.0, 0.0]]
     """
 
-    def distribution(self, logits):
+    def distribution(self, logits: Tensor) -> Tensor:
         logits = ops.convert_to_tensor(logits)
         best = self.choose(logits, None, None, None)
         return ops.cast(ops.arange(logits.shape[-1]) == best[:, None], logits.dtype)
 
-    def choose(self, logits, u, state, step):
+    def choose(self, logits: Tensor, u: Tensor, state: Nested, step: Step) -> Tensor:
         return ops.cast(ops.argmax(logits, axis=-1), "int32")
 
 
@@ -105,10 +107,10 @@ class Temperature(Sampler):
 
     temperature: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         inputs.temperature(self.temperature)
 
-    def distribution(self, logits):
+    def distribution(self, logits: Tensor) -> Tensor:
         return softmax(logits, self.temperature)
 
 
@@ -139,11 +141,11 @@ class TopK(Sampler):
     k: int
     temperature: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checks.whole_number("k", self.k)
         inputs.temperature(self.temperature)
 
-    def distribution(self, logits):
+    def distribution(self, logits: Tensor) -> Tensor:
         p = softmax(logits, self.temperature)
         return renormalize(p, in_top_k(logits, self.k))
 
@@ -179,11 +181,11 @@ class TopP(Sampler):
     p: float
     temperature: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         inputs.share("p", self.p)
         inputs.temperature(self.temperature)
 
-    def distribution(self, logits):
+    def distribution(self, logits: Tensor) -> Tensor:
         p = softmax(logits, self.temperature)
         return renormalize(p, in_top_p(p, self.p))
 
@@ -217,11 +219,11 @@ class MinP(Sampler):
     p: float
     temperature: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         inputs.share("p", self.p)
         inputs.temperature(self.temperature)
 
-    def distribution(self, logits):
+    def distribution(self, logits: Tensor) -> Tensor:
         p = softmax(logits, self.temperature)
         return renormalize(p, in_min_p(p, self.p))
 
@@ -255,7 +257,7 @@ class RandomSampler(Sampler):
     top_p: float | None = None
     min_p: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         inputs.temperature(self.temperature)
         if self.top_k is not None:
             checks.whole_number("top_k", self.top_k)
@@ -264,7 +266,7 @@ class RandomSampler(Sampler):
         if self.min_p is not None:
             inputs.share("min_p", self.min_p)
 
-    def distribution(self, logits):
+    def distribution(self, logits: Tensor) -> Tensor:
         p = softmax(logits, self.temperature)
         if self.top_k is not None:
             p = renormalize(p, in_top_k(logits, self.top_k))
@@ -275,7 +277,7 @@ class RandomSampler(Sampler):
         return p
 
 
-def in_top_k(logits, k):
+def in_top_k(logits: Tensor, k: int) -> Tensor:
     """Whether each token is among the k best of its row, boolean `(B, V)`."""
     logits = ops.convert_to_tensor(logits)
     k = min(k, logits.shape[-1])
@@ -287,7 +289,7 @@ def in_top_k(logits, k):
     return ops.logical_or(above, ops.logical_and(equal, order <= room))
 
 
-def in_top_p(p, share):
+def in_top_p(p: Tensor, share: float) -> Tensor:
     """Whether each token is in the nucleus of its row, boolean `(B, V)`."""
     if share == 1:  # rounding would remove the last token
         return ops.ones_like(p, "bool")
@@ -299,18 +301,18 @@ def in_top_p(p, share):
     return rank < size
 
 
-def in_min_p(p, share):
+def in_min_p(p: Tensor, share: float) -> Tensor:
     """Whether each token has `share` of the largest probability, boolean `(B, V)`."""
     return p >= share * ops.max(p, axis=-1, keepdims=True)
 
 
-def renormalize(p, kept):
+def renormalize(p: Tensor, kept: Tensor) -> Tensor:
     """The distribution restricted to the tokens that are `kept`."""
     p = ops.where(kept, p, 0.0)
     return p / ops.sum(p, axis=-1, keepdims=True)
 
 
-def softmax(logits, temperature=1.0):
+def softmax(logits: Tensor, temperature: float = 1.0) -> Tensor:
     r"""$\mathrm{softmax}(\text{logits}/\tau)$ in float32, for any $\tau > 0$.
 
     Examples:
@@ -323,7 +325,7 @@ def softmax(logits, temperature=1.0):
     return keras.activations.softmax((logits - best) / temperature)
 
 
-def draw(p, u):
+def draw(p: Tensor, u: Tensor) -> Tensor:
     """The first token of each row at which the cumulative probability exceeds u.
 
     Args:

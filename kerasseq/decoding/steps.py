@@ -7,12 +7,19 @@ with the same structure, shapes and types. Decoding knows nothing else about a m
 search calls it with other batch sizes than the one of the prompt.
 """
 
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
 from keras import ops, tree
 
 from kerasseq import kernels
+from kerasseq.core.types import Nested, Tensor
+
+# A function (state, token) -> (logits, state).
+Step: TypeAlias = Callable[[Nested, Tensor], tuple[Tensor, Nested]]
 
 
-def as_state(state, batch):
+def as_state(state: Nested, batch: int) -> Nested:
     """The state as tensors, if each has the batch on axis 0."""
     for path, leaf in tree.flatten_with_path(state):
         shape = getattr(leaf, "shape", None)
@@ -25,7 +32,7 @@ def as_state(state, batch):
     return tree.map_structure(ops.convert_to_tensor, state)
 
 
-def checked(step):
+def checked(step: Step) -> Step:
     """The step function with float32 logits and a check of its contract."""
 
     def call(state, token):
@@ -41,7 +48,7 @@ def checked(step):
     return call
 
 
-def counted(outputs):
+def counted(outputs: object) -> str:
     """Describes outputs that are not a pair.
 
     Examples:
@@ -54,7 +61,7 @@ def counted(outputs):
     return f"one {name}"
 
 
-def check_logits(logits, batch):
+def check_logits(logits: Tensor, batch: int) -> Tensor:
     """The logits in float32, if their shape is right."""
     logits = ops.convert_to_tensor(logits)
     shape = tuple(logits.shape)
@@ -67,7 +74,7 @@ def check_logits(logits, batch):
     return ops.cast(ops.reshape(logits, (batch, shape[1])), "float32")
 
 
-def check_after(before, after):
+def check_after(before: Nested, after: Nested) -> Nested:
     """The new state, with the container types of the old one."""
     flat = dict(tree.flatten_with_path(after))
     expected = dict(tree.flatten_with_path(before))
@@ -82,7 +89,7 @@ def check_after(before, after):
     return tree.pack_sequence_as(before, leaves)
 
 
-def leaves_like(structure, like):
+def leaves_like(structure: Nested, like: Nested) -> list[Tensor]:
     """The leaves of a structure in the order of those of another one.
 
     On PyTorch `keras.tree` flattens inner dictionaries in order of insertion, so that
@@ -98,7 +105,7 @@ def leaves_like(structure, like):
     return [leaves[path] for path, _ in tree.flatten_with_path(like)]
 
 
-def check_leaf(path, old, new):
+def check_leaf(path: Iterable[object], old: Tensor, new: Tensor) -> Tensor:
     """A tensor of the new state, if it has the shape and type of the old one."""
     new = ops.convert_to_tensor(new)
     shape, dtype = tuple(new.shape), new.dtype
@@ -113,7 +120,7 @@ def check_leaf(path, old, new):
     return new if None not in shape else ops.reshape(new, old.shape)
 
 
-def name_of(path):
+def name_of(path: Iterable[object]) -> str:
     """A path in the state as a Python expression.
 
     Examples:
@@ -123,7 +130,9 @@ def name_of(path):
     return "state" + "".join(f"[{part!r}]" for part in path)
 
 
-def vocabulary_size(step, state, batch, programs):
+def vocabulary_size(
+    step: Step, state: Nested, batch: int, programs: kernels.Programs
+) -> int:
     """Number of logits of a step function, after a check of its contract.
 
     It needs a trace, so the result is cached in the `programs`.
@@ -139,7 +148,7 @@ def vocabulary_size(step, state, batch, programs):
     return programs.get("vocabulary", key, find, kept=32)
 
 
-def where_rows(true, new, old):
+def where_rows(true: Tensor, new: Nested, old: Nested) -> Nested:
     """The new state where a row is `true`, else the old one."""
 
     def choose(new, old):
@@ -149,12 +158,12 @@ def where_rows(true, new, old):
     return tree.map_structure(choose, new, old)
 
 
-def take_rows(state, rows):
+def take_rows(state: Nested, rows: Tensor) -> Nested:
     """Gathers rows of a state by their indices."""
     return tree.map_structure(lambda x: ops.take(x, rows, axis=0), state)
 
 
-def repeat_rows(state, times):
+def repeat_rows(state: Nested, times: int) -> Nested:
     """Repeats each row of a state.
 
     Examples:
