@@ -164,7 +164,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         position: AttentionPosition | None = None,
         value_initializer: Identifier = None,
         use_query_key_value_bias: bool | None = None,
-        query_key_norm: keras.Layer | Config | None = None,
+        query_key_norm: keras.Layer | None = None,
         output_initializer: Identifier = None,
         **kwargs: Any,
     ) -> None:

@@ -153,7 +153,9 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             self.seed
         )
         if self.recurrent_dropout and gates > 1:
-            self.dropout_mask_count = gates  # as Keras: a mask for each gate
+            self.dropout_mask_count: int | None = (
+                gates  # as Keras: a mask for each gate
+            )
         states = len(self.state_names)
         self.state_size: int | list[int] = (
             self.units if states == 1 else [self.units] * states
