@@ -1,18 +1,22 @@
 """Architectures by name: a comparison of architectures is a loop over names."""
 
+from typing import Any
+
 import keras
 from keras import ops, tree
 
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Tensor
 from kerasseq.rnn.elman import ElmanRNN
 from kerasseq.rnn.gated import GatedRNN
 from kerasseq.rnn.gru import GRU
+from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.rnn.lstm import LSTM, PeepholeLSTM
 from kerasseq.tasks.transformer_stack import TransformerStack
 
-RECURRENT = {
+RECURRENT: dict[str, tuple[type[RecurrentLayer], dict[str, Any]]] = {
     "elman": (ElmanRNN, {}),
     "gated": (GatedRNN, {}),
     "lstm": (LSTM, {}),
@@ -110,14 +114,14 @@ class LastStep(keras.layers.Layer):
         [[2.0, 3.0]]
     """
 
-    def call(self, sequence, mask=None):
+    def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
         return last_step(sequence, mask)
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
         return None
 
 
-def last_step(sequence, mask=None):
+def last_step(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
     """Selects the last real step: `(batch, time, units)` to `(batch, units)`.
 
     Args:
@@ -132,6 +136,6 @@ def last_step(sequence, mask=None):
     return ops.take_along_axis(sequence, last[:, None, None], axis=1)[:, 0]
 
 
-def first_output(result):
+def first_output(result: Any) -> Tensor:
     """Returns the output of a layer without its states."""
     return tree.flatten(result)[0]

@@ -1,15 +1,24 @@
 """What the models of all tasks share: inputs, saving, and how they compile."""
 
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
 import keras
 import numpy as np
 
 from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.portable import portable_settings, public_optimizers
+from kerasseq.core.types import Config
 from kerasseq.tasks.plain import as_plain, from_plain
 
 
-def sequence_input(vocabulary_size, features, embedding_dim, mask_value=None):
+def sequence_input(
+    vocabulary_size: int | None,
+    features: int | None,
+    embedding_dim: int | None,
+    mask_value: float | None = None,
+) -> tuple[keras.KerasTensor, keras.KerasTensor]:
     """Returns the input of a model, and its vectors.
 
     Args:
@@ -44,7 +53,11 @@ def sequence_input(vocabulary_size, features, embedding_dim, mask_value=None):
 
 
 def check_sizes(
-    architecture, units: int, num_layers: int, width: int, rows: dict
+    architecture: str | keras.Layer,
+    units: int,
+    num_layers: int,
+    width: int,
+    rows: dict[str, int | None],
 ) -> None:
     """Raises if a size is wrong, or if the weights cannot fit into memory.
 
@@ -64,7 +77,7 @@ def check_sizes(
             checks.fits_memory(name, checks.size(name, count), width)
 
 
-def embedding_width(embedding_dim, units) -> int:
+def embedding_width(embedding_dim: int | None, units: int) -> int:
     """Returns the size of an embedding: that of the layers if it is not given.
 
     Examples:
@@ -83,14 +96,21 @@ class TaskModel(keras.Model):
     over, and sets `default_loss` and `default_metrics`.
     """
 
-    def __init__(self, inputs, outputs, arguments: dict, **kwargs):
+    def __init__(
+        self, inputs: Any, outputs: Any, arguments: dict[str, Any], **kwargs: Any
+    ) -> None:
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         self._arguments = arguments
         self.compile()
 
     def compile(
-        self, optimizer=None, loss=None, loss_weights=None, metrics=None, **kwargs
-    ):
+        self,
+        optimizer: keras.optimizers.Optimizer | str | None = None,
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Configure training; every argument has a default that fits the task.
 
         Args:
@@ -120,7 +140,7 @@ class TaskModel(keras.Model):
             **kwargs,
         )
 
-    def make_train_function(self, force=False):
+    def make_train_function(self, force: bool = False) -> Callable[..., Any] | None:
         """The step of training, as Keras makes it.
 
         A step that makes variables is traced twice by TensorFlow. Those of the
@@ -129,11 +149,11 @@ class TaskModel(keras.Model):
         self._build_optimizer()
         return super().make_train_function(force or self._has_changed("train"))
 
-    def make_test_function(self, force=False):
+    def make_test_function(self, force: bool = False) -> Callable[..., Any] | None:
         """The step of evaluation, as Keras makes it; a new one for changed layers."""
         return super().make_test_function(force or self._has_changed("test"))
 
-    def make_predict_function(self, force=False):
+    def make_predict_function(self, force: bool = False) -> Callable[..., Any] | None:
         """The step of prediction, as Keras makes it; a new one for changed layers."""
         return super().make_predict_function(force or self._has_changed("predict"))
 
@@ -143,7 +163,7 @@ class TaskModel(keras.Model):
         kernels.programs(self).get("keras", step, lambda: changed.append(True))
         return bool(changed)
 
-    def get_compile_config(self):
+    def get_compile_config(self) -> Config:
         """Settings to save, as the user chose them, with nothing of this backend.
 
         The optimizer gets its variables, which loading expects.
@@ -155,7 +175,7 @@ class TaskModel(keras.Model):
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: Config) -> None:
         """Compile a loaded model as it was; Keras leaves that to an own `compile`."""
         config = portable_settings({"compile_config": config})["compile_config"]
         chosen = config.get("jit_compile")
@@ -166,19 +186,19 @@ class TaskModel(keras.Model):
             self._chosen["jit_compile"] = chosen
         self._build_optimizer()
 
-    def default_loss(self):
+    def default_loss(self) -> keras.losses.Loss | str | None:
         raise NotImplementedError(f"{type(self).__name__} must define default_loss")
 
-    def default_metrics(self):
+    def default_metrics(self) -> Sequence[keras.metrics.Metric | str]:
         return []
 
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: Any) -> None:
         """Save the state of the seed generators, of which layers save none."""
         super().save_own_variables(store)
         for n, state in enumerate(self._seeds()):
             store[f"seed_{n}"] = state
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         """Load the state of the seed generators, if the file has any."""
         names = [name for name in store.keys() if not name.startswith("seed_")]  # noqa: SIM118
         super().load_own_variables({name: store[name] for name in names})
@@ -191,7 +211,7 @@ class TaskModel(keras.Model):
         weights = {id(weight) for weight in self.weights}
         return [v for v in self.variables if id(v) not in weights]
 
-    def get_config(self):
+    def get_config(self) -> Config:
         """The arguments, and what was set on the layers since; see `core.sublayers`."""
         plain = {name: as_plain(value) for name, value in self._arguments.items()}
         return {
@@ -203,7 +223,9 @@ class TaskModel(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: Config, custom_objects: dict[str, Any] | None = None
+    ) -> Self:
         """Make the model again, of the dtype that it had, whatever is the default."""
         config = dict(config)
         settings = config.pop(sublayers.KEY, None)

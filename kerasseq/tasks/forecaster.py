@@ -1,11 +1,14 @@
 """Forecasts of a series, one or several steps ahead."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.tasks.architectures import LastStep, build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
 
@@ -26,38 +29,43 @@ class Standardize(keras.layers.Layer):
         [[1.0]]
     """
 
-    def __init__(self, width: int, *, invert: bool = False, **kwargs):
+    def __init__(self, width: int, *, invert: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.width, self.invert = width, invert
+        self.width = width
+        self.invert = invert
         self.build((None, width))
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         if self.built:
             return
         options = {"shape": (self.width,), "trainable": False}
-        self.mean = self.add_weight(name="mean", initializer="zeros", **options)
-        self.scale = self.add_weight(name="scale", initializer="ones", **options)
+        self.mean: keras.Variable = self.add_weight(
+            name="mean", initializer="zeros", **options
+        )
+        self.scale: keras.Variable = self.add_weight(
+            name="scale", initializer="ones", **options
+        )
         self.built = True
 
     @property
-    def fresh(self):
+    def fresh(self) -> bool:
         """Whether mean and standard deviation have not been set yet."""
         mean, scale = map(ops.convert_to_numpy, (self.mean, self.scale))
         return bool(np.all(mean == 0) and np.all(scale == 1))
 
-    def set(self, values):
+    def set(self, values: Tensor) -> None:
         """Sets mean and standard deviation from `values` of shape `(..., width)`."""
         values = np.asarray(values, "float64").reshape(-1, self.width)
         self.mean.assign(values.mean(axis=0))
         spread = values.std(axis=0)
         self.scale.assign(np.where(spread > 0, spread, 1.0))
 
-    def call(self, x):
+    def call(self, x: Tensor) -> Tensor:
         if self.invert:
             return self.mean + self.scale * x
         return (x - self.mean) / self.scale
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {"width": self.width, "invert": self.invert}
         return {**super().get_config(), **config}
 
@@ -101,8 +109,8 @@ class Forecaster(TaskModel):
         units: int = 64,
         num_layers: int = 1,
         dropout: float = 0.0,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         dropout = checks.rate("dropout", dropout)
         rows = {"features": features, "horizon": horizon}
         check_sizes(architecture, units, num_layers, units, rows)
@@ -133,13 +141,15 @@ class Forecaster(TaskModel):
         }
         super().__init__(inputs, outputs, arguments, **kwargs)
 
-    def default_loss(self):
+    def default_loss(self) -> str:
         return "mse"
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[str]:
         return ["mae"]
 
-    def fit(self, x=None, y=None, **kwargs):
+    def fit(
+        self, x: Any = None, y: Any = None, **kwargs: Any
+    ) -> keras.callbacks.History:
         """Trains the model, as `keras.Model.fit` does.
 
         The first arrays set mean and standard deviation of features and values.
@@ -150,7 +160,7 @@ class Forecaster(TaskModel):
             of_y.set(ops.convert_to_numpy(y)[..., None])
         return super().fit(x, y, **kwargs)
 
-    def forecast(self, history, steps: int) -> np.ndarray:
+    def forecast(self, history: Tensor, steps: int) -> np.ndarray:
         """Forecasts beyond the horizon, by feeding forecasts back as inputs.
 
         Errors are fed back as well, so they grow with the number of steps.

@@ -1,5 +1,7 @@
 """Sequence classification (many to one) and sequence tagging (many to many)."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -37,8 +39,8 @@ class SequenceLabeler(TaskModel):
         embedding_dim: int | None = None,
         mask_value: float | None = None,
         activation: str | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         num_classes = checks.whole_number("num_classes", num_classes, 2)
         bidirectional = checks.flag("bidirectional", bidirectional)
         dropout = checks.rate("dropout", dropout)
@@ -85,15 +87,22 @@ class SequenceLabeler(TaskModel):
         }
         super().__init__(inputs, outputs, arguments, **kwargs)
 
-    def default_loss(self):
+    def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(
             from_logits=self._arguments["activation"] is None
         )
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[str]:
         return ["accuracy"]
 
-    def fit(self, x=None, y=None, *, validation_data=None, **kwargs):
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        validation_data: Any = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
         """Trains the model, as `keras.Model.fit` does.
 
         Args:
@@ -115,12 +124,12 @@ class SequenceLabeler(TaskModel):
         x, y = self._pad(x, y)
         return super().fit(x, y, validation_data=validation_data, **kwargs)
 
-    def evaluate(self, x=None, y=None, **kwargs):
+    def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Evaluates the model, as `keras.Model.evaluate`, on inputs as for `fit`."""
         x, y = self._pad(x, y)
         return super().evaluate(x, y, **kwargs)
 
-    def predict(self, x, **kwargs):
+    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
         """Predicts, as `keras.Model.predict` does, on inputs as for `fit`.
 
         Returns:

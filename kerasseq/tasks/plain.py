@@ -1,12 +1,14 @@
 """The arguments of a model as plain JSON, and back."""
 
+from typing import Any
+
 import keras
 
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.text.with_tokenizer import tokenizer_config, tokenizer_from_config
 
 
-def as_plain(value):
+def as_plain(value: Any) -> Any:
     """An argument as plain JSON: a tokenizer or a Keras object as its config.
 
     Examples:
@@ -20,7 +22,7 @@ def as_plain(value):
     return value
 
 
-def from_plain(value):
+def from_plain(value: Any) -> Any:
     """What `as_plain` was made from.
 
     Examples:

@@ -13,6 +13,7 @@ the learning rate is needed. Vaswani et al. 2017.
 
 import math
 import random
+from typing import Any
 
 import keras
 from keras import ops
@@ -21,6 +22,7 @@ from kerasseq import kernels
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.positions.sine import SinePositionEncoding
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.norms import LayerNormalization
@@ -69,28 +71,30 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
         causal: bool = False,
         dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.units = checks.size("units", units)
-        self.num_layers = checks.size("num_layers", num_layers)
+        self.units: int = checks.size("units", units)
+        self.num_layers: int = checks.size("num_layers", num_layers)
         checks.fits_memory("units", self.units, 12 * self.units)
         checks.fits_memory("num_layers", self.num_layers, 12 * self.units**2)
         if num_heads is None:
             num_heads = math.gcd(self.units, 4)
-        self.num_heads = checks.size("num_heads", num_heads)
+        self.num_heads: int = checks.size("num_heads", num_heads)
         if self.units % self.num_heads:
             raise ValueError(
                 f"num_heads must divide units={self.units}, received "
                 f"num_heads={self.num_heads}. Choose a divisor"
             )
-        self.causal = checks.flag("causal", causal)
-        self.dropout = checks.rate("dropout", dropout)
-        self.seed = None if seed is None else checks.seed("seed", seed)
+        self.causal: bool = checks.flag("causal", causal)
+        self.dropout: float = checks.rate("dropout", dropout)
+        self.seed: int | None = None if seed is None else checks.seed("seed", seed)
         self.supports_masking = True
         draw = random.Random(self.seed)
-        self.position = SinePositionEncoding(name="position", dtype=self.dtype_policy)
-        self.blocks = [
+        self.position: SinePositionEncoding = SinePositionEncoding(
+            name="position", dtype=self.dtype_policy
+        )
+        self.blocks: list[TransformerEncoder] = [
             TransformerEncoder(
                 4 * self.units,
                 self.num_heads,
@@ -103,10 +107,12 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
             )
             for n in range(1, self.num_layers + 1)
         ]
-        self.norm = LayerNormalization(name="norm", dtype=self.dtype_policy)
-        self.projection = None
+        self.norm: LayerNormalization = LayerNormalization(
+            name="norm", dtype=self.dtype_policy
+        )
+        self.projection: keras.layers.Dense | None = None
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         if inputs_shape[-1] != self.units:
             self.projection = keras.layers.Dense(
                 self.units, use_bias=False, name="projection", dtype=self.dtype_policy
@@ -117,7 +123,9 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
             layer.build(shape)
         self.built = True
 
-    def call(self, inputs, mask=None, training=None):
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> Tensor:
         x = masks.zero_masked(inputs, mask)
         if self.projection is not None:
             x = kernels.dense(self.projection, x)
@@ -134,10 +142,10 @@ class TransformerStack(WithSublayers, keras.layers.Layer):
             )
         return self.norm(z)
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return (*inputs_shape[:-1], self.units)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {
             "units": self.units,
             "num_layers": self.num_layers,

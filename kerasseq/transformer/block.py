@@ -1,6 +1,8 @@
 """What encoder and decoder blocks share: their arguments and their sublayers."""
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
@@ -11,6 +13,7 @@ from kerasseq.core.arguments import seed_generator
 from kerasseq.core.serialization import check_float64, shared_config
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, Identifier, Tensor
 from kerasseq.positions.base import AttentionPosition, check_position
 from kerasseq.transformer import residual
 from kerasseq.transformer.feed_forward import check_feed_forward, make_feed_forward
@@ -21,15 +24,18 @@ from kerasseq.transformer.norms import check_norm, make_norm
 class TransformerBlock(WithSublayers, keras.layers.Layer):
     """Base class of encoder and decoder blocks, which document the arguments."""
 
+    alpha: float  # of DeepNorm, set by `build`
+    input_spec: keras.layers.InputSpec
+
     def __init__(
         self,
         intermediate_dim: int | None,
         num_heads: int,
         dropout: float = 0,
-        activation="relu",
+        activation: Identifier = "relu",
         layer_norm_epsilon: float = 1e-05,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
         normalize_first: bool = False,
         *,
         norm: str | keras.Layer = "layer",
@@ -46,48 +52,64 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         seed: int | None = None,
         use_query_key_value_bias: bool | None = None,
         query_key_norm: str | keras.Layer | None = None,
-        output_initializer=None,
-        **kwargs,
-    ):
+        output_initializer: Identifier = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
         optional, size = checks.optional, checks.size
-        self.intermediate_dim = optional(size, "intermediate_dim", intermediate_dim)
+        self.intermediate_dim: int | None = optional(
+            size, "intermediate_dim", intermediate_dim
+        )
         checks.fits_memory("intermediate_dim", self.intermediate_dim or 1)
-        self.num_heads = size("num_heads", num_heads)
-        self.dropout = checks.rate("dropout", dropout)
-        self.activation = objects.activation("activation", activation)
-        self.layer_norm_epsilon = checks.positive(
+        self.num_heads: int = size("num_heads", num_heads)
+        self.dropout: float = checks.rate("dropout", dropout)
+        self.activation: Callable[[Tensor], Tensor] = objects.activation(
+            "activation", activation
+        )
+        self.layer_norm_epsilon: float = checks.positive(
             "layer_norm_epsilon", layer_norm_epsilon
         )
         get = objects.initializer
-        self.kernel_initializer = get("kernel_initializer", kernel_initializer)
-        self.bias_initializer = get("bias_initializer", bias_initializer)
-        self.output_initializer = get("output_initializer", output_initializer)
-        self.normalize_first = checks.flag("normalize_first", normalize_first)
-        self.norm = check_norm("norm", norm)
+        self.kernel_initializer: Callable[..., Tensor] | None = get(
+            "kernel_initializer", kernel_initializer
+        )
+        self.bias_initializer: Callable[..., Tensor] | None = get(
+            "bias_initializer", bias_initializer
+        )
+        self.output_initializer: Callable[..., Tensor] | None = get(
+            "output_initializer", output_initializer
+        )
+        self.normalize_first: bool = checks.flag("normalize_first", normalize_first)
+        self.norm: str | Config = check_norm("norm", norm)
         self.norm_placement = norm_placement
         if isinstance(feed_forward, dict):  # as in a file
             feed_forward = keras.saving.deserialize_keras_object(feed_forward)
         check_feed_forward(feed_forward, intermediate_dim, self.activation)
         self.feed_forward = feed_forward
-        self.use_bias = checks.flag("use_bias", use_bias)
-        self.position = check_position(position)
-        self.num_key_value_heads = optional(
+        self.use_bias: bool = checks.flag("use_bias", use_bias)
+        self.position: AttentionPosition | None = check_position(position)
+        self.num_key_value_heads: int | None = optional(
             size, "num_key_value_heads", num_key_value_heads
         )
         check_head_groups(self.num_heads, self.num_key_value_heads or self.num_heads)
-        self.head_dim = optional(size, "head_dim", head_dim)
+        self.head_dim: int | None = optional(size, "head_dim", head_dim)
         checks.fits_memory("head_dim", self.head_dim or 1)
-        self.scale = optional(checks.finite, "scale", scale)
-        self.sliding_window = optional(size, "sliding_window", sliding_window)
-        self.parallel = checks.flag("parallel", parallel)
-        self.depth = optional(self._check_depth, "depth", depth)
-        self.seed = optional(checks.seed, "seed", seed)
+        self.scale: float | None = optional(checks.finite, "scale", scale)
+        self.sliding_window: int | None = optional(
+            size, "sliding_window", sliding_window
+        )
+        self.parallel: bool = checks.flag("parallel", parallel)
+        self.depth: int | tuple[int, int] | None = optional(
+            self._check_depth, "depth", depth
+        )
+        self.seed: int | None = optional(checks.seed, "seed", seed)
         self.use_query_key_value_bias = use_query_key_value_bias
-        self.query_key_norm = optional(check_norm, "query_key_norm", query_key_norm)
+        self.query_key_norm: str | Config | None = optional(
+            check_norm, "query_key_norm", query_key_norm
+        )
         self._placement = self._check_norm_placement()
         # Each sublayer has a seed of its own, so that dropout differs between them.
         seeds = random.Random(seed)
@@ -95,7 +117,9 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             None if seed is None else seeds.getrandbits(30) for _ in range(3)
         ]
         if self.dropout:
-            self.seed_generator = seed_generator(self._seeds[0])
+            self.seed_generator: keras.random.SeedGenerator = seed_generator(
+                self._seeds[0]
+            )
 
     @staticmethod
     def _check_depth(name, value):
@@ -218,11 +242,11 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
     def _feedforward_output_dense(self):
         return self._feedforward_sublayer.output_dense
 
-    def compute_output_spec(self, *args, **kwargs):
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         # There may be several outputs: Keras infers them by a call.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         initializer = keras.initializers.serialize
         config = {
             "intermediate_dim": self.intermediate_dim,
@@ -260,7 +284,12 @@ def _scaled(initializer, factor):
     return ScaledInitializer(config, factor)
 
 
-def check_self_attention_masks(x, padding_mask, attention_mask, prefix: str = ""):
+def check_self_attention_masks(
+    x: Tensor,
+    padding_mask: Tensor | None,
+    attention_mask: Tensor | None,
+    prefix: str = "",
+) -> None:
     """Raise unless the masks of a self-attention fit its inputs `(B, T, D)`."""
     check_numbers(f"{prefix}sequence" if prefix else "inputs", x)
     B, T, _ = x.shape

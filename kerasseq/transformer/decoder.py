@@ -19,6 +19,7 @@ from kerasseq.attention import cache as caches
 from kerasseq.core import masks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_mask, check_numbers, check_shape
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.transformer import residual
 from kerasseq.transformer.block import (
     TransformerBlock,
@@ -115,7 +116,9 @@ class TransformerDecoder(TransformerBlock):
         ((3, 1, 4), (3, 7, 2, 2))
     """
 
-    def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
+    def build(
+        self, decoder_sequence_shape: Shape, encoder_sequence_shape: Shape | None = None
+    ) -> None:
         shape, memory_shape = decoder_sequence_shape, encoder_sequence_shape
         cross = memory_shape is not None
         if cross and self.parallel:
@@ -123,8 +126,11 @@ class TransformerDecoder(TransformerBlock):
                 "encoder_sequence must not be given with parallel=True, received shape "
                 f"{tuple(memory_shape)}. Leave one of them out"
             )
-        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: shape[-1]})
-        self.alpha, beta = 1.0, 1.0
+        self.input_spec: keras.layers.InputSpec = keras.layers.InputSpec(
+            ndim=3, axes={-1: shape[-1]}
+        )
+        self.alpha: float = 1.0
+        beta = 1.0
         if self._placement == "deep":
             self.alpha, beta = residual.deepnorm_decoder(self.depth, cross)
         self._self_attention_layer = self._make_attention(
@@ -158,24 +164,24 @@ class TransformerDecoder(TransformerBlock):
 
     def call(
         self,
-        decoder_sequence,
-        encoder_sequence=None,
-        decoder_padding_mask=None,
-        decoder_attention_mask=None,
-        encoder_padding_mask=None,
-        encoder_attention_mask=None,
-        self_attention_cache=None,
-        self_attention_cache_update_index=None,
-        cross_attention_cache=None,
-        cross_attention_cache_update_index=None,
+        decoder_sequence: Tensor,
+        encoder_sequence: Tensor | None = None,
+        decoder_padding_mask: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_padding_mask: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        self_attention_cache: caches.Cache | Tensor | None = None,
+        self_attention_cache_update_index: int | Tensor | None = None,
+        cross_attention_cache: caches.Cache | Tensor | None = None,
+        cross_attention_cache_update_index: int | Tensor | None = None,
         use_causal_mask: bool = True,
         training: bool | None = None,
         *,
         return_attention_scores: bool = False,
-        mask=None,
-        decoder_sequence_mask=None,
-        encoder_sequence_mask=None,
-    ):
+        mask: Tensor | None = None,
+        decoder_sequence_mask: Tensor | None = None,
+        encoder_sequence_mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         self._check_encoder(encoder_sequence, cross_attention_cache)
         own = self_attention_cache, self_attention_cache_update_index
         cross = cross_attention_cache, cross_attention_cache_update_index
@@ -307,7 +313,7 @@ class TransformerDecoder(TransformerBlock):
                     f"Pass {name} as well"
                 )
 
-    def make_cache(self, batch: int, length: int) -> dict:
+    def make_cache(self, batch: int, length: int) -> caches.Cache:
         """Creates an empty cache of the self-attention.
 
         Args:
@@ -320,7 +326,7 @@ class TransformerDecoder(TransformerBlock):
         self._check_built()
         return self._self_attention_layer.make_cache(batch, length)
 
-    def project_memory(self, encoder_sequence) -> dict:
+    def project_memory(self, encoder_sequence: Tensor) -> caches.Cache:
         """Computes the keys and values of an encoder's output, once for all steps.
 
         Args:
@@ -341,7 +347,9 @@ class TransformerDecoder(TransformerBlock):
                 "weights yet. Call it or its build method"
             )
 
-    def compute_output_shape(self, decoder_sequence_shape, encoder_sequence_shape=None):
+    def compute_output_shape(
+        self, decoder_sequence_shape: Shape, encoder_sequence_shape: Shape | None = None
+    ) -> Shape:
         return decoder_sequence_shape
 
 

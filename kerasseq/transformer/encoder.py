@@ -20,6 +20,7 @@ import keras
 from kerasseq import tracing
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Shape, Tensor
 from kerasseq.transformer import residual
 from kerasseq.transformer.block import (
     TransformerBlock,
@@ -99,9 +100,12 @@ class TransformerEncoder(TransformerBlock):
             return tuple(checks.whole_number(name, number) for number in value)
         return checks.whole_number(name, value)
 
-    def build(self, inputs_shape):
-        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: inputs_shape[-1]})
-        self.alpha, beta = 1.0, 1.0
+    def build(self, inputs_shape: Shape) -> None:
+        self.input_spec: keras.layers.InputSpec = keras.layers.InputSpec(
+            ndim=3, axes={-1: inputs_shape[-1]}
+        )
+        self.alpha: float = 1.0
+        beta = 1.0
         if self._placement == "deep":
             depth = self.depth if isinstance(self.depth, tuple) else (self.depth,)
             self.alpha, beta = residual.deepnorm_encoder(*depth)
@@ -126,15 +130,15 @@ class TransformerEncoder(TransformerBlock):
 
     def call(
         self,
-        inputs,
-        padding_mask=None,
-        attention_mask=None,
+        inputs: Tensor,
+        padding_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
         training: bool | None = None,
         return_attention_scores: bool = False,
         *,
-        mask=None,
-        inputs_mask=None,
-    ):
+        mask: Tensor | None = None,
+        inputs_mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         padding_mask = masks.first_given(padding_mask, mask, inputs_mask)
         check_self_attention_masks(inputs, padding_mask, attention_mask)
         x = masks.zero_masked(inputs, padding_mask)
@@ -161,5 +165,5 @@ class TransformerEncoder(TransformerBlock):
         y = tracing.record(self, "output", y)
         return (y, *weights) if weights else y
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape

@@ -9,6 +9,9 @@ Vaswani et al. 2017; the gated form, whose biases are optional as well, from Sha
 2020; GELU from Hendrycks and Gimpel 2016. Course slides A, B, C; the table of C.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from kerasseq import tracing
@@ -22,11 +25,12 @@ from kerasseq.core.shapes import (
     check_width,
 )
 from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense, precise
 
 
 @register
-def gelu_tanh(x):
+def gelu_tanh(x: Tensor) -> Tensor:
     r"""GELU by tanh, the form that GPT-2, BERT and T5 1.1 were trained with.
 
     $\frac x2 \left(1 + \tanh(\sqrt{2 / \pi}\,(x + 0.044715\,x^3))\right)$.
@@ -97,44 +101,58 @@ class FeedForward(WithSublayers, keras.layers.Layer):
         self,
         intermediate_dim: int,
         *,
-        activation="relu",
+        activation: Identifier = "relu",
         gated: bool = False,
         use_bias: bool = True,
         dropout: float = 0.0,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
         seed: int | None = None,
-        output_initializer=None,
-        **kwargs,
-    ):
+        output_initializer: Identifier = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_float64(self)
         self.supports_masking = True
-        self.intermediate_dim = checks.size("intermediate_dim", intermediate_dim)
+        self.intermediate_dim: int = checks.size("intermediate_dim", intermediate_dim)
         checks.fits_memory("intermediate_dim", self.intermediate_dim)
-        self.activation = objects.activation("activation", activation)
-        self.gated = checks.flag("gated", gated)
-        self.use_bias = checks.flag("use_bias", use_bias)
-        self.dropout = checks.rate("dropout", dropout)
+        self.activation: Callable[[Tensor], Tensor] = objects.activation(
+            "activation", activation
+        )
+        self.gated: bool = checks.flag("gated", gated)
+        self.use_bias: bool = checks.flag("use_bias", use_bias)
+        self.dropout: float = checks.rate("dropout", dropout)
         get = objects.initializer
-        self.kernel_initializer = get("kernel_initializer", kernel_initializer)
-        self.bias_initializer = get("bias_initializer", bias_initializer)
-        self.output_initializer = get("output_initializer", output_initializer)
-        self.seed = checks.optional(checks.seed, "seed", seed)
+        self.kernel_initializer: Callable[..., Tensor] | None = get(
+            "kernel_initializer", kernel_initializer
+        )
+        self.bias_initializer: Callable[..., Tensor] | None = get(
+            "bias_initializer", bias_initializer
+        )
+        self.output_initializer: Callable[..., Tensor] | None = get(
+            "output_initializer", output_initializer
+        )
+        self.seed: int | None = checks.optional(checks.seed, "seed", seed)
         if self.dropout:
-            self.seed_generator = seed_generator(seed)
+            self.seed_generator: keras.random.SeedGenerator = seed_generator(seed)
 
-    def build(self, shape):
+    def build(self, shape: Shape) -> None:
         check_shape("x", shape, "(batch, features)", more=True)
         D, F = shape[-1], self.intermediate_dim
         checks.fits_memory("intermediate_dim", F, D)
         self.input_width = D
         initializer = self.kernel_initializer
         if self.gated:
-            self.gate_dense = self._dense("gate_dense", D, F, initializer)
-        self.intermediate_dense = self._dense("intermediate_dense", D, F, initializer)
+            self.gate_dense: keras.layers.Dense = self._dense(
+                "gate_dense", D, F, initializer
+            )
+        self.intermediate_dense: keras.layers.Dense = self._dense(
+            "intermediate_dense", D, F, initializer
+        )
         initializer = self.output_initializer or initializer
-        self.output_dense = self._dense("output_dense", F, D, initializer)
+        self.output_dense: keras.layers.Dense = self._dense(
+            "output_dense", F, D, initializer
+        )
         self.built = True
 
     def _dense(self, name, width, units, initializer):
@@ -149,7 +167,9 @@ class FeedForward(WithSublayers, keras.layers.Layer):
         layer.build((None, width))
         return layer
 
-    def call(self, x, training: bool = False, *, mask=None):
+    def call(
+        self, x: Tensor, training: bool = False, *, mask: Tensor | None = None
+    ) -> Tensor:
         check_numbers("x", x, "(batch, features)", more=True)
         check_width("x", x.shape, self.input_width)
         if len(x.shape) > 2:
@@ -166,10 +186,10 @@ class FeedForward(WithSublayers, keras.layers.Layer):
             h = keras.random.dropout(h, self.dropout, seed=self.seed_generator)
         return dense(self.output_dense, h)
 
-    def compute_output_shape(self, shape):
+    def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
 
-    def get_config(self):
+    def get_config(self) -> Config:
         initializer = keras.initializers.serialize
         config = {
             "intermediate_dim": self.intermediate_dim,
@@ -185,7 +205,11 @@ class FeedForward(WithSublayers, keras.layers.Layer):
         return {**super().get_config(), **config}
 
 
-def check_feed_forward(feed_forward, intermediate_dim, activation):
+def check_feed_forward(
+    feed_forward: str | keras.Layer | None,
+    intermediate_dim: int | None,
+    activation: Callable[[Tensor], Tensor],
+) -> None:
     """Raise unless the three arguments of a block fit each other.
 
     Args:
@@ -217,7 +241,12 @@ def check_feed_forward(feed_forward, intermediate_dim, activation):
         )
 
 
-def make_feed_forward(feed_forward, intermediate_dim: int, activation, **options):
+def make_feed_forward(
+    feed_forward: str | None,
+    intermediate_dim: int,
+    activation: Identifier,
+    **options: Any,
+) -> FeedForward:
     """Creates the feed-forward network by name, or by activation if that is None.
 
     Examples:

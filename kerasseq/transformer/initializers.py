@@ -1,10 +1,12 @@
 """Initializers of Transformer blocks."""
 
 import math
+from collections.abc import Callable
 
 import keras
 
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, DType, Identifier, Tensor
 
 
 @register
@@ -20,14 +22,14 @@ class ScaledInitializer(keras.initializers.Initializer):
         [0.5, 0.5]
     """
 
-    def __init__(self, initializer, factor: float):
-        self.initializer = keras.initializers.get(initializer)
+    def __init__(self, initializer: Identifier, factor: float) -> None:
+        self.initializer: Callable[..., Tensor] = keras.initializers.get(initializer)
         self.factor = factor
 
-    def __call__(self, shape, dtype=None):
+    def __call__(self, shape: tuple[int, ...], dtype: DType | None = None) -> Tensor:
         return self.factor * self.initializer(shape, dtype)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         initializer = keras.initializers.serialize(self.initializer)
         return {"initializer": initializer, "factor": self.factor}
 
@@ -53,12 +55,12 @@ class FanInNormal(keras.initializers.Initializer):
         Raffel et al. 2020, code.
     """
 
-    def __init__(self, width: int):
+    def __init__(self, width: int) -> None:
         self.width = width
 
-    def __call__(self, shape, dtype=None):
+    def __call__(self, shape: tuple[int, ...], dtype: DType | None = None) -> Tensor:
         n = shape[0] if shape[0] == self.width else math.prod(shape[:-1])
         return keras.initializers.RandomNormal(stddev=n**-0.5)(shape, dtype)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {"width": self.width}

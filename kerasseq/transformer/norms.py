@@ -13,12 +13,14 @@ Course slides A, B and C.
 """
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.types import Config, DType, Shape, Tensor
 from kerasseq.kernels import is_float64
 
 
@@ -35,11 +37,11 @@ class LayerNormalization(keras.layers.LayerNormalization):
         [[-1.0, 1.0]]
     """
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         check_float64(self)
         super().build(input_shape)
 
-    def call(self, x):
+    def call(self, x: Tensor) -> Tensor:
         if not is_float64(x):
             return super().call(x)
         x = _divide_by_rms(x - _mean(x, self.axis), self.axis, self.epsilon)
@@ -68,17 +70,17 @@ class RMSNormalization(keras.layers.RMSNormalization):
     """
 
     def __init__(
-        self, axis: int | tuple[int, ...] = -1, epsilon: float = 1e-6, **kwargs
-    ):
+        self, axis: int | tuple[int, ...] = -1, epsilon: float = 1e-6, **kwargs: Any
+    ) -> None:
         super().__init__(axis, epsilon, **kwargs)
         check_float64(self)
         self.supports_masking = True
         self.autocast = False
 
-    def build(self, shape):
+    def build(self, shape: Shape) -> None:
         axis = self.axis if isinstance(self.axis, (list, tuple)) else [self.axis]
-        self.axis = sorted(axis)
-        self.scale = self.add_weight(
+        self.axis: list[int] = sorted(axis)
+        self.scale: keras.Variable = self.add_weight(
             name="scale",
             shape=tuple(shape[one] for one in self.axis),
             initializer="ones",
@@ -86,7 +88,7 @@ class RMSNormalization(keras.layers.RMSNormalization):
         )
         self.built = True
 
-    def call(self, x):
+    def call(self, x: Tensor) -> Tensor:
         if not is_float64(x):
             return ops.cast(super().call(x), self.compute_dtype)
         scale = ops.convert_to_tensor(self.scale)
@@ -106,7 +108,7 @@ def _mean(x, axis):
 NORMS = {"layer": LayerNormalization, "rms": RMSNormalization}
 
 
-def check_norm(name: str, norm):
+def check_norm(name: str, norm: str | keras.Layer | Config) -> str | Config:
     """Return a norm as its name, or as the config of a layer.
 
     Args:
@@ -133,7 +135,14 @@ def check_norm(name: str, norm):
     )
 
 
-def make_norm(norm, *, epsilon: float, use_bias: bool, name: str, dtype=None):
+def make_norm(
+    norm: str | keras.Layer | Config,
+    *,
+    epsilon: float,
+    use_bias: bool,
+    name: str,
+    dtype: DType | None = None,
+) -> keras.Layer:
     """Creates a norm.
 
     Args:

@@ -17,15 +17,25 @@ the table of C.
 
 from collections.abc import Callable
 
+from kerasseq.core.types import Tensor
+
 NORM_PLACEMENTS = ("post", "pre", "deep")
 
 
-def pre_sublayer(x, norm: Callable, norm_placement: str):
+def pre_sublayer(
+    x: Tensor, norm: Callable[[Tensor], Tensor], norm_placement: str
+) -> Tensor:
     """The input of the sublayer: x, normalized if the placement is "pre"."""
     return norm(x) if norm_placement == "pre" else x
 
 
-def post_sublayer(x, f_x, norm: Callable, norm_placement: str, alpha: float = 1.0):
+def post_sublayer(
+    x: Tensor,
+    f_x: Tensor,
+    norm: Callable[[Tensor], Tensor],
+    norm_placement: str,
+    alpha: float = 1.0,
+) -> Tensor:
     """Adds the residual connection, and normalizes unless the placement is "pre".
 
     Args:

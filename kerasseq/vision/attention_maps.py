@@ -11,10 +11,12 @@ $$
 where the identity stands for the residual connection. Abnar and Zuidema 2020.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 
-def rollout(alignments):
+def rollout(alignments: Sequence[np.ndarray]) -> np.ndarray:
     """R, the share of each input token in each token of the last layer.
 
     Args:
@@ -34,7 +36,9 @@ def rollout(alignments):
     return R
 
 
-def patch_weights(A, grid, class_token: bool):
+def patch_weights(
+    A: np.ndarray, grid: tuple[int, int], class_token: bool
+) -> np.ndarray:
     """The attention of the pooled vector to each patch.
 
     Args:

@@ -1,11 +1,16 @@
 """Base class of image models: checks, training, prediction, attention maps."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
 from kerasseq import tracing
+from kerasseq.core.types import Tensor
 from kerasseq.tasks.base import TaskModel
+from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.vision import attention_maps, pixels, sizes
+from kerasseq.vision.patches import PatchEmbedding
 
 
 class ImageClassifier(TaskModel):
@@ -16,25 +21,43 @@ class ImageClassifier(TaskModel):
     `activation`.
     """
 
-    def __init__(self, inputs, outputs, arguments, **kwargs):
-        super().__init__(inputs, outputs, arguments, **kwargs)
-        self.num_classes = arguments["num_classes"]
-        self.value_range = arguments["value_range"]
+    patches: PatchEmbedding
+    blocks: list[TransformerEncoder]
 
-    def call(self, inputs, training=None, mask=None):
+    def __init__(
+        self,
+        inputs: keras.KerasTensor,
+        outputs: keras.KerasTensor,
+        arguments: dict[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(inputs, outputs, arguments, **kwargs)
+        self.num_classes: int | None = arguments["num_classes"]
+        self.value_range: tuple[float, float] | None = arguments["value_range"]
+
+    def call(
+        self, inputs: Tensor, training: bool | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         images = keras.tree.map_structure(
             lambda x: pixels.as_fractions(x, self.value_range), inputs
         )
         return super().call(images, training=training, mask=mask)
 
-    def default_loss(self):
+    def default_loss(self) -> keras.losses.Loss:
         logits = self._arguments["activation"] is None
         return keras.losses.SparseCategoricalCrossentropy(from_logits=logits)
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[str]:
         return ["accuracy"]
 
-    def fit(self, x=None, y=None, *, validation_data=None, **kwargs):
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        validation_data: Any = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
         """Trains the model, as `keras.Model.fit` does.
 
         Args:
@@ -57,11 +80,11 @@ class ImageClassifier(TaskModel):
         x, y = self._images(x), self._labels(y)
         return super().fit(x, y, validation_data=validation_data, **kwargs)
 
-    def evaluate(self, x=None, y=None, **kwargs):
+    def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Evaluates, as `keras.Model.evaluate` does, on images as for `fit`."""
         return super().evaluate(self._images(x), self._labels(y), **kwargs)
 
-    def predict(self, x, **kwargs):
+    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
         """Predicts, as `keras.Model.predict` does, for images as for `fit`.
 
         Returns:
@@ -71,12 +94,12 @@ class ImageClassifier(TaskModel):
 
     def attention_map(
         self,
-        images,
+        images: Tensor,
         *,
         layer: int | None = -1,
         head: int | None = None,
         batch_size: int = 32,
-    ):
+    ) -> np.ndarray:
         """The attention of the output to each patch.
 
         Args:

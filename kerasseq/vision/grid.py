@@ -13,10 +13,11 @@ for bilinear interpolation, and that of Keys 1981 for bicubic interpolation.
 
 from keras import ops
 
+from kerasseq.core.types import DType, Tensor
 from kerasseq.kernels import matmul
 
 
-def triangle(x):
+def triangle(x: Tensor) -> Tensor:
     """The kernel of bilinear interpolation.
 
     Examples:
@@ -26,7 +27,7 @@ def triangle(x):
     return ops.maximum(1 - ops.abs(x), 0)
 
 
-def keys(x):
+def keys(x: Tensor) -> Tensor:
     """The kernel of bicubic interpolation, with Keys' slope of -1/2.
 
     Examples:
@@ -42,7 +43,9 @@ def keys(x):
 KERNELS = {"bilinear": triangle, "bicubic": keys}
 
 
-def interpolation_matrix(old: int, new, interpolation: str, dtype="float32"):
+def interpolation_matrix(
+    old: int, new: int | Tensor, interpolation: str, dtype: DType = "float32"
+) -> Tensor:
     """A, which interpolates `old` values to `new` values along one axis.
 
     Args:
@@ -67,7 +70,9 @@ def interpolation_matrix(old: int, new, interpolation: str, dtype="float32"):
     return A / ops.sum(A, axis=1, keepdims=True)
 
 
-def resize(P, size, interpolation: str):
+def resize(
+    P: Tensor, size: tuple[int | Tensor, int | Tensor], interpolation: str
+) -> Tensor:
     """Resizes a grid of vectors.
 
     Args:

@@ -9,6 +9,9 @@ With 224² = 50,176 pixels that is 14 × 14 = 196 patches of 16 × 16. Dosovitsk
 2021, "An image is worth 16x16 words". Course slides A, B, C.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -16,12 +19,13 @@ from kerasseq import kernels, tracing
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import matmul
 from kerasseq.vision import grid as grids
 from kerasseq.vision import sizes
 
 
-def extract_patches(x, patch_size):
+def extract_patches(x: Tensor, patch_size: tuple[int, int]) -> Tensor:
     """The patches of images, row by row, each flattened to a vector.
 
     Args:
@@ -98,33 +102,43 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         image_size: int | tuple[int, int] | None = None,
         interpolation: str = "bicubic",
         use_bias: bool = True,
-        kernel_initializer="lecun_normal",
-        bias_initializer="zeros",
-        position_initializer=None,
+        kernel_initializer: Identifier = "lecun_normal",
+        bias_initializer: Identifier = "zeros",
+        position_initializer: Identifier = None,
         data_format: str | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_float64(self)
         self.input_spec = keras.InputSpec(ndim=4)
-        self.patch_size = sizes.pair("patch_size", patch_size)
-        self.hidden_dim = checks.size("hidden_dim", hidden_dim)
+        self.patch_size: tuple[int, int] = sizes.pair("patch_size", patch_size)
+        self.hidden_dim: int = checks.size("hidden_dim", hidden_dim)
         checks.fits_memory("hidden_dim", self.hidden_dim)
-        self.class_token = checks.one_of("class_token", class_token, (True, False))
-        self.image_size = checks.optional(sizes.pair, "image_size", image_size)
+        self.class_token: bool = checks.one_of(
+            "class_token", class_token, (True, False)
+        )
+        self.image_size: tuple[int, int] | None = checks.optional(
+            sizes.pair, "image_size", image_size
+        )
         if self.image_size is not None:
             sizes.grid(self.image_size, self.patch_size)
-        self.interpolation = checks.one_of(
+        self.interpolation: str = checks.one_of(
             "interpolation", interpolation, grids.KERNELS
         )
-        self.use_bias = checks.flag("use_bias", use_bias)
+        self.use_bias: bool = checks.flag("use_bias", use_bias)
         get = objects.initializer
-        self.kernel_initializer = get("kernel_initializer", kernel_initializer)
-        self.bias_initializer = get("bias_initializer", bias_initializer)
-        self.position_initializer = get("position_initializer", position_initializer)
-        self.data_format = check_data_format(data_format)
+        self.kernel_initializer: Callable[..., Tensor] | None = get(
+            "kernel_initializer", kernel_initializer
+        )
+        self.bias_initializer: Callable[..., Tensor] | None = get(
+            "bias_initializer", bias_initializer
+        )
+        self.position_initializer: Callable[..., Tensor] | None = get(
+            "position_initializer", position_initializer
+        )
+        self.data_format: str = check_data_format(data_format)
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         height, width, C = self._sizes(inputs_shape)
         if self.image_size is None:
             if height is None or width is None:
@@ -134,26 +148,26 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
                     "image_size"
                 )
             self.image_size = (height, width)
-        self.grid = sizes.grid(self.image_size, self.patch_size)
+        self.grid: tuple[int | None, ...] = sizes.grid(self.image_size, self.patch_size)
         self._grid_of(inputs_shape)  # raises unless the patch size divides it
         rows, columns = self.grid
         D = self.hidden_dim
-        self.kernel = self.add_weight(
+        self.kernel: keras.Variable = self.add_weight(
             name="kernel",
             shape=(*self.patch_size, C, D),
             initializer=self.kernel_initializer,
         )
         if self.use_bias:
-            self.bias = self.add_weight(
+            self.bias: keras.Variable = self.add_weight(
                 name="bias", shape=(D,), initializer=self.bias_initializer
             )
         if self.class_token:
-            self.token = self._position_weight("class_token", 1)
-        self.position_embeddings = self._position_weight(
+            self.token: keras.Variable = self._position_weight("class_token", 1)
+        self.position_embeddings: keras.Variable = self._position_weight(
             "position_embeddings", self.class_token + rows * columns
         )
         axis = -1 if self.data_format == "channels_last" else 1
-        self.input_spec = keras.InputSpec(ndim=4, axes={axis: C})
+        self.input_spec: keras.InputSpec = keras.InputSpec(ndim=4, axes={axis: C})
         self.built = True
 
     def _position_weight(self, name, length):
@@ -164,7 +178,7 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
             name=name, shape=(length, self.hidden_dim), initializer=initializer
         )
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         x = ops.cast(inputs, self.compute_dtype)
         if not kernels.size_is_guessed(x):
             self._grid_of(x.shape)
@@ -181,7 +195,7 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
             z = ops.concatenate([token, z], axis=1)  # (B, 1 + N, D)
         return z + self.positions(*_rows_and_columns(x, self.patch_size))
 
-    def positions(self, rows, columns):
+    def positions(self, rows: int | Tensor, columns: int | Tensor) -> Tensor:
         """The position embeddings of a grid of patches, interpolated if necessary.
 
         Args:
@@ -208,13 +222,13 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
     def _grid_of(self, shape):
         return sizes.grid(self._sizes(shape)[:2], self.patch_size)
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         rows, columns = self._grid_of(inputs_shape)
         known = None not in (rows, columns)
         patches = rows * columns + self.class_token if known else None
         return (inputs_shape[0], patches, self.hidden_dim)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         initializer = keras.initializers.serialize
         config = {
             "patch_size": self.patch_size,

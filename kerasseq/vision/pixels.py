@@ -1,15 +1,19 @@
 """Scales pixels of any type and range to -1 to 1."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
+from kerasseq.core.types import Tensor
 from kerasseq.vision import sizes
 
 BYTES, FRACTIONS = (0, 255), (0, 1)  # black and white of integers, and of floats
 
 
-def check_range(value_range) -> tuple[float, float] | None:
+def check_range(value_range: Sequence[float] | None) -> tuple[float, float] | None:
     """Return the range as a pair of floats, or None.
 
     Examples:
@@ -38,7 +42,7 @@ for example
     return low, high
 
 
-def rescaling(value_range):
+def rescaling(value_range: tuple[float, float] | None) -> keras.layers.Rescaling:
     """Creates the layer that scales black to -1 and white to 1.
 
     Examples:
@@ -51,7 +55,7 @@ def rescaling(value_range):
     return keras.layers.Rescaling(scale, offset=-1 - low * scale, name="pixels")
 
 
-def as_fractions(x, value_range):
+def as_fractions(x: Tensor, value_range: tuple[float, float] | None) -> Tensor:
     """Integers as floats from 0 to 1; unchanged if a range is given."""
     is_integer = "int" in keras.backend.standardize_dtype(x.dtype)
     if value_range is not None or not is_integer:
@@ -59,7 +63,14 @@ def as_fractions(x, value_range):
     return ops.cast(x, keras.config.floatx()) / BYTES[1]
 
 
-def check(images, *, value_range, patch_size, channels, channels_last):
+def check(
+    images: Any,
+    *,
+    value_range: tuple[float, float] | None,
+    patch_size: tuple[int, int],
+    channels: int,
+    channels_last: bool,
+) -> np.ndarray:
     """Return images as the model takes them, with sizes and values checked.
 
     Args:

@@ -1,9 +1,11 @@
 """Heights and widths of images, patches and grids of patches."""
 
+from collections.abc import Sequence
+
 from kerasseq.core import checks
 
 
-def pair(name: str, value) -> tuple[int, int]:
+def pair(name: str, value: int | tuple[int, int] | list[int]) -> tuple[int, int]:
     """A height and a width; one number stands for both.
 
     Examples:
@@ -24,7 +26,9 @@ def pair(name: str, value) -> tuple[int, int]:
     return (checks.whole_number(name, value),) * 2
 
 
-def grid(image_size, patch_size):
+def grid(
+    image_size: Sequence[int | None], patch_size: Sequence[int]
+) -> tuple[int | None, ...]:
     """Rows and columns of the grid of patches; None for an unknown size.
 
     Raises:

@@ -1,6 +1,7 @@
 """The Vision Transformer: an encoder over the patches of an image."""
 
 import dataclasses
+from typing import Any, Self
 
 import keras
 from keras import ops
@@ -8,7 +9,7 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
-from kerasseq.language.architectures import find
+from kerasseq.language.architectures import Architecture, find
 from kerasseq.transformer import norms
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.residual import NORM_PLACEMENTS
@@ -118,8 +119,8 @@ class ViT(ImageClassifier):
         data_format: str | None = None,
         activation: str | None = None,
         layer_norm_epsilon: float = 1e-6,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         data_format = check_data_format(data_format)
         value_range = pixels.check_range(value_range)
         if num_classes is not None:
@@ -210,10 +211,16 @@ class ViT(ImageClassifier):
                 name="classes",
             )(x)
         super().__init__(inputs, x, config, **kwargs)
-        self.patches, self.blocks = patches, blocks
+        self.patches = patches
+        self.blocks = blocks
 
     @classmethod
-    def from_architecture(cls, architecture, num_classes=None, **changes):
+    def from_architecture(
+        cls,
+        architecture: str | Architecture,
+        num_classes: int | None = None,
+        **changes: Any,
+    ) -> Self:
         """Creates the model that a row of `models.architectures` describes.
 
         Args:
