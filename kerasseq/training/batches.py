@@ -4,6 +4,9 @@ A resumed run therefore continues with the next batch of the interrupted one, wi
 reading the batches before it.
 """
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 
 from kerasseq.core import checks
@@ -12,15 +15,15 @@ from kerasseq.core import checks
 class _Batches:
     """Shuffles rows in each epoch; rows that fill no batch are left out of it."""
 
-    def __init__(self, rows, batch_size, seed):
+    def __init__(self, rows: int, batch_size: int, seed: int) -> None:
         checks.whole_number("batch_size", batch_size)
         self.rows = rows
-        self.batch_size = min(batch_size, rows)
-        self.seed = checks.whole_number("seed", seed, 0)
-        self.steps_per_epoch = rows // self.batch_size
+        self.batch_size: int = min(batch_size, rows)
+        self.seed: int = checks.whole_number("seed", seed, 0)
+        self.steps_per_epoch: int = rows // self.batch_size
         self._epoch, self._order = None, None
 
-    def batch(self, number):
+    def batch(self, number: int) -> Any:
         """Returns batch `number` of the run, counted from 0 over all epochs."""
         epoch, step = divmod(number, self.steps_per_epoch)
         if epoch != self._epoch:
@@ -29,7 +32,7 @@ class _Batches:
         start = step * self.batch_size
         return self.take(self._order[start : start + self.batch_size])
 
-    def stream(self, start=0):
+    def stream(self, start: int = 0) -> Iterator[Any]:
         """Yields the batches from number `start` on, without end."""
         while True:
             yield self.batch(start)
@@ -53,7 +56,9 @@ class ArrayBatches(_Batches):
         [0, 1, 2, 3, 4, 5]
     """
 
-    def __init__(self, x, y, batch_size=32, seed=0):
+    def __init__(
+        self, x: np.ndarray, y: np.ndarray, batch_size: int = 32, seed: int = 0
+    ) -> None:
         for name, rows in (("x", x), ("y", y)):
             if not getattr(rows, "shape", ()):
                 raise TypeError(
@@ -65,12 +70,13 @@ class ArrayBatches(_Batches):
                 f"{len(x)} and {len(y)}"
             )
         super().__init__(len(x), batch_size, seed)
-        self.x, self.y = x, y
+        self.x = x
+        self.y = y
 
-    def order(self, rng):
+    def order(self, rng: np.random.Generator) -> np.ndarray:
         return rng.permutation(self.rows)
 
-    def take(self, rows):
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.x[rows], self.y[rows]
 
 
@@ -95,9 +101,15 @@ class TextBatches(_Batches):
         ((2, 3), True)
     """
 
-    def __init__(self, ids, sequence_length=64, batch_size=32, seed=0):
+    def __init__(
+        self,
+        ids: np.ndarray | Sequence[int],
+        sequence_length: int = 64,
+        batch_size: int = 32,
+        seed: int = 0,
+    ) -> None:
         checks.whole_number("sequence_length", sequence_length)
-        self.ids = np.asarray(ids)
+        self.ids: np.ndarray = np.asarray(ids)
         if self.ids.ndim != 1 or not np.issubdtype(self.ids.dtype, np.integer):
             raise TypeError(f"ids must be one row of ids, received {checks.short(ids)}")
         self.sequence_length = sequence_length
@@ -113,10 +125,10 @@ class TextBatches(_Batches):
         self._offsets = len(self.ids) - blocks * sequence_length
         super().__init__(blocks, batch_size, seed)
 
-    def order(self, rng):
+    def order(self, rng: np.random.Generator) -> np.ndarray:
         offset = rng.integers(self._offsets)
         return offset + self.sequence_length * rng.permutation(self.rows)
 
-    def take(self, starts):
+    def take(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         indices = starts[:, None] + np.arange(self.sequence_length)
         return self.ids[indices], self.ids[indices + 1]

@@ -9,11 +9,14 @@ of epochs done: see `training.batches`.
 import json
 import pathlib
 import zipfile
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
 
 from kerasseq.core.files import regular, replacing
+from kerasseq.core.types import FilePath
 
 FILE = "checkpoint.npz"
 
@@ -35,17 +38,17 @@ class Checkpoint(keras.callbacks.Callback):
         1
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: FilePath) -> None:
         super().__init__()
-        self.folder = pathlib.Path(folder)
-        self.history = []
+        self.folder: pathlib.Path = pathlib.Path(folder)
+        self.history: list[dict[str, float]] = []
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / FILE
         self.history = read(file)[1]["history"] if file.exists() else []
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         numbers = {name: float(value) for name, value in (logs or {}).items()}
         self.history = [*self.history[:epoch], numbers]
         state = {"epochs": epoch + 1, "history": self.history}
@@ -57,7 +60,7 @@ class Checkpoint(keras.callbacks.Callback):
         write(self.folder / FILE, arrays, state)
 
 
-def restore(model, folder) -> int:
+def restore(model: keras.Model, folder: FilePath) -> int:
     """Restores the state of training that a `Checkpoint` saved.
 
     Args:
@@ -87,13 +90,15 @@ def restore(model, folder) -> int:
     return state["epochs"]
 
 
-def write(file, arrays, state):
+def write(
+    file: FilePath, arrays: Mapping[str, np.ndarray], state: dict[str, Any]
+) -> None:
     """Writes arrays and plain data to one file, atomically."""
     with replacing(file) as temporary, open(temporary, "wb") as out:
         np.savez(out, state=np.array(json.dumps(state)), **arrays)
 
 
-def read(file):
+def read(file: FilePath) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Reads the arrays and the plain data that `write` wrote.
 
     Raises:
@@ -123,7 +128,7 @@ def read(file):
         ) from error
 
 
-def _check(arrays, state):
+def _check(arrays: Mapping[str, np.ndarray], state: object) -> None:
     """Raises a `ValueError` unless this is the content of a checkpoint."""
     if not isinstance(state, dict):
         raise ValueError(f"its state must be an object, received {str(state)[:60]}")
@@ -143,13 +148,13 @@ def _check(arrays, state):
         raise ValueError(f"it lacks the variables {missing}")
 
 
-def _variables(model):
+def _variables(model: keras.Model) -> list[keras.Variable]:
     """Returns all variables that training changes, in a fixed order."""
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     return [*model.variables, *model.optimizer.variables]
 
 
-def _plain(dtype):
+def _plain(dtype: str) -> str:
     """Returns a dtype for NumPy's files, which have no bfloat16."""
     return "float32" if dtype == "bfloat16" else dtype

@@ -10,12 +10,14 @@ slides A, C.
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
+from kerasseq.text.tokenizer import Tokenizer
 
 
 class MaskedTokens(NamedTuple):
@@ -74,16 +76,16 @@ class MaskedLMMaskGenerator:
 
     def __init__(
         self,
-        tokenizer=None,
+        tokenizer: Tokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         mask_token_id: int | None = None,
-        unselectable_token_ids=(),
+        unselectable_token_ids: Iterable[int] = (),
         mask_selection_rate: float = 0.15,
         mask_token_rate: float = 0.8,
         random_token_rate: float = 0.1,
         seed: int = 0,
-    ):
+    ) -> None:
         if (tokenizer is None) == (vocabulary_size is None or mask_token_id is None):
             raise ValueError(
                 "expected a fitted tokenizer, or vocabulary_size and mask_token_id; "
@@ -96,12 +98,14 @@ class MaskedLMMaskGenerator:
             unselectable_token_ids = [
                 tokenizer.id_of(token) for token in tokenizer.special_tokens
             ]
-        self.vocabulary_size = checks.whole_number("vocabulary_size", vocabulary_size)
-        self.mask_token_id = checks.whole_number("mask_token_id", mask_token_id, 0)
+        self.vocabulary_size: int = checks.whole_number(
+            "vocabulary_size", vocabulary_size
+        )
+        self.mask_token_id: int = checks.whole_number("mask_token_id", mask_token_id, 0)
         ids = checks.several("unselectable_token_ids", unselectable_token_ids, "ids")
         name = "one of unselectable_token_ids"
         ids = {self.mask_token_id, *(checks.whole_number(name, i, -1) for i in ids)}
-        self.unselectable_token_ids = sorted(ids)
+        self.unselectable_token_ids: list[int] = sorted(ids)
         name = "unselectable_token_ids and mask_token_id"
         unselectable = np.array(self.unselectable_token_ids)
         check_ids(unselectable, name, "vocabulary_size", self.vocabulary_size)
@@ -111,19 +115,25 @@ class MaskedLMMaskGenerator:
                 "unselectable_token_ids must leave some ids of the vocabulary, "
                 "received the whole vocabulary"
             )
-        self.mask_selection_rate = checks.fraction(
+        self.mask_selection_rate: float = checks.fraction(
             "mask_selection_rate", mask_selection_rate
         )
-        self.mask_token_rate = checks.fraction("mask_token_rate", mask_token_rate)
-        self.random_token_rate = checks.fraction("random_token_rate", random_token_rate)
+        self.mask_token_rate: float = checks.fraction(
+            "mask_token_rate", mask_token_rate
+        )
+        self.random_token_rate: float = checks.fraction(
+            "random_token_rate", random_token_rate
+        )
         if self.mask_token_rate + self.random_token_rate > 1 + 1e-9:
             raise ValueError(
                 "mask_token_rate and random_token_rate must add to at most 1, received "
                 f"{mask_token_rate} and {random_token_rate}"
             )
-        self.seed = checks.whole_number("seed", seed, at_least=0)
+        self.seed: int = checks.whole_number("seed", seed, at_least=0)
 
-    def __call__(self, ids, number: int = 0) -> MaskedTokens:
+    def __call__(
+        self, ids: np.ndarray | Sequence[Sequence[int]], number: int = 0
+    ) -> MaskedTokens:
         """Masks tokens.
 
         Args:
@@ -159,7 +169,7 @@ class MaskedLMMaskGenerator:
             selected.astype("float32"),
         )
 
-    def _replace(self, tokens, draw):
+    def _replace(self, tokens: np.ndarray, draw: np.random.Generator) -> np.ndarray:
         """Returns the inputs at the selected positions."""
         choice = draw.random(len(tokens))
         others = draw.choice(self._selectable, len(tokens))
@@ -167,7 +177,7 @@ class MaskedLMMaskGenerator:
         tokens = np.where(replaced, others, tokens)
         return np.where(choice < self.mask_token_rate, self.mask_token_id, tokens)
 
-    def _checked(self, ids):
+    def _checked(self, ids: np.ndarray | Sequence[Sequence[int]]) -> np.ndarray:
         ids = np.asarray(ids)
         check_ids(ids, "ids", "vocabulary_size", self.vocabulary_size)
         if ids.ndim != 2 or not ids.shape[1]:
@@ -177,7 +187,7 @@ class MaskedLMMaskGenerator:
         return ids.astype("int32")
 
 
-def special_id(tokenizer, token: str) -> int:
+def special_id(tokenizer: Tokenizer, token: str) -> int:
     """Returns the id of a special token of BERT.
 
     Raises:

@@ -7,18 +7,27 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, Tensor
 
 
 class _MeanCrossEntropy(keras.metrics.Metric):
     """Mean of −ln p over all unmasked tokens; subclasses change the unit."""
 
-    def __init__(self, name=None, dtype=None, *, from_logits=True):
+    def __init__(
+        self,
+        name: str | None = None,
+        dtype: str | None = None,
+        *,
+        from_logits: bool = True,
+    ) -> None:
         super().__init__(name=name, dtype=dtype)
         self.from_logits = from_logits
-        self.total = self.add_weight(name="total", initializer="zeros")
-        self.count = self.add_weight(name="count", initializer="zeros")
+        self.total: keras.Variable = self.add_weight(name="total", initializer="zeros")
+        self.count: keras.Variable = self.add_weight(name="count", initializer="zeros")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
         nats = ops.sparse_categorical_crossentropy(
             y_true, ops.cast(y_pred, self.dtype), from_logits=self.from_logits
         )
@@ -29,14 +38,14 @@ class _MeanCrossEntropy(keras.metrics.Metric):
         self.total.assign_add(ops.sum(nats * weight))
         self.count.assign_add(ops.sum(weight))
 
-    def mean(self):
+    def mean(self) -> Tensor:
         return ops.divide_no_nan(self.total, self.count)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "from_logits": self.from_logits}
 
 
-def _per_token(sample_weight, like):
+def _per_token(sample_weight: Tensor, like: Tensor) -> Tensor:
     """Reshapes weights per row or per token so that they broadcast to `like`."""
     given = ops.cast(sample_weight, like.dtype)
     missing = (1,) * (len(like.shape) - len(given.shape))
@@ -62,7 +71,7 @@ class Perplexity(_MeanCrossEntropy):
         Slides C, D.
     """
 
-    def result(self):
+    def result(self) -> Tensor:
         return ops.exp(self.mean())
 
 
@@ -82,7 +91,7 @@ class BitsPerCharacter(_MeanCrossEntropy):
         2.0
     """
 
-    def result(self):
+    def result(self) -> Tensor:
         return self.mean() / math.log(2)
 
 
@@ -102,15 +111,23 @@ class TokenAccuracy(keras.metrics.Metric):
         0.5
     """
 
-    def __init__(self, name="accuracy", dtype=None, *, ignore_class=0):
+    def __init__(
+        self,
+        name: str | None = "accuracy",
+        dtype: str | None = None,
+        *,
+        ignore_class: int = 0,
+    ) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name must be a string, received {checks.short(name)}")
         super().__init__(name=name, dtype=dtype)
         self.ignore_class = ignore_class
-        self.right = self.add_weight(name="right", initializer="zeros")
-        self.count = self.add_weight(name="count", initializer="zeros")
+        self.right: keras.Variable = self.add_weight(name="right", initializer="zeros")
+        self.count: keras.Variable = self.add_weight(name="count", initializer="zeros")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
         predicted = ops.argmax(y_pred, axis=-1)
         weight = ops.cast(ops.not_equal(y_true, self.ignore_class), self.dtype)
         if sample_weight is not None:
@@ -121,8 +138,8 @@ class TokenAccuracy(keras.metrics.Metric):
         self.right.assign_add(ops.sum(right * weight))
         self.count.assign_add(ops.sum(weight))
 
-    def result(self):
+    def result(self) -> Tensor:
         return ops.divide_no_nan(self.right, self.count)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "ignore_class": self.ignore_class}

@@ -6,16 +6,16 @@ from kerasseq.core import checks
 
 
 def gpt_optimizer(
-    model,
-    learning_rate=1e-3,
-    steps=2000,
+    model: keras.Model,
+    learning_rate: float = 1e-3,
+    steps: int = 2000,
     *,
-    warm_up=100,
-    lowest=0.1,
-    weight_decay=0.1,
-    beta_2=0.99,
-    clip=1.0,
-):
+    warm_up: int = 100,
+    lowest: float = 0.1,
+    weight_decay: float = 0.1,
+    beta_2: float = 0.99,
+    clip: float = 1.0,
+) -> keras.optimizers.AdamW:
     r"""Makes AdamW with the settings of GPT training.
 
     The learning rate rises for `warm_up` steps, then follows a cosine decay. Weight
@@ -62,7 +62,7 @@ def gpt_optimizer(
     return optimizer
 
 
-def is_no_matrix(weight) -> bool:
+def is_no_matrix(weight: keras.Variable) -> bool:
     """Whether a weight is a bias or belongs to a norm.
 
     The bias of an attention head is a matrix, so its name is checked as well.

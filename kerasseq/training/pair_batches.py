@@ -4,11 +4,19 @@ The inputs of the decoder are the start token and the target; its labels are the
 and the end token.
 """
 
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
 import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.padding import END, PADDING, START
 from kerasseq.training.batches import _Batches
+
+# Ids of any lengths, or an array of other sources, such as images.
+Sources: TypeAlias = Sequence[Sequence[int] | np.ndarray] | np.ndarray
+# The inputs, sources and targets, and the labels.
+PairArrays: TypeAlias = tuple[tuple[np.ndarray, np.ndarray], np.ndarray]
 
 
 class PairBatches(_Batches):
@@ -38,14 +46,14 @@ class PairBatches(_Batches):
 
     def __init__(
         self,
-        sources,
-        targets,
-        batch_size=64,
-        seed=0,
-        groups=3,
+        sources: Sources,
+        targets: Sequence[Sequence[int] | np.ndarray],
+        batch_size: int = 64,
+        seed: int = 0,
+        groups: int = 3,
         *,
-        marks=(START, END),
-    ):
+        marks: Sequence[int] = (START, END),
+    ) -> None:
         groups = checks.whole_number("groups", groups)
         marks = checks.several("marks", marks, "two ids, start and end")
         if len(marks) != 2:
@@ -60,16 +68,20 @@ class PairBatches(_Batches):
                 f"{len(sources)} and {len(targets)}"
             )
         super().__init__(len(sources), batch_size, seed)
-        self.sources, self.targets, self.marks = sources, targets, marks
-        self.groups = self._grouped(max(1, min(groups, self.rows // self.batch_size)))
-        self.shapes = _growing([self._shape(rows) for rows in self.groups])
-        self.group_of = np.empty(self.rows, int)
+        self.sources = sources
+        self.targets = targets
+        self.marks: tuple[int, ...] = marks
+        most = max(1, min(groups, self.rows // self.batch_size))
+        self.groups: list[np.ndarray] = self._grouped(most)
+        shapes = [self._shape(rows) for rows in self.groups]
+        self.shapes: list[tuple[int, int]] = _growing(shapes)
+        self.group_of: np.ndarray = np.empty(self.rows, int)
         for group, rows in enumerate(self.groups):
             self.group_of[rows] = group
-        self.turns = min(map(len, self.groups)) // self.batch_size
-        self.steps_per_epoch = self.turns * len(self.groups)
+        self.turns: int = min(map(len, self.groups)) // self.batch_size
+        self.steps_per_epoch: int = self.turns * len(self.groups)
 
-    def _grouped(self, count):
+    def _grouped(self, count: int) -> list[np.ndarray]:
         """Splits the rows into groups by length; one group if all have one shape."""
         pairs = zip(self.sources, self.targets, strict=True)
         lengths = [max(_length(s), len(t)) for s, t in pairs]
@@ -77,12 +89,12 @@ class PairBatches(_Batches):
         groups = np.array_split(by_length, count)
         return groups if len(set(map(self._shape, groups))) > 1 else [by_length]
 
-    def _shape(self, rows):
+    def _shape(self, rows: np.ndarray) -> tuple[int, int]:
         """Lengths of the longest source and of the longest target with its end."""
         source = max(_length(self.sources[row]) for row in rows)
         return source, 1 + max(len(self.targets[row]) for row in rows)
 
-    def order(self, rng):
+    def order(self, rng: np.random.Generator) -> np.ndarray:
         """Returns the rows of an epoch: groups alternate, each in random order."""
         shuffled = [
             rng.permutation(group)[: self.turns * self.batch_size]
@@ -93,7 +105,7 @@ class PairBatches(_Batches):
         ]
         return np.concatenate(np.stack(batches, axis=1)).reshape(-1)
 
-    def take(self, rows):
+    def take(self, rows: np.ndarray) -> PairArrays:
         # The shape of the group, even if a smaller one suffices: see `_growing`.
         shape = self.shapes[self.group_of[rows[0]]]
         return pair_arrays(
@@ -105,8 +117,13 @@ class PairBatches(_Batches):
 
 
 def pair_arrays(
-    sources, targets, source_length=None, target_length=None, *, marks=(START, END)
-):
+    sources: Sources,
+    targets: Iterable[Sequence[int] | np.ndarray],
+    source_length: int | None = None,
+    target_length: int | None = None,
+    *,
+    marks: Sequence[int] = (START, END),
+) -> PairArrays:
     """Returns pairs as the arrays that a model trains on.
 
     Args:
@@ -132,7 +149,9 @@ def pair_arrays(
     return (sources, target), wanted
 
 
-def _filled(rows, length=None):
+def _filled(
+    rows: Sequence[Sequence[int] | np.ndarray], length: int | None = None
+) -> np.ndarray:
     length = length or max(map(len, rows))
     array = np.full((len(rows), length), PADDING, "int32")
     for place, ids in zip(array, rows, strict=True):
@@ -140,18 +159,20 @@ def _filled(rows, length=None):
     return array
 
 
-def _length(source):
+def _length(source: Sequence[int] | np.ndarray) -> int:
     """Length of a source; images have all the same size."""
     return len(source) if np.ndim(source) == 1 else 1
 
 
-def _rows(sources, rows):
+def _rows(
+    sources: Sources, rows: np.ndarray
+) -> list[Sequence[int] | np.ndarray] | np.ndarray:
     return (
         [sources[row] for row in rows] if isinstance(sources, list) else sources[rows]
     )
 
 
-def _growing(shapes):
+def _growing(shapes: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Enlarges shapes so that each is larger than the one before, in both lengths.
 
     A compiling backend compares the first two batches to find dynamic axes. An axis of

@@ -12,14 +12,17 @@ Networks", 2015. Course slides D.
 
 import math
 import numbers
+from collections.abc import Callable
+from typing import Any
 
 from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, Tensor
 
 
-def _at_least_one(name, value) -> float:
+def _at_least_one(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, received {value!r}")
     if not 1 <= value < math.inf:
@@ -30,7 +33,7 @@ def _at_least_one(name, value) -> float:
 
 
 # The argument of each schedule, and its check.
-SCHEDULES = {
+SCHEDULES: dict[str, tuple[str, Callable[[str, Any], float]]] = {
     "constant": ("ratio", checks.fraction),
     "linear": ("steps", checks.whole_number),
     "exponential": ("k", checks.fraction),
@@ -66,17 +69,17 @@ class ScheduledSampling:
 
     def __init__(
         self,
-        schedule="inverse_sigmoid",
+        schedule: str = "inverse_sigmoid",
         *,
-        ratio=None,
-        steps=None,
-        k=None,
-        lowest=0.0,
-        sampled=False,
-    ):
-        self.schedule = checks.one_of("schedule", schedule, tuple(SCHEDULES))
-        self.lowest = checks.fraction("lowest", lowest)
-        self.sampled = checks.truth("sampled", sampled)
+        ratio: float | None = None,
+        steps: int | None = None,
+        k: float | None = None,
+        lowest: float = 0.0,
+        sampled: bool = False,
+    ) -> None:
+        self.schedule: str = checks.one_of("schedule", schedule, tuple(SCHEDULES))
+        self.lowest: float = checks.fraction("lowest", lowest)
+        self.sampled: bool = checks.truth("sampled", sampled)
         given = {"ratio": ratio, "steps": steps, "k": k}
         needed, check = SCHEDULES[schedule]
         for name, value in given.items():
@@ -85,9 +88,9 @@ class ScheduledSampling:
                     f'schedule="{schedule}" needs {needed} and no other argument of '
                     f"{', '.join(given)}; received {name}={value}"
                 )
-        self.number = {**given, needed: check(needed, given[needed])}
+        self.number: dict[str, Any] = {**given, needed: check(needed, given[needed])}
 
-    def ratio(self, step):
+    def ratio(self, step: int | Tensor) -> Tensor:
         r"""Computes the probability $\varepsilon_i$ of teacher forcing.
 
         Args:
@@ -106,12 +109,12 @@ class ScheduledSampling:
         }[self.schedule]()
         return ops.clip(epsilon, self.lowest, 1.0)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         """Returns the arguments as plain JSON."""
         shared = ("schedule", "lowest", "sampled")
         return {**{name: getattr(self, name) for name in shared}, **self.number}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Config) -> "ScheduledSampling":
         """Creates a schedule from its config."""
         return cls(**config)

@@ -8,10 +8,19 @@ Devlin et al. 2019, appendix A.2, without the sequences that are shortened at ra
 Course slides A, C.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
 import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.training.batches import _Batches
+from kerasseq.training.masked_lm import MaskedLMMaskGenerator
+
+# Inputs, labels and weights.
+MaskedBatch: TypeAlias = tuple[
+    dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]
+]
 
 
 class SentencePairs(_Batches):
@@ -44,20 +53,20 @@ class SentencePairs(_Batches):
 
     def __init__(
         self,
-        documents,
-        start,
-        end,
-        padding=0,
+        documents: Iterable[Sequence[Sequence[int]]],
+        start: int,
+        end: int,
+        padding: int = 0,
         *,
-        sequence_length=128,
-        batch_size=32,
-        seed=0,
-    ):
+        sequence_length: int = 128,
+        batch_size: int = 32,
+        seed: int = 0,
+    ) -> None:
         checks.whole_number("sequence_length", sequence_length, at_least=5)
         for name, mark in (("start", start), ("end", end), ("padding", padding)):
             checks.whole_number(name, mark, at_least=0)
         documents = checks.several("documents", documents, "documents")
-        self.marks = start, end, padding
+        self.marks: tuple[int, int, int] = start, end, padding
         self.sequence_length = sequence_length
         half = (sequence_length - 3) // 2
         parts = [cut(document, half) for document in documents]
@@ -78,7 +87,7 @@ class SentencePairs(_Batches):
             )
         super().__init__(len(self._starts), batch_size, seed)
 
-    def order(self, draw):
+    def order(self, draw: np.random.Generator) -> np.ndarray:
         """Returns the rows of an epoch: the spans a and b, and whether b follows a."""
         a = draw.permutation(self._starts)
         follows = np.arange(len(a)) % 2  # half of them, also in each batch
@@ -88,11 +97,11 @@ class SentencePairs(_Batches):
         b = np.where(b < first, b, b + size)
         return np.stack([a, np.where(follows, a + 1, b), follows], axis=1)
 
-    def all(self):
+    def all(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Returns all pairs of the first epoch."""
         return self.take(self.order(np.random.default_rng([self.seed, 0])))
 
-    def take(self, rows):
+    def take(self, rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         pairs = [(self._parts[a], self._parts[b]) for a, b, _ in rows]
         return pack(pairs, *self.marks, self.sequence_length), rows[:, 2].astype(
             "int32"
@@ -107,25 +116,28 @@ class MaskedPairs:
         masking: A `MaskedLMMaskGenerator`.
     """
 
-    def __init__(self, pairs, masking):
-        self.pairs, self.masking = pairs, masking
-        self.steps_per_epoch = pairs.steps_per_epoch
+    def __init__(self, pairs: SentencePairs, masking: MaskedLMMaskGenerator) -> None:
+        self.pairs = pairs
+        self.masking = masking
+        self.steps_per_epoch: int = pairs.steps_per_epoch
 
-    def batch(self, number):
+    def batch(self, number: int) -> MaskedBatch:
         """Returns inputs, labels and weights of batch `number` of the run."""
         return self._masked(*self.pairs.batch(number), number)
 
-    def stream(self, start=0):
+    def stream(self, start: int = 0) -> Iterator[MaskedBatch]:
         """Yields the batches from number `start` on, without end."""
         while True:
             yield self.batch(start)
             start += 1
 
-    def all(self):
+    def all(self) -> MaskedBatch:
         """Returns all pairs of the first epoch as one batch."""
         return self._masked(*self.pairs.all(), 0)
 
-    def _masked(self, x, follows, number):
+    def _masked(
+        self, x: dict[str, np.ndarray], follows: np.ndarray, number: int
+    ) -> MaskedBatch:
         masked = self.masking(x["ids"], number)
         inputs = {**x, "ids": masked.ids, "positions": masked.positions}
         labels = {"tokens": masked.labels, "next": follows}
@@ -139,7 +151,7 @@ class MaskedPairs:
         )
 
 
-def cut(sentences, half):
+def cut(sentences: Sequence[Sequence[int]], half: int) -> list[list[int]]:
     """Joins the sentences of a document to long spans, at least two if possible.
 
     Args:
@@ -165,7 +177,14 @@ def cut(sentences, half):
     return parts
 
 
-def pack(pairs, start, end, padding, length, separators=1):
+def pack(
+    pairs: Sequence[tuple[Sequence[int], ...]],
+    start: int,
+    end: int,
+    padding: int,
+    length: int,
+    separators: int = 1,
+) -> dict[str, np.ndarray]:
     """Packs rows `[CLS] a [SEP] b [SEP]` into two arrays.
 
     Args:

@@ -13,6 +13,8 @@ Raffel et al. 2020. There a text always begins with a token that is kept, and en
 a span; here these two positions are random as well. Course slides A (T5).
 """
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from kerasseq.core import checks
@@ -41,16 +43,23 @@ class SpanCorruption:
         True
     """
 
-    def __init__(self, sentinels, *, rate=0.15, mean_length=3.0, seed=0):
+    def __init__(
+        self,
+        sentinels: Iterable[int],
+        *,
+        rate: float = 0.15,
+        mean_length: float = 3.0,
+        seed: int = 0,
+    ) -> None:
         ids = checks.several("sentinels", sentinels, "ids")
         ids = [checks.whole_number("an id of sentinels", i, 0) for i in ids]
-        self.sentinels = np.asarray(ids, "int32")
+        self.sentinels: np.ndarray = np.asarray(ids, "int32")
         if len(set(self.sentinels.tolist())) < max(2, len(self.sentinels)):
             raise ValueError(
                 "sentinels must be at least two distinct ids, received "
                 f"{self.sentinels.tolist()}"
             )
-        self.rate = checks.fraction("rate", rate)
+        self.rate: float = checks.fraction("rate", rate)
         if not 0 < self.rate < 1:
             raise ValueError(
                 f"rate must lie between 0 and 1, both excluded, received {rate}"
@@ -59,9 +68,11 @@ class SpanCorruption:
         if not 1 <= mean_length < float("inf"):
             raise ValueError(f"mean_length must be at least 1, received {mean_length}")
         self.mean_length = mean_length
-        self.seed = checks.whole_number("seed", seed, at_least=0)
+        self.seed: int = checks.whole_number("seed", seed, at_least=0)
 
-    def __call__(self, ids, number=0):
+    def __call__(
+        self, ids: np.ndarray | Sequence[int], number: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Splits a text into source and target.
 
         Args:
@@ -93,7 +104,7 @@ class SpanCorruption:
         source, target = [*source, ids[read:]], [*target, marks[-1:]]
         return tuple(np.concatenate(x).astype("int32") for x in (source, target))
 
-    def _checked(self, ids):
+    def _checked(self, ids: np.ndarray | Sequence[int]) -> np.ndarray:
         ids = np.asarray(ids)
         if ids.ndim != 1 or len(ids) < 2 or ids.dtype.kind not in "iu":
             raise ValueError(
@@ -105,7 +116,7 @@ class SpanCorruption:
             raise ValueError(f"ids must have no sentinel, received {found[0]}")
         return ids
 
-    def _sizes(self, count):
+    def _sizes(self, count: int) -> tuple[int, int]:
         """Returns the number of tokens to remove, and of spans."""
         taken = min(max(round(count * self.rate), 1), count - 1)
         spans = min(max(round(taken / self.mean_length), 1), count - taken + 1)
@@ -117,7 +128,9 @@ class SpanCorruption:
             )
         return taken, spans
 
-    def pairs(self, texts, start=0):
+    def pairs(
+        self, texts: Iterable[np.ndarray | Sequence[int]], start: int = 0
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Splits many texts, for `model.fit(*corrupt.pairs(texts))`.
 
         Args:
@@ -130,7 +143,9 @@ class SpanCorruption:
         made = [self(ids, start + n) for n, ids in enumerate(texts)]
         return [source for source, _ in made], [target for _, target in made]
 
-    def restore(self, source, target):
+    def restore(
+        self, source: np.ndarray | Sequence[int], target: np.ndarray | Sequence[int]
+    ) -> np.ndarray:
         """Restores the text from source and target.
 
         Args:
@@ -152,7 +167,7 @@ class SpanCorruption:
         return np.array(text, "int32")
 
 
-def _parts(total, count, rng):
+def _parts(total: int, count: int, rng: np.random.Generator) -> np.ndarray:
     """Splits an integer into a random sum of positive integers, uniformly.
 
     Examples:

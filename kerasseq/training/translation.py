@@ -5,14 +5,18 @@ those of characters. Both are computed by sacrebleu (`pip install "kerasseq[text
 that they are comparable with published scores; the signature has the settings.
 """
 
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
 from kerasseq.core.checks import one_of, several, truth, whole_number
 
 TOKENIZERS = ("13a", "char", "intl", "none", "zh")  # those that need nothing more
 
 
 def bleu(
-    hypotheses,
-    references,
+    hypotheses: Iterable[str],
+    references: Iterable[str | Iterable[str]],
     *,
     tokenize: str = "13a",
     lowercase: bool = False,
@@ -56,8 +60,8 @@ def bleu(
 
 
 def chrf(
-    hypotheses,
-    references,
+    hypotheses: Iterable[str],
+    references: Iterable[str | Iterable[str]],
     *,
     word_order: int = 0,
     lowercase: bool = False,
@@ -95,7 +99,9 @@ def chrf(
     return _score(metric, hypotheses, streams, signature)
 
 
-def exact_match(hypotheses, references) -> float:
+def exact_match(
+    hypotheses: Iterable[str], references: Iterable[str | Iterable[str]]
+) -> float:
     """Computes the percentage of hypotheses that equal a reference exactly.
 
     Args:
@@ -119,7 +125,9 @@ def exact_match(hypotheses, references) -> float:
     return 100.0 * sum(correct) / len(correct)
 
 
-def _checked(hypotheses, references) -> tuple[list[str], list[list[str]]]:
+def _checked(
+    hypotheses: Iterable[str], references: Iterable[str | Iterable[str]]
+) -> tuple[list[str], list[list[str]]]:
     """The hypotheses, and one list of references for each that a hypothesis has."""
     for name, given in (("hypotheses", hypotheses), ("references", references)):
         if isinstance(given, str):
@@ -150,13 +158,15 @@ def _checked(hypotheses, references) -> tuple[list[str], list[list[str]]]:
     return hypotheses, [list(stream) for stream in zip(*wanted, strict=True)]
 
 
-def _score(metric, hypotheses, streams, signature: bool):
+def _score(
+    metric: Any, hypotheses: list[str], streams: list[list[str]], signature: bool
+) -> float | tuple[float, str]:
     score = float(metric.corpus_score(hypotheses, streams).score)
     score = min(score, 100.0)  # rounding makes it 100.00000000000004
     return (score, str(metric.get_signature())) if signature else score
 
 
-def _sacrebleu():
+def _sacrebleu() -> ModuleType:
     try:
         import sacrebleu
     except ImportError as error:
