@@ -141,7 +141,7 @@ def pair_arrays(
         >>> source.tolist(), target.tolist(), wanted.tolist()
         ([[7, 8], [9, 0]], [[1, 4, 5], [1, 6, 0]], [[4, 5, 2], [6, 2, 0]])
     """
-    if isinstance(sources, list):
+    if not hasattr(sources, "shape"):
         sources = _filled(sources, source_length)
     start, end = marks
     target = _filled([[start, *ids] for ids in targets], target_length)
@@ -167,9 +167,9 @@ def _length(source: Sequence[int] | np.ndarray) -> int:
 def _rows(
     sources: Sources, rows: np.ndarray
 ) -> list[Sequence[int] | np.ndarray] | np.ndarray:
-    return (
-        [sources[row] for row in rows] if isinstance(sources, list) else sources[rows]
-    )
+    if hasattr(sources, "shape"):
+        return sources[rows]
+    return [sources[row] for row in rows]
 
 
 def _growing(shapes: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -148,6 +148,14 @@ def test_sources_that_are_images():
     assert source is images
 
 
+def test_sources_in_a_tuple():
+    sources, targets = rows_of([(2, 3), (5, 2), (3, 7)])
+    inputs, wanted = PairBatches(sources, targets, 3).batch(0)
+    same_inputs, same = PairBatches(tuple(sources), tuple(targets), 3).batch(0)
+    for one, other in zip((*inputs, wanted), (*same_inputs, same), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_messages():
     with pytest.raises(ValueError, match="at least 1, received 2 and 1"):
         PairBatches([[3], [4]], [[5]])
