@@ -6,7 +6,7 @@ The namespaces are imported at the first access, and Keras with the first that n
 import contextlib
 import importlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kerasseq.core import backend as _backend
 
@@ -36,7 +36,7 @@ __all__ = [
 _WITHOUT_KERAS = ("datasets", "text")
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'kerasseq' has no attribute '{name}'")
     if name not in _WITHOUT_KERAS:

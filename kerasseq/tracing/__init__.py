@@ -6,10 +6,14 @@ per time step, `plots` draws both. A layer of your own calls `record` to be trac
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
 from kerasseq.tracing.gradient_flow import gradient_flow
 from kerasseq.tracing.positions import Criterion, position_criteria
 from kerasseq.tracing.recording import Trace, record, trace
+
+if TYPE_CHECKING:
+    from kerasseq.tracing import plots
 
 __all__ = [
     "Criterion",
@@ -22,7 +26,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "plots":  # loaded on first use
         return importlib.import_module("kerasseq.tracing.plots")
     raise AttributeError(f"module 'kerasseq.tracing' has no attribute '{name}'")

@@ -1,9 +1,18 @@
 """Plots of attention weights: heat maps of queries and keys, and maps over images."""
 
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import number
 from kerasseq.tracing import drawing
+
+if TYPE_CHECKING:  # heavy, and needed for figures only
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 CELL_SIZE = 0.22  # inches per weight of a heat map
 MAX_MAP_SIZE = 12  # inches
@@ -13,14 +22,14 @@ MAX_LABELED_PATCHES = 64  # with more patches percentages are not legible
 
 
 def plot_attention(
-    weights,
-    source: str | list | None = None,
-    target: str | list | None = None,
+    weights: ArrayLike,
+    source: str | Sequence[object] | None = None,
+    target: str | Sequence[object] | None = None,
     title: str | None = None,
     *,
     example: int = 0,
     vmax: float | None = None,
-):
+) -> "Figure":
     """Plots attention weights as heat maps, with black for a weight of 0.
 
     Args:
@@ -63,8 +72,8 @@ def plot_attention(
 
 
 def plot_alignments(
-    translations, title: str | None = None, *, vmax: float | None = None
-):
+    translations: Iterable[Any], title: str | None = None, *, vmax: float | None = None
+) -> "Figure":
     """Plots the alignments of several translations beside each other.
 
     Args:
@@ -100,7 +109,11 @@ def plot_alignments(
     return _draw(panels, title, vmax)
 
 
-def _draw(panels, title, vmax):
+def _draw(
+    panels: Sequence[tuple[Any, Any, Any, str | None]],
+    title: str | None,
+    vmax: float | None,
+) -> "Figure":
     """Draws one map, or several in rows of at most four."""
     maps = [np.asarray(weights, "float32") for weights, *_ in panels]
     vmax = _largest(maps) if vmax is None else number("vmax", vmax)
@@ -147,12 +160,14 @@ def _draw(panels, title, vmax):
     return figure
 
 
-def _largest(maps):
+def _largest(maps: list[np.ndarray]) -> float:
     """Returns the largest weight of all maps; 1 if all are zero."""
     return max(float(np.nanmax(weights, initial=0)) for weights in maps) or 1.0
 
 
-def _labels(side, tokens, length, inches):
+def _labels(
+    side: str, tokens: Sequence[object] | None, length: int, inches: float
+) -> drawing.Labels | None:
     """Returns the labels of one side of a map; None for numbers."""
     if tokens is None:
         return None
@@ -164,12 +179,12 @@ def _labels(side, tokens, length, inches):
     return drawing.fit_labels(tokens, inches, vertical=side == "target")
 
 
-def _depth(labels):
+def _depth(labels: drawing.Labels | None) -> float:
     """Returns the inches that labels and the name of the axis take."""
     return 0.6 + (0.25 if labels is None else labels.depth)
 
 
-def _write(axis, side, labels, length):
+def _write(axis: "Axis", side: str, labels: drawing.Labels | None, length: int) -> None:
     """Writes labels, or numbers, and the name of the axis."""
     axis.set_label_text(side)
     if labels is None:
@@ -179,8 +194,11 @@ def _write(axis, side, labels, length):
 
 
 def plot_patches(
-    images, maps, titles: list[str] | None = None, title: str | None = None
-):
+    images: ArrayLike,
+    maps: ArrayLike,
+    titles: list[str] | None = None,
+    title: str | None = None,
+) -> "Figure":
     """Plots images, each beside the attention weights of its patches.
 
     The brightness of a patch is its weight relative to the largest weight of the image.
@@ -240,7 +258,7 @@ def plot_patches(
     return figure
 
 
-def _displayable(image):
+def _displayable(image: np.ndarray) -> np.ndarray:
     """Returns an image as matplotlib expects it: gray, or three colors from 0 to 1."""
     if image.ndim == 2 or image.shape[-1] == 1:
         return image.reshape(image.shape[:2]).astype("float32")
@@ -250,7 +268,7 @@ def _displayable(image):
     return (image - low) / ((high - low) or 1)
 
 
-def _overlay(axis, image, weights):
+def _overlay(axis: "Axes", image: np.ndarray, weights: np.ndarray) -> None:
     """Draws the image in gray below the weights of its patches."""
     height, width = image.shape[:2]
     gray = image if image.ndim == 2 else image.mean(axis=-1)

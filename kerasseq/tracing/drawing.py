@@ -8,11 +8,17 @@ import io
 import math
 import numbers
 import unicodedata
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from kerasseq.core.checks import nearest
+
+if TYPE_CHECKING:  # heavy, and needed for figures only
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 # The palette of Okabe and Ito, which is safe for color-blind readers.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -25,7 +31,7 @@ LINE_HEIGHT, GAP = 1.17, 0.3  # of labels, in font sizes
 MEASURED_SIZE = 100  # points, at which the widths of characters are measured
 
 
-def figure(width, height):
+def figure(width: float, height: float) -> "Figure":
     """Creates a matplotlib figure outside of pyplot that notebooks display."""
     try:
         from matplotlib.figure import Figure
@@ -39,19 +45,19 @@ def figure(width, height):
     return made
 
 
-def _png(made):
+def _png(made: "Figure") -> bytes:
     out = io.BytesIO()
     made.savefig(out, format="png", bbox_inches="tight")
     return out.getvalue()
 
 
-def width_for(length, tokens):
+def width_for(length: int, tokens: Sequence[object] | None) -> float:
     """Returns the width in inches for a number of steps; more if there are tokens."""
     per_step = 0.12 if tokens is None else 0.24
     return min(max(5.0, length * per_step), MAX_WIDTH)
 
 
-def number_ticks(axis, numbers, at_most):
+def number_ticks(axis: "Axis", numbers: Sequence[int], at_most: int) -> None:
     """Labels the ticks at 0, 1, 2 … with these numbers, at most `at_most` of them."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -63,7 +69,7 @@ def number_ticks(axis, numbers, at_most):
     axis.set_major_formatter(FuncFormatter(number))
 
 
-def legend(made, axis):
+def legend(made: "Figure", axis: "Axes") -> None:
     """Draws a legend below the axes."""
     handles, labels = axis.get_legend_handles_labels()
     first = dict(reversed(list(zip(labels, handles, strict=True))))
@@ -81,7 +87,7 @@ def legend(made, axis):
     )
 
 
-def words(name):
+def words(name: str) -> str:
     """Replaces the underscores of a name by spaces.
 
     Examples:
@@ -91,7 +97,7 @@ def words(name):
     return name.replace("_", " ")
 
 
-def split(key):
+def split(key: str) -> tuple[str, str]:
     """Splits a key of a trace into path and name.
 
     Examples:
@@ -102,7 +108,9 @@ def split(key):
     return path, name
 
 
-def layer_values(trace, layer):
+def layer_values(
+    trace: Mapping[str, Any], layer: str | None
+) -> tuple[str, dict[str, np.ndarray]]:
     """Finds a layer in a trace by its path or the beginning of it.
 
     Returns:
@@ -133,7 +141,7 @@ def layer_values(trace, layer):
     return path, layers[path]
 
 
-def known(argument, name, names):
+def known(argument: str, name: str, names: Iterable[str]) -> str:
     """Returns `name` if it is one of `names`, and raises an error otherwise."""
     if name in names:
         return name
@@ -143,7 +151,7 @@ def known(argument, name, names):
     )
 
 
-def in_order(names):
+def in_order(names: Iterable[str]) -> list[str]:
     """Sorts names: gates, then the candidate, then the states."""
     last = ("candidate", "cell_state", "hidden_state")
 
@@ -155,7 +163,9 @@ def in_order(names):
     return sorted(names, key=rank)
 
 
-def one_sequence(value, example, units):
+def one_sequence(
+    value: np.ndarray, example: int, units: int | Iterable[int] | None
+) -> tuple[np.ndarray, list[int]]:
     """Returns one sequence, `(time, units)`, and the indices of the units."""
     if not -len(value) <= example < len(value):
         raise ValueError(
@@ -170,7 +180,9 @@ def one_sequence(value, example, units):
     return value[example][:, units], units
 
 
-def columns(history):
+def columns(
+    history: Mapping[str, Iterable[float]] | list[dict[str, float]],
+) -> dict[str, list[float]]:
     """Returns a history as lists by name, with NaN for missing epochs."""
     if not isinstance(history, list):
         return {name: list(values) for name, values in history.items()}
@@ -178,7 +190,7 @@ def columns(history):
     return {name: [epoch.get(name, np.nan) for epoch in history] for name in names}
 
 
-def visible(token) -> str:
+def visible(token: object) -> str:
     r"""Replaces spaces, line ends and combining marks by visible characters.
 
     Examples:
@@ -196,7 +208,7 @@ def visible(token) -> str:
     )
 
 
-def _visible_character(c):
+def _visible_character(c: str) -> str:
     if c in VISIBLE:
         return VISIBLE[c]
     # Control and format characters, surrogates, unusual spaces.
@@ -213,7 +225,7 @@ def code_point(c: str) -> str:
     return f"U+{ord(c):04X}"
 
 
-def drawable(label: str):
+def drawable(label: str) -> tuple[str, list[str]]:
     """Chooses fonts for a label, with code points for characters that no font has.
 
     Args:
@@ -232,7 +244,7 @@ def drawable(label: str):
     return shown, fonts
 
 
-def _main_font():
+def _main_font() -> str:
     from matplotlib import font_manager
 
     path = font_manager.findfont(font_manager.FontProperties())
@@ -240,7 +252,7 @@ def _main_font():
 
 
 @functools.cache
-def _characters(family):
+def _characters(family: str) -> frozenset[int]:
     """Returns the code points that a font family supports."""
     from matplotlib import font_manager
 
@@ -249,7 +261,7 @@ def _characters(family):
 
 
 @functools.cache
-def _find(c):
+def _find(c: str) -> str | None:
     """Returns an installed font family that has the character, or None."""
     from matplotlib import font_manager
 
@@ -281,7 +293,7 @@ class Labels(NamedTuple):
     every: int
     depth: float
 
-    def write(self, axis) -> None:
+    def write(self, axis: "Axis") -> None:
         """Writes the labels at 0, 1, 2 … of `axes.xaxis` or `axes.yaxis`."""
         shown = slice(None, None, self.every)
         axis.set_ticks(range(0, len(self.texts), self.every))
@@ -291,7 +303,9 @@ class Labels(NamedTuple):
             tick.set(fontsize=self.size, fontfamily=fonts, rotation=90 * (not upright))
 
 
-def fit_labels(tokens, inches: float, *, vertical: bool = False) -> Labels:
+def fit_labels(
+    tokens: Sequence[object], inches: float, *, vertical: bool = False
+) -> Labels:
     """Chooses the largest font size at which all labels fit.
 
     If they do not fit at the smallest size, every second one is written, or every
@@ -339,7 +353,9 @@ def _advance(c: str) -> float:
     return font.load_char(ord(c)).linearHoriAdvance / 65536 / MEASURED_SIZE
 
 
-def label_time(axis, tokens, length, inches):
+def label_time(
+    axis: "Axes", tokens: Sequence[object] | None, length: int, inches: float
+) -> None:
     """Labels the time axis with tokens, or with the numbers of the steps.
 
     Args:
@@ -358,7 +374,7 @@ def label_time(axis, tokens, length, inches):
     axis.set_xlabel("input, in reading order")
 
 
-def check_tokens(tokens, length):
+def check_tokens(tokens: Sequence[object] | None, length: int) -> None:
     """Raises a `ValueError` unless there is one token for each step."""
     if tokens is not None and len(tokens) != length:
         raise ValueError(

@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
+from kerasseq.core.types import Nested, Tensor
 from kerasseq.tracing.recording import Trace, listening, paths
 
 STATES = ("hidden_state", "cell_state")
@@ -17,15 +18,17 @@ class _Probes:
     gradient with respect to the probe is the gradient with respect to the state.
     """
 
-    def __init__(self, layer_paths, probes):
+    def __init__(
+        self, layer_paths: dict[int, str], probes: dict[tuple[str, int, str], Tensor]
+    ) -> None:
         self._paths = layer_paths
         self._probes = probes
         self._calls = {}
 
-    def receive(self, layer, name, value):
+    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
         return value
 
-    def probes(self, layer):
+    def probes(self, layer: keras.Layer) -> dict[str, Tensor]:
         """Returns the probes of the next call of `layer`, by state name."""
         path = self._paths.get(id(layer))
         call = self._calls.get(path, 0)
@@ -37,7 +40,7 @@ class _Probes:
         }
 
 
-def gradient_flow(model: keras.Model, x, y) -> dict[str, np.ndarray]:
+def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndarray]:
     r"""Computes the norm of the loss gradient at each state of each time step.
 
     For each recurrent layer and time step this is
@@ -92,7 +95,9 @@ def gradient_flow(model: keras.Model, x, y) -> dict[str, np.ndarray]:
     return flow
 
 
-def _zeros_like_states(model, layer_paths, x):
+def _zeros_like_states(
+    model: keras.Model, layer_paths: dict[int, str], x: Nested
+) -> dict[tuple[str, int, str], np.ndarray]:
     """Returns a probe for each state of the recurrent layers of the model."""
     recorded = Trace(model)
     with (

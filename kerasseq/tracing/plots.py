@@ -4,6 +4,9 @@ Each function returns a `matplotlib.figure.Figure` and draws it nowhere else: ma
 the last line of a notebook cell, or call `figure.savefig("gates.png")`.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from kerasseq.tracing import drawing
@@ -14,6 +17,9 @@ from kerasseq.tracing.attention_plots import (
 )
 from kerasseq.tracing.drawing import COLORS, check_tokens, label_time, words
 from kerasseq.tracing.positions import plot_positions
+
+if TYPE_CHECKING:  # heavy, and needed for figures only
+    from matplotlib.figure import Figure
 
 LABEL_HEIGHT = 0.065  # of the number above a bar, in units of accuracy
 
@@ -30,15 +36,15 @@ __all__ = [
 
 
 def plot_gates(
-    trace,
+    trace: Mapping[str, Any],
     layer: str | None = None,
-    tokens: str | list | None = None,
+    tokens: str | Sequence[object] | None = None,
     gates: list[str] | None = None,
     units: int | list[int] | None = None,
     title: str | None = None,
     *,
     example: int = 0,
-):
+) -> "Figure":
     """Plots the gates and states of one layer over time, as heat maps.
 
     All gates share one scale from 0, closed, to 1, open. States and candidates have
@@ -111,8 +117,10 @@ def plot_gates(
 
 
 def plot_gradient_flow(
-    flow: dict, tokens: str | list | None = None, title: str | None = None
-):
+    flow: Mapping[str, np.ndarray],
+    tokens: str | Sequence[object] | None = None,
+    title: str | None = None,
+) -> "Figure":
     """Plots the gradient norm at each step on a logarithmic scale.
 
     Steps without a gradient, such as masked ones, are gaps in the line, with open
@@ -182,11 +190,11 @@ def plot_gradient_flow(
 
 
 def plot_history(
-    history,
-    baselines: dict[str, float] | None = None,
+    history: Any,
+    baselines: Mapping[str, float] | None = None,
     metric: str = "bits",
     title: str | None = None,
-):
+) -> "Figure":
     """Plots a metric over the epochs of a training, with baselines.
 
     Args:
@@ -234,7 +242,12 @@ def plot_history(
     return figure
 
 
-def plot_race(results: dict, title: str | None = None, *, chance: float | None = 0.5):
+def plot_race(
+    results: Mapping[str, Mapping[str, Sequence[float] | np.ndarray]],
+    title: str | None = None,
+    *,
+    chance: float | None = 0.5,
+) -> "Figure":
     """Plots the accuracy of several models on several test sets.
 
     A bar shows the mean over seeds, and each point one seed.

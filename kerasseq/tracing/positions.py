@@ -7,13 +7,19 @@ encoding to the tokens, rotates queries and keys, or adds a bias to attention sc
 `plot_positions` draws encodings beside each other.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
+from kerasseq.core.types import Tensor
 from kerasseq.tracing import drawing
+
+if TYPE_CHECKING:  # heavy, and needed for figures only
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MIN_DISTANCE = 1e-3  # encodings that are closer count as equal
 MAX_VARIATION = 1e-3  # a relation that varies less counts as constant
@@ -32,7 +38,7 @@ class Criterion(NamedTuple):
     """
 
     holds: bool
-    value: float | int | tuple
+    value: float | int | tuple[int, ...]
 
 
 def position_criteria(
@@ -86,7 +92,7 @@ def position_criteria(
     }
 
 
-def position_code(layer, length: int, width: int = 16) -> np.ndarray:
+def position_code(layer: keras.Layer, length: int, width: int = 16) -> np.ndarray:
     """Computes the encoding of each position.
 
     For a layer that adds an encoding, this is what it adds; for one that rotates, a
@@ -122,7 +128,7 @@ def position_code(layer, length: int, width: int = 16) -> np.ndarray:
     return ops.convert_to_numpy(ops.cast(code, "float32"))[0].astype("float64")
 
 
-def position_relation(layer, length: int, width: int = 16) -> np.ndarray:
+def position_relation(layer: keras.Layer, length: int, width: int = 16) -> np.ndarray:
     """Computes the relation of each pair of positions.
 
     Returns:
@@ -134,24 +140,24 @@ def position_relation(layer, length: int, width: int = 16) -> np.ndarray:
     return _distances(position_code(layer, length, width))[..., None]
 
 
-def _built_or_new(layer):
+def _built_or_new(layer: keras.Layer) -> keras.Layer:
     """Returns a built layer itself, and otherwise a copy that may be built."""
     if not isinstance(layer, keras.layers.Layer):
         raise TypeError(f"layer must be a layer of positions, received {layer!r}")
     return layer if layer.built else _new(layer)
 
 
-def _new(layer):
+def _new(layer: keras.Layer) -> keras.Layer:
     """Returns a layer with the same arguments that is not built."""
     return type(layer).from_config(layer.get_config())
 
 
-def _has_bias(layer):
+def _has_bias(layer: keras.Layer) -> bool:
     """Whether it is an `AttentionPosition` with a bias."""
     return getattr(layer, "has_bias", False)
 
 
-def _bias(layer, positions):
+def _bias(layer: keras.Layer, positions: Tensor) -> np.ndarray:
     """Returns the bias `(T, S, N)`."""
     layer.build_for(NUM_HEADS, HEAD_DIM)
     b = layer.bias(positions, positions)
@@ -159,25 +165,25 @@ def _bias(layer, positions):
     return np.moveaxis(b, 0, -1).astype("float64")
 
 
-def _distances(code):
+def _distances(code: np.ndarray) -> np.ndarray:
     squares = np.sum(code**2, -1)
     between = squares[:, None] + squares[None] - 2 * code @ code.T
     return np.sqrt(np.maximum(between, 0))
 
 
-def _smallest_distance(code):
+def _smallest_distance(code: np.ndarray) -> float:
     distances = _distances(code)
     return float(distances[~np.eye(len(code), dtype=bool)].min())
 
 
-def _variation(relation):
+def _variation(relation: np.ndarray) -> float:
     """Returns the largest variation along a diagonal, relative to the maximum."""
     length, largest = len(relation), np.abs(relation).max()
     diagonals = (np.diagonal(relation, k) for k in range(1 - length, length))
     return float(max(np.ptp(d, axis=-1).max() for d in diagonals) / largest)
 
 
-def _longest(layer, length, width):
+def _longest(layer: keras.Layer, length: int, width: int) -> int:
     """Returns the longest length with unique encodings, halving from the maximum."""
     tried = LENGTH_FACTOR * length
     while tried >= length:
@@ -190,7 +196,7 @@ def _longest(layer, length, width):
     return 0
 
 
-def _is_informative(layer, length, width):
+def _is_informative(layer: keras.Layer, length: int, width: int) -> bool:
     """Whether encodings of a width are unique, and no feature is constant or twice."""
     if _has_bias(layer):
         return True  # a bias has no width
@@ -204,8 +210,11 @@ def _is_informative(layer, length, width):
 
 
 def plot_positions(
-    layers: dict, length: int = 64, width: int = 16, title: str | None = None
-):
+    layers: Mapping[str, keras.Layer],
+    length: int = 64,
+    width: int = 16,
+    title: str | None = None,
+) -> "Figure":
     """Plots the encoding of each position, and the relation of each pair.
 
     The left panel of a layer has a column for each position and a row for each feature
@@ -255,7 +264,9 @@ def plot_positions(
     return figure
 
 
-def _image(figure, axis, values, aspect="auto"):
+def _image(
+    figure: "Figure", axis: "Axes", values: np.ndarray, aspect: str | float = "auto"
+) -> None:
     highest = float(np.abs(values).max()) or 1.0
     if values.min() < 0:
         scale = {"vmin": -highest, "vmax": highest, "cmap": "RdBu_r"}

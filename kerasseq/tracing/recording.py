@@ -9,13 +9,29 @@ can leave a compiled loop only as an output of the loop.
 import contextlib
 import contextvars
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+import keras
+import numpy as np
 from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core.checks import nearest
+from kerasseq.core.types import Tensor
 
+# The array of a value; a list of arrays if its layer was called more than once.
+Recorded: TypeAlias = np.ndarray | Any
+
+
+class Listener(Protocol):
+    """Receives each value that is recorded, and returns the value to continue with."""
+
+    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor: ...
+
+
+AnyListener = TypeVar("AnyListener", bound=Listener)
 _listeners = contextvars.ContextVar("kerasseq_listeners", default=())
 
 # Methods that run compiled code, which executes no Python and so records nothing.
@@ -30,7 +46,7 @@ _COMPILED = (
 _ADVICE = "A trace records eager calls only: call the model itself inside it, model(x)."
 
 
-def record(layer, name: str, value):
+def record(layer: keras.Layer, name: str, value: Tensor) -> Tensor:
     """Records a value under the path of `layer` and `name`, if a trace is open.
 
     Without a trace, the cost is one look-up of a context variable.
@@ -52,14 +68,14 @@ def record(layer, name: str, value):
     return value if listener is None else listener.receive(layer, name, value)
 
 
-def current_listener():
+def current_listener() -> Listener | None:
     """Returns the innermost listener of the current context, or None."""
     listeners = _listeners.get()
     return listeners[-1] if listeners else None
 
 
 @contextlib.contextmanager
-def listening(listener):
+def listening(listener: AnyListener) -> Iterator[AnyListener]:
     """Sends everything that is recorded inside the block to `listener` alone."""
     _listeners.set((*_listeners.get(), listener))
     try:
@@ -68,7 +84,7 @@ def listening(listener):
         _listeners.set(tuple(one for one in _listeners.get() if one is not listener))
 
 
-class Trace(Mapping):
+class Trace(Mapping[str, Recorded]):
     """Recorded values: NumPy arrays by path, such as `"lstm/forget_gate"`.
 
     Values of recurrent layers have shape `(batch, time, units)`, with time in the order
@@ -77,12 +93,12 @@ class Trace(Mapping):
     values are zero.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: keras.Layer) -> None:
         self._model = model
         self._paths = paths(model)
         self._values = {}
 
-    def receive(self, layer, name, value):
+    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
         """Stores a value that a layer recorded, and returns it."""
         if not self._model.built:  # Keras runs the layers to infer shapes
             return value
@@ -99,7 +115,7 @@ class Trace(Mapping):
         self._values.setdefault(key, []).append(ops.convert_to_numpy(value))
         return value
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Recorded:
         if not self._values:
             raise KeyError(f"nothing was recorded, so there is no {key!r}. {_ADVICE}")
         if key not in self._values:
@@ -110,23 +126,23 @@ class Trace(Mapping):
         values = self._values[key]
         return values[0] if len(values) == 1 else list(values)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._values)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         shown = ", ".join(f"{k}: {_shape(v)}" for k, v in self.items())
         return f"Trace({shown})"
 
 
-def _shape(value):
+def _shape(value: Recorded) -> Any:
     return [v.shape for v in value] if isinstance(value, list) else value.shape
 
 
 @contextlib.contextmanager
-def trace(model) -> Iterator[Trace]:
+def trace(model: keras.Layer) -> Iterator[Trace]:
     """Records what the layers of `model` compute.
 
     While the block is open, `fit`, `evaluate`, `predict` and their `_on_batch` forms
@@ -170,13 +186,13 @@ class _CompiledCallGuard:
     _guards = {}  # by id of the model, while it has open traces
     _lock = threading.Lock()
 
-    def __init__(self, model):
+    def __init__(self, model: keras.Layer) -> None:
         self.model = model
         self.open_traces = 0
         self.replaced = {}  # name: the attribute of the instance before, and ours
 
     @classmethod
-    def acquire(cls, model):
+    def acquire(cls, model: keras.Layer) -> "_CompiledCallGuard":
         """Returns the guard of a model with one more open trace."""
         with cls._lock:
             guard = cls._guards.setdefault(id(model), cls(model))
@@ -185,7 +201,7 @@ class _CompiledCallGuard:
                 guard.replace_methods()
         return guard
 
-    def release(self):
+    def release(self) -> None:
         """Counts one open trace less, and restores the methods after the last one."""
         with self._lock:
             self.open_traces -= 1
@@ -193,14 +209,14 @@ class _CompiledCallGuard:
                 del self._guards[id(self.model)]
                 self.restore_methods()
 
-    def replace_methods(self):
+    def replace_methods(self) -> None:
         for name in _COMPILED:
             if hasattr(self.model, name):
                 guarded = self.guarded(name, getattr(self.model, name))
                 self.replaced[name] = vars(self.model).get(name), guarded
                 setattr(self.model, name, guarded)
 
-    def restore_methods(self):
+    def restore_methods(self) -> None:
         for name, (before, guarded) in self.replaced.items():
             if vars(self.model).get(name) is not guarded:  # replaced by the user since
                 continue
@@ -208,10 +224,10 @@ class _CompiledCallGuard:
             if before is not None:
                 setattr(self.model, name, before)
 
-    def guarded(self, name, method):
+    def guarded(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a method that raises if the current context traces the model."""
 
-        def call(*args, **kwargs):
+        def call(*args: Any, **kwargs: Any) -> Any:
             if any(_records(listener, self.model) for listener in _listeners.get()):
                 raise RuntimeError(
                     f"{name} runs compiled code, in which nothing can be recorded. "
@@ -222,11 +238,11 @@ class _CompiledCallGuard:
         return call
 
 
-def _records(listener, model):
+def _records(listener: Listener, model: keras.Layer) -> bool:
     return isinstance(listener, Trace) and listener._model is model
 
 
-def paths(root) -> dict[int, str]:
+def paths(root: keras.Layer) -> dict[int, str]:
     """Returns the path of each layer inside `root`, by the layer's `id`.
 
     Examples:
@@ -237,7 +253,7 @@ def paths(root) -> dict[int, str]:
     """
     found = {}
 
-    def walk(layer, path):
+    def walk(layer: keras.Layer, path: str) -> None:
         found.setdefault(id(layer), path)
         children = getattr(layer, "layers", None)
         if children is None:
@@ -253,51 +269,53 @@ def paths(root) -> dict[int, str]:
 class _StepListener:
     """Names what one cell and its sublayers record in one step."""
 
-    def __init__(self, cell):
+    def __init__(self, cell: object) -> None:
         self.paths = paths(cell) if hasattr(cell, "_flatten_layers") else {}
 
-    def key(self, layer, name):
+    def key(self, layer: keras.Layer, name: str) -> str:
         path = self.paths.get(id(layer), "")
         return f"{path}/{name}" if path else name
 
 
 class _Collector(_StepListener):
-    def __init__(self, cell):
+    def __init__(self, cell: object) -> None:
         super().__init__(cell)
         self.values = {}
 
-    def receive(self, layer, name, value):
+    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
         self.values[self.key(layer, name)] = value
         return value
 
 
 class _Injector(_StepListener):
-    def __init__(self, cell, probes):
+    def __init__(self, cell: object, probes: dict[str, Tensor]) -> None:
         super().__init__(cell)
         self.probes = probes
 
-    def receive(self, layer, name, value):
+    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
         key = self.key(layer, name)
         return value + self.probes[key] if key in self.probes else value
 
 
 class _Discard:
-    def receive(self, layer, name, value):
+    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
         return value
 
 
 @contextlib.contextmanager
-def collect_step(cell):
+def collect_step(cell: object) -> Iterator[dict[str, Tensor]]:
     """Collects what one step of `cell` records, as a dictionary by name."""
     with listening(_Collector(cell)) as collector:
         yield collector.values
 
 
-def add_probes(cell, probes: dict):
+def add_probes(
+    cell: object, probes: dict[str, Tensor]
+) -> AbstractContextManager[Listener]:
     """Adds `probes[name]` to the recorded value `name`, in one step of `cell`."""
     return listening(_Injector(cell, probes))
 
 
-def pause():
+def pause() -> AbstractContextManager[Listener]:
     """Discards everything that is recorded inside the block."""
     return listening(_Discard())
