@@ -19,8 +19,10 @@ from kerasseq.kernels.functions import (  # noqa: E402
     has_cudnn,
     inference,
     is_concrete,
+    is_exporting,
     output_specs,
     size_is_guessed,
+    take_steps,
 )
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.projection import affine, dense, project  # noqa: E402
@@ -53,6 +55,7 @@ __all__ = [
     "has_cudnn",
     "inference",
     "is_concrete",
+    "is_exporting",
     "is_float64",
     "matmul",
     "output_specs",
@@ -62,6 +65,7 @@ __all__ = [
     "recurrence",
     "scan",
     "size_is_guessed",
+    "take_steps",
     "tanh",
     "top_k",
 ]

@@ -134,6 +134,42 @@ def is_concrete(value: Tensor) -> bool:
     return backend_module("functions").is_concrete(value)
 
 
+def is_exporting() -> bool:
+    """Whether PyTorch records a program for `export`, which runs for inference only.
+
+    Examples:
+        >>> is_exporting()
+        False
+    """
+    if keras.backend.backend() != "torch":
+        return False
+    return backend_module("functions").is_exporting()
+
+
+def take_steps(x: Tensor, index: Tensor) -> Tensor:
+    """Selects steps of sequences.
+
+    `keras.ops.take_along_axis` fixes the batch size of a program that PyTorch exports.
+
+    Args:
+        x: `(B, T, ...)`.
+        index: Integers `(B, P)`, from 0 to T - 1.
+
+    Returns:
+        `(B, P, ...)`.
+
+    Examples:
+        >>> x = keras.ops.reshape(keras.ops.arange(6), (1, 3, 2))
+        >>> y = take_steps(x, keras.ops.array([[2, 0]]))
+        >>> keras.ops.convert_to_numpy(y).tolist()
+        [[[4, 5], [0, 1]]]
+    """
+    if keras.backend.backend() == "torch":
+        return backend_module("functions").take_steps(x, index)
+    index = ops.reshape(index, (*ops.shape(index), *[1] * (len(x.shape) - 2)))
+    return ops.take_along_axis(x, index, axis=1)
+
+
 def size_is_guessed(value: Tensor) -> bool:
     """Whether Keras infers shapes and has replaced an unknown size by a number.
 

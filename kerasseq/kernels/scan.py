@@ -10,6 +10,7 @@ from keras import ops, tree
 
 from kerasseq.core.types import Nested
 from kerasseq.kernels.dispatch import backend_module
+from kerasseq.kernels.functions import is_exporting
 from kerasseq.kernels.reference import scan as reference
 
 
@@ -55,6 +56,6 @@ def scan(
             "length. Give the input a fixed length, or leave `unroll` out"
         )
     # One step needs no loop, and a loop would be compiled again at each eager call.
-    if unroll or length == 1:
+    if (unroll or length == 1) and not is_exporting():
         return reference.scan(step, carry, inputs, reverse)
     return backend_module("functions").scan(step, carry, inputs, reverse)

@@ -21,6 +21,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.masks import lowest
@@ -361,7 +362,7 @@ class GatherPositions(keras.layers.Layer):
 
 def at_positions(sequence, positions):
     """`(B, T, D)` at positions `(B, P)`."""
-    return ops.take_along_axis(sequence, positions[:, :, None], axis=1)
+    return kernels.take_steps(sequence, positions)
 
 
 @register

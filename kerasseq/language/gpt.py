@@ -124,7 +124,7 @@ class Stack:
         """Logits `(B, V)` after position `index` `(B,)` of ids `(B, T)`, uncached."""
         mask = ops.arange(ops.shape(ids)[1]) <= index[:, None]
         h, _ = self.hidden_states(self.embedding(ids), mask=mask)
-        return self.logits(ops.take_along_axis(h, index[:, None, None], axis=1))[:, 0]
+        return self.logits(kernels.take_steps(h, index[:, None]))[:, 0]
 
     def make_caches(self, batch, length):
         """Empty caches for `length` tokens."""

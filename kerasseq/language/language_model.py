@@ -151,7 +151,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         here = ops.arange(state["ids"].shape[1])[None] == index
         ids = ops.where(here, token[:, None], state["ids"])
         # A causal layer does not read the padding after the text.
-        logits = ops.take_along_axis(self(ids), index[..., None], axis=1)
+        logits = kernels.take_steps(self(ids), index)
         return logits[:, 0], {"ids": ids, "index": state["index"] + 1}
 
     def prefill(self, ids, mask):

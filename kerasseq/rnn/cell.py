@@ -206,6 +206,23 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
     ) -> Tensor:
         return self.bias_initializer(shape, dtype=dtype)
 
+    def get_dropout_mask(self, step_input: Tensor) -> Tensor | list[Tensor] | None:
+        """Returns the mask of the inputs; None if dropout is off.
+
+        `keras.layers.RNN` draws masks also in inference, which cannot be exported.
+        """
+        if kernels.is_exporting():
+            return None
+        return super().get_dropout_mask(step_input)
+
+    def get_recurrent_dropout_mask(
+        self, step_input: Tensor
+    ) -> Tensor | list[Tensor] | None:
+        """Returns the mask of the state, as `get_dropout_mask` that of the inputs."""
+        if kernels.is_exporting():
+            return None
+        return super().get_recurrent_dropout_mask(step_input)
+
     def project(self, inputs: Tensor, training: bool = False) -> Tensor:
         """Computes the part of a step that does not depend on the state.
 

@@ -58,7 +58,8 @@ def run_through_time(
         states = tree.map_structure(ops.copy, states)
     listener = recording.current_listener()
     has_probes = hasattr(listener, "probes")
-    slow = layer.unroll or has_probes or x.shape[0] == 1  # one step needs no loop
+    single = x.shape[0] == 1 and not kernels.is_exporting()  # one step needs no loop
+    slow = layer.unroll or has_probes or single
     fast = None if slow else fast_recurrence(layer, x, training)
     if fast is not None:
         fast = dataclasses.replace(fast, path=return_sequences)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops, tree
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
@@ -133,7 +134,7 @@ def last_step(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
     mask = ops.cast(mask, "bool")
     time = ops.arange(ops.shape(mask)[1], dtype="int32")
     last = ops.max(ops.where(mask, time, 0), axis=1)
-    return ops.take_along_axis(sequence, last[:, None, None], axis=1)[:, 0]
+    return kernels.take_steps(sequence, last[:, None])[:, 0]
 
 
 def first_output(result: Any) -> Tensor:

@@ -11,11 +11,20 @@ import torch
 from keras import tree
 
 from kerasseq.core.types import Nested, Tensor
+from kerasseq.kernels.reference import scan as reference
 from kerasseq.kernels.reference.precision import matmul
-from kerasseq.kernels.reference.scan import scan
+from kerasseq.kernels.torch.exporting import check_fixed_length, is_exporting
 from kerasseq.kernels.torch.graph import as_it_is, recorded
 
-__all__ = ["scan"]
+__all__ = ["is_exporting"]
+
+
+def scan(
+    step: Callable, carry: Nested, inputs: Nested, reverse: bool
+) -> tuple[Nested, Nested]:
+    """See `kerasseq.kernels.scan`."""
+    check_fixed_length(tree.flatten(inputs)[0])
+    return reference.scan(step, carry, inputs, reverse)
 
 
 def compiled(
@@ -76,3 +85,10 @@ def affine(x: Tensor, kernel: Tensor, bias: Tensor | None, axes: int) -> Tensor:
     b = None if bias is None else bias.reshape(N)
     y = x @ kernel if b is None else torch.addmm(b, x, kernel)
     return y.view(*before, *out)
+
+
+def take_steps(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """See `kerasseq.kernels.take_steps`."""
+    shape = x.shape[0], index.shape[1], *x.shape[2:]
+    index = index.reshape(*index.shape, *[1] * (x.ndim - 2))
+    return torch.gather(x, 1, index.to(torch.int64).expand(shape))
