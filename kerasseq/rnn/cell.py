@@ -152,10 +152,8 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         self.seed_generator: keras.random.SeedGenerator = arguments.seed_generator(
             self.seed
         )
-        if self.recurrent_dropout and gates > 1:
-            self.dropout_mask_count: int | None = (
-                gates  # as Keras: a mask for each gate
-            )
+        if self.recurrent_dropout and gates > 1:  # as Keras: a mask for each gate
+            self.dropout_mask_count: int | None = gates
         states = len(self.state_names)
         self.state_size: int | list[int] = (
             self.units if states == 1 else [self.units] * states

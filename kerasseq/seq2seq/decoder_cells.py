@@ -6,15 +6,25 @@ values for `tracing.trace` and `tracing.gradient_flow`.
 """
 
 import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import keras
 from keras import ops, tree
 
 from kerasseq import kernels
+from kerasseq.core.types import Tensor
 from kerasseq.rnn.loop import call_keras_cell, has_steps, named_states
 from kerasseq.tracing import recording
 
+if TYPE_CHECKING:
+    from kerasseq.seq2seq.recurrent_decoder import RecurrentDecoder
 
-def state_sizes(layer) -> list[int]:
+State: TypeAlias = dict[str, Any]
+Step: TypeAlias = Callable[[State, dict[str, Any]], tuple[State, dict[str, Tensor]]]
+
+
+def state_sizes(layer: keras.layers.RNN) -> list[int]:
     """Returns the sizes of the states of a recurrent layer.
 
     Examples:
@@ -25,12 +35,14 @@ def state_sizes(layer) -> list[int]:
     return tree.flatten(layer.cell.state_size)
 
 
-def output_size(layer) -> int:
+def output_size(layer: keras.layers.RNN) -> int:
     """Returns the number of features of the output of a recurrent layer."""
     return getattr(layer.cell, "output_size", None) or state_sizes(layer)[0]
 
 
-def split_states(flat, layers) -> list[list]:
+def split_states(
+    flat: Tensor, layers: Sequence[keras.layers.RNN]
+) -> list[list[Tensor]]:
     """Splits the features of one tensor into the states of each layer.
 
     Examples:
@@ -49,7 +61,9 @@ def split_states(flat, layers) -> list[list]:
     return states
 
 
-def cell_step(cell, x, states, training=False):
+def cell_step(
+    cell: keras.Layer, x: Tensor, states: Sequence[Tensor], training: bool = False
+) -> tuple[Tensor, list[Tensor]]:
     """Returns the output of one step of any cell, and the list of its new states."""
     if has_steps(cell):
         return cell.step(cell.project(x, training), states, training)
@@ -57,7 +71,9 @@ def cell_step(cell, x, states, training=False):
 
 
 @contextlib.contextmanager
-def dropout_masks(layers, inputs, training):
+def dropout_masks(
+    layers: Sequence[keras.layers.RNN], inputs: Tensor, training: bool
+) -> Iterator[None]:
     """Draws the dropout masks of cells before a loop, and resets them after it.
 
     JAX cannot draw them inside the loop.
@@ -81,7 +97,7 @@ def dropout_masks(layers, inputs, training):
         cell.reset_recurrent_dropout_mask()
 
 
-def state_probes(decoder, listener) -> dict:
+def state_probes(decoder: "RecurrentDecoder", listener: object) -> dict[str, Any]:
     """The probes of `gradient_flow` for the states of each step, `(B, T, H)`."""
     if not hasattr(listener, "probes"):
         return {}
@@ -93,14 +109,18 @@ def state_probes(decoder, listener) -> dict:
     return {"probes": probes}
 
 
-def added_probes(decoder, inputs):
+def added_probes(
+    decoder: "RecurrentDecoder", inputs: dict[str, Any]
+) -> contextlib.AbstractContextManager[Any]:
     """A context in which the probes of one step, if any, are added to the states."""
     if "probes" not in inputs:
         return contextlib.nullcontext()
     return recording.add_probes(decoder, inputs["probes"])
 
 
-def collect(decoder, step, carry, inputs) -> dict:
+def collect(
+    decoder: "RecurrentDecoder", step: Step, carry: State, inputs: dict[str, Any]
+) -> dict[str, Tensor]:
     """Runs the loop once more; returns all recorded values by path, `(B, T, ...)`.
 
     A second run, so that recording does not change the result.
@@ -119,7 +139,7 @@ def collect(decoder, step, carry, inputs) -> dict:
     return tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), values)
 
 
-def record(decoder, values):
+def record(decoder: "RecurrentDecoder", values: dict[str, Tensor]) -> None:
     """Records the values of `collect`, each with the layer that computed it."""
     for layer in decoder.recurrent_layers:
         for path, value in values.items():

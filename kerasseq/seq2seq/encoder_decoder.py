@@ -13,8 +13,10 @@ of the `EncoderDecoder`, which is a functional model.
 
 import dataclasses
 import functools
+from typing import Any, Generic, TypeVar
 
 import keras
+import numpy as np
 from keras import ops, tree
 
 from kerasseq import kernels
@@ -22,12 +24,19 @@ from kerasseq.core import masks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.padding import PADDING, bucket
+from kerasseq.core.types import Tensor
+from kerasseq.positions.base import AttentionPosition, PositionEncoding
 from kerasseq.positions.by_name import make_embedding_position
 from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.seq2seq.translator import Translator
+from kerasseq.seq2seq.vocabulary import Vocabulary
+from kerasseq.training import ScheduledSampling
+from kerasseq.transformer.block import TransformerBlock
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.norms import make_norm
+
+Block = TypeVar("Block", bound=TransformerBlock)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,17 +59,17 @@ class LayerOptions:
 
     num_layers: int
     num_decoder_layers: int
-    block: dict
+    block: dict[str, Any]
     position: str | None = None
     max_sequence_length: int | None = None
-    encoder_position: object = None
-    decoder_position: object = None
+    encoder_position: AttentionPosition | None = None
+    decoder_position: AttentionPosition | None = None
     embedding_norm: bool = False
     embedding_scale: float = 1.0
     logit_scale: float = 1.0
     final_dropout: bool = False
 
-    def make_norm(self, name):
+    def make_norm(self, name: str) -> keras.Layer:
         return make_norm(
             self.block["norm"],
             epsilon=self.block["layer_norm_epsilon"],
@@ -68,34 +77,50 @@ class LayerOptions:
             name=name,
         )
 
-    def make_dropout(self, name):
+    def make_dropout(self, name: str) -> keras.layers.Dropout:
         rate = self.block["dropout"]
         return keras.layers.Dropout(rate, seed=drawn_seed(rate), name=name)
 
 
-class _Layers:
+class _Layers(Generic[Block]):
     """Embedding, blocks and final norm, which encoder and decoder both have."""
 
-    def __init__(self, name, embedding, blocks, options):
+    def __init__(
+        self,
+        name: str,
+        embedding: keras.layers.Embedding,
+        blocks: list[Block],
+        options: LayerOptions,
+    ) -> None:
         has_final_norm = options.block["norm_placement"] == "pre"
         self.embedding = embedding
-        self.embedding_scale = options.embedding_scale
-        self.embedding_norm = self.final_norm = self.final_dropout = None
+        self.embedding_scale: float = options.embedding_scale
+        self.embedding_norm: keras.Layer | None = None
+        self.final_norm: keras.Layer | None = None
+        self.final_dropout: keras.layers.Dropout | None = None
         self.blocks = blocks
         if options.embedding_norm:
             self.embedding_norm = options.make_norm(f"{name}_embedding_norm")
         if has_final_norm:
             self.final_norm = options.make_norm(f"{name}_final_norm")
-        self.embedding_dropout = options.make_dropout(f"{name}_embedding_dropout")
+        self.embedding_dropout: keras.layers.Dropout = options.make_dropout(
+            f"{name}_embedding_dropout"
+        )
         if options.final_dropout:
             self.final_dropout = options.make_dropout(f"{name}_final_dropout")
-        self.position = make_embedding_position(
+        self.position: PositionEncoding | None = make_embedding_position(
             options.position, options.max_sequence_length, name=f"{name}_position"
         )
         learned = options.position == "learned"
-        self.max_length = options.max_sequence_length if learned else None
+        self.max_length: int | None = options.max_sequence_length if learned else None
 
-    def embed(self, ids, mask, index=0, training=None):
+    def embed(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        index: int | Tensor = 0,
+        training: bool | None = None,
+    ) -> Tensor:
         """Computes $x_0$.
 
         Args:
@@ -115,7 +140,7 @@ class _Layers:
             x = self.embedding_norm(x)
         return self.embedding_dropout(x, training=training)
 
-    def finish(self, x, training=None):
+    def finish(self, x: Tensor, training: bool | None = None) -> Tensor:
         """Applies norm and dropout to the output of the last block."""
         if self.final_norm is not None:
             x = self.final_norm(x)
@@ -124,7 +149,14 @@ class _Layers:
         return x
 
 
-def make_blocks(block_class, name, count, depth, position, options) -> list:
+def make_blocks(
+    block_class: type[Block],
+    name: str,
+    count: int,
+    depth: int | tuple[int, int],
+    position: AttentionPosition | None,
+    options: LayerOptions,
+) -> list[Block]:
     """Makes the blocks of encoder or decoder, which share one position encoding."""
     deep = options.block["norm_placement"] == "deep"
     return [
@@ -139,10 +171,12 @@ def make_blocks(block_class, name, count, depth, position, options) -> list:
     ]
 
 
-class Encoder(_Layers):
+class Encoder(_Layers[TransformerEncoder]):
     """Transformer encoder, from ids `(B, S)` to vectors `(B, S, D)`, the memory."""
 
-    def __init__(self, embedding, options: LayerOptions):
+    def __init__(
+        self, embedding: keras.layers.Embedding, options: LayerOptions
+    ) -> None:
         depth = options.num_layers, options.num_decoder_layers
         blocks = make_blocks(
             TransformerEncoder,
@@ -154,7 +188,9 @@ class Encoder(_Layers):
         )
         super().__init__("encoder", embedding, blocks, options)
 
-    def __call__(self, source, training=None):
+    def __call__(
+        self, source: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Returns the memory `(B, S, D)` and its mask `(B, S)`, of ids `(B, S)`."""
         mask = ops.not_equal(source, PADDING)
         x = self.embed(source, mask, training=training)
@@ -163,10 +199,12 @@ class Encoder(_Layers):
         return self.finish(x, training), mask
 
 
-class Decoder(_Layers):
+class Decoder(_Layers[TransformerDecoder]):
     """Transformer decoder, from target and memory to logits."""
 
-    def __init__(self, embedding, options: LayerOptions):
+    def __init__(
+        self, embedding: keras.layers.ReversibleEmbedding, options: LayerOptions
+    ) -> None:
         blocks = make_blocks(
             TransformerDecoder,
             "decoder",
@@ -176,21 +214,27 @@ class Decoder(_Layers):
             options,
         )
         super().__init__("decoder", embedding, blocks, options)
-        self.logit_scale = options.logit_scale
+        self.logit_scale: float = options.logit_scale
 
-    def __call__(self, target, memory, memory_mask, training=None):
+    def __call__(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        memory_mask: Tensor,
+        training: bool | None = None,
+    ) -> Tensor:
         """Returns logits `(B, T, V)` of the token after each id of `(B, T)`."""
         x = self.embed(target, ops.ones_like(target), training=training)
         for block in self.blocks:
             x = block(x, memory, encoder_padding_mask=memory_mask, training=training)
         return self.logits(self.finish(x, training))
 
-    def logits(self, x):
+    def logits(self, x: Tensor) -> Tensor:
         """Returns logits in float32."""
         x = x if self.logit_scale == 1 else x * self.logit_scale
         return ops.cast(self.embedding(x, reverse=True), "float32")
 
-    def alignment(self, target, memory, memory_mask):
+    def alignment(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         """Returns attention weights `(B, T, S)`: means over heads of the last layer."""
         x = self.embed(target, ops.ones_like(target), training=False)
         for block in self.blocks[:-1]:
@@ -198,7 +242,9 @@ class Decoder(_Layers):
         alignment = MeanCrossAttention(self.blocks[-1], name="alignment")
         return alignment(x, memory, memory_mask)
 
-    def initial_state(self, memory, memory_mask, length: int) -> dict:
+    def initial_state(
+        self, memory: Tensor, memory_mask: Tensor, length: int
+    ) -> dict[str, Any]:
         """Returns the state before the first of at most `length` tokens."""
         batch = ops.shape(memory)[0]
         return {
@@ -208,7 +254,9 @@ class Decoder(_Layers):
             "cross_attention": [b.project_memory(memory) for b in self.blocks],
         }
 
-    def decode_step(self, state, token):
+    def decode_step(
+        self, state: dict[str, Any], token: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Returns logits `(B, V)` of the token after `token` `(B,)`, and the state."""
         index = state["index"][0]  # the same in all rows
         ids, caches = token[:, None], []  # (B, 1)
@@ -238,12 +286,12 @@ class MeanCrossAttention(keras.layers.Layer):
         **kwargs: For `keras.layers.Layer`.
     """
 
-    def __init__(self, block: TransformerDecoder, **kwargs):
+    def __init__(self, block: TransformerDecoder, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.block = block
         self.built = True
 
-    def call(self, x, memory, memory_mask):
+    def call(self, x: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         _, _, alpha = self.block(
             x,
             memory,
@@ -269,29 +317,31 @@ class EncoderDecoder(Translator):
 
     def __init__(
         self,
-        source_vocabulary,
-        target_vocabulary,
-        encoder,
-        decoder,
-        config: dict,
-        scheduled_sampling=None,
-        **kwargs,
-    ):
+        source_vocabulary: Vocabulary,
+        target_vocabulary: Vocabulary,
+        encoder: Encoder,
+        decoder: Decoder,
+        config: dict[str, Any],
+        scheduled_sampling: ScheduledSampling | None = None,
+        **kwargs: Any,
+    ) -> None:
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
         memory, memory_mask = encoder(source)
         logits = decoder(target, memory, memory_mask)
         super().__init__([source, target], logits, config, **kwargs)
-        self.source_vocabulary = source_vocabulary
+        self.source_vocabulary: Vocabulary | None = source_vocabulary
         self.target_vocabulary = target_vocabulary
         self.encoder = encoder
         self.decoder = decoder
-        self.scheduled_sampler = ScheduledSampler(
+        self.scheduled_sampler: ScheduledSampler = ScheduledSampler(
             scheduled_sampling, name="scheduled_sampler"
         )
         self.scheduled_sampler.build()
 
-    def call(self, inputs, training=None, mask=None):
+    def call(
+        self, inputs: Tensor, training: bool | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         if not training or self.scheduled_sampler.schedule is None:
             return super().call(inputs, training=training, mask=mask)
         source, target = tree.flatten(inputs)
@@ -300,7 +350,7 @@ class EncoderDecoder(Translator):
         target = self.mix_predictions(target, predicted)
         return self.decoder(target, memory, memory_mask, training=True)
 
-    def mix_predictions(self, target, logits):
+    def mix_predictions(self, target: Tensor, logits: Tensor) -> Tensor:
         """Replaces target tokens by predictions, as the schedule says.
 
         Args:
@@ -321,7 +371,7 @@ class EncoderDecoder(Translator):
         return ops.where(keep, target, predicted)
 
     @functools.cached_property
-    def alignment_model(self):
+    def alignment_model(self) -> keras.Model:
         """The model from source and target to alignments `(B, T, S)`.
 
         They are means over the heads of the last layer. `tracing.trace` records each
@@ -331,11 +381,11 @@ class EncoderDecoder(Translator):
         alpha = self.decoder.alignment(target, *self.encoder(source))
         return keras.Model(self.inputs, alpha)
 
-    def max_target_length(self, source):
+    def max_target_length(self, source: np.ndarray) -> int:
         length = super().max_target_length(source)
         return min(length, self.decoder.max_length or length)
 
-    def initial_state(self, source, length):
+    def initial_state(self, source: np.ndarray, length: int) -> dict[str, Any]:
         limit = self.decoder.max_length
         if limit is not None and length > limit:
             raise ValueError(
@@ -353,16 +403,18 @@ class EncoderDecoder(Translator):
 
         return programs.get("encode", length, make)
 
-    def encode(self, source, length: int):
+    def encode(self, source: Tensor, length: int) -> dict[str, Any]:
         """Runs the encoder: ids `(B, S)` to the state before the first token."""
         memory, memory_mask = self.encoder(source, training=False)
         return self.decoder.initial_state(memory, memory_mask, length)
 
     @functools.cached_property
-    def step(self):
+    def step(self) -> MethodLayer:
         """The step function of decoding: `(state, token) -> (logits, state)`."""
         return MethodLayer(self, "decode_step")
 
-    def decode_step(self, state, token):
+    def decode_step(
+        self, state: dict[str, Any], token: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Returns logits `(B, V)` of the token after `token` `(B,)`, and the state."""
         return self.decoder.decode_step(state, token)

@@ -1,10 +1,13 @@
 """Pooling of the encoder's outputs to one vector, the summary of the source."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.tasks.architectures import last_step
 
 MODES = ("last", "both_ends", "mean")
@@ -34,12 +37,12 @@ class EncoderPooling(keras.layers.Layer):
         [[1.0, 2.0]]
     """
 
-    def __init__(self, mode: str = "last", **kwargs):
+    def __init__(self, mode: str = "last", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.mode = checks.one_of("mode", mode, MODES)
+        self.mode: str = checks.one_of("mode", mode, MODES)
         self.supports_masking = True
 
-    def call(self, h, mask=None):
+    def call(self, h: Tensor, mask: Tensor | None = None) -> Tensor:
         if self.mode == "last":
             return last_step(h, mask)
         if self.mode == "both_ends":
@@ -53,17 +56,17 @@ class EncoderPooling(keras.layers.Layer):
         count = ops.sum(ops.cast(mask, h.dtype), axis=1)[:, None]
         return ops.sum(masks.zero_masked(h, mask), axis=1) / count
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
         return None
 
-    def compute_output_shape(self, shape):
+    def compute_output_shape(self, shape: Shape) -> Shape:
         return (shape[0], shape[-1])
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "mode": self.mode}
 
 
-def pooling_mode(layer) -> str:
+def pooling_mode(layer: keras.Layer | None) -> str:
     """Returns the mode for the outputs of a layer; "mean" for None, an encoder model.
 
     Examples:

@@ -1,8 +1,11 @@
 """Recurrent encoder-decoder models: RNNenc, RNNsearch and variants."""
 
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from kerasseq.attention.alignment import BahdanauAttention, LuongAttention
@@ -18,6 +21,7 @@ from kerasseq.seq2seq.translator import Translator
 from kerasseq.seq2seq.vocabulary import Vocabulary
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
+from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training import ScheduledSampling
 
 
@@ -76,8 +80,8 @@ class Seq2Seq(Translator):
     def __init__(
         self,
         architecture: str | keras.Layer,
-        source_tokenizer=None,
-        target_tokenizer=None,
+        source_tokenizer: Tokenizer | None = None,
+        target_tokenizer: Tokenizer | None = None,
         *,
         source_vocabulary_size: int | None = None,
         target_vocabulary_size: int | None = None,
@@ -90,8 +94,8 @@ class Seq2Seq(Translator):
         input_feeding: bool = False,
         dropout: float = 0.0,
         scheduled_sampling: ScheduledSampling | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         config = {
             "architecture": architecture,
             "source_tokenizer": source_tokenizer,
@@ -161,7 +165,7 @@ class Seq2Seq(Translator):
         self.source_vocabulary = source_vocabulary
         self.target_vocabulary = target_vocabulary
         self.decoder = recurrent_decoder
-        self.step = MethodLayer(recurrent_decoder, "decode_step")
+        self.step: MethodLayer = MethodLayer(recurrent_decoder, "decode_step")
         self._encoder_outputs = {
             "memory": memory,
             "summary": summary,
@@ -169,16 +173,16 @@ class Seq2Seq(Translator):
         }
 
     @functools.cached_property
-    def initial_state_model(self):
+    def initial_state_model(self) -> keras.Model:
         """The model from sources to the state before the first token."""
         initial_state = MethodLayer(self.decoder, "initial_state")
         return keras.Model(self.inputs[:1], initial_state(**self._encoder_outputs))
 
-    def initial_state(self, source, length):
+    def initial_state(self, source: np.ndarray, length: int) -> dict[str, Any]:
         return self._compiled("initial_state_model")([source])
 
     @functools.cached_property
-    def alignment_model(self):
+    def alignment_model(self) -> keras.Model | None:
         """The model from source and target to alignments; None without attention."""
         if self.decoder.attention is None:
             return None
@@ -186,7 +190,7 @@ class Seq2Seq(Translator):
         alpha = attention_scores(self.inputs[1], **self._encoder_outputs)
         return keras.Model(self.inputs, alpha)
 
-    def source_length(self, source):
+    def source_length(self, source: np.ndarray) -> int:
         if self.source_vocabulary is not None:
             return source.shape[1]
         length = self._encoder_outputs["memory"].shape[1]
@@ -196,7 +200,9 @@ class Seq2Seq(Translator):
         return shapes["source"]["memory"][1]
 
 
-def make_attention(attention, units: int):
+def make_attention(
+    attention: str | keras.Layer | None, units: int
+) -> keras.Layer | None:
     """Returns the attention layer of a name; a layer, or None, as it is."""
     if not isinstance(attention, str):
         return attention
@@ -207,7 +213,12 @@ def make_attention(attention, units: int):
     return LuongAttention("general", name=name)
 
 
-def decoder_layers(decoder, encoder, units: int, num_layers: int):
+def decoder_layers(
+    decoder: str | keras.Layer | None,
+    encoder: str | keras.Layer,
+    units: int,
+    num_layers: int,
+) -> list[keras.Layer]:
     """Returns the recurrent layers of the decoder.
 
     Args:
@@ -246,7 +257,9 @@ def decoder_layers(decoder, encoder, units: int, num_layers: int):
     return layers
 
 
-def encode_ids(layers, vocabulary_size: int, embedding_dim: int):
+def encode_ids(
+    layers: Sequence[keras.Layer], vocabulary_size: int, embedding_dim: int
+) -> tuple[keras.KerasTensor, keras.KerasTensor, keras.KerasTensor]:
     """Builds the graph of the encoder: input, memory `(B, S, M)` and mask `(B, S)`."""
     source = keras.Input((None,), dtype="int32", name="source")
     mask = ops.not_equal(source, PADDING)
@@ -272,7 +285,9 @@ def encode_ids(layers, vocabulary_size: int, embedding_dim: int):
     return source, x, mask
 
 
-def encode_features(encoder):
+def encode_features(
+    encoder: keras.Model,
+) -> tuple[keras.KerasTensor, keras.KerasTensor, None]:
     """Builds the graph of an encoder model; each cell of a feature map is a position.
 
     Returns:

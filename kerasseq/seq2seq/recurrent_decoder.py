@@ -26,6 +26,7 @@ Course slides A, C, D.
 
 import functools
 import random
+from typing import Any
 
 import keras
 from keras import ops, tree
@@ -37,6 +38,8 @@ from kerasseq.core import checks, masks
 from kerasseq.core.padding import START
 from kerasseq.core.serialization import register
 from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.rnn.layer import RNN
 from kerasseq.seq2seq import decoder_cells as cells
 from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler, deserialize
 from kerasseq.tasks.architectures import first_output
@@ -85,41 +88,43 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         input_feeding: bool = False,
         dropout: float = 0.0,
         scheduled_sampling: ScheduledSampling | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.recurrent_layers = [deserialize(layer) for layer in layers]
-        self.vocabulary_size = checks.size("vocabulary_size", vocabulary_size)
-        self.embedding_dim = checks.size("embedding_dim", embedding_dim)
-        self.attention = deserialize(attention)
-        self.attends_before_step = isinstance(self.attention, BahdanauAttention)
-        self.attends_after_step = not (
+        self.recurrent_layers: list[RNN] = [deserialize(layer) for layer in layers]
+        self.vocabulary_size: int = checks.size("vocabulary_size", vocabulary_size)
+        self.embedding_dim: int = checks.size("embedding_dim", embedding_dim)
+        self.attention: SingleHeadAttention | None = deserialize(attention)
+        self.attends_before_step: bool = isinstance(self.attention, BahdanauAttention)
+        self.attends_after_step: bool = not (
             self.attention is None or self.attends_before_step
         )
-        self.input_feeding = bool(input_feeding)
+        self.input_feeding: bool = bool(input_feeding)
         self.dropout = dropout
-        self.units = cells.output_size(self.recurrent_layers[-1])
+        self.units: int = cells.output_size(self.recurrent_layers[-1])
         dtype = self.dtype_policy
-        self.embedding = keras.layers.Embedding(
+        self.embedding: keras.layers.Embedding = keras.layers.Embedding(
             vocabulary_size, embedding_dim, name="embedding", dtype=dtype
         )
         # With a seed, so that checkpoints hold the state of its generator.
         seed = random.randint(1, 10**9) if dropout else None
-        self.dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=dtype)
-        self.first_states = keras.layers.Dense(
+        self.dropout_layer: keras.layers.Dropout = keras.layers.Dropout(
+            dropout, seed=seed, dtype=dtype
+        )
+        self.first_states: keras.layers.Dense = keras.layers.Dense(
             sum(sum(cells.state_sizes(layer)) for layer in self.recurrent_layers),
             activation="tanh",
             name="first_states",
             dtype=dtype,
         )
-        self.combine = keras.layers.Dense(
+        self.combine: keras.layers.Dense = keras.layers.Dense(
             self.units, activation="tanh", use_bias=False, name="combine", dtype=dtype
         )
-        self.logits = keras.layers.Dense(
+        self.logits: keras.layers.Dense = keras.layers.Dense(
             vocabulary_size, dtype="float32", name="logits"
         )
-        self.scheduled_sampler = ScheduledSampler(scheduled_sampling)
+        self.scheduled_sampler: ScheduledSampler = ScheduledSampler(scheduled_sampling)
         self._check_attention()
 
     def _check_attention(self):
@@ -146,7 +151,9 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         sampling = training and self.scheduled_sampler.schedule is not None
         return self.attends_before_step or self.input_feeding or sampling
 
-    def build(self, target_shape, memory_shape, summary_shape):
+    def build(
+        self, target_shape: Shape, memory_shape: Shape, summary_shape: Shape
+    ) -> None:
         M, N, H = memory_shape[-1], summary_shape[-1], self.units
         self.embedding.build(target_shape)
         self.first_states.build((None, N))
@@ -176,13 +183,13 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
 
     def call(
         self,
-        target,
-        memory,
-        summary,
-        memory_mask=None,
+        target: Tensor,
+        memory: Tensor,
+        summary: Tensor,
+        memory_mask: Tensor | None = None,
         return_attention_scores: bool = False,
         training: bool = False,
-    ):
+    ) -> Tensor | tuple[Tensor, Tensor]:
         if return_attention_scores and self.attention is None:
             raise ValueError(
                 "return_attention_scores=True needs a decoder with attention, received "
@@ -197,10 +204,12 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         logits = self.logits(self.dropout_layer(o, training=training))  # (B, T, V)
         return (logits, alpha) if return_attention_scores else logits
 
-    def compute_mask(self, *args, **kwargs):
+    def compute_mask(self, *args: Any, **kwargs: Any) -> None:
         return None
 
-    def initial_state(self, memory, summary, memory_mask=None) -> dict:
+    def initial_state(
+        self, memory: Tensor, summary: Tensor, memory_mask: Tensor | None = None
+    ) -> dict[str, Any]:
         """Computes the state before the first token.
 
         Returns:
@@ -221,7 +230,9 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             state["output"] = ops.zeros_like(states[-1][0])
         return state
 
-    def decode_step(self, state, token):
+    def decode_step(
+        self, state: dict[str, Any], token: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
         """The step function of decoding: `(state, token) -> (logits, state)`.
 
         To be called by a `core.method_layer.MethodLayer`, like `initial_state` and
@@ -234,7 +245,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             after["output"] = o
         return self.logits(o), after
 
-    def attention_scores(self, *args, **kwargs):
+    def attention_scores(self, *args: Any, **kwargs: Any) -> Tensor:
         """Computes the attention weights `(B, T, S)`, with the arguments of `call`."""
         return self.call(*args, **kwargs, return_attention_scores=True)[1]
 
@@ -365,7 +376,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             after["predicted"] = ops.cast(token, carry["predicted"].dtype)
         return after, outputs
 
-    def get_config(self):
+    def get_config(self) -> Config:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),

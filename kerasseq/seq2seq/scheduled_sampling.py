@@ -3,10 +3,13 @@
 The schedule itself is `kerasseq.training.ScheduledSampling`.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.training import ScheduledSampling
 
 
@@ -22,20 +25,24 @@ class ScheduledSampler(keras.layers.Layer):
         steps: Number of training steps so far, a variable.
     """
 
-    def __init__(self, schedule: ScheduledSampling | None = None, **kwargs):
+    def __init__(
+        self, schedule: ScheduledSampling | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        self.schedule = deserialize(schedule)
+        self.schedule: ScheduledSampling | None = deserialize(schedule)
         if not isinstance(self.schedule, ScheduledSampling | None):
             raise TypeError(
                 "scheduled_sampling must be a kerasseq.training.ScheduledSampling or "
                 f"None, received {schedule!r}"
             )
         if self.schedule is not None:
-            self.seed_generator = keras.random.SeedGenerator()
+            self.seed_generator: keras.random.SeedGenerator = (
+                keras.random.SeedGenerator()
+            )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Shape | None = None) -> None:
         if self.schedule is not None:
-            self.steps = self.add_weight(
+            self.steps: keras.Variable = self.add_weight(
                 name="steps",
                 shape=(),
                 dtype="int32",
@@ -44,7 +51,7 @@ class ScheduledSampler(keras.layers.Layer):
             )
         self.built = True
 
-    def draw(self, target, vocabulary_size: int) -> dict:
+    def draw(self, target: Tensor, vocabulary_size: int) -> dict[str, Tensor]:
         """Draws for one training step, and counts the step.
 
         Args:
@@ -68,17 +75,19 @@ class ScheduledSampler(keras.layers.Layer):
             drawn["gumbel_noise"] = -ops.log(-ops.log(u))
         return drawn
 
-    def predict_token(self, logits, gumbel_noise=None):
+    def predict_token(
+        self, logits: Tensor, gumbel_noise: Tensor | None = None
+    ) -> Tensor:
         """Returns the predicted ids `(B,)` of logits `(B, V)`, without gradient."""
         logits = logits if gumbel_noise is None else logits + gumbel_noise
         return ops.argmax(ops.stop_gradient(logits), axis=-1)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         schedule = keras.saving.serialize_keras_object(self.schedule)
         return {**super().get_config(), "schedule": schedule}
 
 
-def deserialize(value):
+def deserialize(value: Any) -> Any:
     """Returns the object of a config; any other value as it is."""
     if isinstance(value, dict):
         return keras.saving.deserialize_keras_object(value)

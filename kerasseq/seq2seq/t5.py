@@ -1,12 +1,15 @@
 """T5: encoder-decoder Transformers from text to text, and their encoder alone."""
 
 import functools
+from typing import Any
 
 import keras
+import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.padding import pad_rows
 from kerasseq.core.serialization import register
+from kerasseq.language.architectures import Architecture
 from kerasseq.language.causal_lm import check_memory
 from kerasseq.positions.relative import RelativePositionBias
 from kerasseq.seq2seq.encoder_decoder import (
@@ -16,8 +19,9 @@ from kerasseq.seq2seq.encoder_decoder import (
     LayerOptions,
 )
 from kerasseq.seq2seq.transformer import find_encoder_decoder, user_ids
-from kerasseq.seq2seq.vocabulary import Vocabulary
+from kerasseq.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
+from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training import ScheduledSampling
 from kerasseq.transformer.initializers import FanInNormal
 
@@ -98,7 +102,7 @@ class T5(EncoderDecoder):
 
     def __init__(
         self,
-        tokenizer=None,
+        tokenizer: Tokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 3,
@@ -114,8 +118,8 @@ class T5(EncoderDecoder):
         layer_norm_epsilon: float = 1e-6,
         published_ids: bool = False,
         num_decoder_layers: int | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         options = make_options(
             num_layers=num_layers,
             num_heads=num_heads,
@@ -161,7 +165,12 @@ class T5(EncoderDecoder):
         self.tokenizer = tokenizer
 
     @classmethod
-    def from_architecture(cls, architecture, tokenizer=None, **changes) -> "T5":
+    def from_architecture(
+        cls,
+        architecture: str | Architecture,
+        tokenizer: Tokenizer | None = None,
+        **changes: Any,
+    ) -> "T5":
         """Builds the model that a row of `models.architectures` describes.
 
         Args:
@@ -240,7 +249,7 @@ class T5Encoder(TaskModel):
 
     def __init__(
         self,
-        tokenizer=None,
+        tokenizer: Tokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 3,
@@ -252,8 +261,8 @@ class T5Encoder(TaskModel):
         feed_forward: str = "relu",
         relative_buckets: int = 32,
         layer_norm_epsilon: float = 1e-6,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         options = make_options(
             num_layers=num_layers,
             num_heads=num_heads,
@@ -291,12 +300,12 @@ class T5Encoder(TaskModel):
         self.source_vocabulary = vocabulary
         self.encoder = encoder
         self.tokenizer = tokenizer
-        self.vocabulary_size = vocabulary.size
+        self.vocabulary_size: int = vocabulary.size
 
-    def default_loss(self):
+    def default_loss(self) -> None:
         return None
 
-    def predict(self, x, **kwargs):
+    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
         """Computes the vectors of texts, as `keras.Model.predict` does.
 
         Args:
@@ -316,24 +325,24 @@ class T5Encoder(TaskModel):
             x = self.arrays(x)
         return super().predict(x, **kwargs)
 
-    def arrays(self, x):
+    def arrays(self, x: Rows) -> np.ndarray:
         """Returns the ids `(B, S)` of a list of texts or of rows of ids, padded."""
         return pad_rows(self.source_vocabulary.encode(x))
 
 
 def make_options(
     *,
-    num_layers,
-    num_heads,
-    hidden_dim,
-    intermediate_dim,
-    head_dim,
-    dropout,
-    feed_forward,
-    relative_buckets,
-    layer_norm_epsilon,
-    num_decoder_layers=None,
-    tie_embeddings=True,
+    num_layers: int,
+    num_heads: int,
+    hidden_dim: int,
+    intermediate_dim: int | None,
+    head_dim: int | None,
+    dropout: float,
+    feed_forward: str,
+    relative_buckets: int,
+    layer_norm_epsilon: float,
+    num_decoder_layers: int | None = None,
+    tie_embeddings: bool = True,
 ) -> LayerOptions:
     """Checks the arguments of a T5; returns the options of its layers."""
     optional_size = functools.partial(checks.optional, checks.size)
@@ -385,7 +394,9 @@ def make_relative_bias(buckets: int, bidirectional: bool) -> RelativePositionBia
     )
 
 
-def make_embedding(vocabulary_size: int, hidden_dim: int, tie_embeddings: bool = True):
+def make_embedding(
+    vocabulary_size: int, hidden_dim: int, tie_embeddings: bool = True
+) -> keras.layers.ReversibleEmbedding:
     """Makes the embedding that encoder and decoder share."""
     checks.fits_memory("vocabulary_size", vocabulary_size, hidden_dim)
     return keras.layers.ReversibleEmbedding(

@@ -3,13 +3,14 @@
 import dataclasses
 import functools
 import math
+from typing import Any
 
 import keras
 
 from kerasseq.core import checks
 from kerasseq.core.padding import FIRST
 from kerasseq.core.serialization import register
-from kerasseq.language.architectures import find
+from kerasseq.language.architectures import Architecture, find
 from kerasseq.language.causal_lm import check_memory
 from kerasseq.positions.by_name import POSITIONS, make_attention_position
 from kerasseq.seq2seq.encoder_decoder import (
@@ -19,6 +20,7 @@ from kerasseq.seq2seq.encoder_decoder import (
     LayerOptions,
 )
 from kerasseq.seq2seq.vocabulary import Vocabulary
+from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training import ScheduledSampling
 
 FIELDS = (  # arguments that are fields of an architecture, too
@@ -100,8 +102,8 @@ class Transformer(EncoderDecoder):
 
     def __init__(
         self,
-        source_tokenizer=None,
-        target_tokenizer=None,
+        source_tokenizer: Tokenizer | None = None,
+        target_tokenizer: Tokenizer | None = None,
         *,
         source_vocabulary_size: int | None = None,
         target_vocabulary_size: int | None = None,
@@ -123,8 +125,8 @@ class Transformer(EncoderDecoder):
         share_embeddings: bool = False,
         tie_embeddings: bool = True,
         scheduled_sampling: ScheduledSampling | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         optional_size = functools.partial(checks.optional, checks.size)
         config = {
             "source_tokenizer": source_tokenizer,
@@ -224,7 +226,11 @@ class Transformer(EncoderDecoder):
 
     @classmethod
     def from_architecture(
-        cls, architecture, source_tokenizer=None, target_tokenizer=None, **changes
+        cls,
+        architecture: str | Architecture,
+        source_tokenizer: Tokenizer | None = None,
+        target_tokenizer: Tokenizer | None = None,
+        **changes: Any,
     ) -> "Transformer":
         """Builds the model that a row of `models.architectures` describes.
 
@@ -263,7 +269,9 @@ class Transformer(EncoderDecoder):
         )
 
 
-def find_encoder_decoder(architecture, changes: dict):
+def find_encoder_decoder(
+    architecture: str | Architecture, changes: dict[str, Any]
+) -> Architecture:
     """Returns a row of the table of architectures, with changes.
 
     Raises:
@@ -281,12 +289,12 @@ def find_encoder_decoder(architecture, changes: dict):
     return row
 
 
-def user_ids(row) -> int:
+def user_ids(row: Architecture) -> int:
     """Returns the number of ids of a row without start and end."""
     return row.vocabulary_size - (FIRST - 1)
 
 
-def check_shared(source: Vocabulary, target: Vocabulary):
+def check_shared(source: Vocabulary, target: Vocabulary) -> None:
     """Raises unless source and target have the same vocabulary."""
     tokens = [side.tokenizer and side.tokenizer.vocabulary for side in (source, target)]
     if source.size != target.size or tokens[0] != tokens[1]:

@@ -16,6 +16,7 @@ How `translate` works, in the order of the calls:
 
 import dataclasses
 import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -25,8 +26,10 @@ from kerasseq import decoding, kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket, pad_rows
-from kerasseq.datasets.pairs import are_tuples, two_lists
+from kerasseq.core.types import Tensor
 from kerasseq.language.generation import GenerationMixin, decode
+from kerasseq.seq2seq.pairs import as_pairs, split_off_end
+from kerasseq.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.pair_batches import pair_arrays
@@ -57,7 +60,7 @@ class Translation:
     candidates: list[tuple[Any, float]]
     unknown: dict[str, int]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.text)
 
 
@@ -76,29 +79,31 @@ class Translator(GenerationMixin, TaskModel):
       None.
     """
 
+    source_vocabulary: Vocabulary | None
+    target_vocabulary: Vocabulary
     default_sampler = "greedy"
 
-    def default_loss(self):
+    def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, ignore_class=PADDING
         )
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[keras.metrics.Metric]:
         return [TokenAccuracy(name="accuracy")]
 
     def fit(
         self,
-        x=None,
-        y=None,
+        x: Any = None,
+        y: Any = None,
         *,
         batch_size: int = BATCH_SIZE,
         epochs: int = 1,
         initial_epoch: int = 0,
         steps_per_epoch: int | None = None,
         validation_split: float = 0.0,
-        validation_data=None,
+        validation_data: Any = None,
         seed: int = 0,
-        **kwargs,
+        **kwargs: Any,
     ) -> keras.callbacks.History:
         """Trains the model on pairs of sources and targets.
 
@@ -125,9 +130,9 @@ class Translator(GenerationMixin, TaskModel):
             TypeError: If a source or target has the wrong type.
             ValueError: If there are no pairs, one is empty, or an id is out of range.
         """
-        pairs = _as_pairs(x, y)
+        pairs = as_pairs(x, y)
         if pairs is not None and validation_data is None and validation_split:
-            pairs, validation_data = _split_off_end(pairs, validation_split)
+            pairs, validation_data = split_off_end(pairs, validation_split)
             validation_split = 0.0
         options = {
             "epochs": epochs,
@@ -157,11 +162,16 @@ class Translator(GenerationMixin, TaskModel):
 
     def _validation_arrays(self, data):
         """Pairs as arrays; other data as they are."""
-        pairs = _as_pairs(tuple(data)) if isinstance(data, tuple | list) else None
+        pairs = as_pairs(tuple(data)) if isinstance(data, tuple | list) else None
         return data if pairs is None else self.arrays(*pairs)
 
     def batches(
-        self, sources, targets, *, batch_size: int = BATCH_SIZE, seed: int = 0
+        self,
+        sources: Rows,
+        targets: Rows,
+        *,
+        batch_size: int = BATCH_SIZE,
+        seed: int = 0,
     ) -> PairBatches:
         """Returns the batches that `fit` trains on, for a custom training loop."""
         return PairBatches(
@@ -172,7 +182,9 @@ class Translator(GenerationMixin, TaskModel):
             marks=self.target_vocabulary.start_and_end,
         )
 
-    def arrays(self, sources, targets):
+    def arrays(
+        self, sources: Rows, targets: Rows
+    ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
         """Returns pairs as arrays for Keras.
 
         Args:
@@ -189,14 +201,14 @@ class Translator(GenerationMixin, TaskModel):
             marks=self.target_vocabulary.start_and_end,
         )
 
-    def evaluate(self, x=None, y=None, **kwargs):
+    def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
-        pairs = _as_pairs(x, y)
+        pairs = as_pairs(x, y)
         x, y = (x, y) if pairs is None else self.arrays(*pairs)
         self._check_ids(x, y)
         return super().evaluate(x, y, **kwargs)
 
-    def predict(self, x, **kwargs):
+    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
         """Computes logits `(B, T, V)`, as `keras.Model.predict`, of arrays of ids."""
         self._check_ids(x)
         return super().predict(x, **kwargs)
@@ -207,7 +219,7 @@ class Translator(GenerationMixin, TaskModel):
         check_inputs(x, {"source": source and source.size, "target": target.size})
         check_inputs(y, {"targets": target.size})
 
-    def encode_sources(self, sources):
+    def encode_sources(self, sources: Rows) -> list[np.ndarray] | np.ndarray:
         """Returns sources as rows of ids; for an image encoder as one float array."""
         if self.source_vocabulary is not None:
             return self.source_vocabulary.encode(sources)
@@ -221,7 +233,7 @@ class Translator(GenerationMixin, TaskModel):
 
     def translate(
         self,
-        sources,
+        sources: Rows,
         max_length: int | None = None,
         *,
         max_new_tokens: int | None = None,
@@ -230,7 +242,7 @@ class Translator(GenerationMixin, TaskModel):
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
-        stop=None,
+        stop: str | int | Sequence[str | int] | None = None,
         seed: int | None = None,
         batch_size: int = BATCH_SIZE,
         alignments: bool | None = None,
@@ -350,11 +362,11 @@ class Translator(GenerationMixin, TaskModel):
         length = options.max_length or options.max_new_tokens
         return length or self.max_target_length(source)
 
-    def max_target_length(self, source) -> int:
+    def max_target_length(self, source: np.ndarray) -> int:
         """The default of `max_length`."""
         return 3 * bucket(self.source_length(source)) + 32
 
-    def source_length(self, source) -> int:
+    def source_length(self, source: np.ndarray) -> int:
         """Number of positions of a batch of sources."""
         return source.shape[1]
 
@@ -370,7 +382,7 @@ class Translator(GenerationMixin, TaskModel):
         return programs.get("model", name, make)
 
     @property
-    def align(self):
+    def align(self) -> Callable[[list[Tensor]], Tensor]:
         """The compiled `alignment_model`, a function of `[source, target]`."""
         return self._compiled("alignment_model")
 
@@ -423,7 +435,7 @@ class Translator(GenerationMixin, TaskModel):
         vocabulary = self.target_vocabulary
         return vocabulary.end, *(i + vocabulary.offset for i in super()._stop_ids(stop))
 
-    def ids(self, text):
+    def ids(self, text: str) -> np.ndarray:
         """Returns the ids of a target text, as its tokenizer numbers them."""
         if self.target_vocabulary.tokenizer is None:
             raise ValueError(
@@ -433,45 +445,9 @@ class Translator(GenerationMixin, TaskModel):
         return self.target_vocabulary.tokenizer.encode(text)
 
 
-def _as_pairs(x, y=None):
-    """Sources and targets, if x and y are pairs; None for anything else."""
-    if y is None and isinstance(x, tuple) and len(x) == 2:
-        x, y = x
-    if y is None and isinstance(x, list):
-        if not x or not are_tuples(x):
-            raise TypeError(
-                "expected sources and targets, or tuples (source, target) of strings, "
-                "received one list. Pass one list of each, fit(sources, targets)"
-            )
-        x, y = two_lists(x)
-    return None if y is None or _are_arrays(x) else (x, y)
-
-
-def _are_arrays(x):
-    """Whether x holds arrays of source and target, as `Translator.arrays` returns."""
-    if isinstance(x, tuple) and len(x) == 2:
-        return all(len(getattr(part, "shape", ())) > 1 for part in x)
-    return isinstance(x, dict)
-
-
-def _split_off_end(pairs, fraction):
-    """The first pairs and the last ones, for validation; one of each at least."""
-    checks.fraction("validation_split", fraction)
-    sources, targets = ([part] if isinstance(part, str) else part for part in pairs)
-    count = round(len(sources) * fraction)
-    if not 0 < count < len(sources):
-        raise ValueError(
-            "validation_split must leave at least one pair for training and one for "
-            f"validation, received validation_split={fraction} of {len(sources)} "
-            "pairs. Choose another fraction, or pass `validation_data`"
-        )
-    return (
-        (sources[:-count], targets[:-count]),
-        (sources[-count:], targets[-count:]),
-    )
-
-
-def group_by_length(rows, batch_size: int):
+def group_by_length(
+    rows: Sequence[Sequence[int] | np.ndarray], batch_size: int
+) -> Iterator[np.ndarray]:
     """Yields the indices of each batch: rows that are padded to the same length.
 
     The default length of a target then depends on its own source only.

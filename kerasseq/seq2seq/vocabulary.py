@@ -4,12 +4,19 @@ A model reserves three ids: padding, start and end. The ids of the tokens follow
 with published weights reserve others: see `published_ids` below.
 """
 
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
 import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.padding import END, FIRST, PADDING, START
+from kerasseq.text.tokenizer import Tokenizer
 
 PUBLISHED_END = 1
+
+# A text or several; or rows of ids, of equal length in an array.
+Rows: TypeAlias = str | Sequence[str] | Sequence[Sequence[int]] | np.ndarray
 
 
 class Vocabulary:
@@ -48,13 +55,13 @@ class Vocabulary:
     def __init__(
         self,
         name: str,
-        tokenizer=None,
+        tokenizer: Tokenizer | None = None,
         vocabulary_size: int | None = None,
         max_length: int | None = None,
         *,
         advice: str = "Build the model with a larger max_sequence_length",
         published_ids: bool = False,
-    ):
+    ) -> None:
         if (tokenizer is None) == (vocabulary_size is None):
             raise ValueError(
                 f"expected either {name}_tokenizer, for texts, or "
@@ -67,14 +74,17 @@ class Vocabulary:
         self.advice = advice
         if tokenizer is None:
             count = checks.whole_number(f"{name}_vocabulary_size", vocabulary_size, 2)
-            self.offset = FIRST - 1  # the user's id 0 is padding, as in the model
+            offset = FIRST - 1  # the user's id 0 is padding, as in the model
         else:
-            count, self.offset = self._tokenizer_size(), FIRST
-        self.start, self.end = START, END
-        self.appends_end = published_ids and name == "source"
+            count, offset = self._tokenizer_size(), FIRST
+        start, end = START, END
+        self.appends_end: bool = published_ids and name == "source"
         if published_ids:
-            self.start, self.end, self.offset = PADDING, PUBLISHED_END, 0
-        self.size = count + self.offset
+            start, end, offset = PADDING, PUBLISHED_END, 0
+        self.start: int = start
+        self.end: int = end
+        self.offset: int = offset
+        self.size: int = count + offset
 
     def _tokenizer_size(self):
         size = getattr(self.tokenizer, "vocabulary_size", None)
@@ -94,7 +104,7 @@ class Vocabulary:
     def start_and_end(self) -> tuple[int, int]:
         return self.start, self.end
 
-    def encode(self, rows) -> list[np.ndarray]:
+    def encode(self, rows: Rows) -> list[np.ndarray]:
         """Returns the ids of each row, without padding.
 
         Args:
@@ -165,7 +175,7 @@ class Vocabulary:
             )
         return ids.astype("int32") + self.offset
 
-    def is_one_row(self, value) -> bool:
+    def is_one_row(self, value: Any) -> bool:
         """Whether `value` is one row, a string or ids, and not a list of rows."""
         if isinstance(value, str):
             return True
@@ -174,17 +184,17 @@ class Vocabulary:
         first = np.asarray(value[0]) if len(value) else np.zeros(1)
         return first.ndim == 0 and first.dtype.kind in "iu"
 
-    def unknown_characters(self, text) -> dict[str, int]:
+    def unknown_characters(self, text: Any) -> dict[str, int]:
         """Returns the characters that the tokenizer does not know, with counts."""
         count = getattr(self.tokenizer, "unknown_characters", None)
         return dict(count(text)) if count else {}
 
-    def decode(self, ids):
+    def decode(self, ids: np.ndarray) -> str | np.ndarray:
         """Returns the text of the model's ids, or an array of the user's ids."""
         ids = ids[~np.isin(ids, (PADDING, self.start, self.end))] - self.offset
         return ids if self.tokenizer is None else self.tokenizer.decode(ids)
 
-    def tokens(self, ids) -> list[str]:
+    def tokens(self, ids: Iterable[int]) -> list[str]:
         """Returns a label for each id, for plots."""
         return [self._label(int(i)) for i in ids]
 
