@@ -10,8 +10,9 @@ Loads no Keras.
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from typing import Any
 
 from kerasseq.core.checks import nearest, one_of, whole_number
 
@@ -119,7 +120,7 @@ class Architecture:
     channels: int | None = None
     classes: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             one_of(name, getattr(self, name), choices)
         for field in dataclasses.fields(self):
@@ -128,7 +129,7 @@ class Architecture:
         self._check_sizes()
         self._fill_heads()
 
-    def _check_sizes(self):
+    def _check_sizes(self) -> None:
         for name in self._sizes():
             whole_number(name, getattr(self, name))
         for name in ("segments", "classes"):
@@ -142,7 +143,7 @@ class Architecture:
         if self.kind == "vision":
             self._check_division("image_size", "patch_size")
 
-    def _sizes(self):
+    def _sizes(self) -> Iterator[str]:
         """The names of the sizes that this kind requires."""
         yield from ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
         if self.kind == "vision":
@@ -154,7 +155,7 @@ class Architecture:
         if self.position == "relative":
             yield "relative_buckets"
 
-    def _fill_heads(self):
+    def _fill_heads(self) -> None:
         if self.num_key_value_heads is None:
             object.__setattr__(self, "num_key_value_heads", self.num_heads)
         if self.head_dim is None:
@@ -168,7 +169,7 @@ class Architecture:
                 f'head_dim must be even for position="rope", received {self.head_dim}'
             )
 
-    def _check_division(self, name, by):
+    def _check_division(self, name: str, by: str) -> None:
         value, number = getattr(self, name), getattr(self, by)
         if value % number:
             raise ValueError(f"{name}={value} must be a multiple of {by}={number}")
@@ -202,7 +203,7 @@ class Architecture:
         """
         return 12 * self.num_layers * self.hidden_dim**2
 
-    def scaled(self, **changes) -> "Architecture":
+    def scaled(self, **changes: Any) -> "Architecture":
         """Changes some attributes, and scales the others in proportion.
 
         `intermediate_dim` and the total width of the heads follow `hidden_dim`. Key and
@@ -270,7 +271,7 @@ class Architecture:
 TABLE = pathlib.Path(__file__).with_name("architectures.toml")
 
 
-class Architectures(Mapping):
+class Architectures(Mapping[str, Architecture]):
     """The rows of the table by name, in order.
 
     Examples:
@@ -281,7 +282,7 @@ class Architectures(Mapping):
     """
 
     @functools.cached_property
-    def _rows(self):
+    def _rows(self) -> dict[str, Architecture]:
         import tomllib  # on first use
 
         table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
@@ -291,25 +292,25 @@ class Architectures(Mapping):
             rows[name] = {k: v for k, v in like.items() if k != "note"} | row
         return {name: Architecture(name=name, **row) for name, row in rows.items()}
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Architecture:
         if name not in self._rows:
             raise KeyError(_unknown(name))
         return self._rows[name]
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return name in self._rows
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._rows)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Architectures({', '.join(self)})"
 
 
-architectures = Architectures()
+architectures: Architectures = Architectures()
 
 
 def find(architecture: "str | Architecture") -> Architecture:
@@ -337,6 +338,6 @@ def find(architecture: "str | Architecture") -> Architecture:
     return architectures[architecture]
 
 
-def _unknown(name):
+def _unknown(name: str) -> str:
     written = str(name).lower().replace("-", "_")  # as authors write it: T5-11B
     return f'there is no architecture "{name}".{nearest(written, architectures)}'

@@ -1,6 +1,7 @@
 r"""BERT: an encoder that reads in both directions, pre-trained on hidden words."""
 
 import dataclasses
+from typing import Any, Self
 
 import keras
 from keras import ops
@@ -8,7 +9,8 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
-from kerasseq.language.architectures import find
+from kerasseq.core.types import Tensor
+from kerasseq.language.architectures import Architecture, find
 from kerasseq.language.bert_heads import HEADS, Features, initializer
 from kerasseq.language.bert_texts import TextReader
 from kerasseq.language.bert_training import BERTTrainingMixin
@@ -17,6 +19,7 @@ from kerasseq.language.fine_tuning import copy_weights
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.tasks.base import TaskModel
+from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.norms import LayerNormalization
 
@@ -101,7 +104,7 @@ class BERT(BERTTrainingMixin, TaskModel):
 
     def __init__(
         self,
-        tokenizer=None,
+        tokenizer: Tokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 4,
@@ -117,8 +120,8 @@ class BERT(BERTTrainingMixin, TaskModel):
         activation: str = "gelu_tanh",
         layer_norm_epsilon: float = 1e-12,
         pair_separators: int = 1,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         size = known_ids(tokenizer, vocabulary_size)
         config = {
             "tokenizer": tokenizer,
@@ -180,10 +183,18 @@ class BERT(BERTTrainingMixin, TaskModel):
         )
         super().__init__(inputs, task.outputs(features), config, **kwargs)
         self.reader = reader
-        self.tokenizer, self.vocabulary_size = tokenizer, size
-        self.max_sequence_length, self.head = max_sequence_length, head
+        self.tokenizer = tokenizer
+        self.vocabulary_size: int = size
+        self.max_sequence_length = max_sequence_length
+        self.head = head
 
-    def with_head(self, head, *, num_classes=None, dropout=None):
+    def with_head(
+        self,
+        head: str | None,
+        *,
+        num_classes: int | None = None,
+        dropout: float | None = None,
+    ) -> Self:
         """The same model with another head: what both have keeps its weights.
 
         Args:
@@ -212,15 +223,15 @@ class BERT(BERTTrainingMixin, TaskModel):
     @classmethod
     def from_architecture(
         cls,
-        architecture,
-        tokenizer=None,
+        architecture: str | Architecture,
+        tokenizer: Tokenizer | None = None,
         *,
-        head=None,
-        num_classes=None,
-        special_ids=None,
-        dropout=0.1,
-        **changes,
-    ):
+        head: str | None = None,
+        num_classes: int | None = None,
+        special_ids: dict[str, int] | None = None,
+        dropout: float = 0.1,
+        **changes: Any,
+    ) -> Self:
         """The model that a row of `models.architectures` describes.
 
         Args:
@@ -268,19 +279,19 @@ class BERT(BERTTrainingMixin, TaskModel):
 
 
 def build(
-    inputs,
-    size,
-    padding,
+    inputs: dict[str, Tensor],
+    size: int,
+    padding: int,
     *,
-    num_layers,
-    num_heads,
-    hidden_dim,
-    intermediate_dim,
-    max_sequence_length,
-    num_segments,
-    dropout,
-    activation,
-    layer_norm_epsilon,
+    num_layers: int,
+    num_heads: int,
+    hidden_dim: int,
+    intermediate_dim: int,
+    max_sequence_length: int,
+    num_segments: int,
+    dropout: float,
+    activation: str,
+    layer_norm_epsilon: float,
 ) -> Features:
     """From ids and segments to the vectors of the tokens."""
     options = {"embeddings_initializer": initializer(), "name": "embedding"}

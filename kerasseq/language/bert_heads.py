@@ -15,7 +15,7 @@ Devlin et al. 2019. Course slides A, C.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
@@ -26,13 +26,21 @@ from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.masks import lowest
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Shape, Tensor
+from kerasseq.language.bert_texts import Rows
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.norms import LayerNormalization
 
 NAMES = ("tokens", "pretraining", "classify", "tag", "span", "sequence", None)
 
+# Of one output, or of several by name.
+Loss: TypeAlias = keras.losses.Loss | dict[str, keras.losses.Loss] | None
+Metrics: TypeAlias = (
+    list[keras.metrics.Metric] | dict[str, list[keras.metrics.Metric]] | None
+)
 
-def initializer():
+
+def initializer() -> keras.initializers.Initializer:
     """BERT's initializer, a truncated normal; a new one for each weight."""
     return keras.initializers.TruncatedNormal(stddev=0.02)
 
@@ -59,7 +67,7 @@ class Features:
     activation: str = "gelu"
     epsilon: float = 1e-12
 
-    def pooled(self):
+    def pooled(self) -> Tensor:
         """The pooled vector of each text, `(B, D)`."""
         first = FirstToken(name="first")(self.sequence, self.real)
         return keras.layers.Dense(
@@ -69,7 +77,7 @@ class Features:
             name="pooler",
         )(first)
 
-    def drop(self, name):
+    def drop(self, name: str) -> keras.layers.Dropout:
         """A dropout layer."""
         return keras.layers.Dropout(
             self.dropout, seed=drawn_seed(self.dropout), name=name
@@ -85,11 +93,11 @@ class Head:
         num_classes: Number of classes, for a classification task.
     """
 
-    classes = False  # whether num_classes is required
-    takes_positions = False  # whether "positions" is an input
-    multiple_rows = False  # whether an example has several rows
+    classes: bool = False  # whether num_classes is required
+    takes_positions: bool = False  # whether "positions" is an input
+    multiple_rows: bool = False  # whether an example has several rows
 
-    def __init__(self, num_classes=None):
+    def __init__(self, num_classes: int | None = None) -> None:
         if self.classes:
             checks.whole_number("num_classes", num_classes, at_least=2)
         elif num_classes is not None:
@@ -99,25 +107,25 @@ class Head:
             )
         self.num_classes = num_classes
 
-    def outputs(self, features):
+    def outputs(self, features: Features) -> Tensor | dict[str, Tensor]:
         """The outputs of the model."""
         return {"sequence": features.sequence, "pooled": features.pooled()}
 
-    def read(self, reader, x):
+    def read(self, reader: Any, x: Any) -> Rows | None:
         """Converts inputs to `Rows`; None if Keras takes them as they are."""
         return reader.read(x)
 
-    def targets(self, rows, y):
+    def targets(self, rows: Rows, y: Any) -> tuple[Any, np.ndarray | None]:
         """Labels and sample weights of Keras."""
         return y, None
 
-    def loss(self):
+    def loss(self) -> Loss:
         return None
 
-    def metrics(self):
+    def metrics(self) -> Metrics:
         return None
 
-    def dense(self, units, name, **options):
+    def dense(self, units: int, name: str, **options: Any) -> keras.layers.Dense:
         """A dense output layer, in float32."""
         return keras.layers.Dense(
             units,
@@ -131,7 +139,7 @@ class Head:
 class Sequence(Head):
     """No task, and no pooler: the hidden states, "sequence" `(B, T, D)`."""
 
-    def outputs(self, features):
+    def outputs(self, features: Features) -> dict[str, Tensor]:
         return {"sequence": features.sequence}
 
 
@@ -140,7 +148,7 @@ class Tokens(Head):
 
     takes_positions = True
 
-    def outputs(self, features):
+    def outputs(self, features: Features) -> dict[str, Tensor]:
         h = GatherPositions(name="asked")(features.sequence, features.positions)
         h = keras.layers.Dense(
             h.shape[-1],
@@ -152,24 +160,24 @@ class Tokens(Head):
         logits = features.embedding(h, reverse=True)
         return {"tokens": Bias(name="tokens", dtype="float32")(logits)}
 
-    def loss(self):
+    def loss(self) -> dict[str, keras.losses.Loss]:
         return {"tokens": _cross_entropy()}
 
-    def metrics(self):
+    def metrics(self) -> dict[str, list[keras.metrics.Metric]]:
         return {"tokens": [_accuracy()]}
 
 
 class Pretraining(Tokens):
     """Masked language modeling, and next sentence prediction, "next" `(B, 2)`."""
 
-    def outputs(self, features):
+    def outputs(self, features: Features) -> dict[str, Tensor]:
         tokens = super().outputs(features)
         return {**tokens, "next": self.dense(2, "next")(features.pooled())}
 
-    def loss(self):
+    def loss(self) -> dict[str, keras.losses.Loss]:
         return {**super().loss(), "next": _cross_entropy()}
 
-    def metrics(self):
+    def metrics(self) -> dict[str, list[keras.metrics.Metric]]:
         return {**super().metrics(), "next": [_accuracy()]}
 
 
@@ -178,33 +186,33 @@ class Classify(Head):
 
     classes = True
 
-    def outputs(self, features):
+    def outputs(self, features: Features) -> Tensor:
         pooled = features.drop("class_dropout")(features.pooled())
         return self.dense(self.num_classes, "classes")(pooled)
 
-    def targets(self, rows, y):
+    def targets(self, rows: Rows, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
         y = np.asarray(y)
         check_labels(y, self.num_classes)
         return y, None
 
-    def loss(self):
+    def loss(self) -> keras.losses.Loss:
         return _cross_entropy()
 
-    def metrics(self):
+    def metrics(self) -> list[keras.metrics.Metric]:
         return [_accuracy()]
 
 
 class Tag(Classify):
     """One class per token, logits `(B, T, C)`; for words, at their first tokens."""
 
-    def outputs(self, features):
+    def outputs(self, features: Features) -> Tensor:
         h = features.drop("tag_dropout")(features.sequence)
         return self.dense(self.num_classes, "tags")(h)
 
-    def read(self, reader, x):
+    def read(self, reader: Any, x: Any) -> Rows | None:
         return reader.read_words(x)
 
-    def targets(self, rows, y):
+    def targets(self, rows: Rows, y: Any) -> tuple[np.ndarray, np.ndarray]:
         ids = rows.arrays["ids"]
         if rows.places is None:
             y = np.asarray(y)
@@ -225,17 +233,17 @@ class Tag(Classify):
 class Span(Head):
     """Start and end of an answer, logits "start" and "end", each `(B, T)`."""
 
-    def outputs(self, features):
+    def outputs(self, features: Features) -> dict[str, Tensor]:
         logits = self.dense(2, "span")(features.sequence)
         return {
             name: MaskLogits(name=name)(logits[..., n], features.real)
             for n, name in enumerate(("start", "end"))
         }
 
-    def read(self, reader, x):
+    def read(self, reader: Any, x: Any) -> Rows | None:
         return reader.read_contexts(x)
 
-    def targets(self, rows, y):
+    def targets(self, rows: Rows, y: Any) -> tuple[dict[str, np.ndarray], None]:
         if rows.places is not None:
             y = [
                 _tokens(*place, span)
@@ -252,14 +260,14 @@ class Span(Head):
         y = y.astype("int32")
         return {"start": y[:, 0], "end": y[:, 1]}, None
 
-    def loss(self):
+    def loss(self) -> dict[str, keras.losses.Loss]:
         return {"start": _cross_entropy(), "end": _cross_entropy()}
 
-    def metrics(self):
+    def metrics(self) -> dict[str, list[keras.metrics.Metric]]:
         return {"start": [_accuracy()], "end": [_accuracy()]}
 
 
-HEADS = dict(
+HEADS: dict[str | None, type[Head]] = dict(
     zip(
         NAMES,
         (Tokens, Pretraining, Classify, Tag, Span, Sequence, Head),
@@ -268,18 +276,18 @@ HEADS = dict(
 )
 
 
-def _cross_entropy():
+def _cross_entropy() -> keras.losses.Loss:
     return keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="mean_with_sample_weight"
     )
 
 
-def _accuracy():
+def _accuracy() -> keras.metrics.Metric:
     """The metric as an object: its variables exist before a step is traced."""
     return keras.metrics.SparseCategoricalAccuracy("accuracy")
 
 
-def check_labels(labels, size, name="num_classes"):
+def check_labels(labels: np.ndarray, size: int, name: str = "num_classes") -> None:
     """Raises unless all labels are integers from 0 to `size - 1`.
 
     Examples:
@@ -300,7 +308,13 @@ def check_labels(labels, size, name="num_classes"):
         )
 
 
-def _tokens(offsets, first, none, length, span):
+def _tokens(
+    offsets: np.ndarray,
+    first: int,
+    none: int,
+    length: int,
+    span: tuple[int, int] | None,
+) -> tuple[int, int]:
     """The first and the last token of a character span; `none` twice for no answer.
 
     Examples:
@@ -331,14 +345,16 @@ class FirstToken(keras.layers.Layer):
         [[2.0, 3.0]]
     """
 
-    def call(self, sequence, real):
+    def call(self, sequence: Tensor, real: Tensor) -> Tensor:
         return at_positions(sequence, _first(real)[:, None])[:, 0]
 
-    def compute_output_shape(self, sequence_shape, real_shape=None):
+    def compute_output_shape(
+        self, sequence_shape: Shape, real_shape: Shape | None = None
+    ) -> Shape:
         return sequence_shape[0], sequence_shape[-1]
 
 
-def _first(real):
+def _first(real: Tensor) -> Tensor:
     return ops.cast(ops.argmax(ops.cast(real, "int32"), axis=1), "int32")
 
 
@@ -353,14 +369,16 @@ class GatherPositions(keras.layers.Layer):
         [[[4.0, 5.0], [0.0, 1.0]]]
     """
 
-    def call(self, sequence, positions):
+    def call(self, sequence: Tensor, positions: Tensor) -> Tensor:
         return at_positions(sequence, positions)
 
-    def compute_output_shape(self, sequence_shape, positions_shape):
+    def compute_output_shape(
+        self, sequence_shape: Shape, positions_shape: Shape
+    ) -> Shape:
         return (*positions_shape, sequence_shape[-1])
 
 
-def at_positions(sequence, positions):
+def at_positions(sequence: Tensor, positions: Tensor) -> Tensor:
     """`(B, T, D)` at positions `(B, P)`."""
     return kernels.take_steps(sequence, positions)
 
@@ -374,16 +392,16 @@ class Bias(keras.layers.Layer):
         (2, 3, 5)
     """
 
-    def build(self, input_shape):
-        self.bias = self.add_weight(
+    def build(self, input_shape: Shape) -> None:
+        self.bias: keras.Variable = self.add_weight(
             name="bias", shape=(input_shape[-1],), initializer="zeros"
         )
         self.built = True
 
-    def call(self, x):
+    def call(self, x: Tensor) -> Tensor:
         return ops.cast(x, self.compute_dtype) + self.bias
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
 
@@ -397,8 +415,10 @@ class MaskLogits(keras.layers.Layer):
         [[1.0, 0.0]]
     """
 
-    def call(self, logits, real):
+    def call(self, logits: Tensor, real: Tensor) -> Tensor:
         return ops.where(real, logits, lowest(logits.dtype))
 
-    def compute_output_shape(self, logits_shape, real_shape=None):
+    def compute_output_shape(
+        self, logits_shape: Shape, real_shape: Shape | None = None
+    ) -> Shape:
         return logits_shape

@@ -1,5 +1,6 @@
 """Texts as BERT reads them: pairs in a row, words with tags, contexts with answers."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
+from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training.masked_lm import special_id
 from kerasseq.training.sentence_pairs import pack
 
@@ -25,7 +27,7 @@ class Rows(NamedTuple):
             first, and the place that stands for no answer.
     """
 
-    arrays: dict
+    arrays: dict[str, np.ndarray]
     places: Any = None
 
 
@@ -48,13 +50,13 @@ class TextReader:
 
     def __init__(
         self,
-        tokenizer,
-        special_ids,
-        vocabulary_size,
-        num_segments,
-        longest,
-        separators=1,
-    ):
+        tokenizer: Tokenizer | None,
+        special_ids: dict[str, int] | None,
+        vocabulary_size: int,
+        num_segments: int,
+        longest: int,
+        separators: int = 1,
+    ) -> None:
         if tokenizer is not None and special_ids is not None:
             raise ValueError(
                 f"special_ids={special_ids} is for models without a tokenizer: the "
@@ -63,7 +65,9 @@ class TextReader:
         if tokenizer is not None:
             names = special_names(tokenizer)
             special_ids = {t: special_id(tokenizer, name) for t, name in names.items()}
-        self.special_ids = SPECIAL_IDS if special_ids is None else special_ids
+        self.special_ids: dict[str, int] = (
+            SPECIAL_IDS if special_ids is None else special_ids
+        )
         if missing := [t for t in NEEDED if t not in self.special_ids]:
             raise ValueError(
                 f"special_ids={special_ids} has no id of {', '.join(missing)}"
@@ -71,13 +75,15 @@ class TextReader:
         for token, i in self.special_ids.items():
             checks.whole_number(f"special_ids[{token!r}]", i, at_least=0)
         self.tokenizer = tokenizer
-        self.vocabulary_size, self.num_segments = vocabulary_size, num_segments
-        self.longest, self.separators = longest, separators
-        self.start = self.special_ids["[CLS]"]
-        self.end = self.special_ids["[SEP]"]
-        self.padding = self.special_ids["[PAD]"]
+        self.vocabulary_size = vocabulary_size
+        self.num_segments = num_segments
+        self.longest = longest
+        self.separators = separators
+        self.start: int = self.special_ids["[CLS]"]
+        self.end: int = self.special_ids["[SEP]"]
+        self.padding: int = self.special_ids["[PAD]"]
 
-    def read(self, x) -> Rows | None:
+    def read(self, x: Any) -> Rows | None:
         """Texts, pairs of texts, rows of ids, or arrays; None for anything else."""
         if isinstance(x, dict) or hasattr(x, "shape"):
             return Rows(self._checked(x))
@@ -91,7 +97,7 @@ class TextReader:
             place[: len(row)] = row
         return Rows(self._checked(ids))
 
-    def read_words(self, x) -> Rows | None:
+    def read_words(self, x: Any) -> Rows | None:
         """Lists of words, or texts with spaces between them, for tags of words."""
         if not _is_texts(x) and not _is_words(x):
             return self.read(x)
@@ -109,7 +115,7 @@ class TextReader:
             texts.append(([i for piece in pieces for i in piece],))
         return Rows(self._packed(texts).arrays, places)
 
-    def read_contexts(self, x) -> Rows | None:
+    def read_contexts(self, x: Any) -> Rows | None:
         """Texts, or pairs of a question and a text, with the places of its tokens."""
         rows = self.read(x)
         if rows is None or not _is_texts(x):
@@ -131,18 +137,20 @@ class TextReader:
             known += map(self.tokenizer.id_of, self.tokenizer.special_tokens)
         return known
 
-    def documents(self, x) -> list:
+    def documents(
+        self, x: Iterable[Iterable[Any]]
+    ) -> list[list[Sequence[int] | np.ndarray]]:
         """Documents, lists of sentences as texts or ids, as ids."""
         return [
             [self.encode(s) if isinstance(s, str) else self._known(s) for s in document]
             for document in x
         ]
 
-    def encode(self, text):
+    def encode(self, text: str) -> Sequence[int] | np.ndarray:
         """The ids of one text."""
         return self._tokenizer().encode(text)
 
-    def _tokenizer(self):
+    def _tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
             raise ValueError(
                 "the model has no tokenizer to read text with: build it with one, or "
@@ -150,7 +158,7 @@ class TextReader:
             )
         return self.tokenizer
 
-    def _pair(self, text):
+    def _pair(self, text: Any) -> list[Sequence[int] | np.ndarray]:
         parts = (text,) if isinstance(text, str) else text
         if len(parts) > 2 or not all(isinstance(part, str) for part in parts):
             raise TypeError(
@@ -158,7 +166,7 @@ class TextReader:
             )
         return [self.encode(part) for part in parts]
 
-    def _packed(self, pairs) -> Rows:
+    def _packed(self, pairs: Sequence[Sequence[Sequence[int] | np.ndarray]]) -> Rows:
         between = self.separators - 1
         lengths = [
             1 + sum(len(part) + 1 for part in pair) + between * (len(pair) - 1)
@@ -175,7 +183,7 @@ class TextReader:
         marks = self.start, self.end, self.padding
         return Rows(pack(pairs, *marks, length, self.separators))
 
-    def _checked(self, x) -> dict:
+    def _checked(self, x: Any) -> dict[str, np.ndarray]:
         x = x if isinstance(x, dict) else {"ids": x}
         if "ids" not in x:
             raise ValueError(f'inputs must have "ids", received {sorted(x)}')
@@ -204,13 +212,13 @@ class TextReader:
             arrays["positions"] = positions.astype("int32")
         return arrays
 
-    def _known(self, ids):
+    def _known(self, ids: Any) -> np.ndarray:
         ids = np.asarray(ids)
         check_ids(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids
 
 
-def special_names(tokenizer):
+def special_names(tokenizer: Tokenizer) -> dict[str, str]:
     """What a tokenizer calls BERT's special tokens: as BERT, or as RoBERTa.
 
     Examples:
@@ -224,12 +232,12 @@ def special_names(tokenizer):
     return {token: token for token in NEEDED}
 
 
-def _is_texts(x):
+def _is_texts(x: Any) -> bool:
     """Whether these are texts or pairs of texts."""
     return isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], str | tuple)
 
 
-def _is_words(x):
+def _is_words(x: Any) -> bool:
     """Whether these are lists of words."""
     return (
         isinstance(x, list | tuple)

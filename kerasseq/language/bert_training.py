@@ -1,10 +1,13 @@
 """What BERT does with texts: training on them, answers in their form."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import keras
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.language.bert_heads import HEADS
+from kerasseq.language.bert_heads import HEADS, Head
 from kerasseq.language.fine_tuning import FineTuningMixin
 from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
 
@@ -12,23 +15,23 @@ from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
 class BERTTrainingMixin(FineTuningMixin):
     """What BERT's heads do with texts, and how it is trained without labels."""
 
-    heads = HEADS
+    heads: dict[str | None, type[Head]] = HEADS
 
     def fit(
         self,
-        x=None,
-        y=None,
+        x: Any = None,
+        y: Any = None,
         *,
-        sequence_length=None,
-        masking=None,
-        batch_size=32,
-        epochs=1,
-        initial_epoch=0,
-        steps_per_epoch=None,
-        validation_data=None,
-        seed=0,
-        **kwargs,
-    ):
+        sequence_length: int | None = None,
+        masking: MaskedLMMaskGenerator | None = None,
+        batch_size: int = 32,
+        epochs: int = 1,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_data: Any = None,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
         """Train on texts.
 
         Args:
@@ -87,7 +90,15 @@ class BERTTrainingMixin(FineTuningMixin):
             **shared,
         )
 
-    def evaluate(self, x=None, y=None, *, sequence_length=None, masking=None, **kwargs):
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        sequence_length: int | None = None,
+        masking: MaskedLMMaskGenerator | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Measure, as `keras.Model.evaluate` does, on texts as for `fit`.
 
         Args:
@@ -107,8 +118,14 @@ class BERTTrainingMixin(FineTuningMixin):
         return keras.Model.evaluate(self, x, y, sample_weight=weights, **kwargs)
 
     def batches(
-        self, documents, *, sequence_length=None, masking=None, batch_size=32, seed=0
-    ):
+        self,
+        documents: Iterable[Iterable[Any]],
+        *,
+        sequence_length: int | None = None,
+        masking: MaskedLMMaskGenerator | None = None,
+        batch_size: int = 32,
+        seed: int = 0,
+    ) -> MaskedPairs:
         """The batches that `fit` pre-trains on, for a loop of one's own.
 
         Args:
@@ -146,7 +163,9 @@ class BERTTrainingMixin(FineTuningMixin):
         )
         return MaskedPairs(pairs, masking)
 
-    def fill(self, text, k=5):
+    def fill(
+        self, text: str | tuple[str, str], k: int = 5
+    ) -> list[list[tuple[str, float]]]:
         """What may stand where a text has [MASK].
 
         Args:
@@ -177,6 +196,6 @@ class BERTTrainingMixin(FineTuningMixin):
         ]
 
 
-def _is_documents(x, y):
+def _is_documents(x: Any, y: Any) -> bool:
     """Whether these are lists of sentences."""
     return y is None and isinstance(x, list) and len(x) > 0 and isinstance(x[0], list)

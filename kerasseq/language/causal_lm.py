@@ -6,19 +6,23 @@ A text may be a string, a list of strings, a file or an array of ids.
 import io
 import math
 import pathlib
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
+from kerasseq.core.types import Tensor
 from kerasseq.datasets import text_file
 from kerasseq.tasks.base import TaskModel
 from kerasseq.text.texts import id_array
+from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter, TextBatches
 
 
-def known_ids(tokenizer, vocabulary_size) -> int:
+def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
     """The vocabulary size, of the tokenizer or as given.
 
     Examples:
@@ -44,20 +48,29 @@ class CausalLM(TaskModel):
     `vocabulary_size`.
     """
 
-    context_length = None  # the most tokens of a text, if positions end
+    context_length: int | None = None  # the most tokens of a text, if positions end
 
-    def __init__(self, inputs, outputs, arguments, **kwargs):
+    def __init__(
+        self, inputs: Tensor, outputs: Tensor, arguments: dict[str, Any], **kwargs: Any
+    ) -> None:
         super().__init__(inputs, outputs, arguments, **kwargs)
-        self.tokenizer = arguments["tokenizer"]
-        self.vocabulary_size = known_ids(self.tokenizer, arguments["vocabulary_size"])
+        self.tokenizer: Tokenizer | None = arguments["tokenizer"]
+        self.vocabulary_size: int = known_ids(
+            self.tokenizer, arguments["vocabulary_size"]
+        )
 
-    def default_loss(self):
+    def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[keras.metrics.Metric]:
         return [BitsPerCharacter(name="bits")]
 
-    def compile(self, optimizer=None, *args, **kwargs):
+    def compile(
+        self,
+        optimizer: keras.optimizers.Optimizer | str | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
         """Configures training like `TaskModel.compile`; the default is Adam at 3e-3."""
         if optimizer is None:
             optimizer = keras.optimizers.Adam(3e-3, global_clipnorm=1.0)
@@ -65,19 +78,19 @@ class CausalLM(TaskModel):
 
     def fit(
         self,
-        x=None,
-        y=None,
+        x: Any = None,
+        y: Any = None,
         *,
-        sequence_length=64,
-        batch_size=32,
-        epochs=1,
-        initial_epoch=0,
-        steps_per_epoch=None,
-        validation_split=0.0,
-        validation_data=None,
-        seed=0,
-        **kwargs,
-    ):
+        sequence_length: int = 64,
+        batch_size: int = 32,
+        epochs: int = 1,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
         """Trains on a text.
 
         Args:
@@ -136,7 +149,9 @@ class CausalLM(TaskModel):
             **shared,
         )
 
-    def evaluate(self, x=None, y=None, *, sequence_length=64, **kwargs):
+    def evaluate(
+        self, x: Any = None, y: Any = None, *, sequence_length: int = 64, **kwargs: Any
+    ) -> Any:
         """Evaluates like `keras.Model.evaluate`, on a text or on rows of ids.
 
         Args:
@@ -157,7 +172,7 @@ class CausalLM(TaskModel):
         self._check_ids(x, y)
         return super().evaluate(x, y, **kwargs)
 
-    def predict(self, x, **kwargs):
+    def predict(self, x: Any, **kwargs: Any) -> Any:
         """Computes the logits of the next token after each token.
 
         Args:
@@ -183,12 +198,12 @@ class CausalLM(TaskModel):
         self._check_ids(x)
         return super().predict(x, **kwargs)
 
-    def _check_ids(self, *arrays):
+    def _check_ids(self, *arrays: Any) -> None:
         """Raises if an id is outside the vocabulary."""
         for each in arrays:
             check_inputs(each, {"ids": self.vocabulary_size})
 
-    def _check_length(self, sequence_length):
+    def _check_length(self, sequence_length: int) -> None:
         """Raises if rows are longer than the position embeddings."""
         if self.context_length is not None and sequence_length > self.context_length:
             raise ValueError(
@@ -197,11 +212,13 @@ class CausalLM(TaskModel):
                 "build the model with a larger max_sequence_length"
             )
 
-    def ids(self, source):
+    def ids(self, source: Any) -> np.ndarray | None:
         """The ids of a text, a file or an array `(tokens,)`; None for anything else."""
         return as_ids(source, self.tokenizer, self.vocabulary_size)
 
-    def cross_entropy(self, source, *, batch_size=32, sequence_length=None):
+    def cross_entropy(
+        self, source: Any, *, batch_size: int = 32, sequence_length: int | None = None
+    ) -> float:
         r"""Computes the mean of $-\ln p$ over all tokens of a text but the first.
 
         Args:
@@ -228,12 +245,14 @@ class CausalLM(TaskModel):
             count += counted.sum()
         return float(total / count)
 
-    def bits_per_token(self, source, **kwargs):
+    def bits_per_token(self, source: Any, **kwargs: Any) -> float:
         """`cross_entropy` in bits; with a character tokenizer, bits per character."""
         return self.cross_entropy(source, **kwargs) / math.log(2)
 
 
-def _cut(ids, fraction, sequence_length):
+def _cut(
+    ids: np.ndarray, fraction: float, sequence_length: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Splits a text into training and validation."""
     count = max(round(len(ids) * fraction), 1)
     if count < sequence_length + 1:
@@ -245,13 +264,13 @@ def _cut(ids, fraction, sequence_length):
     return ids[:-count], ids[-count:]
 
 
-def _blocks(ids, sequence_length):
+def _blocks(ids: np.ndarray, sequence_length: int) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets `(B, T)` of the consecutive blocks of a text."""
     whole = TextBatches(ids, sequence_length, 1)
     return whole.take(np.arange(0, len(ids) - sequence_length, sequence_length))
 
 
-def check_memory(hidden_dim, **sizes):
+def check_memory(hidden_dim: int, **sizes: int | None) -> None:
     """Raises if a weight `(size, hidden_dim)` does not fit into memory.
 
     Args:
@@ -265,7 +284,9 @@ def check_memory(hidden_dim, **sizes):
             checks.fits_memory(name, size, hidden_dim, bytes_each)
 
 
-def as_ids(source, tokenizer, vocabulary_size):
+def as_ids(
+    source: Any, tokenizer: Tokenizer | None, vocabulary_size: int
+) -> np.ndarray | None:
     """The ids of a text.
 
     Args:
@@ -301,13 +322,13 @@ def as_ids(source, tokenizer, vocabulary_size):
     return id_array(source, vocabulary_size).astype("int32")
 
 
-def are_texts(source):
+def are_texts(source: Any) -> bool:
     """Whether this is a list of strings, and not empty."""
     several = isinstance(source, list | tuple) and len(source) > 0
     return several and all(isinstance(text, str) for text in source)
 
 
-def _encode(text, tokenizer):
+def _encode(text: str, tokenizer: Tokenizer | None) -> np.ndarray:
     if tokenizer is None:
         raise ValueError(
             "the model has no tokenizer to read text with: build it with one, or give "
@@ -318,7 +339,9 @@ def _encode(text, tokenizer):
     return tokenizer.encode(text)
 
 
-def scoring_rows(ids, sequence_length, batch_size):
+def scoring_rows(
+    ids: np.ndarray, sequence_length: int, batch_size: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Splits a text into rows that score each token but the first exactly once.
 
     Args:

@@ -12,6 +12,7 @@ Loads no Keras.
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerasseq.core.checks import one_of
@@ -100,7 +101,7 @@ class Count:
             found[part.group] = found.get(part.group, 0) + part.weights
         return found
 
-    def __str__(self):
+    def __str__(self) -> str:
         rows = [
             (p.name, " × ".join(map(str, p.shape)), f"{p.number:,}", f"{p.weights:,}")
             for p in self.parts
@@ -150,7 +151,7 @@ def count(architecture: str | Architecture, *, what: str = "matrices") -> Count:
     return Count(architecture, what, tuple(found))
 
 
-def _matrices(a):
+def _matrices(a: Architecture) -> Iterator[Part]:
     """The kernels among the weights, as matrices `(outputs, inputs)`."""
     for part in weights(dataclasses.replace(a, tie_embeddings=False)):
         for end, label in _MATRICES.items():
@@ -159,7 +160,7 @@ def _matrices(a):
                 yield Part(_where(part.name, label, a), part.group, shape, number)
 
 
-def _as_matrices(part, per_head):
+def _as_matrices(part: Part, per_head: bool) -> tuple[tuple[int, ...], int]:
     if per_head:
         d, n, h = part.shape
         return (h, d), n * part.number
@@ -167,7 +168,7 @@ def _as_matrices(part, per_head):
     return (outputs, math.prod(inputs)), part.number
 
 
-def _where(name, label, a):
+def _where(name: str, label: str, a: Architecture) -> str:
     """With two stacks, "Key" becomes "Encoder key", "Decoder key" or "Cross key"."""
     if len(a.stacks) == 1 or "*" not in name:
         return label
@@ -175,7 +176,7 @@ def _where(name, label, a):
     return f"{where} {label.lower()}"
 
 
-def weights(a: Architecture):
+def weights(a: Architecture) -> Iterator[Part]:
     """Yields every weight of an architecture as a `Part`, in model order."""
     yield from _embeddings(a)
     for stack in a.stacks:
@@ -186,7 +187,7 @@ def weights(a: Architecture):
     yield from _head(a)
 
 
-def _embeddings(a):
+def _embeddings(a: Architecture) -> Iterator[Part]:
     d = a.hidden_dim
     if a.kind == "vision":
         patch = (a.patch_size, a.patch_size, a.channels)
@@ -204,7 +205,7 @@ def _embeddings(a):
         yield from _norm(a, "embedding_norm")
 
 
-def _positions_of(a, stack):
+def _positions_of(a: Architecture, stack: str) -> Iterator[Part]:
     """Relative position weights, which all layers of a stack share."""
     if a.position == "relative":
         shape = (a.relative_buckets, a.num_heads)
@@ -214,7 +215,7 @@ def _positions_of(a, stack):
             yield Part(f"{stack}/{name}", "position", (a.num_heads, a.head_dim), 1)
 
 
-def _layers(a, stack):
+def _layers(a: Architecture, stack: str) -> Iterator[Part]:
     path = f"{stack}/*"
     if a.parallel:
         yield from _norm(a, f"{path}/norm", a.num_layers)
@@ -228,7 +229,7 @@ def _layers(a, stack):
         yield from make(a, f"{path}/{name}")
 
 
-def _attention(a, path):
+def _attention(a: Architecture, path: str) -> Iterator[Part]:
     d, number = a.hidden_dim, a.num_layers
     heads = {
         "query": a.num_heads,
@@ -245,7 +246,7 @@ def _attention(a, path):
     yield from _dense(a, f"{path}/attention_output", "attention", shape, (d,), number)
 
 
-def _feed_forward(a, path):
+def _feed_forward(a: Architecture, path: str) -> Iterator[Part]:
     d, inner, number = (a.hidden_dim,), (a.intermediate_dim,), a.num_layers
     up = ("gate", "up") if a.feed_forward in ("swiglu", "geglu") else ("up",)
     for name in up:
@@ -253,7 +254,7 @@ def _feed_forward(a, path):
     yield from _dense(a, f"{path}/down", "feed-forward", inner, d, number)
 
 
-def _head(a):
+def _head(a: Architecture) -> Iterator[Part]:
     d = (a.hidden_dim,)
     if a.pooler:
         yield from _dense(a, "pooler", "head", d, d)
@@ -263,13 +264,20 @@ def _head(a):
         yield Part("logits/kernel", "head", (*d, a.vocabulary_size), 1)
 
 
-def _dense(a, path, group, inputs, outputs, number=1):
+def _dense(
+    a: Architecture,
+    path: str,
+    group: str,
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+    number: int = 1,
+) -> Iterator[Part]:
     yield Part(f"{path}/kernel", group, (*inputs, *outputs), number)
     if a.use_bias:
         yield Part(f"{path}/bias", group, outputs, number)
 
 
-def _norm(a, path, number=1):
+def _norm(a: Architecture, path: str, number: int = 1) -> Iterator[Part]:
     yield Part(f"{path}/gamma", "norm", (a.hidden_dim,), number)
     if a.norm == "layer" and a.use_bias:
         yield Part(f"{path}/beta", "norm", (a.hidden_dim,), number)

@@ -1,10 +1,14 @@
 """Fine-tuning of BERT and GPT: training on texts and labels, predictions for texts."""
 
 import functools
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
+
+from kerasseq.language.bert_heads import Head, Loss
+from kerasseq.language.bert_texts import Rows
 
 
 class FineTuningMixin:
@@ -17,20 +21,26 @@ class FineTuningMixin:
         heads: The classes of the heads by name.
     """
 
-    heads: dict
+    heads: dict[str | None, type[Head]]
 
     @functools.cached_property
-    def task(self):
+    def task(self) -> Head:
         """The head."""
         return self.heads[self._arguments["head"]](self._arguments["num_classes"])
 
-    def default_loss(self):
+    def default_loss(self) -> Loss:
         return self.task.loss()
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[keras.metrics.Metric]:
         return []
 
-    def compile(self, optimizer=None, *args, weighted_metrics=None, **kwargs):
+    def compile(
+        self,
+        optimizer: keras.optimizers.Optimizer | str | None = None,
+        *args: Any,
+        weighted_metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Configures training like `TaskModel.compile`; the default is Adam at 3e-4."""
         if optimizer is None:
             optimizer = keras.optimizers.Adam(3e-4, global_clipnorm=1.0)
@@ -40,15 +50,15 @@ class FineTuningMixin:
 
     def fit(
         self,
-        x=None,
-        y=None,
+        x: Any = None,
+        y: Any = None,
         *,
-        batch_size=32,
-        epochs=1,
-        steps_per_epoch=None,
-        validation_data=None,
-        **kwargs,
-    ):
+        batch_size: int = 32,
+        epochs: int = 1,
+        steps_per_epoch: int | None = None,
+        validation_data: Any = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
         """Trains on texts and labels.
 
         Args:
@@ -84,7 +94,7 @@ class FineTuningMixin:
             **kwargs,
         )
 
-    def evaluate(self, x=None, y=None, **kwargs):
+    def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Evaluates like `keras.Model.evaluate`, on texts as for `fit`.
 
         Args:
@@ -99,7 +109,7 @@ class FineTuningMixin:
         x, y, weights = self._weighted(x, y, kwargs.pop("sample_weight", None))
         return super().evaluate(x, y, sample_weight=weights, **kwargs)
 
-    def predict(self, x, **kwargs):
+    def predict(self, x: Any, **kwargs: Any) -> Any:
         """Computes the outputs of the model for texts as for `fit`, or for arrays.
 
         Args:
@@ -123,7 +133,7 @@ class FineTuningMixin:
             return found
         return [row[places] for row, places in zip(found, rows.places, strict=True)]
 
-    def arrays(self, x, y):
+    def arrays(self, x: Any, y: Any) -> tuple[Any, Any, np.ndarray | None]:
         """Converts texts and labels to inputs, labels and sample weights of Keras.
 
         Args:
@@ -144,7 +154,9 @@ class FineTuningMixin:
             )
         return (rows.arrays, *self.task.targets(rows, y))
 
-    def _weighted(self, x, y=None, given=None):
+    def _weighted(
+        self, x: Any, y: Any = None, given: Any = None
+    ) -> tuple[Any, Any, Any]:
         """Inputs, labels, and the product of both sample weights."""
         if isinstance(x, str) and y is not None:
             tags = self.head == "tag" and y and not hasattr(y[0], "__len__")
@@ -152,7 +164,7 @@ class FineTuningMixin:
         x, y, weights = self.arrays(x, y)
         return x, y, _product(weights, given)
 
-    def _rows(self, x):
+    def _rows(self, x: Any) -> Rows | None:
         """The inputs as `Rows`; None if Keras takes them as they are."""
         if isinstance(x, str):
             x = [x]
@@ -162,7 +174,7 @@ class FineTuningMixin:
             x = np.asarray(x).tolist()  # an array of texts
         return self.task.read(self.reader, x)
 
-    def answers(self, texts, **kwargs):
+    def answers(self, texts: Any, **kwargs: Any) -> Any:
         """Extracts the most probable span of each text, or of the second of each pair.
 
         Args:
@@ -206,7 +218,7 @@ class FineTuningMixin:
             answers.append(span if scores[s, e] >= nothing else None)
         return answers
 
-    def _check_head(self, method, *wanted):
+    def _check_head(self, method: str, *wanted: str) -> None:
         if self.head in (None, "sequence") or (wanted and self.head not in wanted):
             example = wanted[0] if wanted else "classify"
             raise ValueError(
@@ -215,7 +227,7 @@ class FineTuningMixin:
             )
 
 
-def copy_weights(old, new):
+def copy_weights(old: keras.Model, new: keras.Model) -> None:
     """Copies weights between the layers of equal names of two models.
 
     Args:
@@ -235,7 +247,7 @@ def copy_weights(old, new):
             _copy_layer(mine, theirs)
 
 
-def _copy_layer(mine, theirs):
+def _copy_layer(mine: keras.Layer, theirs: keras.Layer) -> None:
     """Copies the weights of one layer, without its sublayers."""
     have, given = {}, {}
     mine.save_own_variables(have)
@@ -252,7 +264,7 @@ def _copy_layer(mine, theirs):
         )
 
 
-def _product(weights, given):
+def _product(weights: np.ndarray | None, given: Any) -> Any:
     """The product of token weights `(B, T)` and row weights, each optional."""
     given = np.asarray(given, "float32") if isinstance(given, list) else given
     if weights is None or given is None:

@@ -17,13 +17,24 @@ On the way are checks (`decoding/inputs.py`) and programs that are already compi
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
 
 from kerasseq import decoding, kernels
 from kerasseq.core import checks
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.decoding.inputs import Seed
+from kerasseq.decoding.steps import Step
+
+# Text, or ids for a model without a tokenizer.
+Prompt: TypeAlias = str | Sequence[int] | np.ndarray
+# Text or ids; a list of them for a list of prompts.
+Continuation: TypeAlias = str | np.ndarray | Any
+# An id, text that is one token, or several of these.
+Stop: TypeAlias = int | str | Sequence[int | str] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,13 +49,13 @@ class Options:
         seed: Seed of the draws.
     """
 
-    sampler: Any
+    sampler: decoding.Sampler | decoding.Beam
     max_new_tokens: int | None
     max_length: int | None
-    stop: tuple
-    seed: Any
+    stop: tuple[int, ...]
+    seed: Seed
 
-    def count(self, rows):
+    def count(self, rows: list[list[int]]) -> int | None:
         """The most tokens to generate for rows of ids; None for the model's default.
 
         Raises:
@@ -76,7 +87,15 @@ class Hypotheses(NamedTuple):
     lengths: np.ndarray
 
 
-def decode(step, state, prompt, sampler, *, seed=None, **options) -> Hypotheses:
+def decode(
+    step: Step,
+    state: Nested,
+    prompt: Tensor,
+    sampler: decoding.Sampler | decoding.Beam,
+    *,
+    seed: Seed = None,
+    **options: Any,
+) -> Hypotheses:
     """Runs a sampler or a beam search.
 
     Args:
@@ -110,22 +129,22 @@ class GenerationMixin:
     `_stream_row`.
     """
 
-    default_sampler = "random"
+    default_sampler: str = "random"
 
     def generate(
         self,
-        prompts,
+        prompts: Prompt | Sequence[Prompt],
         max_new_tokens: int | None = None,
         *,
         max_length: int | None = None,
-        sampler: "decoding.Sampler | decoding.Beam | str | None" = None,
+        sampler: decoding.Sampler | decoding.Beam | str | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
-        stop=None,
-        seed=None,
-    ):
+        stop: Stop = None,
+        seed: Seed = None,
+    ) -> Continuation:
         """Generates a continuation of a prompt, or of several at once.
 
         `temperature`, `top_k`, `top_p` and `min_p` may be combined. They apply in this
@@ -182,18 +201,18 @@ class GenerationMixin:
 
     def stream(
         self,
-        prompt,
+        prompt: Prompt,
         max_new_tokens: int | None = None,
         *,
         max_length: int | None = None,
-        sampler: "decoding.Sampler | str | None" = None,
+        sampler: decoding.Sampler | str | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
-        stop=None,
-        seed=None,
-    ):
+        stop: Stop = None,
+        seed: Seed = None,
+    ) -> Iterator[str] | Iterator[int]:
         """Like `generate` for one prompt, but yields each piece when it is generated.
 
         Args:
@@ -237,7 +256,15 @@ class GenerationMixin:
             )
         return self._stream_row(rows[0], options)
 
-    def _options(self, *, max_new_tokens, max_length, stop, seed, **sampling):
+    def _options(
+        self,
+        *,
+        max_new_tokens: int | None,
+        max_length: int | None,
+        stop: Stop,
+        seed: Seed,
+        **sampling: Any,
+    ) -> Options:
         """Checks the arguments of `generate` and `stream`."""
         sampler = decoding.get_sampler(default=self.default_sampler, **sampling)
         if max_new_tokens is not None and max_length is not None:
@@ -254,14 +281,14 @@ class GenerationMixin:
         stop = self._stop_ids(stop)
         return Options(sampler, max_new_tokens, max_length, stop, seed)
 
-    def _stop_ids(self, stop) -> tuple:
+    def _stop_ids(self, stop: Stop) -> tuple[int, ...]:
         """The ids of stop tokens given as ids, as text, or as a list of both."""
         if stop is None:
             return ()
         each = [stop] if isinstance(stop, str | int | np.integer) else list(stop)
         return tuple(self._stop_id(s) if isinstance(s, str) else s for s in each)
 
-    def _stop_id(self, text):
+    def _stop_id(self, text: str) -> int:
         ids = self.ids(text)
         if len(ids) != 1:
             raise ValueError(
@@ -269,7 +296,7 @@ class GenerationMixin:
             )
         return int(ids[0])
 
-    def _read_prompts(self, prompts):
+    def _read_prompts(self, prompts: Any) -> tuple[list[Any], bool]:
         """Prompts as lists of ids, and whether it was a single one."""
         single = not is_list_of_prompts(prompts)
         rows = [self.ids(each) for each in ([prompts] if single else prompts)]
@@ -277,7 +304,7 @@ class GenerationMixin:
             raise ValueError("each prompt must have at least one token")
         return [row.tolist() for row in rows], single
 
-    def _generate_rows(self, rows, options):
+    def _generate_rows(self, rows: list[list[int]], options: Options) -> list[Any]:
         """The texts of rows of ids, each with its continuation."""
         limit = self._limit(rows, options)
         finished = [False] * len(rows)
@@ -301,11 +328,11 @@ class GenerationMixin:
             rows = [row[: options.max_length] for row in rows]
         return [self._output(row) for row in rows]
 
-    def _stream_row(self, row, options):
+    def _stream_row(self, row: list[int], options: Options) -> Iterator[Any]:
         """Checks the arguments at once, and returns the iterator."""
         return self._stream(row, self._limit([row], options), options)
 
-    def _stream(self, row, limit, options):
+    def _stream(self, row: list[int], limit: int, options: Options) -> Iterator[Any]:
         row, written = list(row), len(self._output(row))
         for n, (contexts, count) in enumerate(self._windows([row], limit)):
             tokens = decoding.stream(
@@ -327,7 +354,7 @@ class GenerationMixin:
             if row[-1] in options.stop:
                 return
 
-    def _limit(self, rows, options):
+    def _limit(self, rows: list[list[int]], options: Options) -> int:
         """The most tokens to generate."""
         limit = options.count(rows)
         if limit is None:
@@ -337,7 +364,9 @@ class GenerationMixin:
             )
         return limit
 
-    def _windows(self, rows, limit):
+    def _windows(
+        self, rows: list[list[int]], limit: int
+    ) -> Iterator[tuple[list[list[int]], int]]:
         """Yields contexts, the part of each row that is read, and a count of tokens.
 
         It is one window where positions do not end. Elsewhere a row that has filled all
@@ -358,18 +387,18 @@ class GenerationMixin:
             yield [row[start:] for row, start in zip(rows, starts, strict=True)], count
             limit -= count
 
-    def _compiles_loop(self):
+    def _compiles_loop(self) -> bool:
         """Whether the loop is compiled as a whole, see `decoding.generate`."""
         return kernels.default_jit_compile()
 
-    def _output(self, ids):
+    def _output(self, ids: list[int]) -> str | np.ndarray:
         """Text, or an array of ids."""
         if self.tokenizer is None:
             return np.array(ids, "int32")
         return self.tokenizer.decode(ids)
 
 
-def is_list_of_prompts(prompts):
+def is_list_of_prompts(prompts: object) -> bool:
     """Whether this is a list of prompts, not the ids of a single one.
 
     Examples:
@@ -381,7 +410,7 @@ def is_list_of_prompts(prompts):
     )
 
 
-def _window_seed(seed, window):
+def _window_seed(seed: Seed, window: int) -> Seed:
     """A seed for each window of a long text."""
     if seed is None or isinstance(seed, keras.random.SeedGenerator) or not window:
         return seed

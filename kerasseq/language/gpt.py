@@ -12,7 +12,7 @@ training on texts in `causal_lm.py`.
 import dataclasses
 import functools
 import types
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -24,30 +24,21 @@ from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
-from kerasseq.language.architectures import architectures
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.language.architectures import Architecture, architectures
 from kerasseq.language.causal_lm import CausalLM, check_memory, known_ids
 from kerasseq.language.generation import GenerationMixin
 from kerasseq.language.gpt_task import GPTTask
 from kerasseq.positions import by_name
+from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.transformer import norms
 from kerasseq.transformer.decoder import TransformerDecoder
 
 KINDS = ("decoder", "prefix_decoder")
 FIELDS = (  # of an architecture, which are arguments here
-    "num_layers",
-    "num_heads",
-    "hidden_dim",
-    "intermediate_dim",
-    "norm",
-    "norm_placement",
-    "feed_forward",
-    "use_bias",
-    "position",
-    "num_key_value_heads",
-    "head_dim",
-    "parallel",
-    "embedding_norm",
-    "tie_embeddings",
+    *("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "norm"),
+    *("norm_placement", "feed_forward", "use_bias", "position", "head_dim"),
+    *("num_key_value_heads", "parallel", "embedding_norm", "tie_embeddings"),
 )
 SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
 
@@ -72,10 +63,12 @@ class Stack:
     position: Any
     embedding_norm: Any
     dropout: Any
-    blocks: list
+    blocks: list[TransformerDecoder]
     final_norm: Any
 
-    def __call__(self, ids, caches=None, index=0):
+    def __call__(
+        self, ids: Tensor, caches: Nested = None, index: Tensor = 0
+    ) -> tuple[Tensor, list[Nested]]:
         """Logits `(B, T, V)` of the token after each id, and the updated caches.
 
         Args:
@@ -87,7 +80,9 @@ class Stack:
         h, caches = self.hidden_states(self.embedding(ids), caches, index)
         return self.logits(h), caches
 
-    def hidden_states(self, x, caches=None, index=0, mask=None):
+    def hidden_states(
+        self, x: Tensor, caches: Nested = None, index: Tensor = 0, mask: Tensor = None
+    ) -> tuple[Tensor, list[Nested]]:
         """Hidden states `(B, T, D)` of token embeddings, and the updated caches.
 
         Args:
@@ -116,22 +111,22 @@ class Stack:
             updated.append(cache)
         return x if self.final_norm is None else self.final_norm(x), updated
 
-    def logits(self, h):
+    def logits(self, h: Tensor) -> Tensor:
         """Logits `(B, T, V)` of hidden states `(B, T, D)`, in float32."""
         return ops.cast(self.embedding(h, reverse=True), "float32")
 
-    def next_logits(self, ids, index):
+    def next_logits(self, ids: Tensor, index: Tensor) -> Tensor:
         """Logits `(B, V)` after position `index` `(B,)` of ids `(B, T)`, uncached."""
         mask = ops.arange(ops.shape(ids)[1]) <= index[:, None]
         h, _ = self.hidden_states(self.embedding(ids), mask=mask)
         return self.logits(kernels.take_steps(h, index[:, None]))[:, 0]
 
-    def make_caches(self, batch, length):
+    def make_caches(self, batch: int, length: int) -> list[Nested]:
         """Empty caches for `length` tokens."""
         return [block.make_cache(batch, length) for block in self.blocks]
 
     @property
-    def cache_limit(self):
+    def cache_limit(self) -> int | None:
         """The longest text whose keys may be cached; None if there is no limit.
 
         See `RotaryEmbedding.constant_length`.
@@ -140,14 +135,14 @@ class Stack:
         return min((n for n in limits if n is not None), default=None)
 
 
-def _position_arguments(index):
+def _position_arguments(index: Tensor) -> dict[str, Tensor]:
     """The index as arguments of a position layer."""
     if len(getattr(index, "shape", ())) == 1:
         return {"positions": index[:, None]}
     return {"start_index": index}
 
 
-def make_stack(vocabulary_size, config) -> Stack:
+def make_stack(vocabulary_size: int, config: Any) -> Stack:
     """Makes the layers of a GPT from its arguments, as attributes of `config`."""
     c, D = config, config.hidden_dim
     # Each of the 2 L outputs that are added to the residual stream starts smaller.
@@ -181,7 +176,7 @@ def make_stack(vocabulary_size, config) -> Stack:
         for n in range(c.num_layers)
     ]
 
-    def norm(name):
+    def norm(name: str) -> keras.Layer:
         options = {"epsilon": c.layer_norm_epsilon, "use_bias": c.use_bias}
         return norms.make_norm(c.norm, **options, name=name)
 
@@ -206,7 +201,7 @@ def make_stack(vocabulary_size, config) -> Stack:
     )
 
 
-def normal(stddev=0.02):
+def normal(stddev: float = 0.02) -> keras.initializers.Initializer:
     """GPT-2's initializer, a new one for each weight."""
     return keras.initializers.RandomNormal(stddev=stddev)
 
@@ -273,7 +268,7 @@ class GPT(GenerationMixin, CausalLM):
 
     def __init__(
         self,
-        tokenizer=None,
+        tokenizer: Tokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         num_layers: int = 4,
@@ -298,9 +293,9 @@ class GPT(GenerationMixin, CausalLM):
         query_key_norm: str | None = None,
         embedding_scale: float | None = None,
         head: str | None = "tokens",
-        **kwargs,
-    ):
-        optional_size = functools.partial(checks.optional, checks.size)
+        **kwargs: Any,
+    ) -> None:
+        optional = functools.partial(checks.optional, checks.size)
         size = known_ids(tokenizer, vocabulary_size)
         config = {
             "tokenizer": tokenizer,
@@ -308,7 +303,7 @@ class GPT(GenerationMixin, CausalLM):
             "num_layers": checks.size("num_layers", num_layers),
             "num_heads": checks.size("num_heads", num_heads),
             "hidden_dim": checks.size("hidden_dim", hidden_dim),
-            "intermediate_dim": optional_size("intermediate_dim", intermediate_dim),
+            "intermediate_dim": optional("intermediate_dim", intermediate_dim),
             "max_sequence_length": checks.size(
                 "max_sequence_length", max_sequence_length
             ),
@@ -320,12 +315,10 @@ class GPT(GenerationMixin, CausalLM):
             "feed_forward": feed_forward,
             "use_bias": checks.flag("use_bias", use_bias),
             "position": position,
-            "num_key_value_heads": optional_size(
-                "num_key_value_heads", num_key_value_heads
-            ),
-            "head_dim": optional_size("head_dim", head_dim),
+            "num_key_value_heads": optional("num_key_value_heads", num_key_value_heads),
+            "head_dim": optional("head_dim", head_dim),
             "parallel": checks.flag("parallel", parallel),
-            "sliding_window": optional_size("sliding_window", sliding_window),
+            "sliding_window": optional("sliding_window", sliding_window),
             "embedding_norm": checks.flag("embedding_norm", embedding_norm),
             "tie_embeddings": checks.flag("tie_embeddings", tie_embeddings),
             "layer_norm_epsilon": checks.positive(
@@ -355,16 +348,13 @@ class GPT(GenerationMixin, CausalLM):
         if head is not None:
             outputs = stack.logits(outputs)  # (B, T, V)
         super().__init__(ids, outputs, config, **kwargs)
-        self.stack, self.head = stack, head
-        self.max_sequence_length = config["max_sequence_length"]
+        self.stack: Stack = stack
+        self.head = head
+        self.max_sequence_length: int = config["max_sequence_length"]
         # Only learned positions end.
-        self.context_length = self.max_sequence_length if learned else None
+        self.context_length: int | None = self.max_sequence_length if learned else None
 
-    def default_loss(self):
-        """Cross-entropy of the next token."""
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def ids(self, source):
+    def ids(self, source: Any) -> np.ndarray | None:
         """The ids of a text, as for `CausalLM`.
 
         Raises:
@@ -379,7 +369,9 @@ class GPT(GenerationMixin, CausalLM):
             )
         return found
 
-    def start(self, rows, count):
+    def start(
+        self, rows: list[list[int]], count: int
+    ) -> tuple[dict[str, Nested], np.ndarray]:
         """The state of decoding after prompts, with room for `count` more tokens.
 
         Returns:
@@ -404,7 +396,9 @@ class GPT(GenerationMixin, CausalLM):
             return {"ids": ids, "index": index}, last
         return {"caches": self._compiled_prefill(length)(ids), "index": index}, last
 
-    def step(self, state, token):
+    def step(
+        self, state: dict[str, Nested], token: Tensor
+    ) -> tuple[Tensor, dict[str, Nested]]:
         """The step function of decoding: `(state, token) -> (logits, state)`."""
         index = state["index"]
         if "ids" in state:
@@ -414,7 +408,7 @@ class GPT(GenerationMixin, CausalLM):
         logits, caches = self.stack(token[:, None], state["caches"], index)
         return logits[:, 0], {"caches": caches, "index": index + 1}
 
-    def prefill(self, ids, length):
+    def prefill(self, ids: Tensor, length: int) -> list[Nested]:
         """Caches of so many tokens, filled with those of prompts `(B, P)`."""
         caches = self.stack.make_caches(ops.shape(ids)[0], length)
         return self.stack.hidden_states(self.stack.embedding(ids), caches, 0)[1]
@@ -427,8 +421,13 @@ class GPT(GenerationMixin, CausalLM):
         )
 
     def with_head(
-        self, head, *, num_classes=None, language_model_weight=0.0, dropout=None
-    ):
+        self,
+        head: str,
+        *,
+        num_classes: int | None = None,
+        language_model_weight: float = 0.0,
+        dropout: float | None = None,
+    ) -> GPTTask:
         """Adds a task head, to fine-tune the model on texts and labels.
 
         Args:
@@ -459,7 +458,12 @@ class GPT(GenerationMixin, CausalLM):
         )
 
     @classmethod
-    def from_architecture(cls, architecture, tokenizer=None, **changes):
+    def from_architecture(
+        cls,
+        architecture: str | Architecture,
+        tokenizer: Tokenizer | None = None,
+        **changes: Any,
+    ) -> Self:
         """Builds the model that a row of `models.architectures` describes.
 
         Args:

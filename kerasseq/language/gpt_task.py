@@ -15,7 +15,8 @@ Radford et al. 2018, sections 3.2 and 3.3, figure 1. Course slides D.
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import keras
 import numpy as np
@@ -23,12 +24,18 @@ from keras import ops
 
 from kerasseq.core import checks, sublayers
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.language import bert_heads
 from kerasseq.language.bert_heads import Features, MaskLogits
+from kerasseq.language.bert_texts import Rows
 from kerasseq.language.fine_tuning import FineTuningMixin, copy_weights
 from kerasseq.language.gpt_texts import SPECIAL_TOKENS, GPTTextReader
 from kerasseq.tasks.architectures import LastStep
 from kerasseq.tasks.base import TaskModel
+from kerasseq.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # which imports this module
+    from kerasseq.language.gpt import GPT
 
 
 @dataclasses.dataclass
@@ -43,14 +50,14 @@ class GPTFeatures(Features):
     rows: Any = None
     padding: int = 0
 
-    def pooled(self):
+    def pooled(self) -> Tensor:
         """Hidden state of the last token, `(B, D)`, or `(B, K, D)` for several rows."""
         last = LastStep(name="last")(self.sequence, mask=self.real)
         if self.rows is None:
             return last
         return UnflattenChoices(name="together")(last, self.rows)
 
-    def is_choice(self):
+    def is_choice(self) -> Tensor:
         """Boolean `(B, K)`, False where a row is only padding."""
         return ops.any(ops.not_equal(self.rows, self.padding), axis=-1)
 
@@ -58,14 +65,14 @@ class GPTFeatures(Features):
 class Classify(bert_heads.Classify):
     """One class per text, logits `(B, C)`."""
 
-    def read(self, reader, x):
+    def read(self, reader: GPTTextReader, x: Any) -> Rows | None:
         return reader.read_texts(x)
 
 
 class Entail(Classify):
     """One class per ordered pair of texts, logits `(B, C)`."""
 
-    def read(self, reader, x):
+    def read(self, reader: GPTTextReader, x: Any) -> Rows | None:
         return reader.read_pairs(x)
 
 
@@ -74,13 +81,13 @@ class Compare(Classify):
 
     multiple_rows = True
 
-    def outputs(self, features):
+    def outputs(self, features: GPTFeatures) -> Tensor:
         both = ops.sum(features.pooled(), axis=1)
         return self.dense(self.num_classes, "classes")(
             features.drop("class_dropout")(both)
         )
 
-    def read(self, reader, x):
+    def read(self, reader: GPTTextReader, x: Any) -> Rows | None:
         return reader.read_both_orders(x)
 
 
@@ -90,15 +97,15 @@ class Choose(Classify):
     classes = False
     multiple_rows = True
 
-    def outputs(self, features):
+    def outputs(self, features: GPTFeatures) -> Tensor:
         pooled = features.drop("class_dropout")(features.pooled())
         logits = self.dense(1, "choice")(pooled)[..., 0]
         return MaskLogits(name="choices", dtype="float32")(logits, features.is_choice())
 
-    def read(self, reader, x):
+    def read(self, reader: GPTTextReader, x: Any) -> Rows | None:
         return reader.read_choices(x)
 
-    def targets(self, rows, y):
+    def targets(self, rows: Rows, y: Any) -> tuple[np.ndarray, None]:
         y, answers = np.asarray(y), np.array(rows.places)
         bert_heads.check_labels(y, answers.max(), "answers")
         for row in np.flatnonzero(y.reshape(-1) >= answers)[:1]:
@@ -109,7 +116,7 @@ class Choose(Classify):
         return y, None
 
 
-HEADS = {
+HEADS: dict[str | None, type[bert_heads.Head]] = {
     "classify": Classify,
     "entail": Entail,
     "compare": Compare,
@@ -167,18 +174,18 @@ class GPTTask(FineTuningMixin, TaskModel):
         Radford et al. 2018, figure 1. Slides D: the GPT architecture.
     """
 
-    heads = HEADS
+    heads: dict[str | None, type[bert_heads.Head]] = HEADS
 
     def __init__(
         self,
-        gpt,
+        gpt: "GPT",
         head: str,
         *,
         num_classes: int | None = None,
         language_model_weight: float = 0.0,
         dropout: float | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         if not hasattr(gpt, "stack"):
             raise TypeError(f"gpt must be a kerasseq.models.GPT, received {gpt!r}")
         checks.one_of("head", head, HEADS)
@@ -219,18 +226,25 @@ class GPTTask(FineTuningMixin, TaskModel):
             "dropout": dropout,
         }
         super().__init__(inputs, task.outputs(features), arguments, **kwargs)
-        self.reader, self.head = reader, head
-        self.tokenizer, self.vocabulary_size = own.tokenizer, size
+        self.reader: GPTTextReader = reader
+        self.head = head
+        self.tokenizer: Tokenizer | None = own.tokenizer
+        self.vocabulary_size: int = size
 
-    def language_model(self):
+    def language_model(self) -> "GPT":
         """Returns a `GPT` with the current weights."""
         gpt = keras.saving.deserialize_keras_object(self._arguments["gpt"])
         copy_weights(self, gpt)
         return gpt
 
     def with_head(
-        self, head, *, num_classes=None, language_model_weight=None, dropout=None
-    ):
+        self,
+        head: str | None,
+        *,
+        num_classes: int | None = None,
+        language_model_weight: float | None = None,
+        dropout: float | None = None,
+    ) -> "GPTTask | GPT":
         """Replaces the head. Layers of both models keep their weights.
 
         Args:
@@ -262,7 +276,14 @@ class GPTTask(FineTuningMixin, TaskModel):
         return other
 
 
-def _features(ids, stack, reader, task, weight, dropout):
+def _features(
+    ids: Tensor,
+    stack: Any,
+    reader: GPTTextReader,
+    task: bert_heads.Head,
+    weight: float,
+    dropout: float,
+) -> GPTFeatures:
     """The hidden states of all tokens, as `GPTFeatures`."""
     size, rows = reader.vocabulary_size, ids
     if task.multiple_rows:
@@ -290,7 +311,7 @@ def _features(ids, stack, reader, task, weight, dropout):
     )
 
 
-def _weight(weight):
+def _weight(weight: float) -> float:
     """Checks the weight of a loss, and returns it as a float."""
     if isinstance(weight, bool) or not isinstance(weight, int | float):
         raise TypeError(f"language_model_weight must be a number, received {weight!r}")
@@ -325,30 +346,39 @@ class SpecialTokenEmbedding(keras.layers.Layer):
     """
 
     def __init__(
-        self, first: int, count: int, embeddings_initializer="uniform", **kwargs
-    ):
+        self,
+        first: int,
+        count: int,
+        embeddings_initializer: Identifier = "uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.first, self.count = first, count
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.first = first
+        self.count = count
+        self.embeddings_initializer: Callable[..., Tensor] = keras.initializers.get(
+            embeddings_initializer
+        )
 
-    def build(self, vectors_shape, ids_shape=None):
-        self.embeddings = self.add_weight(
+    def build(self, vectors_shape: Shape, ids_shape: Shape | None = None) -> None:
+        self.embeddings: keras.Variable = self.add_weight(
             name="embeddings",
             shape=(self.count, vectors_shape[-1]),
             initializer=self.embeddings_initializer,
         )
         self.built = True
 
-    def call(self, vectors, ids):
+    def call(self, vectors: Tensor, ids: Tensor) -> Tensor:
         table = ops.convert_to_tensor(self.embeddings)
         row = ops.clip(ids - self.first, 0, self.count - 1)
         new = ops.take(table, ops.cast(row, "int32"), axis=0)
         return ops.where((ids >= self.first)[..., None], new, vectors)
 
-    def compute_output_shape(self, vectors_shape, ids_shape=None):
+    def compute_output_shape(
+        self, vectors_shape: Shape, ids_shape: Shape | None = None
+    ) -> Shape:
         return vectors_shape
 
-    def get_config(self):
+    def get_config(self) -> Config:
         config = {
             "first": self.first,
             "count": self.count,
@@ -368,10 +398,10 @@ class FlattenChoices(keras.layers.Layer):
         (6, 5)
     """
 
-    def call(self, rows):
+    def call(self, rows: Tensor) -> Tensor:
         return ops.reshape(rows, (-1, ops.shape(rows)[-1]))
 
-    def compute_output_shape(self, rows_shape):
+    def compute_output_shape(self, rows_shape: Shape) -> Shape:
         return None, rows_shape[-1]
 
 
@@ -384,10 +414,10 @@ class UnflattenChoices(keras.layers.Layer):
         (2, 3, 7)
     """
 
-    def call(self, vectors, rows):
+    def call(self, vectors: Tensor, rows: Tensor) -> Tensor:
         return ops.reshape(vectors, (-1, ops.shape(rows)[1], vectors.shape[-1]))
 
-    def compute_output_shape(self, vectors_shape, rows_shape):
+    def compute_output_shape(self, vectors_shape: Shape, rows_shape: Shape) -> Shape:
         return (*rows_shape[:2], vectors_shape[-1])
 
 
@@ -409,11 +439,21 @@ class LanguageModelingLoss(keras.layers.Layer):
         training: Whether to add the loss.
     """
 
-    def __init__(self, weight, scores, size, **kwargs):
+    def __init__(
+        self,
+        weight: float,
+        scores: Callable[[Tensor], Tensor],
+        size: int,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.weight, self.scores, self.size = weight, scores, size
+        self.weight = weight
+        self.scores = scores
+        self.size = size
 
-    def call(self, sequence, ids, training=None):
+    def call(
+        self, sequence: Tensor, ids: Tensor, training: bool | None = None
+    ) -> Tensor:
         if training:
             target = ids[:, 1:]
             counts = target < self.size
@@ -427,10 +467,12 @@ class LanguageModelingLoss(keras.layers.Layer):
             self.add_loss(self.weight * ops.sum(losses * counts) / number)
         return sequence
 
-    def compute_output_shape(self, sequence_shape, ids_shape=None):
+    def compute_output_shape(
+        self, sequence_shape: Shape, ids_shape: Shape | None = None
+    ) -> Shape:
         return sequence_shape
 
-    def get_config(self):
+    def get_config(self) -> NoReturn:
         raise NotImplementedError(
             "the language modeling loss shares the layers of its model and cannot be "
             "copied alone. Copy the whole model: "

@@ -4,12 +4,15 @@ Radford et al. 2018, figure 1. Course slides D: the GPT architecture.
 """
 
 import re
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
 from kerasseq.language.bert_texts import Rows, TextReader
+from kerasseq.text.tokenizer import Tokenizer
 
 SPECIAL_TOKENS = (
     "start",
@@ -32,31 +35,39 @@ class GPTTextReader(TextReader):
         rows: 2 if an example is one row, 3 if it is several.
     """
 
-    def __init__(self, tokenizer, vocabulary_size, longest, rows):
-        self.tokenizer, self.vocabulary_size = tokenizer, vocabulary_size
-        self.longest, self.axes = longest, rows
-        self.start, self.delimiter, self.end = range(
-            vocabulary_size, vocabulary_size + len(SPECIAL_TOKENS)
-        )
-        self.padding = vocabulary_size + len(SPECIAL_TOKENS)
+    def __init__(
+        self,
+        tokenizer: Tokenizer | None,
+        vocabulary_size: int,
+        longest: int | None,
+        rows: int,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.vocabulary_size = vocabulary_size
+        self.longest = longest
+        self.axes = rows
+        self.start: int = vocabulary_size + SPECIAL_TOKENS.index("start")
+        self.delimiter: int = vocabulary_size + SPECIAL_TOKENS.index("delimiter")
+        self.end: int = vocabulary_size + SPECIAL_TOKENS.index("extract")
+        self.padding: int = vocabulary_size + len(SPECIAL_TOKENS)
 
-    def read(self, x) -> Rows | None:
+    def read(self, x: Any) -> Rows | None:
         """Texts or pairs of texts."""
         return self._read(x, lambda each: [_parts(each)])
 
-    def read_texts(self, x) -> Rows | None:
+    def read_texts(self, x: Any) -> Rows | None:
         """Single texts."""
         return self._read(x, self._single)
 
-    def read_pairs(self, x) -> Rows | None:
+    def read_pairs(self, x: Any) -> Rows | None:
         """Pairs of texts, in their order."""
         return self._read(x, lambda each: [_pair(each)])
 
-    def read_both_orders(self, x) -> Rows | None:
+    def read_both_orders(self, x: Any) -> Rows | None:
         """Pairs of texts, in both orders, `(B, 2, T)`."""
         return self._read(x, lambda each: [_pair(each), _pair(each)[::-1]])
 
-    def read_choices(self, x) -> Rows | None:
+    def read_choices(self, x: Any) -> Rows | None:
         """Pairs of a context and a list of answers, `(B, K, T)`.
 
         Where there are fewer answers, rows are padding. `places` says how many there
@@ -68,7 +79,7 @@ class GPTTextReader(TextReader):
         there = (rows.arrays["ids"] != self.padding).any(-1)
         return rows._replace(places=there.sum(-1).tolist())
 
-    def read_words(self, x) -> Rows | None:
+    def read_words(self, x: Any) -> Rows | None:
         """Lists of words, texts with spaces between them, or lists of ids.
 
         `places` are those of the last piece of each: before it a word is not read.
@@ -85,7 +96,7 @@ class GPTTextReader(TextReader):
             places.append(1 + last)  # [start] is before them
         return Rows(self._packed(texts), places)
 
-    def read_contexts(self, x) -> Rows | None:
+    def read_contexts(self, x: Any) -> Rows | None:
         """Texts, or pairs of a question and a text, with the places of its tokens.
 
         Those of no answer are those of the last mark. In a list of ids an id counts
@@ -104,7 +115,7 @@ class GPTTextReader(TextReader):
             places.append((offsets, first, first + len(offsets), len(text)))
         return rows._replace(places=places)
 
-    def _last_pieces(self, words):
+    def _last_pieces(self, words: Any) -> tuple[list[int], np.ndarray]:
         """The ids of a text, and the last of each word."""
         parts = [words] if isinstance(words, str) else words
         if not isinstance(parts, list | tuple) or not all(
@@ -131,7 +142,7 @@ class GPTTextReader(TextReader):
             last.append(inside[-1])
         return encoding.ids.tolist(), np.array(last, int)
 
-    def _single(self, each):
+    def _single(self, each: Any) -> list[tuple[Any, ...]]:
         if isinstance(each, str) or _is_ids(each):
             return [(each,)]
         raise TypeError(
@@ -139,7 +150,9 @@ class GPTTextReader(TextReader):
             'with_head("entail"), or "compare" if they have no order'
         )
 
-    def _read(self, x, rows_of) -> Rows | None:
+    def _read(
+        self, x: Any, rows_of: Callable[[Any], list[tuple[Any, ...]]]
+    ) -> Rows | None:
         """Examples, of each of which `rows_of` makes rows; None for anything else."""
         if isinstance(x, dict) or hasattr(x, "shape"):
             return Rows(self._checked(x))
@@ -147,7 +160,9 @@ class GPTTextReader(TextReader):
             return None
         return Rows(self._packed([rows_of(each) for each in x]))
 
-    def _packed(self, examples) -> dict:
+    def _packed(
+        self, examples: Sequence[Sequence[tuple[Any, ...]]]
+    ) -> dict[str, np.ndarray]:
         """Rows of texts as ids `(B, T)`, or `(B, K, T)` if there are several."""
         rows = [
             [self._marked(texts, n) for texts in example]
@@ -162,7 +177,7 @@ class GPTTextReader(TextReader):
                 ids[n, k, : len(row)] = row
         return {"ids": ids if self.axes == 3 else ids[:, 0]}
 
-    def _marked(self, texts, n):
+    def _marked(self, texts: tuple[Any, ...], n: int) -> list[int]:
         """The ids of one row."""
         row = [self.start]
         for part in texts:
@@ -179,7 +194,7 @@ class GPTTextReader(TextReader):
             )
         return row
 
-    def encode(self, text):
+    def encode(self, text: Any) -> Sequence[int] | np.ndarray:
         """The ids of one text, or ids as they are."""
         if isinstance(text, str):
             return super().encode(text)
@@ -191,7 +206,7 @@ class GPTTextReader(TextReader):
         check_ids(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids.tolist()
 
-    def _checked(self, x) -> dict:
+    def _checked(self, x: Any) -> dict[str, np.ndarray]:
         x = x if isinstance(x, dict) else {"ids": x}
         if x.keys() != {"ids"}:
             raise ValueError(f'inputs must be "ids" alone, received {sorted(x)}')
@@ -208,11 +223,11 @@ class GPTTextReader(TextReader):
         return {"ids": ids.astype("int32")}
 
 
-def _is_list(x):
+def _is_list(x: Any) -> bool:
     return isinstance(x, list | tuple) and len(x) > 0
 
 
-def _is_ids(text):
+def _is_ids(text: object) -> bool:
     """Whether this is a text as ids, and no string or pair.
 
     Examples:
@@ -226,18 +241,18 @@ def _is_ids(text):
     )
 
 
-def _parts(each):
+def _parts(each: Any) -> tuple[Any, ...]:
     """A text or a pair as a tuple of texts."""
     return (each,) if isinstance(each, str) or _is_ids(each) else _pair(each)
 
 
-def _pair(each):
+def _pair(each: Any) -> tuple[Any, ...]:
     if isinstance(each, str) or _is_ids(each) or len(each) != 2:
         raise TypeError(f"each must be a pair of texts (a, b), received {each!r}")
     return tuple(each)
 
 
-def _choices(each):
+def _choices(each: Any) -> list[tuple[Any, ...]]:
     """The rows of one question.
 
     Examples:

@@ -1,5 +1,8 @@
 """Language models over any architecture by name, or over a causal layer."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -8,11 +11,13 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Nested, Tensor
 from kerasseq.language.causal_lm import CausalLM, known_ids
 from kerasseq.language.generation import GenerationMixin
 from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
+from kerasseq.text.tokenizer import Tokenizer
 
 
 @register
@@ -50,16 +55,16 @@ class LanguageModel(GenerationMixin, CausalLM):
 
     def __init__(
         self,
-        architecture,
-        tokenizer=None,
+        architecture: str | keras.Layer,
+        tokenizer: Tokenizer | None = None,
         *,
         vocabulary_size: int | None = None,
         units: int = 128,
         num_layers: int = 1,
         embedding_dim: int | None = None,
         dropout: float = 0.0,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         size = known_ids(tokenizer, vocabulary_size)
         config = {
             "architecture": architecture,
@@ -97,7 +102,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         if backwards or not self._is_recurrent():
             self._check_causal()
 
-    def _check_causal(self):
+    def _check_causal(self) -> None:
         """Raises if the first outputs of a layer depend on the last input."""
         if self.vocabulary_size < 2:
             return
@@ -112,7 +117,9 @@ class LanguageModel(GenerationMixin, CausalLM):
                 "A bidirectional layer cannot be used here"
             )
 
-    def start(self, rows, count):
+    def start(
+        self, rows: list[list[int]], count: int
+    ) -> tuple[dict[str, Nested], np.ndarray]:
         """The state of decoding after all but the last token of each prompt.
 
         Args:
@@ -139,7 +146,9 @@ class LanguageModel(GenerationMixin, CausalLM):
         state = {"ids": ids, "index": index}
         return {name: ops.convert_to_tensor(x) for name, x in state.items()}, last
 
-    def step(self, state, token):
+    def step(
+        self, state: dict[str, Nested], token: Tensor
+    ) -> tuple[Tensor, dict[str, Nested]]:
         """The step function of decoding: `(state, token) -> (logits, state)`.
 
         Recurrent layers advance by one token. Other layers read the whole text again.
@@ -154,7 +163,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         logits = kernels.take_steps(self(ids), index)
         return logits[:, 0], {"ids": ids, "index": state["index"] + 1}
 
-    def prefill(self, ids, mask):
+    def prefill(self, ids: Tensor, mask: Tensor) -> list[Nested]:
         """The states of the recurrent layers after prompts `(B, P)`."""
         states = [
             layer.get_initial_state(ops.shape(ids)[0])
@@ -162,13 +171,15 @@ class LanguageModel(GenerationMixin, CausalLM):
         ]
         return self._advance(ids, states, mask)[1]
 
-    def _compiled_prefill(self):
+    def _compiled_prefill(self) -> Callable[..., list[Nested]]:
         programs = kernels.programs(self.step)
         return programs.get(
             "prefill", None, lambda: kernels.compiled(self.prefill, pure=programs.pure)
         )
 
-    def _advance(self, ids, states, mask=None):
+    def _advance(
+        self, ids: Tensor, states: list[Nested], mask: Tensor | None = None
+    ) -> tuple[Tensor, list[Nested]]:
         """The outputs of the last recurrent layer, and the states of all."""
         x, after = self.get_layer("embedding")(ids), []
         for layer, state in zip(self._sequence_layers, states, strict=True):
@@ -176,9 +187,9 @@ class LanguageModel(GenerationMixin, CausalLM):
             after.append(state)
         return x, after
 
-    def _is_recurrent(self):
+    def _is_recurrent(self) -> bool:
         return all(isinstance(layer, RNN) for layer in self._sequence_layers)
 
-    def _compiles_loop(self):
+    def _compiles_loop(self) -> bool:
         # A custom layer may not compile with XLA.
         return super()._compiles_loop() and self._is_recurrent()
