@@ -422,8 +422,9 @@ def test_a_state_in_another_order_is_not_exchanged(search):
     """Of `h` and `c` with equal shapes, which come in one order and then the other."""
 
     def step(state, token):
-        logits = ops.one_hot((token + state["h"]) % V, V) * 9 - state["c"][:, None] * 0
-        return logits, state
+        logits = ops.one_hot((token + state["h"]) % V, V) * 9
+        # `c` is used, but does not change the logits.
+        return logits - ops.cast(state["c"][:, None] * 0, logits.dtype), state
 
     def run(names):
         values = {"h": np.array([1], "int32"), "c": np.array([5], "int32")}
