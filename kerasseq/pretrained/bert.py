@@ -5,14 +5,18 @@ position embedding are unused. Devlin et al. 2018; Liu et al. 2019; XLM-R, Conne
 al. 2020.
 """
 
+from typing import Any
+
 from kerasseq.language.bert import BERT as MODEL
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
     HUB_HEAD,
     HUB_SIZES,
+    Arguments,
     Family,
     Format,
+    Shapes,
     architecture,
     block_sizes,
     default_labels,
@@ -20,10 +24,13 @@ from kerasseq.pretrained.family import (
     head_of_backbone,
     num_classes,
 )
+from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
     HUB_BLOCK,
     IDENTITY,
     REVERSED,
+    Row,
+    Transform,
     dense,
     hub_dense,
     hub_norm,
@@ -96,7 +103,7 @@ HUB_ROWS = [
 ]
 
 
-def backbone_rows(positions=IDENTITY):
+def backbone_rows(positions: Transform = IDENTITY) -> list[Row]:
     """Returns the rows of Hugging Face below every head.
 
     Args:
@@ -112,25 +119,25 @@ def backbone_rows(positions=IDENTITY):
     ]
 
 
-def rows(a):
+def rows(a: Arguments) -> list[Row]:
     """Returns the table of BERT in Hugging Face."""
     return [*backbone_rows(), *HEADS[a["head"]]]
 
 
-def roberta_rows(a):
+def roberta_rows(a: Arguments) -> list[Row]:
     """Returns the table of RoBERTa in Hugging Face."""
     unused = a["special_ids"]["[PAD]"] + 1
     return [*backbone_rows(skip_rows(unused)), *ROBERTA_HEADS[a["head"]]]
 
 
-def hub_rows(a):
+def hub_rows(a: Arguments) -> list[Row]:
     """Returns the table of BERT in KerasHub."""
     if a["head"] != "classify":
         return HUB_ROWS
     return [*HUB_ROWS, *hub_dense(HUB_HEAD, "classes", "D C", "C")]
 
 
-def sizes(a):
+def sizes(a: Arguments) -> dict[str, int]:
     """Returns the size of each letter."""
     return {
         "V": a["vocabulary_size"],
@@ -162,12 +169,12 @@ ID_NAMES = {  # most folders have only the first
 }
 
 
-def mismatch(a):
+def mismatch(a: Arguments) -> str | None:
     """Returns why a `BERT` is not that of the paper."""
     return difference(a, {"pair_separators": 1})
 
 
-def read(settings, shapes):
+def read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `BERT`."""
     settings.require(
         position_embedding_type="absolute", is_decoder=False, add_cross_attention=False
@@ -218,7 +225,7 @@ def _head(settings, shapes):
     return head if needs.get(head) in shapes else head_of_backbone(shapes)
 
 
-def write(a):
+def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `BERT` to settings of Hugging Face."""
     return {
         "architectures": [CLASSES[a["head"]]],
@@ -249,7 +256,7 @@ def _write_shared(a):
 # Settings of BERT in KerasHub
 
 
-def hub_read(settings, shapes):
+def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of KerasHub to arguments of `BERT`."""
     kind, task = settings.task
     head = classes = None
@@ -267,7 +274,7 @@ def hub_read(settings, shapes):
     }
 
 
-def hub_write(a):
+def hub_write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `BERT` to settings of KerasHub."""
     expected = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12}
     if a["head"] != "classify":
@@ -295,14 +302,14 @@ ROBERTA_CLASSES = {
 ROBERTA_ID_NAMES = {**ID_NAMES, "[CLS]": "bos_token_id", "[SEP]": "eos_token_id"}
 
 
-def roberta_mismatch(a):
+def roberta_mismatch(a: Arguments) -> str | None:
     """Returns why a `BERT` is not a RoBERTa."""
     if a["head"] not in ROBERTA_HEADS:
         return f"head={a['head']!r}"
     return difference(a, {"pair_separators": 2, "activation": "gelu"})
 
 
-def read_roberta(settings, shapes):
+def read_roberta(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of RoBERTa in Hugging Face to arguments of `BERT`."""
     settings.require(
         position_embedding_type="absolute",
@@ -352,7 +359,7 @@ def _roberta_head(settings, shapes):
     return head_of_backbone(shapes)
 
 
-def write_roberta(a):
+def write_roberta(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `BERT` to settings of RoBERTa in Hugging Face."""
     ids = a["special_ids"]
     return {

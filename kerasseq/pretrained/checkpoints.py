@@ -1,12 +1,17 @@
 """`from_pretrained` and `save_pretrained`."""
 
+import pathlib
+
+import keras
 import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.checks import nearest
+from kerasseq.core.types import FilePath
 from kerasseq.pretrained import conversion, folders, tokenizers, weight_files
 from kerasseq.pretrained.bert import BERT, ROBERTA
-from kerasseq.pretrained.family import architecture
+from kerasseq.pretrained.family import Arguments, Family, architecture
+from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.gpt2 import GPT2
 from kerasseq.pretrained.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
 from kerasseq.pretrained.rows import expand_layers
@@ -25,7 +30,7 @@ OPTIMIZER = (  # in task.weights.h5 of KerasHub: iterations and learning rate
 )
 
 
-def from_pretrained(folder):
+def from_pretrained(folder: FilePath) -> keras.Model:
     """Loads a model from a folder of Hugging Face or KerasHub.
 
     The folder is on this computer; its `config.json` says what it is. Nothing is
@@ -111,7 +116,9 @@ def _read_preset(folder):
     return tensors
 
 
-def family_of_folder(folder, form: str, kind: str, settings):
+def family_of_folder(
+    folder: pathlib.Path, form: str, kind: str, settings: Settings
+) -> Family:
     """Returns the family of a folder.
 
     Args:
@@ -137,7 +144,9 @@ def family_of_folder(folder, form: str, kind: str, settings):
     )
 
 
-def save_pretrained(model, folder, format: str = "huggingface") -> None:
+def save_pretrained(
+    model: keras.Model, folder: FilePath, format: str = "huggingface"
+) -> None:
     """Saves a model as a folder of Hugging Face or KerasHub.
 
     Hugging Face's `from_pretrained`, KerasHub's `from_preset` and
@@ -191,7 +200,7 @@ def _arguments(model):
     return arguments
 
 
-def family_of_model(model, form: str, arguments: dict):
+def family_of_model(model: keras.Model, form: str, arguments: Arguments) -> Family:
     """Returns the family of a model.
 
     Args:

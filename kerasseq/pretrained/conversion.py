@@ -1,15 +1,20 @@
 """Matches the tensors of a checkpoint with the weights of a model."""
 
 import fnmatch
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
 
+import keras
 import numpy as np
 from keras import ops
 
 from kerasseq.core.checks import nearest
-from kerasseq.pretrained.rows import expand_layers
+from kerasseq.pretrained.family import Arguments, Family, Format
+from kerasseq.pretrained.rows import Row, Sizes, expand_layers
+from kerasseq.pretrained.weight_files import Tensor
 
 
-def current_names(tensors: dict, form) -> dict:
+def current_names(tensors: Mapping[str, Tensor], form: Format) -> dict[str, Tensor]:
     """Returns the tensors by their current names, without the prefix of the backbone.
 
     Args:
@@ -34,7 +39,13 @@ def current_names(tensors: dict, form) -> dict:
     return found
 
 
-def match(family, form, arguments: dict, tensors: dict, folder) -> list[tuple]:
+def match(
+    family: Family,
+    form: Format,
+    arguments: Arguments,
+    tensors: Mapping[str, Tensor],
+    folder: pathlib.Path,
+) -> list[tuple[Row, Tensor]]:
     """Pairs each row of the table with its tensor.
 
     Args:
@@ -99,7 +110,7 @@ def _check_rest(family, form, tensors, rest, folder):
         )
 
 
-def assign(model, pairs: list[tuple], sizes: dict) -> None:
+def assign(model: keras.Model, pairs: list[tuple[Row, Tensor]], sizes: Sizes) -> None:
     """Assigns tensors to the weights of a model.
 
     Args:
@@ -116,7 +127,9 @@ def assign(model, pairs: list[tuple], sizes: dict) -> None:
             weights[path].assign(array)
 
 
-def to_tensors(model, rows, sizes: dict):
+def to_tensors(
+    model: keras.Model, rows: Iterable[Row], sizes: Sizes
+) -> Iterator[tuple[Row, np.ndarray]]:
     """Yields the tensors of a folder from the weights: pairs of row and array."""
     rows = list(rows)
     weights = weights_by_path(model, rows)
@@ -125,7 +138,9 @@ def to_tensors(model, rows, sizes: dict):
         yield row, row.to_file(arrays, sizes)
 
 
-def weights_by_path(model, rows) -> dict:
+def weights_by_path(
+    model: keras.Model, rows: Iterable[Row]
+) -> dict[str, keras.Variable]:
     """Returns the weights of a model by path.
 
     Raises:

@@ -1,8 +1,17 @@
 """`Family` and `Format`: the description of one kind of model, and its shared parts."""
 
 import dataclasses
+import pathlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
+
+import keras
+
+from kerasseq.pretrained.folders import Settings
+from kerasseq.pretrained.rows import Row
+
+Arguments: TypeAlias = dict[str, Any]  # of a model, by name
+Shapes: TypeAlias = Mapping[str, tuple[int, ...]]  # of tensors, by name
 
 ACTIVATIONS = {  # of Hugging Face; of two names for one, the first is written
     "gelu": "gelu",
@@ -45,9 +54,9 @@ class Format:
     """
 
     kinds: tuple[str, ...]
-    read: Callable[[Any, dict], dict]
-    write: Callable[[dict], dict]
-    rows: Callable[[dict], list]
+    read: Callable[[Settings, Shapes], Arguments]
+    write: Callable[[Arguments], dict[str, Any]]
+    rows: Callable[[Arguments], list[Row]]
     architectures: tuple[str, ...] = ()
     prefix: str = ""
     heads: tuple[str, ...] = ()
@@ -75,15 +84,15 @@ class Family:
     """
 
     name: str
-    model: type
-    sizes: Callable[[dict], dict]
-    mismatch: Callable[[dict], str | None]
+    model: type[keras.Model]
+    sizes: Callable[[Arguments], dict[str, int]]
+    mismatch: Callable[[Arguments], str | None]
     huggingface: Format
     keras_hub: Format | None = None
-    check: Callable = lambda folder: None
+    check: Callable[[pathlib.Path], None] = lambda folder: None
 
 
-def difference(arguments: dict, expected: dict) -> str | None:
+def difference(arguments: Arguments, expected: Arguments) -> str | None:
     """Describes the first argument that is not as expected; None if there is none.
 
     Examples:
@@ -96,7 +105,7 @@ def difference(arguments: dict, expected: dict) -> str | None:
     return None
 
 
-def attention_mismatch(a: dict, expected: dict) -> str | None:
+def attention_mismatch(a: Arguments, expected: Arguments) -> str | None:
     """Describes why a model is not one with a key per query and `expected` options."""
     for name, value in (
         ("num_key_value_heads", a["num_heads"]),
@@ -109,7 +118,7 @@ def attention_mismatch(a: dict, expected: dict) -> str | None:
     return difference(a, expected)
 
 
-def block_sizes(a: dict) -> dict:
+def block_sizes(a: Arguments) -> dict[str, int]:
     """Returns the sizes that all transformer blocks have.
 
     Examples:
@@ -124,7 +133,7 @@ def block_sizes(a: dict) -> dict:
     }
 
 
-def with_biases(a: dict) -> dict:
+def with_biases(a: Arguments) -> Arguments:
     """Returns the arguments with `use_query_key_value_bias` resolved.
 
     Examples:
@@ -136,13 +145,13 @@ def with_biases(a: dict) -> dict:
     return {**a, "use_query_key_value_bias": a["use_bias"] if bias is None else bias}
 
 
-def architecture(settings) -> str:
+def architecture(settings: Settings) -> str:
     """Returns the first class that a folder of Hugging Face names; "" if none."""
     names = settings.get("architectures", [])
     return str(names[0]) if isinstance(names, list) and names else ""
 
 
-def gpt_head(settings, shapes: dict, tied: bool) -> str | None:
+def gpt_head(settings: Settings, shapes: Shapes, tied: bool) -> str | None:
     """Returns the head of a `GPT`: "tokens", or None for a base model.
 
     Args:
@@ -156,7 +165,7 @@ def gpt_head(settings, shapes: dict, tied: bool) -> str | None:
     return None
 
 
-def head_of_backbone(shapes: dict) -> str | None:
+def head_of_backbone(shapes: Shapes) -> str | None:
     """Returns the head of a `BERT` without a task: "sequence" if it has no pooler.
 
     Examples:
@@ -166,7 +175,7 @@ def head_of_backbone(shapes: dict) -> str | None:
     return None if any(name.startswith("pooler.") for name in shapes) else "sequence"
 
 
-def num_classes(shapes: dict, name: str, axis: int = 0) -> int | None:
+def num_classes(shapes: Shapes, name: str, axis: int = 0) -> int | None:
     """Returns the number of classes of a head by its kernel; None without one.
 
     Examples:
@@ -179,7 +188,7 @@ def num_classes(shapes: dict, name: str, axis: int = 0) -> int | None:
     return shape[axis] if len(shape) == 2 else 1  # a wrong shape raises later
 
 
-def default_labels(a: dict) -> dict:
+def default_labels(a: Arguments) -> dict[str, dict[str, Any]]:
     """Returns the settings with default names of the classes.
 
     Examples:

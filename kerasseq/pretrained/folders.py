@@ -11,12 +11,18 @@ import pathlib
 import shutil
 import sys
 import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NoReturn, TypeVar, overload
 
 from kerasseq.core.checks import nearest
 from kerasseq.core.files import read_json
+from kerasseq.core.types import FilePath
 
 CONFIG = "config.json"
-REQUIRED = object()
+REQUIRED: Any = object()
+
+Default = TypeVar("Default")
+Entry = TypeVar("Entry")
 
 
 class Settings:
@@ -32,18 +38,24 @@ class Settings:
         2
     """
 
-    def __init__(self, values, where, task=(None, None)):
-        self.where, self.task = where, task
+    def __init__(
+        self,
+        values: dict[str, Any],
+        where: object,
+        task: "tuple[str, Settings] | tuple[None, None]" = (None, None),
+    ) -> None:
+        self.where = where
+        self.task = task
         if not isinstance(values, dict):
             raise ValueError(
                 f"{where} is damaged: expected a table of settings, received {values!r}"
             )
-        self.values = values
+        self.values: dict[str, Any] = values
 
-    def __contains__(self, name):
+    def __contains__(self, name: str) -> bool:
         return self.values.get(name) is not None
 
-    def get(self, name: str, default=REQUIRED):
+    def get(self, name: str, default: Any = REQUIRED) -> Any:
         """Returns a setting; null counts as missing."""
         value = self.values.get(name)
         if value is not None:
@@ -52,7 +64,11 @@ class Settings:
             raise ValueError(f"{self.where} has no {name}")
         return default
 
-    def whole(self, name: str, default=REQUIRED):
+    @overload
+    def whole(self, name: str) -> int: ...
+    @overload
+    def whole(self, name: str, default: Default) -> int | Default: ...
+    def whole(self, name: str, default: Any = REQUIRED) -> Any:
         """Returns a whole number of at least 1, or the default."""
         value = self.get(name, default)
         if value is default and value is not REQUIRED:
@@ -61,7 +77,7 @@ class Settings:
             self.refuse(name, "a whole number of at least 1")
         return value
 
-    def id(self, name: str, size: int, default) -> int:
+    def id(self, name: str, size: int, default: int | None) -> int:
         """Returns a token id below `size`."""
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -70,7 +86,7 @@ class Settings:
             self.refuse(name, f"from 0 to {size - 1}")
         return value
 
-    def number(self, name: str, default=REQUIRED) -> float:
+    def number(self, name: str, default: float = REQUIRED) -> float:
         """Returns a number above 0."""
         value = self.get(name, default)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -78,7 +94,7 @@ class Settings:
             self.refuse(name, "a number above 0")
         return float(value)
 
-    def rate(self, name: str, default=0.0) -> float:
+    def rate(self, name: str, default: float = 0.0) -> float:
         """Returns a number from 0 to below 1."""
         value = self.get(name, default)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -86,14 +102,16 @@ class Settings:
             self.refuse(name, "a number from 0 to below 1")
         return float(value)
 
-    def boolean(self, name: str, default=REQUIRED) -> bool:
+    def boolean(self, name: str, default: bool = REQUIRED) -> bool:
         """Returns true or false."""
         value = self.get(name, default)
         if not isinstance(value, bool):
             self.refuse(name, "true or false")
         return value
 
-    def word(self, name: str, table: dict, default=REQUIRED):
+    def word(
+        self, name: str, table: Mapping[str, Entry], default: str = REQUIRED
+    ) -> Entry:
         """Returns the entry of a table for a word.
 
         Examples:
@@ -108,7 +126,7 @@ mean "relu"?
             self.refuse(name, ", ".join(table), "kerasseq builds", table)
         return table[value]
 
-    def require(self, **expected) -> None:
+    def require(self, **expected: object) -> None:
         """Raises an error if a setting is there and has another value."""
         for name, right in expected.items():
             value = self.get(name, right)
@@ -119,7 +137,9 @@ mean "relu"?
         """Returns a nested table."""
         return Settings(self.get(name), f"{self.where}, {name}")
 
-    def refuse(self, name, right, verb="it must be", table=()):
+    def refuse(
+        self, name: str, right: str, verb: str = "it must be", table: Iterable[str] = ()
+    ) -> NoReturn:
         """Raises an error with the setting, its value and the expected one."""
         value, hint = self.values.get(name), nearest(self.values.get(name), table)
         raise ValueError(
@@ -128,7 +148,7 @@ mean "relu"?
         )
 
 
-def existing_folder(folder) -> pathlib.Path:
+def existing_folder(folder: FilePath) -> pathlib.Path:
     """Returns the path of a folder.
 
     Raises:
@@ -190,7 +210,7 @@ def hub_class(table: Settings) -> str:
     return cls
 
 
-def read_table(path: pathlib.Path) -> dict:
+def read_table(path: pathlib.Path) -> dict[str, Any]:
     """Reads a JSON file with a dictionary."""
     content = read_json(path)
     if not isinstance(content, dict):
@@ -198,13 +218,13 @@ def read_table(path: pathlib.Path) -> dict:
     return content
 
 
-def write_table(path: pathlib.Path, content: dict) -> None:
+def write_table(path: pathlib.Path, content: dict[str, Any]) -> None:
     """Writes a dictionary as a JSON file."""
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager
-def new_folder(folder):
+def new_folder(folder: FilePath) -> Iterator[pathlib.Path]:
     """Creates a folder that appears when it is complete, or not at all.
 
     Args:

@@ -4,19 +4,24 @@ Hugging Face has queries, keys and values in one matrix, `c_attn`, and dense ker
 with the inputs first, as Keras has them.
 """
 
+from typing import Any
+
 from kerasseq.language.gpt import GPT
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
     HUB_SIZES,
+    Arguments,
     Family,
     Format,
+    Shapes,
     attention_mismatch,
     block_sizes,
     difference,
     gpt_head,
     with_biases,
 )
+from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
     HUB_BLOCK,
     Row,
@@ -71,12 +76,12 @@ OPTIONS = {  # of every GPT-2
 }
 
 
-def rows(a):
+def rows(a: Arguments) -> list[Row]:
     """Returns the table of Hugging Face."""
     return [*ROWS, *HEAD] if a["head"] and not a["tie_embeddings"] else ROWS
 
 
-def sizes(a):
+def sizes(a: Arguments) -> dict[str, int]:
     """Returns the size of each letter."""
     return {
         "V": a["vocabulary_size"],
@@ -85,13 +90,13 @@ def sizes(a):
     }
 
 
-def mismatch(a):
+def mismatch(a: Arguments) -> str | None:
     """Returns why a `GPT` is not a GPT-2."""
     bias = {"use_query_key_value_bias": OPTIONS["use_bias"]}
     return attention_mismatch(with_biases(a), OPTIONS | bias)
 
 
-def read(settings, shapes):
+def read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `GPT`."""
     settings.require(
         scale_attn_weights=True,
@@ -115,7 +120,7 @@ def read(settings, shapes):
     }
 
 
-def write(a):
+def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of Hugging Face."""
     return {
         "architectures": ["GPT2LMHeadModel" if a["head"] else "GPT2Model"],
@@ -132,7 +137,7 @@ def write(a):
     }
 
 
-def hub_read(settings, shapes):
+def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of KerasHub to arguments of `GPT`."""
     return {
         **{name: settings.whole(name) for name in HUB_SIZES},
@@ -142,7 +147,7 @@ def hub_read(settings, shapes):
     }
 
 
-def hub_write(a):
+def hub_write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of KerasHub."""
     expected = {
         "feed_forward": "gelu_tanh",

@@ -7,20 +7,26 @@ of KerasHub are read and written for LLaMA only.
 
 import functools
 import math
+from typing import Any
 
 from kerasseq.language.gpt import GPT
 from kerasseq.pretrained import rope
 from kerasseq.pretrained.family import (
+    Arguments,
     Family,
     Format,
+    Shapes,
     block_sizes,
     difference,
     gpt_head,
     with_biases,
 )
+from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
     IDENTITY,
     OFFSET_BY_ONE,
+    Row,
+    Transform,
     dense,
     hub_weights,
     weight,
@@ -31,7 +37,7 @@ from kerasseq.pretrained.rows import (
 # F intermediate.
 
 
-def rows(a, scales=IDENTITY):
+def rows(a: Arguments, scales: Transform = IDENTITY) -> list[Row]:
     """Returns the table of Hugging Face.
 
     Args:
@@ -100,7 +106,7 @@ EMBEDDING = ["embedding/embeddings"]
 UNTIED_EMBEDDING = ["embedding/embeddings", "embedding/reverse_embeddings"]
 
 
-def hub_rows(a):
+def hub_rows(a: Arguments) -> list[Row]:
     """Returns the table of KerasHub."""
     if a["tie_embeddings"]:
         embedding = hub_weights("layers/reversible_embedding", EMBEDDING, "V D")
@@ -115,7 +121,7 @@ def hub_rows(a):
     ]
 
 
-def sizes(a):
+def sizes(a: Arguments) -> dict[str, int]:
     """Returns the size of each letter."""
     return {
         "V": a["vocabulary_size"],
@@ -205,12 +211,12 @@ def _chosen(options):
 # LLaMA
 
 
-def mismatch(a):
+def mismatch(a: Arguments) -> str | None:
     """Returns why a `GPT` is not a LLaMA."""
     return _mismatch(a, OPTIONS | {"use_query_key_value_bias": a["use_bias"]})
 
 
-def read(settings, shapes):
+def read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `GPT`."""
     use_bias = settings.boolean("attention_bias", False)
     settings.require(hidden_act="silu", mlp_bias=use_bias)
@@ -221,7 +227,7 @@ def read(settings, shapes):
     }
 
 
-def write(a):
+def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of Hugging Face."""
     return {
         **_write_shared(a, "Llama"),
@@ -231,7 +237,7 @@ def write(a):
     }
 
 
-def hub_read(settings, shapes):
+def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of KerasHub to arguments of `GPT`.
 
     Most presets do not say whether the embedding is tied; the tensors show it.
@@ -254,7 +260,7 @@ def hub_read(settings, shapes):
     }
 
 
-def hub_write(a):
+def hub_write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of KerasHub."""
     s = sizes(a)
     expected = {"use_bias": False, "head_dim": s["D"] // s["N"], "head": "tokens"}
@@ -280,7 +286,7 @@ NO_BIASES = {**OPTIONS, "use_bias": False, "use_query_key_value_bias": False}
 MISTRAL_OPTIONS = {k: v for k, v in NO_BIASES.items() if k != "sliding_window"}
 
 
-def read_mistral(settings, shapes):
+def read_mistral(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of a Mistral to arguments of `GPT`."""
     settings.require(hidden_act="silu", layer_types=None)
     window = None
@@ -290,7 +296,7 @@ def read_mistral(settings, shapes):
     return {**shared, **_chosen(MISTRAL_OPTIONS), "sliding_window": window}
 
 
-def write_mistral(a):
+def write_mistral(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of a Mistral."""
     window = {"hidden_act": "silu", "sliding_window": a["sliding_window"]}
     return {**_write_shared(a, "Mistral"), **window}
@@ -302,7 +308,9 @@ QWEN2_OPTIONS = {**MISTRAL_OPTIONS, "use_query_key_value_bias": True}
 QWEN3_OPTIONS = {**MISTRAL_OPTIONS, "query_key_norm": "rms"}
 
 
-def read_qwen(settings, shapes, *, options, head_dim):
+def read_qwen(
+    settings: Settings, shapes: Shapes, *, options: Arguments, head_dim: int | None
+) -> Arguments:
     """Converts settings of a Qwen2 or Qwen3 to arguments of `GPT`."""
     settings.require(hidden_act="silu", attention_bias=False)
     shared = _read_shared(settings, shapes, head_dim=head_dim, max_length=32768)
@@ -334,7 +342,7 @@ def _qwen_window(settings, num_layers):
     return settings.whole("sliding_window", 4096)
 
 
-def write_qwen(a, *, name):
+def write_qwen(a: Arguments, *, name: str) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of a Qwen2 or Qwen3."""
     window = a["sliding_window"]
     return {
@@ -354,7 +362,7 @@ GEMMA_ACTIVATIONS = dict.fromkeys(  # the first files say "gelu" for the other o
 )
 
 
-def gemma_mismatch(a):
+def gemma_mismatch(a: Arguments) -> str | None:
     """Returns why a `GPT` is not a Gemma."""
     scale = math.sqrt(a["hidden_dim"])
     if a["embedding_scale"] is None or not math.isclose(a["embedding_scale"], scale):
@@ -362,7 +370,7 @@ def gemma_mismatch(a):
     return _mismatch(a, GEMMA_OPTIONS | {"embedding_scale": a["embedding_scale"]})
 
 
-def read_gemma(settings, shapes):
+def read_gemma(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of a Gemma to arguments of `GPT`."""
     settings.require(
         attention_bias=False,
@@ -376,7 +384,7 @@ def read_gemma(settings, shapes):
     return {**shared, **_chosen(GEMMA_OPTIONS), "embedding_scale": scale}
 
 
-def write_gemma(a):
+def write_gemma(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `GPT` to settings of a Gemma."""
     activation = "gelu_pytorch_tanh"
     names = {"hidden_act": activation, "hidden_activation": activation}

@@ -1,5 +1,8 @@
 """Rotary positions in the settings of LLaMA, of Hugging Face and of KerasHub."""
 
+from typing import Any, TypeAlias
+
+from kerasseq.core.types import Config
 from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.pretrained.folders import Settings
 
@@ -20,6 +23,7 @@ HUB = {  # our arguments for "llama3": the settings of KerasHub
     "high_freq_factor": "rope_high_freq_factor",
     TRAINED: "rope_pretraining_sequence_length",
 }
+Position: TypeAlias = RotaryEmbedding | str  # a position encoding, or "rope"
 FIXED = {  # options that both formats lack
     "interleaved": False,
     "fraction": 1.0,
@@ -27,7 +31,7 @@ FIXED = {  # options that both formats lack
 }
 
 
-def read(settings):
+def read(settings: Settings) -> RotaryEmbedding:
     """Converts settings of Hugging Face to a `RotaryEmbedding`.
 
     Newer files have all of them in `rope_parameters`, older ones `rope_theta` at the
@@ -70,8 +74,10 @@ def _longrope(settings, part):
         values = part.get(name)
         if not isinstance(values, list) or len(values) != width // 2:
             part.refuse(name, f"a list of {width // 2} numbers")
-        numbers = Settings(dict(enumerate(values)), f"{part.where}, {name}")
-        options[name] = [numbers.number(n) for n in range(len(values))]
+        numbers = Settings(
+            {str(n): value for n, value in enumerate(values)}, f"{part.where}, {name}"
+        )
+        options[name] = [numbers.number(n) for n in numbers.values]
     return options
 
 
@@ -79,12 +85,12 @@ def _ours(name):
     return "scaling_factor" if name == "factor" else name
 
 
-def config(position):
+def config(position: Position) -> Config:
     """Returns the arguments of a position object, or of the default for "rope"."""
     return (RotaryEmbedding() if position == "rope" else position).get_config()
 
 
-def mismatch(position):
+def mismatch(position: object) -> str | None:
     """Returns why a position is not one of LLaMA, or None if it is."""
     if position != "rope" and not isinstance(position, RotaryEmbedding):
         return f"position={position!r}"
@@ -97,7 +103,7 @@ def mismatch(position):
     return None
 
 
-def write(position):
+def write(position: Position) -> dict[str, Any]:
     """Converts a position to settings of Hugging Face that all versions read."""
     options = config(position)
     kind, scale = options["rope_type"], options["scaling_factor"]
@@ -126,7 +132,7 @@ def write(position):
     return {**found, "rope_scaling": {"rope_type": kind, **part}}
 
 
-def hub_read(settings):
+def hub_read(settings: Settings) -> RotaryEmbedding:
     """Converts settings of KerasHub to a `RotaryEmbedding`."""
     theta = settings.number("rope_max_wavelength", 1e4)
     settings.require(rope_position_scaling_factor=1.0)  # KerasHub ignores it
@@ -139,7 +145,7 @@ def hub_read(settings):
     return RotaryEmbedding(theta, rope_type="llama3", **options)
 
 
-def hub_write(position):
+def hub_write(position: Position) -> dict[str, Any]:
     """Converts a position to settings of KerasHub.
 
     Raises:

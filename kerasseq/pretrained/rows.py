@@ -9,9 +9,12 @@ table serves reading and writing.
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+
+Sizes: TypeAlias = Mapping[str, int]  # of the letters of the axes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +27,8 @@ class Transform:
         extra_rows: Number of rows that only the file has, before the others.
     """
 
-    to_model: Callable
-    to_file: Callable
+    to_model: Callable[[np.ndarray], np.ndarray]
+    to_file: Callable[[np.ndarray], np.ndarray]
     extra_rows: int = 0
 
 
@@ -90,11 +93,11 @@ class Row:
         """Whether each layer has this row."""
         return "{" in self.weights[0]
 
-    def shape(self, sizes: dict) -> tuple[int, ...]:
+    def shape(self, sizes: Sizes) -> tuple[int, ...]:
         """Returns the shape of each weight."""
         return tuple(sizes.get(letter, 1) for letter in self.axes.split())
 
-    def file_shape(self, sizes: dict) -> tuple[int, ...]:
+    def file_shape(self, sizes: Sizes) -> tuple[int, ...]:
         """Returns the shape of the tensor in the file."""
         *first, last = self._file_shape_of_one(sizes)
         if self.transform.extra_rows:
@@ -108,7 +111,7 @@ class Row:
             for group in _groups(self.file_axes or self.axes)
         ]
 
-    def to_file(self, arrays: list[np.ndarray], sizes: dict) -> np.ndarray:
+    def to_file(self, arrays: list[np.ndarray], sizes: Sizes) -> np.ndarray:
         """Converts the arrays of the weights to the tensor of the file.
 
         Examples:
@@ -122,7 +125,7 @@ class Row:
         whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
         return self.transform.to_file(whole)
 
-    def to_model(self, array: np.ndarray, sizes: dict) -> list[np.ndarray]:
+    def to_model(self, array: np.ndarray, sizes: Sizes) -> list[np.ndarray]:
         """Converts the tensor of the file to the arrays of the weights."""
         letters, order = self._letters(sizes), self._order()
         parts = np.split(self.transform.to_model(array), len(self.weights), axis=-1)
@@ -156,7 +159,7 @@ def _suffix(n):
     return f"_{n}" if n else ""
 
 
-def expand_layers(rows: list[Row], arguments: dict) -> Iterator[Row]:
+def expand_layers(rows: list[Row], arguments: dict[str, Any]) -> Iterator[Row]:
     """Yields all rows, with those that repeat once for each layer.
 
     It is a generator because the number of layers may come from an untrusted file.
@@ -197,7 +200,13 @@ def within(tensor_prefix: str, weight_prefix: str, rows: list[Row]) -> list[Row]
     ]
 
 
-def weight(tensor, path, axes, file_axes=None, transform=IDENTITY) -> Row:
+def weight(
+    tensor: str,
+    path: str,
+    axes: str,
+    file_axes: str | None = None,
+    transform: Transform = IDENTITY,
+) -> Row:
     """Returns the row of a single weight."""
     return Row(tensor, (path,), axes, file_axes, transform)
 
@@ -205,7 +214,15 @@ def weight(tensor, path, axes, file_axes=None, transform=IDENTITY) -> Row:
 # Layers of PyTorch, as Hugging Face saves them.
 
 
-def dense(tensor, path, inputs, outputs, *, bias=True, transform=IDENTITY):
+def dense(
+    tensor: str,
+    path: str,
+    inputs: str,
+    outputs: str,
+    *,
+    bias: bool = True,
+    transform: Transform = IDENTITY,
+) -> list[Row]:
     """Returns the rows of a dense layer; PyTorch has the outputs first.
 
     Examples:
@@ -223,7 +240,7 @@ def dense(tensor, path, inputs, outputs, *, bias=True, transform=IDENTITY):
     ]
 
 
-def layer_norm(tensor, path):
+def layer_norm(tensor: str, path: str) -> list[Row]:
     """Returns the rows of a layer norm."""
     return [
         weight(f"{tensor}.weight", f"{path}/gamma", "D"),
@@ -234,7 +251,9 @@ def layer_norm(tensor, path):
 # Layers of KerasHub: the weights of a layer are numbered.
 
 
-def hub_weights(layer, paths, *axes, file_axes=()):
+def hub_weights(
+    layer: str, paths: Sequence[str], *axes: str, file_axes: Sequence[str | None] = ()
+) -> list[Row]:
     """Returns the rows of the weights of a layer.
 
     Args:
@@ -250,7 +269,7 @@ def hub_weights(layer, paths, *axes, file_axes=()):
     ]
 
 
-def hub_dense(layer, path, kernel, bias):
+def hub_dense(layer: str, path: str, kernel: str, bias: str) -> list[Row]:
     """Returns the rows of a dense layer with these axes.
 
     Examples:
@@ -260,12 +279,12 @@ def hub_dense(layer, path, kernel, bias):
     return hub_weights(layer, [f"{path}/kernel", f"{path}/bias"], kernel, bias)
 
 
-def hub_norm(layer, path):
+def hub_norm(layer: str, path: str) -> list[Row]:
     """Returns the rows of a layer norm."""
     return hub_weights(layer, [f"{path}/gamma", f"{path}/beta"], "D", "D")
 
 
-def hub_attention(layer, path):
+def hub_attention(layer: str, path: str) -> list[Row]:
     """Returns the rows of `keras.layers.MultiHeadAttention`, with biases."""
     return [
         *hub_dense(f"{layer}/query_dense", f"{path}/query", "D N K", "N K"),

@@ -1,7 +1,17 @@
 """T5, versions 1.0 and 1.1: settings and tables of names."""
 
-from kerasseq.pretrained.family import Family, Format, block_sizes, difference
-from kerasseq.pretrained.rows import dense, hub_weights, weight, within
+from typing import Any
+
+from kerasseq.pretrained.family import (
+    Arguments,
+    Family,
+    Format,
+    Shapes,
+    block_sizes,
+    difference,
+)
+from kerasseq.pretrained.folders import Settings
+from kerasseq.pretrained.rows import Row, dense, hub_weights, weight, within
 from kerasseq.seq2seq.t5 import T5 as MODEL
 from kerasseq.seq2seq.t5 import T5Encoder
 
@@ -64,7 +74,7 @@ LOGITS = weight("lm_head.weight", "embedding/reverse_embeddings", "D V", "V D")
 RELATIVE_BIAS = "block_0/self_attention/relative_bias/embeddings"
 
 
-def encoder_rows(a):
+def encoder_rows(a: Arguments) -> list[Row]:
     """Returns the rows of the encoder in Hugging Face."""
     feed_forward = GATED_FEED_FORWARD if a["feed_forward"] in GATED else FEED_FORWARD
     bias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
@@ -79,7 +89,7 @@ def encoder_rows(a):
     ]
 
 
-def decoder_rows(a):
+def decoder_rows(a: Arguments) -> list[Row]:
     """Returns the rows of the decoder in Hugging Face."""
     feed_forward = GATED_FEED_FORWARD if a["feed_forward"] in GATED else FEED_FORWARD
     bias = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
@@ -95,7 +105,7 @@ def decoder_rows(a):
     ]
 
 
-def rows(a):
+def rows(a: Arguments) -> list[Row]:
     """Returns the table of a `T5` in Hugging Face."""
     head = [] if a["tie_embeddings"] else [LOGITS]
     return [EMBEDDING, *encoder_rows(a), *decoder_rows(a), *head]
@@ -136,7 +146,7 @@ TIED = ["embedding/embeddings"]
 UNTIED = ["embedding/embeddings", "embedding/reverse_embeddings"]
 
 
-def hub_rows(a):
+def hub_rows(a: Arguments) -> list[Row]:
     """Returns the table of KerasHub."""
     if a["tie_embeddings"]:
         embedding = hub_weights("layers/reversible_embedding", TIED, "V D")
@@ -163,7 +173,7 @@ def hub_rows(a):
     ]
 
 
-def sizes(a):
+def sizes(a: Arguments) -> dict[str, int]:
     """Returns the size of each letter."""
     return {
         "V": a["vocabulary_size"],
@@ -172,12 +182,12 @@ def sizes(a):
     }
 
 
-def mismatch(a):
+def mismatch(a: Arguments) -> str | None:
     """Returns why a `T5` is not one of the published ones."""
     return encoder_mismatch(a) or difference(a, {"published_ids": True})
 
 
-def encoder_mismatch(a):
+def encoder_mismatch(a: Arguments) -> str | None:
     """Returns why a `T5Encoder` is not one of the published ones."""
     known = (*FEED_FORWARDS.values(), "geglu")
     if a["feed_forward"] not in known:
@@ -185,7 +195,7 @@ def encoder_mismatch(a):
     return None
 
 
-def read(settings, shapes):
+def read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `T5`.
 
     T5 scales the inputs of its tied logits, T5 1.1 does not. A file without the scale
@@ -202,7 +212,7 @@ def read(settings, shapes):
     }
 
 
-def read_encoder(settings, shapes):
+def read_encoder(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `T5Encoder`."""
     settings.require(relative_attention_max_distance=MAX_DISTANCE, pad_token_id=0)
     return {
@@ -219,7 +229,7 @@ def read_encoder(settings, shapes):
     }
 
 
-def write(a):
+def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `T5` to settings of Hugging Face."""
     return {
         "architectures": ["T5ForConditionalGeneration"],
@@ -232,7 +242,7 @@ def write(a):
     }
 
 
-def write_encoder(a):
+def write_encoder(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `T5Encoder` to settings of Hugging Face."""
     names = {ours: name for name, ours in FEED_FORWARDS.items()}
     if a["feed_forward"] not in names:
@@ -256,7 +266,7 @@ def write_encoder(a):
     }
 
 
-def hub_read(settings, shapes):
+def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of KerasHub to arguments of `T5`."""
     activation = settings.get("activation")
     if isinstance(activation, dict):  # a serialized function
@@ -282,7 +292,7 @@ def hub_read(settings, shapes):
     }
 
 
-def hub_write(a):
+def hub_write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `T5` to settings of KerasHub."""
     layers = {"num_decoder_layers": a["num_decoder_layers"] and a["num_layers"]}
     if wrong := difference(a, {"relative_buckets": BUCKETS, **layers}):

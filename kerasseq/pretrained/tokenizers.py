@@ -1,18 +1,23 @@
 """The tokenizer of a checkpoint folder."""
 
+import pathlib
 import warnings
 
 from kerasseq.core.files import read_json
 from kerasseq.language.bert_texts import SPECIAL_IDS, special_names
+from kerasseq.pretrained.family import Arguments
 from kerasseq.text import WordPieceTokenizer, load_tokenizer
 from kerasseq.text.byte_pair_tokenizer import from_vocabulary_and_merges
+from kerasseq.text.tokenizer import Tokenizer
 
 FILE = "tokenizer.kerasseq.json"
 HUB_ASSETS = "assets/tokenizer"
 PUBLISHED_IDS = {"[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103}
 
 
-def with_tokenizer(folder, source: str, arguments: dict) -> dict:
+def with_tokenizer(
+    folder: pathlib.Path, source: str, arguments: Arguments
+) -> Arguments:
     """Returns the arguments of a model with the tokenizer of its folder, if it fits.
 
     Args:
@@ -104,7 +109,7 @@ def special_ids(size: int, padding: int) -> dict[str, int]:
     return {**known, "[PAD]": padding}
 
 
-def write(folder, tokenizer):
+def write(folder: pathlib.Path, tokenizer: Tokenizer | None) -> None:
     """Saves the tokenizer of a model in a folder."""
     if tokenizer is not None:
         tokenizer.save(folder / FILE)

@@ -1,14 +1,18 @@
 """ViT: settings and tables of names."""
 
 import math
+import pathlib
+from typing import Any
 
 from kerasseq.pretrained import folders
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
     HUB_HEAD,
+    Arguments,
     Family,
     Format,
+    Shapes,
     attention_mismatch,
     block_sizes,
     default_labels,
@@ -17,6 +21,7 @@ from kerasseq.pretrained.family import (
 )
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
+    Row,
     dense,
     hub_attention,
     hub_dense,
@@ -80,20 +85,20 @@ OPTIONS = {  # of every published ViT
 }
 
 
-def rows(a):
+def rows(a: Arguments) -> list[Row]:
     """Returns the table of Hugging Face."""
     has_classes = a["num_classes"] is not None
     return [*ROWS, *dense("classifier", "classes", "D", "C")] if has_classes else ROWS
 
 
-def hub_rows(a):
+def hub_rows(a: Arguments) -> list[Row]:
     """Returns the table of KerasHub."""
     if a["num_classes"] is None:
         return HUB_ROWS
     return [*HUB_ROWS, *hub_dense(HUB_HEAD, "classes", "D C", "C")]
 
 
-def sizes(a):
+def sizes(a: Arguments) -> dict[str, int]:
     """Returns the size of each letter."""
     (P, Q), (height, width) = _pair(a["patch_size"]), _pair(a["image_size"])
     return {
@@ -102,7 +107,7 @@ def sizes(a):
         "B": a["channels"],
         "T": 1 + (height // P) * (width // Q),
         **block_sizes(a),
-        "C": a["num_classes"],
+        "C": a["num_classes"] or 0,
     }
 
 
@@ -110,12 +115,12 @@ def _pair(size):
     return (size, size) if isinstance(size, int) else tuple(size)
 
 
-def mismatch(a):
+def mismatch(a: Arguments) -> str | None:
     """Returns why a `ViT` is not one of the published ones."""
     return attention_mismatch(a, OPTIONS)
 
 
-def read(settings, shapes):
+def read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of Hugging Face to arguments of `ViT`."""
     settings.require(qkv_bias=True)
     image, patch = _size(settings, "image_size"), _size(settings, "patch_size")
@@ -147,7 +152,7 @@ def _size(settings, name):
     return tuple(sides)
 
 
-def write(a):
+def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `ViT` to settings of Hugging Face."""
     name = "ViTForImageClassification" if a["num_classes"] else "ViTModel"
     return {
@@ -174,7 +179,7 @@ def _number_or_pair(size):
     return height if height == width else [height, width]
 
 
-def hub_read(settings, shapes):
+def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
     """Converts settings of KerasHub to arguments of `ViT`."""
     settings.require(
         use_mha_bias=True, use_mlp_bias=True, use_class_token=True, use_patch_bias=True
@@ -207,7 +212,7 @@ def hub_read(settings, shapes):
     }
 
 
-def hub_write(a):
+def hub_write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `ViT` to settings of KerasHub."""
     if wrong := difference(a, {"feed_forward": "gelu"}):
         raise ValueError(f"a ViTBackbone of KerasHub cannot have {wrong}")
@@ -234,7 +239,7 @@ CENTER = 0.5  # mean and standard deviation, for pixels from 0 to 1
 HUB_SCALE = {"scale": 1 / 127.5, "offset": -1.0}  # the same, for pixels from 0 to 255
 
 
-def check_preprocessing(folder) -> None:
+def check_preprocessing(folder: pathlib.Path) -> None:
     """Raises an error if a folder does not scale pixels to the range from -1 to 1."""
     path = folder / "preprocessor_config.json"
     if path.exists():

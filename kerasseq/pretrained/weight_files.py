@@ -7,7 +7,7 @@ claim more data than it holds or name a file outside its folder.
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 import h5py
 import ml_dtypes  # noqa: F401  # registers bfloat16 with NumPy
@@ -46,7 +46,7 @@ class Tensor:
     read: Callable[[], np.ndarray]
     wrong_type: str | None = None
 
-    def check_type(self):
+    def check_type(self) -> None:
         """Raises an error unless the values are floats."""
         if self.wrong_type is not None:
             raise ValueError(
@@ -105,7 +105,9 @@ def _safetensors_reader(file, name):
     return lambda: file.get_tensor(name)
 
 
-def write_safetensors(folder: pathlib.Path, tensors) -> None:
+def write_safetensors(
+    folder: pathlib.Path, tensors: Iterable[tuple[str, np.ndarray]]
+) -> None:
     """Writes tensors into one file, or into several with an index if they are large.
 
     Args:
@@ -193,7 +195,7 @@ def _h5_tensor(name, path, data):
     return Tensor(name, path, data.shape, read, None if is_float else str(data.dtype))
 
 
-def write_h5(folder: pathlib.Path, tensors) -> None:
+def write_h5(folder: pathlib.Path, tensors: Iterable[tuple[str, np.ndarray]]) -> None:
     """Writes tensors into one file, or into several with an index if they are large.
 
     Args:
@@ -211,7 +213,7 @@ def write_h5(folder: pathlib.Path, tensors) -> None:
     )
 
 
-def write_h5_file(path: pathlib.Path, arrays: dict) -> None:
+def write_h5_file(path: pathlib.Path, arrays: Mapping[str, np.ndarray | np.generic]) -> None:
     """Writes arrays by name into a file, as Keras does."""
     with h5py.File(path, "w") as file:
         for name, array in arrays.items():

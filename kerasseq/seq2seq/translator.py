@@ -446,7 +446,7 @@ class Translator(GenerationMixin, TaskModel):
 
 
 def group_by_length(
-    rows: Sequence[Sequence[int] | np.ndarray], batch_size: int
+    rows: Sequence[Sequence[int] | np.ndarray] | np.ndarray, batch_size: int
 ) -> Iterator[np.ndarray]:
     """Yields the indices of each batch: rows that are padded to the same length.
 

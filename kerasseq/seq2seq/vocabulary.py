@@ -124,14 +124,14 @@ class Vocabulary:
         if not hasattr(rows, "__iter__"):
             raise TypeError(f"{self.name}s must be a list of rows, received {rows!r}")
         encode = self._encode_text if self.tokenizer else self._encode_ids
-        rows = [encode(n, row) for n, row in enumerate(rows)]
-        for n, ids in enumerate(rows):
+        encoded = [encode(n, row) for n, row in enumerate(rows)]
+        for n, ids in enumerate(encoded):
             if self.max_length is not None and len(ids) > self.max_length:
                 raise ValueError(
                     f"{self.name} {n} must have at most {self.max_length} tokens, the "
                     f"positions of the model, received {len(ids)} tokens. {self.advice}"
                 )
-        return rows
+        return encoded
 
     def _encode_text(self, n, text):
         if not isinstance(text, str):

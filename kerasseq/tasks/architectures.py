@@ -1,5 +1,6 @@
 """Architectures by name: a comparison of architectures is a loop over names."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -17,7 +18,7 @@ from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.rnn.lstm import LSTM, PeepholeLSTM
 from kerasseq.tasks.transformer_stack import TransformerStack
 
-RECURRENT: dict[str, tuple[type[RecurrentLayer], dict[str, Any]]] = {
+RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
     "elman": (ElmanRNN, {}),
     "gated": (GatedRNN, {}),
     "lstm": (LSTM, {}),

@@ -1,6 +1,6 @@
 """What the models of all tasks share: inputs, saving, and how they compile."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
@@ -57,7 +57,7 @@ def check_sizes(
     units: int,
     num_layers: int,
     width: int,
-    rows: dict[str, int | None],
+    rows: Mapping[str, int | None],
 ) -> None:
     """Raises if a size is wrong, or if the weights cannot fit into memory.
 
