@@ -213,7 +213,9 @@ def write_h5(folder: pathlib.Path, tensors: Iterable[tuple[str, np.ndarray]]) ->
     )
 
 
-def write_h5_file(path: pathlib.Path, arrays: Mapping[str, np.ndarray | np.generic]) -> None:
+def write_h5_file(
+    path: pathlib.Path, arrays: Mapping[str, np.ndarray | np.generic]
+) -> None:
     """Writes arrays by name into a file, as Keras does."""
     with h5py.File(path, "w") as file:
         for name, array in arrays.items():
