@@ -120,24 +120,7 @@ class T5(EncoderDecoder):
         num_decoder_layers: int | None = None,
         **kwargs: Any,
     ) -> None:
-        options = make_options(
-            num_layers=num_layers,
-            num_heads=num_heads,
-            hidden_dim=hidden_dim,
-            intermediate_dim=intermediate_dim,
-            head_dim=head_dim,
-            dropout=dropout,
-            feed_forward=feed_forward,
-            relative_buckets=relative_buckets,
-            layer_norm_epsilon=layer_norm_epsilon,
-            num_decoder_layers=num_decoder_layers,
-            tie_embeddings=tie_embeddings,
-        )
-        config = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": checks.optional(
-                checks.whole_number, "vocabulary_size", vocabulary_size
-            ),
+        of_layers: dict[str, Any] = {
             "num_layers": num_layers,
             "num_heads": num_heads,
             "hidden_dim": hidden_dim,
@@ -145,12 +128,20 @@ class T5(EncoderDecoder):
             "head_dim": head_dim,
             "dropout": dropout,
             "feed_forward": feed_forward,
-            "tie_embeddings": tie_embeddings,
             "relative_buckets": relative_buckets,
-            "scheduled_sampling": scheduled_sampling,
             "layer_norm_epsilon": layer_norm_epsilon,
-            "published_ids": checks.flag("published_ids", published_ids),
             "num_decoder_layers": num_decoder_layers,
+            "tie_embeddings": tie_embeddings,
+        }
+        options = make_options(**of_layers)
+        config = {
+            "tokenizer": tokenizer,
+            "vocabulary_size": checks.optional(
+                checks.whole_number, "vocabulary_size", vocabulary_size
+            ),
+            **of_layers,
+            "scheduled_sampling": scheduled_sampling,
+            "published_ids": checks.flag("published_ids", published_ids),
         }
         source, target = (
             Vocabulary(name, tokenizer, vocabulary_size, published_ids=published_ids)
@@ -263,22 +254,7 @@ class T5Encoder(TaskModel):
         layer_norm_epsilon: float = 1e-6,
         **kwargs: Any,
     ) -> None:
-        options = make_options(
-            num_layers=num_layers,
-            num_heads=num_heads,
-            hidden_dim=hidden_dim,
-            intermediate_dim=intermediate_dim,
-            head_dim=head_dim,
-            dropout=dropout,
-            feed_forward=feed_forward,
-            relative_buckets=relative_buckets,
-            layer_norm_epsilon=layer_norm_epsilon,
-        )
-        config = {
-            "tokenizer": tokenizer,
-            "vocabulary_size": checks.optional(
-                checks.whole_number, "vocabulary_size", vocabulary_size
-            ),
+        of_layers: dict[str, Any] = {
             "num_layers": num_layers,
             "num_heads": num_heads,
             "hidden_dim": hidden_dim,
@@ -288,6 +264,14 @@ class T5Encoder(TaskModel):
             "feed_forward": feed_forward,
             "relative_buckets": relative_buckets,
             "layer_norm_epsilon": layer_norm_epsilon,
+        }
+        options = make_options(**of_layers)
+        config = {
+            "tokenizer": tokenizer,
+            "vocabulary_size": checks.optional(
+                checks.whole_number, "vocabulary_size", vocabulary_size
+            ),
+            **of_layers,
         }
         vocabulary = Vocabulary(
             "source", tokenizer, vocabulary_size, published_ids=True
