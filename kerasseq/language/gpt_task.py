@@ -81,7 +81,7 @@ class Compare(Classify):
 
     multiple_rows = True
 
-    def outputs(self, features: GPTFeatures) -> Tensor:
+    def outputs(self, features: Features) -> Tensor:
         both = ops.sum(features.pooled(), axis=1)
         return self.dense(self.num_classes, "classes")(
             features.drop("class_dropout")(both)
@@ -97,7 +97,7 @@ class Choose(Classify):
     classes = False
     multiple_rows = True
 
-    def outputs(self, features: GPTFeatures) -> Tensor:
+    def outputs(self, features: Any) -> Tensor:
         pooled = features.drop("class_dropout")(features.pooled())
         logits = self.dense(1, "choice")(pooled)[..., 0]
         return MaskLogits(name="choices", dtype="float32")(logits, features.is_choice())

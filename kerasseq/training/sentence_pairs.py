@@ -178,7 +178,7 @@ def cut(sentences: Sequence[Sequence[int]], half: int) -> list[list[int]]:
 
 
 def pack(
-    pairs: Sequence[tuple[Sequence[int], ...]],
+    pairs: Sequence[Sequence[Sequence[int] | np.ndarray]],
     start: int,
     end: int,
     padding: int,
