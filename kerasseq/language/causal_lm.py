@@ -230,8 +230,17 @@ class CausalLM(TaskModel):
 
         Returns:
             Mean in nats per token.
+
+        Raises:
+            TypeError: If `source` is none of these.
+            ValueError: If a row is longer than the positions, or an id out of range.
         """
         ids = self.ids(source)
+        if ids is None:
+            raise TypeError(
+                "source must be a text, a file or ids of shape (tokens,), received "
+                f"{checks.short(source)}. Score each text of a batch by itself"
+            )
         if sequence_length is None:
             sequence_length = min(256, self.context_length or 256)
         self._check_length(sequence_length)

@@ -414,4 +414,6 @@ def _window_seed(seed: Seed, window: int) -> Seed:
     """A seed for each window of a long text."""
     if seed is None or isinstance(seed, keras.random.SeedGenerator) or not window:
         return seed
+    if isinstance(seed, Sequence | np.ndarray):  # one for each row
+        return [_window_seed(each, window) for each in seed]
     return int(np.random.default_rng([seed, window]).integers(2**31))

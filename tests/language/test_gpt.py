@@ -100,6 +100,14 @@ def test_rows_of_a_batch_reach_the_end_of_the_positions_independently():
     assert model.generate(prompts, 40, temperature=0) == wanted
 
 
+def test_each_row_draws_with_its_own_seed_beyond_the_positions():
+    model = tiny()
+    prompts, seeds = ["abc", "def"], [5, 7]
+    pairs = zip(prompts, seeds, strict=True)
+    wanted = [model.generate(prompt, 40, seed=seed) for prompt, seed in pairs]
+    assert model.generate(prompts, 40, seed=seeds) == wanted
+
+
 def test_max_length_counts_the_prompt():
     model = tiny()
     prompts = ["abc", "k", "deaf edh"]
@@ -232,6 +240,11 @@ def test_half_precision():
 def test_what_is_wrong_is_said(call, message):
     with pytest.raises(ValueError, match=message):
         call(tiny())
+
+
+def test_a_batch_has_no_cross_entropy():
+    with pytest.raises(TypeError, match="source must be a text, .* received array"):
+        tiny().cross_entropy(np.ones((2, 7), int))
 
 
 @pytest.mark.once("initial weights, of which backends draw others of the same kind")
