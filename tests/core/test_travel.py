@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kerasseq
+from kerasseq import kernels
 from kerasseq.core import portable
 from kerasseq.tasks.labeling import SequenceClassifier
 from tests.processes import run_python
@@ -112,18 +113,21 @@ def test_a_file_holds_what_the_user_chose(tmp_path, chosen):
     path = tmp_path / "model.keras"
     model.save(path)
     written = config_of(path)["compile_config"]
-    assert written["jit_compile"] == ("inductor" if chosen is True else chosen)
+    assert written["jit_compile"] == (kernels.compiler() if chosen is True else chosen)
     assert written["auto_scale_loss"] is False
     assert "keras.src" not in json.dumps(written)
     for load in (kerasseq.load_model, keras.saving.load_model):
         again = load(path)
-        assert again.jit_compile is (chosen is True)
+        default = kernels.default_jit_compile()
+        assert again.jit_compile is (default if chosen == "auto" else chosen)
         assert again.get_compile_config()["jit_compile"] == written["jit_compile"]
 
 
-@pytest.mark.parametrize("old", [True, "xla"])
-def test_what_was_chosen_for_another_compiler_is_kept_for_it(tmp_path, old):
-    """True is what the files of version 0.1 hold if they were saved on JAX."""
+@pytest.mark.parametrize("named", [False, True])
+def test_what_was_chosen_for_another_compiler_is_kept_for_it(tmp_path, named):
+    """True is what the files of Keras hold if they were saved on JAX."""
+    on_torch = kernels.compiler() == "inductor"
+    old = ("xla" if on_torch else "inductor") if named else True
     path = tmp_path / "model.keras"
     SequenceClassifier("elman", num_classes=2, features=3, units=2).save(path)
 
@@ -134,8 +138,8 @@ def test_what_was_chosen_for_another_compiler_is_kept_for_it(tmp_path, old):
     change_config(path, change)
     for load in (kerasseq.load_model, keras.saving.load_model):
         model = load(path)
-        assert model.jit_compile is False
-        kept = "auto" if old is True else old
+        assert model.jit_compile is kernels.default_jit_compile()
+        kept = old if named else ("auto" if on_torch else "xla")
         assert model.get_compile_config()["jit_compile"] == kept
 
 
