@@ -47,7 +47,7 @@ def pyright(*arguments, folders=(str(ROOT),)):
 
 
 def test_types_of_the_package_are_known():
-    # Classes derived from those of Keras and Rich count as unknown, as the checker reads
+    # Classes derived from those of Keras and Rich count as unknown: the checker reads
     # stubs only. Those in `tests/stubs` name the base classes.
     folders = (str(ROOT), str(ROOT / "tests" / "stubs"))
     words = ("--verifytypes", "kerasseq", "--ignoreexternal")
