@@ -23,6 +23,7 @@ from kerasseq.kernels.functions import (  # noqa: E402
     output_specs,
     size_is_guessed,
     take_steps,
+    uses_torchscript,
 )
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.projection import affine, dense, project  # noqa: E402
@@ -68,4 +69,5 @@ __all__ = [
     "take_steps",
     "tanh",
     "top_k",
+    "uses_torchscript",
 ]

@@ -146,6 +146,20 @@ def is_exporting() -> bool:
     return backend_module("functions").is_exporting()
 
 
+def uses_torchscript() -> bool:
+    """Whether TorchScript records a program, as for the format "onnx" on PyTorch.
+
+    Sizes are then tensors, and some of Keras' operations cannot be converted.
+
+    Examples:
+        >>> uses_torchscript()
+        False
+    """
+    if keras.backend.backend() != "torch":
+        return False
+    return backend_module("functions").uses_torchscript()
+
+
 def take_steps(x: Tensor, index: Tensor) -> Tensor:
     """Selects steps of sequences.
 

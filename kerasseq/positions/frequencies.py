@@ -34,6 +34,7 @@ def frequencies(
         >>> frequencies(4, 10000).tolist()
         [1.0, 0.01]
     """
+    D = int(D)  # a tensor in TorchScript
     return float(wavelength) ** (-np.arange(0, D, 2) / (denominator or D))
 
 

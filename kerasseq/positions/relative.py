@@ -119,9 +119,10 @@ class RelativePositionBias(AttentionPosition):
         p, s = query_positions[:, :, None], key_positions[:, None, :]
         limit = self.max_distance
         bucket = ops.convert_to_tensor(self._buckets(np.arange(-limit, limit + 1)))
-        rows = ops.take(bucket, ops.clip(s - p, -limit, limit) + limit)  # (B, T, S)
         B = ops.convert_to_tensor(self.embeddings)
-        return ops.transpose(ops.take(B, rows, axis=0), (0, 3, 1, 2))
+        B = ops.take(B, bucket, axis=0)  # of each distance, (2 limit + 1, N)
+        b = ops.take(B, ops.clip(s - p, -limit, limit) + limit, axis=0)  # (B, T, S, N)
+        return ops.transpose(b, (0, 3, 1, 2))
 
     def _buckets(self, distance):
         sizes = self.num_buckets, self.max_distance

@@ -21,7 +21,7 @@ from keras import ops
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.types import Config, DType, Shape, Tensor
-from kerasseq.kernels import is_float64
+from kerasseq.kernels import is_float64, uses_torchscript
 
 
 @register
@@ -42,7 +42,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         super().build(input_shape)
 
     def call(self, x: Tensor) -> Tensor:
-        if not is_float64(x):
+        if not (is_float64(x) or uses_torchscript()):
             return super().call(x)
         x = _divide_by_rms(x - _mean(x, self.axis), self.axis, self.epsilon)
         if self.gamma is not None:
@@ -89,7 +89,7 @@ class RMSNormalization(keras.layers.RMSNormalization):
         self.built = True
 
     def call(self, x: Tensor) -> Tensor:
-        if not is_float64(x):
+        if not (is_float64(x) or uses_torchscript()):
             return ops.cast(super().call(x), self.compute_dtype)
         scale = ops.convert_to_tensor(self.scale)
         return _divide_by_rms(x, self.axis, self.epsilon) * scale

@@ -8,6 +8,11 @@ def is_exporting() -> bool:
     return uses_torch_export() or torch.jit.is_tracing()
 
 
+def uses_torchscript() -> bool:
+    """See `kerasseq.kernels.uses_torchscript`."""
+    return torch.jit.is_tracing()
+
+
 def uses_torch_export() -> bool:
     """Whether `torch.export` records a program; False before PyTorch 2.7."""
     return getattr(torch.compiler, "is_exporting", bool)()

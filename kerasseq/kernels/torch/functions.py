@@ -13,10 +13,14 @@ from keras import tree
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.reference import scan as reference
 from kerasseq.kernels.reference.precision import matmul
-from kerasseq.kernels.torch.exporting import check_fixed_length, is_exporting
+from kerasseq.kernels.torch.exporting import (
+    check_fixed_length,
+    is_exporting,
+    uses_torchscript,
+)
 from kerasseq.kernels.torch.graph import as_it_is, recorded
 
-__all__ = ["is_exporting"]
+__all__ = ["is_exporting", "uses_torchscript"]
 
 
 def scan(

@@ -1,0 +1,208 @@
+"""Models in programs that PyTorch records: for "torch", for "onnx", and compiled."""
+
+import keras
+import numpy as np
+import pytest
+
+from kerasseq import layers, models
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [
+    pytest.mark.skipif(keras.backend.backend() != "torch", reason="PyTorch only"),
+    pytest.mark.filterwarnings("ignore"),  # of PyTorch's tracers about themselves
+]
+T, V = 7, 11
+SMALL = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8}
+IDS = {"vocabulary_size": V}
+PAIR = {"source_vocabulary_size": V, "target_vocabulary_size": V}
+RNG = np.random.default_rng(0)
+# Of TorchScript's operations, those that Keras' layers use and ONNX does not have.
+NOT_IN_ONNX = {"aten::layer_norm", "aten::rms_norm", "aten::take_along_dim"}
+
+
+def ids(batch, time=T):
+    """Ids with padding in the first row."""
+    x = RNG.integers(1, V, size=(batch, time)).astype("int32")
+    x[0, -2:] = 0
+    return [x]
+
+
+def two(batch, time=T):
+    return ids(batch, time) + ids(batch, time)
+
+
+def segmented(batch, time=T):
+    return ids(batch, time) + [np.zeros((batch, time), "int32")]
+
+
+def vectors(batch, time=T):
+    return [RNG.normal(size=(batch, time, 5)).astype("float32")]
+
+
+def series(batch, time=T):
+    return [RNG.normal(size=(batch, time, 1)).astype("float32")]
+
+
+def images(batch):
+    return [RNG.random((batch, 8, 8, 1)).astype("float32")]
+
+
+def gpt(**options):
+    return lambda: models.GPT(**IDS, **SMALL, **options)
+
+
+def single(name, **options):
+    """A model of one recurrent layer."""
+    x = keras.Input((None, 5))
+    return lambda: keras.Model(x, getattr(layers, name)(3, **options)(x))
+
+
+LLAMA = {"norm": "rms", "feed_forward": "swiglu", "position": "rope"}
+MODELS = {
+    "GPT": (gpt(), ids),
+    "BERT": (
+        lambda: models.BERT(**IDS, **SMALL).with_head("classify", num_classes=3),
+        segmented,
+    ),
+    "ViT": (
+        lambda: models.ViT(3, image_size=8, patch_size=4, channels=1, **SMALL),
+        images,
+    ),
+    "T5": (lambda: models.T5(**IDS, **SMALL), two),
+    "classifier": (lambda: models.SequenceClassifier("lstm", 3, **IDS, units=3), ids),
+}
+OTHERS = {
+    **{f"GPT {name}": (gpt(position=name), ids) for name in ("alibi", "relative")},
+    "GPT llama": (gpt(**LLAMA), ids),
+    "GPT transformer_xl": (gpt(position="transformer_xl"), ids),
+    "GPT window": (gpt(sliding_window=3), ids),
+    "GPT deep": (gpt(norm_placement="deep", dropout=0.1), ids),
+    "tagger": (
+        lambda: models.SequenceTagger("gru", 3, **IDS, units=3, bidirectional=True),
+        ids,
+    ),
+    "classifier transformer": (
+        lambda: models.SequenceClassifier("transformer", 3, **IDS, units=8),
+        ids,
+    ),
+    "Forecaster": (lambda: models.Forecaster("lstm", units=3, horizon=2), series),
+    "LanguageModel": (lambda: models.LanguageModel("lstm", **IDS, units=3), ids),
+    "Seq2Seq": (lambda: models.Seq2Seq("gru", **PAIR, units=3), two),
+    "Seq2Seq luong": (
+        lambda: models.Seq2Seq(
+            "lstm", **PAIR, units=3, attention="luong", input_feeding=True
+        ),
+        two,
+    ),
+    "Seq2Seq none": (
+        lambda: models.Seq2Seq("lstm", **PAIR, units=3, attention=None),
+        two,
+    ),
+    "Transformer": (lambda: models.Transformer(**PAIR, **SMALL), two),
+    **{
+        name: (single(name), vectors)
+        for name in ("LSTM", "PeepholeLSTM", "GRU", "ElmanRNN", "GatedRNN")
+    },
+}
+
+
+def arguments(model, arrays):
+    """The arrays as tensors, in the structure that the model takes."""
+    tensors = [keras.ops.convert_to_tensor(x) for x in arrays]
+    return keras.tree.pack_sequence_as(model.input, tensors)
+
+
+class Flat(torch.nn.Module):
+    """A model with one argument for each input, as TorchScript needs."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs):
+        return self.model(keras.tree.pack_sequence_as(self.model.input, inputs))
+
+
+def assert_same(program, model, inputs):
+    for batch in (2, 3, 1):
+        x = arguments(model, inputs(batch))
+        with torch.no_grad():
+            np.testing.assert_allclose(program(x), model(x), atol=1e-5)
+
+
+def check_exported(case):
+    build, inputs = case
+    model = build()
+    x = arguments(model, inputs(2))
+    batch = torch.export.Dim("batch")
+    shapes = keras.tree.map_structure(lambda _: {0: batch}, x)
+    program = torch.export.export(model, (x,), dynamic_shapes=[(shapes,)])
+    assert_same(program.module(), model, inputs)
+
+
+def check_traced(case):
+    """Records a program as `export` does for the format "onnx"."""
+    build, inputs = case
+    model = build()
+
+    x = tuple(keras.tree.flatten(arguments(model, inputs(1))))
+    program = torch.jit.trace(Flat(model), x, check_trace=False)
+    kinds = {node.kind() for node in program.inlined_graph.nodes()}
+    assert not kinds & NOT_IN_ONNX
+    assert_same(lambda x: program(*keras.tree.flatten(x)), model, inputs)
+
+
+def check_compiled(case):
+    build, inputs = case
+    model = build()
+    model(arguments(model, inputs(2)))
+    compiled = torch.compile(model, backend="aot_eager")
+    assert_same(compiled, model, inputs)
+
+
+def check_training(case, monkeypatch):
+    """Two steps of `fit` with `jit_compile=True` have the losses of those without."""
+    build, inputs = case
+    x = inputs(4)
+    compile_function = torch.compile
+    monkeypatch.setattr(
+        torch, "compile", lambda f: compile_function(f, backend="aot_eager")
+    )
+    losses = []
+    for jit_compile in (False, True):
+        keras.utils.set_random_seed(0)
+        model = build()
+        y = np.zeros(model(arguments(model, x)).shape, "float32")
+        model.compile("sgd", "mse", jit_compile=jit_compile)
+        history = model.fit(
+            x if len(x) > 1 else x[0], y, batch_size=2, shuffle=False, verbose=0
+        )
+        losses += history.history["loss"]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+@pytest.mark.once("PyTorch only")
+@pytest.mark.parametrize("name", MODELS)
+def test_exported_and_traced_models_take_batches_of_any_size(name):
+    check_exported(MODELS[name])
+    check_traced(MODELS[name])
+
+
+@pytest.mark.full("one of several", cheap=False)
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_models_take_batches_of_any_size(name):
+    check_exported(OTHERS[name])
+    check_traced(OTHERS[name])
+
+
+@pytest.mark.full("compiling takes long", cheap=False)
+@pytest.mark.parametrize("name", [*MODELS, *OTHERS])
+def test_compiled_models_compute_the_same(name):
+    check_compiled({**MODELS, **OTHERS}[name])
+
+
+@pytest.mark.full("compiling takes long", cheap=False)
+@pytest.mark.parametrize("name", ["GPT", "classifier", "PeepholeLSTM", "GRU"])
+def test_compiled_training_has_the_same_loss(name, monkeypatch):
+    check_training({**MODELS, **OTHERS}[name], monkeypatch)
