@@ -10,8 +10,10 @@ import kerasseq
 from kerasseq import layers, models
 from kerasseq.core import sublayers
 from tests.core.travelling import IDS, KINDS, LABELS
+from tests.layer_checks import float64_is_there
 
 pytestmark = pytest.mark.once("settings of layers are Python's, the same on each")
+FULL = "float64" if float64_is_there() else "float32"
 LOADERS = [kerasseq.load_model, keras.saving.load_model]
 
 
@@ -126,7 +128,7 @@ def test_lora_goes_on_where_it_was(tmp_path):
         assert np.any(old != array(new)), name
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "float64"])
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", FULL])
 def test_a_model_keeps_the_type_that_was_default(again, policy):
     with sublayers.default_policy(policy):
         model = models.SequenceTagger("gru", num_classes=2, vocabulary_size=5, units=3)
