@@ -155,8 +155,10 @@ def test_a_prompt_is_read_once_and_a_token_costs_one_step():
 
     layer.advance = counting
     model.generate(ids, 9)
-    assert shapes[0][1] >= len(ids) - 1
-    assert {shape[:2] for shape in shapes[1:]} == {(1, 1)}
+    prompts = [shape for shape in shapes if shape[1] >= len(ids) - 1]
+    # JAX traces a function twice.
+    assert len(prompts) == (2 if keras.backend.backend() == "jax" else 1)
+    assert {shape[:2] for shape in shapes[len(prompts) :]} == {(1, 1)}
 
 
 def test_samplers(trained):
