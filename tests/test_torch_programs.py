@@ -153,31 +153,30 @@ def check_traced(case):
     assert_same(lambda x: program(*keras.tree.flatten(x)), model, inputs)
 
 
-def check_compiled(case):
+def check_compiled(case, **options):
+    torch.compiler.reset()  # it keeps few programs of the same code
     build, inputs = case
     model = build()
     model(arguments(model, inputs(2)))
-    compiled = torch.compile(model, backend="aot_eager")
+    compiled = torch.compile(model, backend="aot_eager", **options)
     assert_same(compiled, model, inputs)
 
 
 def check_training(case, monkeypatch):
     """Two steps of `fit` with `jit_compile=True` have the losses of those without."""
+    torch.compiler.reset()
     build, inputs = case
+    original = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f: original(f, backend="aot_eager"))
     x = inputs(4)
-    compile_function = torch.compile
-    monkeypatch.setattr(
-        torch, "compile", lambda f: compile_function(f, backend="aot_eager")
-    )
+    x = x if len(x) > 1 else x[0]
     losses = []
     for jit_compile in (False, True):
         keras.utils.set_random_seed(0)
         model = build()
-        y = np.zeros(model(arguments(model, x)).shape, "float32")
+        y = np.zeros(model.predict(x, verbose=0).shape, "float32")
         model.compile("sgd", "mse", jit_compile=jit_compile)
-        history = model.fit(
-            x if len(x) > 1 else x[0], y, batch_size=2, shuffle=False, verbose=0
-        )
+        history = model.fit(x, y, batch_size=2, shuffle=False, verbose=0)
         losses += history.history["loss"]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
@@ -189,6 +188,12 @@ def test_exported_and_traced_models_take_batches_of_any_size(name):
     check_traced(MODELS[name])
 
 
+@pytest.mark.once("PyTorch only")
+@pytest.mark.parametrize("name", ["GPT", "classifier"])
+def test_compiled_models_are_one_graph(name):
+    check_compiled(MODELS[name], fullgraph=True)
+
+
 @pytest.mark.full("one of several", cheap=False)
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_models_take_batches_of_any_size(name):
@@ -196,10 +201,15 @@ def test_other_models_take_batches_of_any_size(name):
     check_traced(OTHERS[name])
 
 
-@pytest.mark.full("compiling takes long", cheap=False)
-@pytest.mark.parametrize("name", [*MODELS, *OTHERS])
-def test_compiled_models_compute_the_same(name):
-    check_compiled({**MODELS, **OTHERS}[name])
+@pytest.mark.full("one of several", cheap=False)
+@pytest.mark.parametrize("name", ["BERT", "T5", *OTHERS])
+def test_other_compiled_models_are_one_graph(name):
+    check_compiled({**MODELS, **OTHERS}[name], fullgraph=True)
+
+
+@pytest.mark.full("Keras' Rescaling breaks the graph")
+def test_compiled_image_model():
+    check_compiled(MODELS["ViT"])
 
 
 @pytest.mark.full("compiling takes long", cheap=False)

@@ -202,7 +202,8 @@ def softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """
     if mask is not None:
         scores = ops.where(mask, scores, lowest(scores.dtype))
-    highest = ops.stop_gradient(ops.max(scores, axis=-1, keepdims=True))
+    # torch.compile cannot trace ops.max.
+    highest = ops.stop_gradient(ops.amax(scores, axis=-1, keepdims=True))
     powers = ops.exp(scores - highest)
     if mask is not None:
         powers = ops.where(mask, powers, ops.zeros_like(powers))

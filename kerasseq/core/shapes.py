@@ -135,9 +135,11 @@ def check_mask(
     if mask is None:
         return
     shape = getattr(mask, "shape", None)
-    wanted = f"({', '.join(axes)}) = ({', '.join(map(_shown, sizes))})"
     if shape is None:
-        raise TypeError(f"{name} must be a tensor of shape {wanted}, received {mask!r}")
+        raise TypeError(
+            f"{name} must be a tensor of shape {_shape_text(axes, sizes)}, received "
+            f"{mask!r}"
+        )
     wrong = ""
     if len(shape) != len(sizes):
         wrong = f"it has {len(shape)} axes instead of {len(sizes)}"
@@ -148,8 +150,8 @@ def check_mask(
                 wrong = f"its {axis} is {found} instead of {size}"
     if wrong:
         raise ValueError(
-            f"{name} must have shape {wanted}, received shape {tuple(shape)}: {wrong}. "
-            "Pass a boolean for each, True where it is real"
+            f"{name} must have shape {_shape_text(axes, sizes)}, received shape "
+            f"{tuple(shape)}: {wrong}. Pass a boolean for each, True where it is real"
         )
 
 
@@ -177,5 +179,6 @@ received shape (2, 7). Pass one number for each step
         )
 
 
-def _shown(size: int | None) -> str:
-    return "any" if size is None else str(size)
+def _shape_text(axes: Sequence[str], sizes: Sequence[int | None]) -> str:
+    shown = ("any" if size is None else str(size) for size in sizes)
+    return f"({', '.join(axes)}) = ({', '.join(shown)})"

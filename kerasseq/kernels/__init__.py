@@ -14,6 +14,7 @@ from kerasseq.kernels.fingerprint import Fingerprint  # noqa: E402
 from kerasseq.kernels.functions import (  # noqa: E402
     compiled,
     compiler,
+    constant,
     default_jit_compile,
     gradients,
     has_cudnn,
@@ -48,6 +49,7 @@ __all__ = [
     "affine",
     "compiled",
     "compiler",
+    "constant",
     "default_jit_compile",
     "dense",
     "equation_of",

@@ -5,7 +5,12 @@ from types import ModuleType
 
 import keras
 
+_modules: dict[str, ModuleType] = {}  # torch.compile can trace a look-up, no import
+
 
 def backend_module(name: str) -> ModuleType:
     """Imports the module of this name from the folder of the backend in use."""
-    return importlib.import_module(f"kerasseq.kernels.{keras.backend.backend()}.{name}")
+    if name not in _modules:
+        folder = f"kerasseq.kernels.{keras.backend.backend()}"
+        _modules[name] = importlib.import_module(f"{folder}.{name}")
+    return _modules[name]

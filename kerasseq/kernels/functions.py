@@ -7,6 +7,7 @@ them under the same name.
 from collections.abc import Callable
 
 import keras
+import numpy as np
 from keras import ops, tree
 
 from kerasseq.core.types import Nested, Tensor
@@ -158,6 +159,19 @@ def uses_torchscript() -> bool:
     if keras.backend.backend() != "torch":
         return False
     return backend_module("functions").uses_torchscript()
+
+
+def constant(array: np.ndarray, like: Tensor) -> Tensor:
+    """Returns an array as a tensor on the device of another, also in `torch.compile`.
+
+    Examples:
+        >>> y = constant(np.arange(3), like=keras.ops.ones(()))
+        >>> keras.ops.convert_to_numpy(y).tolist()
+        [0, 1, 2]
+    """
+    if keras.backend.backend() == "torch":
+        return backend_module("functions").constant(array, like)
+    return ops.convert_to_tensor(array)
 
 
 def take_steps(x: Tensor, index: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_numbers
@@ -89,8 +90,10 @@ class AlibiBias(AttentionPosition):
 
     def _bias(self, N, p, s):
         dtype = "float64" if self.compute_dtype == "float64" else "float32"
-        m = ops.convert_to_tensor(slopes(N, self.alibi_bias_max), dtype)
         distance = ops.cast(ops.abs(p[:, :, None] - s[:, None, :]), dtype)
+        m = kernels.constant(
+            slopes(N, self.alibi_bias_max).astype(dtype), like=distance
+        )
         return -m[:, None, None] * distance[:, None]
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

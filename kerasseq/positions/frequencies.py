@@ -18,6 +18,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core.types import Tensor
+from kerasseq.kernels import constant
 
 
 def frequencies(
@@ -148,8 +149,8 @@ def dynamic_ntk(
     """
     t = ops.maximum(length, float(trained))
     growth = ops.log(factor * t / trained - (factor - 1)) * (D / max(D - 2, 1))
-    exponents = ops.convert_to_tensor((np.arange(0, D, 2) / D).astype("float32"))
-    omega = ops.convert_to_tensor(frequencies(D, wavelength).astype("float32"))
+    exponents = constant((np.arange(0, D, 2) / D).astype("float32"), like=t)
+    omega = constant(frequencies(D, wavelength).astype("float32"), like=t)
     return omega * ops.exp(-exponents * growth)
 
 
@@ -183,5 +184,5 @@ def angles(p: Tensor, omega: np.ndarray) -> Tensor:
 
     They are float32 whatever the compute type: bfloat16 rounds 257 to 256.
     """
-    omega = ops.convert_to_tensor(omega.astype("float32"))
-    return ops.cast(p, "float32")[..., None] * omega
+    p = ops.cast(p, "float32")[..., None]
+    return p * constant(omega.astype("float32"), like=p)

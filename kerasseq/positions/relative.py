@@ -15,6 +15,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_numbers
@@ -118,8 +119,8 @@ class RelativePositionBias(AttentionPosition):
         """
         p, s = query_positions[:, :, None], key_positions[:, None, :]
         limit = self.max_distance
-        bucket = ops.convert_to_tensor(self._buckets(np.arange(-limit, limit + 1)))
         B = ops.convert_to_tensor(self.embeddings)
+        bucket = kernels.constant(self._buckets(np.arange(-limit, limit + 1)), like=B)
         B = ops.take(B, bucket, axis=0)  # of each distance, (2 limit + 1, N)
         b = ops.take(B, ops.clip(s - p, -limit, limit) + limit, axis=0)  # (B, T, S, N)
         return ops.transpose(b, (0, 3, 1, 2))

@@ -232,7 +232,7 @@ class RotaryEmbedding(AttentionPosition):
         if self.rope_type not in LENGTH_DEPENDENT:
             return frequencies.angles(p, self._frequencies(D))
         p = ops.cast(p, "float32")
-        length = ops.max(p, axis=1)[:, None, None] + 1  # (B, 1, 1)
+        length = ops.amax(p, axis=1)[:, None, None] + 1  # (B, 1, 1)
         trained = self.original_max_position_embeddings
         base, s = self.max_wavelength, self.scaling_factor
         if self.rope_type == "dynamic_ntk":

@@ -134,7 +134,7 @@ def last_step(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
         return sequence[:, -1]
     mask = ops.cast(mask, "bool")
     time = ops.arange(ops.shape(mask)[1], dtype="int32")
-    last = ops.max(ops.where(mask, time, 0), axis=1)
+    last = ops.amax(ops.where(mask, time, 0), axis=1)
     return kernels.take_steps(sequence, last[:, None])[:, 0]
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 
 import keras
+import numpy as np
 import torch
 from keras import tree
 
@@ -89,6 +90,11 @@ def affine(x: Tensor, kernel: Tensor, bias: Tensor | None, axes: int) -> Tensor:
     b = None if bias is None else bias.reshape(N)
     y = x @ kernel if b is None else torch.addmm(b, x, kernel)
     return y.view(*before, *out)
+
+
+def constant(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+    """See `kerasseq.kernels.constant`."""
+    return torch.as_tensor(array, device=like.device)
 
 
 def take_steps(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

@@ -57,10 +57,13 @@ def run(cell: Recurrence, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor
     hidden = [s[None].contiguous() for s in states]
     hidden = hidden if equation.name == "lstm" else hidden[0]
     training = torch.is_grad_enabled()
-    with warnings.catch_warnings():
-        # cuDNN prefers all weights in one block of memory, unlike Keras' variables.
-        warnings.filterwarnings("ignore", message="RNN module weights")
-        path, *last = getattr(torch._VF, name)(
-            cell.inputs, hidden, flat, len(flat) == 4, 1, 0.0, training, False, False
-        )
+    kernel, biases = getattr(torch._VF, name), len(flat) == 4
+    arguments = (cell.inputs, hidden, flat, biases, 1, 0.0, training, False, False)
+    if torch.compiler.is_compiling():  # cannot trace the filter of warnings
+        path, *last = kernel(*arguments)
+    else:
+        with warnings.catch_warnings():
+            # cuDNN prefers all weights in one block of memory, unlike Keras' variables.
+            warnings.filterwarnings("ignore", message="RNN module weights")
+            path, *last = kernel(*arguments)
     return path, [state[0] for state in last]
