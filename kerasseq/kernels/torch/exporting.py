@@ -38,6 +38,7 @@ def check_fixed_length(x: torch.Tensor) -> None:
         raise ValueError(
             "the number of time steps must be fixed to export a recurrent layer on "
             "PyTorch, received a dynamic one: the exported program has no loop. Pass "
-            "the length, for example `input_signature=[keras.InputSpec((None, 20), "
-            'dtype="int32")]` for 20 ids. The batch size can be dynamic'
+            "the length in `input_signature`, for 20 ids for example "
+            '`[keras.InputSpec(shape=(None, 20), dtype="int32")]`. The batch size can '
+            "be dynamic"
         )
