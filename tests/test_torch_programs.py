@@ -213,7 +213,7 @@ def test_compiled_image_model():
 
 @pytest.mark.full("compiling takes long", cheap=False)
 @pytest.mark.parametrize(
-    "name", ["classifier", "classifier transformer", "PeepholeLSTM", "GRU"]
+    "name", ["classifier", "classifier transformer", "LSTM", "PeepholeLSTM", "GRU"]
 )
 def test_compiled_training_has_the_same_loss(name, monkeypatch):
     check_training({**MODELS, **OTHERS}[name], monkeypatch)

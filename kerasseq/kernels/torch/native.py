@@ -33,6 +33,9 @@ def wanted(cell: Recurrence, mask: Tensor | None, use_numba: bool) -> bool:
     if reason is not None or not x.shape[0] * x.shape[1]:
         return False
     if x.device.type == "cpu":
+        compiled = torch.compiler.is_compiling() and torch.is_grad_enabled()
+        if compiled and cell.equation.name == "lstm":
+            return False  # torch.compile cannot differentiate oneDNN's LSTM
         # In long sequences gradients vanish: with denormal numbers oneDNN is slow.
         long = torch.is_grad_enabled() and len(x) > LONG
         return not use_numba or (cell.equation.name == "lstm" and not long)
@@ -59,11 +62,12 @@ def run(cell: Recurrence, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor
     training = torch.is_grad_enabled()
     kernel, biases = getattr(torch._VF, name), len(flat) == 4
     arguments = (cell.inputs, hidden, flat, biases, 1, 0.0, training, False, False)
-    if torch.compiler.is_compiling():  # cannot trace the filter of warnings
+    if cell.inputs.device.type == "cpu":
         path, *last = kernel(*arguments)
     else:
         with warnings.catch_warnings():
             # cuDNN prefers all weights in one block of memory, unlike Keras' variables.
+            # torch.compile calls it outside the graph, as it cannot trace the filter.
             warnings.filterwarnings("ignore", message="RNN module weights")
             path, *last = kernel(*arguments)
     return path, [state[0] for state in last]
