@@ -220,7 +220,7 @@ def test_second_derivative_is_an_error_that_names_unroll():
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_batch_of_size_0(name, masked):
-    layer = getattr(kerasseq.layers, name)(7, peephole_initializer="normal")
+    layer = getattr(kerasseq.layers, name)(7)
     mask = torch.ones(0, T, dtype=torch.bool) if masked else None
     y = layer(torch.zeros(0, T, 5), mask=mask)
     assert tuple(y.shape) == (0, 7)
@@ -259,7 +259,7 @@ def test_without_pytorchs_private_name_the_reference_runs(monkeypatch, calls):
 
 @pytest.mark.parametrize("name", ["PeepholeLSTM", "GRU"])
 def test_exported_program_computes_the_same(name):
-    layer = getattr(kerasseq.layers, name)(7, peephole_initializer="normal")
+    layer = getattr(kerasseq.layers, name)(7)
     x = torch.randn(B, T, 5)
     wanted = layer(x)
     program = torch.export.export(torch.nn.Sequential(layer), (x,)).module()
