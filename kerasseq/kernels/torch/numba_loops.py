@@ -133,6 +133,10 @@ class Elman:
         self.step: Callable[..., None] = functions[0]
         self.step_back: Callable[..., None] = functions[1]
         self.more_functions: tuple[Callable[..., None], ...] = functions[2:]
+        self.prepare_weights()
+
+    def prepare_weights(self) -> None:
+        """Splits the weights as the steps read them."""
 
     def functions(self) -> tuple[Callable[..., None], ...]:
         """The functions of `numba_steps.py` for a step forward, backward and others."""
@@ -258,21 +262,14 @@ class Gated(Elman):
 class LSTM(Elman):
     """All forms of the LSTM."""
 
-    def __init__(
-        self,
-        equation: Equation,
-        weights: Mapping[str, torch.Tensor],
-        dropout: torch.Tensor | list[torch.Tensor] | None,
-        mask: torch.Tensor | None,
-    ) -> None:
-        super().__init__(equation, weights, dropout, mask)
-        self.values: int = equation.gates
+    def prepare_weights(self) -> None:
+        self.values: int = self.gates
         self.P: torch.Tensor | None = None
         H = self.U.shape[0]
         p = self.U.new_zeros(3, H)
-        if equation.peephole == "diagonal":
+        if self.equation.peephole == "diagonal":
             p[-len(self.weights["p"]) :] = self.weights["p"]  # no i if coupled
-        if equation.peephole == "full":
+        if self.equation.peephole == "full":
             self.P = with_candidate(self.weights["p"]).contiguous()
         self.p: np.ndarray = p.numpy()
 
@@ -382,14 +379,7 @@ class GRUResetBefore(Elman):
 
     values = 3
 
-    def __init__(
-        self,
-        equation: Equation,
-        weights: Mapping[str, torch.Tensor],
-        dropout: torch.Tensor | list[torch.Tensor] | None,
-        mask: torch.Tensor | None,
-    ) -> None:
-        super().__init__(equation, weights, dropout, mask)
+    def prepare_weights(self) -> None:
         self.compute_gates: Callable[..., None] = self.more_functions[0]
         self.gates_back: Callable[..., None] = self.more_functions[1]
         H = self.U.shape[0]
@@ -397,8 +387,8 @@ class GRUResetBefore(Elman):
         self.U_h: torch.Tensor = self.U[:, 2 * H :].contiguous()
         self.zr_dropout: list[torch.Tensor] | None = None
         self.h_dropout: torch.Tensor | None = None
-        if dropout is not None:
-            self.zr_dropout, self.h_dropout = dropout[:2], dropout[2]
+        if self.dropout is not None:
+            self.zr_dropout, self.h_dropout = self.dropout[:2], self.dropout[2]
 
     def functions(self) -> tuple[Callable[..., None], ...]:
         return (
