@@ -244,9 +244,8 @@ memory, received 1000000000000, which takes at least 4,000 GB. Choose a smaller 
     needed = int(value) * int(others) * bytes_each
     if needed > memory():
         raise NotEnoughMemory(
-            f"{name} must be a size that fits into memory, "
-            f"received {value}, which takes at "
-            f"least {needed // 10**9:,} GB. Choose a smaller one"
+            f"{name} must be a size that fits into memory, received {value}, which "
+            f"takes at least {needed // 10**9:,} GB. Choose a smaller one"
         )
 
 
@@ -274,9 +273,8 @@ def several(name: str, value: Iterable[Value], what: str = "strings") -> list[Va
         return list(value)
     except TypeError:
         raise TypeError(
-            f"`{name}` must be a list of {what}, "
-            f"received {short(value)}. For one alone: "
-            "[...]"
+            f"`{name}` must be a list of {what}, received {short(value)}. For one "
+            "alone: [...]"
         ) from None
 
 
@@ -300,8 +298,8 @@ def random_generator(
     except (TypeError, ValueError) as error:
         kind = ValueError if isinstance(seed, int) else TypeError
         raise kind(
-            f"`{name}` must be a whole number of at least 0, or None, "
-            f"received {short(seed)}"
+            f"`{name}` must be a whole number of at least 0, or None, received "
+            f"{short(seed)}"
         ) from error
 
 

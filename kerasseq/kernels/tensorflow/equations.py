@@ -36,7 +36,7 @@ def complement(gate: Tensor) -> Tensor:
     return 1 - gate
 
 
-class Elman:
+class ElmanSteps:
     r"""$h = \phi(x + h U)$, and what all equations share."""
 
     kept: int = 1  # number of arrays (B, H) that a step saves
@@ -91,7 +91,7 @@ class Elman:
         return dz[0], {"U": weight_gradient(h_before, dz[0], gates, self.masks)}
 
 
-class Gated(Elman):
+class GatedSteps(ElmanSteps):
     r"""$h = z \odot h + (1 - z) \odot \bar h$."""
 
     kept = 3
@@ -116,7 +116,7 @@ class Gated(Elman):
         return [do.concat(dz, 1)], [past]
 
 
-class LSTM(Elman):
+class LSTMSteps(ElmanSteps):
     """All forms of the LSTM: two states, the gates i, f, g, o."""
 
     def __init__(
@@ -196,7 +196,7 @@ class LSTM(Elman):
         return dx, dw
 
 
-class GRU(Elman):
+class GRUSteps(ElmanSteps):
     """The reset gate acts after the product."""
 
     kept = 5
@@ -259,7 +259,7 @@ class GRU(Elman):
         return tf.concat([du[..., : 2 * self.units], d_n], -1), dw
 
 
-class GRUResetBefore(GRU):
+class GRUResetBeforeSteps(GRUSteps):
     """The reset gate acts on the state, before the product."""
 
     def __init__(
@@ -321,11 +321,16 @@ class GRUResetBefore(GRU):
         return dx, {"U": tf.concat([dU_zr, dU_h], -1)}
 
 
-def of(equation: Equation) -> type[Elman]:
+def of(equation: Equation) -> type[ElmanSteps]:
     """The class that computes an `Equation`."""
     if equation.name == "gru" and not equation.reset_after:
-        return GRUResetBefore
-    return {"elman": Elman, "gated": Gated, "lstm": LSTM, "gru": GRU}[equation.name]
+        return GRUResetBeforeSteps
+    return {
+        "elman": ElmanSteps,
+        "gated": GatedSteps,
+        "lstm": LSTMSteps,
+        "gru": GRUSteps,
+    }[equation.name]
 
 
 def over_rows(a: Tensor) -> Tensor:

@@ -107,7 +107,7 @@ def array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().contiguous().numpy()
 
 
-class Elman:
+class ElmanLoops:
     """The loops over time of an Elman network, and what all equations share."""
 
     values: int = 0  # arrays (B, H) that a step saves of its gates
@@ -246,7 +246,7 @@ class Elman:
         return weight_gradient(h, dz, self.gates, self.dropout)
 
 
-class Gated(Elman):
+class GatedLoops(ElmanLoops):
     """The network with one gate."""
 
     values = 2
@@ -259,7 +259,7 @@ class Gated(Elman):
         self.step(t, slot, self.relu, self.x, self.u, self.real, *self.arrays)
 
 
-class LSTM(Elman):
+class LSTMLoops(ElmanLoops):
     """All forms of the LSTM."""
 
     def prepare_weights(self) -> None:
@@ -327,7 +327,7 @@ class LSTM(Elman):
         return dx, dw
 
 
-class GRU(Elman):
+class GRULoops(ElmanLoops):
     """The GRU that resets after the product."""
 
     values = 4
@@ -374,7 +374,7 @@ class GRU(Elman):
         return self.dx.flatten(2), dw
 
 
-class GRUResetBefore(Elman):
+class GRUResetBeforeLoops(ElmanLoops):
     """The GRU that resets before the product: two products a step."""
 
     values = 3
@@ -465,7 +465,12 @@ class GRUResetBefore(Elman):
         return dz, {"U": torch.cat([d_zr, d_h], -1)}
 
 
-def _class_of(equation: Equation) -> type[Elman]:
+def _class_of(equation: Equation) -> type[ElmanLoops]:
     if equation.name == "gru" and not equation.reset_after:
-        return GRUResetBefore
-    return {"elman": Elman, "gated": Gated, "lstm": LSTM, "gru": GRU}[equation.name]
+        return GRUResetBeforeLoops
+    return {
+        "elman": ElmanLoops,
+        "gated": GatedLoops,
+        "lstm": LSTMLoops,
+        "gru": GRULoops,
+    }[equation.name]
