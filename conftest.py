@@ -107,6 +107,15 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in deselected]
 
 
+def pytest_collection_finish():
+    """Exempts what was imported from garbage collection, which takes 0.5 s otherwise.
+
+    Keras collects each time that a layer is quantized, JAX and Python more often.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_ignore_collect(collection_path):
     """Ignores the doctests of the kernels of other backends."""
     if collection_path.parent == HERE / "kerasseq" / "kernels":

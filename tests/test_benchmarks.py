@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import transformer
+from benchmarks import attention, transformer
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -33,48 +33,47 @@ def test_recurrent_layers():
     assert "batch 2, 3 steps, 5 -> 7" in rows["kerasseq"]["size"]
 
 
-def test_attention():
-    command = [sys.executable, "-m", "benchmarks", "attention", "--rounds", "1"]
-    command += ["--backend", backend.chosen(), "--sizes", "tiny", "--json"]
-    done = subprocess.run(
-        [*command, "--seconds", "0.01"],
-        cwd=ROOT,
-        env=clean_environment({}),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = {row["implementation"]: row for row in json.loads(done.stdout)["table"]}
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Replaces the workers of a benchmark, as new processes take long to start."""
+
+    def replace(module):
+        class LocalWorker:
+            def __init__(self, name, task, worker_backend):
+                assert worker_backend in (backend.chosen(), "torch")
+                assert name == module.__name__
+                self.functions = module.functions(task)
+
+        def time_in_rounds(workers, rounds):
+            times = {}
+            for n, (name, worker) in enumerate(workers.items()):
+                for function in worker.functions.values():
+                    function()
+                times[name] = dict.fromkeys(worker.functions, n + 1.0) | {"MB": 0.0}
+            return times
+
+        monkeypatch.setattr(module, "Worker", LocalWorker)
+        monkeypatch.setattr(module, "time_in_rounds", time_in_rounds)
+
+    return replace
+
+
+OPTIONS = {"rounds": 1, "seconds": 0.01, "jit": False, "cpu_time": False}
+
+
+def test_attention(in_this_process):
+    in_this_process(attention)
+    options = argparse.Namespace(**OPTIONS, sizes="tiny", backend=backend.chosen())
+    rows = {row["implementation"]: row for row in attention.run(options)["table"]}
     assert {"kerasseq", "keras"} <= set(rows) <= {*rows, "torch SDPA"}
     assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
     assert rows["kerasseq"]["token, full to empty cache"] > 0
 
 
 @pytest.mark.parametrize("part", transformer.PARTS)
-def test_transformer(part, monkeypatch):
-    """In this process: new processes take long to start."""
-
-    class LocalWorker:
-        def __init__(self, module, task, worker_backend):
-            (self.function,) = transformer.functions(task).values()
-            assert worker_backend in (backend.chosen(), "torch")
-
-    def time_in_rounds(workers, rounds):
-        for worker in workers.values():
-            worker.function()
-        return {name: {part: n + 1.0, "MB": 0.0} for n, name in enumerate(workers)}
-
-    monkeypatch.setattr(transformer, "Worker", LocalWorker)
-    monkeypatch.setattr(transformer, "time_in_rounds", time_in_rounds)
-    options = argparse.Namespace(
-        parts=[part],
-        size="tiny",
-        rounds=1,
-        seconds=0.01,
-        jit=False,
-        cpu_time=False,
-        backend=None,
-    )
+def test_transformer(part, in_this_process):
+    in_this_process(transformer)
+    options = argparse.Namespace(**OPTIONS, parts=[part], size="tiny", backend=None)
     rows = {row["implementation"]: row for row in transformer.run(options)["table"]}
     assert {"kerasseq", "plain PyTorch"} <= set(rows) or backend.chosen() != "torch"
     assert set(rows) <= set(transformer.PARTS[part])

@@ -34,7 +34,6 @@ def saved(tmp_path_factory):
     "code",
     [
         "import keras, kerasseq; answer(keras.saving.load_model)",
-        "import kerasseq.layers, keras; answer(keras.saving.load_model)",
         "import kerasseq.models, keras; answer(keras.saving.load_model)",
         "import kerasseq, keras; answer(kerasseq.load_model)",
     ],

@@ -57,10 +57,10 @@ def test_cached_equals_uncached(model):
 @pytest.mark.everywhere("the compiled loop, saving and loading", cases=1)
 def test_translate_takes_the_argmax_of_each_step(model):
     length = 8
-    target = np.full((len(SOURCE), 1), START, "int32")
-    for _ in range(length):
-        logits = numpy(model([SOURCE, target]))[:, -1]
-        target = np.concatenate([target, logits.argmax(-1)[:, None]], axis=1)
+    target = np.zeros((len(SOURCE), length + 1), "int32")  # of one shape: padded
+    target[:, 0] = START
+    for t in range(length):
+        target[:, t + 1] = numpy(model([SOURCE, target]))[:, t].argmax(-1)
     found = model.translate(ROWS, max_length=length, alignments=False)
     for row, translation in zip(target[:, 1:], found, strict=True):
         ended = np.flatnonzero(row == END)

@@ -326,7 +326,7 @@ def test_a_very_long_line_takes_no_longer_than_its_length(language, text):
 
     # At most about 0.5 s; where the time grows with the square, 10 s and more, each
     # time: one try alone may have to wait for the garbage of other tests.
-    assert min(taken() for _ in range(3)) < 5
+    assert any(taken() < 5 for _ in range(3))
 
 
 def test_goodbye():
