@@ -354,13 +354,13 @@ def run(args: argparse.Namespace) -> None:
             f"--candidates {args.candidates} needs a --beam-width of at least "
             f"{args.candidates}"
         )
+    folder = args.run or newest_run()
+    runs.find_model(folder)
     texts = read_texts(args)
     if args.align and len(texts) > BATCH:
         raise UsageError(
             f"--align draws at most {BATCH} texts, received {len(texts):,}: give fewer"
         )
-    folder = args.run or newest_run()
-    runs.find_model(folder)
     choose_backend(args.backend)
     model, _ = runs.load_model(folder)
     _check_model(model, args, folder)

@@ -322,7 +322,7 @@ def softmax(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """
     logits = ops.cast(logits, "float32")
     best = ops.max(logits, axis=-1, keepdims=True)
-    return keras.activations.softmax((logits - best) / temperature)
+    return keras.activations.softmax((logits - best) / float(temperature))
 
 
 def draw(p: Tensor, u: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ file or the key. Exit code 1, a traceback or a hang fails the test.
 """
 
 import contextlib
+import io
 import json
 import os
 import pathlib
@@ -66,10 +67,11 @@ def tries(request):
 
 
 @pytest.fixture
-def attempt(capsys):
+def attempt(capsys, monkeypatch):
     """Runs the command, and returns what is wrong with its end, or None."""
 
     def run(words, expected):
+        monkeypatch.setattr("sys.stdin", io.StringIO())
         with limited():
             code = main(list(words))
         err = capsys.readouterr().err
