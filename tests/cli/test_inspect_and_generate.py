@@ -143,6 +143,8 @@ def test_info_says_when_numba_is_missing(monkeypatch, command):
         "find_spec",
         lambda name, *more: None if name == "numba" else found(name, *more),
     )
+    import keras
+
     shown = "numba is not installed" in command("info").out.replace("\n", " ")
     assert shown == (keras.backend.backend() == "torch")
 
