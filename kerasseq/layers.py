@@ -31,6 +31,7 @@ from kerasseq.rnn.gru import GRU, GRUCell
 from kerasseq.rnn.layer import RNN
 from kerasseq.rnn.lstm import LSTM, LSTMCell, PeepholeLSTM
 from kerasseq.rnn.stacked import StackedRNN
+from kerasseq.tasks.crf import CRF
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.feed_forward import FeedForward
@@ -76,4 +77,5 @@ __all__ = [
     "TransformerEncoder",
     "TransformerDecoder",
     "PatchEmbedding",
+    "CRF",
 ]

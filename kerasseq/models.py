@@ -17,8 +17,9 @@ from kerasseq.pretrained.checkpoints import from_pretrained, save_pretrained
 from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.seq2seq.t5 import T5, T5Encoder
 from kerasseq.seq2seq.transformer import Transformer
+from kerasseq.tasks.classifier import SequenceClassifier
 from kerasseq.tasks.forecaster import Forecaster
-from kerasseq.tasks.labeling import SequenceClassifier, SequenceTagger
+from kerasseq.tasks.tagger import SequenceTagger
 from kerasseq.vision.vit import ViT
 
 __all__ = [

@@ -79,6 +79,27 @@ class Added(Wrapper):
 
 
 @keras.saving.register_keras_serializable("tests")
+class Marginals(Wrapper):
+    """Calls a CRF, and returns the probabilities of the tags.
+
+    Args:
+        layer: A `CRF`.
+        **kwargs: Arguments of `keras.layers.Layer`.
+    """
+
+    def build(self, shape):
+        if not self.layer.built:
+            self.layer.build(shape)
+        self.built = True
+
+    def call(self, x, mask=None):
+        return ops.cast(self.layer.marginals(self.layer(x), mask), self.compute_dtype)
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+@keras.saving.register_keras_serializable("tests")
 class AsImage(Wrapper):
     """Calls a layer with a sequence as an image of one channel, one row per step.
 

@@ -300,6 +300,14 @@ CASES = {
     "TransformerDecoder-cache": with_cache(position=L.AlibiBias()),
     "TransformerDecoder-memory": decoder_with_encoder(),
     "TransformerDecoder-memory-pre": decoder_with_encoder(normalize_first=True),
+    "CRF": Case(
+        lambda: L.CRF(6, initializer="normal"),
+        lambda layer, x: [
+            layer.marginals(layer(x), REAL),
+            layer.loss(np.ones(REAL.shape), layer(x), REAL),
+        ],
+        (REAL, REAL),
+    ),
     "AmplitudePosition": with_mask(L.AmplitudePosition),
     "BinaryPosition": with_mask(L.BinaryPosition),
     "SinePositionEncoding": with_mask(L.SinePositionEncoding),

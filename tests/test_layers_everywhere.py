@@ -7,7 +7,7 @@ import pytest
 from kerasseq import layers
 from tests import layer_checks
 from tests.layer_checks import check_config_names_every_argument, check_layer
-from tests.on_itself import Added, AsImage, OnItself, Wrapper
+from tests.on_itself import Added, AsImage, Marginals, OnItself, Wrapper
 from tests.processes import run_python
 
 pytestmark = pytest.mark.everywhere("general checks of layers")
@@ -121,6 +121,7 @@ BUILDERS = {
     "PatchEmbedding": [
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
     ],
+    "CRF": [lambda **kw: Marginals(layers.CRF(5, initializer="glorot_uniform"))],
 }
 # Layers whose output has the shape of their input.
 SAME_SHAPE = (
@@ -172,7 +173,7 @@ def test_layer(build):
     same_shape = isinstance(layer, (Wrapper, *SAME_SHAPE))
     width = 5 if same_shape else {layers.StackedRNN: 6}.get(type(layer), 3)
     whole = getattr(layer, "return_sequences", same_shape)
-    random = not isinstance(layer, (Added, AsImage))
+    random = not isinstance(layer, (Added, AsImage, Marginals))
     random = random and not isinstance(inside, (layers.KernelAttention, *NORMS))
     position = getattr(inside, "position", None)
     check_layer(

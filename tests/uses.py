@@ -178,7 +178,7 @@ def of_layers():
 
 def of_models():
     """Each public model."""
-    task = {"architecture": "gru", "num_classes": 3, "features": 6, "units": 3}
+    task = {"architecture": "gru", "labels": 3, "features": 6, "units": 3}
     task |= {"num_layers": 1, "dropout": 0.0, "bidirectional": False}
     sizes = {"source_vocabulary_size": 5, "target_vocabulary_size": 5}
     block = {"norm": "layer", "feed_forward": "gelu", "use_bias": True}

@@ -259,3 +259,31 @@ def positions(
         return ops.arange(time, dtype="int32")[None] + start
     counted = ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1
     return ops.maximum(counted, 0) + start
+
+
+class _Mask(keras.layers.Layer):
+    """Returns the mask that Keras passes beside the input."""
+
+    supports_masking = True
+
+    def call(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return ops.ones(ops.shape(x)[:-1], "bool") if mask is None else mask
+
+
+def attached_mask(x: Tensor) -> Tensor:
+    """Returns the mask that Keras has attached to the output of a layer.
+
+    On JAX it is no attribute of the tensor; only the call of a layer receives it.
+
+    Args:
+        x: `(B, T, D)`, or `(B, D)`.
+
+    Returns:
+        Boolean `(B, T)`, or `(B,)`; all True if there is no mask.
+
+    Examples:
+        >>> x = keras.layers.Masking()(np.array([[[1.0], [0.0]]]))
+        >>> keras.ops.convert_to_numpy(attached_mask(x)).tolist()
+        [[True, False]]
+    """
+    return ops.cast(_Mask(name="mask", autocast=False)(x), "bool")

@@ -1,13 +1,15 @@
-"""Sequence classification (many to one) and sequence tagging (many to many)."""
+"""What classifier and tagger share: inputs, labels by name, training and prediction."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
 from kerasseq.core import checks, ids
-from kerasseq.core.padding import pad_rows
-from kerasseq.core.serialization import register
+from kerasseq.core.padding import bucket, pad_rows
+from kerasseq.core.types import Config
+from kerasseq.tasks import text_inputs
 from kerasseq.tasks.architectures import LastStep, build_layers, first_output
 from kerasseq.tasks.base import (
     TaskModel,
@@ -15,48 +17,47 @@ from kerasseq.tasks.base import (
     embedding_width,
     sequence_input,
 )
+from kerasseq.tasks.labels import Label, Labels, balanced_weights, learned
+from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.training.batches import padded
+from kerasseq.training.label_batches import LabelBatches, SortedBatches
+
+BATCH_SIZE = 32
+Data = tuple[Any, Any, Any]  # inputs, labels and sample weights
 
 
 class SequenceLabeler(TaskModel):
-    """The base of `SequenceClassifier` and `SequenceTagger`, which have its arguments.
+    """The base of `SequenceClassifier` and `SequenceTagger`.
 
-    A subclass sets `per_step`: whether each step has a label, or the whole sequence.
+    If the labels or the tokenizer are to be learned from data, `fit` builds the layers.
+
+    Args:
+        arguments: The arguments of the subclass by name.
+        **kwargs: `name` and `trainable`.
     """
 
-    per_step = False
+    per_step = False  # whether each step has a label, or the whole sequence
+    least_labels = 2
+    _labels: Labels | None = None
+    _compile_arguments: tuple[Any, Any] = ((), {})
 
-    def __init__(
-        self,
-        architecture: str | keras.Layer,
-        num_classes: int,
-        *,
-        vocabulary_size: int | None = None,
-        features: int | None = None,
-        units: int = 64,
-        num_layers: int = 1,
-        bidirectional: bool = False,
-        dropout: float = 0.0,
-        embedding_dim: int | None = None,
-        mask_value: float | None = None,
-        activation: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        num_classes = checks.whole_number("num_classes", num_classes, 2)
-        bidirectional = checks.flag("bidirectional", bidirectional)
-        dropout = checks.rate("dropout", dropout)
-        if mask_value is not None:
-            checks.number("mask_value", mask_value)
-        checks.one_of("activation", activation, [None, "softmax"])
-        width = embedding_width(embedding_dim, units)
-        rows = {"vocabulary_size": vocabulary_size, "features": features}
-        check_sizes(architecture, units, num_layers, width, rows)
-        inputs, x = sequence_input(vocabulary_size, features, width, mask_value)
+    def __init__(self, arguments: Config, **kwargs: Any) -> None:
+        _check(arguments, self.least_labels)
+        if arguments["labels"] is None or isinstance(arguments["tokenizer"], str):
+            keras.Model.__init__(self, **kwargs)
+            self._arguments = arguments
+        else:
+            self._build_layers(arguments, kwargs)
+
+    def _build_layers(self, arguments, kwargs):
+        labels = Labels(arguments["labels"], at_least=self.least_labels)
+        inputs, x = _inputs(arguments)
         for layer in build_layers(
-            architecture,
-            units=units,
-            num_layers=num_layers,
-            bidirectional=bidirectional,
-            dropout=dropout,
+            arguments["architecture"],
+            units=arguments["units"],
+            num_layers=arguments["num_layers"],
+            bidirectional=arguments["bidirectional"],
+            dropout=arguments["dropout"],
             return_sequences=self.per_step,
         ):
             x = first_output(layer(x))
@@ -69,92 +70,349 @@ class SequenceLabeler(TaskModel):
         if not self.per_step and len(x.shape) == 3:
             x = LastStep(name="last_step")(x)
         # Probabilities and losses are float32, whatever the dtype of the layers.
-        outputs = keras.layers.Dense(
-            num_classes, activation=activation, dtype="float32", name="output"
+        scores = keras.layers.Dense(
+            labels.count,
+            activation=arguments["activation"],
+            dtype="float32",
+            name="output",
         )(x)
-        arguments = {
-            "architecture": architecture,
-            "num_classes": num_classes,
-            "vocabulary_size": vocabulary_size,
-            "features": features,
-            "units": units,
-            "num_layers": num_layers,
-            "bidirectional": bidirectional,
-            "dropout": dropout,
-            "embedding_dim": embedding_dim,
-            "mask_value": mask_value,
-            "activation": activation,
-        }
-        super().__init__(inputs, outputs, arguments, **kwargs)
+        self._labels = labels
+        super().__init__(
+            inputs, self.outputs_of(scores, arguments), arguments, **kwargs
+        )
+
+    def outputs_of(self, scores: Any, arguments: Config) -> Any:
+        """Returns the outputs of the model for the scores of the labels."""
+        return scores
+
+    @property
+    def labels(self) -> list[Label] | None:
+        """The labels in the order of the outputs; None until `fit` has learned them."""
+        return None if self._labels is None else self._labels.names
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of texts; None for other inputs, or before it is trained."""
+        found = self._arguments["tokenizer"]
+        return None if isinstance(found, str) else found
 
     def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(
             from_logits=self._arguments["activation"] is None
         )
 
-    def default_metrics(self) -> list[str]:
+    def default_metrics(self) -> list[Any]:
         return ["accuracy"]
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Configures training, as for every model of a task.
+
+        If the model is to learn its labels or tokenizer, `fit` does it.
+        """
+        if self._labels is None:
+            self._compile_arguments = (args, kwargs)
+        else:
+            super().compile(*args, **kwargs)
 
     def fit(
         self,
         x: Any = None,
         y: Any = None,
         *,
+        batch_size: int = BATCH_SIZE,
+        epochs: int = 1,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_split: float = 0.0,
         validation_data: Any = None,
+        class_weight: str | Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
+        seed: int = 0,
         **kwargs: Any,
     ) -> keras.callbacks.History:
-        """Trains the model, as `keras.Model.fit` does.
+        """Trains the model.
 
         Args:
-            x: For ids, an array `(rows, time)` or a list of lists of unequal length,
-                which are padded. There are only a few padded lengths, as each new one
-                is compiled.
-            y: Labels `(rows,)`; for a tagger, in the form of `x`.
-            validation_data: A pair of such inputs and labels.
+            x: The inputs: see the class. Texts and rows of ids may have any lengths:
+                they are padded to a few lengths, as each new one is compiled.
+            y: The labels; for a tagger, a list for each row.
+            batch_size: Rows in a batch.
+            epochs: The last epoch.
+            initial_epoch: Number of epochs trained before.
+            steps_per_epoch: Batches in an epoch. All rows if None.
+            validation_split: Fraction of the rows, from the end, for validation.
+            validation_data: A pair of inputs and labels.
+            class_weight: Weight of each label in the loss, by label; "balanced" gives
+                all labels the same share.
+            sample_weight: Weight of each row.
+            seed: Seed of the order of the rows.
             **kwargs: As for `keras.Model.fit`.
 
         Returns:
             The `keras.callbacks.History`.
 
         Raises:
-            ValueError: If an id is outside the vocabulary.
+            TypeError: If an input or label has the wrong type.
+            ValueError: If an id or label is unknown, or their numbers differ.
         """
-        if validation_data is not None and isinstance(validation_data, (tuple, list)):
-            validation_data = (*self._pad(*validation_data[:2]), *validation_data[2:])
-        x, y = self._pad(x, y)
-        return super().fit(x, y, validation_data=validation_data, **kwargs)
+        x, y = text_inputs.from_dataset(x, y)
+        if self._labels is None:
+            self._learn(x, y)
+        options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        if validation_data is not None:
+            x_and_y = validation_data
+            if not isinstance(x_and_y, tuple | list):
+                x_and_y = (x_and_y,)
+            options["validation_data"] = self._evaluated(
+                *x_and_y, batch_size=batch_size
+            )
+        prepared = self._prepare(x, y, sample_weight, class_weight)
+        if prepared is None:
+            return super().fit(x, steps_per_epoch=steps_per_epoch, **options)
+        if validation_split and validation_data is None:
+            prepared, held_out = _split_off_end(prepared, validation_split)
+            options["validation_data"] = SortedBatches(*held_out, batch_size)
+        rows, y, weights = prepared
+        if not isinstance(rows, list):
+            return super().fit(
+                rows,
+                y,
+                batch_size=batch_size,
+                steps_per_epoch=steps_per_epoch,
+                sample_weight=weights,
+                **options,
+            )
+        batches = LabelBatches(rows, y, weights, batch_size, seed)
+        steps = steps_per_epoch or batches.steps_per_epoch
+        return super().fit(
+            batches.stream(start=initial_epoch * steps),
+            steps_per_epoch=steps,
+            shuffle=False,  # the batches are shuffled already
+            **options,
+        )
 
-    def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
-        """Evaluates the model, as `keras.Model.evaluate`, on inputs as for `fit`."""
-        x, y = self._pad(x, y)
-        return super().evaluate(x, y, **kwargs)
+    def _learn(self, x, y):
+        """Learns labels and tokenizer, and builds the layers."""
+        arguments, kwargs = dict(self._arguments), {"name": self.name}
+        if not self.trainable:
+            kwargs["trainable"] = False
+        if arguments["labels"] is None:
+            if y is None:
+                raise ValueError(
+                    "expected labels y for the inputs, or a model with labels="
+                    f"[...]; received y=None and x={checks.short(x)}"
+                )
+            arguments["labels"] = learned(self.all_labels(y))
+        if isinstance(arguments["tokenizer"], str):
+            texts = self.texts_of(x)
+            if texts is None:
+                raise TypeError(
+                    "expected texts, as the model has a tokenizer, received "
+                    f"x={checks.short(x)}"
+                )
+            arguments["tokenizer"] = text_inputs.train_tokenizer(
+                arguments["tokenizer"], texts
+            )
+        args, options = self._compile_arguments
+        self._build_layers(arguments, kwargs)
+        if args or options:
+            self.compile(*args, **options)
 
-    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
-        """Predicts, as `keras.Model.predict` does, on inputs as for `fit`.
+    def _prepare(self, x, y, sample_weight=None, class_weight=None) -> Data | None:
+        """Rows of ids or an array, with labels and weights; None for other inputs."""
+        if y is None and not isinstance(x, list | tuple) and not hasattr(x, "shape"):
+            return None  # batches, which have labels
+        rows, first = self._rows(x)
+        if y is None:
+            raise ValueError("expected labels y for the inputs, received y=None")
+        y, weights = self.targets(rows, y, first, class_weight)
+        if sample_weight is not None:
+            given = np.asarray(sample_weight, "float32")
+            if len(given) != len(rows):
+                raise ValueError(
+                    f"sample_weight must have a number for each of {len(rows)} rows, "
+                    f"received {len(given)}"
+                )
+            weights = given if weights is None else _times(weights, given)
+        return rows, y, weights
 
-        Returns:
-            Array `(rows, num_classes)`; for a tagger `(rows, time, num_classes)`, with
-            the time of the longest row.
-        """
-        rows, _ = self._pad(x, None)
-        predicted = super().predict(rows, **kwargs)
-        if self.per_step and rows is not x:
-            longest = max(len(row) for row in x)
-            return predicted[:, :longest]
-        return predicted
-
-    def _pad(self, x, y):
-        """Pads ids to one of a few lengths; other inputs are returned as they are."""
+    def _rows(self, x):
+        """The inputs as a list of rows of ids, or as they are; and words, if any."""
+        if self._labels is None:
+            missing = "labels" if self._arguments["labels"] is None else "tokenizer"
+            raise ValueError(
+                f"expected a trained model, received one that has not learned its "
+                f"{missing}. Call fit first"
+            )
+        tokenizer = self.tokenizer
+        if tokenizer is not None:
+            return self.text_rows(tokenizer, x)
         size = self._arguments["vocabulary_size"]
         if size is None or not (_is_ragged(x) or _is_ids(x)):
-            return x, y
-        rows = pad_rows(x)
-        ids.check_ids(rows, "x", "vocabulary_size", size)
-        if self.per_step and y is not None and (_is_ragged(y) or _is_ids(y)):
-            y = pad_rows(y)
-        elif isinstance(y, list):
-            y = np.array(y)
-        return rows, y
+            return x, None
+        ids.check_ids(pad_rows(x), "x", "vocabulary_size", size)
+        if _is_ids(x):
+            return pad_rows(x), None
+        return [np.asarray(row, "int32") for row in x], None
+
+    def _evaluated(self, x, y, sample_weight=None, batch_size=BATCH_SIZE):
+        """The batches of an evaluation; other data as they are."""
+        x, y = text_inputs.from_dataset(x, y)
+        prepared = self._prepare(x, y, sample_weight)
+        return x if prepared is None else SortedBatches(*prepared, batch_size)
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        batch_size: int | None = BATCH_SIZE,
+        sample_weight: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Evaluates the model, as `keras.Model.evaluate`, on inputs as for `fit`."""
+        batch_size = batch_size or BATCH_SIZE  # None where `fit` evaluates
+        data = self._evaluated(x, y, sample_weight, batch_size)
+        return super().evaluate(data, **kwargs)
+
+    def predict(self, x: Any, *, batch_size: int = BATCH_SIZE, **kwargs: Any) -> Any:
+        """Predicts the outputs for inputs as for `fit`, as `keras.Model.predict`.
+
+        Returns:
+            Array `(rows, labels)`; for a tagger `(rows, time, labels)` with the time of
+            the longest row, or for lists of words a list of arrays `(words, labels)`.
+        """
+        rows, first = self._rows(text_inputs.from_dataset(x, None)[0])
+        if not isinstance(rows, list):
+            options = {"batch_size": batch_size} if hasattr(rows, "shape") else {}
+            found = super().predict(rows, **options, **kwargs)
+            return found[:, : x.shape[1]] if self.per_step and _is_ids(x) else found
+        found = self._predicted(rows, batch_size, kwargs)
+        if not self.per_step:
+            return np.stack(found)
+        found = [scores[: len(row)] for scores, row in zip(found, rows, strict=True)]
+        if first is not None:
+            return [scores[places] for scores, places in zip(found, first, strict=True)]
+        return keras.utils.pad_sequences(found, dtype="float32", padding="post")
+
+    def _predicted(self, rows, batch_size, options):
+        """The outputs of each row, predicted with rows of about the same length."""
+        lengths = np.array([bucket(len(row)) for row in rows])
+        found = [None] * len(rows)
+        for length in np.unique(lengths):
+            places = np.flatnonzero(lengths == length)
+            x = padded([rows[n] for n in places], length)
+            outputs = super().predict(x, batch_size=batch_size, **options)
+            for n, output in zip(places, outputs, strict=True):
+                found[n] = output
+        return found
+
+    def text_rows(
+        self, tokenizer: Tokenizer, x: Any
+    ) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
+        """Returns the ids of texts; for words also the index of each one's first id."""
+        raise NotImplementedError
+
+    def texts_of(self, x: Any) -> list[str] | None:
+        """Returns the texts among the inputs to train a tokenizer; None for others."""
+        raise NotImplementedError
+
+    def all_labels(self, y: Any) -> Any:
+        """Returns the labels of the data, to learn the distinct ones."""
+        raise NotImplementedError
+
+    def targets(
+        self, rows: Any, y: Any, first: Any, class_weight: Any
+    ) -> tuple[Any, Any]:
+        """Converts labels to indices, and returns them with sample weights.
+
+        Args:
+            rows: Rows of ids; or arrays.
+            y: The labels.
+            first: For words, the index of the first id of each.
+            class_weight: As for `fit`.
+        """
+        raise NotImplementedError
+
+    def weights_of(
+        self, class_weight: str | Mapping[Any, float] | None, y: np.ndarray
+    ) -> np.ndarray | None:
+        """Returns the weight of each class, or None if all are the same.
+
+        Args:
+            class_weight: As for `fit`.
+            y: The indices of all labels.
+        """
+        labels = self._labels
+        if class_weight is None:
+            return None
+        if isinstance(class_weight, str):
+            checks.one_of("class_weight", class_weight, ["balanced"])
+            return balanced_weights(y, labels.count)
+        weights = np.ones(labels.count, "float32")
+        given = dict(class_weight)
+        weights[labels.encode(given, "class_weight")] = list(given.values())
+        return weights
+
+
+def _check(arguments, least_labels):
+    """Raises if an argument is wrong, whether or not the layers can be built yet."""
+    arguments["bidirectional"] = checks.flag(
+        "bidirectional", arguments["bidirectional"]
+    )
+    arguments["dropout"] = checks.rate("dropout", arguments["dropout"])
+    if arguments["labels"] is not None:
+        Labels(arguments["labels"], at_least=least_labels)
+    if arguments["mask_value"] is not None:
+        checks.number("mask_value", arguments["mask_value"])
+    tokenizer, sizes = arguments["tokenizer"], ("vocabulary_size", "features")
+    if isinstance(tokenizer, str):
+        checks.one_of("tokenizer", tokenizer, text_inputs.TOKENIZERS)
+    elif tokenizer is not None:
+        text_inputs.check_tokenizer(tokenizer)
+    given = {name: arguments[name] for name in sizes if arguments[name] is not None}
+    if tokenizer is not None and given:
+        raise ValueError(
+            "expected one of tokenizer, for texts, vocabulary_size, for ids, and "
+            f"features, for vectors; received a tokenizer and {given}"
+        )
+
+
+def _inputs(arguments):
+    """The input of the model, and its vectors `(batch, time, width)`."""
+    size, units = arguments["vocabulary_size"], arguments["units"]
+    if arguments["tokenizer"] is not None:
+        size = arguments["tokenizer"].vocabulary_size + text_inputs.FIRST
+    features = arguments["features"]
+    width = embedding_width(arguments["embedding_dim"], units)
+    rows = {"vocabulary_size": size, "features": features}
+    architecture, num_layers = arguments["architecture"], arguments["num_layers"]
+    check_sizes(architecture, units, num_layers, width, rows)
+    return sequence_input(size, features, width, arguments["mask_value"])
+
+
+def _split_off_end(data: Data, fraction: float) -> tuple[Data, Data]:
+    """Splits rows into those to train on and the last ones, for validation."""
+    fraction = checks.fraction("validation_split", fraction)
+    rows = len(data[0])
+    cut = rows - round(rows * fraction)
+    if not 0 < cut < rows:
+        raise ValueError(
+            f"validation_split must leave rows for training and validation, received "
+            f"{fraction} for {rows} rows"
+        )
+
+    def part(places):
+        return tuple(None if values is None else values[places] for values in data)
+
+    return part(slice(cut)), part(slice(cut, None))
+
+
+def _times(weights, given):
+    """Weights of steps, times the weight of each row."""
+    if isinstance(weights, list):
+        return [w * row for w, row in zip(weights, given, strict=True)]
+    return weights * given.reshape(-1, *[1] * (weights.ndim - 1))
 
 
 def _is_ragged(x):
@@ -164,83 +422,3 @@ def _is_ragged(x):
 def _is_ids(x):
     is_table = isinstance(x, np.ndarray) and x.ndim == 2
     return is_table and np.issubdtype(x.dtype, np.integer)
-
-
-@register
-class SequenceClassifier(SequenceLabeler):
-    r"""Classifies a sequence, from the output at its last real step.
-
-    $$y = W h_T + b$$
-
-    Args:
-        architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
-            "coupled_lstm", "gru", "transformer", or a layer with outputs
-            `(batch, units)` or `(batch, time, units)`.
-        num_classes: Number of classes.
-        vocabulary_size: Number of ids, if the inputs are ids `(batch, time)`. Id 0 is
-            padding.
-        features: Number of features, if the inputs are vectors
-            `(batch, time, features)`.
-        units: Units of each layer, for an architecture by name.
-        num_layers: Number of layers, for an architecture by name.
-        bidirectional: Whether an output of a layer may depend on later steps: recurrent
-            layers run in both directions, and the attention of a Transformer is not
-            causal.
-        dropout: Dropout rate of the inputs of each layer.
-        embedding_dim: Size of the embedding of an id. `units` if None.
-        mask_value: For vectors: a step whose features all have this value is padding.
-        activation: "softmax" for probabilities; None for logits, which train the same.
-        **kwargs: `name` and `trainable`.
-
-    Raises:
-        ValueError: If a name or number is wrong, or both or neither of
-            `vocabulary_size` and `features` are given.
-
-    Examples:
-        >>> model = SequenceClassifier("gru", 2, vocabulary_size=11, units=3)
-        >>> model.predict(np.array([[4, 7, 1, 0]]), verbose=0).shape
-        (1, 2)
-
-    References:
-        Slides B, C: many to one.
-    """
-
-
-@register
-class SequenceTagger(SequenceLabeler):
-    r"""Labels each step of a sequence. Padding is ignored by loss and metrics.
-
-    $$y_t = W h_t + b$$
-
-    Args:
-        architecture: A name, as for `SequenceClassifier`, or a layer with outputs
-            `(batch, time, units)`.
-        num_classes: Number of labels.
-        vocabulary_size: Number of ids, if the inputs are ids `(batch, time)`. Id 0 is
-            padding.
-        features: Number of features, if the inputs are vectors
-            `(batch, time, features)`.
-        units: Units of each layer, for an architecture by name.
-        num_layers: Number of layers, for an architecture by name.
-        bidirectional: Whether a label may depend on later steps: recurrent layers run
-            in both directions, and the attention of a Transformer is not causal.
-        dropout: Dropout rate of the inputs of each layer.
-        embedding_dim: Size of the embedding of an id. `units` if None.
-        mask_value: For vectors: a step whose features all have this value is padding.
-        activation: "softmax" for probabilities; None for logits, which train the same.
-        **kwargs: `name` and `trainable`.
-
-    Raises:
-        ValueError: If a name or number is wrong, or if the layer has no output at each
-            step.
-
-    Examples:
-        >>> model = SequenceTagger("lstm", 3, vocabulary_size=11, units=5)
-        >>> model.predict(np.array([[4, 7, 1, 0]]), verbose=0).shape
-        (1, 4, 3)
-
-    References:
-        Slides B, C: many to many.
-    """
-
-    per_step = True

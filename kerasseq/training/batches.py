@@ -132,3 +132,81 @@ class TextBatches(_Batches):
     def take(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         indices = starts[:, None] + np.arange(self.sequence_length)
         return self.ids[indices], self.ids[indices + 1]
+
+
+class GroupedBatches(_Batches):
+    """Batches of rows of similar lengths, of a few shapes, as each is compiled.
+
+    The rows are sorted by length into groups of equal size. A batch comes from one
+    group, and the groups alternate, so that training sees short and long rows mixed.
+    A subclass implements `take`.
+
+    Args:
+        lengths: `(rows, sequences)`: the length of each sequence of a row.
+        batch_size: Rows in a batch.
+        seed: Seed of the order.
+        groups: Maximum number of shapes.
+    """
+
+    def __init__(
+        self, lengths: np.ndarray, batch_size: int, seed: int, groups: int
+    ) -> None:
+        groups = checks.whole_number("groups", groups)
+        super().__init__(len(lengths), batch_size, seed)
+        count = max(1, min(groups, self.rows // self.batch_size))
+        by_length = np.argsort(lengths.max(axis=1), kind="stable")
+        self.groups: list[np.ndarray] = np.array_split(by_length, count)
+        shapes = [lengths[rows].max(axis=0) for rows in self.groups]
+        if len({tuple(shape) for shape in shapes}) == 1:  # all rows have one shape
+            self.groups, shapes = [by_length], shapes[:1]
+        self.shapes: list[tuple[int, ...]] = _growing(shapes)
+        self.group_of: np.ndarray = np.empty(self.rows, int)
+        for group, rows in enumerate(self.groups):
+            self.group_of[rows] = group
+        self.turns: int = min(map(len, self.groups)) // self.batch_size
+        self.steps_per_epoch: int = self.turns * len(self.groups)
+
+    def order(self, rng: np.random.Generator) -> np.ndarray:
+        """Returns the rows of an epoch: groups alternate, each in random order."""
+        shuffled = [
+            rng.permutation(group)[: self.turns * self.batch_size]
+            for group in self.groups
+        ]
+        batches = [
+            np.reshape(group, (self.turns, self.batch_size)) for group in shuffled
+        ]
+        return np.concatenate(np.stack(batches, axis=1)).reshape(-1)
+
+    def shape_of(self, rows: np.ndarray) -> tuple[int, ...]:
+        """The shape of the group, even if a smaller one suffices: see `_growing`."""
+        return self.shapes[self.group_of[rows[0]]]
+
+
+def _growing(shapes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Enlarges shapes so that each is larger than the one before, in all lengths.
+
+    A compiling backend compares the first two batches to find dynamic axes. An axis of
+    the same length in both would be compiled as static.
+
+    Examples:
+        >>> _growing([(3, 2), (3, 5), (7, 4)])
+        [(3, 2), (4, 5), (7, 6)]
+    """
+    grown = [tuple(map(int, shapes[0]))]
+    for shape in shapes[1:]:
+        pairs = zip(shape, grown[-1], strict=True)
+        grown.append(tuple(max(int(n), last + 1) for n, last in pairs))
+    return grown
+
+
+def padded(
+    rows: Sequence[Sequence[float] | np.ndarray],
+    length: int | None = None,
+    dtype: str = "int32",
+) -> np.ndarray:
+    """Fills rows on the right with 0, up to a length, or that of the longest."""
+    length = length or max(map(len, rows))
+    array = np.zeros((len(rows), length), dtype)
+    for place, values in zip(array, rows, strict=True):
+        place[: len(values)] = values
+    return array

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from kerasseq.core import checks
+from kerasseq.core.masks import attached_mask
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
 
@@ -31,8 +32,7 @@ class _MeanCrossEntropy(keras.metrics.Metric):
         nats = ops.sparse_categorical_crossentropy(
             y_true, ops.cast(y_pred, self.dtype), from_logits=self.from_logits
         )
-        mask = getattr(y_pred, "_keras_mask", None)
-        weight = ops.ones_like(nats) if mask is None else ops.cast(mask, nats.dtype)
+        weight = ops.cast(attached_mask(y_pred), nats.dtype)
         if sample_weight is not None:
             weight = weight * _per_token(sample_weight, weight)
         self.total.assign_add(ops.sum(nats * weight))

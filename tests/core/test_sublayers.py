@@ -131,7 +131,7 @@ def test_lora_goes_on_where_it_was(tmp_path):
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", FULL])
 def test_a_model_keeps_the_type_that_was_default(again, policy):
     with sublayers.default_policy(policy):
-        model = models.SequenceTagger("gru", num_classes=2, vocabulary_size=5, units=3)
+        model = models.SequenceTagger("gru", labels=2, vocabulary_size=5, units=3)
     loaded = again(model)
     assert loaded.dtype_policy.name == policy
     assert keras.config.dtype_policy().name == "float32"
@@ -143,7 +143,7 @@ def test_a_model_keeps_the_type_that_was_default(again, policy):
 @pytest.mark.everywhere("each backend has another type for the state of a seed")
 def test_going_on_after_loading_draws_as_going_on(again):
     layer = layers.GRU(3, recurrent_dropout=0.5, dropout=0.3, return_sequences=True)
-    model = models.SequenceClassifier(layer, num_classes=2, vocabulary_size=5, units=3)
+    model = models.SequenceClassifier(layer, labels=2, vocabulary_size=5, units=3)
     model.fit(IDS, LABELS, verbose=0)
     loaded = again(model)
     for each in (model, loaded):

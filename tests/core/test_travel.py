@@ -11,7 +11,7 @@ import pytest
 import kerasseq
 from kerasseq import kernels
 from kerasseq.core import portable
-from kerasseq.tasks.labeling import SequenceClassifier
+from kerasseq.models import SequenceClassifier
 from tests.processes import run_python
 
 pytestmark = pytest.mark.once("settings are plain data, by rule of each backend")
@@ -108,7 +108,7 @@ def test_a_plain_model_of_any_backend_loads(tmp_path):
 
 @pytest.mark.parametrize("chosen", ["auto", True, False])
 def test_a_file_holds_what_the_user_chose(tmp_path, chosen):
-    model = SequenceClassifier("elman", num_classes=2, features=3, units=2)
+    model = SequenceClassifier("elman", labels=2, features=3, units=2)
     model.compile(jit_compile=chosen, auto_scale_loss=False)
     path = tmp_path / "model.keras"
     model.save(path)
@@ -129,7 +129,7 @@ def test_what_was_chosen_for_another_compiler_is_kept_for_it(tmp_path, named):
     on_torch = kernels.compiler() == "inductor"
     old = ("xla" if on_torch else "inductor") if named else True
     path = tmp_path / "model.keras"
-    SequenceClassifier("elman", num_classes=2, features=3, units=2).save(path)
+    SequenceClassifier("elman", labels=2, features=3, units=2).save(path)
 
     def change(config):
         config["compile_config"]["jit_compile"] = old

@@ -23,7 +23,7 @@ IMAGES = np.linspace(0, 1, 96).reshape(2, 4, 4, 3).astype("float32")
 
 
 def classifier():
-    return models.SequenceClassifier("lstm", num_classes=2, vocabulary_size=5, units=3)
+    return models.SequenceClassifier("lstm", labels=2, vocabulary_size=5, units=3)
 
 
 def forecaster():

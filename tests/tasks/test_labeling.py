@@ -183,7 +183,7 @@ def test_global_mixed_precision():
         ("gru", {"units": 0}, ValueError, "units must be at least 1"),
         ("gru", {"units": 2.5}, TypeError, "units must be a whole number"),
         ("gru", {"num_layers": 0}, ValueError, "num_layers must be at least 1"),
-        ("gru", {"num_classes": 1}, ValueError, "num_classes must be at least 2"),
+        ("gru", {"labels": 1}, ValueError, "labels must be at least 2"),
         ("gru", {"dropout": 1.0}, ValueError, "dropout=1 would drop everything"),
         ("gru", {"activation": "tanh"}, ValueError, 'activation="tanh" is not one of'),
         (
@@ -206,7 +206,7 @@ def test_global_mixed_precision():
 @pytest.mark.parametrize("cls", [SequenceClassifier, SequenceTagger])
 def test_messages(cls, architecture, arguments, error, message):
     with pytest.raises(error, match=message):
-        cls(architecture, **{"num_classes": C, "features": D, "units": H, **arguments})
+        cls(architecture, **{"labels": C, "features": D, "units": H, **arguments})
 
 
 @pytest.mark.parametrize("wrong", [-1, V])

@@ -57,6 +57,17 @@ def test_masks_leave_tokens_out_and_batches_add_up(metric):
     assert float(ours.result()) == UNITS[metric](0.0)
 
 
+@pytest.mark.everywhere("where a traced tensor keeps its mask")
+def test_masks_in_a_compiled_evaluation():
+    inputs = keras.Input((None, V))
+    model = keras.Model(inputs, keras.layers.Masking(-9.0)(inputs))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(loss=loss, metrics=[Perplexity()])
+    x = np.where(mask[..., None], logits, -9.0)
+    _, found = model.evaluate(x, y, verbose=0)
+    assert found == pytest.approx(np.exp(nats(mask)), rel=1e-5)
+
+
 def test_probabilities_and_configs():
     p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     for metric in UNITS:

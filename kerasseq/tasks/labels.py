@@ -1,0 +1,199 @@
+"""Labels by name: converts what a user calls a class to its index, and back."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kerasseq.core import checks
+
+Label: TypeAlias = str | int | float | bool
+
+
+class Labels:
+    """The classes of a model: a number of indices, or names.
+
+    Args:
+        labels: The number of classes, whose labels are the indices from 0 on; or their
+            names, strings or numbers, in the order of the indices.
+        name: The name of the argument, for error messages.
+        at_least: The least number of classes.
+
+    Attributes:
+        names: The labels in the order of their indices.
+        count: Their number.
+
+    Raises:
+        TypeError: If `labels` is neither a number nor a list of names.
+        ValueError: If there are too few, or two are the same.
+
+    Examples:
+        >>> labels = Labels(["cat", "dog"])
+        >>> labels.encode(["dog", "cat", "dog"]).tolist()
+        [1, 0, 1]
+        >>> labels.names[1], Labels(3).names
+        ('dog', [0, 1, 2])
+    """
+
+    def __init__(
+        self, labels: int | Sequence[Label], name: str = "labels", at_least: int = 2
+    ) -> None:
+        self.name = name
+        self.are_indices: bool = not hasattr(labels, "__len__")
+        if self.are_indices:
+            count = checks.size(name, checks.whole_number(name, labels, at_least))
+            self.names: list[Label] = list(range(count))
+        else:
+            self.names = plain_list(checks.several(name, labels, "names of labels"))
+            self._check_names(at_least)
+        self.count: int = len(self.names)
+        self._index = {label: n for n, label in enumerate(self.names)}
+
+    def _check_names(self, at_least):
+        for label in self.names:
+            if not isinstance(label, str | int | float):
+                raise TypeError(
+                    f"`{self.name}` must be strings or numbers, received "
+                    f"{checks.short(label)}"
+                )
+            if self.names.count(label) > 1:
+                raise ValueError(
+                    f"`{self.name}` must be distinct, received {label!r} twice"
+                )
+        if len(self.names) < at_least:
+            raise ValueError(
+                f"`{self.name}` must have at least {at_least} labels, received "
+                f"{checks.short(self.names)}"
+            )
+
+    def encode(self, y: Iterable[Any], name: str = "y") -> np.ndarray:
+        """Converts labels to indices.
+
+        Args:
+            y: Labels, one for each row.
+            name: The name of the argument, for error messages.
+
+        Returns:
+            int32, `(rows,)`.
+
+        Raises:
+            ValueError: If a label is unknown. The message names its row.
+        """
+        if isinstance(y, np.ndarray) and self.are_indices and y.dtype.kind in "iu":
+            wrong = np.flatnonzero((y < 0) | (y >= self.count))
+            if not len(wrong):
+                return y.astype("int32")
+        y = plain_list(y)
+        for row, label in enumerate(y):
+            if not _is_in(label, self._index):
+                raise ValueError(self._unknown(f"{name}[{row}]", label))
+        return np.array([self._index[label] for label in y], "int32")
+
+    def encode_sets(self, y: Iterable[Any], name: str = "y") -> np.ndarray:
+        """Converts sets of labels, one for each row, to 0 and 1.
+
+        Args:
+            y: Lists of labels; or an array `(rows, count)` of 0 and 1, as it is.
+            name: The name of the argument, for error messages.
+
+        Returns:
+            float32, `(rows, count)`.
+        """
+        if isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "iufb":
+            if y.shape[1] != self.count or not np.isin(y, (0, 1)).all():
+                raise ValueError(
+                    f"{name} must be 0 or 1 for each of {self.count} labels, received "
+                    f"an array {y.shape} with values from {y.min()} to {y.max()}"
+                )
+            return y.astype("float32")
+        rows = plain_list(y)
+        found = np.zeros((len(rows), self.count), "float32")
+        for row, labels in enumerate(rows):
+            if isinstance(labels, str) or not hasattr(labels, "__len__"):
+                raise TypeError(
+                    f"{name}[{row}] must be a list of labels, as multi_label=True, "
+                    f"received {checks.short(labels)}"
+                )
+            found[row, self.encode(labels, f"{name}[{row}]")] = 1
+        return found
+
+    def _unknown(self, place, label):
+        listed = ", ".join(map(repr, self.names[:20]))
+        more = ", …" if self.count > 20 else ""
+        near = checks.nearest(label, self.names) if isinstance(label, str) else ""
+        return (
+            f"{place} must be one of the labels {listed}{more}; received "
+            f"{checks.short(label)}.{near}"
+        )
+
+
+def learned(y: Iterable[Any], name: str = "y") -> list[Label]:
+    """Returns the distinct labels of some rows, in order.
+
+    Args:
+        y: A label for each row, or lists of labels.
+        name: The name of the argument, for error messages.
+
+    Raises:
+        ValueError: If there are fewer than two.
+
+    Examples:
+        >>> learned(["b", "a", "b"]), learned([["b"], [], ["a", "b"]])
+        (['a', 'b'], ['a', 'b'])
+    """
+    found = set()
+    for row, label in enumerate(plain_list(y)):
+        several = hasattr(label, "__len__") and not isinstance(label, str)
+        for each in plain_list(label) if several else [label]:
+            # Not a number, None or empty: a cell of a table without a value.
+            if each is None or each != each or each == "":
+                raise ValueError(f"{name}[{row}] must be a label, received {each!r}")
+            found.add(each)
+    if len(found) < 2:
+        raise ValueError(
+            f"{name} must have at least two labels to tell apart, received "
+            f"{checks.short(sorted(found, key=str))}"
+        )
+    return sorted(found, key=lambda label: (isinstance(label, str), label))
+
+
+def balanced_weights(y: np.ndarray, count: int) -> np.ndarray:
+    r"""Weights of classes that give each the same share of the loss.
+
+    $$w_k = \frac{n}{C\, n_k}$$
+
+    with $n$ rows, $n_k$ of them of class $k$, and $C$ classes that have rows.
+
+    Args:
+        y: Indices of the classes, `(rows,)`.
+        count: Number of classes; one without rows has the weight 1.
+
+    Returns:
+        float32, `(count,)`.
+
+    Examples:
+        >>> balanced_weights(np.array([0, 0, 0, 1]), 2).round(3).tolist()
+        [0.6669999957084656, 2.0]
+    """
+    rows = np.bincount(y, minlength=count)
+    weights = len(y) / (np.count_nonzero(rows) * np.maximum(rows, 1))
+    return np.where(rows > 0, weights, 1).astype("float32")
+
+
+def plain_list(values: Any) -> list[Any]:
+    """Returns values of a list, an array or a column of a table, as plain Python.
+
+    Examples:
+        >>> plain_list(np.array(["a", "b"])), plain_list(("a", 2))
+        (['a', 'b'], ['a', 2])
+    """
+    if hasattr(values, "tolist"):  # of NumPy and pandas
+        return values.tolist()
+    return list(values)
+
+
+def _is_in(label, index):
+    try:
+        return label in index
+    except TypeError:  # a list has no hash
+        return False

@@ -1,0 +1,204 @@
+"""Texts as inputs of a model: tokenized, and as rows of ids in which 0 is padding."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.text.tokenizer import Tokenizer
+
+FIRST = 1  # the id of the first token; 0 is padding
+
+TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
+VOCABULARY_SIZE = 1000  # of a tokenizer that is trained by name
+
+
+class Words(NamedTuple):
+    """Sentences of words as ids.
+
+    Attributes:
+        rows: The ids of each sentence.
+        first: For each sentence, the index of the first id of each word.
+    """
+
+    rows: list[np.ndarray]
+    first: list[np.ndarray]
+
+
+def train_tokenizer(name: str, texts: Sequence[str]) -> Tokenizer:
+    """Trains a tokenizer on texts.
+
+    Args:
+        name: One of "character", "word", "bpe", "wordpiece", "unigram".
+        texts: The training texts.
+    """
+    from kerasseq import text
+
+    checks.one_of("tokenizer", name, TOKENIZERS)
+    if name == "character":
+        return text.CharacterTokenizer().fit(texts)
+    classes = {
+        "word": text.WordTokenizer,
+        "bpe": text.BytePairTokenizer,
+        "wordpiece": text.WordPieceTokenizer,
+        "unigram": text.UnigramTokenizer,
+    }
+    return classes[name](VOCABULARY_SIZE).fit(texts)
+
+
+def check_tokenizer(tokenizer: Any) -> None:
+    """Raises if an argument is no fitted tokenizer."""
+    if not isinstance(tokenizer, Tokenizer):
+        raise TypeError(
+            "tokenizer must be a tokenizer of kerasseq.text, or one of "
+            f"{', '.join(TOKENIZERS)}; received {checks.short(tokenizer)}"
+        )
+    if not tokenizer.vocabulary_size:
+        raise ValueError(
+            "tokenizer must be fitted, received one without tokens. Call its fit "
+            "first, or give its name, so that the model trains it on the texts"
+        )
+
+
+def are_texts(x: Any) -> bool:
+    """Whether inputs are strings, in a list, an array or a column of a table.
+
+    Examples:
+        >>> are_texts(["a", "b"]), are_texts(np.array(["a"])), are_texts([[1, 2]])
+        (True, True, False)
+    """
+    kind = getattr(getattr(x, "dtype", None), "kind", None)
+    if kind is not None:
+        return kind in "UOT" and getattr(x, "ndim", 1) == 1
+    return isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], str)
+
+
+def are_words(x: Any) -> bool:
+    """Whether inputs are lists of words.
+
+    Examples:
+        >>> are_words([["a", "b"], ["c"]]), are_words(["a b"]), are_words([[1], [2]])
+        (True, False, False)
+    """
+    if not isinstance(x, list | tuple) or not len(x):
+        return False
+    return all(
+        hasattr(row, "__len__") and not isinstance(row, str) and _all_strings(row)
+        for row in x
+    )
+
+
+def _all_strings(row):
+    return len(row) > 0 and all(isinstance(word, str) for word in row)
+
+
+def text_rows(
+    tokenizer: Tokenizer, texts: Sequence[Any], name: str = "x"
+) -> list[np.ndarray]:
+    """Returns the ids of texts, from 1 on.
+
+    Args:
+        tokenizer: A fitted tokenizer.
+        texts: Strings.
+        name: The name of the argument, for error messages.
+
+    Raises:
+        TypeError: If one is not a string.
+        ValueError: If one has no tokens.
+
+    Examples:
+        >>> from kerasseq.text import CharacterTokenizer
+        >>> [row.tolist() for row in text_rows(CharacterTokenizer().fit("ab"), ["ba"])]
+        [[2, 1]]
+    """
+    rows = []
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"{name}[{row}] must be a string, received {text!r}")
+        ids = tokenizer.encode(text)
+        if not len(ids):
+            raise ValueError(
+                f"{name}[{row}] must have at least one token, received "
+                f"{checks.short(text)}"
+            )
+        rows.append(ids.astype("int32") + FIRST)
+    return rows
+
+
+def word_rows(
+    tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], name: str = "x"
+) -> Words:
+    """Returns the ids of sentences, from 1 on, and where each word begins.
+
+    The words are joined by spaces, so that a tokenizer reads them as in a text.
+
+    Args:
+        tokenizer: A fitted tokenizer.
+        sentences: Lists of words.
+        name: The name of the argument, for error messages.
+
+    Raises:
+        ValueError: If a word has no tokens.
+
+    Examples:
+        >>> from kerasseq.text import CharacterTokenizer
+        >>> rows, first = word_rows(CharacterTokenizer().fit("ab "), [["ab", "b"]])
+        >>> rows[0].tolist(), first[0].tolist()
+        ([2, 3, 1, 3], [0, 3])
+    """
+    rows, firsts = [], []
+    for row, words in enumerate(sentences):
+        encoding = tokenizer.encode_with_offsets(" ".join(words))
+        starts = np.cumsum([0] + [len(word) + 1 for word in words])[:-1]
+        ends = starts + [len(word) for word in words]
+        begins, stops = encoding.offsets[:, 0], encoding.offsets[:, 1]
+        # The first token with a character of the word; a space may precede it.
+        first = np.searchsorted(stops, starts, side="right")
+        inside = first < len(begins)
+        inside[inside] = begins[first[inside]] < ends[inside]
+        if not inside.all() or len(set(first.tolist())) < len(words):
+            word = words[int(np.argmin(inside))]
+            raise ValueError(
+                f"{name}[{row}]: each word must have a token of its own, received "
+                f"{checks.short(word)} in {checks.short(' '.join(words))}"
+            )
+        rows.append(encoding.ids.astype("int32") + FIRST)
+        firsts.append(first)
+    return Words(rows, firsts)
+
+
+def from_dataset(x: Any, y: Any) -> tuple[Any, Any]:
+    """Returns the strings and labels of a `tf.data.Dataset` as lists.
+
+    Args:
+        x: Such a data set, with batches or without; or other inputs, which are returned
+            as they are, as columns of a table are as lists.
+        y: Labels, None for a data set that has them.
+    """
+    if hasattr(x, "as_numpy_iterator"):
+        return _collected(x)
+    if hasattr(x, "to_numpy") and not hasattr(x, "columns"):  # a column of a table
+        x = x.tolist()
+    if hasattr(y, "to_numpy") and not hasattr(y, "columns"):
+        y = y.tolist()
+    return x, y
+
+
+def _collected(dataset):
+    """The strings and labels of a data set; it itself if it has no strings."""
+    spec = dataset.element_spec
+    parts = spec if isinstance(spec, tuple) else (spec,)
+    if parts[0].dtype.name != "string":
+        return dataset, None
+    columns = [[] for _ in parts]
+    for element in dataset.as_numpy_iterator():
+        element = element if isinstance(spec, tuple) else (element,)
+        for column, values in zip(columns, element, strict=True):
+            column.extend(np.reshape(values, -1).tolist())
+    columns = [list(map(_decoded, column)) for column in columns]
+    return columns[0], columns[1] if len(columns) > 1 else None
+
+
+def _decoded(value):
+    return value.decode("utf-8") if isinstance(value, bytes) else value

@@ -1,0 +1,124 @@
+"""Batches of rows of ids with labels, padded to a few lengths, as each is compiled."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+
+from kerasseq.core.padding import bucket
+from kerasseq.training.batches import GroupedBatches, padded
+
+Row: TypeAlias = Sequence[int] | np.ndarray
+# Inputs, labels and, if there are any, sample weights.
+LabelArrays: TypeAlias = tuple[np.ndarray, ...]
+
+
+class LabelBatches(GroupedBatches):
+    """Batches of rows with a label, or one for each id, for training.
+
+    Args:
+        rows: Ids, a list of integer arrays `(time,)` of any lengths.
+        y: Array of labels `(rows, ...)`; or a list of labels of each id, `(time,)`.
+        weights: Sample weights, in the form of `y`; or None.
+        batch_size: Rows in a batch.
+        seed: Seed of the order.
+        groups: Maximum number of lengths.
+
+    Raises:
+        ValueError: If there are no rows, or the numbers of rows and labels differ.
+
+    Examples:
+        >>> batches = LabelBatches([[7], [7, 8]], np.array([0, 1]), batch_size=1)
+        >>> x, y = batches.batch(0)
+        >>> x.shape[0], y.shape
+        (1, (1,))
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        y: np.ndarray | Sequence[Row],
+        weights: np.ndarray | Sequence[np.ndarray] | None = None,
+        batch_size: int = 32,
+        seed: int = 0,
+        groups: int = 3,
+    ) -> None:
+        check_rows(rows, y)
+        lengths = np.array([len(row) for row in rows])[:, None]
+        super().__init__(lengths, batch_size, seed, groups)
+        self.inputs = rows
+        self.y = y
+        self.weights = weights
+
+    def take(self, rows: np.ndarray) -> LabelArrays:
+        (length,) = self.shape_of(rows)
+        return arrays_of(self.inputs, self.y, self.weights, rows, length)
+
+
+class SortedBatches(keras.utils.PyDataset):
+    """All rows once, for evaluation; rows of ids are sorted by length.
+
+    Args:
+        rows: Ids, a list of integer arrays `(time,)` of any lengths; or an array
+            `(rows, ...)` of any inputs.
+        y: As for `LabelBatches`.
+        weights: As for `LabelBatches`.
+        batch_size: Rows in a batch.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row] | np.ndarray,
+        y: np.ndarray | Sequence[Row],
+        weights: np.ndarray | Sequence[np.ndarray] | None = None,
+        batch_size: int = 32,
+    ) -> None:
+        super().__init__()
+        check_rows(rows, y)
+        self.rows = rows
+        self.y = y
+        self.weights = weights
+        self.batch_size = batch_size
+        self.order: np.ndarray = np.arange(len(rows))
+        if isinstance(rows, list):
+            self.order = np.argsort([len(row) for row in rows], kind="stable")
+
+    def __len__(self) -> int:
+        return -(-len(self.rows) // self.batch_size)
+
+    def __getitem__(self, number: int) -> Any:
+        rows = self.order[number * self.batch_size :][: self.batch_size]
+        length = 0
+        if isinstance(self.rows, list):
+            length = bucket(max(len(self.rows[row]) for row in rows))
+        return arrays_of(self.rows, self.y, self.weights, rows, length)
+
+
+def check_rows(rows: Sequence[Any], y: Sequence[Any] | np.ndarray) -> None:
+    """Raises if there are no rows, or not as many labels."""
+    if len(rows) != len(y) or not len(rows):
+        raise ValueError(
+            "x and y must have the same number of rows, at least one, received "
+            f"{len(rows)} and {len(y)}"
+        )
+
+
+def arrays_of(
+    inputs: Sequence[Row],
+    y: np.ndarray | Sequence[Row],
+    weights: np.ndarray | Sequence[np.ndarray] | None,
+    rows: np.ndarray,
+    length: int,
+) -> LabelArrays:
+    """Returns some rows as arrays: inputs, labels and sample weights."""
+    found = []
+    for values in (inputs, y, weights):
+        if values is None:
+            continue
+        if hasattr(values, "shape"):
+            found.append(values[rows])
+        else:
+            dtype = "float32" if values is weights else "int32"
+            found.append(padded([values[row] for row in rows], length, dtype))
+    return tuple(found)

@@ -1,0 +1,165 @@
+"""SequenceTagger on words with tags by name, with and without a CRF."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import kerasseq
+from kerasseq.models import SequenceTagger
+from kerasseq.tasks.text_inputs import word_rows
+from kerasseq.text import BytePairTokenizer, CharacterTokenizer, WordTokenizer
+from tests.tasks.helpers import array
+
+pytestmark = pytest.mark.once("tags and words are plain Python")
+
+VOCABULARY = ["a", "b", "c", "the", "on"]
+
+
+def sentences(count=64, seed=0):
+    """Words of which those after "the" belong to it: tags that depend on tags."""
+    rng = np.random.default_rng(seed)
+    x = [rng.choice(VOCABULARY, rng.integers(2, 9)).tolist() for _ in range(count)]
+    y = []
+    for words in x:
+        tags, inside = [], False
+        for word in words:
+            inside = word == "the" or (inside and word != "on")
+            tags.append("B" if word == "the" else "I" if inside else "O")
+        y.append(tags)
+    return x, y
+
+
+@pytest.mark.everywhere("a CRF in training and evaluation; saved, loaded", cases=1)
+@pytest.mark.parametrize("crf", [True, False])
+def test_learns_tags_and_is_saved(crf, tmp_path):
+    keras.utils.set_random_seed(0)
+    x, y = sentences()
+    model = SequenceTagger("gru", tokenizer="word", crf=crf, units=11)
+    model.compile(keras.optimizers.Adam(0.05))
+    held_out = sentences(16, seed=1)
+    model.fit(x, y, epochs=12, validation_data=held_out, verbose=0)
+    assert model.labels == ["B", "I", "O"]
+    loss, accuracy = model.evaluate(*held_out, verbose=0)
+    assert accuracy > 0.95
+    found = model.tag(held_out[0])
+    tags, expected = np.concatenate(found), np.concatenate(held_out[1])
+    assert np.mean(tags == expected) == pytest.approx(accuracy, abs=1e-6)
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    assert loaded.tag(held_out[0]) == found
+    assert loaded.evaluate(*held_out, verbose=0)[0] == pytest.approx(loss, rel=1e-5)
+    loaded.fit(x, y, verbose=0)
+
+
+def test_the_loss_is_that_of_the_crf():
+    keras.utils.set_random_seed(1)
+    x, y = sentences(7)
+    tokenizer = CharacterTokenizer().fit("abc theon")
+    model = SequenceTagger("gru", list("BIO"), tokenizer=tokenizer, crf=True, units=3)
+    for weight in model.crf.weights:
+        weight.assign(np.random.default_rng(2).normal(size=weight.shape))
+    total = 0.0
+    for words, tags, scores in zip(x, y, model.predict(x, verbose=0), strict=True):
+        assert scores.shape == (len(words), 3)  # at the first letters of the words
+        tags = np.array([["BIO".index(tag) for tag in tags]])
+        total += array(ops.sum(model.crf.loss(tags, scores[None])))
+        best = array(model.crf.decode(scores[None]))[0]
+        assert model.tag(words) == ["BIO"[k] for k in best]
+    expected = total / sum(map(len, x))
+    assert model.evaluate(x, y, verbose=0)[0] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "tokenizer", [CharacterTokenizer(), BytePairTokenizer(260), WordTokenizer(50)]
+)
+def test_words_begin_at_their_first_tokens(tokenizer):
+    tokenizer.fit("the cat sat on the mat. " * 3)
+    words = ["the", "cat.", "on", "mat"]
+    rows, first = word_rows(tokenizer, [words, ["sat"]])
+    pieces = tokenizer.encode_with_offsets(" ".join(words))
+    starts = [0, 4, 9, 12]
+    for place, start in zip(first[0], starts, strict=True):
+        begin, end = pieces.offsets[place]
+        assert begin <= start < end and begin >= start - 1
+    np.testing.assert_array_equal(rows[0], pieces.ids + 1)
+    assert first[1].tolist() == [0]
+
+
+@pytest.mark.parametrize("crf", [True, False])
+def test_ids_and_vectors(crf):
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(1, 11, n) for n in (5, 2, 7)]
+    tags = [rng.integers(0, 3, len(row)).tolist() for row in rows]
+    model = SequenceTagger("gru", 3, vocabulary_size=11, units=5, crf=crf)
+    padded = np.zeros((3, 7), "int32")
+    labels = np.full((3, 7), -1)  # ignored
+    for n, row in enumerate(rows):
+        padded[n, : len(row)], labels[n, : len(row)] = row, tags[n]
+    expected = model.evaluate(rows, tags, verbose=0)
+    assert model.evaluate(padded, labels, verbose=0) == pytest.approx(expected)
+    assert model.tag(rows) == model.tag(padded)
+    x = rng.normal(size=(3, 7, 2)).astype("float32")
+    model = SequenceTagger("gru", 3, features=2, units=5, crf=crf)
+    _, accuracy = model.evaluate(x, labels, verbose=0)
+    known, found = labels >= 0, np.array(model.tag(x))
+    if not crf:  # with one, tags of ignored steps are not found between the others
+        assert accuracy == pytest.approx(np.mean((found == labels)[known]))
+    x[~known] = 7.0  # at the end: the steps before do not depend on it
+    labels[~known] = -5
+    assert model.evaluate(x, labels, verbose=0)[1] == pytest.approx(accuracy)
+    assert len(model.tag(x)) == 3 and len(model.tag(x)[0]) == 7
+
+
+def test_class_weights_of_tags():
+    x, y = sentences(9)
+    tokenizer = WordTokenizer(50).fit(" ".join(VOCABULARY))
+    keras.utils.set_random_seed(1)
+    model = SequenceTagger("gru", list("BIO"), tokenizer=tokenizer, units=3)
+    model.compile(keras.optimizers.SGD(0.0))
+    weights = {"B": 2.0, "O": 0.5}
+    found = model.fit(x, y, class_weight=weights, batch_size=9, verbose=0).history
+    scores = model.predict(x, verbose=0)
+    each = []
+    for row, tags in zip(scores, y, strict=True):
+        p = np.exp(row) / np.exp(row).sum(-1, keepdims=True)
+        each += [
+            -weights.get(tag, 1.0) * np.log(p[t, "BIO".index(tag)])
+            for t, tag in enumerate(tags)
+        ]
+    # Keras divides by all steps of the batch, weighted or not, but not the masked ones.
+    assert found["loss"][0] == pytest.approx(np.sum(each) / len(each), rel=1e-4)
+
+
+WORDS = [["a", "b"], ["the"]]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "error", "message"),
+    [
+        (WORDS, [["O"], ["B"]], ValueError, r"y\[0\] must have a tag for each of 2"),
+        (WORDS, [["O", "X"], ["B"]], ValueError, r"y\[0\]\[1\] must be one of"),
+        (WORDS, [["O", "O"]], ValueError, "same number of rows.*2 and 1"),
+        (["a b"], [["O", "O"]], TypeError, "x must be a list of lists of words"),
+        ([["a", ""]], [["O", "O"]], ValueError, r"x\[0\]: each word must have a token"),
+    ],
+)
+def test_wrong_data(x, y, error, message):
+    tokenizer = WordTokenizer(50).fit(" ".join(VOCABULARY))
+    model = SequenceTagger("gru", list("BIO"), tokenizer=tokenizer, units=3)
+    with pytest.raises(error, match=message):
+        model.fit(x, y)
+
+
+def test_one_or_many():
+    tokenizer = WordTokenizer(50).fit(" ".join(VOCABULARY))
+    model = SequenceTagger("gru", list("BIO"), tokenizer=tokenizer, units=3)
+    one = model.tag(["the", "a"])
+    assert model.tag("the a") == one and len(one) == 2
+    assert model.tag([["the", "a"], ["on"]])[0] == one
+    assert model.tag(["the a", "on b c"])[0] == one
+    with pytest.raises(ValueError, match="activation="):
+        SequenceTagger("gru", 3, features=2, crf=True, activation="softmax")
+    with pytest.raises(ValueError, match="class_weight must be None with crf=True"):
+        crf = SequenceTagger("gru", 3, vocabulary_size=5, crf=True)
+        crf.fit([[1, 2]], [[0, 1]], class_weight="balanced")
