@@ -74,9 +74,9 @@ def read_tagged(
         tag_column: Index of the column of tags.
         separator: String between columns. By default a tab if the first line of words
             has one, else one or more spaces.
-        comments: Whether a line that begins with `#`, before the first word of a
-            sentence, is a comment, and skipped. By default it is a comment if its
-            number of columns differs from that of the words.
+        comments: Whether lines before the first word of a sentence that begin with `#`
+            and a space are comments, and skipped. By default they are if their number
+            of columns differs from that of the words; if not, an error is raised.
         encoding: Name of the encoding.
         limit: Maximum number of sentences. By default the whole file is read.
 
@@ -150,18 +150,32 @@ def _rows(
             yield None
             continue
         columns = _columns(line, layout.separator)
-        is_comment = len(columns) != layout.width if comments is None else comments
-        if line.startswith("#") and is_comment and not inside:
+        is_of_width = len(columns) == layout.width
+        where = f"{path}, line {number}"
+        if not inside and _is_comment(where, line, is_of_width, comments):
             continue
-        if len(columns) != layout.width:
-            raise _ragged(path, number, line, len(columns), layout.width)
-        if layout.word and _RANGE.fullmatch(columns[0]):
-            continue
-        inside = True
-        word, tag = columns[layout.word], columns[layout.tag]
-        if not word or not tag:
-            raise _missing(path, number, line, "tag" if word else "word")
-        yield word, tag
+        if not is_of_width:
+            raise _ragged(where, line, len(columns), layout.width)
+        if not (layout.word and _RANGE.fullmatch(columns[0])):
+            inside = True
+            word, tag = columns[layout.word], columns[layout.tag]
+            if not word or not tag:
+                raise _missing(where, line, "tag" if word else "word")
+            yield word, tag
+
+
+def _is_comment(
+    where: str, line: str, is_of_width: bool, comments: bool | None
+) -> bool:
+    """Whether a line before the first word of a sentence is a comment."""
+    if not _is_hash(line) or comments is False:
+        return False
+    if comments is None and is_of_width:
+        raise ValueError(
+            f"{where} could be a comment, or the word # and its tag: {short(line)}. "
+            "Pass `comments=True` or `comments=False`."
+        )
+    return True
 
 
 def _column(name: str, value: int) -> int:
@@ -203,10 +217,13 @@ def _layout(
     columns: tuple[int, int],
 ) -> _Layout:
     """Returns the layout of a file, from its first line of words."""
-    # A line that begins with # could be a comment: another one decides.
-    others = ("-DOCSTART-",) if comments is False else ("-DOCSTART-", "#")
-    numbered = enumerate(lines, start=1)
-    words = ((n, t) for n, t in numbered if t.strip() and not t.startswith(others))
+    # A line that could be a comment does not decide.
+    words = (
+        (number, line)
+        for number, line in enumerate(lines, start=1)
+        if line.strip() and not line.startswith("-DOCSTART-")
+        if comments is False or not _is_hash(line)
+    )
     number, line = next(words, (0, ""))
     if not number:
         raise ValueError(f"{path} has no line with a word. {_LOOK}.")
@@ -214,7 +231,7 @@ def _layout(
         separator = "\t"
     width = len(_columns(line, separator))
     if width == 1:
-        raise _missing(path, number, line, "tag")
+        raise _missing(f"{path}, line {number}", line, "tag")
     for name, column in zip(("word_column", "tag_column"), columns, strict=True):
         if not -width <= column < width:
             raise ValueError(
@@ -244,16 +261,24 @@ def _columns(text: str, separator: str | None) -> list[str]:
     return [part.strip() for part in text.split(separator)]
 
 
-def _missing(path: pathlib.Path, number: int, line: str, what: str) -> ValueError:
-    return ValueError(f"{path}, line {number} has no {what}: {short(line)}. {_LOOK}.")
+def _is_hash(line: str) -> bool:
+    """Whether a line has the form of a comment of CoNLL-U.
+
+    Examples:
+        >>> _is_hash("# text = Oui."), _is_hash("#hashtag O")
+        (True, False)
+    """
+    return line == "#" or line.startswith("# ")
 
 
-def _ragged(
-    path: pathlib.Path, number: int, line: str, received: int, width: int
-) -> ValueError:
+def _missing(where: str, line: str, what: str) -> ValueError:
+    return ValueError(f"{where} has no {what}: {short(line)}. {_LOOK}.")
+
+
+def _ragged(where: str, line: str, received: int, width: int) -> ValueError:
     if received == 1:
-        return _missing(path, number, line, "tag")
+        return _missing(where, line, "tag")
     return ValueError(
-        f"{path}, line {number} must have {width} columns, as the first line of words, "
-        f"received {received}: {short(line)}. Correct the line, or pass `separator`."
+        f"{where} must have {width} columns, as the first line of words, received "
+        f"{received}: {short(line)}. Correct the line, or pass `separator`."
     )
