@@ -295,7 +295,7 @@ def _days(dates) -> np.ndarray:
     """Returns dates as a row of days."""
     try:
         days = np.asarray(dates, "datetime64[D]")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"`dates` must be dates, received {short(dates)}") from error
     if days.ndim != 1 or np.isnat(days).any():
         raise ValueError(

@@ -266,11 +266,14 @@ def _decisions(name: str, values: ArrayLike) -> np.ndarray:
 
 def _array(name: str, values: ArrayLike) -> np.ndarray:
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except (TypeError, ValueError):
         raise ValueError(
             f"`{name}` must have rows of one length, received {short(values)}."
         ) from None
+    if array.ndim == 0:
+        raise TypeError(f"`{name}` must be a list or array, received {short(values)}.")
+    return array
 
 
 def _check_same_shape(true: np.ndarray, predicted: np.ndarray) -> None:
