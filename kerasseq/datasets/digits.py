@@ -24,7 +24,7 @@ def digits_folder(
     renamed at the end, so that an interrupted call leaves no partial data set.
 
     Args:
-        path: The folder to create; it may exist if it is empty.
+        path: The folder to create.
         count: Number of images, from the first. Defaults to all 1,797.
 
     Returns:
@@ -32,7 +32,7 @@ def digits_folder(
         in `sklearn.datasets.load_digits`.
 
     Raises:
-        FileExistsError: If there is a file or a folder with content at `path`.
+        FileExistsError: If there is a file or folder at `path`.
         ImportError: If scikit-learn or pillow is not installed.
         TypeError: If `path` is not a path, or `count` not a whole number.
         ValueError: If there are fewer images than `count`.
@@ -53,15 +53,13 @@ def digits_folder(
         raise ValueError(
             f"`count` must be at most {len(images):,}, received {count:,}."
         )
-    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+    if os.path.lexists(path):
         raise FileExistsError(
             f"{path} exists, and nothing is overwritten. Name a new folder."
         )
     temporary = path.with_name(f".part-{os.getpid()}-{path.name}")
     try:
         _write(temporary, images[:count], labels[:count])
-        if path.is_dir():
-            path.rmdir()  # empty; Windows does not rename to an existing folder
         temporary.rename(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

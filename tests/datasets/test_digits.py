@@ -26,12 +26,11 @@ def test_images_are_the_digits(tmp_path):
 
 
 def test_nothing_is_overwritten(tmp_path):
-    with pytest.raises(FileExistsError, match="nothing is overwritten"):
-        digits_folder(__file__)
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    assert digits_folder(folder, count=1) == folder  # empty before
+    folder = digits_folder(tmp_path / "mine", count=1)
     before = sorted(tmp_path.rglob("*"))
+    for path in (__file__, ".", ""):
+        with pytest.raises(FileExistsError, match="nothing is overwritten"):
+            digits_folder(path)
     with pytest.raises(FileExistsError, match="Name a new folder"):
         digits_folder(folder, count=2)
     assert sorted(tmp_path.rglob("*")) == before

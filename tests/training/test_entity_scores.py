@@ -1,6 +1,7 @@
 """Entities are compared with the tables of conlleval, and with results by hand."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -99,6 +100,24 @@ def test_strict_bio_by_hand(tags, expected):
 )
 def test_strict_iobes_by_hand(tags, expected):
     assert spans(tags, "iobes") == expected
+
+
+@pytest.mark.parametrize(
+    ("scheme", "pattern"),
+    [("bio", "B-{0} (?:I-{0} )*"), ("iobes", "B-{0} (?:I-{0} )*E-{0} |S-{0} ")],
+)
+def test_strict_rules_equal_regular_expressions(scheme, pattern):
+    known = [tag for tag in TAGS if scheme == "iobes" or tag[0] in "OBI"]
+    pattern = re.compile(f"(?P<X>{pattern.format('X')})|{pattern.format('Y')}")
+    for length in range(5):
+        for tags in itertools.product(known, repeat=length):
+            text = "".join(f"{tag} " for tag in tags)
+            expected = [
+                (kind, *(text[:place].count(" ") for place in found.span()))
+                for found in pattern.finditer(text)
+                for kind in ("X" if found["X"] else "Y")
+            ]
+            assert entities(tags, scheme) == expected
 
 
 def test_valid_tags_mean_the_same_with_and_without_a_scheme():
