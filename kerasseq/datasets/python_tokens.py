@@ -22,6 +22,12 @@ MODULES = (
     *("argparse", "ast", "calendar", "configparser", "difflib", "fractions", "heapq"),
     *("ipaddress", "mailbox", "plistlib", "random", "shutil", "statistics", "tarfile"),
 )
+_TAG_OF = {
+    "NUMBER": "number",
+    "STRING": "string",
+    "COMMENT": "comment",
+    "OP": "operator",
+}
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -123,36 +129,42 @@ def source_lines(source: str) -> list[tuple[str, tuple[_Token, ...]]]:
         >>> source_lines("if x:\n    pass\n")[1]
         ('pass', (_Token(start=0, end=4, tag='keyword'),))
     """
-    rows: dict[int, list[tokenize.TokenInfo]] = {}
+    lines = [line.rstrip() for line in io.StringIO(source)]
+    rows: dict[int, list[_Token]] = {}
     dropped: set[int] = set()
+    for (row, start), (last, end), tag in _tokens(source):
+        if row != last:
+            dropped.update(range(row, last + 1))
+        else:
+            indent = len(lines[row - 1]) - len(lines[row - 1].lstrip())
+            token = _Token(start - indent, end - indent, tag)
+            rows.setdefault(row, []).append(token)
+    kept = sorted(rows.keys() - dropped)
+    return [(lines[row - 1].lstrip(), tuple(rows[row])) for row in kept]
+
+
+def _tokens(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int], str]]:
+    """Yields the start and the end of each token, as row and column, and its tag."""
+    depth, start = 0, (0, 0)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        tag = _tag(token)
-        if tag and token.start[0] != token.end[0]:
-            dropped.update(range(token.start[0], token.end[0] + 1))
-        elif tag:
-            rows.setdefault(token.start[0], []).append(token)
-    lines = io.StringIO(source).readlines()
-    found = []
-    for row in sorted(rows.keys() - dropped):
-        line = lines[row - 1]
-        indent = len(line) - len(line.lstrip())
-        tokens = tuple(
-            _Token(token.start[1] - indent, token.end[1] - indent, _tag(token))
-            for token in rows[row]
-        )
-        found.append((line.strip(), tokens))
-    return found
+        kind = tokenize.tok_name[token.type]
+        # Since Python 3.12 an f-string is several tokens; here it is one, as before.
+        if kind.endswith("STRING_START"):
+            start = start if depth else token.start
+            depth += 1
+        elif kind.endswith("STRING_END"):
+            depth -= 1
+            if not depth:
+                yield start, token.end, "string"
+        elif not depth and (tag := _tag(kind, token.string)):
+            yield token.start, token.end, tag
 
 
-def _tag(token: tokenize.TokenInfo) -> str:
+def _tag(kind: str, text: str) -> str:
     """Returns the tag of a token; "" for line ends and indentation."""
-    if token.type == tokenize.NAME:
-        return "keyword" if keyword.iskeyword(token.string) else "name"
-    name = tokenize.tok_name[token.type]
-    if "STRING" in name:  # since Python 3.12 also FSTRING_START, and others
-        return "string"
-    tags = {"NUMBER": "number", "COMMENT": "comment", "OP": "operator"}
-    return tags.get(name, "")
+    if kind == "NAME":
+        return "keyword" if keyword.iskeyword(text) else "name"
+    return _TAG_OF.get(kind, "")
 
 
 @functools.cache

@@ -49,6 +49,13 @@ def test_tokens():
     assert tagged("token", bio=True).tags[2] == ["B-number"]
 
 
+def test_strings_with_expressions_are_one_token():
+    source = 'x = f"a {b!r:>{w}} c{{d}}" + f"{y}"\nz = f"""a\n{q}\n"""; y\n'
+    ((line, tokens),) = source_lines(source)
+    strings = [line[t.start : t.end] for t in tokens if t.tag == "string"]
+    assert strings == ['f"a {b!r:>{w}} c{{d}}"', 'f"{y}"']
+
+
 def test_words():
     sentences, tags = tagged("word", bio=True)
     assert sentences[1] == ["y", "=", '"', "a", "b", '"', "+"]
