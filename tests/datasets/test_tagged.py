@@ -86,6 +86,10 @@ def test_comments(read):
     assert read("# # B-NP\n", comments=False).sentences == [["#"]]
 
 
+def test_scores_are_words_unless_the_first_column_has_numbers(read):
+    assert read("won O\n2-1 O\n").sentences == [["won", "2-1"]]
+
+
 def test_separators(read):
     assert read("a b\tX\n\nc\tY").sentences == [["a b"], ["c"]]
     assert read("a  X\nb \t Y \n").tags == [["X", "Y"]]
