@@ -420,8 +420,25 @@ def of_datasets():
             {"texts": ["ab", "c"], "symbols": "abc", "length": 3},
         ),
         Use("calendar_features", datasets.calendar_features, {"dates": ["2024-02-29"]}),
+        Use("season_features", datasets.season_features, {"dates": ["2024-02-29"]}),
+        Use(
+            "names_by_language",
+            datasets.names_by_language,
+            {"languages": ("en", "de"), "test": 0.2, "seed": 0},
+        ),
+        Use(
+            "python_tokens",
+            datasets.python_tokens,
+            {"count": 5, "unit": "word", "bio": False, "seed": 0},
+        ),
         Use("text_file", datasets.text_file, {"path": __file__, "encoding": "utf-8"}),
         Use("read_pairs", datasets.read_pairs, {"path": "no file", "limit": 3}),
+        Use(
+            "read_tagged",
+            datasets.read_tagged,
+            {"path": "no file", "limit": 3, "word_column": 0, "tag_column": -1}
+            | {"separator": None, "comments": None, "encoding": "utf-8"},
+        ),
     ]
 
 
@@ -531,6 +548,27 @@ def of_training():
             "exact_match",
             training.exact_match,
             {"hypotheses": ["a"], "references": ["a"]},
+        ),
+        Use(
+            "classification_report",
+            training.classification_report,
+            {"y_true": [0, 1], "y_pred": [0, 0], "names": ["a", "b"]},
+        ),
+        Use(
+            "confusion_matrix",
+            training.confusion_matrix,
+            {"y_true": [0, 1], "y_pred": [0, 0], "names": None},
+        ),
+        Use(
+            "multilabel_f1",
+            training.multilabel_f1,
+            {"y_true": [[0, 1]], "y_pred": [[1, 1]], "average": "micro"},
+        ),
+        Use("entities", training.entities, {"tags": ["B-X", "O"], "scheme": None}),
+        Use(
+            "entity_scores",
+            training.entity_scores,
+            {"true": [["O"]], "predicted": [["B-X"]], "scheme": None},
         ),
         Use(
             "Perplexity",

@@ -5,6 +5,8 @@ Only `download_pairs` uses the network.
 
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.dates import dates
+from kerasseq.datasets.digits import digits_folder
+from kerasseq.datasets.names import LabeledTexts, names_by_language
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_sources
 from kerasseq.datasets.pair_files import Problem, Report, read_pairs
@@ -14,37 +16,52 @@ from kerasseq.datasets.parentheses import (
     is_balanced,
     parentheses,
 )
-from kerasseq.datasets.series import Series, calendar_features, series, windows
+from kerasseq.datasets.python_tokens import python_tokens
+from kerasseq.datasets.series import (
+    Series,
+    calendar_features,
+    season_features,
+    series,
+    windows,
+)
 from kerasseq.datasets.symbol_tasks import (
     copy_task,
     reverse_task,
     sort_task,
     symbol_ids,
 )
+from kerasseq.datasets.tagged import Tagged, read_tagged
 from kerasseq.datasets.text import python_reference, text_file
 
 __all__ = [
     "Entry",
+    "LabeledTexts",
     "PairSource",
     "Pairs",
     "Parentheses",
     "Problem",
     "Report",
     "Series",
+    "Tagged",
     "calendar_features",
     "catalogue",
     "copy_task",
     "dates",
+    "digits_folder",
     "download_pairs",
     "generated_pairs",
     "is_balanced",
+    "names_by_language",
     "number_names",
     "pair_sources",
     "parentheses",
     "python_reference",
+    "python_tokens",
     "read_pairs",
+    "read_tagged",
     "reverse_task",
     "sample",
+    "season_features",
     "series",
     "sort_task",
     "split",

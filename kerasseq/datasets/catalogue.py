@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 from kerasseq.core.checks import one_of, random_generator, whole_number
 from kerasseq.datasets.dates import dates
+from kerasseq.datasets.names import names_by_language
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pairs import Pairs
 from kerasseq.datasets.parentheses import parentheses
+from kerasseq.datasets.python_tokens import python_tokens
 from kerasseq.datasets.series import series
 from kerasseq.datasets.symbol_tasks import copy_task, reverse_task, sort_task
 from kerasseq.datasets.text import python_reference
@@ -85,6 +87,26 @@ def catalogue() -> list[Entry]:
             *_GENERATED,
             "The same in one color, written 1 and -1.",
             "parentheses(size, colors=1)",
+            None,
+        ),
+        Entry(
+            "names",
+            "sequence classification",
+            "about 10,900 names in 14 languages",
+            "CLDR, by babel",
+            "BSD (babel), Unicode (names)",
+            "Names of countries, languages and currencies: which language?",
+            "names_by_language()",
+            "data",
+        ),
+        Entry(
+            "python-tokens",
+            "sequence tagging",
+            f"about 11,000 lines in Python {platform.python_version()}",
+            "source of the standard library",
+            "PSF-2.0",
+            "Lines of Python: keyword, name, number, string, comment or operator?",
+            "python_tokens(size)",
             None,
         ),
         Entry(
@@ -213,6 +235,8 @@ def sample(name: str, count: int = 5, seed: int | None = 0) -> list[str]:
         words = ("not balanced", "balanced")
         pairs = zip(data.sequences, data.labels, strict=True)
         return [f"{sequence} {words[label]}" for sequence, label in pairs]
+    if name in _LINES:
+        return _LINES[name](count, seed)
     if name in _PAIRS:
         pairs = zip(*generated_pairs(name, count, seed=seed), strict=True)
         return [f"{source}\t{target}" for source, target in pairs]
@@ -249,6 +273,22 @@ def generated_pairs(
     """
     one_of("name", name, list(_PAIRS))
     return _PAIRS[name](count, seed=seed, **options)
+
+
+def _names(count: int, seed) -> list[str]:
+    """Returns names with their languages."""
+    data, _ = names_by_language(test=0, seed=seed)
+    pairs = zip(data.texts[:count], data.labels[:count], strict=True)
+    return [f"{text} {data.names[label]}" for text, label in pairs]
+
+
+def _tokens(count: int, seed) -> list[str]:
+    """Returns lines of Python, each word with its tag."""
+    pairs = zip(*python_tokens(count, seed=seed), strict=True)
+    return [" ".join(map("/".join, zip(*pair, strict=True))) for pair in pairs]
+
+
+_LINES = {"names": _names, "python-tokens": _tokens}
 
 
 def _run(lines: list[str], count: int, seed) -> list[str]:

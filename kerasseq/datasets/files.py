@@ -102,7 +102,10 @@ def not_text(
             f"{path} looks like a binary file, not text: byte {data.find(0)} is NUL. "
             "Convert it to plain text first."
         )
-    where = "NUL characters" if position is None else f"byte {position}"
+    where = "NUL characters"
+    if position is not None:
+        line = data.count(b"\n", 0, position) + 1
+        where = f"byte {position}, line {line}"
     return ValueError(f"{path} is not {encoding} ({where}). Try encoding={other!r}.")
 
 

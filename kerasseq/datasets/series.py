@@ -253,18 +253,53 @@ def calendar_features(dates: ArrayLike) -> np.ndarray:
         >>> calendar_features(["2015-10-02"]).round(2)
         array([[0.03, 0.82, 0.15]], dtype=float32)
     """
-    try:
-        days = np.asarray(dates, "datetime64[D]")
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`dates` must be dates, received {short(dates)}") from error
-    if days.ndim != 1 or np.isnat(days).any():
-        raise ValueError(
-            f"`dates` must be one row of dates, with none missing, "
-            f"received {short(dates)}"
-        )
+    days = _days(dates)
     months = days.astype("datetime64[M]")
     day = (days - months).astype(int)  # 0 … 30
     month = months.astype(int) % 12  # 0 … 11
     year = days.astype("datetime64[Y]").astype(int) + 1970
     columns = [day / 30, month / 11, (year - 2000) / 100]
     return np.stack(columns, axis=-1).astype("float32")
+
+
+def season_features(dates: ArrayLike) -> np.ndarray:
+    """Converts dates to the sine and cosine of the time of the year.
+
+    31 December and 1 January are neighbors, unlike in `calendar_features`: with windows
+    of a few weeks of CO2, a linear model learns the season from these columns only.
+    Windows of a year or more contain the season already.
+
+    Args:
+        dates: An array of `datetime64`, or ISO dates such as `"2015-10-02"`.
+
+    Returns:
+        A float32 array of shape `(time, 2)`. Angles begin with 0 on 1 January.
+
+    Raises:
+        ValueError: If the dates cannot be read, or one is missing.
+
+    Examples:
+        >>> season_features(["2015-01-01", "2015-07-02"]).round(2)
+        array([[ 0.  ,  1.  ],
+               [ 0.01, -1.  ]], dtype=float32)
+    """
+    days = _days(dates)
+    years = days.astype("datetime64[Y]")
+    starts = years.astype("datetime64[D]")
+    lengths = (years + 1).astype("datetime64[D]") - starts  # 365 or 366 days
+    angles = 2 * np.pi * ((days - starts) / lengths)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).astype("float32")
+
+
+def _days(dates) -> np.ndarray:
+    """Returns dates as a row of days."""
+    try:
+        days = np.asarray(dates, "datetime64[D]")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"`dates` must be dates, received {short(dates)}") from error
+    if days.ndim != 1 or np.isnat(days).any():
+        raise ValueError(
+            f"`dates` must be one row of dates, with none missing, "
+            f"received {short(dates)}"
+        )
+    return days

@@ -6,6 +6,16 @@ backend.require()
 
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
 from kerasseq.training.checkpoint import Checkpoint, restore  # noqa: E402
+from kerasseq.training.entity_scores import (  # noqa: E402
+    Entity,
+    entities,
+    entity_scores,
+)
+from kerasseq.training.label_scores import (  # noqa: E402
+    classification_report,
+    confusion_matrix,
+    multilabel_f1,
+)
 from kerasseq.training.masked_lm import (  # noqa: E402
     MaskedLMMaskGenerator,
     MaskedTokens,
@@ -29,6 +39,7 @@ __all__ = [
     "ArrayBatches",
     "BitsPerCharacter",
     "Checkpoint",
+    "Entity",
     "MaskedTokens",
     "MaskedLMMaskGenerator",
     "MaskedPairs",
@@ -41,7 +52,12 @@ __all__ = [
     "TokenAccuracy",
     "bleu",
     "chrf",
+    "classification_report",
+    "confusion_matrix",
+    "entities",
+    "entity_scores",
     "exact_match",
     "gpt_optimizer",
+    "multilabel_f1",
     "restore",
 ]

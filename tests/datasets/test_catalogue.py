@@ -9,6 +9,8 @@ from kerasseq.datasets import catalogue, python_reference, sample
 NAMES = [
     "parentheses",
     "parentheses-plain",
+    "names",
+    "python-tokens",
     "python-reference",
     "ar",
     "sunspots",
@@ -23,7 +25,7 @@ NAMES = [
 PACKAGES = {
     **dict.fromkeys(["sunspots", "co2"], "statsmodels"),
     **dict.fromkeys(["numbers-fr", "numbers-de"], "num2words"),
-    "dates": "babel",
+    **dict.fromkeys(["dates", "names"], "babel"),
 }
 
 

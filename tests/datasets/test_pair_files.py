@@ -99,7 +99,7 @@ def test_a_few_lines_in_another_encoding_are_counted(tmp_path):
     "data, encoding, message",
     [
         ("Été\tà\n".encode("latin-1") * 9 + b"a\tb\n" * 99, "utf-8",
-         r"not utf-8 \(byte 0\). Try encoding='cp1252'"),
+         r"not utf-8 \(byte 0, line 1\). Try encoding='cp1252'"),
         ("é\tà\n".encode("latin-1"), "utf-8", "Try encoding='cp1252'"),
         (GOOD.encode("utf-16"), "utf-8", "Try encoding='utf-16'"),
         (GOOD.encode("utf-16"), "latin-1", "Try encoding='utf-16'"),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerasseq.datasets import calendar_features, series, windows
+from kerasseq.datasets import calendar_features, season_features, series, windows
 
 
 @pytest.mark.parametrize("coefficients", [(0.6, -0.3), (1.5, -0.9), (-0.7,)])
@@ -152,3 +152,30 @@ def test_rows_of_the_course():
     assert x.shape == (1, 2, 4)
     assert x[0, :, 3].tolist() == [1500, 1205]
     assert y.tolist() == [[1820]]
+
+
+def test_season_features_are_continuous_over_the_end_of_the_year():
+    days = np.arange("1958-01-01", "2002-01-01", dtype="datetime64[D]")
+    columns = season_features(days)
+    assert columns.shape == (len(days), 2)
+    assert columns.dtype == np.float32
+    np.testing.assert_allclose((columns**2).sum(axis=1), 1, rtol=1e-6)
+    steps = np.linalg.norm(np.diff(columns.astype("float64"), axis=0), axis=1)
+    np.testing.assert_allclose(steps, 2 * np.pi / 365.25, rtol=4e-3)
+    first = [str(day)[5:] == "01-01" for day in days]
+    np.testing.assert_allclose(columns[first], [[0, 1]] * 44, atol=1e-6)
+    with pytest.raises(ValueError, match="`dates` must be dates, received 'x'"):
+        season_features("x")
+
+
+def test_a_linear_model_learns_the_season_from_season_features():
+    pytest.importorskip("statsmodels")
+    data = series("co2")
+    errors = {}
+    for function in (calendar_features, season_features):
+        rows = np.column_stack([function(data.dates), data.values - 350])
+        x, y = windows(rows, length=7, horizon=23, target=-1)
+        x = np.pad(x.reshape(len(x), -1), ((0, 0), (0, 1)), constant_values=1)
+        weights, *_ = np.linalg.lstsq(x[:1801], y[:1801], rcond=None)
+        errors[function] = np.sqrt(np.mean((x[1831:] @ weights - y[1831:]) ** 2))
+    assert errors[season_features] < 0.6 * errors[calendar_features]

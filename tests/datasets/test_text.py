@@ -56,7 +56,7 @@ def test_reads(tmp_path, data, encoding, text):
         (codecs.BOM_UTF8, "utf-8", "only whitespace"),
         (b"ab\0c", "utf-8", "binary file, not text: byte 2"),
         (b"\x89PNG\r\n\0", "utf-8", "binary"),
-        (b"t\xe9", "utf-8", r"not utf-8 \(byte 1\). Try encoding='cp1252'"),
+        (b"t\xe9", "utf-8", r"not utf-8 \(byte 1, line 1\). Try encoding='cp1252'"),
         (b"\x81", "utf-8", "Try encoding='latin-1'"),
         ("é".encode(), "ascii", "Try encoding='utf-8'"),
         ("ab".encode("utf-16"), "utf-8", "Try encoding='utf-16'"),

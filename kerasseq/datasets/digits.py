@@ -1,0 +1,99 @@
+"""Handwritten digits as a folder of images, one folder per class.
+
+The digits are 1,797 gray images of 8 x 8 pixels, by Alpaydin and Kaynak (1998). They
+are included in scikit-learn, and written by pillow (`pip install "kerasseq[data]"`).
+"""
+
+import os
+import pathlib
+import shutil
+
+import numpy as np
+
+from kerasseq.core.checks import optional, whole_number
+
+HIGHEST = 16  # gray values of the data set are 0 to 16
+
+
+def digits_folder(
+    path: str | os.PathLike[str], *, count: int | None = None
+) -> pathlib.Path:
+    """Writes handwritten digits as PNG files: the digit 7 into the folder `7`.
+
+    Nothing is overwritten. The images are written to a temporary folder, which is
+    renamed at the end, so that an interrupted call leaves no partial data set.
+
+    Args:
+        path: The folder to create.
+        count: Number of images, from the first. Defaults to all 1,797.
+
+    Returns:
+        The folder. Files have names such as `7/0007.png`, with the index of the image
+        in `sklearn.datasets.load_digits`.
+
+    Raises:
+        FileExistsError: If there is a file or folder at `path`.
+        ImportError: If scikit-learn or pillow is not installed.
+        TypeError: If `path` is not a path, or `count` not a whole number.
+        ValueError: If there are fewer images than `count`.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     written = digits_folder(pathlib.Path(folder, "digits"), count=12)
+        ...     sorted(file.name for file in written.glob("1/*.png"))
+        ['0001.png', '0011.png']
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"`path` must be a path, received {type(path).__name__}.")
+    count = optional(whole_number, "count", count)
+    path = pathlib.Path(path)
+    images, labels = _digits()
+    if count is not None and count > len(images):
+        raise ValueError(
+            f"`count` must be at most {len(images):,}, received {count:,}."
+        )
+    if os.path.lexists(path):
+        raise FileExistsError(
+            f"{path} exists, and nothing is overwritten. Name a new folder."
+        )
+    temporary = path.with_name(f".part-{os.getpid()}-{path.name}")
+    try:
+        _write(temporary, images[:count], labels[:count])
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return path
+
+
+def _write(folder: pathlib.Path, images: np.ndarray, labels: np.ndarray) -> None:
+    image_module = _pillow()
+    for label in range(10):
+        (folder / str(label)).mkdir(parents=True)
+    gray = np.rint(images * (255 / HIGHEST)).astype("uint8")  # (size, 8, 8)
+    for i, (pixels, label) in enumerate(zip(gray, labels.tolist(), strict=True)):
+        file = folder / str(label) / f"{i:04}.png"
+        image_module.fromarray(pixels).save(file)
+
+
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ImportError(
+            "The digits come with scikit-learn, which is not installed: "
+            'pip install "kerasseq[data]"'
+        ) from error
+    data = load_digits()
+    return data.images, data.target
+
+
+def _pillow():
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError(
+            "Images are written by pillow, which is not installed: "
+            'pip install "kerasseq[data]"'
+        ) from error
+    return Image

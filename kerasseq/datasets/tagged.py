@@ -1,0 +1,284 @@
+r"""Sentences with a tag for each word, and files of them in CoNLL formats.
+
+A line has a word and its tag, in columns; a blank line ends the sentence. CoNLL-2000,
+CoNLL-2003 and CoNLL-U are such formats.
+"""
+
+import gzip
+import io
+import os
+import pathlib
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kerasseq.core import files as limits
+from kerasseq.core.checks import optional, short, truth, whole_number
+from kerasseq.datasets.files import decode, not_text, read_bytes
+
+_LOOK = (
+    "A line should have a word and its tag, as in 'Paris B-LOC', and a blank line "
+    "should end a sentence"
+)
+_SPACES = re.compile("[ \t]+")  # not others, which can be inside a word
+_RANGE = re.compile(r"\d+[-.]\d+")  # of CoNLL-U: 1-2 is a contraction, 1.1 is empty
+
+
+class Tagged(NamedTuple):
+    """Sentences with a tag for each word.
+
+    Attributes:
+        sentences: Lists of words.
+        tags: For each sentence a list of tags, of the same length.
+    """
+
+    sentences: list[list[str]]
+    tags: list[list[str]]
+
+    @property
+    def names(self) -> list[str]:
+        """The different tags, sorted."""
+        return sorted({tag for tags in self.tags for tag in tags})
+
+
+class _Layout(NamedTuple):
+    """Columns of a file: their separator and number, and those of word and tag."""
+
+    separator: str | None
+    width: int
+    word: int
+    tag: int
+
+
+def read_tagged(
+    path: str | os.PathLike[str],
+    *,
+    word_column: int = 0,
+    tag_column: int = -1,
+    separator: str | None = None,
+    comments: bool | None = None,
+    encoding: str = "utf-8",
+    limit: int | None = None,
+) -> Tagged:
+    r"""Reads a file of words and their tags, in a CoNLL format.
+
+    Lines that begin with `-DOCSTART-` are skipped. In CoNLL-U files
+    (`word_column=1, tag_column=3` for the part of speech), so are contractions such as
+    `1-2` and empty nodes such as `1.1`. A byte order mark is removed; line ends can be
+    those of any system; a file compressed by gzip is decompressed.
+
+    Args:
+        path: The file.
+        word_column: Index of the column of words, from 0; negative from the last.
+        tag_column: Index of the column of tags.
+        separator: String between columns. By default a tab if the first line of words
+            has one, else one or more spaces.
+        comments: Whether lines before the first word of a sentence that begin with `#`
+            and a space are comments, and skipped. By default they are if their number
+            of columns differs from that of the words; if not, an error is raised.
+        encoding: Name of the encoding.
+        limit: Maximum number of sentences. By default the whole file is read.
+
+    Returns:
+        The sentences, as `Tagged`.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        IsADirectoryError: If it is a folder.
+        TypeError: If an argument is of the wrong type.
+        ValueError: If the file is empty, binary, damaged, in another encoding, or has
+            no sentence; if a line has no tag, or more or fewer columns than the others.
+            The message has the number of the line.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "tagged.txt")
+        ...     _ = path.write_text("In O\nParis B-LOC\n\nYes O\n", encoding="utf-8")
+        ...     read_tagged(path)
+        Tagged(sentences=[['In', 'Paris'], ['Yes']], tags=[['O', 'B-LOC'], ['O']])
+    """
+    columns = (_column("word_column", word_column), _column("tag_column", tag_column))
+    optional(truth, "comments", comments)
+    limit = optional(whole_number, "limit", limit)
+    if not (separator is None or (isinstance(separator, str) and separator)):
+        raise TypeError(
+            '`separator` must be a string such as "\\t", or None, received '
+            f"{short(separator)}."
+        )
+    path, data = read_bytes(path, encoding)
+    lines = _text(path, data, encoding).split("\n")
+    layout = _layout(path, lines, separator, comments, columns)
+    found = Tagged([], [])
+    for sentence in _sentences(_rows(path, lines, layout, comments)):
+        found.sentences.append([word for word, _ in sentence])
+        found.tags.append([tag for _, tag in sentence])
+        if len(found.sentences) == limit:
+            break
+    return found
+
+
+def _sentences(
+    rows: Iterable[tuple[str, str] | None],
+) -> Iterator[list[tuple[str, str]]]:
+    """Yields lists of words and tags between the ends of sentences.
+
+    Examples:
+        >>> list(_sentences([None, ("Yes", "O"), None, None, ("No", "O")]))
+        [[('Yes', 'O')], [('No', 'O')]]
+    """
+    sentence: list[tuple[str, str]] = []
+    for row in rows:
+        if row is not None:
+            sentence.append(row)
+        elif sentence:
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence
+
+
+def _rows(
+    path: pathlib.Path, lines: list[str], layout: _Layout, comments: bool | None
+) -> Iterator[tuple[str, str] | None]:
+    """Yields the word and the tag of each line, and None for the end of a sentence."""
+    inside = False  # a sentence
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            inside = False
+            yield None
+            continue
+        columns = _columns(line, layout.separator)
+        is_of_width = len(columns) == layout.width
+        where = f"{path}, line {number}"
+        if not inside and _is_comment(where, line, is_of_width, comments):
+            continue
+        if not is_of_width:
+            raise _ragged(where, line, len(columns), layout.width)
+        if not (layout.word and _RANGE.fullmatch(columns[0])):
+            inside = True
+            word, tag = columns[layout.word], columns[layout.tag]
+            if not word or not tag:
+                raise _missing(where, line, "tag" if word else "word")
+            yield word, tag
+
+
+def _is_comment(
+    where: str, line: str, is_of_width: bool, comments: bool | None
+) -> bool:
+    """Whether a line before the first word of a sentence is a comment."""
+    if not _is_hash(line) or comments is False:
+        return False
+    if comments is None and is_of_width:
+        raise ValueError(
+            f"{where} could be a comment, or the word # and its tag: {short(line)}. "
+            "Pass `comments=True` or `comments=False`."
+        )
+    return True
+
+
+def _column(name: str, value: int) -> int:
+    return whole_number(name, value, at_least=-(10**6))
+
+
+def _text(path: pathlib.Path, data: bytes, encoding: str) -> str:
+    """Returns the text of a file, decompressed if necessary."""
+    if data.startswith(b"\x1f\x8b"):  # the first bytes of all files of gzip
+        data = _decompressed(path, data)
+    text = decode(path, data, encoding)
+    if "\0" in text:
+        raise not_text(path, data, encoding)
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _decompressed(path: pathlib.Path, data: bytes) -> bytes:
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            content = file.read(limits.LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{path} is damaged: it begins as a file of gzip, but cannot be "
+            f"decompressed ({error}). Copy or download it again."
+        ) from error
+    if len(content) > limits.LARGEST:
+        raise ValueError(
+            f"{path} is larger than {limits.LARGEST:,} bytes when decompressed: it is "
+            "not read."
+        )
+    return content
+
+
+def _layout(
+    path: pathlib.Path,
+    lines: list[str],
+    separator: str | None,
+    comments: bool | None,
+    columns: tuple[int, int],
+) -> _Layout:
+    """Returns the layout of a file, from its first line of words."""
+    # A line that could be a comment does not decide.
+    words = (
+        (number, line)
+        for number, line in enumerate(lines, start=1)
+        if line.strip() and not line.startswith("-DOCSTART-")
+        if comments is False or not _is_hash(line)
+    )
+    number, line = next(words, (0, ""))
+    if not number:
+        raise ValueError(f"{path} has no line with a word. {_LOOK}.")
+    if separator is None and "\t" in line:
+        separator = "\t"
+    width = len(_columns(line, separator))
+    if width == 1:
+        raise _missing(f"{path}, line {number}", line, "tag")
+    for name, column in zip(("word_column", "tag_column"), columns, strict=True):
+        if not -width <= column < width:
+            raise ValueError(
+                f"`{name}` must be a column of the file, received {column}; {path}, "
+                f"line {number} has {width} columns: {short(line)}."
+            )
+    word, tag = (column % width for column in columns)
+    if word == tag:
+        raise ValueError(
+            f"`word_column` and `tag_column` must differ, received {columns[0]} and "
+            f"{columns[1]}, with {width} columns."
+        )
+    return _Layout(separator, width, word, tag)
+
+
+def _columns(text: str, separator: str | None) -> list[str]:
+    r"""Splits a line into columns.
+
+    Examples:
+        >>> _columns("10 000\tNUM", "\t")
+        ['10 000', 'NUM']
+        >>> _columns("Paris  NNP B-LOC ", None)
+        ['Paris', 'NNP', 'B-LOC']
+    """
+    if separator is None:
+        return _SPACES.split(text.strip(" \t"))
+    return [part.strip() for part in text.split(separator)]
+
+
+def _is_hash(line: str) -> bool:
+    """Whether a line has the form of a comment of CoNLL-U.
+
+    Examples:
+        >>> _is_hash("# text = Oui."), _is_hash("#hashtag O")
+        (True, False)
+    """
+    return line == "#" or line.startswith("# ")
+
+
+def _missing(where: str, line: str, what: str) -> ValueError:
+    return ValueError(f"{where} has no {what}: {short(line)}. {_LOOK}.")
+
+
+def _ragged(where: str, line: str, received: int, width: int) -> ValueError:
+    if received == 1:
+        return _missing(where, line, "tag")
+    return ValueError(
+        f"{where} must have {width} columns, as the first line of words, received "
+        f"{received}: {short(line)}. Correct the line, or pass `separator`."
+    )
