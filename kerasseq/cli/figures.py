@@ -136,6 +136,13 @@ def alignments(file: pathlib.Path, translations: Sequence[Any]) -> pathlib.Path:
     return save(figure, file)
 
 
+def confusion(
+    file: pathlib.Path, counts: ArrayLike, names: Sequence[object], title: str
+) -> pathlib.Path:
+    """Draws a confusion matrix."""
+    return save(kerasseq.tracing.plots.plot_confusion(counts, names, title), file)
+
+
 def race(
     folder: pathlib.Path, accuracies: dict[str, dict[str, list[float]]]
 ) -> pathlib.Path:

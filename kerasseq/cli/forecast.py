@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kerasseq.cli.train import Job
 
 SERIES = ("ar", "sunspots", "co2")
+FILE = None  # there are no data of the user
 DEFAULTS = {
     "model": "lstm",
     "data": "sunspots",

@@ -5,7 +5,6 @@ trigram models in bits per character.
 """
 
 import functools
-import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from kerasseq.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
 
+FILE = "text"  # the argument that names the user's data
 MODELS = (*options.ARCHITECTURES, "gpt")
 TEXTS = ("python-reference",)
 DEFAULTS = {
@@ -46,7 +46,6 @@ DEFAULTS = {
     "ngram_characters": 2_000_000,
     "seed": 0,
 }
-EPOCHS = 10  # if neither --epochs nor --steps is given
 NGRAMS = {"unigram": 1, "bigram": 2, "trigram": 3}
 SMOOTHING = {1: 1.0, 2: 0.1, 3: 0.01}  # added to each count: less for rarer contexts
 SHOWN = 64  # tokens in the figures
@@ -80,12 +79,7 @@ examples:
     options.add(group, DEFAULTS, "--num-heads --heads", options.heads, text)
     text = "training steps, instead of --epochs"
     group = options.add_training(parser, DEFAULTS, text)
-    group.add_argument(
-        "--epochs",
-        type=options.positive,
-        metavar="X",
-        help=f"passes over the text, such as 2.5 (default: {EPOCHS})",
-    )
+    options.add_epochs(group, "text")
     options.add_location(parser, "runs/language-model-MODEL-N")
 
 
@@ -115,7 +109,7 @@ def train(job: "Job") -> runs.Results:
     batches = kerasseq.training.TextBatches(
         ids, settings.sequence_length, settings.batch_size, settings.seed
     )
-    steps = number_of_steps(settings, batches.steps_per_epoch)
+    steps = options.number_of_steps(settings, batches.steps_per_epoch)
     check_memory(settings, batches.rows, tokenizer.vocabulary_size)
     with status("building the model"):
         model = build(settings, tokenizer, steps)
@@ -187,13 +181,6 @@ def describe(
             "(--ngram-characters)"
         )
     return "; ".join(words) + "."
-
-
-def number_of_steps(settings: options.Settings, steps_per_epoch: int) -> int:
-    """Returns the number of training steps that `--steps` or `--epochs` mean."""
-    if settings.steps:
-        return settings.steps
-    return max(1, math.ceil((settings.epochs or EPOCHS) * steps_per_epoch))
 
 
 def build(

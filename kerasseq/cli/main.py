@@ -21,6 +21,8 @@ COMMANDS = (
     "train",
     "generate",
     "translate",
+    "predict",
+    "evaluate",
     "inspect",
     "tokenize",
     "params",

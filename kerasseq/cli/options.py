@@ -32,6 +32,7 @@ ARCHITECTURES = (
 )
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
+EPOCHS = 10  # if neither --epochs nor --steps is given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,6 +173,21 @@ def rate(value: str) -> float:
     if not 0 <= number < 1:
         raise argparse.ArgumentTypeError(
             f"expected a number of at least 0 and below 1, received {value}"
+        )
+    return number
+
+
+def fraction(value: str) -> float:
+    """Parses a number between 0 and 1.
+
+    Examples:
+        >>> fraction("0.2")
+        0.2
+    """
+    number = real(value)
+    if not 0 < number < 1:
+        raise argparse.ArgumentTypeError(
+            f"expected a number above 0 and below 1, received {value}"
         )
     return number
 
@@ -348,6 +364,23 @@ def add_training(parser: Options, defaults: dict[str, Any], steps: str) -> Optio
     if "seed" in defaults:
         add(group, defaults, "--seed", seed, "random seed")
     return group
+
+
+def add_epochs(group: Options, what: str = "data", default: float = EPOCHS) -> None:
+    """Adds the number of epochs, which may be a fraction."""
+    group.add_argument(
+        "--epochs",
+        type=positive,
+        metavar="X",
+        help=f"passes over the {what}, such as 2.5 (default: {default:g})",
+    )
+
+
+def number_of_steps(settings: Settings, steps_per_epoch: int) -> int:
+    """Returns the number of training steps that `--steps` or `--epochs` mean."""
+    if settings.steps:
+        return settings.steps
+    return max(1, math.ceil((settings.epochs or EPOCHS) * steps_per_epoch))
 
 
 def add_tokenizer(group: Options, defaults: dict[str, Any]) -> None:

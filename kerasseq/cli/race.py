@@ -15,6 +15,7 @@ from kerasseq.datasets import Parentheses, parentheses
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
 
+FILE = None  # there are no data of the user
 DEFAULTS = {
     "model": ["elman", "gated", "lstm", "peephole_lstm", "gru"],
     "colors": 5,

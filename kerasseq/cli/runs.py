@@ -170,7 +170,7 @@ def find_model(
 def load_model(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
     """Loads a model, and returns it with the record of its run, as `find_model`."""
     file, record = find_model(folder)
-    with status("loading the model"):
+    with status("loading the model"), quiet():  # which can load TensorFlow
         return kerasseq.load_model(file), record
 
 
@@ -240,16 +240,16 @@ def _check(record):
     _check_choice("task", record["task"], tuple(TASKS))
     _check_choice("backend", record["backend"], BACKENDS)
     _check_type("arguments", arguments, dict, "an object")
-    defaults = TASKS[record["task"]].DEFAULTS
+    task = TASKS[record["task"]]
+    defaults = task.DEFAULTS
     if set(arguments) != set(defaults):
         names = ", ".join(sorted(set(arguments) ^ set(defaults)))
         raise ValueError(f"arguments has missing or unexpected keys: {names}")
     _check_arguments(record["task"], arguments, defaults)
-    for file in {"text", "pairs"} & set(arguments):
-        if (arguments[file] is None) == (arguments["data"] is None):
-            raise ValueError(
-                f"exactly one of arguments.{file} and arguments.data must be null"
-            )
+    if task.FILE and (arguments[task.FILE] is None) == (arguments["data"] is None):
+        raise ValueError(
+            f"exactly one of arguments.{task.FILE} and arguments.data must be null"
+        )
     _check_type("data", data, dict, "an object")
     for key in ("source", "sha256"):
         _check_type(f"data.{key}", data.get(key), str, "a string")

@@ -1,7 +1,8 @@
 """`kerasseq train`: starts a run, or resumes one that was stopped.
 
-Each task is a module: `DEFAULTS` lists its arguments, `add_task` declares its options
-and `train` trains, evaluates and draws the figures.
+Each task is a module: `DEFAULTS` lists its arguments, `FILE` is the one that names a
+file of the user, `add_task` declares its options and `train` trains, evaluates and
+draws the figures.
 
 How `kerasseq train language-model` works, in the order of the calls:
 
@@ -20,7 +21,16 @@ import os
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from kerasseq.cli import forecast, language_model, options, race, runs, translate
+from kerasseq.cli import (
+    classify,
+    forecast,
+    language_model,
+    options,
+    race,
+    runs,
+    tag,
+    translate,
+)
 from kerasseq.cli.console import Console, choose_backend, note, print_json
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import backend
@@ -33,6 +43,8 @@ if TYPE_CHECKING:
 
 TASKS = {
     "language-model": language_model,
+    "classify": classify,
+    "tag": tag,
     "parentheses": race,
     "forecast": forecast,
     "translation": translate,
@@ -223,9 +235,9 @@ def new_job(
         console: Where to print.
         backend_name: The backend that the user named, or None.
     """
-    for file in ("text", "pairs"):
-        if arguments.get(file) and arguments.get("data"):
-            raise UsageError(f"--{file} and --data exclude each other: give one")
+    file = TASKS[task].FILE
+    if arguments.get(file) and arguments.get("data"):
+        raise UsageError(f"--{file} and --data exclude each other: give one")
     if arguments.get("epochs") and arguments.get("steps"):
         raise UsageError("--epochs and --steps exclude each other: give one")
     settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)
@@ -257,14 +269,12 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
         typed["backend"] = args.backend
     for name, value in typed.items():
         before = {**arguments, "backend": record["backend"]}[name]
-        if _same_path(name, value) != _same_path(name, before):
+        if value and name == TASKS[task].FILE:
+            value, before = map(os.path.abspath, (value, before or ""))
+        if value != before:
             raise UsageError(
                 f"the run in {folder} was started with --{name.replace('_', '-')} "
                 f"{before}, received {value}. Leave it out, or start another run"
             )
     choose_backend(record["backend"])
     return Job(task, arguments, folder, console, record)
-
-
-def _same_path(name, value):
-    return os.path.abspath(value) if name in ("text", "pairs") and value else value

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kerasseq.cli.train import Job
 
 Translations = list[Any]  # as from the method `translate` of a model
+FILE = "pairs"  # the argument that names the user's data
 MODELS = options.ARCHITECTURES
 PAIRS = ("numbers-de", "numbers-fr", "dates", "copy", "reverse", "sort")
 ATTENTIONS = ("bahdanau", "luong", "none")

@@ -182,7 +182,7 @@ class SequenceLabeler(TaskModel):
                 sample_weight=weights,
                 **options,
             )
-        batches = LabelBatches(rows, y, weights, batch_size, seed)
+        batches = LabelBatches(*prepared, batch_size, seed)
         steps = steps_per_epoch or batches.steps_per_epoch
         return super().fit(
             batches.stream(start=initial_epoch * steps),
@@ -190,6 +190,31 @@ class SequenceLabeler(TaskModel):
             shuffle=False,  # the batches are shuffled already
             **options,
         )
+
+    def batches(
+        self,
+        x: Any,
+        y: Any,
+        *,
+        batch_size: int = BATCH_SIZE,
+        class_weight: str | Mapping[Any, float] | None = None,
+        seed: int = 0,
+    ) -> LabelBatches:
+        """Returns the batches that `fit` trains on, for texts or rows of ids.
+
+        Args:
+            x: As for `fit`.
+            y: As for `fit`.
+            batch_size: Rows in a batch.
+            class_weight: As for `fit`.
+            seed: Seed of the order of the rows.
+        """
+        prepared = self._prepare(x, y, class_weight=class_weight)
+        if prepared is None or not isinstance(prepared[0], list):
+            raise TypeError(
+                f"x must be texts or lists of ids, received {checks.short(x)}"
+            )
+        return LabelBatches(*prepared, batch_size, seed)
 
     def _learn(self, x, y):
         """Learns labels and tokenizer, and builds the layers."""

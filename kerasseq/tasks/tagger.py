@@ -7,9 +7,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.masks import attached_mask
-from kerasseq.core.padding import pad_rows
+from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config
 from kerasseq.tasks import text_inputs
@@ -192,13 +193,30 @@ class SequenceTagger(SequenceLabeler):
         lengths = _lengths(x) if isinstance(scores, np.ndarray) else None
         if lengths is not None:
             scores = [row[:length] for row, length in zip(scores, lengths, strict=True)]
-        return [names[self._best(row)].tolist() for row in scores]
+        if self.crf is None:
+            return [names[row.argmax(axis=-1)].tolist() for row in scores]
+        return [names[tags].tolist() for tags in self._decoded(scores, batch_size)]
 
-    def _best(self, scores):
-        """The indices of the tags of one sequence, of scores `(time, labels)`."""
-        if self.crf is None or not len(scores):
-            return scores.argmax(axis=-1)
-        return ops.convert_to_numpy(self.crf.decode(scores[None]))[0]
+    def _decoded(self, scores, batch_size):
+        """The most probable tags of each sequence, of scores `(time, labels)`."""
+        crf, lengths = self.crf, np.array([len(row) for row in scores])
+        decode = kernels.programs(self).get(
+            "decode", None, lambda: kernels.compiled(crf.decode)
+        )
+        found = [None] * len(scores)
+        buckets = np.array([bucket(len(row)) for row in scores])
+        for size in np.unique(buckets):
+            places = np.flatnonzero(buckets == size)
+            for start in range(0, len(places), batch_size):
+                rows = places[start : start + batch_size]
+                e = np.zeros((len(rows), size, len(self.labels)), "float32")
+                for n, row in enumerate(rows):
+                    e[n, : lengths[row]] = scores[row]
+                mask = np.arange(size) < lengths[rows, None]
+                tags = ops.convert_to_numpy(decode(e, mask))
+                for row, best in zip(rows, tags, strict=True):
+                    found[row] = best[: lengths[row]]
+        return found
 
     def text_rows(
         self, tokenizer: Tokenizer, x: Any

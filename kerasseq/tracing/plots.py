@@ -15,6 +15,7 @@ from kerasseq.tracing.attention_plots import (
     plot_attention,
     plot_patches,
 )
+from kerasseq.tracing.confusion_plot import plot_confusion
 from kerasseq.tracing.drawing import COLORS, check_tokens, label_time, words
 from kerasseq.tracing.positions import plot_positions
 
@@ -26,6 +27,7 @@ LABEL_HEIGHT = 0.065  # of the number above a bar, in units of accuracy
 __all__ = [
     "plot_alignments",
     "plot_attention",
+    "plot_confusion",
     "plot_gates",
     "plot_gradient_flow",
     "plot_history",

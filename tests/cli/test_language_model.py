@@ -9,7 +9,7 @@ import pytest
 from kerasseq.cli import main, runs
 from kerasseq.cli.console import Console
 from kerasseq.cli.fitting import Progress
-from kerasseq.cli.language_model import number_of_steps
+from kerasseq.cli.options import number_of_steps
 from tests.cli.conftest import RUN, snapshot
 
 pytestmark = pytest.mark.once("the command line")

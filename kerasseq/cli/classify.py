@@ -1,0 +1,263 @@
+"""`kerasseq train classify`: a classifier of texts, compared with simple models."""
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli import figures, labeled, options, runs, tables, tokenize
+from kerasseq.cli.console import set_seed, status
+from kerasseq.core import checks
+
+if TYPE_CHECKING:
+    from kerasseq.cli.train import Job
+
+FILE = "file"  # the argument that names the user's data
+DATA = ("names",)
+DEFAULTS = {
+    "model": "gru",
+    "file": None,
+    "data": None,
+    "encoding": "utf-8",
+    "text": None,
+    "label": None,
+    "held_out": 0.2,
+    "max_characters": 1000,
+    "balanced": False,
+    "tokenizer": "character",
+    "vocabulary_size": options.VOCABULARY_SIZE,
+    "units": 64,
+    "num_layers": 1,
+    "dropout": 0.0,
+    "batch_size": 64,
+    "learning_rate": 3e-3,
+    "epochs": None,
+    "steps": None,
+    "checkpoint_every": 100,
+    "seed": 0,
+}
+TEXT_NAMES = ("text", "sentence", "review", "comment", "content", "message", "name")
+LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "language", "y")
+MAX_TESTED = 10_000  # held-out texts that are classified
+
+
+def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+    """Adds the task to the parser of `kerasseq train`."""
+    parser = add(
+        "classify",
+        "classify texts, trained on a table of texts and labels",
+        """\
+Train a classifier on a table with a column of texts and one of labels. A part of each
+class is held out. There precision, recall and F1 of each class are printed, with the
+accuracy of two simple models: the most frequent class, and logistic regression.""",
+        """\
+examples:
+  kerasseq train classify --file reviews.csv --text review --label stars
+  kerasseq train classify --data names --model lstm --epochs 6
+then:
+  kerasseq predict runs/classify-gru-1 --text "Danmark"
+  kerasseq evaluate runs/classify-gru-1 --file test.csv""",
+        tasks=tasks,
+    )
+    options.add_resume(parser)
+    what = ", ".join(tables.SUFFIXES)
+    group = options.add_data(parser, DEFAULTS, "--file", what, DATA)
+    group.add_argument("--text", metavar="COLUMN", help="column of the texts")
+    group.add_argument("--label", metavar="COLUMN", help="column of the labels")
+    text = "fraction of each class that is held out"
+    options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
+    text = "maximum length of a text; longer ones are cut"
+    options.add(group, DEFAULTS, "--max-characters", options.length, text)
+    text = "give all classes the same share of the loss"
+    group.add_argument("--balanced", action="store_true", default=None, help=text)
+    options.add_tokenizer(group, DEFAULTS)
+    options.add_model(parser, DEFAULTS)
+    group = options.add_training(
+        parser, DEFAULTS, "training steps, instead of --epochs"
+    )
+    options.add_epochs(group)
+    options.add_location(parser, "runs/classify-MODEL-N")
+
+
+def train(job: "Job") -> runs.Results:
+    """Trains the model, evaluates it beside simple models and draws the figures.
+
+    Args:
+        job: The `Job` of `kerasseq train`.
+
+    Returns:
+        The results, as plain data.
+    """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
+    settings = job.settings
+    with status("reading the texts"):
+        texts, labels, data = read(settings)
+    job.check_data(data)
+    rows, tested = labeled.split(labels, settings.held_out, settings.seed)
+    if not len(tested):
+        raise ValueError(
+            f"{data['source']} must have two rows of a label, to hold one out, "
+            "received one of each"
+        )
+    x, y = [texts[n] for n in rows], [labels[n] for n in rows]
+    tokenizer = tokenize.make(
+        settings.tokenizer, settings.vocabulary_size, "\n".join(x)
+    )
+    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
+        settings.tokenizer = os.path.abspath(settings.tokenizer)
+    check_memory(settings, len(x))
+    with status("building the model"):
+        model = build(settings, tokenizer, sorted(set(labels)))
+    with status("tokenizing the texts", sum(map(len, x))):
+        batches = model.batches(
+            x,
+            y,
+            batch_size=settings.batch_size,
+            class_weight="balanced" if settings.balanced else None,
+            seed=settings.seed,
+        )
+    job.start(data)
+    job.console.write(
+        f"{data['source']}: {len(x):,} texts with {len(model.labels)} labels, "
+        f"{len(tested):,} held out; {tokenizer.vocabulary_size:,} kinds of tokens."
+    )
+    start = time.perf_counter()
+    steps = options.number_of_steps(settings, batches.steps_per_epoch)
+    history = job.fit(model, batches, steps, "accuracy")
+    seconds = time.perf_counter() - start
+    tested = tested[np.random.default_rng(settings.seed).permutation(len(tested))]
+    tested = tested[:MAX_TESTED]
+    held_out = [texts[n] for n in tested], [labels[n] for n in tested]
+    results = evaluate(model, *held_out) | {
+        "task": job.task,
+        "model": settings.model,
+        "parameters": model.count_params(),
+        "steps": steps,
+        "loss": history[-1]["loss"],
+        "run": str(job.folder),
+    }
+    with status("training logistic regression to compare with", sum(map(len, x))):
+        results["baselines"] = labeled.baselines(x, y, *held_out)
+    show(job, results, seconds)
+    title = f"{settings.model} on {data['source']}"
+    labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
+    job.finish(results)
+    return results
+
+
+def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, Any]]:
+    """Returns texts and labels, and their source with a checksum."""
+    if settings.file is None:
+        settings.data = source = settings.data or DATA[0]
+        parts = kerasseq.datasets.names_by_language()
+        texts = [text for part in parts for text in part.texts]
+        labels = [part.names[n] for part in parts for n in part.labels]
+    else:
+        table = tables.read_table(settings.file, settings.encoding, as_text=True)
+        texts, labels = columns(table, settings, settings.file)
+        source = os.path.basename(settings.file)
+        settings.file = os.path.abspath(settings.file)  # to resume from any folder
+    if len(set(labels)) < 2:
+        raise ValueError(
+            f"{source} must have at least two labels to tell apart, received "
+            f"{checks.short(labels[0])} in all rows"
+        )
+    texts = [text[: settings.max_characters] for text in texts]
+    checksum = runs.sha256("\n".join([*texts, *labels]))
+    return texts, labels, {"source": source, "rows": len(texts), "sha256": checksum}
+
+
+def columns(
+    table: Any, settings: options.Settings, file: str
+) -> tuple[list[str], list[str]]:
+    """Returns texts and labels of a table.
+
+    Args:
+        table: A `pandas.DataFrame`.
+        settings: The names of the columns, `text` and `label`, or None; those that are
+            guessed are set.
+        file: Its file, for messages.
+
+    Raises:
+        ValueError: If a column is missing, or a cell is empty.
+    """
+    given = [name for name in (settings.text, settings.label) if name is not None]
+    without = [name for name in given if name != settings.text]
+    settings.text = tables.column(table, settings.text, "--text", TEXT_NAMES, without)
+    settings.label = tables.column(
+        table, settings.label, "--label", LABEL_NAMES, [settings.text]
+    )
+    found = []
+    for name in (settings.text, settings.label):
+        cells = [cell if isinstance(cell, str) else str(cell) for cell in table[name]]
+        for row, cell in enumerate(cells):
+            if not cell.strip():
+                raise ValueError(
+                    f'{file}: the cell of row {row + 1} in the column "{name}" is '
+                    "empty. Fill it, or delete the row"
+                )
+        found.append(cells)
+    return found[0], found[1]
+
+
+def build(
+    settings: options.Settings, tokenizer: Any, labels: list[str]
+) -> "kerasseq.models.SequenceClassifier":
+    """Builds and compiles the model."""
+    import keras
+
+    set_seed(settings.seed)
+    model = kerasseq.models.SequenceClassifier(
+        settings.model,
+        labels,
+        tokenizer=tokenizer,
+        units=settings.units,
+        num_layers=settings.num_layers,
+        dropout=settings.dropout,
+        bidirectional=True,
+    )
+    model.compile(keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0))
+    return model
+
+
+def evaluate(
+    model: "kerasseq.models.SequenceClassifier", texts: list[str], labels: list[str]
+) -> dict[str, Any]:
+    """Classifies texts with known labels, and returns the scores as plain data."""
+    with status("classifying the held-out texts", sum(map(len, texts))):
+        found = model.classify(texts, batch_size=256)
+    names = [*model.labels, *sorted(set(labels) - set(map(str, model.labels)))]
+    result = labeled.scores(labels, [each.label for each in found], names)
+    return {
+        "accuracy": result["report"]["accuracy"],
+        **result,
+        "hardest": labeled.hardest(texts, labels, found),
+    }
+
+
+def show(job: "Job", results: runs.Results, seconds: float) -> None:
+    """Prints the scores."""
+    labeled.show_report(job.console, results, "On the held-out texts")
+    labeled.show_hardest(job.console, results["hardest"])
+    labeled.show_baselines(
+        job.console,
+        results["model"],
+        results["accuracy"],
+        seconds,
+        results["baselines"],
+    )
+
+
+def draw(
+    job: "Job", history: runs.History, results: runs.Results, title: str
+) -> list[Any]:
+    """Draws the training and the confusion matrix."""
+    lines = {name: each["accuracy"] for name, each in results["baselines"].items()}
+    file = job.folder / "confusion.png"
+    return [
+        figures.history(job.folder, history, "accuracy", title, lines),
+        figures.confusion(file, results["confusion"], results["labels"], title),
+    ]

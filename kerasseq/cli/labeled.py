@@ -1,0 +1,183 @@
+"""What the tasks with labels share: splits, baselines and tables of scores."""
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli import figures
+from kerasseq.cli.console import Console, note, status
+
+SCORES = ("precision", "recall", "f1-score")
+BASELINE_ROWS = 100_000  # that logistic regression is fitted to
+SHOWN_CLASSES = 30  # rows of the table on the terminal
+HARDEST = 5
+FEATURES = 20_000  # n-grams that logistic regression counts
+
+
+def split(labels: Sequence[Any], fraction: float, seed: int) -> tuple[Any, Any]:
+    """Splits rows into training and held-out rows, class by class.
+
+    Args:
+        labels: The label of each row.
+        fraction: Share of each class that is held out; a class with a single row stays
+            in the training part.
+        seed: Seed of the split.
+
+    Returns:
+        Indices of both parts, in order.
+
+    Examples:
+        >>> training, held_out = split(["a", "b"] * 5, 0.2, seed=0)
+        >>> len(training), sorted(["ab"[n % 2] for n in held_out])
+        (8, ['a', 'b'])
+    """
+    rng = np.random.default_rng(seed)
+    _, classes = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
+    held_out = []
+    for label in range(classes.max() + 1):
+        rows = rng.permutation(np.flatnonzero(classes == label))
+        count = round(len(rows) * fraction)
+        held_out.append(rows[: min(max(count, 1), len(rows) - 1)])
+    held_out = np.sort(np.concatenate(held_out))
+    return np.setdiff1d(np.arange(len(classes)), held_out), held_out
+
+
+def baselines(
+    texts: Sequence[str], labels: Sequence[str], tested: Sequence[str], y: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Computes the accuracy of simple models on held-out texts.
+
+    Args:
+        texts: Training texts.
+        labels: Their labels.
+        tested: Held-out texts.
+        y: Their labels.
+
+    Returns:
+        For each model "accuracy" and "seconds" of training and prediction.
+    """
+    majority = Counter(labels).most_common(1)[0][0]
+    right = float(np.mean([label == majority for label in y]))
+    found = {"majority": {"accuracy": right, "seconds": 0.0}}
+    try:
+        from sklearn.feature_extraction.text import CountVectorizer
+        from sklearn.linear_model import LogisticRegression
+    except ImportError:
+        note(
+            "no logistic regression to compare with: it needs scikit-learn. Install it "
+            'with  pip install "kerasseq[data]"'
+        )
+        return found
+    for name, options in {
+        "logistic regression, 1 to 3 characters": {
+            "analyzer": "char",
+            "ngram_range": (1, 3),
+        },
+        "logistic regression, words": {"analyzer": "word"},
+    }.items():
+        start = time.perf_counter()
+        vectorizer = CountVectorizer(max_features=FEATURES, lowercase=False, **options)
+        model = LogisticRegression(max_iter=100)
+        try:
+            x = vectorizer.fit_transform(texts[:BASELINE_ROWS])
+        except ValueError:  # no words, as in texts of single letters
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it could run longer
+            model.fit(x, labels[:BASELINE_ROWS])
+        right = float(np.mean(model.predict(vectorizer.transform(tested)) == y))
+        seconds = time.perf_counter() - start
+        found[name] = {"accuracy": right, "seconds": seconds}
+    return found
+
+
+def scores(y: Sequence[Any], predicted: Sequence[Any], names: Sequence[Any]) -> Any:
+    """Returns the report of each class, and the confusion matrix, as plain data."""
+    names = [str(name) for name in names]
+    y, predicted = [str(each) for each in y], [str(each) for each in predicted]
+    training = kerasseq.training
+    return {
+        "report": training.classification_report(y, predicted, names),
+        "confusion": training.confusion_matrix(y, predicted, names).tolist(),
+        "labels": names,
+    }
+
+
+def show_report(console: Console, found: dict[str, Any], title: str) -> None:
+    """Prints precision, recall and F1 of each class."""
+    report, names = found["report"], found["labels"]
+    shown = sorted(names, key=lambda name: -report[name]["support"])[:SHOWN_CLASSES]
+    rows = [
+        (
+            name,
+            *(f"{report[name][score]:.3f}" for score in SCORES),
+            f"{report[name]['support']:,}",
+        )
+        for name in [*shown, "macro avg"]
+    ]
+    console.table(title, ("class", *(f">{score}" for score in SCORES), ">rows"), rows)
+    if len(names) > len(shown):
+        console.write(f"and {len(names) - len(shown)} rarer classes, in results.json")
+
+
+def show_baselines(
+    console: Console, model: str, accuracy: float, seconds: float, found: dict[str, Any]
+) -> None:
+    """Prints the accuracy of the model and of the baselines, with their times."""
+    rows = [
+        (name, f"{each['accuracy']:.3f}", f"{each['seconds']:.1f}")
+        for name, each in found.items()
+    ]
+    rows.append((model, f"{accuracy:.3f}", f"{seconds:.1f}"))
+    console.table(
+        "Accuracy on the held-out rows", ("model", ">accuracy", ">seconds"), rows
+    )
+
+
+def hardest(
+    texts: Sequence[str], y: Sequence[Any], found: Sequence[Any]
+) -> list[dict[str, Any]]:
+    """Returns the wrong predictions that the model is most certain of."""
+    wrong = [
+        {
+            "text": text,
+            "label": str(label),
+            "predicted": str(each.label),
+            "probability": each.probability,
+        }
+        for text, label, each in zip(texts, y, found, strict=True)
+        if str(label) != str(each.label)
+    ]
+    return sorted(wrong, key=lambda each: -each["probability"])[:HARDEST]
+
+
+def show_hardest(console: Console, found: Sequence[dict[str, Any]]) -> None:
+    """Prints the hardest examples."""
+    if not found:
+        return
+    rows = [
+        (_cut(e["text"]), e["label"], e["predicted"], f"{e['probability']:.2f}")
+        for e in found
+    ]
+    columns = ("text", "label", "predicted", ">probability")
+    console.table("Wrong and most certain", columns, rows)
+
+
+def _cut(text, length=60):
+    text = " ".join(text.split())
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def draw(console: Console, folder: Any, make: Callable[[], list[Any]]) -> None:
+    """Draws figures, if matplotlib is installed."""
+    if not figures.available():
+        note(f"no figures: {figures.MISSING}")
+        return
+    with status("drawing the figures"):
+        files = make()
+    console.write(f"Figures: {', '.join(map(str, files))}")

@@ -1,0 +1,216 @@
+"""`kerasseq predict`: labels, tags, translations or next tokens, by the kind of run."""
+
+import argparse
+import csv
+import io
+import json
+import pathlib
+import sys
+from typing import Any
+
+from kerasseq.cli import options, runs, tables
+from kerasseq.cli.console import choose_backend, print_json, status
+from kerasseq.cli.errors import UsageError
+from kerasseq.core.files import replacing
+from kerasseq.datasets import text_file
+
+BATCH = 1024  # texts that are processed before they are written
+NEXT_TOKENS = 5  # shown for a language model
+LONG = "probabilities"  # left out of a csv
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+def add_command(add: options.Add) -> None:
+    """Adds the command to the parser."""
+    parser = add(
+        "predict",
+        "classify, tag, translate or continue texts",
+        """\
+Apply the model of a run to texts: a classifier gives labels with probabilities, a
+tagger a tag for each word, a translation model translations, and a language model the
+most probable next tokens.""",
+        """\
+examples:
+  kerasseq predict runs/classify-gru-1 --text "Danmark"
+  kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv""",
+    )
+    options.add_run(parser)
+    parser.add_argument("--text", metavar="TEXT", help="a text")
+    help = "texts: a table (csv, tsv, jsonl, parquet), or one on each line"
+    parser.add_argument("--file", metavar="FILE", help=help)
+    help = "column of the texts, if the file is a table"
+    parser.add_argument("--column", metavar="NAME", help=help)
+    help = "write the predictions as csv or jsonl; nothing is overwritten"
+    parser.add_argument("--out", metavar="FILE", help=help)
+    options.add_encoding(parser)
+    options.add_backend(parser)
+    options.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Runs `kerasseq predict`."""
+    if (args.text is None) == (args.file is None):
+        raise UsageError("expected one of --text and --file")
+    if args.out is not None:
+        check_out(args.out)
+    _, record = runs.find_model(args.folder)
+    texts = [args.text] if args.file is None else read_texts(args, record)
+    if not all(text.strip() for text in texts):
+        raise ValueError("expected texts, received an empty one")
+    choose_backend(args.backend)
+    model, _ = runs.load_model(args.folder)
+    predict = predictor(model, args.folder)
+    found = []
+    for start in range(0, len(texts), BATCH):
+        part = texts[start : start + BATCH]
+        with status(f"predicting {start + 1:,} to {start + len(part):,}"):
+            found += predict(model, part)
+    rows = [{"text": text, **row} for text, row in zip(texts, found, strict=True)]
+    if args.out is not None:
+        write(args.out, rows)
+    elif args.json:
+        print_json(rows)
+    else:
+        for row in rows:
+            print(describe(row))
+
+
+def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
+    """Returns the texts of a file, from a column of a table or line by line."""
+    plain = args.file.lower().removesuffix(".gz")
+    if not plain.endswith(TABLES):
+        lines = text_file(args.file, args.encoding).splitlines()
+        texts = [line for line in lines if line.strip()]
+        if not texts:
+            raise ValueError(f"{args.file} has no texts")
+        return texts
+    from kerasseq.cli.classify import TEXT_NAMES
+
+    table = tables.read_table(args.file, args.encoding, as_text=True)
+    name = args.column
+    trained = (record or {}).get("arguments", {})
+    if name is None and trained.get("file") and trained.get("text") in table.columns:
+        name = trained["text"]
+    name = tables.column(table, name, "--column", TEXT_NAMES)
+    return [str(cell) for cell in table[name]]
+
+
+def predictor(model: Any, folder: str) -> Any:
+    """Returns the function that predicts with a model.
+
+    Raises:
+        ValueError: If the model has no prediction for texts.
+    """
+    kinds = {
+        "classify": classify,
+        "tag": tag,
+        "translate": translate,
+        "generate": next_tokens,
+    }
+    for method, function in kinds.items():
+        if hasattr(model, method) and getattr(model, "labels", ()) is not None:
+            if function in (classify, tag) and model.tokenizer is None:
+                continue
+            return function
+    raise ValueError(
+        f"expected a model of texts, received {type(model).__name__} in {folder}. "
+        "`kerasseq inspect` shows what it computes"
+    )
+
+
+def classify(model: Any, texts: list[str]) -> list[dict[str, Any]]:
+    """The label of each text, with probabilities."""
+    return [
+        {
+            "label": each.label,
+            "probability": each.probability,
+            "probabilities": each.probabilities,
+        }
+        for each in model.classify(texts)
+    ]
+
+
+def tag(model: Any, texts: list[str]) -> list[dict[str, Any]]:
+    """The tag of each word."""
+    sentences = [text.split() for text in texts]
+    found = model.tag(sentences)
+    return [
+        {"words": words, "tags": tags}
+        for words, tags in zip(sentences, found, strict=True)
+    ]
+
+
+def translate(model: Any, texts: list[str]) -> list[dict[str, Any]]:
+    """The translation of each text."""
+    found = model.translate(texts)
+    return [{"translation": each.text, "score": float(each.score)} for each in found]
+
+
+def next_tokens(model: Any, texts: list[str]) -> list[dict[str, Any]]:
+    """The most probable tokens after each text."""
+    import numpy as np
+
+    found = []
+    for text in texts:
+        ids = model.tokenizer.encode(text)[None]
+        logits = np.asarray(model.predict(ids, verbose=0))[0, -1].astype("float64")
+        p = np.exp(logits - logits.max())
+        p /= p.sum()
+        best = np.argsort(-p)[:NEXT_TOKENS]
+        tokens = {model.tokenizer.decode([n]): float(p[n]) for n in best}
+        found.append({"next": tokens})
+    return found
+
+
+def describe(row: dict[str, Any]) -> str:
+    """A prediction as a line of text.
+
+    Examples:
+        >>> describe({"text": "a b", "words": ["a", "b"], "tags": ["X", "Y"]})
+        'a/X b/Y'
+    """
+    if "tags" in row:
+        pairs = zip(row["words"], row["tags"], strict=True)
+        return " ".join(f"{word}/{tag}" for word, tag in pairs)
+    if "translation" in row:
+        return row["translation"]
+    if "next" in row:
+        return "  ".join(f"{token!r} {p:.2f}" for token, p in row["next"].items())
+    if isinstance(row["label"], list):
+        pairs = zip(row["label"], row["probability"], strict=True)
+        return ", ".join(f"{label} {p:.2f}" for label, p in pairs) or "no label"
+    return f"{row['label']}  {row['probability']:.2f}"
+
+
+def check_out(file: str) -> None:
+    """Raises if predictions cannot be written to a file."""
+    if not file.endswith((".csv", ".jsonl")):
+        raise UsageError(f"--out must end in .csv or .jsonl, received {file}")
+    if pathlib.Path(file).exists():
+        raise UsageError(f"{file} exists already, and nothing is overwritten")
+
+
+def write(file: str, rows: list[dict[str, Any]]) -> None:
+    """Writes predictions, atomically."""
+    out = io.StringIO()
+    if file.endswith(".jsonl"):
+        for row in rows:
+            out.write(json.dumps(row, ensure_ascii=False) + "\n")
+    else:
+        rows = [
+            {name: _cell(value) for name, value in row.items() if name != LONG}
+            for row in rows
+        ]
+        writer = csv.DictWriter(out, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    with (
+        replacing(file) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="") as stream,
+    ):
+        stream.write(out.getvalue())
+    print(f"kerasseq: wrote {len(rows):,} rows to {file}", file=sys.stderr)
+
+
+def _cell(value):
+    return " ".join(map(str, value)) if isinstance(value, list | dict) else value

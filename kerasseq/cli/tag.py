@@ -1,0 +1,247 @@
+"""`kerasseq train tag`: a tagger of words, such as of names in texts."""
+
+import os
+import time
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli import figures, labeled, options, runs, tokenize
+from kerasseq.cli.console import set_seed, status
+from kerasseq.datasets import Tagged, python_tokens, read_tagged
+
+if TYPE_CHECKING:
+    from kerasseq.cli.train import Job
+
+FILE = "file"  # the argument that names the user's data
+DATA = ("python-tokens",)
+DEFAULTS = {
+    "model": "lstm",
+    "file": None,
+    "data": None,
+    "encoding": "utf-8",
+    "held_out": 0.2,
+    "crf": False,
+    "tokenizer": "word",
+    "vocabulary_size": 10_000,
+    "units": 64,
+    "num_layers": 1,
+    "dropout": 0.0,
+    "batch_size": 32,
+    "learning_rate": 3e-3,
+    "epochs": None,
+    "steps": None,
+    "checkpoint_every": 100,
+    "seed": 0,
+}
+
+
+def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+    """Adds the task to the parser of `kerasseq train`."""
+    parser = add(
+        "tag",
+        "tag words, trained on sentences with a tag for each word",
+        """\
+Train a tagger on a file in a CoNLL format: a word and its tag on each line, a blank
+line after each sentence. A part of the sentences is held out. There precision, recall
+and F1 of each tag are printed, those of entities for BIO and IOBES tags, and the
+accuracy of the most frequent tag of each word.""",
+        """\
+examples:
+  kerasseq train tag --file train.conll --crf
+  kerasseq train tag --data python-tokens --epochs 3
+then:
+  kerasseq predict runs/tag-lstm-1 --text "for line in lines :" """,
+        tasks=tasks,
+    )
+    options.add_resume(parser)
+    group = options.add_data(parser, DEFAULTS, "--file", "words with tags", DATA)
+    text = "fraction of the sentences that is held out"
+    options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
+    options.add_tokenizer(group, DEFAULTS)
+    group = options.add_model(parser, DEFAULTS)
+    text = "find the tags of a sentence together, by a conditional random field"
+    group.add_argument("--crf", action="store_true", default=None, help=text)
+    group = options.add_training(
+        parser, DEFAULTS, "training steps, instead of --epochs"
+    )
+    options.add_epochs(group)
+    options.add_location(parser, "runs/tag-MODEL-N")
+
+
+def train(job: "Job") -> runs.Results:
+    """Trains the model, evaluates it and draws the figures.
+
+    Args:
+        job: The `Job` of `kerasseq train`.
+
+    Returns:
+        The results, as plain data.
+    """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
+    settings = job.settings
+    with status("reading the sentences"):
+        tagged, data = read(settings)
+    job.check_data(data)
+    training, held_out = split(tagged, settings.held_out, settings.seed)
+    lines = [" ".join(words) for words in training.sentences]
+    tokenizer = tokenize.make(
+        settings.tokenizer, settings.vocabulary_size, "\n".join(lines)
+    )
+    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
+        settings.tokenizer = os.path.abspath(settings.tokenizer)
+    check_memory(settings, len(lines))
+    with status("building the model"):
+        model = build(settings, tokenizer, tagged.names)
+    with status("tokenizing the words", sum(map(len, lines))):
+        batches = model.batches(
+            *training, batch_size=settings.batch_size, seed=settings.seed
+        )
+    job.start(data)
+    job.console.write(
+        f"{data['source']}: {len(lines):,} sentences with {len(model.labels)} tags, "
+        f"{len(held_out.sentences):,} held out; {tokenizer.vocabulary_size:,} kinds of "
+        "tokens."
+    )
+    start = time.perf_counter()
+    steps = options.number_of_steps(settings, batches.steps_per_epoch)
+    history = job.fit(model, batches, steps, "accuracy")
+    seconds = time.perf_counter() - start
+    results = evaluate(model, held_out) | {
+        "task": job.task,
+        "model": settings.model,
+        "parameters": model.count_params(),
+        "steps": steps,
+        "loss": history[-1]["loss"],
+        "baselines": baselines(training, held_out),
+        "run": str(job.folder),
+    }
+    show(job.console, results)
+    labeled.show_baselines(
+        job.console,
+        results["model"],
+        results["accuracy"],
+        seconds,
+        results["baselines"],
+    )
+    title = f"{settings.model} on {data['source']}"
+    labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
+    job.finish(results)
+    return results
+
+
+def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
+    """Returns sentences with tags, and their source with a checksum."""
+    if settings.file is None:
+        settings.data = source = settings.data or DATA[0]
+        tagged = python_tokens(10_000, unit="token", seed=settings.seed)
+    else:
+        tagged = read_tagged(settings.file, encoding=settings.encoding)
+        source = os.path.basename(settings.file)
+        settings.file = os.path.abspath(settings.file)  # to resume from any folder
+    if len(tagged.sentences) < 2 or len(tagged.names) < 2:
+        raise ValueError(
+            f"{source} must have at least two sentences and two tags, received "
+            f"{len(tagged.sentences)} sentences with the tags {tagged.names}"
+        )
+    words = [word for part in tagged for row in part for word in row]
+    data = {"source": source, "rows": len(tagged.sentences)}
+    return tagged, {**data, "sha256": runs.sha256("\n".join(words))}
+
+
+def split(tagged: Tagged, fraction: float, seed: int) -> tuple[Tagged, Tagged]:
+    """Splits sentences into training and held-out ones, at random."""
+    order = np.random.default_rng(seed).permutation(len(tagged.sentences))
+    count = min(max(1, round(len(order) * fraction)), len(order) - 1)
+    rows = np.sort(order[count:]), np.sort(order[:count])
+    training, held_out = (
+        Tagged([tagged.sentences[n] for n in part], [tagged.tags[n] for n in part])
+        for part in rows
+    )
+    return training, held_out
+
+
+def build(
+    settings: options.Settings, tokenizer: Any, labels: list[str]
+) -> "kerasseq.models.SequenceTagger":
+    """Builds and compiles the model."""
+    import keras
+
+    set_seed(settings.seed)
+    model = kerasseq.models.SequenceTagger(
+        settings.model,
+        labels,
+        tokenizer=tokenizer,
+        crf=settings.crf,
+        units=settings.units,
+        num_layers=settings.num_layers,
+        dropout=settings.dropout,
+        bidirectional=True,
+    )
+    model.compile(keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0))
+    return model
+
+
+def evaluate(model: "kerasseq.models.SequenceTagger", tagged: Tagged) -> dict[str, Any]:
+    """Tags sentences with known tags, and returns the scores as plain data."""
+    with status("tagging the held-out sentences"):
+        found = model.tag(tagged.sentences, batch_size=256)
+    y = [tag for tags in tagged.tags for tag in tags]
+    names = [*model.labels, *sorted(set(y) - set(map(str, model.labels)))]
+    result = labeled.scores(y, [tag for tags in found for tag in tags], names)
+    result = {"accuracy": result["report"]["accuracy"], **result}
+    if all(name == "O" or name[:2] in ("B-", "I-", "E-", "S-") for name in names):
+        result["entities"] = kerasseq.training.entity_scores(tagged.tags, found)
+    return result
+
+
+def baselines(training: Tagged, held_out: Tagged) -> dict[str, dict[str, float]]:
+    """Computes the accuracy of the most frequent tag, and of that of each word."""
+    start = time.perf_counter()
+    by_word, all_tags = defaultdict(Counter), Counter()
+    for words, tags in zip(*training, strict=True):
+        all_tags.update(tags)
+        for word, tag in zip(words, tags, strict=True):
+            by_word[word][tag] += 1
+    majority = all_tags.most_common(1)[0][0]
+    tags = {word: counts.most_common(1)[0][0] for word, counts in by_word.items()}
+    pairs = [
+        (word, tag)
+        for sentence in zip(*held_out, strict=True)
+        for word, tag in zip(*sentence, strict=True)
+    ]
+    seconds = time.perf_counter() - start
+    right = [tags.get(word, majority) == tag for word, tag in pairs]
+    return {
+        "majority": {
+            "accuracy": float(np.mean([majority == tag for _, tag in pairs])),
+            "seconds": 0.0,
+        },
+        "most frequent tag of the word": {
+            "accuracy": float(np.mean(right)),
+            "seconds": seconds,
+        },
+    }
+
+
+def show(console: Any, results: dict[str, Any]) -> None:
+    """Prints the scores of tags, and of entities."""
+    labeled.show_report(console, results, "On the held-out sentences")
+    if "entities" in results:
+        f1 = results["entities"]["micro avg"]["f1-score"]
+        console.write(f"F1 of entities: {f1:.3f}")
+
+
+def draw(
+    job: "Job", history: runs.History, results: runs.Results, title: str
+) -> list[Any]:
+    """Draws the training and the confusion matrix."""
+    lines = {name: each["accuracy"] for name, each in results["baselines"].items()}
+    file = job.folder / "confusion.png"
+    return [
+        figures.history(job.folder, history, "accuracy", title, lines),
+        figures.confusion(file, results["confusion"], results["labels"], title),
+    ]
