@@ -54,7 +54,7 @@ def test_nearest_name_is_suggested(refused, words, nearest):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["train"], "expected a task: language-model, parentheses, forecast"),
+        (["train"], "expected a task: language-model, classify, tag"),
         (["train", "language-model", "--units", "0"],
          "expected an integer of at least 1, received 0"),
         (["train", "language-model", "--units", "x"],
