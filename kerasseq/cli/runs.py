@@ -245,7 +245,7 @@ def _check(record):
         names = ", ".join(sorted(set(arguments) ^ set(defaults)))
         raise ValueError(f"arguments has missing or unexpected keys: {names}")
     _check_arguments(record["task"], arguments, defaults)
-    for file in {"text", "pairs"} & set(arguments):
+    for file in {"text", "pairs", "file"} & set(arguments):
         if (arguments[file] is None) == (arguments["data"] is None):
             raise ValueError(
                 f"exactly one of arguments.{file} and arguments.data must be null"

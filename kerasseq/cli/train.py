@@ -52,7 +52,7 @@ resumed from its last checkpoint and ends as if it had not been stopped.""",
 examples:
   kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
   kerasseq train parentheses --model elman,lstm --seeds 0,1
-  kerasseq train forecast --data sunspots
+  kerasseq train forecast --file sales.csv --value sales
   kerasseq train --resume runs/mine
 
 Options of a task:  kerasseq train language-model --help""",
@@ -223,7 +223,7 @@ def new_job(
         console: Where to print.
         backend_name: The backend that the user named, or None.
     """
-    for file in ("text", "pairs"):
+    for file in ("text", "pairs", "file"):
         if arguments.get(file) and arguments.get("data"):
             raise UsageError(f"--{file} and --data exclude each other: give one")
     if arguments.get("epochs") and arguments.get("steps"):
@@ -267,4 +267,5 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
 
 
 def _same_path(name, value):
-    return os.path.abspath(value) if name in ("text", "pairs") and value else value
+    is_path = name in ("text", "pairs", "file") and value
+    return os.path.abspath(value) if is_path else value

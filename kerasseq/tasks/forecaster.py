@@ -20,7 +20,7 @@ from kerasseq.tasks.series_windows import Fitted
 from kerasseq.tasks.table_forecasts import TableForecasts
 
 SLIDES = ("day", "month", "year")  # of `calendar=True`
-UPDATES = 1000  # training steps of `fit(table)`, if the user names no epochs
+UPDATES, LEAST_EPOCHS = 200, 3  # of `fit(table)`, if the user names no epochs
 
 
 @register
@@ -162,7 +162,8 @@ class Forecaster(TableForecasts, TaskModel):
             y: None for a table; or the targets of the windows.
             **kwargs: For a table `value`, `date`, `group`, `missing`, `season` and
                 `length`, as for `prepare`; and all that `keras.Model.fit` accepts.
-                `epochs` defaults to about 1000 training steps for a table.
+                `epochs` defaults to about 200 training steps for a table, at least 3
+                epochs: more steps overfit a series of some hundred values.
 
         Returns:
             The history of Keras. Losses of a table are those of scaled values.
@@ -182,7 +183,7 @@ class Forecaster(TableForecasts, TaskModel):
             x, y = self.prepare(x, **options)
             if kwargs.get("epochs") is None:
                 batches = -(-len(x) // (kwargs.get("batch_size") or 32))
-                kwargs["epochs"] = -(-UPDATES // batches)
+                kwargs["epochs"] = max(LEAST_EPOCHS, -(-UPDATES // batches))
             return super().fit(x, y, **kwargs)
         self._set_scales_of_arrays(x, y)
         return super().fit(x, y, **kwargs)

@@ -58,7 +58,8 @@ class Fitted:
         missing: How empty cells are treated.
         scales: The scale of each series, by name.
         trained: Rows of each series that the model was trained on, by name.
-        history: The end of each series, a window and the future that is known.
+        history: The end of each series, a window with its target, and the future that
+            is known.
         rows: Rows of each series up to its last value.
     """
 
@@ -74,10 +75,10 @@ class Fitted:
     history: list[OneSeries] = dataclasses.field(default_factory=list)
     rows: list[int] = dataclasses.field(default_factory=list)
 
-    def keep(self, table: SeriesTable) -> None:
-        """Keeps the end of each series."""
+    def keep(self, table: SeriesTable, horizon: int) -> None:
+        """Keeps the end of each series: a window, and a window with its target."""
         self.rows = [len(one.values) for one in table.series]
-        self.history = [_end(one, self.length) for one in table.series]
+        self.history = [_end(one, self.length + horizon) for one in table.series]
 
     def plain(self) -> dict[str, Any]:
         """Returns all of it as plain data."""
@@ -135,7 +136,7 @@ def _series_of_plain(plain: dict[str, Any]) -> OneSeries:
 
 
 def _end(one: OneSeries, length: int) -> OneSeries:
-    """The last window of a series, with its future."""
+    """The last steps of a series, with its future."""
     start = max(0, len(one.values) - length)
     dates = None if one.dates is None else one.dates[start:]
     return OneSeries(one.name, one.values[start:], one.others[start:], dates)

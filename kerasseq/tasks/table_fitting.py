@@ -72,7 +72,9 @@ class TableFitting:
             >>> x.shape, y.shape
             ((12, 7, 1), (12, 2))
         """
-        table = self._read(data, Columns(value, date, group), missing)
+        table = self.read(
+            data, value=value, date=date, group=group, missing=missing
+        )
         first = self._fitted is None
         if first:
             self._check_fresh()
@@ -83,6 +85,34 @@ class TableFitting:
             if first:
                 self._fitted = None
             raise
+
+    def read(
+        self,
+        data: Any,
+        *,
+        value: Any = None,
+        date: Any = None,
+        group: Any = None,
+        missing: str | None = None,
+    ) -> SeriesTable:
+        """Reads and checks the series of a table, as `prepare` does first.
+
+        Args:
+            data: The table.
+            value: The column to forecast.
+            date: The column of dates.
+            group: The column that tells several series apart.
+            missing: What to do about empty cells and missing dates.
+
+        Returns:
+            The series: `table.series` is a list, `table.until(times)` a part of it.
+
+        Examples:
+            >>> from kerasseq.models import Forecaster
+            >>> Forecaster("gru", units=3).read([1.0, 2.0, 4.0]).series[0].values
+            array([1., 2., 4.])
+        """
+        return self._read(data, Columns(value, date, group), missing)
 
     def _windows(self, table, first):
         fitted, horizon = self._fitted, self._arguments["horizon"]
@@ -96,7 +126,7 @@ class TableFitting:
             targets.append(rows[:time, 0])
             pairs.append(training_windows(rows, time, fitted.length, horizon, ahead))
         x, y = (np.concatenate(part) for part in zip(*pairs, strict=True))
-        fitted.keep(table)
+        fitted.keep(table, horizon)
         if first:
             season = best_baseline(targets, fitted.length, horizon, fitted.season)
             self._standardize(x, y, season)
@@ -203,6 +233,29 @@ class TableFitting:
     def _ahead(self):
         """Names of the features that are known in advance, the last ones."""
         return (*self._arguments["known"], *self._arguments["calendar"])
+
+    def last_example(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the last window of the first series, and its target.
+
+        Returns:
+            `x` of shape `(1, length, features)`, or `(1, length + horizon, features)`
+            with features known in advance, and `y` of shape `(1, horizon)`.
+
+        Raises:
+            ValueError: If the model has not been fitted to a table.
+        """
+        self._check_fitted()
+        one, fitted = self._fitted.history[0], self._fitted
+        sizes = (len(one.values), fitted.length, self._arguments["horizon"])
+        x, y = training_windows(self._features(one), *sizes, len(self._ahead()))
+        return x[-1:], y[-1:]
+
+    def _check_fitted(self):
+        if self._fitted is None:
+            raise ValueError(
+                "expected a model that was fitted to a table. Call fit(table) first, "
+                "or pass the values so far, as in forecast(history, steps)"
+            )
 
     def _features(self, one: OneSeries) -> np.ndarray:
         calendar = tuple(self._arguments["calendar"])

@@ -33,20 +33,13 @@ class TableForecasts(TableFitting):
             data: A table with the columns of the one that the model was fitted to.
         """
         table = self._read_history(data)
-        self._fitted.keep(table)
+        self._fitted.keep(table, self._arguments["horizon"])
 
     def _read_history(self, data):
         self._check_fitted()
         table = self._read(data, Columns(), None)
         self._set_scales(table)
         return table
-
-    def _check_fitted(self):
-        if self._fitted is None:
-            raise ValueError(
-                "expected a model that was fitted to a table. Call fit(table) first, "
-                "or pass the values so far, as in forecast(history, steps)"
-            )
 
     def _forecast_table(self, data, steps, known):
         """Forecasts a table; the one that the model keeps if `data` is None."""
@@ -264,19 +257,46 @@ class TableForecasts(TableFitting):
         """
         self._check_fitted()
         steps = checks.whole_number("steps", steps or self._arguments["horizon"])
-        fitted, quantiles = self._fitted, self._arguments["quantiles"]
-        parts = [with_future(one, fitted, steps, known) for one in fitted.history]
-        found = self._forecast_series(parts, steps)
+        history = self._fitted.history
+        parts = [with_future(one, self._fitted, steps, known) for one in history]
+        return self._plot(parts, steps, [None] * len(parts))
+
+    def plot_held_out(
+        self, table: SeriesTable, ends: list[int], steps: int
+    ) -> "matplotlib.figure.Figure":
+        """Plots forecasts from within a table, and the values that came.
+
+        Args:
+            table: The series, as from `read`.
+            ends: Number of values of each series before the forecast.
+            steps: Number of steps.
+        """
+        parts = table.until(ends, steps).series
+        actual = [
+            one.values[end : end + steps]
+            for one, end in zip(table.series, ends, strict=True)
+        ]
+        return self._plot(parts, steps, actual)
+
+    def _plot(self, parts, steps, actual):
+        found, quantiles = self._forecast_series(parts, steps), self._quantiles()
         panels = []
-        for one, y in zip(parts, found, strict=True):
-            name = "" if fitted.columns.value is None else str(fitted.columns.value)
-            title = name if one.name is None else one.name
-            panel = plots.ForecastPanel(title, one.values, self._median(y), one.dates)
-            if quantiles and len(quantiles) > 1:
+        for one, y, came in zip(parts, found, actual, strict=True):
+            name = self._fitted.columns.value if one.name is None else one.name
+            panel = plots.ForecastPanel(
+                "" if name is None else str(name),
+                one.values,
+                self._median(y),
+                None if one.dates is None else one.dates[: len(one.values) + steps],
+                actual=came,
+            )
+            if len(quantiles) > 1:
                 panel = panel._replace(lower=y[:, 0], upper=y[:, -1])
             panels.append(panel)
-        label = quantiles and f"{quantiles[0]:g} to {quantiles[-1]:g}"
-        return plots.plot_forecast(panels, label)
+        return plots.plot_forecast(panels, f"{quantiles[0]:g} to {quantiles[-1]:g}")
+
+    def _quantiles(self):
+        return self._arguments["quantiles"] or [0.5]
 
 
 def _ends(table, origins, steps, stride):
