@@ -336,7 +336,9 @@ def scores_of(comparison: Any, title: str) -> dict[str, Any]:
 def show(console: Console, results: runs.Results) -> None:
     """Prints the scores."""
     pairs = zip(results["errors"], results["naive_errors"], strict=True)
-    rows = [(n, _short(error), _short(naive)) for n, (error, naive) in enumerate(pairs, 1)]
+    rows = [
+        (n, _short(error), _short(naive)) for n, (error, naive) in enumerate(pairs, 1)
+    ]
     columns = (">steps ahead", f">{results['model']}", ">naive: last value")
     console.table("Root mean square error on held-out values", columns, rows)
     rows = [

@@ -263,9 +263,12 @@ def compare(
             found.setdefault(name, []).append(rows)
     complete = {k: np.array(v) for k, v in found.items() if len(v) == len(values)}
     scales = [
-        scale_of_errors(y[:end], season) for y, end in zip(values, training, strict=True)
+        scale_of_errors(y[:end], season)
+        for y, end in zip(values, training, strict=True)
     ]
-    return Comparison(np.array(actual), {title: forecasts, **complete}, np.array(scales))
+    return Comparison(
+        np.array(actual), {title: forecasts, **complete}, np.array(scales)
+    )
 
 
 def _average(rows: Sequence[dict[str, float]]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Forecasts of a series, one or several steps ahead."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import keras
 import numpy as np

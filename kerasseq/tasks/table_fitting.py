@@ -72,9 +72,7 @@ class TableFitting:
             >>> x.shape, y.shape
             ((12, 7, 1), (12, 2))
         """
-        table = self.read(
-            data, value=value, date=date, group=group, missing=missing
-        )
+        table = self.read(data, value=value, date=date, group=group, missing=missing)
         first = self._fitted is None
         if first:
             self._check_fresh()

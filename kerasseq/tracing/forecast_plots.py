@@ -93,6 +93,8 @@ def _draw(axes, panel, interval):
     if panel.lower is not None and panel.upper is not None:
         low, high = (np.concatenate([last, y]) for y in (panel.lower, panel.upper))
         label = f"quantiles {interval}" if interval else "interval"
-        axes.fill_between(x[after], low, high, color=color, alpha=0.2, lw=0, label=label)
+        axes.fill_between(
+            x[after], low, high, color=color, alpha=0.2, lw=0, label=label
+        )
     axes.set_title(panel.title, loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
