@@ -24,7 +24,7 @@ from kerasseq.core import checks
 from kerasseq.text.autoregression import AutoRegression
 
 ROUNDING = 1e-10  # of the size of the values: an error below it is none
-SCORES = ("MAE", "RMSE", "MASE")
+MAX_ORDER = 12  # of an autoregression, besides a season
 
 Forecasts = Callable[[ArrayLike, int], np.ndarray]  # of a history and steps
 
@@ -124,14 +124,14 @@ def fit_autoregression(training: ArrayLike, season: int = 1) -> AutoRegression |
         season: Steps of a season.
 
     Returns:
-        The model, of order 1, 2, 3, a season or one more; None if the values are
+        The model, of order 1 to 12, a season or one more; None if the values are
         too few or fit exactly.
     """
     y = np.asarray(training, "float64")
     found, least = [], (ROUNDING * np.abs(y).max()) ** 2
     if not np.ptp(y):
         return None
-    for order in sorted({1, 2, 3, season, season + 1}):
+    for order in sorted({*range(1, MAX_ORDER + 1), season, season + 1}):
         if len(y) < 3 * order + 2:
             continue
         model = AutoRegression(order).fit(y)
@@ -262,13 +262,9 @@ def compare(
             rows = [forecast(y[:end], steps) for end in origins]
             found.setdefault(name, []).append(rows)
     complete = {k: np.array(v) for k, v in found.items() if len(v) == len(values)}
-    scales = [
-        scale_of_errors(y[:end], season)
-        for y, end in zip(values, training, strict=True)
-    ]
-    return Comparison(
-        np.array(actual), {title: forecasts, **complete}, np.array(scales)
-    )
+    pairs = zip(values, training, strict=True)
+    scales = np.array([scale_of_errors(y[:end], season) for y, end in pairs])
+    return Comparison(np.array(actual), {title: forecasts, **complete}, scales)
 
 
 def _average(rows: Sequence[dict[str, float]]) -> dict[str, float]:

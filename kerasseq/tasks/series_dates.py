@@ -153,7 +153,7 @@ def check_order(dates: np.ndarray, where: Callable[[int], str]) -> None:
         raise ValueError(
             f"each date must occur once, but at {where(row)} {shown(dates[row])} "
             "repeats. Add up or delete the rows of a date; if the table has several "
-            "series, name the column that tells them apart with group"
+            "series, name the column that tells them apart: group="
         )
 
 
@@ -173,11 +173,10 @@ def _jump(dates, row, step, unit, where):
 
 
 def _duration(seconds: int) -> str:
-    for size, name in ((DAY, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
-        if seconds % size == 0:
-            break
+    sizes = {DAY: "day", 3600: "hour", 60: "minute", 1: "second"}
+    size = next(size for size in sizes if seconds % size == 0)
     count = seconds // size
-    return f"{count} {name}{'s' if count != 1 else ''}"
+    return f"{count} {sizes[size]}{'s' if count != 1 else ''}"
 
 
 def _unit(dates):

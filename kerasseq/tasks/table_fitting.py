@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.tasks.series_frames import Columns, OneSeries, SeriesTable, read_series
+from kerasseq.tasks.series_frames import (
+    Columns,
+    OneSeries,
+    SeriesTable,
+    is_frame,
+    read_series,
+)
 from kerasseq.tasks.series_windows import (
     Fitted,
     Scale,
@@ -162,20 +168,8 @@ class TableFitting:
             past, known = (tuple(arguments[name]) for name in ("past", "known"))
             columns = dataclasses.replace(columns, past=past, known=known)
         else:
-            before = self._fitted.columns
-            for name in ("value", "date", "group"):
-                new, old = getattr(columns, name), getattr(before, name)
-                if new is not None and new != old:
-                    raise ValueError(
-                        f"the model has been fitted with {name}={old!r}, received "
-                        f"{name}={new!r}. Leave it out, or make another model"
-                    )
-            columns = before
             missing = missing or self._fitted.missing
-            if hasattr(data, "to_frame") and not hasattr(data, "columns"):
-                data = data.rename(columns.value)
-        if isinstance(data, np.ndarray | list | tuple) and self._fitted is not None:
-            columns = dataclasses.replace(columns, value=None)
+            data, columns = self._as_before(data, columns)
         table = read_series(data, columns, missing or "error")
         if arguments["calendar"] and table.frequency is None:
             raise ValueError(
@@ -186,6 +180,24 @@ class TableFitting:
             if not len(one.values):
                 raise ValueError(f"{one.title} has no values")
         return table
+
+    def _as_before(self, data, columns):
+        """A further table, with the columns of the first one."""
+        before = self._fitted.columns
+        for name in ("value", "date", "group"):
+            new, old = getattr(columns, name), getattr(before, name)
+            if new is not None and new != old:
+                raise ValueError(
+                    f"the model has been fitted with {name}={old!r}, received "
+                    f"{name}={new!r}. Leave it out, or make another model"
+                )
+        if is_frame(data):
+            if not hasattr(data, "columns"):
+                data = data.rename(before.value)
+            return data, before
+        if len(self._fitted.scales) > 1 or before.others:
+            return data, before
+        return data, Columns()  # an array continues a single series
 
     def _check_fresh(self):
         """Raises if arrays have set the scale before."""
