@@ -86,7 +86,7 @@ def _numbers(dates: np.ndarray, unit: str) -> np.ndarray:
         return dates.astype("datetime64[M]").astype("int64")
     if unit == "business day":
         return np.busday_count("1970-01-01", dates.astype("datetime64[D]"))
-    return dates.astype("int64")
+    return dates.astype("datetime64[s]").astype("int64")
 
 
 def find_frequency(
