@@ -12,6 +12,7 @@ from kerasseq.cli import figures, options, runs, tables
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.runs import sha256
+from kerasseq.core import checks
 from kerasseq.core.files import read_bytes, replacing
 from kerasseq.datasets import series
 
@@ -211,6 +212,7 @@ def names(text: str | None) -> list[str]:
 
 def guess_columns(settings: options.Settings, frame: Any) -> dict[str, str | None]:
     """Returns the columns `value`, `date` and `group`; notes those that are guessed."""
+    check_columns(settings, frame)
     taken = [settings.group, *names(getattr(settings, "with")), *names(settings.known)]
     date = settings.date
     if date is None:
@@ -230,6 +232,20 @@ def guess_columns(settings: options.Settings, frame: Any) -> dict[str, str | Non
         words = " ".join(f"--{name} {column}" for name, column in guessed)
         note(f"columns found: {words}")
     return {"value": value, "date": date, "group": settings.group}
+
+
+def check_columns(settings: options.Settings, frame: Any) -> None:
+    """Raises a `UsageError` if a column that was named does not exist."""
+    for option in ("value", "date", "group", "with", "known"):
+        text = getattr(settings, option)
+        several = option in ("with", "known")
+        for name in names(text) if several else [text]:
+            if name is not None and name not in frame.columns:
+                listed = ", ".join(map(str, frame.columns))
+                raise UsageError(
+                    f"--{option}: there is no column {name!r}."
+                    f"{checks.nearest(name, frame.columns)} The columns are {listed}"
+                )
 
 
 def _only(role, found, frame):
