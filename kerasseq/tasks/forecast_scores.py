@@ -125,7 +125,7 @@ def fit_autoregression(training: ArrayLike, season: int = 1) -> AutoRegression |
 
     Returns:
         The model, of order 1 to 12, a season or one more; None if the values are
-        too few or fit exactly.
+        constant or too few.
     """
     y = np.asarray(training, "float64")
     found, least = [], (ROUNDING * np.abs(y).max()) ** 2
@@ -137,7 +137,9 @@ def fit_autoregression(training: ArrayLike, season: int = 1) -> AutoRegression |
         model = AutoRegression(order).fit(y)
         errors = model.residuals(y)
         variance = float(np.mean(errors**2))
-        if least < variance < math.inf:
+        if variance <= least:  # an exact fit: higher orders add nothing
+            return model
+        if variance < math.inf:
             aic = len(errors) * math.log(variance) + 2 * (order + 1)
             # Orders lose different numbers of values, which the mean makes up for.
             found.append((aic / len(errors), order, model))

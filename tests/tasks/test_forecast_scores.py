@@ -68,6 +68,9 @@ def test_autoregression_is_that_of_statsmodels():
     found = forecast_scores.peers(Y, season)[f"AR({model.order})"](Y, 5)
     np.testing.assert_allclose(found, theirs, rtol=1e-6)
     assert forecast_scores.fit_autoregression(np.ones(50)) is None
+    sine = np.sin(np.arange(60) * np.pi / 6)  # which AR(2) continues exactly
+    found = forecast_scores.peers(sine[:50])["AR(2)"](sine[:50], 10)
+    np.testing.assert_allclose(found, sine[50:], atol=1e-9)
     assert list(forecast_scores.peers(Y[:4], 7)) == ["naive"]
 
 
