@@ -162,7 +162,7 @@ def peers(training: ArrayLike, season: int = 1) -> dict[str, Forecasts]:
         >>> found["naive"]([1.0, 2.0], 3)
         array([2., 2., 2.])
         >>> list(found)
-        ['naive', 'seasonal naive', 'AR(1)']
+        ['naive', 'seasonal naive', 'AR(2)']
     """
     y = np.asarray(training, "float64")
     found: dict[str, Forecasts] = {"naive": seasonal_naive}
