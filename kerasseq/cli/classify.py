@@ -62,8 +62,7 @@ then:
         tasks=tasks,
     )
     options.add_resume(parser)
-    what = ", ".join(tables.SUFFIXES)
-    group = options.add_data(parser, DEFAULTS, "--file", what, DATA)
+    group = options.add_data(parser, DEFAULTS, "--file", tables.KINDS, DATA)
     group.add_argument("--text", metavar="COLUMN", help="column of the texts")
     group.add_argument("--label", metavar="COLUMN", help="column of the labels")
     text = "fraction of each class that is held out"
@@ -156,7 +155,7 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
         texts = [text for part in parts for text in part.texts]
         labels = [part.names[n] for part in parts for n in part.labels]
     else:
-        table = tables.read_table(settings.file, settings.encoding, as_text=True)
+        table = read_text_table(settings.file, settings.encoding)
         texts, labels = columns(table, settings, settings.file)
         source = os.path.basename(settings.file)
         settings.file = os.path.abspath(settings.file)  # to resume from any folder
@@ -168,6 +167,11 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
     texts = [text[: settings.max_characters] for text in texts]
     checksum = runs.sha256("\n".join([*texts, *labels]))
     return texts, labels, {"source": source, "rows": len(texts), "sha256": checksum}
+
+
+def read_text_table(file: str, encoding: str) -> Any:
+    """Reads a table as text; cp1252 is tried where UTF-8, the default, does not fit."""
+    return tables.read_table(file, None if encoding == "utf-8" else encoding, True)
 
 
 def columns(
@@ -192,12 +196,12 @@ def columns(
     )
     found = []
     for name in (settings.text, settings.label):
-        cells = [cell if isinstance(cell, str) else str(cell) for cell in table[name]]
-        for row, cell in enumerate(cells):
+        cells = table[name].tolist()
+        for place, cell in zip(table.index, cells, strict=True):
             if not cell.strip():
                 raise ValueError(
-                    f'{file}: the cell of row {row + 1} in the column "{name}" is '
-                    "empty. Fill it, or delete the row"
+                    f"{file}, {table.index.name} {place}: the cell in the column "
+                    f'"{name}" is empty. Fill it, or delete the row'
                 )
         found.append(cells)
     return found[0], found[1]

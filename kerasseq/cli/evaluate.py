@@ -2,7 +2,7 @@
 
 import argparse
 
-from kerasseq.cli import classify, labeled, options, runs, tables, tag
+from kerasseq.cli import classify, labeled, options, runs, tag
 from kerasseq.cli.console import Console, choose_backend, print_json
 from kerasseq.datasets import read_tagged
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         arguments = record["arguments"] if record["arguments"]["file"] else {}
         names = {n: getattr(args, n) or arguments.get(n) for n in ("text", "label")}
-        table = tables.read_table(args.file, args.encoding, as_text=True)
+        table = classify.read_text_table(args.file, args.encoding)
         texts, labels = classify.columns(table, options.Settings(**names), args.file)
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)

@@ -1,30 +1,50 @@
 """`kerasseq train forecast`: forecasts of a series, several steps ahead."""
 
+import copy
 import functools
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs
+from kerasseq.cli import figures, options, runs, tables
 from kerasseq.cli.console import Console, note, set_seed, status
+from kerasseq.cli.errors import UsageError
 from kerasseq.cli.runs import sha256
-from kerasseq.datasets import series, windows
+from kerasseq.core import checks
+from kerasseq.core.files import read_bytes, replacing
+from kerasseq.datasets import series
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
 
-SERIES = ("ar", "sunspots", "co2")
-FILE = None  # there are no data of the user
+FILE = "file"  # the argument that names the user's data
+SERIES = ("sunspots", "ar", "co2")
+MISSING = ("error", "interpolate", "forward")
+QUANTILES = (0.1, 0.5, 0.9)
+HELD_OUT = 5  # one part in five
+MAX_ORIGINS = 200  # from which the held-out values are forecast
+FORECAST = "forecast.csv"
 DEFAULTS = {
     "model": "lstm",
-    "data": "sunspots",
+    "file": None,
+    "data": None,
+    "encoding": None,
+    "value": None,
+    "date": None,
+    "group": None,
+    "with": None,
+    "known": None,
+    "calendar": None,
+    "missing": "error",
+    "season": None,
     "units": 32,
     "num_layers": 1,
-    "sequence_length": 24,
+    "sequence_length": None,
     "batch_size": 32,
-    "learning_rate": 3e-3,
-    "steps": 1000,
+    "learning_rate": 1e-3,
+    "steps": 300,
     "checkpoint_every": 100,
     "horizon": 12,
     "seed": 0,
@@ -35,25 +55,80 @@ def add_task(add: options.Add, tasks: options.Subparsers) -> None:
     """Adds the task to the parser of `kerasseq train`."""
     parser = add(
         "forecast",
-        "predict the next values of a series",
+        "predict the next values of a series, or of a table of your own",
         """\
-Train a model to predict the next value of a series; longer forecasts feed its
-predictions back as inputs. The last fifth is held out. The errors there are printed by
-steps ahead, beside those of a naive forecast that repeats the last value.""",
+Train a model to predict the next values of a series, with an interval from the
+quantile 0.1 to 0.9. The last fifth is held out. MAE, RMSE and MASE there are printed
+beside those of simple forecasts: naive (the last value), seasonal naive (the value one
+season before) and AR (autoregression). Then the values after the end are forecast.""",
         """\
 examples:
-  kerasseq train forecast --data ar
-  kerasseq train forecast --data sunspots --model lstm --units 32 --horizon 24""",
+  kerasseq train forecast --file sales.csv --value sales --horizon 6
+  kerasseq train forecast --file shops.csv --group shop --known price,holiday
+  kerasseq train forecast --data sunspots --model gru --horizon 24
+
+A column of --known must also be filled in for the rows to forecast: these are the rows
+at the end of the table without a value.""",
         tasks=tasks,
     )
     options.add_resume(parser)
-    name = options.one_of("series", SERIES)
-    options.add(parser, DEFAULTS, "--data", name, ", ".join(SERIES), "NAME")
+    _add_data(parser)
     text = "steps ahead to forecast"
     options.add(parser, DEFAULTS, "--horizon", options.length, text)
     options.add_model(parser, DEFAULTS)
-    options.add_training(parser, DEFAULTS, "training steps (default: 1000)")
+    group = options.add_training(parser, DEFAULTS, "training steps (default: 300)")
+    for action in group._group_actions:
+        if action.dest == "sequence_length":
+            action.help = (
+                "time steps in an example (default: two seasons, at least 24, at most "
+                "half of the series)"
+            )
     options.add_location(parser, "runs/forecast-MODEL-N")
+
+
+def _add_data(parser):
+    group = parser.add_argument_group("data")
+    texts = {
+        "--file": ("FILE", f"a table: {tables.KINDS}"),
+        "--value": ("COLUMN", "the column to forecast (default: the one that fits)"),
+        "--date": ("COLUMN", "the column of dates (default: the one that fits)"),
+        "--group": ("COLUMN", "the column that tells several series apart"),
+        "--with": ("A,B", "columns that are known up to the last value"),
+        "--known": ("A,B", "columns that are known in advance, such as price,holiday"),
+        "--calendar": ("A,B", "features of the dates: day,month,year,weekday,hour"),
+        "--encoding": ("NAME", "encoding of the file (default: utf-8, then cp1252)"),
+    }
+    for name, (metavar, text) in texts.items():
+        group.add_argument(name, metavar=metavar, help=text)
+    kind = options.one_of("choice", MISSING)
+    text = f"empty cells and missing dates: {', '.join(MISSING)}"
+    options.add(group, DEFAULTS, "--missing", kind, text, "NAME")
+    group.add_argument(
+        "--season",
+        type=options.length,
+        metavar="N",
+        help="steps of a season (default: by the dates, such as 12 for months)",
+    )
+    group.add_argument(
+        "--data",
+        type=options.one_of("series", SERIES),
+        metavar="NAME",
+        help=f"{', '.join(SERIES)}, if there is no --file (default: {SERIES[0]})",
+    )
+
+
+class Source(NamedTuple):
+    """What is forecast.
+
+    Attributes:
+        table: A DataFrame or a `datasets.Series`.
+        columns: The columns `value`, `date` and `group`.
+        data: Source and checksum, for `run.json`.
+    """
+
+    table: Any
+    columns: dict[str, str | None]
+    data: dict[str, Any]
 
 
 def train(job: "Job") -> runs.Results:
@@ -65,107 +140,304 @@ def train(job: "Job") -> runs.Results:
     Returns:
         The results, as plain data.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
     settings = job.settings
-    values = series(settings.data, seed=settings.seed).values
-    data = {"source": settings.data, "sha256": sha256(values.tobytes())}
-    job.check_data(data)
-    cut = len(values) - len(values) // 5
-    length, horizon = settings.sequence_length, settings.horizon
-    if len(values) - cut < horizon or cut < length + 1:
-        raise ValueError(
-            f"the series {settings.data} has {len(values)} values, too few for "
-            f"--sequence-length {length} and --horizon {horizon}. Choose smaller ones"
-        )
-    x, y = windows(values[:cut], length)
-    batches = kerasseq.training.ArrayBatches(x, y, settings.batch_size, settings.seed)
-    check_memory(settings, len(x))
-    with status("building the model"):
-        model = build(settings, values[:cut])
-    job.start(data)
-    job.console.write(
-        f"{settings.data}: {len(values):,} values; the last {len(values) - cut:,} are "
-        "held out."
+    source = read(settings)
+    job.check_data(source.data)
+    model = build(settings)
+    table = model.read(source.table, missing=settings.missing, **source.columns)
+    cuts = held_out(table, settings.horizon)
+    x, y = model.prepare(
+        table.until(cuts), season=settings.season, length=settings.sequence_length
     )
+    check_memory(settings, x)
+    batches = kerasseq.training.ArrayBatches(x, y, settings.batch_size, settings.seed)
+    job.start(source.data)
+    describe(job.console, source, table, cuts)
     history = job.fit(model, batches, settings.steps, "mae")
     with status("forecasting the held-out values"):
-        errors = errors_by_step(model, values, cut, length, horizon)
+        comparison = model.compare(table, origins(table, cuts, settings), *(
+            settings.horizon, cuts))  # fmt: skip
+    # The model has learned from the first part alone, and continues the whole.
+    model.set_history(table)
+    runs.save_model(model, job.folder)
     results = {
         "task": job.task,
         "model": settings.model,
         "steps": settings.steps,
         "loss": history[-1]["loss"],
-        **errors,
+        **scores_of(comparison, model.title),
         "run": str(job.folder),
     }
     show(job.console, results)
-    draw(job, model, values, history)
+    future = known_steps(table, settings)
+    if future:
+        write_forecast(job, model, source, future)
+    draw(job, model, table, history, future)
     job.finish(results)
     return results
 
 
-def build(
-    settings: options.Settings, values: np.ndarray
-) -> "kerasseq.models.Forecaster":
-    """Builds and compiles the model, standardized to the training values."""
+def read(settings: options.Settings) -> Source:
+    """Reads the table or the series, and guesses the columns that are not named."""
+    if settings.file is None:
+        settings.data = settings.data or SERIES[0]
+        _refuse_columns(settings)
+        found = series(settings.data, seed=settings.seed)
+        checksum = sha256(found.values.tobytes())
+        return Source(found, {}, {"source": settings.data, "sha256": checksum})
+    with status("reading the table"):
+        frame = tables.read_table(settings.file, settings.encoding)
+    columns = guess_columns(settings, frame)
+    checksum = sha256(read_bytes(settings.file))
+    return Source(frame, columns, {"source": settings.file, "sha256": checksum})
+
+
+def _refuse_columns(settings):
+    for name in ("value", "date", "group", "with", "known", "encoding"):
+        if getattr(settings, name) is not None:
+            raise UsageError(
+                f"--{name} is for a table, received no --file. Add --file, or leave it "
+                "out"
+            )
+
+
+def names(text: str | None) -> list[str]:
+    """Splits the names of columns.
+
+    Examples:
+        >>> names("price, holiday"), names(None)
+        (['price', 'holiday'], [])
+    """
+    return [name.strip() for name in text.split(",")] if text else []
+
+
+def guess_columns(settings: options.Settings, frame: Any) -> dict[str, str | None]:
+    """Returns the columns `value`, `date` and `group`; notes those that are guessed."""
+    check_columns(settings, frame)
+    taken = [settings.group, *names(getattr(settings, "with")), *names(settings.known)]
+    date = settings.date
+    if date is None:
+        taken_or_value = [*taken, settings.value]
+        found = [n for n in tables.date_columns(frame) if n not in taken_or_value]
+        date = _only("date", found, frame) if found else None
+        if date is None:
+            note("no column has dates: the rows are taken as evenly spaced")
+    value = settings.value
+    if value is None:
+        taken = [*taken, date]
+        found = [n for n in tables.number_columns(frame) if n not in taken]
+        value = _only("value", found, frame)
+    guessed = [(n, c) for n, c in (("value", value), ("date", date))
+               if c is not None and getattr(settings, n) is None]  # fmt: skip
+    if guessed:
+        words = " ".join(f"--{name} {column}" for name, column in guessed)
+        note(f"columns found: {words}")
+    return {"value": value, "date": date, "group": settings.group}
+
+
+def check_columns(settings: options.Settings, frame: Any) -> None:
+    """Raises a `UsageError` if a column that was named does not exist."""
+    for option in ("value", "date", "group", "with", "known"):
+        text = getattr(settings, option)
+        several = option in ("with", "known")
+        for name in names(text) if several else [text]:
+            if name is not None and name not in frame.columns:
+                listed = ", ".join(map(str, frame.columns))
+                raise UsageError(
+                    f"--{option}: there is no column {name!r}."
+                    f"{checks.nearest(name, frame.columns)} The columns are {listed}"
+                )
+
+
+def _only(role, found, frame):
+    if len(found) == 1:
+        return found[0]
+    fit = ", ".join(map(str, found)) or "none"
+    raise UsageError(
+        f"expected --{role}, as not exactly one column fits: {fit}. The columns are "
+        f"{', '.join(map(str, frame.columns))}"
+    )
+
+
+def build(settings: options.Settings) -> "kerasseq.models.Forecaster":
+    """Builds and compiles the model."""
     import keras
 
+    from kerasseq.cli import fitting
+
+    fitting.check_memory(_sized(settings, 1), settings.batch_size)
     set_seed(settings.seed)
-    model = kerasseq.models.Forecaster(
-        settings.model, units=settings.units, num_layers=settings.num_layers
-    )
-    model.compile(keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0))
-    for name in ("standardize", "restore"):
-        model.get_layer(name).set(values)
+    with status("building the model"):
+        model = kerasseq.models.Forecaster(
+            settings.model,
+            horizon=settings.horizon,
+            units=settings.units,
+            num_layers=settings.num_layers,
+            past=names(getattr(settings, "with")),
+            known=names(settings.known),
+            calendar=names(settings.calendar),
+            quantiles=QUANTILES,
+        )
+    adam = keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0)
+    model.compile(adam)
     return model
 
 
-def errors_by_step(
-    model: "kerasseq.models.Forecaster",
-    values: np.ndarray,
-    cut: int,
-    length: int,
-    horizon: int,
-) -> dict[str, list[float]]:
-    """Computes root mean square errors by steps ahead, over all held-out windows."""
-    x, y = windows(values[cut - length :], length, horizon)
-    forecasts = model.forecast(x, horizon)
-    naive = x[:, -1:, 0]
+def check_memory(settings: options.Settings, x: np.ndarray) -> None:
+    """Raises if model and batch cannot fit into the memory of this machine."""
+    from kerasseq.cli import fitting  # loads Keras
 
-    def rmse(forecast):
-        return np.sqrt(np.mean((forecast - y) ** 2, axis=0)).tolist()
+    fitting.check_memory(_sized(settings, x.shape[1]), len(x))
 
-    return {"errors": rmse(forecasts), "naive_errors": rmse(naive)}
+
+def _sized(settings, length):
+    sized = copy.copy(settings)
+    sized.sequence_length = length
+    return sized
+
+
+def held_out(table: Any, horizon: int) -> list[int]:
+    """The number of values of each series before the held-out part.
+
+    Raises:
+        ValueError: If a series is too short.
+    """
+    cuts = []
+    for one in table.series:
+        count = len(one.values)
+        cut = count - max(count // HELD_OUT, horizon)
+        if cut < horizon + 2:
+            raise ValueError(
+                f"{one.title} has {count} values, too few for --horizon {horizon}: it "
+                f"needs at least {2 * horizon + 2}. Choose a smaller horizon"
+            )
+        cuts.append(cut)
+    return cuts
+
+
+def origins(table: Any, cuts: list[int], settings: options.Settings) -> list[list[int]]:
+    """The origins of the forecasts of the held-out part, the same for all series."""
+    rests = [len(one.values) - cut for one, cut in zip(table.series, cuts, strict=True)]
+    last = min(rests) - settings.horizon  # steps from the first origin to the last
+    stride = 1 + last // MAX_ORIGINS
+    return [[cut + step for cut in cuts] for step in range(0, last + 1, stride)]
+
+
+def describe(console: Console, source: Source, table: Any, cuts: list[int]) -> None:
+    """Prints what is forecast."""
+    counts = [len(one.values) for one in table.series]
+    words = f"{source.data['source']}: {sum(counts):,} values"
+    if len(counts) > 1:
+        words += f" of {len(counts)} series"
+    if table.frequency is not None:
+        words += f", {table.frequency}"
+        first = min(one.dates[0] for one in table.series)
+        last = max(one.dates[len(one.values) - 1] for one in table.series)
+        words += f" from {first.astype('M8[D]')} to {last.astype('M8[D]')}"
+    console.write(f"{words}; the last {sum(counts) - sum(cuts):,} are held out.")
+
+
+def scores_of(comparison: Any, title: str) -> dict[str, Any]:
+    """The scores as plain data; None where MASE is undefined."""
+    errors = comparison.errors_by_step()
+    return {
+        "scores": {
+            name: {k: None if math.isnan(v) else v for k, v in row.items()}
+            for name, row in comparison.scores().items()
+        },
+        "errors": errors[title].tolist(),
+        "naive_errors": errors["naive"].tolist(),
+    }
 
 
 def show(console: Console, results: runs.Results) -> None:
-    """Prints the errors."""
+    """Prints the scores."""
     pairs = zip(results["errors"], results["naive_errors"], strict=True)
     rows = [
-        (n, f"{error:.3f}", f"{naive:.3f}") for n, (error, naive) in enumerate(pairs, 1)
+        (n, _short(error), _short(naive)) for n, (error, naive) in enumerate(pairs, 1)
     ]
     columns = (">steps ahead", f">{results['model']}", ">naive: last value")
     console.table("Root mean square error on held-out values", columns, rows)
+    rows = [
+        (name, *("undefined" if v is None else _short(v) for v in row.values()))
+        for name, row in results["scores"].items()
+    ]
+    columns = ("forecast", ">MAE", ">RMSE", ">MASE")
+    console.table("Errors on held-out values, over all steps", columns, rows)
+    if any(row["MASE"] is None for row in results["scores"].values()):
+        console.write(
+            "MASE is undefined: the seasonal naive forecast makes no error on the "
+            "training part, or the part is no longer than a season."
+        )
+
+
+def _short(value):
+    """A number with four digits, and all before the point.
+
+    Examples:
+        >>> _short(12345.678), _short(0.012345)
+        ('12,346', '0.01235')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def known_steps(table: Any, settings: options.Settings) -> int:
+    """The steps after the end that can be forecast."""
+    if not settings.known:
+        return settings.horizon
+    future = min(len(one.others) - len(one.values) for one in table.series)
+    if not future:
+        note(
+            f"no forecast after the end: the table has no rows with {settings.known} "
+            "and without a value at its end"
+        )
+    return min(future, settings.horizon)
+
+
+def write_forecast(
+    job: "Job", model: "kerasseq.models.Forecaster", source: Source, steps: int
+) -> None:
+    """Prints the forecast after the end; that of a table is written, too."""
+    found = model.forecast(steps)
+    if isinstance(found, np.ndarray):
+        values, columns = found.tolist(), [f"quantile {q:g}" for q in QUANTILES]
+    else:
+        file = job.folder / FORECAST
+        with replacing(file) as temporary:
+            found.to_csv(temporary, index=False)
+        if "date" in source.columns and source.columns["date"] is not None:
+            date = source.columns["date"]
+            found[date] = found[date].astype(str).str.removesuffix(" 00:00:00")
+        values, columns = found.to_numpy("object").tolist(), found.columns
+    rows = [[_short(v) if isinstance(v, float) else v for v in row] for row in values]
+    heads = [h if isinstance(v, str) else f">{h}" for h, v in zip(
+        map(str, columns), values[0], strict=True)]  # fmt: skip
+    job.console.table("Forecast after the last value", heads, rows)
 
 
 def draw(
     job: "Job",
     model: "kerasseq.models.Forecaster",
-    values: np.ndarray,
+    table: Any,
     history: runs.History,
+    future: int,
 ) -> None:
     """Draws the figures, if matplotlib is installed."""
     if not figures.available():
         note(f"no figures: {figures.MISSING}")
         return
-    x, y = windows(values, job.settings.sequence_length)
-    x, y = x[-1:], y[-1:]
+    x, y = model.last_example()
+    horizon = job.settings.horizon
     with status("drawing the figures"):
         flow = functools.partial(kerasseq.tracing.gradient_flow, model, x, y)
-        trace = figures.record(model, x)
+        ends = [len(one.values) - horizon for one in table.series]
+        held = model.plot_held_out(table, ends, horizon)
         files = [
-            figures.history(job.folder, history, "loss", "Mean squared error"),
-            *figures.of_trace(job.folder, trace, None, flow, None),
+            figures.save(held, job.folder / "held_out.png"),
+            figures.history(job.folder, history, "loss", "Loss on scaled values"),
+            *figures.of_trace(job.folder, figures.record(model, x), None, flow, None),
         ]
+        if future:
+            plot = model.plot(future)
+            files.insert(0, figures.save(plot, job.folder / "forecast.png"))
     job.console.write(f"Figures: {', '.join(map(str, files))}")

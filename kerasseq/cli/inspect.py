@@ -140,7 +140,7 @@ def make_example(
     if kind == "SequenceClassifier" and record and record["task"] == "parentheses":
         return _parentheses_example(model, record["arguments"]["colors"], text)
     if kind == "Forecaster" and record:
-        return _series_example(model, record["arguments"], text)
+        return _series_example(model, text)
     raise ValueError(
         f"expected a model of kerasseq train, received another {kind}. In Python, "
         "kerasseq.tracing.trace(model) inspects any model"
@@ -195,14 +195,12 @@ def _numbers(text):
         ) from None
 
 
-def _series_example(model, arguments, text):
+def _series_example(model, text):
     if text is not None:
         raise ValueError(
             "the model is a forecaster and reads no text: leave out --text and --file"
         )
-    values = datasets.series(arguments["data"], seed=arguments["seed"]).values
-    x, y = datasets.windows(values, arguments["sequence_length"])
-    x, y = x[-1:], y[-1:]
+    x, y = model.last_example()
     flow = kerasseq.tracing.gradient_flow
     return Example(x, None, None, lambda: flow(model, x, y))
 

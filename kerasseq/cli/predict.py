@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from kerasseq.cli import options, runs, tables
+from kerasseq.cli.classify import TEXT_NAMES, read_text_table
 from kerasseq.cli.console import choose_backend, print_json, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.files import replacing
@@ -84,15 +85,13 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
         if not texts:
             raise ValueError(f"{args.file} has no texts")
         return texts
-    from kerasseq.cli.classify import TEXT_NAMES
-
-    table = tables.read_table(args.file, args.encoding, as_text=True)
+    table = read_text_table(args.file, args.encoding)
     name = args.column
     trained = (record or {}).get("arguments", {})
     if name is None and trained.get("file") and trained.get("text") in table.columns:
         name = trained["text"]
     name = tables.column(table, name, "--column", TEXT_NAMES)
-    return [str(cell) for cell in table[name]]
+    return table[name].tolist()
 
 
 def predictor(model: Any, folder: str) -> Any:

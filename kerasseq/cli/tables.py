@@ -1,157 +1,295 @@
-"""Tables in files: csv, tsv, jsonl and parquet, read by pandas."""
+"""Tables of the user: csv, tsv, jsonl, each also .gz, and parquet, read by pandas."""
 
 import csv
+import gzip
+import io
+import json
+import os
 import pathlib
-from collections.abc import Sequence
+import re
+import warnings
+import zlib
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from kerasseq.cli.console import note
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
+from kerasseq.datasets import files
 
 if TYPE_CHECKING:
     import pandas
 
-MISSING = 'tables need pandas. Install it with  pip install "kerasseq[data]"'
-SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".parquet")
-FALLBACK = "cp1252"  # of files from Windows that are not UTF-8
-SAMPLE = 2**16  # bytes from which the separator is found
 SEPARATORS = ",;\t|"
+TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
+KINDS = ".csv, .tsv, .jsonl, each also .gz, or .parquet"
+SAMPLE = 2**16  # characters that the separator is found in
+NAMES = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
+DECIMAL_COMMA = r"\s*[+-]?\d+,\d+\s*"
+NO_NAME = r"\s*([+-]?[\d.,]+|\d+[-/.]\d+[-/.]\d+.*)\s*"
 
 
 def read_table(
-    file: str, encoding: str = "utf-8", *, as_text: bool = False
+    file: str | os.PathLike[str], encoding: str | None = None, as_text: bool = False
 ) -> "pandas.DataFrame":
-    """Reads a table.
-
-    The separator of a text file is found, and a file that is not UTF-8 is read as
-    cp1252; both are reported.
+    """Reads a table, and notes on stderr what was found out about the file.
 
     Args:
-        file: A `.csv`, `.tsv`, `.txt`, `.jsonl` or `.parquet` file; all but the last
-            also with `.gz`.
-        encoding: Encoding of a text file.
-        as_text: Whether all cells are read as they are written; empty ones as "".
+        file: The file; its name tells the format.
+        encoding: Name of its encoding. Defaults to utf-8, then cp1252.
+        as_text: Whether cells are read as they are written, empty ones as "".
+
+    Returns:
+        A DataFrame whose index, "line" or "row", tells where a row is in the file.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ImportError: If pandas is not installed.
-        ValueError: If the file is not a table. The message has the line.
+        ImportError: If pandas, or for parquet pyarrow, is not installed.
+        ValueError: If the file is empty, no table, or not in this encoding.
     """
-    path = pathlib.Path(file)
-    suffix = _suffix(path)
-    try:
-        table = _read(path, suffix, encoding, as_text)
-    except UnicodeDecodeError as error:
-        if encoding != "utf-8":
-            raise ValueError(
-                f"{file} is not in the encoding {encoding}: {error.reason} at byte "
-                f"{error.start}. Choose another --encoding"
-            ) from None
-        note(f"{file} is not UTF-8, and is read as {FALLBACK} (--encoding)")
-        return read_table(file, FALLBACK, as_text=as_text)
-    except LookupError as error:
-        raise UsageError(f"--encoding {encoding}: {error}") from None
-    except (ValueError, OSError, EOFError) as error:  # those of pandas, json and gzip
-        first = (str(error).strip().splitlines() or ["damaged"])[0]
-        raise ValueError(f"{file} cannot be read as a table: {first}") from None
-    if not len(table) or not len(table.columns):
-        raise ValueError(f"{file} must have a line of names and rows, received no rows")
-    table.columns = [str(name).strip() for name in table.columns]
-    return table
+    pandas = require_pandas()
+    path, kind, data = _read(file)
+    if kind == ".parquet":
+        frame = _parquet(pandas, path, data)
+    else:
+        text = _decode(path, data, encoding)
+        if kind in (".jsonl", ".ndjson"):
+            frame = _json_lines(pandas, path, text)
+        else:
+            frame = _csv(pandas, path, text, "\t" if kind == ".tsv" else None, as_text)
+    if as_text:
+        frame = frame.fillna("").astype(str)
+    if not len(frame):
+        raise ValueError(f"{path} has no rows below the names of the columns")
+    return frame
 
 
-def _suffix(path):
-    """The last suffix but `.gz`, of a file that exists."""
-    if not path.exists():
-        raise FileNotFoundError(f'there is no file "{path}"')
-    if not path.is_file():
-        raise ValueError(f"{path} is not a file: expected {', '.join(SUFFIXES)}")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    found = [suffix for suffix in suffixes if suffix != ".gz"][-1:]
-    if not found or found[0] not in SUFFIXES:
-        raise ValueError(
-            f"{path} must end in {', '.join(SUFFIXES)}, or one of them and .gz, "
-            f'received "{path.name}"'
-        )
-    return found[0]
-
-
-def _read(path, suffix, encoding, as_text):
+def require_pandas() -> Any:
+    """Returns pandas, or raises an `ImportError` that says how to install it."""
     try:
         import pandas
     except ImportError as error:
-        raise ImportError(MISSING) from error
-    text = {"dtype": str, "keep_default_na": False} if as_text else {}
-    if suffix == ".parquet":
-        return pandas.read_parquet(path)
-    if suffix == ".jsonl":
-        return pandas.read_json(path, lines=True, encoding=encoding)
-    return pandas.read_csv(
-        path, sep=_separator(pandas, path, suffix, encoding), encoding=encoding, **text
+        raise ImportError(
+            "a table is read by pandas, which is not installed: "
+            'pip install "kerasseq[data]"'
+        ) from error
+    return pandas
+
+
+def _read(file):
+    """The path, the ending that tells the format, and the bytes, decompressed."""
+    path = pathlib.Path(file)
+    endings = [ending.lower() for ending in path.suffixes]
+    compressed = endings[-1:] == [".gz"]
+    kind = endings[-2 if compressed else -1 :][0] if endings[compressed:] else ""
+    files.check_is_file(path)
+    if kind not in (*TEXTS, ".parquet"):
+        raise ValueError(
+            f"expected a table, {KINDS}, received {path.name}. Export it from a "
+            "spreadsheet as CSV"
+        )
+    path, data = files.read_bytes(path, "utf-8")
+    if compressed:
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(
+                f"{path} is no gzip file, or is damaged: {error}"
+            ) from error
+    return path, kind, data
+
+
+def _decode(path, data, encoding):
+    if encoding is not None:
+        return files.decode(path, data, encoding).removeprefix("\ufeff")
+    if b"\0" in data:
+        raise files.not_text(path, data, "utf-8")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = files.decode(path, data, "cp1252")
+        note(f"{path} is not utf-8: read as cp1252. Another can be named by --encoding")
+        return text
+
+
+def _json_lines(pandas, path, text):
+    rows, lines = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: no JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(
+                f'{path}, line {number}: expected an object such as {{"sales": 3}}, '
+                f"received {line.strip():.40}"
+            )
+        rows.append(row)
+        lines.append(number)
+    return pandas.DataFrame(rows, index=pandas.Index(lines, name="line"))
+
+
+def _parquet(pandas, path, data):
+    try:
+        frame = pandas.read_parquet(io.BytesIO(data))
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: parquet is read by pyarrow, which is not installed: pip install "
+            "pyarrow, or export the table as CSV"
+        ) from error
+    except Exception as error:  # pyarrow has many of its own
+        raise ValueError(f"{path} is no parquet file: {error}") from error
+    frame = frame.reset_index() if frame.index.name else frame
+    return frame.set_axis(pandas.RangeIndex(1, len(frame) + 1, name="row"))
+
+
+# Text with separators
+
+
+def _csv(pandas, path, text, separator, as_text):
+    if not text.strip():
+        raise ValueError(f"{path} is empty")
+    if separator is None:
+        separator = _separator(text)
+        if separator != ",":
+            name = NAMES[separator]
+            note(f"the columns of {path} are separated by {name}s")
+    options = {"dtype": str, "keep_default_na": False} if as_text else {}
+    frame = _parse(pandas, path, text, separator, ".", options)
+    if not as_text and separator != "," and _has_decimal_commas(frame):
+        frame = _parse(pandas, path, text, separator, ",", options)
+        note(f"numbers in {path} have a decimal comma")
+    if all(re.fullmatch(NO_NAME, str(name)) for name in frame.columns):
+        listed = ", ".join(map(str, frame.columns))
+        raise ValueError(
+            f"{path}, line 1: expected the names of the columns, received {listed}. "
+            "Add a line with names, such as date,sales"
+        )
+    return frame.set_axis(_lines(pandas, text, len(frame)))
+
+
+def _separator(text):
+    """The separator of the columns: the sniffed one, or the most frequent."""
+    head = text[:SAMPLE].splitlines()[0]
+    try:
+        sniffed = csv.Sniffer().sniff(text[:SAMPLE], SEPARATORS).delimiter
+    except csv.Error:
+        sniffed = ""
+    if sniffed and sniffed in head:
+        return sniffed
+    most = max(SEPARATORS, key=head.count)
+    return most if most in head else ","
+
+
+def _parse(pandas, path, text, separator, decimal, options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
+        try:
+            return pandas.read_csv(
+                io.StringIO(text),
+                sep=separator,
+                decimal=decimal,
+                index_col=False,
+                skipinitialspace=True,
+                **options,
+            )
+        except pandas.errors.ParserWarning:
+            message = "rows have more columns than the first line has names"
+        except (pandas.errors.ParserError, ValueError) as error:
+            message = str(error).removeprefix("Error tokenizing data. C error: ")
+    raise ValueError(f"{path} is no table: {message.strip()}")
+
+
+def _has_decimal_commas(frame):
+    texts = (frame[name].dropna() for name in frame.select_dtypes(exclude="number"))
+    return any(
+        len(cells) and cells.astype(str).str.fullmatch(DECIMAL_COMMA).any()
+        for cells in texts
     )
 
 
-def _separator(pandas, path, suffix, encoding):
-    """The separator of the columns, from the first lines."""
-    if suffix == ".tsv":
-        return "\t"
-    with pandas.io.common.get_handle(
-        path, "r", encoding=encoding, compression="infer"
-    ) as opened:
-        sample = opened.handle.read(SAMPLE)
-    lines = sample.splitlines(keepends=True)
-    lines = lines[:-1] if len(sample) == SAMPLE and len(lines) > 1 else lines
-    heading = lines[0] if lines else ""
-    try:
-        found = csv.Sniffer().sniff("".join(lines), SEPARATORS).delimiter
-    except csv.Error:
-        found = max(SEPARATORS, key=heading.count)
-    if found not in heading:
-        found = max(SEPARATORS, key=heading.count)
-    if found != ",":
-        note(f"the columns of {path.name} are separated by {found!r}")
-    return found
+def _lines(pandas, text, count):
+    """The lines of the rows; their numbers if cells contain line breaks."""
+    lines = [n for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if len(lines) == count + 1:
+        return pandas.Index(lines[1:], name="line")
+    return pandas.RangeIndex(1, count + 1, name="row")
+
+
+# Guesses
 
 
 def column(
-    table: "pandas.DataFrame",
+    frame: "pandas.DataFrame",
     name: str | None,
     option: str,
-    known: Sequence[str],
-    without: Sequence[str] = (),
+    known: Collection[str],
+    without: Collection[str] = (),
 ) -> str:
-    """Returns the name of a column, guessed if only one fits.
+    """Returns the name of a column of texts or labels, guessed if only one fits.
 
     Args:
-        table: The table.
+        frame: The table.
         name: The name that the user gave, or None.
-        option: The option that names it.
+        option: The option that names it, for messages.
         known: Usual names of such a column.
         without: Columns that have another use.
 
     Raises:
-        ValueError: If there is no such column, or none or several fit.
+        UsageError: If there is no such column, or none or several fit.
     """
-    names = [str(each) for each in table.columns if each not in without]
+    names = [str(each) for each in frame.columns if each not in without]
+    listed = ", ".join(f'"{each[:60]}"' for each in names[:20])
+    listed += ", …" if len(names) > 20 else ""
     if name is not None:
         if name not in names:
-            raise ValueError(
+            raise UsageError(
                 f'{option}: there is no column "{name}".'
-                f"{checks.nearest(name, names)} The columns are {_listed(names)}"
+                f"{checks.nearest(name, names)} The columns are {listed}"
             )
         return name
     fitting = [each for each in names if each.lower() in known]
-    if len(names) == 1:
-        fitting = names
+    fitting = names if len(names) == 1 else fitting
     if len(fitting) != 1:
         raise UsageError(
-            f"{option} is needed: which column is it? The columns are {_listed(names)}"
+            f"{option} is needed, as the column cannot be guessed. The columns are "
+            f"{listed}"
         )
     note(f'{option} is "{fitting[0]}"')
     return fitting[0]
 
 
-def _listed(names: Sequence[Any]) -> str:
-    shown = ", ".join(f'"{str(name)[:60]}"' for name in names[:20])
-    return shown + (", …" if len(names) > 20 else "")
+def number_columns(frame: "pandas.DataFrame") -> list[str]:
+    """The columns in which most cells are numbers."""
+    pandas, found = require_pandas(), []
+    for name in frame.columns:
+        cells = frame[name].dropna()
+        if frame[name].dtype.kind in "mM" or not len(cells):
+            continue
+        if pandas.to_numeric(cells, errors="coerce").notna().mean() > 0.5:
+            found.append(name)
+    return found
+
+
+def date_columns(frame: "pandas.DataFrame") -> list[str]:
+    """The columns of dates, and those of numbers that are years or dates by name."""
+    pandas, found = require_pandas(), []
+    numbers = number_columns(frame)
+    for name in frame.columns:
+        if name in numbers:
+            words = re.split(r"[^a-z]+", str(name).lower())
+            is_date = not {"date", "year", "month", "yearmonth"}.isdisjoint(words)
+            whole = frame[name].dropna().astype(str).str.removesuffix(".0")
+            if is_date and whole.str.fullmatch(r"\d{4}|\d{6}|\d{8}").all():
+                found.append(name)
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about formats
+            parsed = pandas.to_datetime(
+                frame[name].dropna(), errors="coerce", format="mixed"
+            )
+        if len(parsed) and parsed.notna().mean() > 0.5:
+            found.append(name)
+    return found

@@ -64,7 +64,7 @@ resumed from its last checkpoint and ends as if it had not been stopped.""",
 examples:
   kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
   kerasseq train parentheses --model elman,lstm --seeds 0,1
-  kerasseq train forecast --data sunspots
+  kerasseq train forecast --file sales.csv --value sales
   kerasseq train --resume runs/mine
 
 Options of a task:  kerasseq train language-model --help""",

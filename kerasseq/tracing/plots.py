@@ -17,6 +17,7 @@ from kerasseq.tracing.attention_plots import (
 )
 from kerasseq.tracing.confusion_plot import plot_confusion
 from kerasseq.tracing.drawing import COLORS, check_tokens, label_time, words
+from kerasseq.tracing.forecast_plots import ForecastPanel, plot_forecast
 from kerasseq.tracing.positions import plot_positions
 
 if TYPE_CHECKING:  # heavy, and needed for figures only
@@ -25,9 +26,11 @@ if TYPE_CHECKING:  # heavy, and needed for figures only
 LABEL_HEIGHT = 0.065  # of the number above a bar, in units of accuracy
 
 __all__ = [
+    "ForecastPanel",
     "plot_alignments",
     "plot_attention",
     "plot_confusion",
+    "plot_forecast",
     "plot_gates",
     "plot_gradient_flow",
     "plot_history",

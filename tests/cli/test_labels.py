@@ -150,15 +150,15 @@ def test_separators_encodings_and_compression(capsys, tmp_path):
         ("d.txt", "|", "utf-16"),
     ):
         path = write(tmp_path / name, table, ("t", "l"), separator, encoding)
-        given = encoding if encoding == "utf-16" else "utf-8"
+        given = encoding if encoding == "utf-16" else None
         found = tables.read_table(str(path), given, as_text=True)
         assert list(found["t"]) == ["é;a", "b"] and list(found["l"]) == ["x, y", "z"]
         packed = tmp_path / f"{name}.gz"
         packed.write_bytes(gzip.compress(path.read_bytes()))
         assert tables.read_table(str(packed), given, as_text=True).equals(found)
     err = capsys.readouterr().err
-    assert "b.csv is not UTF-8, and is read as cp1252" in err
-    assert "the columns of b.csv are separated by ';'" in err
+    assert "b.csv is not utf-8: read as cp1252" in err
+    assert "b.csv are separated by semicolons" in err
     lines = [json.dumps({"t": t, "l": y}) for t, y in table]
     (tmp_path / "e.jsonl").write_text("\n".join(lines), encoding="utf-8")
     assert list(tables.read_table(str(tmp_path / "e.jsonl"))["l"]) == ["x, y", "z"]
@@ -178,12 +178,16 @@ def test_columns_are_guessed_if_only_one_fits(refused, command):
     [
         ([("a", "x"), ("b", "y")], ["--text", "wrd"], 'Did you mean "word"?'),
         ([("a", "x"), ("b", "y")], ["--text", "word", "--label", "word"], '"kind"'),
-        ([("a", "x"), ("", "y")], [], 'row 2 in the column "word" is empty'),
-        ([("a", "x"), ("b", " ")], [], 'row 2 in the column "kind" is empty'),
+        ([("a", "x"), ("", "y")], [], 'line 3: the cell in the column "word" is empty'),
+        (
+            [("a", "x"), ("b", " ")],
+            [],
+            'line 3: the cell in the column "kind"',
+        ),
         ([("a", "x"), ("b", "x")], [], "at least two labels"),
         ([("a", "x"), ("b", "y")], [], "two rows of a label"),
-        ([], [], "received no rows"),
-        ([("a", "x"), ("b", "y", "z")], [], "cannot be read as a table"),
+        ([], [], "has no rows below"),
+        ([("a", "x"), ("b", "y", "z")], [], "is no table"),
         ([("a", "1"), ("b", "2")], ["--held-out", "1"], "above 0 and below 1"),
     ],
 )
@@ -203,10 +207,10 @@ def test_wrong_files(refused, classified, trained, tmp_path):
     (tmp_path / "ragged.conll").write_text("a\tX\nb\n")
     write("one.csv", [("a", "x")])
     for words, message in (
-        (["train", "classify", "--file", "missing.csv"], 'no file "missing.csv"'),
-        (["train", "classify", "--file", "empty.csv"], "empty.csv cannot be read"),
-        (["train", "classify", "--file", "bad.jsonl"], "bad.jsonl cannot be read"),
-        (["train", "classify", "--file", "words.doc"], "no file"),
+        (["train", "classify", "--file", "missing.csv"], "missing.csv"),
+        (["train", "classify", "--file", "empty.csv"], "empty.csv is empty"),
+        (["train", "classify", "--file", "bad.jsonl"], "bad.jsonl, line 2"),
+        (["train", "classify", "--file", "words.doc"], "words.doc"),
         (["train", "tag", "--file", "ragged.conll"], "line 2"),
         (["train", "tag", "--file", "missing.conll"], "missing.conll"),
         (["train", "classify", "--file", "a", "--data", "names"], "exclude"),
@@ -217,6 +221,6 @@ def test_wrong_files(refused, classified, trained, tmp_path):
         (["predict", run, "--file", "one.csv", "--column", "x"], "no column"),
         (["predict", "nowhere", "--text", "a"], 'no folder "nowhere"'),
         (["evaluate", trained[0], "--file", "one.csv"], "expected a run of"),
-        (["evaluate", run, "--file", "missing.csv"], "no file"),
+        (["evaluate", run, "--file", "missing.csv"], "missing.csv"),
     ):
         assert message in refused(*words), words

@@ -73,20 +73,6 @@ def test_forecast(command, refused, tmp_path, drawn):
     assert not (tmp_path / "s").exists()
 
 
-def test_errors_are_those_of_the_held_out_values():
-    import numpy as np
-
-    from kerasseq.cli.forecast import errors_by_step
-
-    class LastValue:
-        def forecast(self, history, steps):
-            return np.repeat(history[:, -1:, 0], steps, axis=1)
-
-    values = np.arange(50.0)
-    found = errors_by_step(LastValue(), values, cut=40, length=5, horizon=3)
-    assert found["errors"] == found["naive_errors"] == [1.0, 2.0, 3.0]
-
-
 def test_race_with_a_transformer(command, tmp_path, drawn):
     words = ["--model", "transformer", "--run", "r", "--seeds", "0"]
     command(*RACE, *words)

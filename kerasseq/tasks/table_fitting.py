@@ -1,0 +1,272 @@
+"""How a `Forecaster` is fitted to the series of a table."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.tasks.series_frames import (
+    Columns,
+    OneSeries,
+    SeriesTable,
+    is_frame,
+    read_series,
+)
+from kerasseq.tasks.series_windows import (
+    Fitted,
+    Scale,
+    best_baseline,
+    check_length,
+    features,
+    training_windows,
+    window_length,
+)
+
+
+class TableFitting:
+    """Reads the tables that a `Forecaster` is fitted to: a mixin."""
+
+    _arguments: dict[str, Any]
+    _fitted: Fitted | None = None
+
+    def prepare(
+        self,
+        data: Any,
+        *,
+        value: Any = None,
+        date: Any = None,
+        group: Any = None,
+        missing: str | None = None,
+        season: int | None = None,
+        length: int | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the windows of a table, for a training loop of your own.
+
+        `fit(data)` does the same, and then trains. The first table sets the scale of
+        each series, the length of the windows and the season. Values are standardized
+        by mean and standard deviation of their series.
+
+        Args:
+            data: A pandas DataFrame or Series, an array `(time,)`, or a
+                `datasets.Series`.
+            value: The column to forecast. Defaults to the only column of numbers.
+            date: The column of dates. Defaults to the index.
+            group: The column that tells several series apart.
+            missing: What to do about empty cells and missing dates: `"error"`, the
+                default, `"interpolate"` linearly, or `"forward"`, which repeats the
+                value before.
+            season: Steps of a season. Defaults to that of the dates: 12 for months, 4
+                for quarters, 52 for weeks, 7 for days, 5 for business days, 24 for
+                hours; otherwise 1.
+            length: Steps of a window. Defaults to two seasons, at least 24, and at most
+                half of the shortest series.
+
+        Returns:
+            `x` of shape `(windows, length, features)` and `y` of shape
+            `(windows, horizon)`, float32 and scaled. With features that are known in
+            advance `x` has `horizon` further steps.
+
+        Raises:
+            ValueError: If a column is missing, a cell is empty or no number, the dates
+                repeat, jump or run backwards, or a series is constant or too short.
+
+        Examples:
+            >>> from kerasseq.models import Forecaster
+            >>> model = Forecaster("gru", horizon=2, units=3)
+            >>> x, y = model.prepare(np.sin(np.arange(20.0)), length=7)
+            >>> x.shape, y.shape
+            ((12, 7, 1), (12, 2))
+        """
+        table = self.read(data, value=value, date=date, group=group, missing=missing)
+        first = self._fitted is None
+        if first:
+            self._check_fresh()
+            self._fitted = self._start(table, missing, season, length, data)
+        try:
+            return self._windows(table, first)
+        except ValueError:
+            if first:
+                self._fitted = None
+            raise
+
+    def read(
+        self,
+        data: Any,
+        *,
+        value: Any = None,
+        date: Any = None,
+        group: Any = None,
+        missing: str | None = None,
+    ) -> SeriesTable:
+        """Reads and checks the series of a table, as `prepare` does first.
+
+        Args:
+            data: The table.
+            value: The column to forecast.
+            date: The column of dates.
+            group: The column that tells several series apart.
+            missing: What to do about empty cells and missing dates.
+
+        Returns:
+            The series: `table.series` is a list, `table.until(times)` a part of it.
+
+        Examples:
+            >>> from kerasseq.models import Forecaster
+            >>> Forecaster("gru", units=3).read([1.0, 2.0, 4.0]).series[0].values
+            array([1., 2., 4.])
+        """
+        return self._read(data, Columns(value, date, group), missing)
+
+    def _windows(self, table, first):
+        fitted, horizon = self._fitted, self._arguments["horizon"]
+        check_length(table, fitted.length, horizon)
+        self._set_scales(table)
+        fitted.trained |= {one.name: len(one.values) for one in table.series}
+        ahead, pairs, targets = len(self._ahead()), [], []
+        for one in table.series:
+            rows = self._features(one)
+            time = len(one.values)
+            targets.append(rows[:time, 0])
+            pairs.append(training_windows(rows, time, fitted.length, horizon, ahead))
+        x, y = (np.concatenate(part) for part in zip(*pairs, strict=True))
+        fitted.keep(table, horizon)
+        if first:
+            season = best_baseline(targets, fitted.length, horizon, fitted.season)
+            self._standardize(x, y, season)
+        return x, y
+
+    def _set_scales(self, table):
+        """Sets the scale of each series that is new."""
+        scales = self._fitted.scales
+        for one in table.series:
+            if one.name not in scales:
+                scales[one.name] = Scale.of(one)
+
+    def _start(self, table, missing, season, length, data):
+        frequency = table.frequency
+        if season is None:
+            season = 1 if frequency is None else frequency.season
+        season = checks.whole_number("season", season)
+        horizon = self._arguments["horizon"]
+        if length is None:
+            length = window_length(table, season, horizon)
+        return Fitted(
+            columns=table.columns,
+            kind=table.kind,
+            index=getattr(getattr(data, "index", None), "name", None),
+            frequency=frequency,
+            length=checks.whole_number("length", length),
+            season=season,
+            missing=missing or "error",
+        )
+
+    def _read(self, data, columns, missing):
+        """Reads a table: the first with the columns given, others with the same."""
+        arguments = self._arguments
+        if self._fitted is None:
+            past, known = (tuple(arguments[name]) for name in ("past", "known"))
+            columns = dataclasses.replace(columns, past=past, known=known)
+        else:
+            missing = missing or self._fitted.missing
+            data, columns = self._as_before(data, columns)
+        table = read_series(data, columns, missing or "error")
+        if arguments["calendar"] and table.frequency is None:
+            raise ValueError(
+                f"calendar={tuple(arguments['calendar'])} needs dates, but the table "
+                "has none. Name their column with date=, or set them as the index"
+            )
+        for one in table.series:
+            if not len(one.values):
+                raise ValueError(f"{one.title} has no values")
+        return table
+
+    def _as_before(self, data, columns):
+        """A further table, with the columns of the first one."""
+        before = self._fitted.columns
+        for name in ("value", "date", "group"):
+            new, old = getattr(columns, name), getattr(before, name)
+            if new is not None and new != old:
+                raise ValueError(
+                    f"the model has been fitted with {name}={old!r}, received "
+                    f"{name}={new!r}. Leave it out, or make another model"
+                )
+        if is_frame(data):
+            if not hasattr(data, "columns"):
+                data = data.rename(before.value)
+            return data, before
+        if len(self._fitted.scales) > 1 or before.others:
+            return data, before
+        return data, Columns()  # an array continues a single series
+
+    def _check_fresh(self):
+        """Raises if arrays have set the scale before."""
+        arguments = self._arguments
+        columns = sum(len(arguments[n]) for n in ("past", "known", "calendar"))
+        if arguments["features"] != 1 + columns:
+            raise ValueError(
+                f"the model has features={arguments['features']}, but a table gives "
+                f"{1 + columns}: the value, and the columns past, known and calendar. "
+                "Name the columns when the model is made, as in "
+                'Forecaster("gru", known=["price"])'
+            )
+        if not self.get_layer("restore").fresh:
+            raise ValueError(
+                "the model has been fitted to arrays, so that it has a scale. Make "
+                "another model for the table"
+            )
+
+    def _standardize(self, x, y, season):
+        """Sets the constants of the layers from the windows of the first table."""
+        length, ahead = self._fitted.length, len(self._ahead())
+        count = x.shape[-1] - ahead
+        parts = [x[:, :length, :count]]
+        if ahead:
+            parts.append(x[:, length:, count:])
+        rows = [part.reshape(-1, part.shape[-1]).astype("float64") for part in parts]
+        self.get_layer("standardize").set_constants(
+            np.concatenate([part.mean(axis=0) for part in rows]),
+            np.concatenate([part.std(axis=0) for part in rows]),
+        )
+        self.get_layer("baseline").set(season)
+        changes = self._changes(x[:, :length], y, season)
+        self.get_layer("restore").set(changes[..., None])
+
+    @staticmethod
+    def _changes(past, y, season):
+        """The targets less the baseline, `(windows, horizon)`."""
+        if not season:
+            return y
+        time, horizon = past.shape[1], y.shape[1]
+        return y - past[:, time - season + np.arange(horizon) % season, 0]
+
+    def _ahead(self):
+        """Names of the features that are known in advance, the last ones."""
+        return (*self._arguments["known"], *self._arguments["calendar"])
+
+    def last_example(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the last window of the first series, and its target.
+
+        Returns:
+            `x` of shape `(1, length, features)`, or `(1, length + horizon, features)`
+            with features known in advance, and `y` of shape `(1, horizon)`.
+
+        Raises:
+            ValueError: If the model has not been fitted to a table.
+        """
+        self._check_fitted()
+        one, fitted = self._fitted.history[0], self._fitted
+        sizes = (len(one.values), fitted.length, self._arguments["horizon"])
+        x, y = training_windows(self._features(one), *sizes, len(self._ahead()))
+        return x[-1:], y[-1:]
+
+    def _check_fitted(self):
+        if self._fitted is None:
+            raise ValueError(
+                "expected a model that was fitted to a table. Call fit(table) first, "
+                "or pass the values so far, as in forecast(history, steps)"
+            )
+
+    def _features(self, one: OneSeries) -> np.ndarray:
+        calendar = tuple(self._arguments["calendar"])
+        return features(one, self._fitted.scales[one.name], calendar)

@@ -1,0 +1,176 @@
+"""`kerasseq train forecast --file`: tables of the user."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from kerasseq.cli import runs, tables
+from tests.cli.conftest import snapshot
+
+pytestmark = pytest.mark.once("the command line")
+
+ROWS = 47
+RUN = ["--units", "3", "--steps", "4", "--checkpoint-every", "2", "--horizon", "3"]
+SALES = [
+    f"{2019 + n // 12}-{n % 12 + 1:02d}-01,{100 + 10 * np.sin(n / 2) + n % 5:.1f}"
+    for n in range(ROWS)
+]
+TABLE = "\n".join(["month,sales", *SALES]) + "\n"
+
+
+def train(file, *words):
+    return ["train", "forecast", "--file", file, *RUN, *words]
+
+
+@pytest.fixture
+def sales(tmp_path):
+    file = tmp_path / "sales.csv"
+    file.write_text(TABLE)
+    return file.name
+
+
+def line(number, text):
+    """The table with another line, counted from 1."""
+    lines = TABLE.splitlines()
+    lines[number - 1 : number] = [text] if text else []
+    return "\n".join(lines)
+
+
+def test_scores_forecast_and_figures(command, tmp_path, sales, drawn):
+    command_of_file = train(sales, "--run", "r")
+    done = command(*command_of_file)
+    assert "columns found: --value sales --date month" in done.err
+    assert "every month from 2019-01-01 to 2022-11-01; the last 9 are held" in done.out
+    for name in ("seasonal naive", "AR(", "MASE", "2023-02-01"):
+        assert name in done.out
+    files = set(snapshot(tmp_path / "r"))
+    assert {"forecast.csv", "forecast.png", "held_out.png", "model.keras"} < files
+    rows = (tmp_path / "r" / "forecast.csv").read_text().splitlines()
+    assert rows[0] == "month,sales,sales_0.1,sales_0.9" and len(rows) == 4
+    assert rows[1].startswith("2022-12-01,")
+    scores = json.loads((tmp_path / "r" / "results.json").read_text())["scores"]
+    values = np.array([float(row.split(",")[1]) for row in SALES])
+    errors = [np.abs(values[o : o + 3] - values[o - 1]) for o in range(38, 45)]
+    scale = np.mean(np.abs(values[12:38] - values[:26]))
+    assert scores["naive"]["MAE"] == pytest.approx(np.mean(errors))
+    assert scores["naive"]["MASE"] == pytest.approx(np.mean(errors) / scale)
+    assert "lstm/forget_gate" in command("inspect", "r").out
+
+
+def test_a_loaded_run_continues_the_table(command, tmp_path, sales):
+    command(*train(sales, "--run", "r"))
+    model, _ = runs.load_model(tmp_path / "r")
+    frame = model.forecast(3)
+    assert frame["month"].astype(str).tolist()[0].startswith("2022-12-01")
+    rows = (tmp_path / "r" / "forecast.csv").read_text().splitlines()
+    expected = [float(row.split(",")[1]) for row in rows[1:]]
+    np.testing.assert_allclose(frame["sales"], expected)
+
+
+def test_resumed_run_equals_an_uninterrupted_one(
+    command, refused, tmp_path, sales, monkeypatch
+):
+    command(*train(sales, "--run", "whole"))
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "save_model", stop)
+        assert "--resume r" in command(*train(sales, "--run", "r"), code=130).err
+    assert not (tmp_path / "r" / "results.json").exists()
+    assert "started with --horizon 3" in refused(
+        "train", "forecast", "--horizon", 5, "--resume", "r"
+    )
+    command("train", "forecast", "--resume", "r", "--file", tmp_path / sales)
+    whole, resumed = (tmp_path / name / "forecast.csv" for name in ("whole", "r"))
+    assert whole.read_text() == resumed.read_text()
+    (tmp_path / "r" / "results.json").unlink()
+    (tmp_path / sales).write_text(line(9, "2019-08-01,7"))
+    done = command("train", "--resume", "r", code=2)
+    assert "sales.csv has changed since" in done.err
+
+
+def stop(*_):
+    raise KeyboardInterrupt
+
+
+def test_several_series_and_known_columns(command, tmp_path):
+    rows = ["day;shop;sales;holiday"]
+    for n in range(45):
+        for shop, level in (("Ä", 1.5), ("b", 1000.5)):
+            cell = "" if n >= 42 else f"{level + n % 7}".replace(".", ",")
+            rows.append(f"{n % 28 + 1}.{n // 28 + 2:02d}.2023;{shop};{cell};{n % 2}")
+    (tmp_path / "shops.tsv.gz").write_bytes(
+        gzip.compress("\n".join(rows).replace(";", "\t").encode("cp1252"))
+    )
+    (tmp_path / "shops.csv").write_text("\n".join(rows), encoding="cp1252")
+    words = ["--value", "sales", "--group", "shop", "--known", "holiday"]
+    words += ["--calendar", "weekday", "--missing", "forward"]
+    outputs = []
+    for file in ("shops.csv", "shops.tsv.gz"):
+        done = command(*train(file, *words, "--run", f"of-{file}"))
+        assert "read as cp1252" in done.err and "decimal comma" in done.err
+        assert "--date day" in done.err and "2023-03-17" in done.out
+        outputs.append((tmp_path / f"of-{file}" / "forecast.csv").read_text())
+    assert outputs[0] == outputs[1] and "Ä,2023-03-15" in outputs[0]
+
+
+MISTAKES = [
+    (line(9, "2019-08-01,"), [], "'sales' is empty at line 9"),
+    (line(9, "2019-08-01,many"), [], "line 9 has 'many'"),
+    (line(9, "2019-07-01,3"), [], "line 9 2019-07-01 repeats"),
+    (line(9, "2018-08-01,3"), [], "line 9 2018-08-01 follows 2019-07-01"),
+    (line(9, ""), [], "a jump at line 9: 2019-09-01"),
+    (line(9, "soon,3"), [], "line 9 has 'soon'"),
+    (TABLE, ["--value", "sale"], "The columns are month, sales"),
+    (TABLE, ["--date", "day"], "--date: there is no column 'day'"),
+    (TABLE, ["--value", "sales", "--with", "price"], "--with: there is no column"),
+    (TABLE, ["--horizon", "60"], "has 47 values, too few for --horizon 60"),
+    (TABLE, ["--sequence-length", "40"], "too few for windows of length 40"),
+    (TABLE, ["--data", "ar"], "exclude each other"),
+    (TABLE, ["--encoding", "utf-99"], "no text encoding"),
+    ("month,a,b\n2020-01-01,1,2\n", [], "not exactly one column fits: a, b"),
+    ("month,a\n" + "\n".join(f"{y},5" for y in range(1900, 1960)), ["--date", "month"],
+     "is constant, 5 at every step"),
+    ("", [], "empty"),
+    ("\n\n", [], "empty"),
+    ("month,sales\n", [], "no rows"),
+    ("2020-01-01,5\n2020-02-01,6\n", [], "line 1: expected the names of the columns"),
+    ("a,b\n1,2\n3,4,5\n", [], "line 3"),
+    ("a\0b", [], "binary"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words", "message"), MISTAKES)
+def test_mistakes(command, tmp_path, text, words, message):
+    (tmp_path / "t.csv").write_text(text)
+    done = command(*train("t.csv", *words, "--run", "r"), code=2)
+    assert message in done.err.splitlines()[-1]
+    assert set(snapshot(tmp_path)) == {"t.csv"}
+
+
+def test_other_files(refused, tmp_path):
+    (tmp_path / "t.docx").write_text("a")
+    assert "expected a table, .csv" in refused(*train("t.docx"))
+    assert "no file u.csv" in refused(*train("u.csv"))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TABLE.encode())[:50])
+    assert "no gzip file, or is damaged" in refused(*train("t.csv.gz"))
+    (tmp_path / "t.jsonl").write_text('{"day": "2020-01-01", "n": 1}\n[3]\n')
+    assert "t.jsonl, line 2: expected an object" in refused(*train("t.jsonl"))
+    assert "--value is for a table" in refused("train", "forecast", "--value", "x")
+
+
+def test_the_same_table_in_other_formats(tmp_path):
+    csv = tmp_path / "t.csv"
+    csv.write_text("\ufeffday, n\n2020-01-01, 1\n\n2020-01-02, 2\n", encoding="utf-8")
+    frame = tables.read_table(csv)
+    assert frame.index.tolist() == [2, 4] and list(frame) == ["day", "n"]
+    lines = tmp_path / "t.jsonl"
+    rows = [json.dumps(row) + "\n" for row in frame.to_dict("records")]
+    lines.write_text("".join(rows))
+    other = tables.read_table(lines)
+    assert other.to_dict("list") == frame.to_dict("list")
+    assert tables.date_columns(frame) == ["day"]
+    assert tables.number_columns(frame) == ["n"]
+    with pytest.raises((ImportError, ValueError), match="pyarrow|parquet"):
+        (tmp_path / "t.parquet").write_bytes(b"PAR1")
+        tables.read_table(tmp_path / "t.parquet")

@@ -1,0 +1,229 @@
+"""`Forecaster` on a table: fitted, used, saved and tested."""
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+
+import kerasseq
+from kerasseq.models import Forecaster
+from kerasseq.tasks.quantile_loss import QuantileLoss
+
+pytestmark = pytest.mark.once("the table is read by pandas")
+
+rng = np.random.default_rng(0)
+
+
+def table(rows=41, shop=None, level=100.0):
+    """Months with a season, a price and a holiday, far from 0."""
+    index = pd.date_range("2020-01-01", periods=rows, freq="MS", name="month")
+    season = 10 * np.sin(np.arange(rows) * np.pi / 6)
+    columns = {"price": rng.normal(5, 1, rows), "holiday": rng.integers(0, 2, rows)}
+    sales = level + season + rng.normal(size=rows) + columns["holiday"]
+    frame = pd.DataFrame({"sales": sales, **columns}, index=index)
+    return frame if shop is None else frame.assign(shop=shop)
+
+
+FRAME = table()
+
+
+def small(horizon=3, **options):
+    model = Forecaster("elman", horizon=horizon, units=3, **options)
+    model.compile(run_eagerly=True)  # no compiling for short fits
+    return model
+
+
+def fitted(model, data, **options):
+    return model, model.fit(data, epochs=1, verbose=0, batch_size=64, **options)
+
+
+def test_windows_are_those_of_the_equation():
+    model = small(past=["holiday"], known=["price"], calendar=["month"])
+    x, y = model.prepare(FRAME, value="sales", length=7, season=5)
+    scaled = (FRAME.sales - FRAME.sales.mean()) / FRAME.sales.std(ddof=0)
+    assert x.shape == (32, 10, 4) and y.shape == (32, 3)
+    for n in (0, 31):
+        np.testing.assert_allclose(y[n], scaled[n + 7 : n + 10], rtol=1e-5)
+        np.testing.assert_allclose(x[n, :7, 0], scaled[n : n + 7], rtol=1e-5)
+        np.testing.assert_array_equal(x[n, 7:, :2], 0)
+        np.testing.assert_allclose(x[n, :7, 1], FRAME.holiday[n : n + 7])
+        np.testing.assert_allclose(x[n, :, 2], FRAME.price[n : n + 10], rtol=1e-6)
+        month = (FRAME.index[n : n + 10].month - 1) / 11
+        np.testing.assert_allclose(x[n, :, 3], month, atol=1e-6)
+
+
+@pytest.mark.parametrize("season", [0, 1, 5])
+def test_an_untrained_model_forecasts_its_baseline(season):
+    model = small(horizon=7)
+    model.prepare(FRAME.sales, length=11)
+    model.get_layer("baseline").set(season)
+    model.get_layer("output").kernel.assign(np.zeros((3, 7)))
+    model.get_layer("restore").mean.assign([0.0])
+    last = FRAME.sales.to_numpy()[-season:] if season else [FRAME.sales.mean()]
+    found = model.forecast(13)
+    expected = np.resize(np.resize(last, 7), 13) if season < 2 else np.concatenate(
+        [np.resize(last, 7), np.resize(np.resize(last, 7)[-5:], 6)])  # fmt: skip
+    np.testing.assert_allclose(found["sales"], expected, rtol=1e-5)
+    after = pd.date_range("2023-06-01", periods=13, freq="MS")
+    np.testing.assert_array_equal(found.index, after)
+    assert found.index.name == "month"
+
+
+def test_known_columns_of_the_future_change_the_forecast():
+    model, _ = fitted(small(known=["price"]), FRAME[:-3], value="sales")
+    found = model.forecast(known=FRAME[-3:])
+    dear = model.forecast(known=FRAME[-3:].assign(price=[5.0, 9.0, 5.0]))
+    same = found.sales.to_numpy() == pytest.approx(dear.sales.to_numpy(), abs=1e-6)
+    assert not same
+    blank = FRAME.assign(sales=[*FRAME.sales[:-3], *[np.nan] * 3])
+    model.set_history(blank)
+    pd.testing.assert_frame_equal(model.forecast(3), found)
+    with pytest.raises(ValueError, match="needs the known columns price for 4 steps, "
+                       "from 2023-06-01 on"):  # fmt: skip
+        model.forecast(4)
+    with pytest.raises(ValueError, match="from 2023-04-01 on"):
+        model.forecast(3, known=FRAME[-3:-1].drop(index="2023-04-01"))
+    with pytest.raises(TypeError, match="known must be a pandas DataFrame"):
+        model.forecast(3, known=[1.0, 2.0, 3.0])
+
+
+@pytest.mark.everywhere("trained, saved, loaded")
+def test_a_loaded_model_forecasts_at_once(tmp_path):
+    both = pd.concat([table(shop="b"), table(shop="a", level=9000.0)]).reset_index()
+    model = Forecaster(
+        "elman", horizon=3, units=3, calendar=True, quantiles=[0.1, 0.5, 0.9]
+    )
+    columns = {"value": "sales", "date": "month", "group": "shop"}
+    fitted(model, both, **columns)
+    found = model.forecast(5)
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    pd.testing.assert_frame_equal(loaded.forecast(5), found)
+    assert list(found) == ["shop", "month", "sales", "sales_0.1", "sales_0.9"]
+    assert found["shop"].tolist() == ["a"] * 5 + ["b"] * 5
+    assert found.sales[:5].mean() > 8900 > 200 > found.sales[5:].mean() > 50
+    assert (found["sales_0.1"] <= found.sales).all()
+    assert (found.sales <= found["sales_0.9"]).all()
+    again = loaded.forecast(both, 5)  # the same table, given
+    pd.testing.assert_frame_equal(again, found)
+    assert loaded.get_config() == model.get_config()
+
+
+def test_arrays_and_series_without_dates():
+    values = FRAME.sales.to_numpy()
+    model, _ = fitted(small(), values, season=12)
+    found = model.forecast(5)
+    assert isinstance(found, np.ndarray) and found.shape == (5,)
+    np.testing.assert_allclose(model.forecast(values, 5), found, rtol=1e-6)
+    keras.utils.set_random_seed(0)
+    model, _ = fitted(small(), pd.Series(values))
+    found = model.forecast(2)
+    assert found.index.tolist() == [41, 42] and list(found) == ["value"]
+    assert model.forecast(pd.Series(values, name="other"), 2).equals(found)
+
+
+def test_backtest_trains_a_copy_before_the_first_origin(monkeypatch):
+    seen = []
+    before = Forecaster.fit
+
+    def fit(self, x=None, y=None, **kwargs):
+        seen.append([len(one.values) for one in x.series])
+        return before(self, x, y, **kwargs)
+
+    model = small()
+    monkeypatch.setattr(Forecaster, "fit", fit)
+    options = {"value": "sales", "origins": 4, "epochs": 1, "verbose": 0}
+    found = model.backtest(FRAME, stride=2, length=7, **options)
+    assert seen == [[41 - 3 - 6]] and model._fitted is None
+    assert found.index[:3].tolist() == ["elman", "naive", "seasonal naive"]
+    assert list(found) == ["MAE", "RMSE", "MASE"]
+    y = FRAME.sales.to_numpy()
+    errors = [np.abs(y[o : o + 3] - y[o - 1]) for o in (32, 34, 36, 38)]
+    scale = np.mean(np.abs(y[12:32] - y[:20]))
+    assert found.MAE["naive"] == pytest.approx(np.mean(errors))
+    assert found.MASE["naive"] == pytest.approx(np.mean(errors) / scale)
+    model.backtest(FRAME, refit="always", **options)
+    assert seen[1:] == [[29], [32], [35], [38]]
+
+
+def test_a_backtest_without_training_must_not_have_seen_the_values():
+    model, _ = fitted(small(), FRAME[:-6], value="sales")
+    found = model.backtest(FRAME, origins=2, refit="never")
+    assert found.notna().all(axis=None)
+    with pytest.raises(ValueError, match="received one trained on 35"):
+        model.backtest(FRAME, origins=3, refit="never")
+    with pytest.raises(ValueError, match="Choose fewer origins"):
+        model.backtest(FRAME, origins=30)
+
+
+def test_quantile_loss_is_least_at_the_quantile():
+    y = rng.normal(size=(401, 1)).astype("float32")
+    loss, grid = QuantileLoss([0.2, 0.5]), np.linspace(-2, 2, 81)
+    for n, q in enumerate(loss.quantiles):
+        found = []
+        for c in grid:
+            forecast = np.zeros((401, 1, 2), "float32")
+            forecast[..., n] = c
+            found.append(float(loss(y, forecast)))
+        assert grid[np.argmin(found)] == pytest.approx(np.quantile(y, q), abs=0.06)
+
+
+def test_a_known_effect_and_a_season_are_learned():
+    keras.utils.set_random_seed(0)
+    rows = 90
+    frame = table(rows)
+    frame["sales"] += 20 * frame.holiday
+    model = Forecaster("gru", horizon=3, units=7, known=["holiday"])
+    model.compile(keras.optimizers.Adam(0.01))
+    found = model.backtest(frame, value="sales", origins=4, verbose=0, epochs=40)
+    assert found.MASE["gru"] < 0.7 * found.MASE["seasonal naive"]
+
+
+def test_the_plot_has_the_forecast_and_its_dates():
+    pytest.importorskip("matplotlib")
+    model, _ = fitted(small(quantiles=[0.1, 0.5, 0.9]), FRAME.sales, length=7)
+    axes = model.plot(5).axes[0]
+    values, forecast = axes.lines
+    np.testing.assert_allclose(values.get_ydata(), FRAME.sales[-10:])
+    np.testing.assert_allclose(forecast.get_ydata()[1:], model.forecast(5).sales)
+    assert axes.get_title(loc="left") == "sales" and len(axes.collections) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "data", "options", "message"),
+    [
+        ({}, FRAME[:4], {}, "horizon of 3 needs at least 5 values"),
+        ({}, FRAME, {"length": 39}, "too few for windows of length 39"),
+        ({}, FRAME.assign(sales=5.0), {}, "constant, 5 at every step.*MASE is undef"),
+        ({"calendar": True}, FRAME.reset_index(drop=True), {}, "needs dates"),
+        ({"features": 2}, FRAME, {}, "features=2, but a table gives 1"),
+        ({"known": ["prize"]}, FRAME, {}, "no column 'prize'. Did you mean \"price\""),
+    ],
+)
+def test_mistakes_in_tables(make, data, options, message):
+    model = small(**make)
+    with pytest.raises(ValueError, match=message):
+        model.fit(data, value="sales", verbose=0, **options)
+    assert model._fitted is None
+
+
+def test_messages():
+    with pytest.raises(TypeError, match=r'Forecaster\("gru", known=\[\'price\'\]\)'):
+        small().fit(FRAME, known=["price"])
+    with pytest.raises(ValueError, match="must contain 0.5"):
+        small(quantiles=[0.1, 0.9])
+    with pytest.raises(ValueError, match='Did you mean "month"'):
+        small(calendar=["months"])
+    with pytest.raises(ValueError, match="features must be 2"):
+        small(known=["price"], features=5)
+    with pytest.raises(ValueError, match="fitted to a table"):
+        small().forecast(12)
+    model, _ = fitted(small(past=["holiday"]), FRAME, value="sales")
+    with pytest.raises(ValueError, match="not known beyond the horizon 3"):
+        model.forecast(4)
+    with pytest.raises(ValueError, match="fitted with value='sales'"):
+        model.fit(FRAME, value="price")
+    windows = small()
+    windows.fit(np.ones((2, 5, 1)), np.full((2, 3), 7.0), verbose=0)
+    with pytest.raises(ValueError, match="has been fitted to arrays"):
+        windows.fit(FRAME, value="sales")
