@@ -1,4 +1,4 @@
-"""`kerasseq predict`: labels, tags, translations or next tokens, by the kind of run."""
+"""`kerasseq predict`: labels, tags, translations or forecasts, by the kind of run."""
 
 import argparse
 import csv
@@ -25,15 +25,16 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "predict",
-        "classify, tag, translate or continue texts",
+        "classify, tag or translate texts, or forecast",
         """\
 Apply the model of a run to texts: a classifier gives labels with probabilities, a
 tagger a tag for each word, a translation model translations, and a language model the
-most probable next tokens.""",
+most probable next tokens. A forecast needs no text: it continues its series.""",
         """\
 examples:
   kerasseq predict runs/classify-gru-1 --text "Danmark"
-  kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv""",
+  kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv
+  kerasseq predict runs/forecast-lstm-1 --horizon 6""",
     )
     options.add_run(parser)
     parser.add_argument("--text", metavar="TEXT", help="a text")
@@ -41,6 +42,8 @@ examples:
     parser.add_argument("--file", metavar="FILE", help=help)
     help = "column of the texts, if the file is a table"
     parser.add_argument("--column", metavar="NAME", help=help)
+    help = "steps to forecast, for a forecast (default: as trained)"
+    parser.add_argument("--horizon", type=options.length, metavar="N", help=help)
     help = "write the predictions as csv or jsonl; nothing is overwritten"
     parser.add_argument("--out", metavar="FILE", help=help)
     options.add_encoding(parser)
@@ -50,11 +53,28 @@ examples:
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq predict`."""
-    if (args.text is None) == (args.file is None):
-        raise UsageError("expected one of --text and --file")
     if args.out is not None:
         check_out(args.out)
     _, record = runs.find_model(args.folder)
+    if record and record["task"] == "forecast":
+        forecast(args)
+        return
+    rows = predict_texts(args, record)
+    if args.out is not None:
+        write(args.out, rows)
+    elif args.json:
+        print_json(rows)
+    else:
+        for row in rows:
+            print(describe(row))
+
+
+def predict_texts(args: argparse.Namespace, record: Any) -> list[dict[str, Any]]:
+    """Returns a prediction for each text."""
+    if (args.text is None) == (args.file is None):
+        raise UsageError("expected one of --text and --file")
+    if args.horizon is not None:
+        raise UsageError("--horizon is for the run of a forecast")
     texts = [args.text] if args.file is None else read_texts(args, record)
     if not all(text.strip() for text in texts):
         raise ValueError("expected texts, received an empty one")
@@ -66,14 +86,26 @@ def run(args: argparse.Namespace) -> None:
         part = texts[start : start + BATCH]
         with status(f"predicting {start + 1:,} to {start + len(part):,}"):
             found += predict(model, part)
-    rows = [{"text": text, **row} for text, row in zip(texts, found, strict=True)]
+    return [{"text": text, **row} for text, row in zip(texts, found, strict=True)]
+
+
+def forecast(args: argparse.Namespace) -> None:
+    """Prints the values after the end of the series of a forecast."""
+    if args.text is not None or args.file is not None:
+        raise UsageError(
+            "the run of a forecast continues its own table: leave out --text and --file"
+        )
+    choose_backend(args.backend)
+    model, record = runs.load_model(args.folder)
+    frame = model.forecast(args.horizon or record["arguments"]["horizon"])
+    frame = frame.reset_index()
+    rows = json.loads(frame.to_json(orient="records", date_format="iso"))
     if args.out is not None:
         write(args.out, rows)
     elif args.json:
         print_json(rows)
     else:
-        for row in rows:
-            print(describe(row))
+        print(frame.to_string(index=False))
 
 
 def read_texts(args: argparse.Namespace, record: Any) -> list[str]:

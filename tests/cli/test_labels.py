@@ -141,6 +141,20 @@ def test_other_models_predict(command, trained, tmp_path):
     assert first["text"] == "model" and len(first["next"]) == 5
 
 
+def test_a_forecast_continues_its_series(command, refused, tmp_path):
+    pytest.importorskip("pandas")
+    table = [(f"{2001 + n // 12}-{n % 12 + 1:02}-01", 50 + n % 12) for n in range(60)]
+    write("sales.csv", table, heading=("date", "sales"))
+    words = ["train", "forecast", "--file", "sales.csv", "--horizon", "3"]
+    command(*words, "--steps", "2", "--units", "3", "--run", "f")
+    found = json.loads(command("predict", "f", "--json", "--horizon", "2").out)
+    assert [row["date"][:7] for row in found] == ["2006-01", "2006-02"]
+    assert len(command("predict", "f").out.splitlines()) == 1 + 3
+    command("predict", "f", "--out", "f.csv")
+    assert (tmp_path / "f.csv").read_text().count("\n") == 1 + 3
+    assert "leave out --text" in refused("predict", "f", "--text", "a")
+
+
 def test_separators_encodings_and_compression(capsys, tmp_path):
     table = [("é;a", "x, y"), ("b", "z")]
     for name, separator, encoding in (
@@ -215,6 +229,7 @@ def test_wrong_files(refused, classified, trained, tmp_path):
         (["train", "tag", "--file", "missing.conll"], "missing.conll"),
         (["train", "classify", "--file", "a", "--data", "names"], "exclude"),
         (["predict", run], "expected one of --text and --file"),
+        (["predict", run, "--text", "a", "--horizon", "2"], "for the run of a"),
         (["predict", run, "--text", " "], "received an empty one"),
         (["predict", run, "--text", "a", "--out", "x.doc"], "must end in .csv"),
         (["predict", run, "--text", "a", "--out", "one.csv"], "exists already"),
