@@ -28,11 +28,11 @@ DEFAULTS = {
     "balanced": False,
     "tokenizer": "character",
     "vocabulary_size": options.VOCABULARY_SIZE,
-    "units": 64,
+    "units": 96,
     "num_layers": 1,
-    "dropout": 0.0,
+    "dropout": 0.3,
     "batch_size": 64,
-    "learning_rate": 3e-3,
+    "learning_rate": 6e-3,
     "epochs": None,
     "steps": None,
     "checkpoint_every": 100,
@@ -124,7 +124,7 @@ def train(job: "Job") -> runs.Results:
         f"{len(tested):,} held out; {tokenizer.vocabulary_size:,} kinds of tokens."
     )
     start = time.perf_counter()
-    steps = options.number_of_steps(settings, batches.steps_per_epoch)
+    steps = labeled.compile_for(model, settings, batches.steps_per_epoch)
     history = job.fit(model, batches, steps, "accuracy")
     seconds = time.perf_counter() - start
     tested = tested[np.random.default_rng(settings.seed).permutation(len(tested))]
@@ -210,11 +210,9 @@ def columns(
 def build(
     settings: options.Settings, tokenizer: Any, labels: list[str]
 ) -> "kerasseq.models.SequenceClassifier":
-    """Builds and compiles the model."""
-    import keras
-
+    """Builds the model."""
     set_seed(settings.seed)
-    model = kerasseq.models.SequenceClassifier(
+    return kerasseq.models.SequenceClassifier(
         settings.model,
         labels,
         tokenizer=tokenizer,
@@ -223,8 +221,6 @@ def build(
         dropout=settings.dropout,
         bidirectional=True,
     )
-    model.compile(keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0))
-    return model
 
 
 def evaluate(

@@ -4,13 +4,16 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures
+from kerasseq.cli import figures, options
 from kerasseq.cli.console import Console, note, status
+
+if TYPE_CHECKING:
+    import keras
 
 SCORES = ("precision", "recall", "f1-score")
 BASELINE_ROWS = 100_000  # that logistic regression is fitted to
@@ -73,7 +76,7 @@ def baselines(
             'with  pip install "kerasseq[data]"'
         )
         return found
-    for name, options in {
+    for name, counted in {
         "logistic regression, 1 to 3 characters": {
             "analyzer": "char",
             "ngram_range": (1, 3),
@@ -81,7 +84,7 @@ def baselines(
         "logistic regression, words": {"analyzer": "word"},
     }.items():
         start = time.perf_counter()
-        vectorizer = CountVectorizer(max_features=FEATURES, lowercase=False, **options)
+        vectorizer = CountVectorizer(max_features=FEATURES, lowercase=False, **counted)
         model = LogisticRegression(max_iter=100)
         try:
             x = vectorizer.fit_transform(texts[:BASELINE_ROWS])
@@ -171,6 +174,27 @@ def show_hardest(console: Console, found: Sequence[dict[str, Any]]) -> None:
 def _cut(text, length=60):
     text = " ".join(text.split())
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def compile_for(
+    model: "keras.Model", settings: options.Settings, steps_per_epoch: int
+) -> int:
+    """Compiles a model with Adam, whose learning rate falls to 0 by a cosine.
+
+    Args:
+        model: The model.
+        settings: Arguments of the run.
+        steps_per_epoch: Batches in an epoch.
+
+    Returns:
+        The number of training steps.
+    """
+    import keras
+
+    steps = options.number_of_steps(settings, steps_per_epoch)
+    rate = keras.optimizers.schedules.CosineDecay(settings.learning_rate, steps)
+    model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
+    return steps
 
 
 def draw(console: Console, folder: Any, make: Callable[[], list[Any]]) -> None:

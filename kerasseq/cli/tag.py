@@ -107,7 +107,7 @@ def train(job: "Job") -> runs.Results:
         "tokens."
     )
     start = time.perf_counter()
-    steps = options.number_of_steps(settings, batches.steps_per_epoch)
+    steps = labeled.compile_for(model, settings, batches.steps_per_epoch)
     history = job.fit(model, batches, steps, "accuracy")
     seconds = time.perf_counter() - start
     results = evaluate(model, held_out) | {
@@ -167,11 +167,9 @@ def split(tagged: Tagged, fraction: float, seed: int) -> tuple[Tagged, Tagged]:
 def build(
     settings: options.Settings, tokenizer: Any, labels: list[str]
 ) -> "kerasseq.models.SequenceTagger":
-    """Builds and compiles the model."""
-    import keras
-
+    """Builds the model."""
     set_seed(settings.seed)
-    model = kerasseq.models.SequenceTagger(
+    return kerasseq.models.SequenceTagger(
         settings.model,
         labels,
         tokenizer=tokenizer,
@@ -181,8 +179,6 @@ def build(
         dropout=settings.dropout,
         bidirectional=True,
     )
-    model.compile(keras.optimizers.Adam(settings.learning_rate, global_clipnorm=1.0))
-    return model
 
 
 def evaluate(model: "kerasseq.models.SequenceTagger", tagged: Tagged) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def test_a_run_that_was_stopped_goes_on(command, tmp_path, monkeypatch):
 def test_a_tagger(command, crf, tmp_path, drawn):
     write_conll(tmp_path / "train.conll")
     words = ["train", "tag", "--file", "train.conll", *TINY, "--run", "r"]
-    words += ["--epochs", "12", "--learning-rate", "0.03", *["--crf"] * crf]
+    words += ["--epochs", "24", "--learning-rate", "0.05", *["--crf"] * crf]
     results = json.loads(command(*words, "--json").out)
     assert results["accuracy"] == 1
     assert results["entities"]["micro avg"]["f1-score"] == 1
