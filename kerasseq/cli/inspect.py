@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import keras
 
 THRESHOLD = 0.01  # of the gradient norm at the last step
+MAX_LABELS = 5
+MAX_TOKENS = 20  # in the table of what moved a decision
 MAX_TEXT = 200  # characters in a figure
 DEFAULT_TEXT = "The quick brown fox jumps over the lazy dog."
 
@@ -64,6 +66,8 @@ def run(args: argparse.Namespace) -> None:
     model, record = runs.load_model(args.folder)
     example = make_example(model, record, args)
     show_structure(console, model)
+    if example.text is not None:
+        show_attribution(console, model, example.text)
     with status("tracing the model"):
         trace = figures.record(model, example.x)
     flow = None
@@ -108,12 +112,14 @@ class Example(NamedTuple):
         tokens: Labels of the time steps in the figure of the gates.
         flow_tokens: Labels of the time steps in the figure of the gradient.
         flow: A function that computes the gradient flow of a recurrent model.
+        text: The text of a classifier, or None.
     """
 
     x: np.ndarray
     tokens: list[str] | None
     flow_tokens: list[str] | None
     flow: Callable[[], figures.Recorded]
+    text: str | None = None
 
 
 def make_example(
@@ -139,6 +145,8 @@ def make_example(
         return _text_example(model, DEFAULT_TEXT if text is None else text)
     if kind == "SequenceClassifier" and record and record["task"] == "parentheses":
         return _parentheses_example(model, record["arguments"]["colors"], text)
+    if kind == "SequenceClassifier" and model.tokenizer is not None:
+        return _labeled_example(model, DEFAULT_TEXT if text is None else text)
     if kind == "Forecaster" and record:
         return _series_example(model, text)
     raise ValueError(
@@ -161,13 +169,22 @@ def _text_example(model, text):
         raise ValueError(
             "expected a text of at least two tokens, received one: give a longer text"
         )
-    context = getattr(model, "longest", None)  # of a GPT with learned positions
+    context = model.context_length  # of a GPT with learned positions, or None
     return Example(
         ids[None, :context],
         tokens[:context],
         tokens[:-1],
         lambda: figures.flow_of_last_prediction(model, ids),
     )
+
+
+def _labeled_example(model, text):
+    text = text[:MAX_TEXT]
+    note_unknown(model.tokenizer, text, "text")
+    (x,), _ = model.text_rows(model.tokenizer, [text])
+    y = np.array([model.labels.index(kerasseq.tracing.attribution(model, text).label)])
+    tokens, flow = pieces(model.tokenizer, text), kerasseq.tracing.gradient_flow
+    return Example(x[None], tokens, tokens, lambda: flow(model, x[None], y), text)
 
 
 def _parentheses_example(model, colors, text):
@@ -224,6 +241,19 @@ def show_structure(console: Console, model: "keras.Model") -> None:
         for w in model.weights
     ]
     console.table("Weights", ("name", "shape", ">parameters"), rows)
+
+
+def show_attribution(console: Console, model: "keras.Model", text: str) -> None:
+    """Prints the most probable labels, and the tokens that moved the decision most."""
+    p = model.classify(text, threshold=0.0).probabilities
+    best = sorted(p, key=lambda label: -p[label])[:MAX_LABELS]
+    rows = [(label, f"{p[label]:.3f}") for label in best]
+    console.table("Most probable labels", ("label", ">probability"), rows)
+    label, tokens, scores = kerasseq.tracing.attribution(model, text)
+    order = sorted(range(len(tokens)), key=lambda n: -abs(scores[n]))[:MAX_TOKENS]
+    rows = [(n + 1, repr(tokens[n]), f"{scores[n]:+.3f}") for n in sorted(order)]
+    title = f"What moved the decision for {label}: gradient times input"
+    console.table(title, (">place", "token", ">score"), rows)
 
 
 def show_gates(console: Console, trace: figures.Recorded) -> None:

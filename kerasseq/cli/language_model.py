@@ -273,7 +273,7 @@ def draw(
     with status("drawing the figures"):
         ids = model.tokenizer.encode(held_out)[:SHOWN]
         tokens = tokenize.pieces(model.tokenizer, held_out)[:SHOWN]
-        context = getattr(model, "longest", None)  # of a GPT with learned positions
+        context = model.context_length  # of a GPT with learned positions, or None
         trace = figures.record(model, ids[None, :context])
         flow = functools.partial(figures.flow_of_last_prediction, model, ids)
         files = [

@@ -274,13 +274,14 @@ class SequenceLabeler(TaskModel):
             return self.text_rows(tokenizer, x)
         size = self._arguments["vocabulary_size"]
         if size is None or not (_is_ragged(x) or _is_ids(x)):
-            return x, None
-        ids.check_ids(pad_rows(x), "x", "vocabulary_size", size)
+            return (_vectors(x) if isinstance(x, list | tuple) else x), None
         if _is_ids(x):
+            ids.check_ids(x, "x", "vocabulary_size", size)
             return pad_rows(x), None
+        ids.check_ids(np.concatenate(x), "x", "vocabulary_size", size)
         return [np.asarray(row, "int32") for row in x], None
 
-    def _evaluated(self, x, y, sample_weight=None, batch_size=BATCH_SIZE):
+    def _evaluated(self, x, y=None, sample_weight=None, batch_size=BATCH_SIZE):
         """The batches of an evaluation; other data as they are."""
         x, y = text_inputs.from_dataset(x, y)
         prepared = self._prepare(x, y, sample_weight)
@@ -438,6 +439,18 @@ def _times(weights, given):
     if isinstance(weights, list):
         return [w * row for w, row in zip(weights, given, strict=True)]
     return weights * given.reshape(-1, *[1] * (weights.ndim - 1))
+
+
+def _vectors(x):
+    """A list of sequences of vectors, all of one length, as an array."""
+    try:
+        return np.asarray(x, "float32")
+    except ValueError:
+        raise ValueError(
+            "x must be an array (rows, time, features), with sequences of one length, "
+            "received a list of several lengths. Pad them, and name the value of the "
+            "padding with mask_value="
+        ) from None
 
 
 def _is_ragged(x):

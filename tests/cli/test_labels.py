@@ -84,6 +84,20 @@ def test_a_classifier_of_a_table(classified, command, tmp_path):
     assert line == f"vowel  {one['probability']:.2f}\n"
 
 
+def test_inspect_shows_what_moved_the_decision(classified, command, tmp_path, drawn):
+    out = command("inspect", classified[0], "--text", "bobi", "--out", "o").out
+    assert "What moved the decision for vowel" in out
+    rows = [line.split() for line in out.splitlines() if "'" in line]
+    assert [row[1] for row in rows] == ["'b'", "'o'", "'b'", "'i'"]
+    model = kerasseq.load_model(classified[0] / "model.keras")
+    scores = kerasseq.tracing.attribution(model, "bobi").scores
+    assert [float(row[2]) for row in rows] == pytest.approx(scores.tolist(), abs=6e-4)
+    assert {file.name for file in (tmp_path / "o").iterdir()} == {
+        "gates.png",
+        "gradient_flow.png",
+    }
+
+
 def test_a_label_that_the_training_does_not_have(classified, command):
     run, _ = classified
     write("test.csv", [("bobi", "vowel"), ("bobi", "word")])

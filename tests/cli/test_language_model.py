@@ -147,3 +147,15 @@ def test_quickstart(capsys, monkeypatch, tmp_path, drawn):
     assert {p.name for p in pathlib.Path("runs/quickstart").iterdir()} == {
         *FILES, "sample.txt"
     }  # fmt: skip
+
+
+def test_figures_of_a_gpt_have_no_more_tokens_than_its_context(
+    command, text_path, tmp_path, drawn
+):
+    """A text longer than the positions of the model is an error."""
+    words = ["train", "language-model", "--text", text_path, "--model", "gpt"]
+    words += ["--units", "4", "--num-heads", "2", "--num-layers", "1", "--steps", "2"]
+    command(*words, "--sequence-length", "7", "--run", "g")
+    assert (tmp_path / "g" / "attention.png").exists()
+    done = command("inspect", "g", "--text", "model gate state time", "--out", "o")
+    assert "attention.png" in done.out

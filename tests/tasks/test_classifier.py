@@ -8,6 +8,7 @@ import kerasseq
 from kerasseq.models import SequenceClassifier
 from kerasseq.tasks.labels import Labels, balanced_weights, learned
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer
+from kerasseq.training.label_batches import SortedBatches
 from tests.tasks.helpers import array
 
 pytestmark = pytest.mark.once("labels and texts are plain Python")
@@ -179,6 +180,24 @@ def test_labels_are_numbers_or_names():
     assert SequenceClassifier("elman", 3, features=2).labels == [0, 1, 2]
     assert learned(np.array([True, False])) == [False, True]
     assert Labels(["1", 1]).encode([1, "1"]).tolist() == [1, 0]
+
+
+def test_vectors_in_lists_and_batches_of_keras():
+    x = np.random.default_rng(0).normal(size=(6, 3, 2)).astype("float32")
+    y = [0, 1, 1, 0, 1, 0]
+    model = SequenceClassifier("elman", 2, features=2, units=3)
+    expected = model.evaluate(x, y, verbose=0)
+    assert model.evaluate(x.tolist(), y, verbose=0) == pytest.approx(expected)
+    np.testing.assert_array_equal(
+        model.predict(x.tolist(), verbose=0), model.predict(x, verbose=0)
+    )
+    batches = SortedBatches(x, np.array(y), None, 4)
+    history = model.fit(batches, validation_data=batches, verbose=0).history
+    assert model.evaluate(batches, verbose=0)[0] == pytest.approx(
+        history["val_loss"][0], rel=1e-5
+    )
+    with pytest.raises(ValueError, match="with sequences of one length.*mask_value="):
+        model.fit([x[0].tolist(), x[1, :2].tolist()], [0, 1])
 
 
 def test_a_validation_split_is_the_end():
