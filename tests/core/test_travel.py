@@ -37,6 +37,29 @@ def test_models_travel_between_all_backends(tmp_path, request):
         on(name, "read everything" if full else "read", *folders)
 
 
+@pytest.mark.full("processes of two more backends")
+def test_the_folder_of_a_run_is_used_on_every_backend(tmp_path, request):
+    """Trained by the command on this backend, it generates the same on the others."""
+    if not request.config.getoption("full"):
+        pytest.skip("two processes: with --full")
+    text = tmp_path / "words.txt"
+    text.write_text("model gate state time loss " * 40, encoding="utf-8")
+    train = ["train", "language-model", "--text", str(text), "--run", "r"]
+    train += ["--units", "5", "--sequence-length", "7", "--steps", "9"]
+    train += ["--model", "gru", "--batch-size", "3", "--json"]
+    generate = ["generate", "r", "--prompt", "mo", "--length", "20"]
+    generate += ["--temperature", "0"]
+    code = "import sys; from kerasseq.cli import main; sys.exit(main(sys.argv[1:]))"
+    first, *others = sorted(BACKENDS, key=lambda n: n != keras.backend.backend())
+    run_python(code, *train, KERAS_BACKEND=first, cwd=tmp_path)
+    found = {
+        name: run_python(code, *generate, KERAS_BACKEND=name, cwd=tmp_path).stdout
+        for name in (first, *others)
+    }
+    assert len(set(found.values())) == 1, found
+    assert len(found[first].strip()) > 2
+
+
 def on(name, *arguments):
     run_python(RUN, *arguments, KERAS_BACKEND=name, XLA_FLAGS=QUICK)
 

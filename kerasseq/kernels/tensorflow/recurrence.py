@@ -1,7 +1,10 @@
 """The recurrence on TensorFlow: a `while_loop` forward and, by hand, backward.
 
 XLA fuses the operations of a step, so under XLA the reference equations run, as on JAX.
-Without XLA each operation costs time, and `equations.py` needs fewer of them.
+Without XLA each operation costs time, and `equations.py` needs fewer of them: with the
+reference equations a training step takes 1.18 times as long for an LSTM, 1.24 with
+peepholes and 1.19 for a GRU, inference 1.18, 1.32 and 1.09 times (batch 32, 64 steps,
+64 to 128 units, one thread of an AMD EPYC with AVX-512).
 """
 
 from collections.abc import Sequence
