@@ -40,6 +40,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from kerasseq import kernels
@@ -47,6 +48,8 @@ from kerasseq.core import checks
 from kerasseq.core.masks import attached_mask, zero_masked
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
+
+NEVER = -1e30  # the score of what cannot be; sums of it stay finite
 
 
 @register
@@ -137,11 +140,12 @@ class CRF(keras.layers.Layer):
         """
         e, mask, started, is_last = self._steps(scores, mask)
         A, a, z = self._weights(e)
-        y = _one_hot(ops.where(mask, ops.cast(tags, "int32"), 0), e)
-        alpha = forward(e, A, a, mask)
+        y = ops.where(mask, ops.cast(tags, "int32"), 0)
+        y = ops.one_hot(y, self.num_tags, dtype=e.dtype)
+        alpha = forward(potentials(e, A, a, mask))
         log_Z = ops.logsumexp(alpha, axis=-1)
         before = ops.pad(log_Z, [[0, 0], [1, 0]])[:, :-1]
-        # Before the first step log Z is 0; `alpha` is kept at masked steps.
+        # log Z is 0 before the first step, and kept at masked steps.
         loss = log_Z - ops.where(started, before, 0)
         pairs = ops.sum(ops.matmul(_previous(y, mask), A) * y, axis=-1)
         first = ops.sum(a * y, axis=-1)
@@ -161,8 +165,8 @@ class CRF(keras.layers.Layer):
             Integers `(batch, time)`, 0 at masked steps.
         """
         e, mask, _, _ = self._steps(scores, mask)
-        scores = map(ops.stop_gradient, (e, *self._weights(e)))
-        return viterbi(*scores, mask)
+        e, A, a, z = map(ops.stop_gradient, (e, *self._weights(e)))
+        return ops.where(mask, viterbi(potentials(e, A, a, mask), z), 0)
 
     def marginals(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         r"""Computes the probability of each tag at each step, $p(y_t = k \mid x)$.
@@ -176,7 +180,8 @@ class CRF(keras.layers.Layer):
         """
         e, mask, _, _ = self._steps(scores, mask)
         A, a, z = self._weights(e)
-        log_p = forward(e, A, a, mask) + backward(e, A, z, mask)
+        M = potentials(e, A, a, mask)
+        log_p = forward(M) + backward(M, z)
         return ops.where(mask[..., None], ops.softmax(log_p, axis=-1), 0)
 
     def _steps(self, scores, mask):
@@ -202,82 +207,76 @@ class CRF(keras.layers.Layer):
         return {**super().get_config(), **config}
 
 
-def forward(e: Tensor, A: Tensor, a: Tensor, mask: Tensor) -> Tensor:
-    r"""Computes $\alpha$, `(batch, time, C)`; masked steps repeat the one before."""
+def potentials(e: Tensor, A: Tensor, a: Tensor, mask: Tensor) -> Tensor:
+    r"""Computes the score of going from a tag to a tag at each step.
 
-    def step(carry, inputs):
-        alpha, started = carry
-        e_t, mask_t = inputs
-        new = e_t + ops.logsumexp(alpha[:, :, None] + A, axis=1)
-        alpha = ops.where(mask_t, ops.where(started, new, a + e_t), alpha)
-        return (alpha, ops.logical_or(started, mask_t)), alpha
+    The last tag is an additional one, in which every sequence starts. A masked step
+    keeps the tag: its matrix is the logarithm of the identity.
 
-    return _batch_major(kernels.scan(step, _nothing(e), _time_major(e, mask))[1])
-
-
-def backward(e: Tensor, A: Tensor, z: Tensor, mask: Tensor) -> Tensor:
-    r"""Computes $\beta$, `(batch, time, C)`; masked steps repeat the one after."""
-
-    def step(carry, inputs):
-        # `later` is e + β of the next real step, if there is one.
-        later, started = carry
-        e_t, mask_t = inputs
-        beta = ops.where(started, ops.logsumexp(A + later[:, None], axis=2), z)
-        later = ops.where(mask_t, e_t + beta, later)
-        return (later, ops.logical_or(started, mask_t)), beta
-
-    inputs = _time_major(e, mask)
-    return _batch_major(kernels.scan(step, _nothing(e), inputs, reverse=True)[1])
-
-
-def viterbi(e: Tensor, A: Tensor, a: Tensor, z: Tensor, mask: Tensor) -> Tensor:
-    """Finds the tags with the highest score, `(batch, time)`; 0 at masked steps."""
+    Returns:
+        `(batch, time, C + 1, C + 1)`, from and to.
+    """
     C = A.shape[0]
+    to_tags = ops.concatenate([A, a[None]], axis=0)
+    W = ops.pad(to_tags, [[0, 0], [0, 1]], constant_values=NEVER)
+    identity = ops.convert_to_tensor(np.where(np.eye(C + 1), 0, NEVER), W.dtype)
+    e = ops.pad(e, [[0, 0], [0, 0], [0, 1]])
+    return ops.where(mask[..., None, None], W + e[:, :, None], identity)
 
-    def step(carry, inputs):
-        delta, started = carry
-        e_t, mask_t = inputs
-        paths = delta[:, :, None] + A  # (batch, from, to)
-        new = ops.where(started, e_t + ops.max(paths, axis=1), a + e_t)
+
+def forward(M: Tensor) -> Tensor:
+    r"""Computes $\alpha$ from potentials, `(batch, time, C)`."""
+
+    def step(alpha, M_t):
+        alpha = ops.logsumexp(alpha[:, :, None] + M_t, axis=1)
+        return alpha, alpha
+
+    alpha = kernels.scan(step, _start(M), ops.swapaxes(M, 0, 1))[1]
+    return ops.swapaxes(alpha, 0, 1)[..., :-1]
+
+
+def backward(M: Tensor, z: Tensor) -> Tensor:
+    r"""Computes $\beta$ from potentials, `(batch, time, C)`."""
+
+    def step(beta, M_t):
+        return ops.logsumexp(M_t + beta[:, None], axis=2), beta
+
+    last = ops.zeros_like(M[:, 0, 0]) + ops.pad(z, [[0, 1]])
+    beta = kernels.scan(step, last, ops.swapaxes(M, 0, 1), reverse=True)[1]
+    return ops.swapaxes(beta, 0, 1)[..., :-1]
+
+
+def viterbi(M: Tensor, z: Tensor) -> Tensor:
+    """Finds the tags with the highest score, `(batch, time)`."""
+
+    def step(delta, M_t):
+        paths = delta[:, :, None] + M_t  # (batch, from, to)
         best = ops.cast(ops.argmax(paths, axis=1), "int32")
-        same = ops.broadcast_to(ops.arange(C, dtype="int32"), ops.shape(best))
-        best = ops.where(ops.logical_and(mask_t, started), best, same)
-        carry = ops.where(mask_t, new, delta), ops.logical_or(started, mask_t)
-        return carry, best
+        return ops.max(paths, axis=1), best
 
-    (delta, _), best = kernels.scan(step, _nothing(e), _time_major(e, mask))
-    last = ops.cast(ops.argmax(delta + z, axis=-1), "int32")
+    delta, best = kernels.scan(step, _start(M), ops.swapaxes(M, 0, 1))
+    last = ops.cast(ops.argmax(delta[:, :-1] + z, axis=-1), "int32")
 
     def step_back(tag, best_t):
         return ops.take_along_axis(best_t, tag[:, None], axis=1)[:, 0], tag
 
-    tags = ops.transpose(kernels.scan(step_back, last, best, reverse=True)[1])
-    return ops.where(mask, tags, 0)
+    return ops.transpose(kernels.scan(step_back, last, best, reverse=True)[1])
 
 
-def _nothing(e):
-    """The state before the first real step: zeros, and that none has been seen."""
-    return ops.zeros_like(e[:, 0]), ops.zeros_like(e[:, 0, :1], dtype="bool")
-
-
-def _time_major(e, mask):
-    return ops.transpose(e, (1, 0, 2)), ops.transpose(mask)[..., None]
-
-
-def _batch_major(x):
-    return ops.transpose(x, (1, 0, 2))
-
-
-def _one_hot(tags, e):
-    return ops.one_hot(tags, e.shape[-1], dtype=e.dtype)
+def _start(M):
+    """The state before the first step: in the additional tag."""
+    S = M.shape[-1]
+    state = np.where(np.arange(S) == S - 1, 0, NEVER)
+    return ops.zeros_like(M[:, 0, 0]) + ops.convert_to_tensor(state, M.dtype)
 
 
 def _previous(y, mask):
     """The tags of the last real step before each step, as one-hot vectors."""
-
-    def step(last, inputs):
-        y_t, mask_t = inputs
-        return ops.where(mask_t, y_t, last), last
-
-    inputs = _time_major(y, mask)
-    return _batch_major(kernels.scan(step, ops.zeros_like(y[:, 0]), inputs)[1])
+    real = ops.cast(mask, "int32")
+    rank = ops.cumsum(real, axis=1) - real  # of real steps before a step
+    steps = ops.arange(ops.shape(mask)[1], dtype="int32")
+    real_first = ops.argsort(ops.where(mask, steps, steps + ops.shape(mask)[1]), axis=1)
+    places = ops.take_along_axis(
+        ops.cast(real_first, "int32"), ops.maximum(rank - 1, 0), axis=1
+    )
+    return ops.take_along_axis(y, places[..., None], axis=1)

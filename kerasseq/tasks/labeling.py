@@ -96,7 +96,7 @@ class SequenceLabeler(TaskModel):
         found = self._arguments["tokenizer"]
         return None if isinstance(found, str) else found
 
-    def default_loss(self) -> keras.losses.Loss:
+    def default_loss(self) -> keras.losses.Loss | None:
         return keras.losses.SparseCategoricalCrossentropy(
             from_logits=self._arguments["activation"] is None
         )

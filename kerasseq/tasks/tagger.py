@@ -122,6 +122,10 @@ class SequenceTagger(SequenceLabeler):
             return scores
         return CRF(scores.shape[-1], name="crf")(scores)
 
+    def default_loss(self) -> keras.losses.Loss | None:
+        # Keras would trace the model again for each batch to build an unused loss.
+        return None if self._arguments["crf"] else super().default_loss()
+
     @property
     def crf(self) -> CRF | None:
         """The `CRF`, or None."""
