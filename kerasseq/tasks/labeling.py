@@ -17,7 +17,8 @@ from kerasseq.tasks.base import (
     embedding_width,
     sequence_input,
 )
-from kerasseq.tasks.labels import Label, Labels, balanced_weights, learned
+from kerasseq.tasks.labeled import LabelsMixin, check_learned, learned_from
+from kerasseq.tasks.labels import Labels, learned
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training.batches import padded
 from kerasseq.training.label_batches import LabelBatches, SortedBatches
@@ -26,7 +27,7 @@ BATCH_SIZE = 32
 Data = tuple[Any, Any, Any]  # inputs, labels and sample weights
 
 
-class SequenceLabeler(TaskModel):
+class SequenceLabeler(LabelsMixin, TaskModel):
     """The base of `SequenceClassifier` and `SequenceTagger`.
 
     If the labels or the tokenizer are to be learned from data, `fit` builds the layers.
@@ -36,9 +37,7 @@ class SequenceLabeler(TaskModel):
         **kwargs: `name` and `trainable`.
     """
 
-    per_step = False  # whether each step has a label, or the whole sequence
     least_labels = 2
-    _labels: Labels | None = None
     _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
@@ -84,11 +83,6 @@ class SequenceLabeler(TaskModel):
     def outputs_of(self, scores: Any, arguments: Config) -> Any:
         """Returns the outputs of the model for the scores of the labels."""
         return scores
-
-    @property
-    def labels(self) -> list[Label] | None:
-        """The labels in the order of the outputs; None until `fit` has learned them."""
-        return None if self._labels is None else self._labels.names
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -222,12 +216,7 @@ class SequenceLabeler(TaskModel):
         if not self.trainable:
             kwargs["trainable"] = False
         if arguments["labels"] is None:
-            if y is None:
-                raise ValueError(
-                    "expected labels y for the inputs, or a model with labels="
-                    f"[...]; received y=None and x={checks.short(x)}"
-                )
-            arguments["labels"] = learned(self.all_labels(y))
+            arguments["labels"] = learned(self.all_labels(learned_from(y, x)))
         if isinstance(arguments["tokenizer"], str):
             texts = self.texts_of(x)
             if texts is None:
@@ -265,10 +254,7 @@ class SequenceLabeler(TaskModel):
         """The inputs as a list of rows of ids, or as they are; and words, if any."""
         if self._labels is None:
             missing = "labels" if self._arguments["labels"] is None else "tokenizer"
-            raise ValueError(
-                f"expected a trained model, received one that has not learned its "
-                f"{missing}. Call fit first"
-            )
+            check_learned(None, missing)
         tokenizer = self.tokenizer
         if tokenizer is not None:
             return self.text_rows(tokenizer, x)
@@ -359,26 +345,6 @@ class SequenceLabeler(TaskModel):
             class_weight: As for `fit`.
         """
         raise NotImplementedError
-
-    def weights_of(
-        self, class_weight: str | Mapping[Any, float] | None, y: np.ndarray
-    ) -> np.ndarray | None:
-        """Returns the weight of each class, or None if all are the same.
-
-        Args:
-            class_weight: As for `fit`.
-            y: The indices of all labels.
-        """
-        labels = self._labels
-        if class_weight is None:
-            return None
-        if isinstance(class_weight, str):
-            checks.one_of("class_weight", class_weight, ["balanced"])
-            return balanced_weights(y, labels.count)
-        weights = np.ones(labels.count, "float32")
-        given = dict(class_weight)
-        weights[labels.encode(given, "class_weight")] = list(given.values())
-        return weights
 
 
 def _check(arguments, least_labels):

@@ -11,6 +11,10 @@ from kerasseq.training.entity_scores import (  # noqa: E402
     entities,
     entity_scores,
 )
+from kerasseq.training.label_reports import (  # noqa: E402
+    LabelReport,
+    label_report,
+)
 from kerasseq.training.label_scores import (  # noqa: E402
     classification_report,
     confusion_matrix,
@@ -40,6 +44,7 @@ __all__ = [
     "BitsPerCharacter",
     "Checkpoint",
     "Entity",
+    "LabelReport",
     "MaskedTokens",
     "MaskedLMMaskGenerator",
     "MaskedPairs",
@@ -58,6 +63,7 @@ __all__ = [
     "entity_scores",
     "exact_match",
     "gpt_optimizer",
+    "label_report",
     "multilabel_f1",
     "restore",
 ]
