@@ -13,16 +13,19 @@ from kerasseq.pretrained.family import (
     ACTIVATIONS,
     HUB_HEAD,
     HUB_SIZES,
+    MULTI_LABEL,
     Arguments,
     Family,
     Format,
     Shapes,
     architecture,
     block_sizes,
-    default_labels,
     difference,
     head_of_backbone,
+    label_count,
     num_classes,
+    read_labels,
+    write_labels,
 )
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
@@ -145,7 +148,7 @@ def sizes(a: Arguments) -> dict[str, int]:
         "S": a["num_segments"],
         **block_sizes(a),
         "E": a["hidden_dim"],
-        "C": a["num_classes"] or 2,
+        "C": label_count(a["labels"]) or 2,
     }
 
 
@@ -180,15 +183,13 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
         position_embedding_type="absolute", is_decoder=False, add_cross_attention=False
     )
     head = _head(settings, shapes)
-    has_classes = head in ("classify", "tag")
+    kernel = "classifier.weight" if head in ("classify", "tag") else ""
     return {
         **_read_shared(settings),
         "max_sequence_length": settings.whole("max_position_embeddings"),
         "special_ids": _special_ids(settings, settings.whole("vocab_size")),
         "head": head,
-        "num_classes": num_classes(shapes, "classifier.weight")
-        if has_classes
-        else None,
+        **_read_labels(settings, head, num_classes(shapes, kernel)),
     }
 
 
@@ -205,6 +206,12 @@ def _read_shared(settings):
         "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
         "dropout": settings.rate("hidden_dropout_prob", 0.1),
     }
+
+
+def _read_labels(settings, head, count):
+    """Returns the labels of a file; a tagger has one label for each token."""
+    found = read_labels(settings, count)
+    return {**found, "multi_label": found["multi_label"] and head == "classify"}
 
 
 def _special_ids(settings, size):
@@ -249,7 +256,8 @@ def _write_shared(a):
         "layer_norm_eps": a["layer_norm_epsilon"],
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
-        **default_labels(a),
+        **write_labels(a["labels"]),
+        **({"problem_type": MULTI_LABEL} if a["multi_label"] else {}),
     }
 
 
@@ -270,7 +278,7 @@ def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
         "dropout": settings.rate("dropout", 0.1),
         "special_ids": special_ids(settings.whole("vocabulary_size"), 0),
         "head": head,
-        "num_classes": classes,
+        "labels": classes,
     }
 
 
@@ -284,7 +292,7 @@ def hub_write(a: Arguments) -> dict[str, Any]:
     found = {name: a[name] for name in (*HUB_SIZES, "num_segments", "dropout")}
     found["intermediate_dim"] = sizes(a)["F"]
     if a["head"] is not None:
-        options = {"num_classes": a["num_classes"], "activation": "linear"}
+        options = {"num_classes": label_count(a["labels"]), "activation": "linear"}
         found["task"] = ("BertTextClassifier", {**options, "dropout": a["dropout"]})
     return found
 
@@ -331,7 +339,7 @@ def read_roberta(settings: Settings, shapes: Shapes) -> Arguments:
         "max_sequence_length": length - unused,
         "special_ids": special_ids,
         "head": head,
-        "num_classes": num_classes(shapes, kernel[head]) if head in kernel else None,
+        **_read_labels(settings, head, num_classes(shapes, kernel.get(head, ""))),
         "pair_separators": 2,
     }
 

@@ -15,9 +15,9 @@ from kerasseq.pretrained.family import (
     Shapes,
     attention_mismatch,
     block_sizes,
-    default_labels,
     difference,
     num_classes,
+    write_labels,
 )
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import (
@@ -169,7 +169,7 @@ def write(a: Arguments) -> dict[str, Any]:
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
         "qkv_bias": True,
-        **default_labels(a),
+        **write_labels(a["num_classes"]),
     }
 
 

@@ -32,6 +32,8 @@ class Classification(NamedTuple):
 class ClassifierMixin(LabelsMixin):
     """`classify` of a model whose outputs are a score for each label."""
 
+    outputs_are_logits: bool = True
+
     def classify(
         self, x: Any, *, threshold: float = 0.5, batch_size: int = 32
     ) -> Classification | list[Classification]:
@@ -68,7 +70,7 @@ class ClassifierMixin(LabelsMixin):
 
     def probabilities(self, outputs: Any) -> np.ndarray:
         """Converts outputs of `predict` to probabilities."""
-        if self._arguments.get("activation") is not None:
+        if not self.outputs_are_logits:
             return np.asarray(outputs)
         function = ops.sigmoid if self.multi_label else ops.softmax
         return ops.convert_to_numpy(function(ops.convert_to_tensor(outputs)))

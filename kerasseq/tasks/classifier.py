@@ -118,13 +118,18 @@ class SequenceClassifier(ClassifierMixin, SequenceLabeler):
         """Whether an input may have several labels at once."""
         return self._arguments["multi_label"]
 
+    @property
+    def outputs_are_logits(self) -> bool:
+        """Whether `predict` returns logits, and not probabilities."""
+        return self._arguments["activation"] is None
+
     def default_loss(self) -> keras.losses.Loss:
-        return class_loss(self.multi_label, self._arguments["activation"] is None)
+        return class_loss(self.multi_label, self.outputs_are_logits)
 
     def default_metrics(self) -> list[Any]:
         if not self.multi_label:
             return ["accuracy"]
-        return [MultiLabelF1(from_logits=self._arguments["activation"] is None)]
+        return [MultiLabelF1(from_logits=self.outputs_are_logits)]
 
     def text_rows(self, tokenizer: Tokenizer, x: Any) -> tuple[list[np.ndarray], None]:
         x = [x] if isinstance(x, str) else x

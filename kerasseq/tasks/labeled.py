@@ -131,3 +131,20 @@ def learned_from(y: Any, x: Any) -> Any:
             f"y=None and x={checks.short(x)}"
         )
     return y
+
+
+def training_rows(rows: int, validation_split: float) -> int:
+    """Returns how many rows are left for training; the last ones are for validation.
+
+    Examples:
+        >>> training_rows(10, 0.2)
+        8
+    """
+    fraction = checks.fraction("validation_split", validation_split)
+    cut = rows - round(rows * fraction)
+    if not 0 < cut < rows:
+        raise ValueError(
+            f"validation_split must leave rows for training and validation, received "
+            f"{fraction} for {rows} rows"
+        )
+    return cut

@@ -17,7 +17,12 @@ from kerasseq.tasks.base import (
     embedding_width,
     sequence_input,
 )
-from kerasseq.tasks.labeled import LabelsMixin, check_learned, learned_from
+from kerasseq.tasks.labeled import (
+    LabelsMixin,
+    check_learned,
+    learned_from,
+    training_rows,
+)
 from kerasseq.tasks.labels import Labels, learned
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training.batches import padded
@@ -385,14 +390,7 @@ def _inputs(arguments):
 
 def _split_off_end(data: Data, fraction: float) -> tuple[Data, Data]:
     """Splits rows into those to train on and the last ones, for validation."""
-    fraction = checks.fraction("validation_split", fraction)
-    rows = len(data[0])
-    cut = rows - round(rows * fraction)
-    if not 0 < cut < rows:
-        raise ValueError(
-            f"validation_split must leave rows for training and validation, received "
-            f"{fraction} for {rows} rows"
-        )
+    cut = training_rows(len(data[0]), fraction)
 
     def part(places):
         return tuple(None if values is None else values[places] for values in data)

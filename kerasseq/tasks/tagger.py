@@ -17,7 +17,13 @@ from kerasseq.tasks import text_inputs
 from kerasseq.tasks.crf import CRF
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
-from kerasseq.tasks.tagging import TaggerMixin, tag_array, tag_rows, weighted_tags
+from kerasseq.tasks.tagging import (
+    TaggerMixin,
+    all_tags,
+    tag_array,
+    tag_rows,
+    weighted_tags,
+)
 from kerasseq.text.tokenizer import Tokenizer
 
 METRICS = 4  # arguments of `compile` up to the metrics
@@ -205,7 +211,7 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         return [" ".join(words) for words in x] if text_inputs.are_words(x) else None
 
     def all_labels(self, y: Any) -> Any:
-        return y
+        return all_tags(y)
 
     def targets(
         self, rows: Any, y: Any, first: Any, class_weight: Any

@@ -67,6 +67,18 @@ def _lengths(x, padding):
     return [len(row) for row in x]
 
 
+def all_tags(y: Any) -> Any:
+    """Returns the tags of some data, to learn the distinct ones.
+
+    Examples:
+        >>> all_tags(np.array([[2, -1], [0, 2]])).tolist()  # -1 is not counted
+        [2, 0, 2]
+    """
+    if hasattr(y, "ndim") and y.dtype.kind in "iu":
+        return y[y >= 0]
+    return y
+
+
 def tag_rows(
     labels: Labels,
     y: Any,

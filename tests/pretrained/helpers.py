@@ -51,7 +51,7 @@ MAKE = {
         max_sequence_length=13,
         num_segments=3,
         head="classify",
-        num_classes=5,
+        labels=5,
         **SIZES,
     ),
     "t5": lambda: models.T5(vocabulary_size=29, published_ids=True, **SIZES),

@@ -69,7 +69,7 @@ def test_there_and_back(name, form, tmp_path):
 @pytest.mark.parametrize("head", ["tokens", "pretraining", "tag", "span"])
 def test_heads_of_bert(head, tmp_path):
     classes = 5 if head == "tag" else None
-    model = models.BERT(**BERT, head=head, num_classes=classes)
+    model = models.BERT(**BERT, head=head, labels=classes)
     shuffle(model.weights)
     models.save_pretrained(model, tmp_path)
     tensors = load_file(tmp_path / FILE)
