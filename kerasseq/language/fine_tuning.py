@@ -11,7 +11,11 @@ from kerasseq.language.bert_texts import Rows
 from kerasseq.language.task_heads import TaskHeadMixin
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.labeled import check_learned, training_rows
-from kerasseq.training.label_batches import TrimmedBatches, real_lengths
+from kerasseq.training.label_batches import (
+    SortedArrays,
+    TrimmedBatches,
+    real_lengths,
+)
 
 
 class FineTuningMixin(TaskHeadMixin):
@@ -70,12 +74,10 @@ class FineTuningMixin(TaskHeadMixin):
             self._learn_labels(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         if validation_data is not None:
-            if isinstance(validation_data, tuple | list):
-                validation_data = self._weighted(*validation_data)
-            elif hasattr(validation_data, "as_numpy_iterator"):
-                validation_data = self._validation_set(validation_data)
-            options["validation_data"] = validation_data
-        is_text = not isinstance(x, dict) and not hasattr(x, "ndim")
+            held_out = self._validation(validation_data, batch_size)
+            options["validation_data"] = held_out
+        kind = getattr(getattr(x, "dtype", None), "kind", None)
+        is_array = isinstance(x, dict) or kind in ("i", "u")  # with special tokens
         rows, y, weights = self._weighted(x, y, sample_weight, class_weight)
         if y is None:
             return super().fit(
@@ -88,9 +90,10 @@ class FineTuningMixin(TaskHeadMixin):
         if validation_split and validation_data is None:
             cut = training_rows(len(rows["ids"]), validation_split)
             data = rows, y, weights
-            options["validation_data"] = _rows_of(data, slice(cut, None))
+            held_out = _rows_of(data, slice(cut, None))
+            options["validation_data"] = self._sorted(*held_out, batch_size)
             rows, y, weights = _rows_of(data, slice(cut))
-        if not is_text:
+        if is_array:
             return super().fit(
                 rows,
                 y,
@@ -104,7 +107,7 @@ class FineTuningMixin(TaskHeadMixin):
         return super().fit(
             batches.stream(initial_epoch * steps),
             steps_per_epoch=steps,
-            **{"validation_batch_size": batch_size, **options, "shuffle": False},
+            **{**options, "shuffle": False},  # the batches are shuffled already
         )
 
     def batches(
@@ -140,10 +143,24 @@ class FineTuningMixin(TaskHeadMixin):
             seed=seed,
         )
 
-    def _validation_set(self, dataset):
-        """A `tf.data` set of texts as arrays; another one as it is."""
-        x, y = text_inputs.from_dataset(dataset, None)
-        return dataset if y is None else self._weighted(x, y)
+    def _sorted(self, rows, y, weights, batch_size):
+        """Data for an evaluation by `fit`, in which labels are not converted again."""
+        return SortedArrays(
+            rows,
+            y,
+            weights,
+            real_lengths(rows["ids"], self.reader.padding),
+            per_step=self.per_step,
+            batch_size=batch_size,
+        )
+
+    def _validation(self, data, batch_size):
+        """Texts with labels as batches; other data as they are."""
+        parts = data if isinstance(data, tuple | list) else (data,)
+        rows, y, weights = self._weighted(*parts)
+        if y is None or not isinstance(rows, dict):
+            return data
+        return self._sorted(rows, y, weights, batch_size)
 
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Evaluates like `keras.Model.evaluate`, on texts as for `fit`.

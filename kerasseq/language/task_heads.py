@@ -110,6 +110,8 @@ class TaskHeadMixin(ClassifierMixin, TaggerMixin):
             outputs = task.outputs(features)
         self.__dict__.pop("task")
         super().__init__(inputs, outputs, arguments, **options)
+        # Keras wraps dictionaries that a model receives after its first `__init__`.
+        vars(self)["_inputs_struct"] = dict(inputs)
         self.compile(*args, **compile_options)
         self._graph = None
 

@@ -97,19 +97,72 @@ class TrimmedBatches(GroupedBatches):
 
     def take(self, rows: np.ndarray) -> tuple[Any, ...]:
         (length,) = self.shape_of(rows)
+        data = self.x, self.y, self.weights
+        return trimmed(*data, rows, length, self.per_step)
 
-        def whole(values):
-            return values[rows]
 
-        def cut(values):
-            return values[rows][..., :length]
+class SortedArrays(keras.utils.PyDataset):
+    """All rows of padded arrays once, for evaluation, sorted by length.
 
-        labels = cut if self.per_step else whole
-        found = [keras.tree.map_structure(cut, self.x)]
-        found.append(keras.tree.map_structure(labels, self.y))
-        if self.weights is not None:
-            found.append(labels(self.weights))
-        return tuple(found)
+    Args:
+        x: As for `TrimmedBatches`, like the next four.
+        y: Labels.
+        weights: Sample weights, or None.
+        lengths: The length of each row.
+        per_step: Whether labels and weights are `(rows, time)`.
+        batch_size: Rows in a batch.
+    """
+
+    def __init__(
+        self,
+        x: dict[str, np.ndarray],
+        y: Any,
+        weights: Any,
+        lengths: np.ndarray,
+        *,
+        per_step: bool = False,
+        batch_size: int = 32,
+    ) -> None:
+        super().__init__()
+        self.x = x
+        self.y = y
+        self.weights = weights
+        self.lengths = lengths
+        self.per_step = per_step
+        self.batch_size = batch_size
+        self.order: np.ndarray = np.argsort(lengths, kind="stable")
+
+    def __len__(self) -> int:
+        return -(-len(self.order) // self.batch_size)
+
+    def __getitem__(self, number: int) -> Any:
+        rows = self.order[number * self.batch_size :][: self.batch_size]
+        length = bucket(int(self.lengths[rows].max()))
+        data = self.x, self.y, self.weights
+        return trimmed(*data, rows, length, self.per_step)
+
+
+def trimmed(
+    x: dict[str, np.ndarray],
+    y: Any,
+    weights: Any,
+    rows: np.ndarray,
+    length: int,
+    per_step: bool,
+) -> tuple[Any, ...]:
+    """Returns some rows of padded arrays: inputs, labels and sample weights, cut."""
+
+    def whole(values):
+        return values[rows]
+
+    def cut(values):
+        return values[rows][..., :length]
+
+    labels = cut if per_step else whole
+    found = [keras.tree.map_structure(cut, x), keras.tree.map_structure(labels, y)]
+    if weights is not None:
+        found.append(labels(weights))
+    return tuple(found)
 
 
 def real_lengths(ids: np.ndarray, padding: int) -> np.ndarray:
