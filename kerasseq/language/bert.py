@@ -196,7 +196,7 @@ class BERT(BERTTrainingMixin, TaskModel):
             layer_norm_epsilon=layer_norm_epsilon,
         )
         super().__init__(inputs, task.model_outputs(features), config, **kwargs)
-        self.wait_for_labels(inputs, features)
+        self.keep_graph(inputs, features)
         self.reader = reader
         self.tokenizer = tokenizer
         self.vocabulary_size: int = size
@@ -332,7 +332,7 @@ def build(
         num_segments, initializer=initializer(), name="segment_embedding"
     )
     real = ops.not_equal(inputs["ids"], padding)
-    x = embedding(inputs["ids"])
+    embedded = x = embedding(inputs["ids"])
     x = x + position(x, mask=real) + segment(x, inputs["segments"])
     x = LayerNormalization(epsilon=layer_norm_epsilon, name="embedding_norm")(x)
     x = keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name="dropout")(x)
@@ -350,6 +350,7 @@ def build(
         sequence=x,
         real=real,
         embedding=embedding,
+        embedded=embedded,
         dropout=dropout,
         positions=inputs.get("positions"),
         activation=activation,

@@ -129,6 +129,18 @@ class TextReader:
             places.append((offsets, first, 0, len(each[-1])))
         return rows._replace(places=places)
 
+    def tokens(self, text: str | tuple[str, ...]) -> tuple[list[str], np.ndarray]:
+        """Returns the tokens of a text or pair, and their positions in its row."""
+        parts = (text,) if isinstance(text, str) else text
+        encode = self._tokenizer().encode_with_offsets
+        offsets = self._cut([encode(part).offsets for part in parts])
+        tokens, places, first = [], [], 1
+        for part, spans in zip(parts, offsets, strict=True):
+            tokens += [part[start:end] for start, end in spans.tolist()]
+            places.append(np.arange(first, first + len(spans)))
+            first += len(spans) + self.separators
+        return tokens, np.concatenate(places)
+
     def never_masked(self) -> list[int]:
         """The ids of all special tokens."""
         known = [*self.special_ids.values()]
@@ -167,7 +179,7 @@ class TextReader:
 
     def _cut(self, parts: list[Any]) -> list[Any]:
         """The parts of a row, cut to the tokens that fit if the reader truncates."""
-        if not self.truncate:
+        if not self.truncate or self.longest is None:
             return parts
         marks = 1 + len(parts) + (self.separators - 1) * (len(parts) - 1)
         return cut_parts(parts, self.longest - marks)

@@ -11,6 +11,7 @@ from kerasseq.language.bert_texts import Rows
 from kerasseq.language.task_heads import TaskHeadMixin
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.labeled import check_learned, training_rows
+from kerasseq.tracing.attribution import TokenInputs
 from kerasseq.training.label_batches import (
     SortedArrays,
     TrimmedBatches,
@@ -248,6 +249,19 @@ class FineTuningMixin(TaskHeadMixin):
         if getattr(getattr(x, "dtype", None), "kind", None) in ("U", "O"):
             x = np.asarray(x).tolist()  # an array of texts
         return self.task.read(self.reader, x)
+
+    def token_inputs(self, text: Any) -> TokenInputs:
+        """Returns a text or pair as inputs, with its tokens, for `tracing.attribution`.
+
+        Raises:
+            TypeError: If the head reads several rows for each example.
+        """
+        if self.task.multiple_rows:
+            raise TypeError(
+                f"expected a head that reads one row of tokens, received {self.head!r}"
+            )
+        rows = self._rows([text])
+        return TokenInputs(rows.arrays, *self.reader.tokens(text))
 
     def answers(self, texts: Any, **kwargs: Any) -> Any:
         """Extracts the most probable span of each text, or of the second of each pair.

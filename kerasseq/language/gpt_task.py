@@ -144,7 +144,7 @@ class GPTTask(FineTuningMixin, TaskModel):
             "dropout": dropout,
         }
         super().__init__(inputs, task.model_outputs(features), arguments, **kwargs)
-        self.wait_for_labels(inputs, features)
+        self.keep_graph(inputs, features)
         self.reader: GPTTextReader = reader
         self.head = head
         self.tokenizer: Tokenizer | None = own.tokenizer
@@ -216,7 +216,7 @@ def _features(
     if task.multiple_rows:
         ids = FlattenChoices(name="side_by_side")(rows)
     real = ops.not_equal(ids, reader.padding)
-    x = stack.embedding(ops.minimum(ids, size - 1))
+    embedded = x = stack.embedding(ops.minimum(ids, size - 1))
     x = SpecialTokenEmbedding(
         size,
         len(SPECIAL_TOKENS),
@@ -232,6 +232,7 @@ def _features(
         sequence=x,
         real=real,
         embedding=stack.embedding,
+        embedded=embedded,
         dropout=dropout,
         rows=rows if task.multiple_rows else None,
         padding=reader.padding,

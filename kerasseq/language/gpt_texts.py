@@ -11,7 +11,7 @@ import numpy as np
 
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
-from kerasseq.language.bert_texts import Rows, TextReader, cut_parts
+from kerasseq.language.bert_texts import Rows, TextReader
 from kerasseq.text.tokenizer import Tokenizer
 
 SPECIAL_TOKENS = (
@@ -49,6 +49,7 @@ class GPTTextReader(TextReader):
         self.longest = longest
         self.axes = rows
         self.truncate = truncate
+        self.separators = 1
         self.start: int = vocabulary_size + SPECIAL_TOKENS.index("start")
         self.delimiter: int = vocabulary_size + SPECIAL_TOKENS.index("delimiter")
         self.end: int = vocabulary_size + SPECIAL_TOKENS.index("extract")
@@ -187,9 +188,7 @@ class GPTTextReader(TextReader):
         row, parts = [self.start], [self.encode(part) for part in texts]
         if not all(map(len, parts)):
             raise ValueError(f"text {n} is empty, or a part of it: {texts!r}")
-        if self.truncate and self.longest is not None:
-            parts = cut_parts(parts, self.longest - len(parts) - 1)
-        for ids in parts:
+        for ids in self._cut(parts):
             row += [*ids, self.delimiter]
         row[-1] = self.end
         if self.longest is not None and len(row) > self.longest:

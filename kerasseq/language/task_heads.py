@@ -32,7 +32,7 @@ class TaskHeadMixin(ClassifierMixin, TaggerMixin):
     """
 
     heads: dict[str | None, type[Head]]
-    _graph: tuple[Any, Any] | None = None  # inputs and `Features`, to build the head
+    _graph: tuple[Any, Features]
     _compile_arguments: tuple[Any, Any] = ((), {})
 
     @functools.cached_property
@@ -89,10 +89,14 @@ class TaskHeadMixin(ClassifierMixin, TaggerMixin):
             weighted_metrics = self.task.metrics()
         super().compile(optimizer, *args, weighted_metrics=weighted_metrics, **kwargs)
 
-    def wait_for_labels(self, inputs: Any, features: Features) -> None:
-        """Keeps what the head is built from, if the labels are not known yet."""
-        if self.task.is_waiting:
-            self._graph = inputs, features
+    def keep_graph(self, inputs: Any, features: Features) -> None:
+        """Keeps what the head is built from: symbolic inputs and hidden states."""
+        self._graph = inputs, features
+
+    @property
+    def embedded(self) -> keras.KerasTensor:
+        """The embeddings of the ids, a symbolic tensor of the model."""
+        return self._graph[1].embedded
 
     def _learn_labels(self, x, y):
         """Learns the names of the labels, and builds the head."""
@@ -113,7 +117,6 @@ class TaskHeadMixin(ClassifierMixin, TaggerMixin):
         # Keras wraps dictionaries that a model receives after its first `__init__`.
         vars(self)["_inputs_struct"] = dict(inputs)
         self.compile(*args, **compile_options)
-        self._graph = None
 
     def is_one_input(self, x: Any) -> bool:
         """Whether `classify` received one text, or one pair as a tuple."""
