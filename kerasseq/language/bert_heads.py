@@ -29,7 +29,7 @@ from kerasseq.core.masks import lowest
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Shape, Tensor
 from kerasseq.language.bert_texts import Rows
-from kerasseq.tasks.classification import MultiLabelF1, class_loss, class_targets
+from kerasseq.tasks.class_labels import MultiLabelF1, class_loss, encode_classes
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.tasks.tagging import tag_array, tag_rows, weighted_tags
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
@@ -226,7 +226,7 @@ class Classify(Head):
     def targets(
         self, rows: Rows, y: Any, class_weight: Any = None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        return class_targets(self.labels, y, self.multi_label, class_weight)
+        return encode_classes(self.labels, y, self.multi_label, class_weight)
 
     def loss(self) -> keras.losses.Loss:
         return class_loss(self.multi_label, reduction="mean_with_sample_weight")

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq.language.bert_texts import Rows
-from kerasseq.language.task_heads import TaskHeadMixin
+from kerasseq.language.task_heads import CLASSIFIERS, TaskHeadMixin
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.labeled import check_learned, training_rows
 from kerasseq.tracing.attribution import TokenInputs
@@ -190,10 +190,13 @@ class FineTuningMixin(TaskHeadMixin):
             Arrays as in the table of heads; for tags of words, a list of arrays
             `(words, C)`.
         """
-        rows = self._rows(text_inputs.from_dataset(x, None)[0])
+        x = text_inputs.from_dataset(x, None)[0]
+        rows = self._rows(x)
         if rows is None:
             return super().predict(x, **kwargs)
         arrays = rows.arrays
+        if self.head in CLASSIFIERS and isinstance(x, list):
+            return self._predict_sorted(arrays, kwargs)
         if self.task.takes_positions and "positions" not in arrays:  # all positions
             T = arrays["ids"].shape[1]
             places = np.broadcast_to(np.arange(T, dtype="int32"), arrays["ids"].shape)
@@ -202,6 +205,15 @@ class FineTuningMixin(TaskHeadMixin):
         if self.head != "tag" or rows.places is None:
             return found
         return [row[places] for row, places in zip(found, rows.places, strict=True)]
+
+    def _predict_sorted(self, arrays, options):
+        """The outputs of rows, predicted with others of about the same length."""
+        batch_size = options.pop("batch_size", None) or 32
+        batches = self._sorted(arrays, None, None, batch_size)
+        outputs = super().predict(batches, **options)
+        found = np.empty_like(outputs)
+        found[batches.order] = outputs
+        return found
 
     def arrays(
         self, x: Any, y: Any, class_weight: Any = None

@@ -8,10 +8,9 @@ import keras
 from kerasseq.core import checks, sublayers
 from kerasseq.language.bert_heads import Features, Head, Loss
 from kerasseq.tasks import text_inputs
-from kerasseq.tasks.classification import (
+from kerasseq.tasks.class_labels import (
     Classification,
-    ClassifierMixin,
-    check_named,
+    ClassLabels,
 )
 from kerasseq.tasks.labeled import learned_from
 from kerasseq.tasks.labels import Label, Labels, learned
@@ -21,7 +20,7 @@ from kerasseq.training.label_reports import LabelReport
 CLASSIFIERS = ("classify", "entail", "compare", "choose")
 
 
-class TaskHeadMixin(ClassifierMixin, TaggerMixin):
+class TaskHeadMixin(ClassLabels, TaggerMixin):
     """The head of a model, with `classify`, `tag` and `report`.
 
     The model has the arguments `head`, `labels` and `multi_label`. If the labels are
@@ -51,6 +50,11 @@ class TaskHeadMixin(ClassifierMixin, TaggerMixin):
     def multi_label(self) -> bool:
         """Whether an example may have several labels at once."""
         return self.task.multi_label
+
+    @property
+    def outputs_are_logits(self) -> bool:
+        """Whether `predict` returns logits, as it does for all heads."""
+        return True
 
     @property
     def per_step(self) -> bool:
@@ -100,8 +104,8 @@ class TaskHeadMixin(ClassifierMixin, TaggerMixin):
 
     def _learn_labels(self, x, y):
         """Learns the names of the labels, and builds the head."""
-        y = check_named(self.multi_label, learned_from(y, x))
-        names = learned(all_tags(y) if self.per_step else y)
+        y = learned_from(y, x)
+        names = learned(all_tags(y) if self.per_step else self.all_labels(y))
         inputs, features = self._graph
         arguments, options = {**self._arguments, "labels": names}, {"name": self.name}
         if not self.trainable:  # True would thaw each layer

@@ -13,7 +13,6 @@ from kerasseq.pretrained.family import (
     ACTIVATIONS,
     HUB_HEAD,
     HUB_SIZES,
-    MULTI_LABEL,
     Arguments,
     Family,
     Format,
@@ -24,10 +23,9 @@ from kerasseq.pretrained.family import (
     head_of_backbone,
     label_count,
     num_classes,
-    read_labels,
-    write_labels,
 )
 from kerasseq.pretrained.folders import Settings
+from kerasseq.pretrained.label_names import label_settings, read_labels
 from kerasseq.pretrained.rows import (
     HUB_BLOCK,
     IDENTITY,
@@ -154,6 +152,7 @@ def sizes(a: Arguments) -> dict[str, int]:
 
 # Settings of BERT in Hugging Face
 
+MULTI_LABEL = "multi_label_classification"  # the problem_type of such a classifier
 CLASSES = {
     None: "BertModel",
     "sequence": "BertModel",
@@ -174,7 +173,13 @@ ID_NAMES = {  # most folders have only the first
 
 def mismatch(a: Arguments) -> str | None:
     """Returns why a `BERT` is not that of the paper."""
-    return difference(a, {"pair_separators": 1})
+    return _unlearned(a) or difference(a, {"pair_separators": 1})
+
+
+def _unlearned(a):
+    """Returns why a head cannot be written yet, or None."""
+    waits = a["head"] in ("classify", "tag") and a["labels"] is None
+    return "labels that have not been learned yet" if waits else None
 
 
 def read(settings: Settings, shapes: Shapes) -> Arguments:
@@ -189,7 +194,7 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
         "max_sequence_length": settings.whole("max_position_embeddings"),
         "special_ids": _special_ids(settings, settings.whole("vocab_size")),
         "head": head,
-        **_read_labels(settings, head, num_classes(shapes, kernel)),
+        **_labels(settings, head, num_classes(shapes, kernel)),
     }
 
 
@@ -208,10 +213,13 @@ def _read_shared(settings):
     }
 
 
-def _read_labels(settings, head, count):
-    """Returns the labels of a file; a tagger has one label for each token."""
-    found = read_labels(settings, count)
-    return {**found, "multi_label": found["multi_label"] and head == "classify"}
+def _labels(settings, head, count):
+    """Returns the labels of a file, and whether a text has several of them."""
+    if count is None:
+        return {"labels": None}
+    kind = settings.get("problem_type", None)
+    is_multi = head == "classify" and kind == MULTI_LABEL
+    return {"labels": read_labels(settings, count), "multi_label": is_multi}
 
 
 def _special_ids(settings, size):
@@ -256,7 +264,7 @@ def _write_shared(a):
         "layer_norm_eps": a["layer_norm_epsilon"],
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
-        **write_labels(a["labels"]),
+        **label_settings(a["labels"]),
         **({"problem_type": MULTI_LABEL} if a["multi_label"] else {}),
     }
 
@@ -285,6 +293,7 @@ def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
 def hub_write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `BERT` to settings of KerasHub."""
     expected = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12}
+    expected["multi_label"] = False
     if a["head"] != "classify":
         expected["head"] = None
     if wrong := difference(a, expected):
@@ -314,7 +323,7 @@ def roberta_mismatch(a: Arguments) -> str | None:
     """Returns why a `BERT` is not a RoBERTa."""
     if a["head"] not in ROBERTA_HEADS:
         return f"head={a['head']!r}"
-    return difference(a, {"pair_separators": 2, "activation": "gelu"})
+    return _unlearned(a) or difference(a, {"pair_separators": 2, "activation": "gelu"})
 
 
 def read_roberta(settings: Settings, shapes: Shapes) -> Arguments:
@@ -339,7 +348,7 @@ def read_roberta(settings: Settings, shapes: Shapes) -> Arguments:
         "max_sequence_length": length - unused,
         "special_ids": special_ids,
         "head": head,
-        **_read_labels(settings, head, num_classes(shapes, kernel.get(head, ""))),
+        **_labels(settings, head, num_classes(shapes, kernel.get(head, ""))),
         "pair_separators": 2,
     }
 

@@ -20,7 +20,6 @@ ACTIVATIONS = {  # of Hugging Face; of two names for one, the first is written
     "relu": "relu",
 }
 ACTIVATION_NAMES = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
-MULTI_LABEL = "multi_label_classification"  # the problem_type of Hugging Face
 LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel", "DoubleHeadsModel")
 HUB_HEAD = "task/layers/dense"  # the classifier of a KerasHub task
 HUB_SIZES = (
@@ -187,78 +186,6 @@ def num_classes(shapes: Shapes, name: str, axis: int = 0) -> int | None:
     if shape is None:
         return None
     return shape[axis] if len(shape) == 2 else 1  # a wrong shape raises later
-
-
-def read_labels(
-    settings: Settings, count: int | None
-) -> dict[str, int | list[str] | bool | None]:
-    """Returns the labels of a head in a folder of Hugging Face.
-
-    Args:
-        settings: The `Settings`.
-        count: The number of labels, from the kernel of the head; None without one.
-
-    Returns:
-        "labels": the names in `id2label`; the number for the default names LABEL_0,
-        LABEL_1 …; None without a head. And "multi_label".
-
-    Raises:
-        ValueError: If the names do not fit the head.
-
-    Examples:
-        >>> names = {"id2label": {"0": "neg", "1": "pos"}}
-        >>> read_labels(Settings(names, "config.json"), 2)
-        {'labels': ['neg', 'pos'], 'multi_label': False}
-    """
-    if count is None:
-        return {"labels": None, "multi_label": False}
-    is_multi = settings.get("problem_type", None) == MULTI_LABEL
-    found = {"labels": count, "multi_label": is_multi}
-    if count < 2 or "id2label" not in settings:  # the model refuses a single label
-        return found
-    table, expected = settings.get("id2label"), {str(n) for n in range(count)}
-    if not isinstance(table, dict) or set(table) != expected:
-        settings.refuse("id2label", f"a name for each of the {count} labels")
-    names = [table[str(n)] for n in range(count)]
-    if not all(isinstance(name, str) for name in names) or len({*names}) < count:
-        settings.refuse("id2label", "different strings as names")
-    if names != default_names(count):
-        found["labels"] = names
-    return found
-
-
-def write_labels(labels: int | list[Any] | None) -> dict[str, Any]:
-    """Returns the settings with the names of the labels.
-
-    Args:
-        labels: Their names; or their number, for default names; None without labels.
-
-    Examples:
-        >>> write_labels(1)
-        {'id2label': {'0': 'LABEL_0'}, 'label2id': {'LABEL_0': 0}}
-        >>> write_labels(["neg", "pos"])["label2id"]
-        {'neg': 0, 'pos': 1}
-        >>> write_labels(None)
-        {}
-    """
-    if labels is None:
-        return {}
-    names = default_names(labels) if isinstance(labels, int) else map(str, labels)
-    ids = dict(enumerate(names))
-    return {
-        "id2label": {str(n): name for n, name in ids.items()},
-        "label2id": {name: n for n, name in ids.items()},
-    }
-
-
-def default_names(count: int) -> list[str]:
-    """Returns Hugging Face's names of labels without names.
-
-    Examples:
-        >>> default_names(2)
-        ['LABEL_0', 'LABEL_1']
-    """
-    return [f"LABEL_{n}" for n in range(count)]
 
 
 def label_count(labels: int | list[Any] | None) -> int | None:

@@ -17,9 +17,9 @@ from kerasseq.pretrained.family import (
     block_sizes,
     difference,
     num_classes,
-    write_labels,
 )
 from kerasseq.pretrained.folders import Settings
+from kerasseq.pretrained.label_names import label_settings
 from kerasseq.pretrained.rows import (
     Row,
     dense,
@@ -169,7 +169,7 @@ def write(a: Arguments) -> dict[str, Any]:
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
         "qkv_bias": True,
-        **write_labels(a["num_classes"]),
+        **label_settings(a["num_classes"]),
     }
 
 

@@ -9,13 +9,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.tasks import text_inputs
-from kerasseq.tasks.classification import (
-    ClassifierMixin,
-    MultiLabelF1,
-    check_named,
-    class_loss,
-    class_targets,
-)
+from kerasseq.tasks.class_labels import ClassLabels
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizer import Tokenizer
@@ -23,7 +17,7 @@ from kerasseq.tracing.attribution import TokenInputs
 
 
 @register
-class SequenceClassifier(ClassifierMixin, SequenceLabeler):
+class SequenceClassifier(ClassLabels, SequenceLabeler):
     r"""Classifies a sequence, from the output at its last real step.
 
     $$y = W h_T + b$$
@@ -114,24 +108,6 @@ class SequenceClassifier(ClassifierMixin, SequenceLabeler):
         }
         super().__init__(arguments, **kwargs)
 
-    @property
-    def multi_label(self) -> bool:
-        """Whether an input may have several labels at once."""
-        return self._arguments["multi_label"]
-
-    @property
-    def outputs_are_logits(self) -> bool:
-        """Whether `predict` returns logits, and not probabilities."""
-        return self._arguments["activation"] is None
-
-    def default_loss(self) -> keras.losses.Loss:
-        return class_loss(self.multi_label, self.outputs_are_logits)
-
-    def default_metrics(self) -> list[Any]:
-        if not self.multi_label:
-            return ["accuracy"]
-        return [MultiLabelF1(from_logits=self.outputs_are_logits)]
-
     def text_rows(self, tokenizer: Tokenizer, x: Any) -> tuple[list[np.ndarray], None]:
         x = [x] if isinstance(x, str) else x
         if not text_inputs.are_texts(x):
@@ -156,10 +132,7 @@ class SequenceClassifier(ClassifierMixin, SequenceLabeler):
     def texts_of(self, x: Any) -> list[str] | None:
         return list(x) if text_inputs.are_texts(x) else None
 
-    def all_labels(self, y: Any) -> Any:
-        return check_named(self.multi_label, y)
-
     def targets(
         self, rows: Any, y: Any, first: Any, class_weight: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        return class_targets(self._labels, y, self.multi_label, class_weight)
+        return self.class_targets(y, class_weight)

@@ -14,7 +14,7 @@ from kerasseq.training.label_reports import LabelReport, label_report
 class LabelsMixin:
     """The labels of a model by name, and the report of its scores.
 
-    A model has `classify` from `ClassifierMixin`, or with `per_step` `tag` from
+    A model has `classify` from `ClassLabels`, or with `per_step` `tag` from
     `TaggerMixin`.
     """
 

@@ -106,7 +106,7 @@ class SortedArrays(keras.utils.PyDataset):
 
     Args:
         x: As for `TrimmedBatches`, like the next four.
-        y: Labels.
+        y: Labels; None to predict.
         weights: Sample weights, or None.
         lengths: The length of each row.
         per_step: Whether labels and weights are `(rows, time)`.
@@ -159,7 +159,9 @@ def trimmed(
         return values[rows][..., :length]
 
     labels = cut if per_step else whole
-    found = [keras.tree.map_structure(cut, x), keras.tree.map_structure(labels, y)]
+    found = [keras.tree.map_structure(cut, x)]
+    if y is not None:
+        found.append(keras.tree.map_structure(labels, y))
     if weights is not None:
         found.append(labels(weights))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Classifiers: `ClassifierMixin`, their loss and metrics, and what `classify` finds."""
+"""What models that assign classes share: the outputs as labels by name."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Tensor
+from kerasseq.core.types import Config, Tensor
 from kerasseq.tasks.labeled import LabelsMixin, is_one_text
 from kerasseq.tasks.labels import Label, Labels
 
@@ -29,10 +29,32 @@ class Classification(NamedTuple):
     probabilities: dict[Label, float]
 
 
-class ClassifierMixin(LabelsMixin):
-    """`classify` of a model whose outputs are a score for each label."""
+class ClassLabels(LabelsMixin):
+    """Loss, metrics and `classify` of a model that assigns classes.
 
-    outputs_are_logits: bool = True
+    A mixin for a model whose outputs have a score for each label, and whose
+    `_arguments` have `multi_label` and `activation`.
+    """
+
+    _arguments: Config
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether an input may have several labels at once."""
+        return self._arguments["multi_label"]
+
+    @property
+    def outputs_are_logits(self) -> bool:
+        """Whether `predict` returns logits, and not probabilities."""
+        return self._arguments["activation"] is None
+
+    def default_loss(self) -> Any:
+        return class_loss(self.multi_label, self.outputs_are_logits)
+
+    def default_metrics(self) -> Any:
+        if not self.multi_label:
+            return ["accuracy"]
+        return [MultiLabelF1(from_logits=self.outputs_are_logits)]
 
     def classify(
         self, x: Any, *, threshold: float = 0.5, batch_size: int = 32
@@ -61,8 +83,8 @@ class ClassifierMixin(LabelsMixin):
         threshold = checks.fraction("threshold", threshold)
         if self.is_one_input(x):
             return self.classify([x], threshold=threshold, batch_size=batch_size)[0]
-        p = self.probabilities(self.predict(x, batch_size=batch_size, verbose=0))
-        return [self._classification(row, threshold) for row in p.tolist()]
+        outputs = self.predict(x, batch_size=batch_size, verbose=0)
+        return self.classifications(outputs, threshold)
 
     def is_one_input(self, x: Any) -> bool:
         """Whether `classify` received one input, and not a list or a batch."""
@@ -75,6 +97,18 @@ class ClassifierMixin(LabelsMixin):
         function = ops.sigmoid if self.multi_label else ops.softmax
         return ops.convert_to_numpy(function(ops.convert_to_tensor(outputs)))
 
+    def classifications(
+        self, outputs: Any, threshold: float = 0.5
+    ) -> list[Classification]:
+        """Converts outputs of `predict` to labels with probabilities.
+
+        Args:
+            outputs: `(rows, labels)`.
+            threshold: With `multi_label`: the least probability of a label.
+        """
+        rows = self.probabilities(outputs).tolist()
+        return [self._classification(row, threshold) for row in rows]
+
     def _classification(self, row, threshold):
         p = dict(zip(self.labels, row, strict=True))
         if not self.multi_label:
@@ -83,8 +117,28 @@ class ClassifierMixin(LabelsMixin):
         found = [label for label in p if p[label] >= threshold]
         return Classification(found, [p[label] for label in found], p)
 
+    def all_labels(self, y: Any) -> Any:
+        """Returns the labels of the data, to learn the distinct ones."""
+        if self.multi_label and getattr(y, "ndim", 1) == 2:
+            raise ValueError(
+                "labels must be named, or their number given, for labels of 0 and 1; "
+                "received labels=None"
+            )
+        return y
 
-def class_targets(
+    def class_targets(
+        self, y: Any, class_weight: str | Mapping[Any, float] | None = None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Converts labels to targets of the loss, and returns them with sample weights.
+
+        Args:
+            y: As for `fit`.
+            class_weight: As for `fit`.
+        """
+        return encode_classes(self._labels, y, self.multi_label, class_weight)
+
+
+def encode_classes(
     labels: Labels,
     y: Any,
     multi_label: bool = False,
@@ -100,7 +154,7 @@ def class_targets(
         class_weight: As for `fit`.
 
     Examples:
-        >>> class_targets(Labels(["cat", "dog"]), ["dog", "cat"])[0].tolist()
+        >>> encode_classes(Labels(["cat", "dog"]), ["dog", "cat"])[0].tolist()
         [1, 0]
     """
     if multi_label:
@@ -113,16 +167,6 @@ def class_targets(
     y = labels.encode(y)
     weights = labels.weights(class_weight, y)
     return y, None if weights is None else weights[y]
-
-
-def check_named(multi_label: bool, y: Any) -> Any:
-    """Returns labels to learn the names from; raises for those of 0 and 1."""
-    if multi_label and getattr(y, "ndim", 1) == 2:
-        raise ValueError(
-            "labels must be named, or their number given, for labels of 0 and 1; "
-            "received labels=None"
-        )
-    return y
 
 
 def class_loss(
