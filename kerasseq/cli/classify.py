@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, labeled, options, runs, tables, tokenize
+from kerasseq.cli import figures, heads, labeled, options, runs, tables
 from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.options import PerModel
 from kerasseq.core import checks
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 FILE = "file"  # the argument that names the user's data
 DATA = ("names",)
+MODELS = (*options.ARCHITECTURES, *heads.MODELS)
 DEFAULTS = {
     "model": "gru",
     "file": None,
@@ -26,13 +28,15 @@ DEFAULTS = {
     "held_out": 0.2,
     "max_characters": 1000,
     "balanced": False,
-    "tokenizer": "character",
+    "tokenizer": PerModel("character", bert="wordpiece"),
     "vocabulary_size": options.VOCABULARY_SIZE,
     "units": 96,
-    "num_layers": 1,
-    "dropout": 0.3,
+    "num_layers": PerModel(1, bert=2, gpt=2),
+    "num_heads": 4,
+    "preset": None,
+    "dropout": PerModel(0.3, bert=0.1, gpt=0.1),
     "batch_size": 64,
-    "learning_rate": 6e-3,
+    "learning_rate": PerModel(6e-3, bert=1e-3, gpt=1e-3),
     "epochs": None,
     "steps": None,
     "checkpoint_every": 100,
@@ -56,6 +60,7 @@ accuracy of two simple models: the most frequent class, and logistic regression.
 examples:
   kerasseq train classify --file reviews.csv --text review --label stars
   kerasseq train classify --data names --model lstm --epochs 6
+  kerasseq train classify --file reviews.csv --preset models/bert-base-uncased
 then:
   kerasseq predict runs/classify-gru-1 --text "Danmark"
   kerasseq evaluate runs/classify-gru-1 --file test.csv""",
@@ -72,7 +77,7 @@ then:
     text = "give all classes the same share of the loss"
     group.add_argument("--balanced", action="store_true", default=None, help=text)
     options.add_tokenizer(group, DEFAULTS)
-    options.add_model(parser, DEFAULTS)
+    heads.add_options(options.add_model(parser, DEFAULTS, MODELS), DEFAULTS)
     group = options.add_training(
         parser, DEFAULTS, "training steps, instead of --epochs"
     )
@@ -102,14 +107,12 @@ def train(job: "Job") -> runs.Results:
             "received one of each"
         )
     x, y = [texts[n] for n in rows], [labels[n] for n in rows]
-    tokenizer = tokenize.make(
-        settings.tokenizer, settings.vocabulary_size, "\n".join(x)
-    )
-    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
-        settings.tokenizer = os.path.abspath(settings.tokenizer)
-    check_memory(settings, len(x))
+    preset = heads.load_preset(settings)
+    tokenizer = heads.make_tokenizer(settings, "\n".join(x), preset)
+    if preset is None:
+        check_memory(settings, len(x))
     with status("building the model"):
-        model = build(settings, tokenizer, sorted(set(labels)))
+        model = build(settings, tokenizer, sorted(set(labels)), x, preset)
     with status("tokenizing the texts", sum(map(len, x))):
         batches = model.batches(
             x,
@@ -124,7 +127,8 @@ def train(job: "Job") -> runs.Results:
         f"{len(tested):,} held out; {tokenizer.vocabulary_size:,} kinds of tokens."
     )
     start = time.perf_counter()
-    steps = labeled.compile_for(model, settings, batches.steps_per_epoch)
+    task = heads if settings.model in heads.MODELS else labeled
+    steps = task.compile_for(model, settings, batches.steps_per_epoch)
     history = job.fit(model, batches, steps, "accuracy")
     seconds = time.perf_counter() - start
     tested = tested[np.random.default_rng(settings.seed).permutation(len(tested))]
@@ -208,9 +212,15 @@ def columns(
 
 
 def build(
-    settings: options.Settings, tokenizer: Any, labels: list[str]
-) -> "kerasseq.models.SequenceClassifier":
+    settings: options.Settings,
+    tokenizer: Any,
+    labels: list[str],
+    texts: list[str],
+    preset: Any = None,
+) -> Any:
     """Builds the model."""
+    if settings.model in heads.MODELS:
+        return heads.build(settings, "classify", labels, tokenizer, texts, preset)
     set_seed(settings.seed)
     return kerasseq.models.SequenceClassifier(
         settings.model,

@@ -23,7 +23,8 @@ MAX_SILENCE = 15  # seconds between two of them
 BYTES = 4  # of a float32
 COPIES = 4  # of each parameter: value, gradient and two moments of Adam
 # Parameters of a layer, as a multiple of the square of its width.
-SQUARES = {"elman": 2, "gated": 4, "gru": 6, "gpt": 12, "transformer": 12}
+SQUARES = {"elman": 2, "gated": 4, "gru": 6}
+SQUARES |= dict.fromkeys(("bert", "gpt", "transformer"), 12)
 SQUARES_OF_LSTM = 8
 
 

@@ -68,6 +68,8 @@ def run(args: argparse.Namespace) -> None:
     show_structure(console, model)
     if example.text is not None:
         show_attribution(console, model, example.text)
+    if example.tags is not None:
+        console.table("Tags", ("word", "tag"), example.tags)
     with status("tracing the model"):
         trace = figures.record(model, example.x)
     flow = None
@@ -113,13 +115,15 @@ class Example(NamedTuple):
         flow_tokens: Labels of the time steps in the figure of the gradient.
         flow: A function that computes the gradient flow of a recurrent model.
         text: The text of a classifier, or None.
+        tags: The words of a tagger with their tags, or None.
     """
 
-    x: np.ndarray
+    x: Any
     tokens: list[str] | None
     flow_tokens: list[str] | None
     flow: Callable[[], figures.Recorded]
     text: str | None = None
+    tags: list[tuple[str, Any]] | None = None
 
 
 def make_example(
@@ -145,7 +149,9 @@ def make_example(
         return _text_example(model, DEFAULT_TEXT if text is None else text)
     if kind == "SequenceClassifier" and record and record["task"] == "parentheses":
         return _parentheses_example(model, record["arguments"]["colors"], text)
-    if kind == "SequenceClassifier" and model.tokenizer is not None:
+    if getattr(model, "labels", None) and model.tokenizer is not None:
+        if model.per_step:
+            return _tagged_example(model, DEFAULT_TEXT if text is None else text)
         return _labeled_example(model, DEFAULT_TEXT if text is None else text)
     if kind == "Forecaster" and record:
         return _series_example(model, text)
@@ -181,10 +187,36 @@ def _text_example(model, text):
 def _labeled_example(model, text):
     text = text[:MAX_TEXT]
     note_unknown(model.tokenizer, text, "text")
-    (x,), _ = model.text_rows(model.tokenizer, [text])
+    x, tokens, _ = inputs = model.token_inputs(text)
     y = np.array([model.labels.index(kerasseq.tracing.attribution(model, text).label)])
-    tokens, flow = pieces(model.tokenizer, text), kerasseq.tracing.gradient_flow
-    return Example(x[None], tokens, tokens, lambda: flow(model, x[None], y), text)
+    flow = kerasseq.tracing.gradient_flow
+    return Example(x, _names(model, inputs), tokens, lambda: flow(model, x, y), text)
+
+
+def _tagged_example(model, text):
+    words = text[:MAX_TEXT].split()
+    text = " ".join(words)
+    note_unknown(model.tokenizer, text, "text")
+    x, tokens, places = inputs = model.token_inputs(text)
+    tags = model.tag(words)
+    y = np.full((1, places[-1] + 1), model.labels.index(tags[-1]))
+    flow = kerasseq.tracing.gradient_flow
+    return Example(
+        *(x, _names(model, inputs), tokens, lambda: flow(model, x, y)),
+        tags=list(zip(words, tags, strict=True)),
+    )
+
+
+def _names(model, inputs):
+    """The tokens of all positions, with the special tokens of a BERT or GPT."""
+    x, tokens, places = inputs
+    if not isinstance(x, dict):
+        return tokens
+    marks = model.reader.marks()
+    names = [marks.get(i, "") for i in x["ids"][0].tolist()]
+    for place, token in zip(places, tokens, strict=True):
+        names[place] = token
+    return names
 
 
 def _parentheses_example(model, colors, text):

@@ -5,7 +5,6 @@ given. Each task lists the values that replace None in its `DEFAULTS`.
 """
 
 import argparse
-import dataclasses
 import math
 from collections.abc import Callable, Collection, Sequence
 from types import SimpleNamespace
@@ -35,25 +34,29 @@ VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
 EPOCHS = 10  # if neither --epochs nor --steps is given
 
 
-@dataclasses.dataclass(frozen=True)
 class PerModel:
     """A default that depends on the architecture.
 
+    Args:
+        default: The value for other architectures.
+        **values: Values by architecture.
+
     Examples:
-        >>> num_layers = PerModel(1, "gpt", 4)
+        >>> num_layers = PerModel(1, gpt=4)
         >>> num_layers.of("lstm"), num_layers.of("gpt"), str(num_layers)
         (1, 4, '1; for gpt 4')
     """
 
-    default: object
-    model: str
-    value: object
+    def __init__(self, default: object, **values: object) -> None:
+        self.default = default
+        self.values = values
 
     def of(self, model: str) -> object:
-        return self.value if model == self.model else self.default
+        return self.values.get(model, self.default)
 
     def __str__(self) -> str:
-        return f"{self.default}; for {self.model} {self.value}"
+        others = "".join(f"; for {name} {value}" for name, value in self.values.items())
+        return f"{self.default}{others}"
 
 
 def with_defaults(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -140,13 +140,18 @@ def predictor(model: Any, folder: str) -> Any:
     }
     for method, function in kinds.items():
         if hasattr(model, method) and getattr(model, "labels", ()) is not None:
-            if function in (classify, tag) and model.tokenizer is None:
+            if function in (classify, tag) and not _labels_texts(model, method):
                 continue
             return function
     raise ValueError(
         f"expected a model of texts, received {type(model).__name__} in {folder}. "
         "`kerasseq inspect` shows what it computes"
     )
+
+
+def _labels_texts(model, method):
+    """Whether a model with labels reads texts, and has this method and not another."""
+    return model.tokenizer is not None and model.per_step == (method == "tag")
 
 
 def classify(model: Any, texts: list[str]) -> list[dict[str, Any]]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, labeled, options, runs, tokenize
+from kerasseq.cli import figures, heads, labeled, options, runs
 from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.errors import UsageError
+from kerasseq.cli.options import PerModel
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 FILE = "file"  # the argument that names the user's data
 DATA = ("python-tokens",)
+MODELS = (*options.ARCHITECTURES, *heads.MODELS)
 DEFAULTS = {
     "model": "lstm",
     "file": None,
@@ -24,13 +27,15 @@ DEFAULTS = {
     "encoding": "utf-8",
     "held_out": 0.2,
     "crf": False,
-    "tokenizer": "word",
+    "tokenizer": PerModel("word", bert="wordpiece", gpt="bpe"),
     "vocabulary_size": 10_000,
-    "units": 64,
-    "num_layers": 1,
-    "dropout": 0.0,
+    "units": PerModel(64, bert=96, gpt=96),
+    "num_layers": PerModel(1, bert=2, gpt=2),
+    "num_heads": 4,
+    "preset": None,
+    "dropout": PerModel(0.0, bert=0.1, gpt=0.1),
     "batch_size": 32,
-    "learning_rate": 3e-3,
+    "learning_rate": PerModel(3e-3, bert=1e-3, gpt=1e-3),
     "epochs": None,
     "steps": None,
     "checkpoint_every": 100,
@@ -52,6 +57,7 @@ accuracy of the most frequent tag of each word.""",
 examples:
   kerasseq train tag --file train.conll --crf
   kerasseq train tag --data python-tokens --epochs 3
+  kerasseq train tag --file train.conll --preset models/bert-base-cased
 then:
   kerasseq predict runs/tag-lstm-1 --text "for line in lines :" """,
         tasks=tasks,
@@ -61,7 +67,8 @@ then:
     text = "fraction of the sentences that is held out"
     options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
     options.add_tokenizer(group, DEFAULTS)
-    group = options.add_model(parser, DEFAULTS)
+    group = options.add_model(parser, DEFAULTS, MODELS)
+    heads.add_options(group, DEFAULTS)
     text = "find the tags of a sentence together, by a conditional random field"
     group.add_argument("--crf", action="store_true", default=None, help=text)
     group = options.add_training(
@@ -88,14 +95,12 @@ def train(job: "Job") -> runs.Results:
     job.check_data(data)
     training, held_out = split(tagged, settings.held_out, settings.seed)
     lines = [" ".join(words) for words in training.sentences]
-    tokenizer = tokenize.make(
-        settings.tokenizer, settings.vocabulary_size, "\n".join(lines)
-    )
-    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
-        settings.tokenizer = os.path.abspath(settings.tokenizer)
-    check_memory(settings, len(lines))
+    preset = heads.load_preset(settings)
+    tokenizer = heads.make_tokenizer(settings, "\n".join(lines), preset)
+    if preset is None:
+        check_memory(settings, len(lines))
     with status("building the model"):
-        model = build(settings, tokenizer, tagged.names)
+        model = build(settings, tokenizer, tagged.names, lines, preset)
     with status("tokenizing the words", sum(map(len, lines))):
         batches = model.batches(
             *training, batch_size=settings.batch_size, seed=settings.seed
@@ -107,7 +112,8 @@ def train(job: "Job") -> runs.Results:
         "tokens."
     )
     start = time.perf_counter()
-    steps = labeled.compile_for(model, settings, batches.steps_per_epoch)
+    task = heads if settings.model in heads.MODELS else labeled
+    steps = task.compile_for(model, settings, batches.steps_per_epoch)
     history = job.fit(model, batches, steps, "accuracy")
     seconds = time.perf_counter() - start
     results = evaluate(model, held_out) | {
@@ -165,9 +171,17 @@ def split(tagged: Tagged, fraction: float, seed: int) -> tuple[Tagged, Tagged]:
 
 
 def build(
-    settings: options.Settings, tokenizer: Any, labels: list[str]
-) -> "kerasseq.models.SequenceTagger":
+    settings: options.Settings,
+    tokenizer: Any,
+    labels: list[str],
+    lines: list[str],
+    preset: Any = None,
+) -> Any:
     """Builds the model."""
+    if settings.model in heads.MODELS:
+        if settings.crf:
+            raise UsageError("--crf is for recurrent models, not for a bert or gpt")
+        return heads.build(settings, "tag", labels, tokenizer, lines, preset)
     set_seed(settings.seed)
     return kerasseq.models.SequenceTagger(
         settings.model,

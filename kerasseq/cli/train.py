@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from kerasseq.cli import (
     classify,
     forecast,
+    heads,
     language_model,
     options,
     race,
@@ -240,6 +241,7 @@ def new_job(
         raise UsageError(f"--{file} and --data exclude each other: give one")
     if arguments.get("epochs") and arguments.get("steps"):
         raise UsageError("--epochs and --steps exclude each other: give one")
+    arguments = heads.with_preset(arguments)
     settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)
     if settings["model"] == "transformer" and "attention" in arguments:
         raise UsageError(
@@ -269,7 +271,7 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
         typed["backend"] = args.backend
     for name, value in typed.items():
         before = {**arguments, "backend": record["backend"]}[name]
-        if value and name == TASKS[task].FILE:
+        if value and name in (TASKS[task].FILE, "preset"):
             value, before = map(os.path.abspath, (value, before or ""))
         if value != before:
             raise UsageError(

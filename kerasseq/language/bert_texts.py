@@ -141,6 +141,10 @@ class TextReader:
             first += len(spans) + self.separators
         return tokens, np.concatenate(places)
 
+    def marks(self) -> dict[int, str]:
+        """Returns the names of the special tokens by their ids."""
+        return {i: token for token, i in self.special_ids.items()}
+
     def never_masked(self) -> list[int]:
         """The ids of all special tokens."""
         known = [*self.special_ids.values()]

@@ -272,8 +272,10 @@ class FineTuningMixin(TaskHeadMixin):
             raise TypeError(
                 f"expected a head that reads one row of tokens, received {self.head!r}"
             )
-        rows = self._rows([text])
-        return TokenInputs(rows.arrays, *self.reader.tokens(text))
+        arrays = self._rows([text]).arrays
+        (length,) = real_lengths(arrays["ids"], self.reader.padding)
+        arrays = {name: values[:, :length] for name, values in arrays.items()}
+        return TokenInputs(arrays, *self.reader.tokens(text))
 
     def answers(self, texts: Any, **kwargs: Any) -> Any:
         """Extracts the most probable span of each text, or of the second of each pair.

@@ -55,6 +55,13 @@ class GPTTextReader(TextReader):
         self.end: int = vocabulary_size + SPECIAL_TOKENS.index("extract")
         self.padding: int = vocabulary_size + len(SPECIAL_TOKENS)
 
+    def marks(self) -> dict[int, str]:
+        """Returns the names of the special tokens by their ids."""
+        return {
+            self.vocabulary_size + n: f"[{name}]"
+            for n, name in enumerate(SPECIAL_TOKENS)
+        }
+
     def read(self, x: Any) -> Rows | None:
         """Texts or pairs of texts."""
         return self._read(x, lambda each: [_parts(each)])

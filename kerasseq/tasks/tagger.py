@@ -25,6 +25,7 @@ from kerasseq.tasks.tagging import (
     weighted_tags,
 )
 from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.tracing.attribution import TokenInputs
 
 METRICS = 4  # arguments of `compile` up to the metrics
 
@@ -206,6 +207,14 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
                 f"received {checks.short(x)}"
             )
         return text_inputs.word_rows(tokenizer, x)
+
+    def token_inputs(self, text: str) -> TokenInputs:
+        """Returns words, separated by spaces, as inputs with their tokens."""
+        (ids,), _ = self.text_rows(self.tokenizer, [text.split()])
+        text = " ".join(text.split())
+        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
+        tokens = [text[a:b] for a, b in offsets]
+        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
 
     def texts_of(self, x: Any) -> list[str] | None:
         return [" ".join(words) for words in x] if text_inputs.are_words(x) else None

@@ -81,7 +81,8 @@ def attribution(
         >>> found.tokens, found.scores.shape
         (['a', 'b', 'b', 'a'], (4,))
     """
-    if not hasattr(model, "token_inputs") or getattr(model, "tokenizer", None) is None:
+    is_classifier = hasattr(model, "token_inputs") and hasattr(model, "classify")
+    if not is_classifier or getattr(model, "tokenizer", None) is None:
         raise TypeError(
             "model must be a classifier of texts with a tokenizer, such as a "
             f"SequenceClassifier, received {checks.short(model)}"
