@@ -239,13 +239,8 @@ def evaluate(
     """Classifies texts with known labels, and returns the scores as plain data."""
     with status("classifying the held-out texts", sum(map(len, texts))):
         found = model.classify(texts, batch_size=256)
-    names = [*model.labels, *sorted(set(labels) - set(map(str, model.labels)))]
-    result = labeled.scores(labels, [each.label for each in found], names)
-    return {
-        "accuracy": result["report"]["accuracy"],
-        **result,
-        "hardest": labeled.hardest(texts, labels, found),
-    }
+    result = labeled.scores(labels, [each.label for each in found], model.labels)
+    return {**result, "hardest": labeled.hardest(texts, labels, found)}
 
 
 def show(job: "Job", results: runs.Results, seconds: float) -> None:

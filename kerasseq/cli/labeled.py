@@ -100,14 +100,21 @@ def baselines(
 
 
 def scores(y: Sequence[Any], predicted: Sequence[Any], names: Sequence[Any]) -> Any:
-    """Returns the report of each class, and the confusion matrix, as plain data."""
-    names = [str(name) for name in names]
-    y, predicted = [str(each) for each in y], [str(each) for each in predicted]
-    training = kerasseq.training
+    """Returns the report of each class, and the confusion matrix, as plain data.
+
+    Args:
+        y: The true labels; or for each sentence a list of tags.
+        predicted: The predicted labels, in the same form.
+        names: The labels of the model. Others come after them.
+    """
+    found = kerasseq.training.label_report(y, predicted, names)
+    entities = {} if found.entities is None else {"entities": found.entities}
     return {
-        "report": training.classification_report(y, predicted, names),
-        "confusion": training.confusion_matrix(y, predicted, names).tolist(),
-        "labels": names,
+        "accuracy": found.accuracy,
+        "report": found.scores,
+        "confusion": found.confusion.tolist(),
+        "labels": found.labels,
+        **entities,
     }
 
 

@@ -199,13 +199,7 @@ def evaluate(model: "kerasseq.models.SequenceTagger", tagged: Tagged) -> dict[st
     """Tags sentences with known tags, and returns the scores as plain data."""
     with status("tagging the held-out sentences"):
         found = model.tag(tagged.sentences, batch_size=256)
-    y = [tag for tags in tagged.tags for tag in tags]
-    names = [*model.labels, *sorted(set(y) - set(map(str, model.labels)))]
-    result = labeled.scores(y, [tag for tags in found for tag in tags], names)
-    result = {"accuracy": result["report"]["accuracy"], **result}
-    if all(name == "O" or name[:2] in ("B-", "I-", "E-", "S-") for name in names):
-        result["entities"] = kerasseq.training.entity_scores(tagged.tags, found)
-    return result
+    return labeled.scores(tagged.tags, found, model.labels)
 
 
 def baselines(training: Tagged, held_out: Tagged) -> dict[str, dict[str, float]]:
