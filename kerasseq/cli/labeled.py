@@ -1,4 +1,4 @@
-"""What the tasks with labels share: splits, baselines and tables of scores."""
+"""What the tasks with labels share: baselines and tables of scores."""
 
 import time
 import warnings
@@ -20,34 +20,6 @@ BASELINE_ROWS = 100_000  # that logistic regression is fitted to
 SHOWN_CLASSES = 30  # rows of the table on the terminal
 HARDEST = 5
 FEATURES = 20_000  # n-grams that logistic regression counts
-
-
-def split(labels: Sequence[Any], fraction: float, seed: int) -> tuple[Any, Any]:
-    """Splits rows into training and held-out rows, class by class.
-
-    Args:
-        labels: The label of each row.
-        fraction: Share of each class that is held out; a class with a single row stays
-            in the training part.
-        seed: Seed of the split.
-
-    Returns:
-        Indices of both parts, in order.
-
-    Examples:
-        >>> training, held_out = split(["a", "b"] * 5, 0.2, seed=0)
-        >>> len(training), sorted(["ab"[n % 2] for n in held_out])
-        (8, ['a', 'b'])
-    """
-    rng = np.random.default_rng(seed)
-    _, classes = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
-    held_out = []
-    for label in range(classes.max() + 1):
-        rows = rng.permutation(np.flatnonzero(classes == label))
-        count = round(len(rows) * fraction)
-        held_out.append(rows[: min(max(count, 1), len(rows) - 1)])
-    held_out = np.sort(np.concatenate(held_out))
-    return np.setdiff1d(np.arange(len(classes)), held_out), held_out
 
 
 def baselines(

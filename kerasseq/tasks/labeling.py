@@ -17,7 +17,7 @@ from kerasseq.tasks.base import (
     embedding_width,
     sequence_input,
 )
-from kerasseq.tasks.labels import Label, Labels, balanced_weights, learned
+from kerasseq.tasks.labels import Label, Labels, learned
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training.batches import padded
 from kerasseq.training.label_batches import LabelBatches, SortedBatches
@@ -359,26 +359,6 @@ class SequenceLabeler(TaskModel):
             class_weight: As for `fit`.
         """
         raise NotImplementedError
-
-    def weights_of(
-        self, class_weight: str | Mapping[Any, float] | None, y: np.ndarray
-    ) -> np.ndarray | None:
-        """Returns the weight of each class, or None if all are the same.
-
-        Args:
-            class_weight: As for `fit`.
-            y: The indices of all labels.
-        """
-        labels = self._labels
-        if class_weight is None:
-            return None
-        if isinstance(class_weight, str):
-            checks.one_of("class_weight", class_weight, ["balanced"])
-            return balanced_weights(y, labels.count)
-        weights = np.ones(labels.count, "float32")
-        given = dict(class_weight)
-        weights[labels.encode(given, "class_weight")] = list(given.values())
-        return weights
 
 
 def _check(arguments, least_labels):

@@ -14,6 +14,7 @@ from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config
 from kerasseq.tasks import text_inputs
+from kerasseq.tasks.class_labels import class_weights
 from kerasseq.tasks.crf import CRF
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
@@ -253,7 +254,7 @@ class SequenceTagger(SequenceLabeler):
         if class_weight is None:
             return y, weights
         flat = np.concatenate(y) if isinstance(y, list) else y.reshape(-1)
-        factors = self.weights_of(class_weight, flat)
+        factors = class_weights(self._labels, class_weight, flat)
         if isinstance(y, list):
             pairs = zip(y, weights, strict=True)
             return y, [factors[tags] * weight for tags, weight in pairs]
