@@ -95,7 +95,9 @@ def image_folder(path: str | os.PathLike[str]) -> LabeledImages:
         entry for entry in folder.iterdir() if not entry.name.startswith(".")
     )
     classes = [entry for entry in entries if entry.is_dir()]
-    loose = [entry for entry in entries if is_image_name(entry.name) and entry.is_file()]
+    loose = [
+        entry for entry in entries if is_image_name(entry.name) and entry.is_file()
+    ]
     if loose:
         raise ValueError(
             f"{folder} must have a subfolder for each class, with all images, received "
@@ -151,8 +153,8 @@ def is_image_name(name: str) -> bool:
     """Whether a file has the name of an image.
 
     Examples:
-        >>> is_image_name("Cat.JPG"), is_image_name("Thumbs.db"), is_image_name(".a.png")
-        (True, False, False)
+        >>> [is_image_name(name) for name in ("Cat.JPG", "Thumbs.db", ".a.png")]
+        [True, False, False]
     """
     return not name.startswith(".") and name.lower().endswith(SUFFIXES)
 

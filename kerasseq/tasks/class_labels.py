@@ -31,8 +31,8 @@ class Classification(NamedTuple):
 class ClassLabels:
     """Loss, metrics and labels by name of a model that assigns classes.
 
-    A mixin for a model whose `_arguments` have `multi_label` and `activation`, and whose
-    outputs have a score for each label.
+    A mixin for a model whose `_arguments` have `multi_label` and `activation`, and
+    whose outputs have a score for each label.
     """
 
     _labels: Labels | None
