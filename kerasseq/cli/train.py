@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from kerasseq.cli import (
     classify,
     forecast,
+    images,
     language_model,
     options,
     race,
@@ -45,6 +46,7 @@ TASKS = {
     "language-model": language_model,
     "classify": classify,
     "tag": tag,
+    "images": images,
     "parentheses": race,
     "forecast": forecast,
     "translation": translate,
@@ -65,6 +67,7 @@ examples:
   kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
   kerasseq train parentheses --model elman,lstm --seeds 0,1
   kerasseq train forecast --file sales.csv --value sales
+  kerasseq train images pictures
   kerasseq train --resume runs/mine
 
 Options of a task:  kerasseq train language-model --help""",

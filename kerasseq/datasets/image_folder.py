@@ -112,8 +112,8 @@ def image_folder(path: str | os.PathLike[str]) -> LabeledImages:
     if {entry.name.lower() for entry in classes} <= PARTS:
         raise ValueError(
             f"{folder} must have a subfolder for each class, received the parts of a "
-            f"data set: {', '.join(entry.name for entry in classes)}. Name one of them, "
-            f"such as {classes[0]}"
+            f"data set: {', '.join(entry.name for entry in classes)}. Choose one of "
+            f"them, such as {classes[0]}"
         )
     files, labels = [], []
     for entry in classes:

@@ -11,6 +11,7 @@ from kerasseq.training.entity_scores import (  # noqa: E402
     entities,
     entity_scores,
 )
+from kerasseq.training.image_batches import ImageBatches  # noqa: E402
 from kerasseq.training.label_scores import (  # noqa: E402
     classification_report,
     confusion_matrix,
@@ -40,6 +41,7 @@ __all__ = [
     "BitsPerCharacter",
     "Checkpoint",
     "Entity",
+    "ImageBatches",
     "MaskedTokens",
     "MaskedLMMaskGenerator",
     "MaskedPairs",

@@ -23,11 +23,10 @@ MAX_THREADS = 8
 FEW = 8  # images that one thread reads
 
 
-class _Reader:
+class ImageReader:
     """Reads images of a batch, in several threads, and keeps the error of a file.
 
-    TensorFlow replaces an error in data by one of its own; `errors_of_files` raises the
-    original.
+    TensorFlow replaces an error in the data by one of its own.
     """
 
     def __init__(self, images: Images, read: Read | None) -> None:
@@ -57,17 +56,15 @@ class _Reader:
     def _read_all(self, files):
         return np.stack([self.read(file) for file in files])
 
-
-@contextlib.contextmanager
-def errors_of_files(data: "ImageBatches | ImageSequence") -> Iterator[None]:
-    """Raises the error of reading a file as it was, on every backend."""
-    try:
-        yield
-    except Exception as error:
-        original = data.reader.error
-        if original is None or original is error:
-            raise
-        raise original from None
+    @contextlib.contextmanager
+    def original_errors(self) -> Iterator[None]:
+        """Raises the error of reading a file as it was, on every backend."""
+        try:
+            yield
+        except Exception as error:
+            if self.error is None or self.error is error:
+                raise
+            raise self.error from None
 
 
 class ImageBatches(_Batches):
@@ -112,7 +109,7 @@ class ImageBatches(_Batches):
     ) -> None:
         check_rows(images, y)
         super().__init__(len(images), batch_size, seed)
-        self.reader = _Reader(images, read)
+        self.reader: ImageReader = ImageReader(images, read)
         self.y = y
         self.weights = weights
         self.shift: float = checks.rate("shift", shift)
@@ -173,7 +170,7 @@ class ImageSequence(keras.utils.PyDataset):
         if y is not None:
             check_rows(images, y)
         self.rows: int = len(images)
-        self.reader = _Reader(images, read)
+        self.reader: ImageReader = ImageReader(images, read)
         self.y = y
         self.weights = weights
         self.batch_size: int = checks.whole_number("batch_size", batch_size)

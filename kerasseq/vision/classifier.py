@@ -13,11 +13,7 @@ from kerasseq.datasets.splitting import split_by_class
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.class_labels import Classification, ClassLabels
 from kerasseq.tasks.labels import Label, Labels, learned
-from kerasseq.training.image_batches import (
-    ImageBatches,
-    ImageSequence,
-    errors_of_files,
-)
+from kerasseq.training.image_batches import ImageBatches, ImageSequence
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.vision import inputs, pixels, sizes
 from kerasseq.vision.explanations import Explanations
@@ -188,7 +184,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
                 **options,
             )
         steps = steps_per_epoch or batches.steps_per_epoch
-        with errors_of_files(batches):
+        with batches.reader.original_errors():
             return super().fit(
                 batches.stream(start=initial_epoch * steps),
                 steps_per_epoch=steps,
@@ -241,7 +237,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             return super().evaluate(images, y, **kwargs)
         y, weights = self._targets(images, y, None, sample_weight)
         data = self._sequence(images, y, weights, batch_size or BATCH_SIZE)
-        with errors_of_files(data):
+        with data.reader.original_errors():
             return super().evaluate(data, **kwargs)
 
     def predict(
@@ -261,7 +257,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         images = self._images(inputs.unlabeled(x))
         if isinstance(images, list):
             data = self._sequence(images, None, None, batch_size)
-            with errors_of_files(data):
+            with data.reader.original_errors():
                 return super().predict(data, **kwargs)
         options = {"batch_size": batch_size} if hasattr(images, "shape") else {}
         return super().predict(images, **options, **kwargs)

@@ -119,7 +119,8 @@ class Explanations:
         if classes is None:
             scores = ops.convert_to_numpy(self(x, training=False))
             classes = scores.argmax(axis=-1)
-        chosen = np.eye(self._labels.count, dtype="float32")[classes]  # (B, labels)
+        chosen = np.eye(self._labels.count, dtype="float32")[classes]
+        chosen = ops.convert_to_tensor(chosen)  # (B, labels)
 
         def score(x: Tensor) -> Tensor:
             return ops.sum(ops.cast(self(x, training=False), "float32") * chosen)
