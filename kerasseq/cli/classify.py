@@ -11,6 +11,7 @@ from kerasseq.cli import figures, heads, labeled, options, runs, tables
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.options import PerModel
 from kerasseq.core import checks
+from kerasseq.datasets.splitting import split_by_class
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
@@ -100,7 +101,7 @@ def train(job: "Job") -> runs.Results:
     with status("reading the texts"):
         texts, labels, data = read(settings)
     job.check_data(data)
-    rows, tested = labeled.split(labels, settings.held_out, settings.seed)
+    rows, tested = split_by_class(labels, settings.held_out, settings.seed)
     if not len(tested):
         raise ValueError(
             f"{data['source']} must have two rows of a label, to hold one out, "

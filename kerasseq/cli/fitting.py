@@ -24,7 +24,7 @@ BYTES = 4  # of a float32
 COPIES = 4  # of each parameter: value, gradient and two moments of Adam
 # Parameters of a layer, as a multiple of the square of its width.
 SQUARES = {"elman": 2, "gated": 4, "gru": 6}
-SQUARES |= dict.fromkeys(("bert", "gpt", "transformer"), 12)
+SQUARES |= dict.fromkeys(("bert", "gpt", "transformer", "vit"), 12)
 SQUARES_OF_LSTM = 8
 
 
@@ -260,7 +260,10 @@ class Interrupt(keras.callbacks.Callback):
 
 
 def check_memory(
-    settings: options.Settings, rows: int, vocabulary_size: int = 0
+    settings: options.Settings,
+    rows: int,
+    vocabulary_size: int = 0,
+    patches: int | None = None,
 ) -> None:
     """Raises if model and batch cannot fit into the memory of this machine.
 
@@ -271,6 +274,7 @@ def check_memory(
         settings: Arguments of the run.
         rows: Number of examples: a batch has no more.
         vocabulary_size: Width of the logits, if the model has them at each step.
+        patches: For images the number of patches, which are the time steps.
 
     Raises:
         UsageError: If they cannot fit. The message has the sizes and the memory.
@@ -283,9 +287,12 @@ def check_memory(
     _check_bytes(count * COPIES * BYTES, f"{sizes} need at least {count:,} parameters")
     batch = min(settings.batch_size, rows)
     time_steps = getattr(settings, "sequence_length", 1)
+    length = f"--sequence-length {time_steps:,}"
+    if patches is not None:
+        time_steps, length = patches, f"{patches:,} patches of --patch-size"
     width = settings.num_layers * settings.units + vocabulary_size
     values = batch * time_steps * width
-    sizes = f"--batch-size {batch:,}, --sequence-length {time_steps:,}, {sizes}"
+    sizes = f"--batch-size {batch:,}, {length}, {sizes}"
     _check_bytes(values * BYTES, f"{sizes} need at least {values:,} values in a step")
 
 

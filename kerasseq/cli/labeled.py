@@ -1,5 +1,6 @@
-"""What the tasks with labels share: splits, baselines and tables of scores."""
+"""What the tasks with labels share: baselines and tables of scores."""
 
+import importlib.util
 import time
 import warnings
 from collections import Counter
@@ -22,34 +23,6 @@ HARDEST = 5
 FEATURES = 20_000  # n-grams that logistic regression counts
 
 
-def split(labels: Sequence[Any], fraction: float, seed: int) -> tuple[Any, Any]:
-    """Splits rows into training and held-out rows, class by class.
-
-    Args:
-        labels: The label of each row.
-        fraction: Share of each class that is held out; a class with a single row stays
-            in the training part.
-        seed: Seed of the split.
-
-    Returns:
-        Indices of both parts, in order.
-
-    Examples:
-        >>> training, held_out = split(["a", "b"] * 5, 0.2, seed=0)
-        >>> len(training), sorted(["ab"[n % 2] for n in held_out])
-        (8, ['a', 'b'])
-    """
-    rng = np.random.default_rng(seed)
-    _, classes = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
-    held_out = []
-    for label in range(classes.max() + 1):
-        rows = rng.permutation(np.flatnonzero(classes == label))
-        count = round(len(rows) * fraction)
-        held_out.append(rows[: min(max(count, 1), len(rows) - 1)])
-    held_out = np.sort(np.concatenate(held_out))
-    return np.setdiff1d(np.arange(len(classes)), held_out), held_out
-
-
 def baselines(
     texts: Sequence[str], labels: Sequence[str], tested: Sequence[str], y: Sequence[str]
 ) -> dict[str, dict[str, float]]:
@@ -64,18 +37,11 @@ def baselines(
     Returns:
         For each model "accuracy" and "seconds" of training and prediction.
     """
-    majority = Counter(labels).most_common(1)[0][0]
-    right = float(np.mean([label == majority for label in y]))
-    found = {"majority": {"accuracy": right, "seconds": 0.0}}
-    try:
-        from sklearn.feature_extraction.text import CountVectorizer
-        from sklearn.linear_model import LogisticRegression
-    except ImportError:
-        note(
-            "no logistic regression to compare with: it needs scikit-learn. Install it "
-            'with  pip install "kerasseq[data]"'
-        )
+    found = {"majority": majority(labels, y)}
+    if not has_sklearn():
         return found
+    from sklearn.feature_extraction.text import CountVectorizer
+
     for name, counted in {
         "logistic regression, 1 to 3 characters": {
             "analyzer": "char",
@@ -85,18 +51,58 @@ def baselines(
     }.items():
         start = time.perf_counter()
         vectorizer = CountVectorizer(max_features=FEATURES, lowercase=False, **counted)
-        model = LogisticRegression(max_iter=100)
         try:
             x = vectorizer.fit_transform(texts[:BASELINE_ROWS])
         except ValueError:  # no words, as in texts of single letters
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it could run longer
-            model.fit(x, labels[:BASELINE_ROWS])
-        right = float(np.mean(model.predict(vectorizer.transform(tested)) == y))
+        x_tested = vectorizer.transform(tested)
+        right = logistic_regression(x, labels[:BASELINE_ROWS], x_tested, y)
         seconds = time.perf_counter() - start
         found[name] = {"accuracy": right, "seconds": seconds}
     return found
+
+
+def majority(labels: Sequence[str], y: Sequence[str]) -> dict[str, float]:
+    """Computes the accuracy of the most frequent training label.
+
+    Examples:
+        >>> majority(["a", "a", "b"], ["a", "b"])
+        {'accuracy': 0.5, 'seconds': 0.0}
+    """
+    most = Counter(labels).most_common(1)[0][0]
+    right = float(np.mean([label == most for label in y]))
+    return {"accuracy": right, "seconds": 0.0}
+
+
+def has_sklearn() -> bool:
+    """Whether scikit-learn is installed; says so if it is not."""
+    if importlib.util.find_spec("sklearn") is not None:
+        return True
+    note(
+        "no logistic regression to compare with: it needs scikit-learn. Install it "
+        'with  pip install "kerasseq[data]"'
+    )
+    return False
+
+
+def logistic_regression(
+    x: Any, labels: Sequence[str], x_tested: Any, y: Sequence[str]
+) -> float:
+    """Fits logistic regression, and computes its accuracy on held-out rows.
+
+    Args:
+        x: Features of the training rows, `(rows, features)`.
+        labels: Their labels.
+        x_tested: Features of the held-out rows.
+        y: Their labels.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it could run longer
+        model.fit(x, labels)
+    return float(np.mean(model.predict(x_tested) == np.asarray(y)))
 
 
 def scores(y: Sequence[Any], predicted: Sequence[Any], names: Sequence[Any]) -> Any:
@@ -150,12 +156,19 @@ def show_baselines(
 
 
 def hardest(
-    texts: Sequence[str], y: Sequence[Any], found: Sequence[Any]
+    texts: Sequence[str], y: Sequence[Any], found: Sequence[Any], name: str = "text"
 ) -> list[dict[str, Any]]:
-    """Returns the wrong predictions that the model is most certain of."""
+    """Returns the wrong predictions that the model is most certain of.
+
+    Args:
+        texts: The texts; or the names of other inputs.
+        y: Their labels.
+        found: The classification of each.
+        name: What the texts are called in the results.
+    """
     wrong = [
         {
-            "text": text,
+            name: text,
             "label": str(label),
             "predicted": str(each.label),
             "probability": each.probability,
@@ -166,15 +179,17 @@ def hardest(
     return sorted(wrong, key=lambda each: -each["probability"])[:HARDEST]
 
 
-def show_hardest(console: Console, found: Sequence[dict[str, Any]]) -> None:
-    """Prints the hardest examples."""
+def show_hardest(
+    console: Console, found: Sequence[dict[str, Any]], name: str = "text"
+) -> None:
+    """Prints the hardest examples, as from `hardest`."""
     if not found:
         return
     rows = [
-        (_cut(e["text"]), e["label"], e["predicted"], f"{e['probability']:.2f}")
+        (_cut(e[name]), e["label"], e["predicted"], f"{e['probability']:.2f}")
         for e in found
     ]
-    columns = ("text", "label", "predicted", ">probability")
+    columns = (name, "label", "predicted", ">probability")
     console.table("Wrong and most certain", columns, rows)
 
 

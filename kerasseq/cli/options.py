@@ -17,6 +17,7 @@ Add = Callable[..., argparse.ArgumentParser]  # adds a command or a task
 Settings = SimpleNamespace  # arguments of a run
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Options: TypeAlias = argparse._ActionsContainer  # a parser, or a group of options
+SUPPRESS = argparse.SUPPRESS  # the default of an argument that leaves none
 
 # The names in kerasseq.tasks.architectures, which would load Keras; a test compares.
 ARCHITECTURES = (

@@ -8,7 +8,7 @@ import pathlib
 import sys
 from typing import Any
 
-from kerasseq.cli import options, runs, tables
+from kerasseq.cli import image_data, images, options, runs, tables
 from kerasseq.cli.classify import TEXT_NAMES, read_text_table
 from kerasseq.cli.console import choose_backend, print_json, status
 from kerasseq.cli.errors import UsageError
@@ -25,20 +25,22 @@ def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "predict",
-        "classify, tag or translate texts, or forecast",
+        "classify texts or images, tag or translate texts, or forecast",
         """\
 Apply the model of a run to texts: a classifier gives labels with probabilities, a
 tagger a tag for each word, a translation model translations, and a language model the
-most probable next tokens. A forecast needs no text: it continues its series.""",
+most probable next tokens. A classifier of images takes an image or a folder. A forecast
+needs no text: it continues its series.""",
         """\
 examples:
   kerasseq predict runs/classify-gru-1 --text "Danmark"
   kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv
+  kerasseq predict runs/images-vit-1 --file picture.png
   kerasseq predict runs/forecast-lstm-1 --horizon 6""",
     )
     options.add_run(parser)
     parser.add_argument("--text", metavar="TEXT", help="a text")
-    help = "texts: a table (csv, tsv, jsonl, parquet), or one on each line"
+    help = "texts: a table (csv, tsv, jsonl, parquet), or one on each line; or images"
     parser.add_argument("--file", metavar="FILE", help=help)
     help = "column of the texts, if the file is a table"
     parser.add_argument("--column", metavar="NAME", help=help)
@@ -59,14 +61,16 @@ def run(args: argparse.Namespace) -> None:
     if record and record["task"] == "forecast":
         forecast(args)
         return
-    rows = predict_texts(args, record)
+    is_of_images = runs.kind(args.folder, record) in ("images", "ViT")
+    rows = (predict_images if is_of_images else predict_texts)(args, record)
     if args.out is not None:
         write(args.out, rows)
     elif args.json:
         print_json(rows)
     else:
         for row in rows:
-            print(describe(row))
+            name = f"{row['file']}  " if "file" in row and len(rows) > 1 else ""
+            print(f"{name}{describe(row)}")
 
 
 def predict_texts(args: argparse.Namespace, record: Any) -> list[dict[str, Any]]:
@@ -87,6 +91,25 @@ def predict_texts(args: argparse.Namespace, record: Any) -> list[dict[str, Any]]
         with status(f"predicting {start + 1:,} to {start + len(part):,}"):
             found += predict(model, part)
     return [{"text": text, **row} for text, row in zip(texts, found, strict=True)]
+
+
+def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]]:
+    """Returns a prediction for each image: a file, or all in a folder."""
+    if args.file is None or args.text is not None or args.column is not None:
+        raise UsageError(
+            "expected --file with an image or a folder of images, without --text and "
+            "--column, as the model classifies images"
+        )
+    if args.horizon is not None:
+        raise UsageError("--horizon is for the run of a forecast")
+    files = image_data.files(args.file)
+    choose_backend(args.backend)
+    model, _ = runs.load_model(args.folder)
+    found = images.classify(model, files)
+    return [
+        {"file": image_data.printable(file), **as_row(each)}
+        for file, each in zip(files, found, strict=True)
+    ]
 
 
 def forecast(args: argparse.Namespace) -> None:
@@ -156,14 +179,16 @@ def _labels_texts(model, method):
 
 def classify(model: Any, texts: list[str]) -> list[dict[str, Any]]:
     """The label of each text, with probabilities."""
-    return [
-        {
-            "label": each.label,
-            "probability": each.probability,
-            "probabilities": each.probabilities,
-        }
-        for each in model.classify(texts)
-    ]
+    return [as_row(each) for each in model.classify(texts)]
+
+
+def as_row(found: Any) -> dict[str, Any]:
+    """A `Classification` as plain data."""
+    return {
+        "label": found.label,
+        "probability": found.probability,
+        "probabilities": found.probabilities,
+    }
 
 
 def tag(model: Any, texts: list[str]) -> list[dict[str, Any]]:

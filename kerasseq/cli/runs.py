@@ -19,11 +19,13 @@ import json
 import os
 import pathlib
 import platform
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli.console import quiet, status
 from kerasseq.cli.errors import UsageError
+from kerasseq.core.archive import read_config
 from kerasseq.core.backend import BACKENDS
 from kerasseq.core.files import read_json, replacing
 
@@ -132,9 +134,14 @@ def sha256(data: str | bytes) -> str:
     """Returns the checksum of a text or of bytes."""
     if not isinstance(data, str):
         return hashlib.sha256(data).hexdigest()
+    return sha256_of(data[start : start + PART] for start in range(0, len(data), PART))
+
+
+def sha256_of(texts: Iterable[str]) -> str:
+    """Returns the checksum of several texts, one after the other."""
     digest = hashlib.sha256()
-    for start in range(0, len(data), PART):
-        digest.update(data[start : start + PART].encode("utf-8", "surrogatepass"))
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
@@ -165,6 +172,18 @@ def find_model(
     if not file.exists():
         raise FileNotFoundError(_no_model(path, record))
     return file, record
+
+
+def kind(folder: str | os.PathLike[str], record: dict[str, Any] | None) -> str | None:
+    """Returns the task of a run, or the class of the model in a `.keras` file.
+
+    Args:
+        folder: The folder of a run, or a `.keras` file.
+        record: The record of the run, or None.
+    """
+    if record is not None:
+        return record["task"]
+    return read_config(find_model(folder)[0]).get("class_name")
 
 
 def load_model(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:

@@ -25,6 +25,7 @@ from kerasseq.cli import (
     classify,
     forecast,
     heads,
+    images,
     language_model,
     options,
     race,
@@ -46,6 +47,7 @@ TASKS = {
     "language-model": language_model,
     "classify": classify,
     "tag": tag,
+    "images": images,
     "parentheses": race,
     "forecast": forecast,
     "translation": translate,
@@ -66,6 +68,7 @@ examples:
   kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
   kerasseq train parentheses --model elman,lstm --seeds 0,1
   kerasseq train forecast --file sales.csv --value sales
+  kerasseq train images pictures
   kerasseq train --resume runs/mine
 
 Options of a task:  kerasseq train language-model --help""",

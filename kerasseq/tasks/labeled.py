@@ -60,7 +60,7 @@ class LabelsMixin:
             >>> report.confusion.sum(axis=1).tolist(), report.labels
             ([2, 1], ['no', 'yes'])
         """
-        x, y = text_inputs.from_dataset(x, y)
+        x, y = self.labeled_inputs(x, y)
         if y is None:
             raise ValueError("expected labels y for the inputs, received y=None")
         if self.per_step:
@@ -71,6 +71,15 @@ class LabelsMixin:
             found, true = [each.label for each in found], self._true_labels(y)
             check_rows(found, true)
         return label_report(true, found, self.labels, multi_label=self.multi_label)
+
+    def labeled_inputs(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Returns inputs and labels, taken apart if `x` holds both.
+
+        Args:
+            x: As for `fit`.
+            y: As for `fit`.
+        """
+        return text_inputs.from_dataset(x, y)
 
     def _true_labels(self, y):
         """The labels of each input, checked; sets of labels as lists."""

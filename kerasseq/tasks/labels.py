@@ -1,5 +1,6 @@
 """Labels by name: converts what a user calls a class to its index, and back."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -56,7 +57,8 @@ class Labels:
                     f"`{self.name}` must be strings or numbers, received "
                     f"{checks.short(label)}"
                 )
-            if self.names.count(label) > 1:
+        for label, times in Counter(self.names).items():
+            if times > 1:
                 raise ValueError(
                     f"`{self.name}` must be distinct, received {label!r} twice"
                 )

@@ -11,6 +11,7 @@ from kerasseq.training.entity_scores import (  # noqa: E402
     entities,
     entity_scores,
 )
+from kerasseq.training.image_batches import ImageBatches  # noqa: E402
 from kerasseq.training.label_reports import (  # noqa: E402
     LabelReport,
     label_report,
@@ -44,6 +45,7 @@ __all__ = [
     "BitsPerCharacter",
     "Checkpoint",
     "Entity",
+    "ImageBatches",
     "LabelReport",
     "MaskedTokens",
     "MaskedLMMaskGenerator",
