@@ -38,7 +38,7 @@ from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.positions.base import AttentionPosition, check_position
-from kerasseq.tracing import recording
+from kerasseq.tracing import listeners
 
 
 @register
@@ -389,7 +389,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
             given_masks = mask, None, None, None
         sizes = ops.shape(q)[1], ops.shape(k)[1]
         mask, causal = inputs.combine_masks(self, given_masks, sizes, causal, start)
-        if return_weights or drop or recording.current_listener() is not None:
+        if return_weights or drop or listeners.active():
             if causal:
                 mask = masks.causal(*sizes)[:, None]
             alpha = attention_weights(q, k, scale=self.factor, mask=mask, bias=bias)
