@@ -95,10 +95,12 @@ def dropout_masks(
             cell.get_dropout_mask(ops.ones((batch, features), inputs.dtype))
         if cell.recurrent_dropout:
             cell.get_recurrent_dropout_mask(ops.ones((batch, units), inputs.dtype))
-    yield
-    for cell in cells:
-        cell.reset_dropout_mask()
-        cell.reset_recurrent_dropout_mask()
+    try:
+        yield
+    finally:
+        for cell in cells:
+            cell.reset_dropout_mask()
+            cell.reset_recurrent_dropout_mask()
 
 
 def observe(decoder: "RecurrentDecoder") -> loops.ObservedLoop | None:

@@ -262,9 +262,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             )
             return {**carry, "cell_states": cell_states}, {"s": s, "c": c}
 
-        after, outputs = cells.run_observed(
-            self, observed, step, carry, {"y": y[None]}
-        )
+        after, outputs = cells.run_observed(self, observed, step, carry, {"y": y[None]})
         return outputs["s"][0], outputs["c"][0], None, after["cell_states"]
 
     def _recurrent_step(self, y, state, training=False):

@@ -1,9 +1,9 @@
 """Records what the layers of a model compute, and plots it.
 
-`trace` records gates, states and attention weights, `intervene` replaces them.
-`gradient_flow` measures gradients per time step; `plots` draws. `attribution` shows which tokens moved a decision.
-A layer of your own calls `record` to be traced. `position_criteria` compares position
-encodings.
+`trace` records gates, states and attention weights, and `intervene` replaces them.
+`gradient_flow` measures gradients per time step, `attribution` which tokens moved a
+decision, `position_criteria` what position encodings can do. `plots` draws. A layer of
+your own calls `record` to be traced.
 """
 
 import importlib

@@ -57,7 +57,9 @@ class At:
         if chosen is False:
             return old
         new = self._new(key, old, moment)
-        new = ops.convert_to_tensor(new, dtype=keras.backend.standardize_dtype(old.dtype))
+        new = ops.convert_to_tensor(
+            new, dtype=keras.backend.standardize_dtype(old.dtype)
+        )
         new = ops.broadcast_to(new, old.shape)
         return new if chosen is True else ops.where(chosen, new, old)
 
@@ -79,7 +81,7 @@ class At:
         return new if moment is None else new[:, moment.t]
 
     def _chosen(self, key, old, moment):
-        """A boolean array that broadcasts to the value; True for all, False for none."""
+        """Booleans that broadcast to the value; or True for all, False for none."""
         chosen = True
         for axis, index in self.index.items():
             if axis == "steps" and moment is not None:
@@ -265,13 +267,15 @@ def intervene(
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Returns a number, an array or a tensor as a NumPy array."""
-    return ops.convert_to_numpy(value) if hasattr(value, "shape") else np.asarray(value)
+    """Returns a number, an array or a tensor as a NumPy array, bfloat16 as float32."""
+    array = ops.convert_to_numpy(value) if hasattr(value, "shape") else value
+    array = np.asarray(array)
+    return array.astype("float32") if array.dtype.name == "bfloat16" else array
 
 
 def _called(function, key, old, moment):
     """What a function returns for a value, checked."""
-    value = np.array(ops.convert_to_numpy(old))
+    value = as_array(old).copy()
     new = function(value, None if moment is None else moment.t)
     if new is None:
         raise TypeError(
@@ -294,10 +298,10 @@ def _checked_value(name, value):
         array = as_array(value)
     except (TypeError, ValueError):
         array = np.array(None)
-    if isinstance(value, str) or array.dtype.kind not in "biufV":  # V: bfloat16
+    if isinstance(value, str) or array.dtype.kind not in "biuf":
         raise TypeError(
-            f"the replacement of {name} must be a number, an array, a function of value "
-            f"and step, or at(...), received {checks.short(value)}"
+            f"the replacement of {name} must be a number, an array, a function of "
+            f"value and step, or at(...), received {checks.short(value)}"
         )
     return array
 
@@ -306,7 +310,7 @@ def _checked_index(axis, index):
     if isinstance(index, slice):
         return index
     try:
-        array = np.asarray(index)
+        array = np.asarray(index if np.size(index) else np.zeros(0, "int64"))
     except ValueError:
         array = np.array(None)
     if array.dtype.kind not in "bi" or array.ndim > 1 or isinstance(index, bool):
