@@ -12,6 +12,7 @@ from kerasseq.tasks import text_inputs
 from kerasseq.tasks.class_labels import ClassLabels
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
+from kerasseq.tasks.step_by_step import Steps, step_by_step
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
 
@@ -107,6 +108,35 @@ class SequenceClassifier(ClassLabels, SequenceLabeler):
             "activation": checks.one_of("activation", activation, [None, function]),
         }
         super().__init__(arguments, **kwargs)
+
+    def step_by_step(self, x: Any) -> Steps:
+        """Computes states, gates and the probabilities of the labels after each step.
+
+        Recurrent layers and causal Transformers take one pass; where an output depends
+        on later steps, the model classifies each prefix.
+
+        Args:
+            x: One text, ids `(T,)`, or vectors `(T, features)`, as for `fit`.
+
+        Returns:
+            A `Steps` tuple: tokens, labels, probabilities `(T, labels)`, and values by
+            path, such as `"lstm/forget_gate"` `(T, units)`.
+
+        Raises:
+            TypeError: If the input has the wrong type.
+            ValueError: If the labels have not been learned yet, or `x` is empty.
+
+        Examples:
+            >>> from kerasseq.text import CharacterTokenizer
+            >>> tokenizer = CharacterTokenizer().fit("()")
+            >>> model = SequenceClassifier("lstm", 2, tokenizer=tokenizer, units=3)
+            >>> steps = model.step_by_step("(())")
+            >>> steps.tokens, steps.probabilities.shape
+            (['(', '(', ')', ')'], (4, 2))
+            >>> steps.values["lstm/forget_gate"].shape
+            (4, 3)
+        """
+        return step_by_step(self, x)
 
     def text_rows(self, tokenizer: Tokenizer, x: Any) -> tuple[list[np.ndarray], None]:
         x = [x] if isinstance(x, str) else x

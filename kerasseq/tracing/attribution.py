@@ -23,6 +23,7 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.tracing.listeners import differentiating
 
 
 class Attribution(NamedTuple):
@@ -95,7 +96,8 @@ def attribution(
     k = model.labels.index(checks.one_of("label", label, model.labels))
     inputs, tokens, places = model.token_inputs(text)
     e, after = embeddings_of(model, inputs), after_embedding(model)
-    gradient = kernels.gradients(lambda e: after(e, inputs)[0, k], e)
+    with differentiating():
+        gradient = kernels.gradients(lambda e: after(e, inputs)[0, k], e)
     scores = ops.convert_to_numpy(ops.sum(e * gradient, axis=-1))[0]
     return Attribution(label, tokens, scores[places])
 

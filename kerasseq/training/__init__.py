@@ -38,6 +38,7 @@ from kerasseq.training.sentence_pairs import (  # noqa: E402
     SentencePairs,
 )
 from kerasseq.training.span_corruption import SpanCorruption  # noqa: E402
+from kerasseq.training.steps import steps_to_reach  # noqa: E402
 from kerasseq.training.translation import bleu, chrf, exact_match  # noqa: E402
 
 __all__ = [
@@ -68,4 +69,5 @@ __all__ = [
     "label_report",
     "multilabel_f1",
     "restore",
+    "steps_to_reach",
 ]

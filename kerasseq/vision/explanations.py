@@ -69,7 +69,7 @@ class Explanations:
             self(images, training=False)
         A = [inside[f"{block.name}/self_attention/alignment"] for block in self.blocks]
         if layer is None:
-            A = attention_maps.rollout(A)
+            A = tracing.attention_rollout(A)
         else:
             A = A[layer].mean(axis=1) if head is None else A[layer][:, head]
         size = images.shape[1:3] if self._channels_last() else images.shape[2:]
