@@ -4,6 +4,7 @@
 """
 
 import os
+import pathlib
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,10 @@ import kerasseq
 from kerasseq.cli import options, tokenize
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.pretrained import folders
+from kerasseq.core.files import read_json
 from kerasseq.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import keras
 
 # The kinds of folders, which stand in modules that load Keras; a test compares.
@@ -29,6 +28,7 @@ KINDS = {
     ),
 }
 MODELS = tuple(KINDS)
+CONFIG = "config.json"
 OF_PRESET = ("units", "num_layers", "num_heads", "tokenizer", "vocabulary_size")
 LEARNING_RATE, EPOCHS = 5e-5, 3.0  # of fine-tuning, if they are not given
 SPECIAL_TOKENS = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")  # that a BERT needs
@@ -76,19 +76,31 @@ def with_preset(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def kind_of(preset: str) -> str:
-    """Returns the model that a folder holds: "bert" or "gpt"."""
-    if preset in ("", *MODELS) or not os.path.exists(preset):
+    """Returns the model that a folder holds: "bert" or "gpt".
+
+    Only the kind is read here. `from_pretrained` checks everything else.
+    """
+    folder, listed = pathlib.Path(preset), ", ".join(sum(KINDS.values(), ()))
+    if not preset or not folder.exists():
         raise FileNotFoundError(
             f'--preset: there is no folder "{preset}". Nothing is downloaded: give a '
             "folder with config.json, weights and tokenizer on this computer"
         )
-    _, kind, _ = folders.read_config(folders.existing_folder(preset))
+    if not (folder / CONFIG).is_file():
+        raise FileNotFoundError(
+            f"--preset {preset} must be a folder of Hugging Face, but has no {CONFIG}"
+        )
+    settings = read_json(folder / CONFIG)
+    if not isinstance(settings, dict):
+        raise ValueError(f"{folder / CONFIG} is damaged: it holds no table")
+    name = settings.get("model_type", settings.get("registered_name"))
+    kind = str(name).rpartition(">")[2]  # of KerasHub: keras_hub>BertBackbone
     for model, kinds in KINDS.items():
         if kind in kinds:
             return model
     raise ValueError(
         f"--preset {preset} holds a model of the kind {kind!r}, expected one of "
-        f"{', '.join(kind for kinds in KINDS.values() for kind in kinds)}"
+        f"{listed}"
     )
 
 
@@ -166,7 +178,7 @@ def build(
 
 def max_length(tokenizer: Tokenizer, texts: Sequence[str], head: str) -> int:
     """Returns how many tokens a model has to read, with its special tokens."""
-    measured: Iterable[str] = sorted(texts, key=len)[-MEASURED:]
+    measured = sorted(texts, key=len)[-MEASURED:]
     longest = 8 + max(len(tokenizer.encode(text)) for text in measured)
     if head == "classify":
         return min(longest, MAX_LENGTH)

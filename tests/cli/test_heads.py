@@ -131,8 +131,8 @@ def test_bad_presets(refused, preset, tmp_path):
     for words, message in (
         (["--preset", "nowhere"], 'there is no folder "nowhere"'),
         (["--preset", "bert"], 'there is no folder "bert"'),
-        (["--preset", "empty"], "empty has no config.json"),
-        (["--preset", "file.txt"], "is a file"),
+        (["--preset", "empty"], "of Hugging Face, but has no config.json"),
+        (["--preset", "file.txt"], "must be a folder of Hugging Face"),
         (["--preset", "other"], "of the kind 'mamba', expected one of bert, roberta"),
         (["--preset", "t5"], "of the kind 't5', expected one of"),
         (["--preset", "json"], "config.json"),
