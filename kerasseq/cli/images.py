@@ -165,11 +165,11 @@ def train(job: "Job") -> runs.Results:
         seed=settings.seed,
     )
     job.start(pictures.data)
-    size = settings.image_size
     job.console.write(
         f"{pictures.data['source']}: {len(x):,} images with {len(model.labels)} "
-        f"labels, {len(tested):,} held out; resized to {size} × {size} × "
-        f"{settings.channels}, {patches:,} patches."
+        f"labels, {len(tested):,} held out. {patches:,} patches of an image: "
+        f"--image-size {settings.image_size} --patch-size {settings.patch_size} "
+        f"--channels {settings.channels}."
     )
     start = time.perf_counter()
     steps = compile_for(model, settings, batches.steps_per_epoch)

@@ -112,7 +112,12 @@ class ImageBatches(_Batches):
         self.reader: ImageReader = ImageReader(images, read)
         self.y = y
         self.weights = weights
-        self.shift: float = checks.rate("shift", shift)
+        self.shift: float = checks.number("shift", shift)
+        if not 0 <= shift < 1:
+            raise ValueError(
+                f"shift must be a share of the size, at least 0 and below 1, received "
+                f"{shift}"
+            )
         self.flip: bool = checks.flag("flip", flip)
         self.channels_first = channels_first
 
