@@ -127,9 +127,10 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         Files are read batch by batch; they are never in memory together.
 
         Args:
-            x: The path of a folder with a subfolder for each class; paths of files; or
-                an array of images `(B, H, W, C)` of any type, with one channel also
-                `(B, H, W)`. Other inputs of `keras.Model.fit` are not checked.
+            x: The path of a folder with a subfolder for each class; its files, from
+                `kerasseq.datasets.image_folder`; paths of files; or an array of images
+                `(B, H, W, C)` of any type, with one channel also `(B, H, W)`. Other
+                inputs of `keras.Model.fit` are not checked.
             y: The labels; None for a folder.
             batch_size: Images in a batch.
             epochs: The last epoch.
@@ -155,7 +156,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             ValueError: If a file is not an image, the shape or values of images do not
                 fit the model, or a label is unknown.
         """
-        is_folder = inputs.is_path(x)
+        is_folder = inputs.is_labeled(x)
         x, y = inputs.labeled(x, inputs.as_array(y))
         if not self._is_built():
             self._learn(y)
@@ -378,7 +379,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
 
     def _validation(self, data, batch_size):
         """Validation data as batches, if they are images and labels."""
-        if inputs.is_path(data):
+        if inputs.is_labeled(data):
             data = (data,)
         if not isinstance(data, tuple | list):
             return data

@@ -1,12 +1,10 @@
 """Batches of images: order, augmentation, and files that are read when needed."""
 
-import threading
-
 import numpy as np
 import pytest
 
 from kerasseq.training import ImageBatches
-from kerasseq.training.image_batches import FEW, ImageSequence, augmented
+from kerasseq.training.image_batches import ImageSequence, augmented
 
 pytestmark = pytest.mark.once("NumPy alone")
 
@@ -18,11 +16,9 @@ class Read:
 
     def __init__(self):
         self.files = []
-        self.lock = threading.Lock()
 
     def __call__(self, file):
-        with self.lock:
-            self.files.append(file)
+        self.files.append(file)
         return np.full((3, 2, 1), int(file.removesuffix(".png")), "uint8")
 
 
@@ -59,13 +55,6 @@ def test_a_stream_goes_on_where_another_ended(files):
     for _ in range(4):
         for one, other in zip(next(first), next(second), strict=True):
             np.testing.assert_array_equal(one, other)
-
-
-def test_threads_keep_the_order(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
-    files = [f"{n}.png" for n in range(3 * FEW + 2)]
-    x, y = ImageSequence(files, np.arange(26), batch_size=26, read=Read())[0]
-    assert x[:, 0, 0, 0].tolist() == list(range(26)) == y.tolist()
 
 
 def test_evaluation_has_every_row_and_its_weight():

@@ -195,10 +195,12 @@ def test_class_weights_and_split(folder, opened, monkeypatch):
     ).history
     last = opened[-8:]  # those of the validation
     assert sum("left" in file for file in last) == 4 and "val_loss" in history
-    history = model.fit(
-        files, labels, validation_data=folder, epochs=1, verbose=0
-    ).history
-    assert "val_accuracy" in history
+    training, test = kerasseq.datasets.image_folder(folder).split(0.25)
+    history = model.fit(training, validation_data=test, epochs=1, verbose=0).history
+    wanted = model.evaluate(test, verbose=0)
+    assert history["val_accuracy"][-1] == pytest.approx(wanted[1], abs=1e-6)
+    assert history["val_loss"][-1] == pytest.approx(wanted[0], abs=1e-6)
+    assert len(model.classify(test)) == len(test.files) == 8
 
 
 def test_several_labels(tmp_path, folder):
