@@ -1,11 +1,13 @@
 """Base class of image models: labels by name, training and prediction."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import read_image
@@ -185,7 +187,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
                 **options,
             )
         steps = steps_per_epoch or batches.steps_per_epoch
-        with batches.reader.original_errors():
+        with self._reading(batches):
             return super().fit(
                 batches.stream(start=initial_epoch * steps),
                 steps_per_epoch=steps,
@@ -238,7 +240,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             return super().evaluate(images, y, **kwargs)
         y, weights = self._targets(images, y, None, sample_weight)
         data = self._sequence(images, y, weights, batch_size or BATCH_SIZE)
-        with data.reader.original_errors():
+        with self._reading(data):
             return super().evaluate(data, **kwargs)
 
     def predict(
@@ -258,7 +260,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         images = self._images(inputs.unlabeled(x))
         if isinstance(images, list):
             data = self._sequence(images, None, None, batch_size)
-            with data.reader.original_errors():
+            with self._reading(data):
                 return super().predict(data, **kwargs)
         options = {"batch_size": batch_size} if hasattr(images, "shape") else {}
         return super().predict(images, **options, **kwargs)
@@ -400,6 +402,12 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             channels_first=not self._channels_last(),
             **options,
         )
+
+    @contextlib.contextmanager
+    def _reading(self, data):
+        """Raises the error of a file as it was, and leaves the model as it was."""
+        with data.reader.original_errors(), kernels.keep_variables(self):
+            yield
 
     def _sequence(self, images, y, weights, batch_size):
         read = self._read if isinstance(images, list) else None
