@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasseq.cli import options, runs
-from kerasseq.cli.console import note, status
+from kerasseq.cli.console import status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import digits, image_files, image_folder, image_reading
 
@@ -43,9 +43,8 @@ def read(settings: options.Settings) -> Pictures:
     """Lists the images, and completes the settings that depend on them."""
     if settings.file is None:
         settings.data = settings.data or DATA[0]
-        pictures = _digits()
-        complete(settings, [pictures.images.shape[1:]], is_gray=True)
-        return pictures
+        complete(settings, [(8, 8)], is_gray=True)
+        return _digits(settings)
     settings.file = os.path.abspath(settings.file)  # to resume from any folder
     with status(f"listing the images in {settings.file}"):
         found = image_folder(settings.file)
@@ -59,8 +58,17 @@ def read(settings: options.Settings) -> Pictures:
     return _with_checksum(found, settings.file)
 
 
-def _digits():
-    images, labels = digits.digit_arrays()
+def _digits(settings):
+    arrays, labels = digits.digit_arrays()
+    pillow, size = image_reading.load_pillow(), (settings.image_size,) * 2
+    images = np.stack(
+        [
+            image_reading.convert(
+                pillow.Image.fromarray(array), size, settings.channels, settings.resize
+            )
+            for array in arrays
+        ]
+    )
     names = [f"digit {n}" for n in range(len(images))]
     data = {"source": DATA[0], "rows": len(images)}
     data["sha256"] = runs.sha256(images.tobytes() + bytes(labels.tolist()))
@@ -121,38 +129,39 @@ def example(record: dict[str, Any] | None, file: str | None) -> Any:
         return file
     if record is None or record["task"] != "images":
         raise UsageError("expected an image: name one with --file")
-    folder = record["arguments"]["file"]
-    return _digits().images[0] if folder is None else files(folder)[0]
+    settings = options.Settings(**record["arguments"])
+    folder = settings.file
+    return _digits(settings).images[0] if folder is None else files(folder)[0]
 
 
 def complete(
     settings: options.Settings, found: Sequence[tuple[int, int]], is_gray: bool
 ) -> None:
-    """Chooses sizes and channels that are not given, and says which.
+    """Chooses sizes and channels that are not given.
 
     Args:
         settings: The settings, which are changed.
         found: Height and width of each image.
         is_gray: Whether all images are gray.
+
+    Raises:
+        UsageError: If the patch size does not divide the image size, or images cannot
+            have so many channels.
     """
-    chosen = []
     if settings.image_size is None:
         side = float(np.median(np.min(found, axis=1)))
         settings.image_size = int(np.clip(side // PATCHES * PATCHES, 8, LARGEST_SIZE))
-        chosen.append(f"--image-size {settings.image_size}")
     if settings.patch_size is None:
         settings.patch_size = patch_size(settings.image_size)
-        chosen.append(f"--patch-size {settings.patch_size}")
     if settings.channels is None:
         settings.channels = 1 if is_gray else 3
-        chosen.append(f"--channels {settings.channels}")
     if settings.image_size % settings.patch_size:
         raise UsageError(
             f"--patch-size must divide --image-size {settings.image_size}, received "
             f"{settings.patch_size}. Try {patch_size(settings.image_size)}"
         )
-    if chosen and settings.file is not None:
-        note(f"chosen from the images: {' '.join(chosen)}")
+    if settings.channels not in image_reading.MODES:
+        raise UsageError(f"--channels must be 1, 3 or 4, received {settings.channels}")
 
 
 def patch_size(size: int) -> int:

@@ -39,7 +39,7 @@ DEFAULTS = {
     "seed": 0,
 }
 MODELS = ("vit",)
-LEAST_STEPS = 1200  # if neither --epochs nor --steps is given
+LEAST_STEPS = 900  # if neither --epochs nor --steps is given
 WEIGHT_DECAY = 0.05
 WARMUP = 0.1  # share of the steps
 MAX_TESTED = 10_000  # held-out images that are classified
@@ -165,11 +165,11 @@ def train(job: "Job") -> runs.Results:
         seed=settings.seed,
     )
     job.start(pictures.data)
-    size = settings.image_size
     job.console.write(
         f"{pictures.data['source']}: {len(x):,} images with {len(model.labels)} "
-        f"labels, {len(tested):,} held out; resized to {size} × {size} × "
-        f"{settings.channels}, {patches:,} patches."
+        f"labels, {len(tested):,} held out. {patches:,} patches of an image: "
+        f"--image-size {settings.image_size} --patch-size {settings.patch_size} "
+        f"--channels {settings.channels}."
     )
     start = time.perf_counter()
     steps = compile_for(model, settings, batches.steps_per_epoch)
@@ -335,4 +335,5 @@ def draw_hardest(
     titles = [
         f"{label}\nas {each.label} {each.probability:.2f}" for _, label, each in hardest
     ]
-    return figures.images(file, images, titles, f"{title}: the hardest images")
+    title = f"{title}, the hardest images: label, and as what it was classified"
+    return figures.images(file, images, titles, title)

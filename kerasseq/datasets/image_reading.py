@@ -64,26 +64,41 @@ def read_image(
     pillow = load_pillow()
     if not isinstance(file, str | os.PathLike):
         raise TypeError(f"`file` must be a path, received {short(file)}.")
-    mode = MODES[one_of("channels", channels, MODES)]
+    one_of("channels", channels, MODES)
     one_of("resize", resize, RESIZE)
     if size is not None:
-        height, width = (whole_number("size", side) for side in size)
-        size = (width, height)  # as pillow has it
+        size = tuple(whole_number("size", side) for side in size)
     path = regular(pathlib.Path(file))
     try:
         with pillow.Image.open(path) as image:
             if size is not None:  # of a large JPEG a smaller one is decoded
                 image.draft(None, (2 * max(size), 2 * max(size)))
-            image = _converted(pillow, pillow.ImageOps.exif_transpose(image), mode)
-            if size is not None and image.size != size:
-                image = _resized(pillow, image, size, resize)
-            array = np.asarray(image)
+            image = pillow.ImageOps.exif_transpose(image)
+            return convert(image, size, channels, resize)
     except MemoryError:
         raise
     except Exception as error:  # the decoders of pillow raise errors of many kinds
         if isinstance(error, OSError) and error.errno is not None:
             raise  # of the file system, with the name of the file
         raise not_an_image(path, error) from error
+
+
+def convert(
+    image: Any, size: tuple[int, int] | None, channels: int, resize: str
+) -> np.ndarray:
+    """Converts an image as `read_image` does.
+
+    Args:
+        image: An image of pillow.
+        size: As for `read_image`.
+        channels: As for `read_image`.
+        resize: As for `read_image`.
+    """
+    pillow = load_pillow()
+    image = _converted(pillow, image, MODES[channels])
+    if size is not None and image.size != size[::-1]:
+        image = _resized(pillow, image, size[::-1], resize)  # width first
+    array = np.asarray(image)
     return array[..., None] if channels == 1 else array
 
 

@@ -137,6 +137,30 @@ def gradients(function: Callable, arguments: Nested) -> Nested:
     return backend_module("functions").gradients(stateless, arguments)
 
 
+def keep_variables(model: keras.Model) -> contextlib.AbstractContextManager[None]:
+    """Keeps the variables of a model if an error interrupts a loop of Keras.
+
+    On JAX Keras takes the variables out of the model in `fit`, `evaluate` and
+    `predict`, and an error in the data would lose them.
+
+    Args:
+        model: A built model.
+
+    Returns:
+        A context manager for calls of these methods.
+
+    Examples:
+        >>> inputs = keras.Input((3,))
+        >>> model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+        >>> with keep_variables(model):
+        ...     model.predict(np.ones((1, 3)), verbose=0).shape
+        (1, 2)
+    """
+    if keras.backend.backend() != "jax":
+        return contextlib.nullcontext()
+    return backend_module("functions").keep_variables(model)
+
+
 def output_specs(function: Callable, *args: Nested) -> Nested:
     """Infers what `function(*args)` returns: a structure with shapes and dtypes.
 

@@ -6,7 +6,6 @@ flipped at random, so that a resumed run continues exactly.
 
 import concurrent.futures
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -19,12 +18,10 @@ from kerasseq.training.label_batches import check_rows
 
 Images: TypeAlias = np.ndarray | Sequence[str]  # pixels, or files
 Read: TypeAlias = Callable[[str], np.ndarray]
-MAX_THREADS = 8
-FEW = 8  # images that one thread reads
 
 
 class ImageReader:
-    """Reads images of a batch, in several threads, and keeps the error of a file.
+    """Reads the images of a batch, and keeps the error of a file.
 
     TensorFlow replaces an error in the data by one of its own.
     """
@@ -37,24 +34,11 @@ class ImageReader:
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         if self.read is None:
             return self.images[rows]
-        files = [self.images[row] for row in rows]
-        count = min(MAX_THREADS, os.cpu_count() or 1, len(files) // FEW)
         try:
-            if count < 2:
-                return self._read_all(files)
-            parts = [files[n::count] for n in range(count)]
-            with concurrent.futures.ThreadPoolExecutor(count) as threads:
-                arrays = list(threads.map(self._read_all, parts))
+            return np.stack([self.read(self.images[row]) for row in rows])
         except Exception as error:
             self.error = error
             raise
-        found = np.empty((len(files), *arrays[0].shape[1:]), arrays[0].dtype)
-        for n, array in enumerate(arrays):
-            found[n::count] = array
-        return found
-
-    def _read_all(self, files):
-        return np.stack([self.read(file) for file in files])
 
     @contextlib.contextmanager
     def original_errors(self) -> Iterator[None]:
@@ -112,7 +96,12 @@ class ImageBatches(_Batches):
         self.reader: ImageReader = ImageReader(images, read)
         self.y = y
         self.weights = weights
-        self.shift: float = checks.rate("shift", shift)
+        self.shift: float = checks.number("shift", shift)
+        if not 0 <= shift < 1:
+            raise ValueError(
+                f"shift must be a share of the size, at least 0 and below 1, received "
+                f"{shift}"
+            )
         self.flip: bool = checks.flag("flip", flip)
         self.channels_first = channels_first
 
@@ -193,8 +182,8 @@ def augmented(
     Args:
         images: `(batch, height, width, channels)`.
         rng: Random generator.
-        shift: Largest shift, as a share of height and width; if it is above 0, at least
-            one pixel.
+        shift: Largest shift, as a share of height and width; each is rounded to whole
+            pixels.
         flip: Whether half of the images are mirrored from left to right.
 
     Returns:
@@ -209,8 +198,7 @@ def augmented(
     B, H, W, _ = images.shape
     index = []
     for size in (H, W):
-        most = max(1, round(shift * size)) if shift else 0
-        by = rng.integers(-most, most + 1, (B, 1))
+        by = np.rint(rng.uniform(-shift * size, shift * size, (B, 1))).astype(int)
         index.append(np.clip(np.arange(size) - by, 0, size - 1))  # (B, size)
     rows, columns = index
     if flip:

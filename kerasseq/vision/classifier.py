@@ -1,11 +1,13 @@
 """Base class of image models: labels by name, training and prediction."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.types import Config, Tensor
 from kerasseq.datasets.image_reading import read_image
@@ -122,9 +124,10 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         Files are read batch by batch; they are never in memory together.
 
         Args:
-            x: The path of a folder with a subfolder for each class; paths of files; or
-                an array of images `(B, H, W, C)` of any type, with one channel also
-                `(B, H, W)`. Other inputs of `keras.Model.fit` are not checked.
+            x: The path of a folder with a subfolder for each class; its files, from
+                `kerasseq.datasets.image_folder`; paths of files; or an array of images
+                `(B, H, W, C)` of any type, with one channel also `(B, H, W)`. Other
+                inputs of `keras.Model.fit` are not checked.
             y: The labels; None for a folder.
             batch_size: Images in a batch.
             epochs: The last epoch.
@@ -150,7 +153,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             ValueError: If a file is not an image, the shape or values of images do not
                 fit the model, or a label is unknown.
         """
-        is_folder = inputs.is_path(x)
+        is_folder = inputs.is_labeled(x)
         x, y = self.labeled_inputs(x, y)
         if not self._is_built():
             self._learn(y)
@@ -179,7 +182,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
                 **options,
             )
         steps = steps_per_epoch or batches.steps_per_epoch
-        with batches.reader.original_errors():
+        with self._reading(batches):
             return super().fit(
                 batches.stream(start=initial_epoch * steps),
                 steps_per_epoch=steps,
@@ -232,7 +235,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             return super().evaluate(images, y, **kwargs)
         y, weights = self._targets(images, y, None, sample_weight)
         data = self._sequence(images, y, weights, batch_size or BATCH_SIZE)
-        with data.reader.original_errors():
+        with self._reading(data):
             return super().evaluate(data, **kwargs)
 
     def predict(
@@ -252,7 +255,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         images = self._images(inputs.unlabeled(x))
         if isinstance(images, list):
             data = self._sequence(images, None, None, batch_size)
-            with data.reader.original_errors():
+            with self._reading(data):
                 return super().predict(data, **kwargs)
         options = {"batch_size": batch_size} if hasattr(images, "shape") else {}
         return super().predict(images, **options, **kwargs)
@@ -373,7 +376,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
 
     def _validation(self, data, batch_size):
         """Validation data as batches, if they are images and labels."""
-        if inputs.is_path(data):
+        if inputs.is_labeled(data):
             data = (data,)
         if not isinstance(data, tuple | list):
             return data
@@ -394,6 +397,12 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             channels_first=not self._channels_last(),
             **options,
         )
+
+    @contextlib.contextmanager
+    def _reading(self, data):
+        """Raises the error of a file as it was, and leaves the model as it was."""
+        with data.reader.original_errors(), kernels.keep_variables(self):
+            yield
 
     def _sequence(self, images, y, weights, batch_size):
         read = self._read if isinstance(images, list) else None

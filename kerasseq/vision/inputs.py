@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.datasets.image_folder import image_files, image_folder
+from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 
 
 def is_path(x: object) -> bool:
@@ -50,25 +50,32 @@ def labeled(x: Any, y: Any) -> tuple[Any, Any]:
     """Returns images and labels; of a folder, files and the names of the subfolders.
 
     Args:
-        x: Images, or the path of a folder.
-        y: Labels; None for a folder.
+        x: Images, the path of a folder, or `LabeledImages`.
+        y: Labels; None for a folder and for `LabeledImages`.
 
     Raises:
-        ValueError: If there are labels for a folder.
+        ValueError: If there are labels twice.
     """
-    if not is_path(x):
+    if not is_labeled(x):
         return x, y
     if y is not None:
+        what = f"the folder {os.fspath(x)}" if is_path(x) else "a folder"
         raise ValueError(
-            f"labels must be None for the folder {os.fspath(x)}, whose subfolders are "
-            f"the labels, received {checks.short(y)}. For labels of your own pass a "
-            "list of files"
+            f"labels must be None for {what}, whose subfolders are the labels, "
+            f"received {checks.short(y)}. For labels of your own pass a list of files"
         )
-    return image_folder(x)
+    return image_folder(x) if is_path(x) else x
+
+
+def is_labeled(x: object) -> bool:
+    """Whether these are images with labels: the path of a folder, or its files."""
+    return is_path(x) or isinstance(x, LabeledImages)
 
 
 def unlabeled(x: Any) -> Any:
     """Returns the files of a folder; a single file as a list; others as they are."""
+    if isinstance(x, LabeledImages):
+        return x.files
     if not is_path(x):
         return x
     return image_files(x) if os.path.isdir(x) else [os.fspath(x)]
