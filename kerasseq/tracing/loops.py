@@ -47,7 +47,7 @@ class Owner(NamedTuple):
 
 
 def observe(*owners: Owner, backwards: bool = False) -> "ObservedLoop | None":
-    """Returns what listens to a loop over time; None if nothing does.
+    """Returns the listeners of a loop over time; None without any.
 
     Args:
         *owners: The layers whose values are recorded.
