@@ -13,13 +13,12 @@ import rich.progress
 
 from kerasseq import training
 from kerasseq.cli import options, runs
-from kerasseq.cli.console import Console, note
+from kerasseq.cli.console import MAX_SILENCE, Console, clock, note
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
 from kerasseq.training import checkpoint
 
 PLAIN_LINES = 20  # of a run, if the output is not a terminal
-MAX_SILENCE = 15  # seconds between two of them
 BYTES = 4  # of a float32
 COPIES = 4  # of each parameter: value, gradient and two moments of Adam
 # Parameters of a layer, as a multiple of the square of its width.
@@ -210,19 +209,9 @@ class Progress(keras.callbacks.Callback):
             left = (self.total - self.done) * seconds / steps
             words.append(f"{steps / seconds:.1f} steps/s")
             words.append(
-                f"{_clock(left)} left" if left else f"{_clock(seconds)} in total"
+                f"{clock(left)} left" if left else f"{clock(seconds)} in total"
             )
         return "  ".join(words)
-
-
-def _clock(seconds):
-    """Formats a duration as minutes and seconds.
-
-    Examples:
-        >>> _clock(83)
-        '1:23'
-    """
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 class Interrupt(keras.callbacks.Callback):

@@ -13,7 +13,7 @@ from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.runs import sha256
 from kerasseq.core import checks
-from kerasseq.core.files import read_bytes, replacing
+from kerasseq.core.files import replacing
 from kerasseq.datasets import series
 
 if TYPE_CHECKING:
@@ -185,11 +185,10 @@ def read(settings: options.Settings) -> Source:
         found = series(settings.data, seed=settings.seed)
         checksum = sha256(found.values.tobytes())
         return Source(found, {}, {"source": settings.data, "sha256": checksum})
-    with status("reading the table"):
-        frame = tables.read_table(settings.file, settings.encoding)
+    frame = tables.read_table(settings.file, settings.encoding)
     columns = guess_columns(settings, frame)
-    checksum = sha256(read_bytes(settings.file))
-    return Source(frame, columns, {"source": settings.file, "sha256": checksum})
+    data = {"source": settings.file, "sha256": frame.attrs["sha256"]}
+    return Source(frame, columns, data)
 
 
 def _refuse_columns(settings):
