@@ -1,10 +1,12 @@
 """`kerasseq evaluate`: the scores of a classifier or a tagger on other data."""
 
 import argparse
+from typing import Any
 
 from kerasseq.cli import classify, labeled, options, runs, tag
-from kerasseq.cli.console import Console, choose_backend, print_json
-from kerasseq.datasets import read_tagged
+from kerasseq.cli.console import Console, choose_backend, print_json, status
+from kerasseq.cli.errors import UsageError
+from kerasseq.datasets import Tagged, read_tagged
 
 
 def add_command(add: options.Add) -> None:
@@ -41,23 +43,42 @@ def run(args: argparse.Namespace) -> None:
             f"{args.folder}"
         )
     console = Console(stderr=args.json)
-    if task == "tag":
-        tagged = read_tagged(args.file, encoding=args.encoding)
-    else:
-        arguments = record["arguments"] if record["arguments"]["file"] else {}
-        names = {n: getattr(args, n) or arguments.get(n) for n in ("text", "label")}
-        table = classify.read_text_table(args.file, args.encoding)
-        texts, labels = classify.columns(table, options.Settings(**names), args.file)
+    data = tagged(args) if task == "tag" else classified(args, record["arguments"])
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
     if task == "tag":
-        results = tag.evaluate(model, tagged)
-        tag.show(console, results)
+        every = [tag for tags in data.tags for tag in tags]
+        labeled.check_known(every, model.labels, args.file)
+        results = tag.evaluate(model, data)
+        tag.show(console, results, f"On {args.file}")
     else:
-        most = record["arguments"]["max_characters"]
-        results = classify.evaluate(model, [text[:most] for text in texts], labels)
+        labeled.check_known(data[1], model.labels, args.file)
+        results = classify.evaluate(model, *data)
         labeled.show_report(console, results, f"On {args.file}")
         labeled.show_hardest(console, results["hardest"])
     console.write(f"Accuracy: {results['accuracy']:.3f}")
     if args.json:
         print_json(results)
+
+
+def tagged(args: argparse.Namespace) -> Tagged:
+    """Reads sentences with tags."""
+    if args.text is not None or args.label is not None:
+        raise UsageError("--text and --label are for the run of a classifier")
+    with status("reading the sentences"):
+        return read_tagged(args.file, encoding=args.encoding)
+
+
+def classified(
+    args: argparse.Namespace, arguments: dict[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Reads texts with labels, from the columns of the training if there is a file."""
+    table = classify.read_text_table(args.file, args.encoding)
+    names = {}
+    for name in ("text", "label"):
+        trained = arguments[name] if arguments["file"] else None
+        names[name] = getattr(args, name)
+        if names[name] is None and trained in table.columns:
+            names[name] = trained
+    texts, labels = classify.columns(table, options.Settings(**names), args.file)
+    return [text[: arguments["max_characters"]] for text in texts], labels

@@ -24,6 +24,7 @@ SEPARATORS = ",;\t|"
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
 KINDS = ".csv, .tsv, .jsonl, each also .gz, or .parquet"
 SAMPLE = 2**16  # characters that the separator is found in
+GUESSED = 10_000  # rows that the kinds of columns are guessed from
 NAMES = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
 DECIMAL_COMMA = r"\s*[+-]?\d+,\d+\s*"
 NO_NAME = r"\s*([+-]?[\d.,]+|\d+[-/.]\d+[-/.]\d+.*)\s*"
@@ -291,9 +292,36 @@ def column(
     return fitting[0]
 
 
+def filled(frame: "pandas.DataFrame", name: str, file: str) -> list[str]:
+    """Returns the cells of a column of texts.
+
+    Args:
+        frame: The table, read as text.
+        name: The column.
+        file: Its file, for messages.
+
+    Raises:
+        ValueError: If a cell is empty.
+    """
+    cells = frame[name].tolist()
+    for place, cell in zip(frame.index, cells, strict=True):
+        if not cell.strip():
+            raise ValueError(
+                f'{file}, {frame.index.name} {place}: the cell in the column "{name}" '
+                "is empty. Fill it, or delete the row"
+            )
+    return cells
+
+
+def _some_rows(frame):
+    """Evenly spaced rows of a large table, which suffice for a guess."""
+    return frame.iloc[:: -(-len(frame) // GUESSED)]
+
+
 def number_columns(frame: "pandas.DataFrame") -> list[str]:
     """The columns in which most cells are numbers."""
     pandas, found = require_pandas(), []
+    frame = _some_rows(frame)
     for name in frame.columns:
         cells = frame[name].dropna()
         if frame[name].dtype.kind in "mM" or not len(cells):
@@ -307,6 +335,7 @@ def date_columns(frame: "pandas.DataFrame") -> list[str]:
     """The columns of dates, and those of numbers that are years or dates by name."""
     pandas, found = require_pandas(), []
     numbers = number_columns(frame)
+    frame = _some_rows(frame)
     for name in frame.columns:
         if name in numbers:
             words = re.split(r"[^a-z]+", str(name).lower())
