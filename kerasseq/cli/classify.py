@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli import figures, labeled, options, runs, tables, tokenize
-from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.console import note, set_seed, status
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
@@ -158,9 +158,18 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
         source = os.path.basename(settings.file)
         settings.file = os.path.abspath(settings.file)  # to resume from any folder
     labeled.check_labels(labels, source)
-    texts = [text[: settings.max_characters] for text in texts]
+    texts = cut(texts, settings.max_characters)
     checksum = runs.sha256("\n".join([*texts, *labels]))
     return texts, labels, {"source": source, "rows": len(texts), "sha256": checksum}
+
+
+def cut(texts: list[str], most: int) -> list[str]:
+    """Returns texts of at most `most` characters, and notes how many are cut."""
+    count = sum(len(text) > most for text in texts)
+    if not count:
+        return texts
+    note(f"{count:,} texts are cut to {most:,} characters (--max-characters)")
+    return [text[:most] for text in texts]
 
 
 def read_text_table(file: str, encoding: str) -> Any:

@@ -81,4 +81,4 @@ def classified(
         if names[name] is None and trained in table.columns:
             names[name] = trained
     texts, labels = classify.columns(table, options.Settings(**names), args.file)
-    return [text[: arguments["max_characters"]] for text in texts], labels
+    return classify.cut(texts, arguments["max_characters"]), labels

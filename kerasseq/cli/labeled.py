@@ -101,9 +101,9 @@ def check_known(labels: Sequence[str], names: Sequence[Any], where: str) -> None
     if len(unknown) == len(found) or len(unknown) > MAX_LABELS:
         raise ValueError(
             f"{where} must have the labels of the training, {checks.short(names)}, "
-            f"received {len(found) - len(unknown)} of them and {len(unknown):,} others, "
-            f"such as {checks.short(min(unknown))}. Name the column of the labels, or "
-            "give a file like that of the training"
+            f"received {len(found) - len(unknown)} of them and {len(unknown):,} "
+            f"others, such as {checks.short(min(unknown))}. Name the column of the "
+            "labels, or give a file like that of the training"
         )
 
 

@@ -12,15 +12,13 @@ import numpy as np
 
 from kerasseq.cli import forecast as forecasts
 from kerasseq.cli import labeled, options, runs, tables
-from kerasseq.cli.classify import TEXT_NAMES, read_text_table
+from kerasseq.cli.classify import TEXT_NAMES, cut, read_text_table
 from kerasseq.cli.console import choose_backend, print_json
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.files import replacing
 from kerasseq.core.padding import pad_rows
 from kerasseq.datasets import read_tagged, text_file
 
-BATCH = 4096  # texts that are processed before they are written
-LOGITS = 64  # texts whose logits, of all tokens, are kept at once
 NEXT_TOKENS = 5  # shown for a language model
 LONG = "probabilities"  # left out of a csv
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
@@ -55,6 +53,9 @@ examples:
     parser.add_argument("--column", metavar="NAME", help=help)
     help = "steps to forecast, for a forecast (default: as trained)"
     parser.add_argument("--horizon", type=options.length, metavar="N", help=help)
+    help = "empty cells and missing dates, for a forecast (default: as trained)"
+    kind = options.one_of("choice", forecasts.MISSING)
+    parser.add_argument("--missing", type=kind, metavar="NAME", help=help)
     help = "write the predictions as csv or jsonl; nothing is overwritten"
     parser.add_argument("--out", metavar="FILE", help=help)
     options.add_encoding(parser)
@@ -84,15 +85,20 @@ def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, A
     """Yields a prediction for each text."""
     if (args.text is None) == (args.file is None):
         raise UsageError("expected one of --text and --file")
-    if args.horizon is not None:
-        raise UsageError("--horizon is for the run of a forecast")
+    for name in ("horizon", "missing"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--{name} is for the run of a forecast")
+    if args.column is not None and args.file is None:
+        raise UsageError("--column is for a table: add --file, or leave it out")
     if args.file is None and not args.text.strip():
         raise ValueError("expected a text, received an empty one")
     texts = [args.text] if args.file is None else read_texts(args, record)
+    if record and record["task"] == "classify":  # as in training and evaluation
+        texts = cut(texts, record["arguments"]["max_characters"])
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
-    predict = predictor(model, args.folder)
-    for part in labeled.in_parts(texts, BATCH, "predicting"):
+    predict, rows = predictor(model, args.folder)
+    for part in labeled.in_parts(texts, rows, "predicting"):
         for text, row in zip(part, predict(model, part), strict=True):
             yield {"text": text, **row}
 
@@ -105,6 +111,8 @@ def forecast(args: argparse.Namespace) -> None:
             "out --text and --column"
         )
     table = None
+    if args.missing is not None and args.file is None:
+        raise UsageError("--missing is for a table: add --file, or leave it out")
     if args.file is not None:
         encoding = None if args.encoding == "utf-8" else args.encoding
         table = tables.read_table(args.file, encoding)
@@ -112,7 +120,7 @@ def forecast(args: argparse.Namespace) -> None:
     model, record = runs.load_model(args.folder)
     steps = args.horizon or record["arguments"]["horizon"]
     if table is not None:
-        series = model.read(table)
+        series = model.read(table, missing=args.missing)
         settings = options.Settings(**record["arguments"])
         steps = args.horizon or forecasts.known_steps(series, settings)
         if not steps:
@@ -161,22 +169,22 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
 
 
 def predictor(model: Any, folder: str) -> Any:
-    """Returns the function that predicts with a model.
+    """Returns the function that predicts with a model, and for how many texts at once.
 
     Raises:
         ValueError: If the model has no prediction for texts.
     """
     kinds = {
-        "classify": classify,
-        "tag": tag,
-        "translate": translate,
-        "generate": next_tokens,
+        "classify": (classify, 4096),
+        "tag": (tag, 4096),
+        "translate": (translate, 128),
+        "generate": (next_tokens, 64),  # as the logits of all tokens are kept
     }
-    for method, function in kinds.items():
+    for method, (function, rows) in kinds.items():
         if hasattr(model, method) and getattr(model, "labels", ()) is not None:
             if function in (classify, tag) and model.tokenizer is None:
                 continue
-            return function
+            return function, rows
     raise ValueError(
         f"expected a model of texts, received {type(model).__name__} in {folder}. "
         "`kerasseq inspect` shows what it computes"
@@ -213,21 +221,19 @@ def translate(model: Any, texts: list[str]) -> list[dict[str, Any]]:
 
 def next_tokens(model: Any, texts: list[str]) -> list[dict[str, Any]]:
     """The most probable tokens after each text."""
-    found = []
-    for start in range(0, len(texts), LOGITS):
-        part = texts[start : start + LOGITS]
-        rows = [model.tokenizer.encode(text) for text in part]
-        for text, row in zip(part, rows, strict=True):
-            if not len(row):
-                raise ValueError(f"expected a text with tokens, received {text!r}")
-        if model.context_length is not None:  # as in generation
-            rows = [row[-model.context_length :] for row in rows]
-        # The model is causal: the padding after a text changes nothing before it.
-        ids = pad_rows(rows)[:, : model.context_length]
-        logits = np.asarray(model.predict(ids, verbose=0), "float32")
-        for n, row in enumerate(rows):
-            found.append({"next": _best_tokens(model, logits[n, len(row) - 1])})
-    return found
+    rows = [model.tokenizer.encode(text) for text in texts]
+    for text, row in zip(texts, rows, strict=True):
+        if not len(row):
+            raise ValueError(f"expected a text with tokens, received {text!r}")
+    if model.context_length is not None:  # the last tokens that the model can read
+        rows = [row[-model.context_length :] for row in rows]
+    # The model is causal: the padding after a text changes nothing before it.
+    ids = pad_rows(rows)[:, : model.context_length]
+    logits = np.asarray(model.predict(ids, batch_size=len(ids), verbose=0))
+    return [
+        {"next": _best_tokens(model, each[len(row) - 1])}
+        for row, each in zip(rows, logits, strict=True)
+    ]
 
 
 def _best_tokens(model, logits):
@@ -267,6 +273,8 @@ def check_out(file: str) -> None:
         raise UsageError(f"--out must end in .csv or .jsonl, received {file}")
     if pathlib.Path(file).exists():
         raise UsageError(f"{file} exists already, and nothing is overwritten")
+    if not pathlib.Path(file).absolute().parent.is_dir():
+        raise UsageError(f"--out: there is no folder {pathlib.Path(file).parent}")
 
 
 def write(file: str, rows: Iterable[dict[str, Any]]) -> None:

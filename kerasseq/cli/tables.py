@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pandas
 
 SEPARATORS = ",;\t|"
-TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
+SEPARATED = (".csv", ".tsv", ".txt")
+TEXTS = (*SEPARATED, ".jsonl", ".ndjson")
 KINDS = ".csv, .tsv, .jsonl, each also .gz, or .parquet"
 SAMPLE = 2**16  # characters that the separator is found in
 GUESSED = 10_000  # rows that the kinds of columns are guessed from
@@ -63,7 +64,7 @@ def read_table(
             else:
                 separator = "\t" if kind == ".tsv" else None
                 frame = _csv(pandas, path, data, separator, as_text)
-        if as_text:
+        if as_text and kind not in SEPARATED:
             frame = frame.astype("object").where(frame.notna(), "").astype(str)
     if not len(frame):
         raise ValueError(f"{path} has no rows below the names of the columns")
@@ -228,6 +229,11 @@ def _parse(pandas, path, data, separator, decimal, options):
             message = "rows have more columns than the first line has names"
         except (pandas.errors.ParserError, ValueError) as error:
             message = str(error).removeprefix("Error tokenizing data. C error: ")
+            message = re.sub(
+                r"EOF inside string starting at row (\d+)",
+                r"the quotation mark that opens a cell in row \1 is not closed",
+                message,
+            )
     raise ValueError(f"{path} is no table: {message.strip()}")
 
 
@@ -272,8 +278,8 @@ def column(
         UsageError: If there is no such column, or none or several fit.
     """
     names = [str(each) for each in frame.columns if each not in without]
-    listed = ", ".join(f'"{each[:60]}"' for each in names[:20])
-    listed += ", …" if len(names) > 20 else ""
+    listed = ", ".join(f'"{str(each)[:60]}"' for each in frame.columns[:20])
+    listed += ", …" if len(frame.columns) > 20 else ""
     if name is not None:
         if name not in names:
             raise UsageError(
