@@ -187,6 +187,7 @@ class SequenceTagger(SequenceLabeler):
         """
         if isinstance(x, str):
             return self.tag([x], batch_size=batch_size)[0]
+        x = self._plain(x, None)[0]
         if text_inputs.are_texts(x):
             is_one = not any(" " in text.strip() for text in x)
             x = [list(x)] if is_one else [text.split() for text in x]

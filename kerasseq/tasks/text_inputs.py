@@ -168,24 +168,30 @@ def word_rows(
     return Words(rows, firsts)
 
 
-def from_dataset(x: Any, y: Any) -> tuple[Any, Any]:
+def from_dataset(x: Any, y: Any, words: bool = False) -> tuple[Any, Any]:
     """Returns the strings and labels of a `tf.data.Dataset` as lists.
 
     Args:
         x: Such a data set, with batches or without; or other inputs, which are returned
             as they are, as columns of a table are as lists.
         y: Labels, None for a data set that has them.
+        words: Whether a row is a list of words with a list of labels: in a data set a
+            tensor `(words,)`, or a batch of them, ragged or filled with "".
     """
     if hasattr(x, "as_numpy_iterator"):
-        return _collected(x)
-    if hasattr(x, "to_numpy") and not hasattr(x, "columns"):  # a column of a table
-        x = x.tolist()
-    if hasattr(y, "to_numpy") and not hasattr(y, "columns"):
-        y = y.tolist()
-    return x, y
+        return _collected(x, words)
+    return _plain(x, words), _plain(y, words)
 
 
-def _collected(dataset):
+def _plain(values, words):
+    """A column of a table as a list; with words, an array of strings, too."""
+    is_column = hasattr(values, "to_numpy") and not hasattr(values, "columns")
+    if is_column or (words and getattr(values, "dtype", np.dtype("f")).kind in "OU"):
+        return values.tolist()
+    return values
+
+
+def _collected(dataset, words):
     """The strings and labels of a data set; it itself if it has no strings."""
     spec = dataset.element_spec
     parts = spec if isinstance(spec, tuple) else (spec,)
@@ -195,10 +201,48 @@ def _collected(dataset):
     for element in dataset.as_numpy_iterator():
         element = element if isinstance(spec, tuple) else (element,)
         for column, values in zip(columns, element, strict=True):
-            column.extend(np.reshape(values, -1).tolist())
-    columns = [list(map(_decoded, column)) for column in columns]
+            column.extend(_rows_of(values, words))
+    if words:
+        columns = [list(map(_without_padding, columns[0])), *columns[1:]]
+        columns[1:] = [
+            [tags[: len(row)] for tags, row in zip(column, columns[0], strict=True)]
+            for column in columns[1:]
+        ]
     return columns[0], columns[1] if len(columns) > 1 else None
 
 
+def _rows_of(values, words):
+    """The rows of an element of a data set: texts, or lists of words or labels."""
+    found = _decoded(values)
+    if not isinstance(found, list):
+        return [found]
+    is_batch = bool(found) and isinstance(found[0], list)
+    return [found] if words and not is_batch else found
+
+
+def _without_padding(row):
+    """Words without the empty strings at the end.
+
+    Examples:
+        >>> _without_padding(["a", "b", "", ""])
+        ['a', 'b']
+    """
+    count = len(row)
+    while count and row[count - 1] == "":
+        count -= 1
+    return row[:count]
+
+
 def _decoded(value):
+    """Tensors of bytes or numbers as plain lists of text or numbers.
+
+    Examples:
+        >>> _decoded(np.array([b"a", b"b"])), _decoded(b"a")
+        (['a', 'b'], 'a')
+    """
+    for method in ("to_list", "tolist"):  # of ragged tensors and of arrays
+        if hasattr(value, method):
+            value = getattr(value, method)()
+    if isinstance(value, list):
+        return list(map(_decoded, value))
     return value.decode("utf-8") if isinstance(value, bytes) else value
