@@ -83,15 +83,7 @@ def run(args: argparse.Namespace) -> None:
 
 def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, Any]]:
     """Yields a prediction for each text."""
-    if (args.text is None) == (args.file is None):
-        raise UsageError("expected one of --text and --file")
-    for name in ("horizon", "missing"):
-        if getattr(args, name) is not None:
-            raise UsageError(f"--{name} is for the run of a forecast")
-    if args.column is not None and args.file is None:
-        raise UsageError("--column is for a table: add --file, or leave it out")
-    if args.file is None and not args.text.strip():
-        raise ValueError("expected a text, received an empty one")
+    check_arguments(args)
     texts = [args.text] if args.file is None else read_texts(args, record)
     if record and record["task"] == "classify":  # as in training and evaluation
         texts = cut(texts, record["arguments"]["max_characters"])
@@ -101,6 +93,19 @@ def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, A
     for part in labeled.in_parts(texts, rows, "predicting"):
         for text, row in zip(part, predict(model, part), strict=True):
             yield {"text": text, **row}
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Raises if the arguments are not those of a prediction for texts."""
+    if (args.text is None) == (args.file is None):
+        raise UsageError("expected one of --text and --file")
+    for name in ("horizon", "missing"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--{name} is for the run of a forecast")
+    if args.column is not None and args.file is None:
+        raise UsageError("--column is for a table: add --file, or leave it out")
+    if args.file is None and not args.text.strip():
+        raise ValueError("expected a text, received an empty one")
 
 
 def forecast(args: argparse.Namespace) -> None:
