@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import rich.progress
 
-from kerasseq.cli.console import Console
+from kerasseq.cli.console import MAX_SILENCE, Console
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
 
-MAX_SILENCE = 15  # seconds between two lines, if the output is not a terminal
 OF_PROCESS = ("pid", "time", "seconds", "steps")  # not the same in all processes
 
 

@@ -10,11 +10,10 @@ import rich.progress
 
 from kerasseq import training
 from kerasseq.cli import runs, signals
-from kerasseq.cli.console import Console, note
+from kerasseq.cli.console import MAX_SILENCE, Console, clock, note
 from kerasseq.cli.reporting import Reporter
 
 PLAIN_LINES = 20  # of a run, if the output is not a terminal
-MAX_SILENCE = 15  # seconds between two of them
 
 
 def write_history(
@@ -150,19 +149,9 @@ class Progress(keras.callbacks.Callback):
             left = (self.total - self.done) * seconds / steps
             words.append(f"{steps / seconds:.1f} steps/s")
             words.append(
-                f"{_clock(left)} left" if left else f"{_clock(seconds)} in total"
+                f"{clock(left)} left" if left else f"{clock(seconds)} in total"
             )
         return "  ".join(words)
-
-
-def _clock(seconds):
-    """Formats a duration as minutes and seconds.
-
-    Examples:
-        >>> _clock(83)
-        '1:23'
-    """
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 class Reported(keras.callbacks.Callback):

@@ -4,13 +4,10 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import kerasseq
 from kerasseq.cli import figures, heads, labeled, options, runs, tables
-from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.options import PerModel
-from kerasseq.core import checks
 from kerasseq.datasets.splitting import split_by_class
 
 if TYPE_CHECKING:
@@ -45,7 +42,7 @@ DEFAULTS = {
 }
 TEXT_NAMES = ("text", "sentence", "review", "comment", "content", "message", "name")
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "language", "y")
-MAX_TESTED = 10_000  # held-out texts that are classified
+PART = 8192  # texts that are classified at a time
 
 
 def add_task(add: options.Add, tasks: options.Subparsers) -> None:
@@ -98,8 +95,7 @@ def train(job: "Job") -> runs.Results:
     from kerasseq.cli.fitting import check_memory  # loads Keras
 
     settings = job.settings
-    with status("reading the texts"):
-        texts, labels, data = read(settings)
+    texts, labels, data = read(settings)
     job.check_data(data)
     rows, tested = split_by_class(labels, settings.held_out, settings.seed)
     if not len(tested):
@@ -132,9 +128,9 @@ def train(job: "Job") -> runs.Results:
     steps = task.compile_for(model, settings, batches.steps_per_epoch)
     history = job.fit(model, batches, steps, "accuracy")
     seconds = time.perf_counter() - start
-    tested = tested[np.random.default_rng(settings.seed).permutation(len(tested))]
-    tested = tested[:MAX_TESTED]
-    held_out = [texts[n] for n in tested], [labels[n] for n in tested]
+    title = f"{settings.model} on {data['source']}"
+    chosen = labeled.bounded(tested, settings.seed)
+    held_out = [texts[n] for n in chosen], [labels[n] for n in chosen]
     results = evaluate(model, *held_out) | {
         "task": job.task,
         "model": settings.model,
@@ -144,9 +140,11 @@ def train(job: "Job") -> runs.Results:
         "run": str(job.folder),
     }
     with status("training logistic regression to compare with", sum(map(len, x))):
-        results["baselines"] = labeled.baselines(x, y, *held_out)
-    show(job, results, seconds)
-    title = f"{settings.model} on {data['source']}"
+        results["baselines"] = labeled.baselines(x, y, *held_out, settings.seed)
+    heading = labeled.title_of(len(chosen), len(tested), "texts")
+    labeled.show_report(job.console, results, heading)
+    labeled.show_hardest(job.console, results["hardest"])
+    labeled.show_baselines(job.console, results, seconds, len(x))
     labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
     job.finish(results)
     return results
@@ -164,14 +162,19 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
         texts, labels = columns(table, settings, settings.file)
         source = os.path.basename(settings.file)
         settings.file = os.path.abspath(settings.file)  # to resume from any folder
-    if len(set(labels)) < 2:
-        raise ValueError(
-            f"{source} must have at least two labels to tell apart, received "
-            f"{checks.short(labels[0])} in all rows"
-        )
-    texts = [text[: settings.max_characters] for text in texts]
+    labeled.check_labels(labels, source)
+    texts = cut(texts, settings.max_characters)
     checksum = runs.sha256("\n".join([*texts, *labels]))
     return texts, labels, {"source": source, "rows": len(texts), "sha256": checksum}
+
+
+def cut(texts: list[str], most: int) -> list[str]:
+    """Returns texts of at most `most` characters, and notes how many are cut."""
+    count = sum(len(text) > most for text in texts)
+    if not count:
+        return texts
+    note(f"{count:,} texts are cut to {most:,} characters (--max-characters)")
+    return [text[:most] for text in texts]
 
 
 def read_text_table(file: str, encoding: str) -> Any:
@@ -199,17 +202,8 @@ def columns(
     settings.label = tables.column(
         table, settings.label, "--label", LABEL_NAMES, [settings.text]
     )
-    found = []
-    for name in (settings.text, settings.label):
-        cells = table[name].tolist()
-        for place, cell in zip(table.index, cells, strict=True):
-            if not cell.strip():
-                raise ValueError(
-                    f"{file}, {table.index.name} {place}: the cell in the column "
-                    f'"{name}" is empty. Fill it, or delete the row'
-                )
-        found.append(cells)
-    return found[0], found[1]
+    texts = tables.filled(table, settings.text, file)
+    return texts, tables.filled(table, settings.label, file)
 
 
 def build(
@@ -238,23 +232,15 @@ def evaluate(
     model: "kerasseq.models.SequenceClassifier", texts: list[str], labels: list[str]
 ) -> dict[str, Any]:
     """Classifies texts with known labels, and returns the scores as plain data."""
-    with status("classifying the held-out texts", sum(map(len, texts))):
-        found = model.classify(texts, batch_size=256)
+    found = []
+    for part in labeled.in_parts(texts, PART, "classifying the texts"):
+        # Without the probabilities of all labels, which take memory.
+        found += [
+            each._replace(probabilities={})
+            for each in model.classify(part, batch_size=256)
+        ]
     result = labeled.scores(labels, [each.label for each in found], model.labels)
     return {**result, "hardest": labeled.hardest(texts, labels, found)}
-
-
-def show(job: "Job", results: runs.Results, seconds: float) -> None:
-    """Prints the scores."""
-    labeled.show_report(job.console, results, "On the held-out texts")
-    labeled.show_hardest(job.console, results["hardest"])
-    labeled.show_baselines(
-        job.console,
-        results["model"],
-        results["accuracy"],
-        seconds,
-        results["baselines"],
-    )
 
 
 def draw(

@@ -13,19 +13,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
 import rich.box
 import rich.console
 import rich.markup
+import rich.progress
 import rich.table
 
 from kerasseq.cli import reporting
 from kerasseq.core import backend
 
 PLAIN_WIDTH = 88  # of tables, if the output is not a terminal
-FIRST_MESSAGE = 1.5  # seconds before a status is printed without a terminal
+FIRST_MESSAGE = 0.5  # seconds before a status is printed without a terminal
 THREADS = (
     "OMP_NUM_THREADS",  # PyTorch
     "MKL_NUM_THREADS",
@@ -34,6 +35,7 @@ THREADS = (
     "NPROC",  # JAX
 )
 LARGE = 5_000_000  # characters of an input whose status is printed at once
+MAX_SILENCE = 15  # seconds between two lines of a progress
 _LOG_LINE = re.compile(
     rb"(WARNING: All log messages before absl|[IWE]\d{4} \d\d:\d\d:)"
 )
@@ -137,6 +139,65 @@ def status(what: str, size: int = 0) -> Iterator[None]:
         finally:
             finished.set()
             printer.join()
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Shows on stderr how many of many rows are done: a bar on a terminal, else lines.
+
+    Args:
+        what: In words, such as "predicting".
+        total: Number of rows.
+
+    Yields:
+        A function of the number of rows that are done.
+    """
+    with _own_stderr() as stream:
+        if stream.isatty():
+            console = rich.console.Console(file=stream)
+            columns = (
+                rich.progress.TextColumn("{task.description}", markup=False),
+                rich.progress.BarColumn(),
+                rich.progress.TextColumn("{task.completed:,}/{task.total:,}"),
+                rich.progress.TimeRemainingColumn(),
+            )
+            with rich.progress.Progress(*columns, console=console) as bar:
+                task = bar.add_task(what, total=total)
+                yield lambda done: bar.update(task, completed=done)
+            return
+        yield _lines_of_progress(stream, what, total)
+
+
+def _lines_of_progress(stream, what, total):
+    """The function that prints a line at the start, and then from time to time."""
+    start = shown = time.monotonic()
+
+    def show(done):
+        nonlocal shown
+        now = time.monotonic()
+        if done and (now - shown < MAX_SILENCE or done == total):
+            return
+        shown, seconds = now, now - start
+        left = f", {clock(seconds / done * (total - done))} left" if done else ""
+        with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+            print(
+                f"kerasseq: {what}, {done:,} of {total:,}{left} …",
+                file=stream,
+                flush=True,
+            )
+
+    show(0)
+    return show
+
+
+def clock(seconds: float) -> str:
+    """Formats a duration as minutes and seconds.
+
+    Examples:
+        >>> clock(83)
+        '1:23'
+    """
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 @contextlib.contextmanager

@@ -2,10 +2,12 @@
 
 import argparse
 import os
+from typing import Any
 
 from kerasseq.cli import classify, images, labeled, options, runs, tag
 from kerasseq.cli.console import Console, choose_backend, print_json, status
-from kerasseq.datasets import image_folder, read_tagged
+from kerasseq.cli.errors import UsageError
+from kerasseq.datasets import Tagged, image_folder, read_tagged
 
 
 def add_command(add: options.Add) -> None:
@@ -55,19 +57,20 @@ def _load(args):
 
 
 def _tagger(args, record, console):
-    tagged = read_tagged(args.file, encoding=args.encoding)
-    results = tag.evaluate(_load(args), tagged)
-    tag.show(console, results)
+    data = tagged(args)
+    model = _load(args)
+    every = [tag for tags in data.tags for tag in tags]
+    labeled.check_known(every, model.labels, args.file)
+    results = tag.evaluate(model, data)
+    tag.show(console, results, f"On {args.file}")
     return results
 
 
 def _texts(args, record, console):
-    arguments = record["arguments"] if record["arguments"]["file"] else {}
-    names = {n: getattr(args, n) or arguments.get(n) for n in ("text", "label")}
-    table = classify.read_text_table(args.file, args.encoding)
-    texts, labels = classify.columns(table, options.Settings(**names), args.file)
-    most = record["arguments"]["max_characters"]
-    results = classify.evaluate(_load(args), [text[:most] for text in texts], labels)
+    texts, labels = classified(args, record["arguments"])
+    model = _load(args)
+    labeled.check_known(labels, model.labels, args.file)
+    results = classify.evaluate(model, texts, labels)
     labeled.show_report(console, results, f"On {args.file}")
     labeled.show_hardest(console, results["hardest"])
     return results
@@ -84,3 +87,26 @@ def _images(args, record, console):
 
 
 TASKS = {"classify": _texts, "tag": _tagger, "images": _images}
+
+
+def tagged(args: argparse.Namespace) -> Tagged:
+    """Reads sentences with tags."""
+    if args.text is not None or args.label is not None:
+        raise UsageError("--text and --label are for the run of a classifier")
+    with status("reading the sentences"):
+        return read_tagged(args.file, encoding=args.encoding)
+
+
+def classified(
+    args: argparse.Namespace, arguments: dict[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Reads texts with labels, from the columns of the training if there is a file."""
+    table = classify.read_text_table(args.file, args.encoding)
+    names = {}
+    for name in ("text", "label"):
+        trained = arguments[name] if arguments["file"] else None
+        names[name] = getattr(args, name)
+        if names[name] is None and trained in table.columns:
+            names[name] = trained
+    texts, labels = classify.columns(table, options.Settings(**names), args.file)
+    return classify.cut(texts, arguments["max_characters"]), labels

@@ -42,7 +42,6 @@ MODELS = ("vit",)
 LEAST_STEPS = 900  # if neither --epochs nor --steps is given
 WEIGHT_DECAY = 0.05
 WARMUP = 0.1  # share of the steps
-MAX_TESTED = 10_000  # held-out images that are classified
 HARDEST = 16  # drawn
 
 
@@ -177,10 +176,9 @@ def train(job: "Job") -> runs.Results:
         history = job.fit(model, batches, steps, "accuracy")
     seconds = time.perf_counter() - start
     image_data.check_unchanged(pictures, settings)
-    tested = tested[np.random.default_rng(settings.seed).permutation(len(tested))]
-    tested = tested[:MAX_TESTED]
-    held_out = pictures.take(tested)
-    names = [pictures.names[n] for n in tested]
+    chosen = labeled.bounded(tested, settings.seed)
+    held_out = pictures.take(chosen)
+    names = [pictures.names[n] for n in chosen]
     results, hardest = evaluate(model, *held_out, names)
     results |= {
         "task": job.task,
@@ -191,7 +189,10 @@ def train(job: "Job") -> runs.Results:
         "run": str(job.folder),
         "baselines": image_baselines.baselines(x, y, *held_out, settings),
     }
-    show(job, results, seconds)
+    heading = labeled.title_of(len(chosen), len(tested), "images")
+    labeled.show_report(job.console, results, heading)
+    labeled.show_hardest(job.console, results["hardest"], "file")
+    labeled.show_baselines(job.console, results, seconds, len(x))
     title = f"{settings.model} on {pictures.data['source']}"
     labeled.draw(
         job.console,
@@ -277,33 +278,12 @@ def evaluate(
         lowest probability, tuples of the image, its label and its `Classification`.
     """
     found = classify(model, images)
-    classes = [*model.labels, *sorted(set(labels) - set(map(str, model.labels)))]
-    result = labeled.scores(labels, [each.label for each in found], classes)
+    result = labeled.scores(labels, [each.label for each in found], model.labels)
     shown = [image_data.printable(name) for name in names]
     p = [each.probabilities.get(y, 0) for each, y in zip(found, labels, strict=True)]
     order = np.argsort(p, kind="stable")[:HARDEST]
-    results = {
-        "accuracy": result["report"]["accuracy"],
-        **result,
-        "hardest": labeled.hardest(shown, labels, found, "file"),
-    }
+    results = {**result, "hardest": labeled.hardest(shown, labels, found, "file")}
     return results, [(images[n], labels[n], found[n]) for n in order]
-
-
-# Output
-
-
-def show(job: "Job", results: runs.Results, seconds: float) -> None:
-    """Prints the scores."""
-    labeled.show_report(job.console, results, "On the held-out images")
-    labeled.show_hardest(job.console, results["hardest"], "file")
-    labeled.show_baselines(
-        job.console,
-        results["model"],
-        results["accuracy"],
-        seconds,
-        results["baselines"],
-    )
 
 
 def draw(

@@ -17,6 +17,7 @@ from kerasseq.datasets import Tagged, python_tokens, read_tagged
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
 
+PART = 8192  # sentences that are tagged at a time
 FILE = "file"  # the argument that names the user's data
 DATA = ("python-tokens",)
 MODELS = (*options.ARCHITECTURES, *heads.MODELS)
@@ -94,6 +95,8 @@ def train(job: "Job") -> runs.Results:
         tagged, data = read(settings)
     job.check_data(data)
     training, held_out = split(tagged, settings.held_out, settings.seed)
+    tested = labeled.bounded(np.arange(len(held_out.sentences)), settings.seed)
+    tested = part_of(held_out, np.sort(tested))
     lines = [" ".join(words) for words in training.sentences]
     preset = heads.load_preset(settings)
     tokenizer = heads.make_tokenizer(settings, "\n".join(lines), preset)
@@ -116,23 +119,18 @@ def train(job: "Job") -> runs.Results:
     steps = task.compile_for(model, settings, batches.steps_per_epoch)
     history = job.fit(model, batches, steps, "accuracy")
     seconds = time.perf_counter() - start
-    results = evaluate(model, held_out) | {
+    results = evaluate(model, tested) | {
         "task": job.task,
         "model": settings.model,
         "parameters": model.count_params(),
         "steps": steps,
         "loss": history[-1]["loss"],
-        "baselines": baselines(training, held_out),
+        "baselines": baselines(training, tested),
         "run": str(job.folder),
     }
-    show(job.console, results)
-    labeled.show_baselines(
-        job.console,
-        results["model"],
-        results["accuracy"],
-        seconds,
-        results["baselines"],
-    )
+    counts = len(tested.sentences), len(held_out.sentences)
+    show(job.console, results, labeled.title_of(*counts, "sentences"))
+    labeled.show_baselines(job.console, results, seconds, len(lines))
     title = f"{settings.model} on {data['source']}"
     labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
     job.finish(results)
@@ -153,7 +151,12 @@ def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
             f"{source} must have at least two sentences and two tags, received "
             f"{len(tagged.sentences)} sentences with the tags {tagged.names}"
         )
-    words = [word for part in tagged for row in part for word in row]
+    if len(tagged.names) > labeled.MAX_LABELS:
+        raise ValueError(
+            f"{source} must have at most {labeled.MAX_LABELS:,} tags, received "
+            f"{len(tagged.names):,} in the last column, such as {tagged.tags[0][0]!r}"
+        )
+    words = [word for part in tagged for row in part for word in row]  # and tags
     data = {"source": source, "rows": len(tagged.sentences)}
     return tagged, {**data, "sha256": runs.sha256("\n".join(words))}
 
@@ -163,11 +166,12 @@ def split(tagged: Tagged, fraction: float, seed: int) -> tuple[Tagged, Tagged]:
     order = np.random.default_rng(seed).permutation(len(tagged.sentences))
     count = min(max(1, round(len(order) * fraction)), len(order) - 1)
     rows = np.sort(order[count:]), np.sort(order[:count])
-    training, held_out = (
-        Tagged([tagged.sentences[n] for n in part], [tagged.tags[n] for n in part])
-        for part in rows
-    )
-    return training, held_out
+    return part_of(tagged, rows[0]), part_of(tagged, rows[1])
+
+
+def part_of(tagged: Tagged, rows: np.ndarray) -> Tagged:
+    """Returns some of the sentences."""
+    return Tagged([tagged.sentences[n] for n in rows], [tagged.tags[n] for n in rows])
 
 
 def build(
@@ -197,8 +201,9 @@ def build(
 
 def evaluate(model: "kerasseq.models.SequenceTagger", tagged: Tagged) -> dict[str, Any]:
     """Tags sentences with known tags, and returns the scores as plain data."""
-    with status("tagging the held-out sentences"):
-        found = model.tag(tagged.sentences, batch_size=256)
+    found = []
+    for part in labeled.in_parts(tagged.sentences, PART, "tagging the sentences"):
+        found += model.tag(part, batch_size=256)
     return labeled.scores(tagged.tags, found, model.labels)
 
 
@@ -223,17 +228,19 @@ def baselines(training: Tagged, held_out: Tagged) -> dict[str, dict[str, float]]
         "majority": {
             "accuracy": float(np.mean([majority == tag for _, tag in pairs])),
             "seconds": 0.0,
+            "rows": len(training.sentences),
         },
         "most frequent tag of the word": {
             "accuracy": float(np.mean(right)),
             "seconds": seconds,
+            "rows": len(training.sentences),
         },
     }
 
 
-def show(console: Any, results: dict[str, Any]) -> None:
+def show(console: Any, results: dict[str, Any], title: str) -> None:
     """Prints the scores of tags, and of entities."""
-    labeled.show_report(console, results, "On the held-out sentences")
+    labeled.show_report(console, results, title)
     if "entities" in results:
         f1 = results["entities"]["micro avg"]["f1-score"]
         console.write(f"F1 of entities: {f1:.3f}")

@@ -26,11 +26,13 @@ def split_by_class(
         (8, ['a', 'b'])
     """
     rng = np.random.default_rng(seed)
-    _, classes = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
+    index = {label: n for n, label in enumerate(sorted(set(labels), key=str))}
+    classes = np.fromiter((index[label] for label in labels), "int64", len(labels))
+    by_class = np.argsort(classes, kind="stable")
+    ends = np.cumsum(np.bincount(classes, minlength=len(index)))
     held_out = []
-    for label in range(classes.max() + 1):
-        rows = rng.permutation(np.flatnonzero(classes == label))
+    for rows in np.split(by_class, ends[:-1]):
         count = round(len(rows) * fraction)
-        held_out.append(rows[: min(max(count, 1), len(rows) - 1)])
+        held_out.append(rng.permutation(rows)[: min(max(count, 1), len(rows) - 1)])
     held_out = np.sort(np.concatenate(held_out))
     return np.setdiff1d(np.arange(len(classes)), held_out), held_out

@@ -9,7 +9,6 @@ from keras import ops
 
 from kerasseq.language.bert_texts import Rows
 from kerasseq.language.task_heads import CLASSIFIERS, TaskHeadMixin
-from kerasseq.tasks import text_inputs
 from kerasseq.tasks.labeled import check_learned, training_rows
 from kerasseq.tracing.attribution import TokenInputs
 from kerasseq.training.label_batches import (
@@ -70,7 +69,7 @@ class FineTuningMixin(TaskHeadMixin):
                 or label is unknown.
         """
         self._check_head("fit")
-        x, y = text_inputs.from_dataset(x, y)
+        x, y = self.labeled_inputs(x, y)
         if self.task.is_waiting:
             self._learn_labels(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
@@ -175,7 +174,7 @@ class FineTuningMixin(TaskHeadMixin):
             As `keras.Model.evaluate`.
         """
         self._check_head("evaluate")
-        x, y = text_inputs.from_dataset(x, y)
+        x, y = self.labeled_inputs(x, y)
         x, y, weights = self._weighted(x, y, kwargs.pop("sample_weight", None))
         return super().evaluate(x, y, sample_weight=weights, **kwargs)
 
@@ -190,7 +189,7 @@ class FineTuningMixin(TaskHeadMixin):
             Arrays as in the table of heads; for tags of words, a list of arrays
             `(words, C)`.
         """
-        x = text_inputs.from_dataset(x, None)[0]
+        x = self.labeled_inputs(x, None)[0]
         rows = self._rows(x)
         if rows is None:
             return super().predict(x, **kwargs)
@@ -243,7 +242,7 @@ class FineTuningMixin(TaskHeadMixin):
         self, x: Any, y: Any = None, given: Any = None, class_weight: Any = None
     ) -> tuple[Any, Any, Any]:
         """Inputs, labels, and the product of all sample weights."""
-        x, y = text_inputs.from_dataset(x, y)
+        x, y = self.labeled_inputs(x, y)
         if isinstance(x, str) and y is not None:
             tags = self.head == "tag" and y and not hasattr(y[0], "__len__")
             x, y = [x], [y] if tags or not isinstance(y, list) else y

@@ -7,7 +7,6 @@ import keras
 
 from kerasseq.core import checks, sublayers
 from kerasseq.language.bert_heads import Features, Head, Loss
-from kerasseq.tasks import text_inputs
 from kerasseq.tasks.class_labels import (
     Classification,
     ClassLabels,
@@ -155,7 +154,7 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         self._check_head("classify", *CLASSIFIERS)
         if self.head != "choose" or self.is_one_input(x):
             return super().classify(x, threshold=threshold, batch_size=batch_size)
-        rows = self._rows(text_inputs.from_dataset(x, None)[0])
+        rows = self._rows(self.labeled_inputs(x, None)[0])
         logits = super().predict(rows.arrays, batch_size=batch_size, verbose=0)
         p = self.probabilities(logits).tolist()
         return [_chosen(*pair) for pair in zip(p, rows.places, strict=True)]

@@ -79,7 +79,7 @@ class LabelsMixin:
             x: As for `fit`.
             y: As for `fit`.
         """
-        return text_inputs.from_dataset(x, y)
+        return text_inputs.from_dataset(x, y, words=self.per_step)
 
     def _true_labels(self, y):
         """The labels of each input, checked; sets of labels as lists."""

@@ -154,7 +154,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             TypeError: If an input or label has the wrong type.
             ValueError: If an id or label is unknown, or their numbers differ.
         """
-        x, y = text_inputs.from_dataset(x, y)
+        x, y = self.labeled_inputs(x, y)
         if self._labels is None:
             self._learn(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
@@ -237,6 +237,10 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         if args or options:
             self.compile(*args, **options)
 
+    def labeled_inputs(self, x: Any, y: Any) -> tuple[Any, Any]:
+        words = self.per_step and self._arguments["tokenizer"] is not None
+        return text_inputs.from_dataset(x, y, words)
+
     def _prepare(self, x, y, sample_weight=None, class_weight=None) -> Data | None:
         """Rows of ids or an array, with labels and weights; None for other inputs."""
         if y is None and not isinstance(x, list | tuple) and not hasattr(x, "shape"):
@@ -274,7 +278,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
 
     def _evaluated(self, x, y=None, sample_weight=None, batch_size=BATCH_SIZE):
         """The batches of an evaluation; other data as they are."""
-        x, y = text_inputs.from_dataset(x, y)
+        x, y = self.labeled_inputs(x, y)
         prepared = self._prepare(x, y, sample_weight)
         return x if prepared is None else SortedBatches(*prepared, batch_size)
 
@@ -299,7 +303,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             Array `(rows, labels)`; for a tagger `(rows, time, labels)` with the time of
             the longest row, or for lists of words a list of arrays `(words, labels)`.
         """
-        rows, first = self._rows(text_inputs.from_dataset(x, None)[0])
+        rows, first = self._rows(self.labeled_inputs(x, None)[0])
         if not isinstance(rows, list):
             options = {"batch_size": batch_size} if hasattr(rows, "shape") else {}
             found = super().predict(rows, **options, **kwargs)

@@ -37,7 +37,7 @@ class TaggerMixin(LabelsMixin):
         """
         if isinstance(x, str):
             return self.tag([x], batch_size=batch_size)[0]
-        x = text_inputs.from_dataset(x, None)[0]
+        x = self.labeled_inputs(x, None)[0]
         if text_inputs.are_texts(x):
             is_one = not any(" " in text.strip() for text in x)
             x = [list(x)] if is_one else [text.split() for text in x]

@@ -182,7 +182,7 @@ def word_ids(
     return encoding.ids, first
 
 
-def from_dataset(x: Any, y: Any) -> tuple[Any, Any]:
+def from_dataset(x: Any, y: Any, words: bool = False) -> tuple[Any, Any]:
     """Returns the strings and labels of a `tf.data.Dataset` as lists.
 
     Args:
@@ -190,27 +190,32 @@ def from_dataset(x: Any, y: Any) -> tuple[Any, Any]:
             other inputs, which are returned as they are, as columns of a table are as
             lists, and several columns of strings as tuples.
         y: Labels, None for a data set that has them.
+        words: Whether a row is a list of words with a list of labels: in a data set a
+            tensor `(words,)`, or a batch of them, ragged or filled with "".
     """
     if hasattr(x, "as_numpy_iterator"):
-        return _collected(x)
-    if hasattr(x, "to_numpy"):
-        x = _of_table(x)
-    if isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype.kind in "UO":
-        x = list(map(tuple, x.tolist()))  # pairs of texts
-    if hasattr(y, "to_numpy") and not hasattr(y, "columns"):
-        y = y.tolist()
-    return x, y
+        return _collected(x, words)
+    return _plain(x, words), _plain(y, words)
 
 
-def _of_table(x):
-    """A column as a list, several columns of strings as an array."""
-    if not hasattr(x, "columns"):
-        return x.tolist()
-    array = x.to_numpy()
-    return array if array.dtype.kind == "O" else x
+def _plain(values, words):
+    """Columns of a table as a list, of several as tuples; with words, arrays, too."""
+    if hasattr(values, "columns"):
+        array = values.to_numpy()
+        return _pairs(array) if array.dtype.kind == "O" else values
+    if hasattr(values, "to_numpy"):
+        return values.tolist()
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OU":
+        return values.tolist() if words else _pairs(values)
+    return values
 
 
-def _collected(dataset):
+def _pairs(array):
+    """An array of strings of rank 2 as tuples; another one as it is."""
+    return list(map(tuple, array.tolist())) if array.ndim == 2 else array
+
+
+def _collected(dataset, words):
     """The strings and labels of a data set; it itself if it has no strings."""
     spec = dataset.element_spec
     parts = spec if isinstance(spec, tuple) else (spec,)
@@ -222,12 +227,48 @@ def _collected(dataset):
         x, *y = element if isinstance(spec, tuple) else (element,)
         values = x if isinstance(x, tuple) else (x,)
         for column, part in zip(columns, values, strict=True):
-            column.extend(map(_decoded, np.reshape(part, -1).tolist()))
+            column.extend(_rows_of(part, words))
         for part in y[:1]:
-            labels.extend(map(_decoded, np.reshape(part, -1).tolist()))
+            labels.extend(_rows_of(part, words))
     x = columns[0] if len(texts) == 1 else list(zip(*columns, strict=True))
+    if words:
+        x = list(map(_without_padding, x))
+        labels = [tags[: len(row)] for tags, row in zip(labels, x, strict=False)]
     return x, labels if len(parts) > 1 else None
 
 
+def _rows_of(values, words):
+    """The rows of an element of a data set: texts, or lists of words or labels."""
+    found = _decoded(values)
+    if not isinstance(found, list):
+        return [found]
+    is_batch = bool(found) and isinstance(found[0], list)
+    return [found] if words and not is_batch else found
+
+
+def _without_padding(row):
+    """Words without the empty strings at the end.
+
+    Examples:
+        >>> _without_padding(["a", "b", "", ""])
+        ['a', 'b']
+    """
+    count = len(row)
+    while count and row[count - 1] == "":
+        count -= 1
+    return row[:count]
+
+
 def _decoded(value):
+    """Tensors of bytes or numbers as plain lists of text or numbers.
+
+    Examples:
+        >>> _decoded(np.array([b"a", b"b"])), _decoded(b"a")
+        (['a', 'b'], 'a')
+    """
+    for method in ("to_list", "tolist"):  # of ragged tensors and of arrays
+        if hasattr(value, method):
+            value = getattr(value, method)()
+    if isinstance(value, list):
+        return list(map(_decoded, value))
     return value.decode("utf-8") if isinstance(value, bytes) else value

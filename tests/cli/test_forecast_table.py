@@ -153,7 +153,7 @@ def test_other_files(refused, tmp_path):
     assert "expected a table, .csv" in refused(*train("t.docx"))
     assert "no file u.csv" in refused(*train("u.csv"))
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TABLE.encode())[:50])
-    assert "no gzip file, or is damaged" in refused(*train("t.csv.gz"))
+    assert "t.csv.gz is damaged" in refused(*train("t.csv.gz"))
     (tmp_path / "t.jsonl").write_text('{"day": "2020-01-01", "n": 1}\n[3]\n')
     assert "t.jsonl, line 2: expected an object" in refused(*train("t.jsonl"))
     assert "--value is for a table" in refused("train", "forecast", "--value", "x")
@@ -171,6 +171,3 @@ def test_the_same_table_in_other_formats(tmp_path):
     assert other.to_dict("list") == frame.to_dict("list")
     assert tables.date_columns(frame) == ["day"]
     assert tables.number_columns(frame) == ["n"]
-    with pytest.raises((ImportError, ValueError), match="pyarrow|parquet"):
-        (tmp_path / "t.parquet").write_bytes(b"PAR1")
-        tables.read_table(tmp_path / "t.parquet")
