@@ -1,0 +1,84 @@
+"""The texts of the app in English and French, from `apps/texts/`."""
+
+import functools
+import os
+import pathlib
+import tomllib
+
+import streamlit as st
+
+FOLDER = pathlib.Path(__file__).parent.parent / "texts"
+LANGUAGES = {"en": "English", "fr": "Français"}
+OPTION = "KERASSEQ_APP_LANGUAGE"  # set by `kerasseq app --language`
+THIN = "\N{NARROW NO-BREAK SPACE}"
+
+
+@functools.cache
+def catalogue(language: str, lab: str) -> dict[str, str]:
+    """Reads the texts of a lab."""
+    file = FOLDER / language / f"{lab}.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def default_language() -> str:
+    """Returns the language of the option, else of the browser, else English."""
+    named = os.environ.get(OPTION)
+    if named in LANGUAGES:
+        return named
+    locale = st.context.locale or ""
+    return "fr" if locale.lower().startswith("fr") else "en"
+
+
+def text(lab: str, key: str, language: str, /, **values: object) -> str:
+    """Returns a text of a lab, or of `common`.
+
+    Args:
+        lab: The name of the catalogue.
+        key: The key.
+        language: "en" or "fr".
+        **values: For the placeholders, numbers written as in the language. Without
+            values braces are just braces, as in LaTeX.
+
+    Raises:
+        KeyError: If there is no such text.
+    """
+    found = catalogue(language, lab)
+    if key not in found:
+        raise KeyError(f"{FOLDER / language / lab}.toml has no text {key!r}")
+    shown = {name: number(v, language) for name, v in values.items()}
+    return found[key].format(**shown) if values else found[key]
+
+
+def has(lab: str, key: str, language: str) -> bool:
+    """Whether there is such a text."""
+    return key in catalogue(language, lab)
+
+
+def number(value: object, language: str, digits: int | None = None) -> str:
+    """Writes a number as in the language; anything else as it is.
+
+    Args:
+        value: A number, or something else.
+        language: "en" or "fr".
+        digits: Digits after the point; if None, those that a float has, at most 3.
+
+    Examples:
+        >>> number(1234.5, "en")
+        '1,234.5'
+        >>> number(1234.5, "fr").replace(THIN, "_")
+        '1_234,5'
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if digits is None:
+        written = f"{value:,}" if isinstance(value, int) else _short(value)
+    else:
+        written = f"{value:,.{digits}f}"
+    if language == "fr":
+        written = written.replace(",", THIN).replace(".", ",")
+    return written
+
+
+def _short(value):
+    written = f"{value:,.3f}"
+    return written.rstrip("0").rstrip(".")
