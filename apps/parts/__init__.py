@@ -46,11 +46,13 @@ and `question`; `look` (where to look), `try_1` and `answer_1`, … are drawn by
 may have help in `size_help`; the option `lstm` of a choice `cell` is `cell_lstm`, unless
 `labels=` is passed. `here.picture("merges", …)` has its title in `merges` and an
 explanation in `merges_about`. A test finds keys that are missing, unused, or different
-in the two languages. French: nonbreaking spaces as in print (before : ; ? ! and inside
-« »), terms of the French slides, no literal translation.
+in the two languages. French: terms of the French slides, no literal translation; type plain
+spaces before : ; ? ! % and inside « », the app makes them nonbreaking. In a text without
+placeholders braces are braces, as in LaTeX.
 
 **Controls** (`parts.controls`, all as methods of `here`): `choice`, `several`, `slider`,
-`number`, `switch`, `line` (one line of text), `passage` (several), `upload`, `button`.
+`steps` (a slider over listed values), `number`, `switch`, `line` (one line of text),
+`passage` (several), `button`.
 Their values are the state of the lab, and go into its address: what differs from the
 default is a query parameter of the same name. Never call `st.slider` and the like for
 state: the address would lack it.
@@ -58,7 +60,8 @@ state: the address would lack it.
 **Computing.** `here.compute(function, *arguments)` runs a function of the lab in the
 worker, the one thread that loads Keras, and caches its result by its arguments (plain
 data, arrays or paths). It imports what it needs inside, from public names of kerasseq, and
-returns plain data or arrays, no tensors. Nothing is computed in the page itself.
+returns plain data or arrays, no tensors. Nothing is computed in the page itself. Wrong
+input raises `errors.Refused("key", **values)` with a text of the lab.
 `work.model(folder)` inside such a function loads a model once.
 
 **Models.** `folder = here.prepared("dates")` is the folder of a trained model. At the
@@ -71,6 +74,9 @@ again when the model is done. What is trained stands in `apps/prepared/<lab>.tom
 **Runs.** `here.runs(requests)` draws the run panel: start, stop, continue, queue, live
 curves. A request is a `runs.Request(words, backend, title)`; `words` follow
 `kerasseq train`. It returns the runs of this browser in this lab, with their progress.
+
+**Numbers** for texts: `here.write(0.5, digits)`, `here.short(3.5e11, "FLOP")`,
+`here.gib(bytes)`; `here.facts(("loss", "0.31"), …)` draws a few results large.
 
 **Figures** (`parts.figures`): functions of plain rows or arrays that return an Altair
 chart; the first argument is `here.style` (palette, light or dark, projector, language).

@@ -106,13 +106,24 @@ class Controls:
         return st.select_slider(options=options, **self._words(name, key=key))
 
     def number(
-        self, name: str, low: float, high: float, default: float, step: float = 1
+        self,
+        name: str,
+        low: float,
+        high: float,
+        default: float | None,
+        step: float = 1,
+        placeholder: str | None = None,
     ) -> Any:
-        """Draws a box for a number."""
+        """Draws a box for a number, which may be empty if the default is None."""
         key = self.address.field(name, default, _bounded(low, high))
         _clip(key, low, high)
-        words = self._words(name, key=key)
-        found = st.number_input(min_value=low, max_value=high, step=step, **words)
+        found = st.number_input(
+            min_value=low,
+            max_value=high,
+            step=step,
+            placeholder=placeholder,
+            **self._words(name, key=key),
+        )
         return default if found is None else found
 
     def switch(self, name: str, default: bool = False) -> bool:

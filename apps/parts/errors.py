@@ -20,6 +20,10 @@ class Refused(Exception):
         self.values = values
 
 
+class NotReady(Exception):
+    """Ends the body of a lab: what it needs is being made, and the page shows how far."""
+
+
 def sentence(error: BaseException, text: Callable[..., str]) -> str:
     """Returns what the page says about an error.
 

@@ -80,6 +80,7 @@ def lines(
     range_y: tuple[float, float] | None = None,
     rules: dict[str, float] | None = None,
     points: bool = False,
+    log_x: int | None = None,
     height: int = HEIGHT,
 ) -> Any:
     """Draws a line for each name in the column `by`.
@@ -95,13 +96,15 @@ def lines(
         range_y: The ends of the vertical axis.
         rules: Horizontal lines, by their labels.
         points: Whether to mark each value.
+        log_x: The base of a logarithmic horizontal axis.
         height: In pixels.
     """
     order = list(dict.fromkeys(row[by] for row in rows))
     shown = [(names or {}).get(name, name) for name in order]
     rows = [{**row, by: (names or {}).get(row[by], row[by])} for row in rows]
     scale = alt.Scale(domain=list(range_y), clamp=True) if range_y else alt.Undefined
-    field = alt.Undefined
+    legend = alt.Legend(title=None) if len(order) > 1 else None
+    scale_x = alt.Scale(type="log", base=log_x) if log_x else alt.Undefined
     tooltips = [alt.Tooltip(f"{by}:N", title=titles.get(by, by))]
     tooltips += [
         alt.Tooltip(f"{c}:Q", title=titles.get(c, c), format=",.4~g") for c in (x, y)
@@ -114,10 +117,10 @@ def lines(
             strokeWidth=3 if style.projector else 2.5, point=points or len(rows) < 3
         )
         .encode(
-            x=alt.X(f"{x}:Q", title=titles.get(x, x)),
+            x=alt.X(f"{x}:Q", title=titles.get(x, x), scale=scale_x),
             y=alt.Y(f"{y}:Q", title=titles.get(y, y), scale=scale),
-            color=alt.Color(f"{by}:N", scale=palette, title=field, sort=shown),
-            strokeDash=alt.StrokeDash(f"{by}:N", scale=dashes, title=field),
+            color=alt.Color(f"{by}:N", scale=palette, legend=legend, sort=shown),
+            strokeDash=alt.StrokeDash(f"{by}:N", scale=dashes, legend=legend),
             tooltip=tooltips,
         )
     )
@@ -197,6 +200,51 @@ def bars(
         text=alt.Text(f"{value}:Q", format=format), color=alt.value(_gray(style))
     )
     return finish(style, bar + text, max(120, 34 * len(order)))
+
+
+def stacked(
+    style: Style,
+    rows: Rows,
+    value: str,
+    name: str,
+    by: str,
+    *,
+    titles: dict[str, str],
+) -> Any:
+    """Draws a horizontal bar for each name, in parts of several colors.
+
+    Args:
+        style: The style.
+        rows: The values.
+        value: The column of lengths.
+        name: The column of labels.
+        by: The column of parts.
+        titles: The titles of the columns.
+    """
+    order = list(dict.fromkeys(row[name] for row in rows))
+    parts = list(dict.fromkeys(row[by] for row in rows))
+    rows = [{**row, "place": parts.index(row[by])} for row in rows]
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar(stroke=style.paper, strokeWidth=1)
+        .encode(
+            y=alt.Y(f"{name}:N", sort=order, title=None),
+            x=alt.X(f"{value}:Q", title=titles.get(value, value), stack="zero"),
+            color=alt.Color(
+                f"{by}:N",
+                scale=alt.Scale(domain=parts, range=colors(style, parts)),
+                legend=alt.Legend(title=None),
+                sort=parts,
+            ),
+            order=alt.Order("place:Q"),
+            tooltip=[
+                alt.Tooltip(f"{name}:N", title=titles.get(name, name)),
+                alt.Tooltip(f"{by}:N", title=titles.get(by, by)),
+                alt.Tooltip(f"{value}:Q", title=titles.get(value, value), format=",.4~f"),
+            ],
+        )
+    )
+    return finish(style, chart, 60 + 56 * len(order))
 
 
 def heat_map(

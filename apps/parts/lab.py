@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import logging
 import os
+import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,15 +12,11 @@ import altair as alt
 import streamlit as st
 
 from parts import code as codes
-from parts import errors, strips, style, tables, texts, work
+from parts import errors, prepared, run_panel, runs, strips, style, tables, texts, work
 from parts.address import Address
 from parts.controls import Controls
 
 logger = logging.getLogger("kerasseq.app")
-
-
-class NotReady(Exception):
-    """Ends the body of a lab: what it needs is being made, and the page shows how far."""
 
 
 class Lab(Controls):
@@ -50,9 +47,17 @@ class Lab(Controls):
         """Whether this lab has a text of its own."""
         return texts.has(self.name, key, self.language)
 
-    def number(self, value: float, digits: int | None = None) -> str:
+    def write(self, value: float, digits: int | None = None) -> str:
         """Writes a number as in the language of the page."""
         return texts.number(value, self.language, digits)
+
+    def short(self, value: float, unit: str = "") -> str:
+        """Writes a large number with three digits and a prefix: 350 G."""
+        return texts.short(value, self.language) + unit
+
+    def gib(self, size: float) -> str:
+        """Writes a size in bytes as GiB."""
+        return self.text("in_gib", value=self.write(size / 2**30, 2 if size < 2**33 else 1))
 
     def say(self, key: str, **values: object) -> None:
         """Draws a text as Markdown."""
@@ -66,6 +71,12 @@ class Lab(Controls):
         """Computes in the worker, with a message while the page waits."""
         with st.spinner(self.text("computing", backend=work.backend())):
             return work.compute(function, *arguments)
+
+    def facts(self, *names_and_values: tuple[str, str]) -> None:
+        """Draws a few results large, side by side: texts of their names, and values."""
+        st.html(
+            strips.facts([(self.text(name), value) for name, value in names_and_values])
+        )
 
     def picture(
         self,
@@ -105,6 +116,19 @@ class Lab(Controls):
         if rows is not None:
             with st.expander(self.text("as_table")):
                 tables.draw(self, name, rows, columns)
+
+    def prepared(self, name: str) -> pathlib.Path:
+        """Returns the folder of a trained model; ends the body until it is trained."""
+        return prepared.wait(self, name)
+
+    def runs(
+        self,
+        requests: Sequence[runs.Request],
+        draw: run_panel.Draw | None = None,
+        start: str = "start_runs",
+    ) -> list[runs.Run]:
+        """Draws the run panel, and returns the runs of this browser in this lab."""
+        return run_panel.panel(self, requests, draw, start)
 
     def code(self, template: str, **values: object) -> None:
         """Sets the code that reproduces the page; the frame draws it at the end."""
@@ -146,7 +170,7 @@ def boundary(here: Lab) -> Iterator[None]:
     """Turns an error into one sentence on the page. The rest of the page is drawn."""
     try:
         yield
-    except NotReady:
+    except errors.NotReady:
         pass
     except Exception as error:
         logger.exception("Error in the lab %s", here.name)

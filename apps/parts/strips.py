@@ -1,4 +1,4 @@
-"""A text whose pieces are boxes: tokens, or characters with a value as color."""
+"""Texts as HTML: pieces in boxes, tokens or characters with a value as color; facts."""
 
 import html
 from collections.abc import Sequence
@@ -66,3 +66,19 @@ def _by_value(style, values, limits):
         rgb = "255,140,66" if style.dark else "213,94,0"
         ink = "#111111" if style.dark and share > 0.45 else style.ink
         yield f"rgba({rgb},{alpha:.2f})", ink
+
+
+def facts(names_and_values: Sequence[tuple[str, str]]) -> str:
+    """Returns HTML with a few results in large type, which wrap on a narrow screen.
+
+    Examples:
+        >>> "<b" in facts([("loss", "0.5")])
+        True
+    """
+    found = "".join(
+        '<div style="min-width:9rem;margin:.2rem 0;">'
+        f'<div style="opacity:.8;">{html.escape(name)}</div>'
+        f'<b style="font-size:1.45rem;line-height:1.3;">{html.escape(value)}</b></div>'
+        for name, value in names_and_values
+    )
+    return f'<div style="display:flex;flex-wrap:wrap;gap:.2rem 2.2rem;">{found}</div>'

@@ -3,6 +3,7 @@
 import functools
 import os
 import pathlib
+import re
 import tomllib
 
 import streamlit as st
@@ -10,6 +11,8 @@ import streamlit as st
 FOLDER = pathlib.Path(__file__).parent.parent / "texts"
 LANGUAGES = {"en": "English", "fr": "Français"}
 OPTION = "KERASSEQ_APP_LANGUAGE"  # set by `kerasseq app --language`
+PREFIXES = {21: "Z", 18: "E", 15: "P", 12: "T", 9: "G", 6: "M", 3: "k"}
+BROAD = "\N{NO-BREAK SPACE}"
 THIN = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -17,7 +20,23 @@ THIN = "\N{NARROW NO-BREAK SPACE}"
 def catalogue(language: str, lab: str) -> dict[str, str]:
     """Reads the texts of a lab."""
     file = FOLDER / language / f"{lab}.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    found = tomllib.loads(file.read_text(encoding="utf-8"))
+    if language == "fr":
+        return {key: typeset(line) for key, line in found.items()}
+    return found
+
+
+def typeset(line: str) -> str:
+    """Sets the spaces of French typography: none of them may break a line.
+
+    Examples:
+        >>> typeset("Qui ? « Moi » : 12 000").replace(THIN, "_").replace(BROAD, "~")
+        'Qui_? «~Moi~»~: 12_000'
+    """
+    line = re.sub(r" (?=[;?!%](?:\W|$))", THIN, line)
+    line = re.sub(r" (?=:(?:\s|$)|»)", BROAD, line)
+    line = line.replace("« ", f"«{BROAD}")
+    return re.sub(r"(?<=\d) (?=\d{3}\b)", THIN, line)
 
 
 def default_language() -> str:
@@ -82,3 +101,21 @@ def number(value: object, language: str, digits: int | None = None) -> str:
 def _short(value):
     written = f"{value:,.3f}"
     return written.rstrip("0").rstrip(".")
+
+
+def short(value: float, language: str) -> str:
+    """Writes a large number with three digits and a prefix of the SI.
+
+    Examples:
+        >>> short(349_208_518_656, "en").replace(THIN, "_")
+        '349_G'
+    """
+    for power, prefix in PREFIXES.items():
+        if value >= 10**power:
+            return _with_prefix(value / 10**power, prefix, language)
+    return number(value, language) + THIN
+
+
+def _with_prefix(value, prefix, language):
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return number(float(value), language, digits) + THIN + prefix
