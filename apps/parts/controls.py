@@ -97,6 +97,23 @@ class Controls:
             min_value=low, max_value=high, step=step, **self._words(name, key=key)
         )
 
+    def interval(
+        self, name: str, low: int, high: int, default: tuple[int, int], step: int = 1
+    ) -> tuple[int, int]:
+        """Draws a slider with two ends."""
+        read_one = _bounded(low, high)
+
+        def read(text):
+            first, last = map(read_one, text.split(SEPARATOR))
+            return (first, last) if first <= last else default
+
+        def write(pair):
+            return SEPARATOR.join(map(str, pair))
+
+        key = self.address.field(name, default, read, write)
+        words = self._words(name, key=key)
+        return tuple(st.slider(min_value=low, max_value=high, step=step, **words))
+
     def stepper(self, name: str, low: int, high: int, default: int) -> int:
         """Draws a slider over integers with a button back and a button forward."""
         key = self.address.field(name, default, _bounded(low, high))

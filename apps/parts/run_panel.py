@@ -144,7 +144,7 @@ def table(
 def curve(here: Any, rows: list[dict[str, Any]], value: str) -> Any:
     """Returns the chart of `table`."""
     titles = {
-        "step": here.text("steps"),
+        "step": here.text("step"),
         value: here.text(value),
         "run": here.text("run"),
     }

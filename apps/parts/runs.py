@@ -71,7 +71,7 @@ class Run:
         id: Its name.
         request: What was asked for.
         folder: Its folder, which may not exist yet.
-        state: One of `ACTIVE`; or "stopped", "finished", "failed", "killed".
+        state: One of `ACTIVE`; or "stopped", "finished", "failed", "killed", "damaged".
         place: Its place in the queue, from 1; 0 if it does not wait.
         line: The last line of its progress.
         message: What the command said, if it failed.
@@ -174,7 +174,7 @@ class Runs:
     def remove(self, owner: str, name: str) -> None:
         """Deletes the files of a run that does not train."""
         with self._lock:
-            if self.run(owner, name).is_active:
+            if self._run_or_damaged(owner, name).is_active:
                 return
             folder = self.folder(owner, name)
             shutil.rmtree(folder, ignore_errors=True)
@@ -183,7 +183,14 @@ class Runs:
 
     def of(self, owner: str, lab: str) -> list[Run]:
         """Returns the runs of a browser in a lab, in the order of their start."""
-        return [self.run(owner, name) for name in self._ids(owner, lab)]
+        return [self._run_or_damaged(owner, name) for name in self._ids(owner, lab)]
+
+    def _run_or_damaged(self, owner, name):
+        try:
+            return self.run(owner, name)
+        except Refused:
+            nothing = Request((), "", name, name.rpartition("-")[0])
+            return Run(name, nothing, self.folder(owner, name), "damaged")
 
     def run(self, owner: str, name: str) -> Run:
         """Returns a run.
@@ -314,6 +321,21 @@ def command(request: Request, folder: pathlib.Path) -> list[str]:
     if (folder / "run.json").exists():
         return [*program, "--resume", str(folder)]
     return [*program, *request.words, "--run", str(folder)]
+
+
+def results(folder: pathlib.Path) -> dict[str, Any]:
+    """Reads the results of a finished run.
+
+    Raises:
+        Refused: If they are damaged.
+    """
+    try:
+        found = json.loads((folder / "results.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise Refused("run_damaged", name=folder.name) from error
+    if not isinstance(found, dict):
+        raise Refused("run_damaged", name=folder.name)
+    return found
 
 
 def _last_line(file):

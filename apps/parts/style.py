@@ -56,8 +56,8 @@ class Style:
         return round(15 * (PROJECTOR if self.projector else 1))
 
     def is_cell(self, name: str) -> bool:
-        """Whether a name is that of a network with a color of its own."""
-        return name in CELLS
+        """Whether a name is that of a network with a color of its own, as "lstm#2"."""
+        return name.partition("#")[0] in CELLS
 
     def color(self, name: str) -> str:
         """Returns the color of a kind of network, or of any other name.
@@ -67,7 +67,7 @@ class Style:
             True
         """
         if self.is_cell(name):
-            return self.palette[CELLS.index(name)]
+            return self.palette[CELLS.index(name.partition("#")[0])]
         return self.palette[sum(name.encode()) % len(self.palette)]
 
 
