@@ -20,7 +20,7 @@ def settings(here):
     """Draws the controls, and returns what the button starts."""
     with here.controls():
         names = {cell: here.text(f"cell_{cell}") for cell in CELLS}
-        cells = here.several("cells", CELLS, ("elman", "lstm"), labels=names)
+        cells = here.several("cells", CELLS, ("elman", "lstm"), labels=names, width=620)
         seeds = here.number("seeds", 1, 5, 1)
         first = here.number("seed", 0, 9999, 0)
         backends = here.several(
@@ -30,7 +30,7 @@ def settings(here):
         task = {
             "colors": here.choice("colors", (1, 2, 5), labels=str),
             "lengths": here.interval("lengths", 4, 80, (40, 60), step=2),
-            "kind": here.choice("kind", KINDS),
+            "kind": here.choice("kind", KINDS, width=300),
             "steps": here.steps("steps", (100, 300, 700, 1500, 3000, 10_000), 700),
         }
     with here.controls():

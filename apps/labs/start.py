@@ -28,9 +28,10 @@ def body(here):
     strings = kerasseq.datasets.parentheses(
         1, colors=1, lengths=(48, 48), kind="hard", seed=4
     )
-    st.html(moving.reading(here.style, strings.sequences[0], here.text("moving")))
+    moving.draw(here.style, strings.sequences[0], here.text("picture"))
     here.say("moving")
-    with here.controls():
+    panel = st.container()
+    with st.expander(here.text("options")), here.controls():
         seed = here.number("seed", 0, 9999, 0)
         backends = work.installed()
         backend = here.choice("backend", backends, work.backend(), labels=str)
@@ -46,9 +47,10 @@ def body(here):
         )
         for cell in CELLS
     ]
-    found = here.runs(requests, races.curves(here, ("accuracy",)), start="go")
-    if found and all(run.state == "finished" for run in found):
-        here.say("seen")
+    with panel:
+        found = here.runs(requests, races.curves(here, ("accuracy",)), start="go")
+        if found and all(run.state == "finished" for run in found):
+            here.say("seen")
     ready(here)
     here.code(CODE, lengths=LENGTHS, seed=seed)
 

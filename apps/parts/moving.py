@@ -3,10 +3,34 @@
 import html
 from collections.abc import Sequence
 
+import streamlit as st
+
 from parts.style import Style
 
 CELL, HEIGHT, TOP = 20, 150, 34  # pixels of the drawing
 SECONDS = 14
+_SCRIPT = """
+export default function({ data, parentElement }) {
+  const box = parentElement.querySelector("div");
+  if (box.dataset.drawn !== data.html) {  // a rerun does not begin again
+    box.dataset.drawn = data.html;
+    box.innerHTML = data.html;
+  }
+}
+"""
+
+
+@st.cache_resource(show_spinner=False)
+def _component():
+    # `st.html` removes drawings.
+    return st.components.v2.component(
+        "kerasseq.reading", html="<div></div>", js=_SCRIPT
+    )
+
+
+def draw(style: Style, symbols: Sequence[int], label: str) -> None:
+    """Draws `reading` on the page."""
+    _component()(data={"html": reading(style, symbols, label)}, key="reading")
 
 
 def depths(symbols: Sequence[int]) -> list[int]:

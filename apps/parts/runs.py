@@ -33,7 +33,7 @@ MOST = 40  # runs that one browser may have in one lab
 EVERYBODY = "everybody"  # owner of the models that all visitors use
 POLL = 0.25  # seconds
 PATIENCE = 20.0  # seconds for the runs to save, when the server ends
-ACTIVE = ("waiting", "starting", "compiling", "training", "evaluating")
+ACTIVE = ("waiting", "starting", "compiling", "training", "evaluating", "stopping")
 _ID = re.compile(r"[a-z0-9_]+(-[a-z0-9_]+)*")
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -110,6 +110,7 @@ class Runs:
         self._queue: collections.deque[tuple[str, str]] = collections.deque()
         self._processes: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
         self._until: dict[tuple[str, str], int] = {}
+        self._stopping: set[tuple[str, str]] = set()
         self._lock = threading.RLock()
         self._changed = threading.Event()
         self._closed = False
@@ -166,6 +167,7 @@ class Runs:
                 self._queue.remove((owner, name))
                 return
             folder = self.folder(owner, name)
+            self._stopping.add((owner, name))
             if folder.is_dir():
                 kerasseq.runs.request_stop(folder)
             elif process := self._processes.get((owner, name)):
@@ -208,12 +210,16 @@ class Runs:
             key = owner, name
             place = self._queue.index(key) + 1 if key in self._queue else 0
             process = self._processes.get(key)
+            stopping = key in self._stopping
         found = kerasseq.runs.read_state(folder)
         line = dict(found.line) if found else {}
         if place:
             return Run(name, request, folder, "waiting", place, line)
-        if process and process.poll() is None and not (found and found.running):
-            return Run(name, request, folder, "starting", 0, line)
+        running = found is not None and found.running
+        if running or (process and process.poll() is None):
+            state = found.state if running else "starting"
+            state = "stopping" if stopping else state
+            return Run(name, request, folder, state, 0, line)
         if found:
             message = str(line.get("message", ""))
             return Run(name, request, folder, found.state, 0, line, message)
@@ -261,6 +267,7 @@ class Runs:
         return sorted(names, key=lambda name: int(name.rpartition("-")[2]))
 
     def _enqueue(self, owner, name):
+        self._stopping.discard((owner, name))
         if owner == EVERYBODY:  # a page waits for it
             self._queue.appendleft((owner, name))
         else:
@@ -311,7 +318,7 @@ class Runs:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C in the terminal reaches the server only
+                start_new_session=True,  # Ctrl-C of the terminal is for the server
             )
 
 

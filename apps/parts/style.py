@@ -86,6 +86,8 @@ def apply(style: Style) -> None:
         .stMarkdown p, .stMarkdown li {{ line-height: 1.5; }}
         [data-testid="stLatex"] .katex-display, .stMarkdown .katex-display
           {{ overflow-x: auto; overflow-y: hidden; padding: .2rem 0; }}
+        /* It would blink with each picture of a run that trains. */
+        [data-testid="stStatusWidget"] {{ visibility: hidden; }}
         @media (max-width: 640px) {{
           .block-container {{ padding-left: 1rem; padding-right: 1rem; }}
           h1 {{ font-size: 1.7rem !important; }}

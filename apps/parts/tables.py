@@ -78,11 +78,11 @@ def as_rows(values: Any) -> list[dict[str, Any]]:
 
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Writes rows as CSV.
+    r"""Writes rows as CSV.
 
     Examples:
         >>> as_csv([{"a": 1, "b": "x,y"}])
-        'a,b\\r\\n1,"x,y"\\r\\n'
+        'a,b\r\n1,"x,y"\r\\n'
     """
     out = io.StringIO()
     if rows:

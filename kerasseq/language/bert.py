@@ -303,7 +303,7 @@ def build(
         num_segments, initializer=initializer(), name="segment_embedding"
     )
     real = ops.not_equal(inputs["ids"], padding)
-    embedded = x = embedding(inputs["ids"])
+    x = embedding(inputs["ids"])
     x = x + position(x, mask=real) + segment(x, inputs["segments"])
     x = LayerNormalization(epsilon=layer_norm_epsilon, name="embedding_norm")(x)
     x = keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name="dropout")(x)
@@ -321,7 +321,6 @@ def build(
         sequence=x,
         real=real,
         embedding=embedding,
-        embedded=embedded,
         dropout=dropout,
         positions=inputs.get("positions"),
         activation=activation,

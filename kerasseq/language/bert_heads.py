@@ -53,14 +53,6 @@ class Features:
         sequence: Hidden states of the tokens, `(B, T, D)`.
         real: Boolean `(B, T)`, False at padding.
         embedding: The token embedding layer.
-        embedded: Its output, `(B, T, D)`.
-        embedded: Its output, `(B, T, D)`.
-        embedded: Its output, `(B, T, D)`.
-        embedded: Its output, `(B, T, D)`.
-        embedded: Its output, `(B, T, D)`.
-        embedded: Its output, `(B, T, D)`.
-        embedded: Its output, `(B, T, D)`.
-        embedded: Its output, `(B, T, D)`.
         dropout: Dropout rate.
         positions: Positions of masked tokens, `(B, P)`, or None.
         activation: Name of the activation.
@@ -70,7 +62,6 @@ class Features:
     sequence: Any
     real: Any
     embedding: Any
-    embedded: Any
     dropout: float
     positions: Any = None
     activation: str = "gelu"

@@ -289,7 +289,7 @@ def _features(
     if task.multiple_rows:
         ids = FlattenChoices(name="side_by_side")(rows)
     real = ops.not_equal(ids, reader.padding)
-    embedded = x = stack.embedding(ops.minimum(ids, size - 1))
+    x = stack.embedding(ops.minimum(ids, size - 1))
     x = SpecialTokenEmbedding(
         size,
         len(SPECIAL_TOKENS),
@@ -305,7 +305,6 @@ def _features(
         sequence=x,
         real=real,
         embedding=stack.embedding,
-        embedded=embedded,
         dropout=dropout,
         rows=rows if task.multiple_rows else None,
         padding=reader.padding,

@@ -14,14 +14,6 @@ from kerasseq.tasks import text_inputs
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizer import Tokenizer
-from kerasseq.tracing.attribution import TokenInputs
-from kerasseq.tracing.attribution import TokenInputs
-from kerasseq.tracing.attribution import TokenInputs
-from kerasseq.tracing.attribution import TokenInputs
-from kerasseq.tracing.attribution import TokenInputs
-from kerasseq.tracing.attribution import TokenInputs
-from kerasseq.tracing.attribution import TokenInputs
-from kerasseq.tracing.attribution import TokenInputs
 
 
 class Classification(NamedTuple):
@@ -194,102 +186,6 @@ class SequenceClassifier(SequenceLabeler):
                 f"{checks.short(x)}"
             )
         return text_inputs.text_rows(tokenizer, x), None
-
-    @property
-    def embedded(self) -> keras.KerasTensor:
-        """The embeddings of the ids, a symbolic tensor of the model."""
-        return self.get_layer("embedding").output
-
-    def token_inputs(self, text: str) -> TokenInputs:
-        """Returns a text as inputs, with its tokens, for `tracing.attribution`."""
-        (ids,), _ = self.text_rows(self.tokenizer, [text])
-        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
-        tokens = [text[a:b] for a, b in offsets]
-        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
-
-    @property
-    def embedded(self) -> keras.KerasTensor:
-        """The embeddings of the ids, a symbolic tensor of the model."""
-        return self.get_layer("embedding").output
-
-    def token_inputs(self, text: str) -> TokenInputs:
-        """Returns a text as inputs, with its tokens, for `tracing.attribution`."""
-        (ids,), _ = self.text_rows(self.tokenizer, [text])
-        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
-        tokens = [text[a:b] for a, b in offsets]
-        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
-
-    @property
-    def embedded(self) -> keras.KerasTensor:
-        """The embeddings of the ids, a symbolic tensor of the model."""
-        return self.get_layer("embedding").output
-
-    def token_inputs(self, text: str) -> TokenInputs:
-        """Returns a text as inputs, with its tokens, for `tracing.attribution`."""
-        (ids,), _ = self.text_rows(self.tokenizer, [text])
-        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
-        tokens = [text[a:b] for a, b in offsets]
-        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
-
-    @property
-    def embedded(self) -> keras.KerasTensor:
-        """The embeddings of the ids, a symbolic tensor of the model."""
-        return self.get_layer("embedding").output
-
-    def token_inputs(self, text: str) -> TokenInputs:
-        """Returns a text as inputs, with its tokens, for `tracing.attribution`."""
-        (ids,), _ = self.text_rows(self.tokenizer, [text])
-        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
-        tokens = [text[a:b] for a, b in offsets]
-        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
-
-    @property
-    def embedded(self) -> keras.KerasTensor:
-        """The embeddings of the ids, a symbolic tensor of the model."""
-        return self.get_layer("embedding").output
-
-    def token_inputs(self, text: str) -> TokenInputs:
-        """Returns a text as inputs, with its tokens, for `tracing.attribution`."""
-        (ids,), _ = self.text_rows(self.tokenizer, [text])
-        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
-        tokens = [text[a:b] for a, b in offsets]
-        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
-
-    @property
-    def embedded(self) -> keras.KerasTensor:
-        """The embeddings of the ids, a symbolic tensor of the model."""
-        return self.get_layer("embedding").output
-
-    def token_inputs(self, text: str) -> TokenInputs:
-        """Returns a text as inputs, with its tokens, for `tracing.attribution`."""
-        (ids,), _ = self.text_rows(self.tokenizer, [text])
-        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
-        tokens = [text[a:b] for a, b in offsets]
-        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
-
-    @property
-    def embedded(self) -> keras.KerasTensor:
-        """The embeddings of the ids, a symbolic tensor of the model."""
-        return self.get_layer("embedding").output
-
-    def token_inputs(self, text: str) -> TokenInputs:
-        """Returns a text as inputs, with its tokens, for `tracing.attribution`."""
-        (ids,), _ = self.text_rows(self.tokenizer, [text])
-        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
-        tokens = [text[a:b] for a, b in offsets]
-        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
-
-    @property
-    def embedded(self) -> keras.KerasTensor:
-        """The embeddings of the ids, a symbolic tensor of the model."""
-        return self.get_layer("embedding").output
-
-    def token_inputs(self, text: str) -> TokenInputs:
-        """Returns a text as inputs, with its tokens, for `tracing.attribution`."""
-        (ids,), _ = self.text_rows(self.tokenizer, [text])
-        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
-        tokens = [text[a:b] for a, b in offsets]
-        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
 
     def texts_of(self, x: Any) -> list[str] | None:
         return list(x) if text_inputs.are_texts(x) else None

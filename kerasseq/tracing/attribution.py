@@ -14,14 +14,6 @@ From: Shrikumar, Greenside and Kundaje, "Learning Important Features Through Pro
 Activation Differences", 2017, section 2.
 """
 
-from collections.abc import Callable
-from collections.abc import Callable
-from collections.abc import Callable
-from collections.abc import Callable
-from collections.abc import Callable
-from collections.abc import Callable
-from collections.abc import Callable
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -46,128 +38,12 @@ class Attribution(NamedTuple):
     scores: np.ndarray
 
 
-class TokenInputs(NamedTuple):
-    """A text as the inputs of a model.
-
-    Attributes:
-        inputs: The inputs of the model, a batch of one without padding in between.
-        tokens: The parts of the text, one for each token.
-        places: Where each of them is on the time axis.
-    """
-
-    inputs: Any
-    tokens: list[str]
-    places: np.ndarray
-
-
-class TokenInputs(NamedTuple):
-    """A text as the inputs of a model.
-
-    Attributes:
-        inputs: The inputs of the model, a batch of one without padding in between.
-        tokens: The parts of the text, one for each token.
-        places: Where each of them is on the time axis.
-    """
-
-    inputs: Any
-    tokens: list[str]
-    places: np.ndarray
-
-
-class TokenInputs(NamedTuple):
-    """A text as the inputs of a model.
-
-    Attributes:
-        inputs: The inputs of the model, a batch of one without padding in between.
-        tokens: The parts of the text, one for each token.
-        places: Where each of them is on the time axis.
-    """
-
-    inputs: Any
-    tokens: list[str]
-    places: np.ndarray
-
-
-class TokenInputs(NamedTuple):
-    """A text as the inputs of a model.
-
-    Attributes:
-        inputs: The inputs of the model, a batch of one without padding in between.
-        tokens: The parts of the text, one for each token.
-        places: Where each of them is on the time axis.
-    """
-
-    inputs: Any
-    tokens: list[str]
-    places: np.ndarray
-
-
-class TokenInputs(NamedTuple):
-    """A text as the inputs of a model.
-
-    Attributes:
-        inputs: The inputs of the model, a batch of one without padding in between.
-        tokens: The parts of the text, one for each token.
-        places: Where each of them is on the time axis.
-    """
-
-    inputs: Any
-    tokens: list[str]
-    places: np.ndarray
-
-
-class TokenInputs(NamedTuple):
-    """A text as the inputs of a model.
-
-    Attributes:
-        inputs: The inputs of the model, a batch of one without padding in between.
-        tokens: The parts of the text, one for each token.
-        places: Where each of them is on the time axis.
-    """
-
-    inputs: Any
-    tokens: list[str]
-    places: np.ndarray
-
-
-class TokenInputs(NamedTuple):
-    """A text as the inputs of a model.
-
-    Attributes:
-        inputs: The inputs of the model, a batch of one without padding in between.
-        tokens: The parts of the text, one for each token.
-        places: Where each of them is on the time axis.
-    """
-
-    inputs: Any
-    tokens: list[str]
-    places: np.ndarray
-
-
-class TokenInputs(NamedTuple):
-    """A text as the inputs of a model.
-
-    Attributes:
-        inputs: The inputs of the model, a batch of one without padding in between.
-        tokens: The parts of the text, one for each token.
-        places: Where each of them is on the time axis.
-    """
-
-    inputs: Any
-    tokens: list[str]
-    places: np.ndarray
-
-
-def attribution(
-    model: Any, text: str | tuple[str, str], label: Any = None
-) -> Attribution:
+def attribution(model: Any, text: str, label: Any = None) -> Attribution:
     """Computes how much each token of a text moved the score of a label.
 
     Args:
-        model: A trained classifier of texts with a tokenizer: a `SequenceClassifier`,
-            a `BERT` with the head "classify", or a `GPTTask` with "classify" or
-            "entail".
-        text: A string; or a pair of strings, if the model takes pairs.
+        model: A trained `SequenceClassifier` with a tokenizer.
+        text: A string.
         label: The label to explain; the most probable one if None.
 
     Returns:
@@ -186,32 +62,39 @@ def attribution(
         >>> found.tokens, found.scores.shape
         (['a', 'b', 'b', 'a'], (4,))
     """
-    if not hasattr(model, "token_inputs") or getattr(model, "tokenizer", None) is None:
+    tokenizer = getattr(model, "tokenizer", None)
+    if not hasattr(model, "classify") or tokenizer is None:
         raise TypeError(
-            "model must be a classifier of texts with a tokenizer, such as a "
-            f"SequenceClassifier, received {checks.short(model)}"
+            "model must be a SequenceClassifier with a tokenizer, received "
+            f"{checks.short(model)}"
         )
-    if not isinstance(text, str | tuple):
+    if not isinstance(text, str):
         raise TypeError(f"text must be a string, received {checks.short(text)}")
     if label is None:
         p = model.classify(text, threshold=0.0).probabilities
         label = max(p, key=p.get)
     k = model.labels.index(checks.one_of("label", label, model.labels))
-    inputs, tokens, places = model.token_inputs(text)
-    e = model.get_layer("embedding")(tree.flatten(inputs)[0])
-    after = after_embedding(model)
-    gradient = kernels.gradients(lambda e: after(e, inputs)[0, k], e)
+    (ids,), _ = model.text_rows(tokenizer, [text])
+    e = model.get_layer("embedding")(ids[None])
+    gradient = kernels.gradients(lambda e: scores_of(model, e)[0, k], e)
     scores = ops.convert_to_numpy(ops.sum(e * gradient, axis=-1))[0]
-    return Attribution(label, tokens, scores[places])
+    offsets = tokenizer.encode_with_offsets(text).offsets.tolist()
+    return Attribution(label, [text[a:b] for a, b in offsets], scores)
 
 
-def after_embedding(model: Any) -> Callable[[Any, Any], Any]:
-    """Returns the function from embeddings, and the inputs, to the outputs of a model.
+def scores_of(model: Any, e: Any) -> Any:
+    """Applies the layers of a classifier after the embedding.
 
     Args:
-        model: A model with the symbolic tensor `embedded`, the embeddings of its first
-            input.
+        model: A `SequenceClassifier`.
+        e: Embeddings `(batch, time, width)`, without padding.
+
+    Returns:
+        The outputs of the model.
     """
-    symbolic = tree.flatten(model.input)
-    graph = keras.Function([model.embedded, *symbolic], model.outputs[0])
-    return lambda e, inputs: graph([e, *tree.flatten(inputs)])
+    layers = [layer for layer in model.layers if isinstance(layer, keras.Layer)]
+    first = layers.index(model.get_layer("embedding")) + 1
+    x = e
+    for layer in layers[first:]:
+        x = tree.flatten(layer(x))[0]  # without states
+    return x
