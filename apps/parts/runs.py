@@ -91,6 +91,12 @@ class Run:
         return self.state in ACTIVE
 
     @property
+    def curve(self) -> pathlib.Path:
+        """The folder with the progress of its steps; a competitor has one of its own."""
+        part = self.folder / str(self.request.details.get("part", ""))
+        return part if (part / "progress.jsonl").exists() else self.folder
+
+    @property
     def share(self) -> float:
         """How much of it is done, from 0 to 1."""
         return min(1.0, self.line.get("step", 0) / max(1, self.line.get("steps", 1)))
@@ -214,7 +220,7 @@ class Runs:
             stopping = key in self._stopping
             begun = self._begun.get(key, 0.0)
         found = kerasseq.runs.read_state(folder)
-        line = dict(found.line) if found else {}
+        line = _flat(found.line) if found else {}
         if place:
             return Run(name, request, folder, "waiting", place, line)
         running = found is not None and found.running
@@ -334,8 +340,17 @@ def command(request: Request, folder: pathlib.Path) -> list[str]:
     """Returns the command that starts or continues a run."""
     program = [sys.executable, "-m", "kerasseq", "train"]
     if (folder / "run.json").exists():
-        return [*program, "--resume", str(folder)]
-    return [*program, *request.words, "--run", str(folder)]
+        return [*program, "--resume", str(folder), "--threads", "1"]
+    return [*program, *request.words, "--threads", "1", "--run", str(folder)]
+
+
+def _flat(line):
+    """Returns a line with loss and metrics, also that of a race of one competitor."""
+    competitors = line.get("competitors") or {}
+    if len(competitors) != 1:
+        return dict(line)
+    (only,) = competitors.values()
+    return {**only, **line}
 
 
 def results(folder: pathlib.Path) -> dict[str, Any]:
