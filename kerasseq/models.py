@@ -1,14 +1,16 @@
 """Every public model, and functions for published architectures and checkpoints.
 
-`architectures` is the table of published Transformers, and `count` computes the number
-of parameters of one without building it. `from_pretrained` and `save_pretrained` read
-and write checkpoints of Hugging Face and KerasHub.
+`architectures` is the table of published Transformers. `count` computes the number of
+parameters of one without building it, `costs` its operations and its memory.
+`from_pretrained` and `save_pretrained` read and write checkpoints of Hugging Face and
+KerasHub.
 """
 
 import kerasseq.core.serialization  # first: checks the backend
 import kerasseq.layers  # noqa: F401  # registers every layer
 from kerasseq.language.architectures import architectures
 from kerasseq.language.bert import BERT
+from kerasseq.language.costs import costs
 from kerasseq.language.counting import count
 from kerasseq.language.gpt import GPT
 from kerasseq.language.gpt_task import GPTTask
@@ -36,6 +38,7 @@ __all__ = [
     "BERT",
     "ViT",
     "architectures",
+    "costs",
     "count",
     "from_pretrained",
     "save_pretrained",

@@ -18,6 +18,7 @@ from kerasseq.core import checks
 
 COMMANDS = (
     "quickstart",
+    "app",
     "train",
     "generate",
     "translate",

@@ -6,6 +6,7 @@ Only `download_pairs` uses the network.
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.digits import digits_folder
+from kerasseq.datasets.downloads import cache_folder
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 from kerasseq.datasets.image_reading import read_image
 from kerasseq.datasets.names import LabeledTexts, names_by_language
@@ -46,6 +47,7 @@ __all__ = [
     "Report",
     "Series",
     "Tagged",
+    "cache_folder",
     "calendar_features",
     "catalogue",
     "copy_task",

@@ -1,0 +1,95 @@
+"""The app: `kerasseq app`, or `streamlit run apps/kerasseq_app.py`."""
+
+import pathlib
+
+import streamlit as st
+
+import labs
+from parts import address, browser, style, texts, work
+
+FOLDER = pathlib.Path(__file__).parent
+ICONS = {
+    "start": "play_circle",
+    "race": "sprint",
+    "gates": "tune",
+    "gradients": "trending_down",
+    "language_model": "notes",
+    "translation": "translate",
+    "attention": "hub",
+    "positions": "format_list_numbered",
+    "tokens": "content_cut",
+    "bert": "select_all",
+    "vision": "image",
+    "count": "calculate",
+}
+
+
+def main() -> None:
+    """Draws the page of the address, in the language and style of the session."""
+    # Without an icon of its own, the icon of a page is fetched from another server.
+    st.set_page_config(
+        page_title="kerasseq", page_icon=str(FOLDER / "icon.svg"), layout="wide"
+    )
+    work.one_thread()
+    language = address.shared("lang", texts.default_language(), texts.LANGUAGES)
+    address.shared("projector", "0", ("0", "1"))
+    pages = {
+        lab: st.Page(
+            f"labs/{lab}.py",
+            title=texts.text("common", f"lab_{lab}", language),
+            icon=f":material/{ICONS[lab]}:",
+            url_path=None if lab == labs.COURSE[0] else lab,
+            default=lab == labs.COURSE[0],
+        )
+        for lab in labs.COURSE
+        if (FOLDER / "labs" / f"{lab}.py").exists()
+    }
+    sections = {
+        texts.text("common", f"section_{section}", language): [
+            pages[lab] for lab in names if lab in pages
+        ]
+        for section, names in labs.SECTIONS.items()
+    }
+    page = st.navigation({title: found for title, found in sections.items() if found})
+    name = next(lab for lab, one in pages.items() if one == page)
+    _settings(language)
+    browser.remember()
+    looks = style.current(language, st.session_state["app.projector"] == "1")
+    style.apply(looks)
+    here = address.Address(name)
+    st.session_state["app.settled"] = {
+        "language": language,
+        "style": looks,
+        "address": here,
+        "pages": pages,
+    }
+    page.run()
+    here.publish()
+    work.worker().load_soon()
+
+
+def _settings(language):
+    """Draws what every page has: the language, and the size for a projector."""
+
+    def text(key, **values):
+        return texts.text("common", key, language, **values)
+
+    with st.sidebar:
+        st.segmented_control(
+            text("language"),
+            list(texts.LANGUAGES),
+            format_func=texts.LANGUAGES.__getitem__,
+            key="app.lang",
+            required=True,
+        )
+        st.segmented_control(
+            text("size"),
+            ["0", "1"],
+            format_func=lambda size: text(f"size_{size}"),
+            key="app.projector",
+            required=True,
+        )
+        st.caption(text("backend_here", backend=work.backend() or "—"))
+
+
+main()

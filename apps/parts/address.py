@@ -1,0 +1,144 @@
+"""The state of a page and its address.
+
+Each control has a name. What differs from its default is a query parameter, so that an
+address on a slide opens the page in that state. Streamlit drops query parameters when
+the user changes the page; the state of each page is kept in the session and written
+into the address again.
+
+Who wins, the address or the controls? The address, if it is not the one that this
+session has written last, and no control was moved since: a link, Back, or a new tab.
+A control that was moved wins, as the browser sends an older address with a quick second
+click.
+"""
+
+import dataclasses
+from collections.abc import Callable, Collection
+from typing import Any
+
+import streamlit as st
+
+LONGEST = 1500  # characters of a value in an address; longer ones stay in the session
+SHARED = ("lang", "projector")  # parameters that every page has
+_KEPT, _WRITTEN, _VALUES = "address.kept", "address.written", "address.values"
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A control in the address.
+
+    Attributes:
+        key: The key of the widget in the session.
+        default: Its default.
+        write: Converts a value to text.
+    """
+
+    key: str
+    default: Any
+    write: Callable[[Any], str]
+
+
+def shared(name: str, default: str, choices: Collection[str]) -> str:
+    """Settles a parameter that every page has, before its control is drawn.
+
+    Without the parameter an address leaves the value as it is.
+
+    Returns:
+        The value, which is in the session under "app.<name>" too.
+    """
+    state, key = st.session_state, f"app.{name}"
+    before = state.get(_VALUES, {}).get(key)
+    named = st.query_params.get(name)
+    if key not in state or (named in choices and state[key] == before):
+        state[key] = named if named in choices else state.get(key, before) or default
+    return state[key]
+
+
+class Address:
+    """The state of one page in one run of the script.
+
+    Args:
+        page: The name of the page.
+    """
+
+    def __init__(self, page: str):
+        self.page = page
+        self.fields: dict[str, Field] = {}
+        state = st.session_state
+        query = _own(st.query_params)
+        page_before, query_before = state.get(_WRITTEN, (None, {}))
+        self._source: dict[str, str] | None = query
+        if page_before != page and not query:  # by the menu, which drops the query
+            self._source = self._kept()
+        elif page_before == page and (query == query_before or self._control_moved()):
+            self._source = None
+
+    def _kept(self):
+        return st.session_state.get(_KEPT, {}).get(self.page, {})
+
+    def _control_moved(self):
+        state = st.session_state
+        before = state.get(_VALUES, {})
+        return any(key in state and state[key] != v for key, v in before.items())
+
+    def field(
+        self,
+        name: str,
+        default: Any,
+        read: Callable[[str], Any],
+        write: Callable[[Any], str] = str,
+    ) -> str:
+        """Settles the value of a control before it is drawn.
+
+        Args:
+            name: The query parameter.
+            default: The value without one.
+            read: Converts text to a value; raises a `ValueError` if it is invalid.
+            write: Converts a value to text.
+
+        Returns:
+            The key for the widget.
+        """
+        key = f"{self.page}.{name}"
+        self.fields[name] = Field(key, default, write)
+        state = st.session_state
+        if self._source is not None:
+            state[key] = _parse(self._source.get(name), default, read)
+        elif key not in state:  # a control that was not on the page before
+            state[key] = _parse(self._kept().get(name), default, read)
+        return key
+
+    def set(self, name: str, value: Any) -> None:
+        """Sets a control, in a callback of another."""
+        st.session_state[f"{self.page}.{name}"] = value
+
+    def publish(self) -> None:
+        """Writes the state into the address, and keeps it for the next visit."""
+        state = st.session_state
+        kept = {}
+        for name, field in self.fields.items():
+            value = state.get(field.key, field.default)
+            if value is not None and value != field.default:
+                kept[name] = field.write(value)
+        own = {name: value for name, value in kept.items() if len(value) <= LONGEST}
+        common = {name: state.get(f"app.{name}") for name in SHARED}
+        query = own | {name: value for name, value in common.items() if value}
+        if dict(st.query_params) != query:
+            st.query_params.from_dict(query)
+        state[_KEPT] = state.get(_KEPT, {}) | {self.page: kept}
+        state[_WRITTEN] = self.page, own
+        keys = [f"app.{name}" for name in SHARED]
+        keys += [field.key for field in self.fields.values()]
+        state[_VALUES] = {key: state[key] for key in keys if key in state}
+
+
+def _own(query):
+    return {name: value for name, value in query.items() if name not in SHARED}
+
+
+def _parse(text, default, read):
+    if text is None:
+        return default
+    try:
+        return read(text)
+    except (ValueError, TypeError):
+        return default

@@ -1,0 +1,360 @@
+"""Figures that several labs draw: functions of rows or arrays that return charts.
+
+The first argument is the style of the page. Each value that the mouse shows is in the
+rows, which `Lab.picture` also draws as a table. Colors are never the only difference:
+lines of several networks differ in their dashes, too.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from parts.style import DIVERGING, SEQUENTIAL, Style
+
+DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 2], [12, 4], [1, 3])
+HEIGHT = 320
+AXIS, LEGEND = 64, 34  # pixels of an axis with its title, and of a row of a legend
+Rows = Sequence[dict[str, Any]]
+
+alt.data_transformers.disable_max_rows()
+
+
+def finish(style: Style, chart: Any, height: int | None = HEIGHT) -> Any:
+    """Sets sizes, type and the writing of numbers of a chart.
+
+    Args:
+        style: The style.
+        chart: The chart.
+        height: In pixels, with its axes and legend: that is how Streamlit fits it.
+    """
+    size, ink = style.font_size, style.ink
+    if height is not None:
+        chart = chart.properties(
+            height=round(height * (1.25 if style.projector else 1))
+        )
+    config = {
+        "axis": {
+            "labelFontSize": size,
+            "titleFontSize": size,
+            "labelColor": ink,
+            "titleColor": ink,
+            "labelLimit": 260,
+            "titlePadding": 10,
+        },
+        "legend": {
+            "labelFontSize": size,
+            "titleFontSize": size,
+            "labelColor": ink,
+            "titleColor": ink,
+            "orient": "top",
+            "labelLimit": 320,
+            "columns": 3,
+            "symbolSize": 180,
+            "symbolStrokeWidth": 3,
+        },
+        "header": {"labelFontSize": size, "titleFontSize": size, "labelColor": ink},
+        "text": {"fontSize": size},
+        "title": {"fontSize": size + 1},
+    }
+    if style.language == "fr":
+        config["locale"] = {
+            "number": {
+                "decimal": ",",
+                "thousands": "\N{NARROW NO-BREAK SPACE}",
+                "grouping": [3],
+                "currency": ["", "\N{NO-BREAK SPACE}€"],
+            }
+        }
+    return chart.configure(**config)
+
+
+def colors(style: Style, names: Sequence[str]) -> list[str]:
+    """Returns a color for each name: that of its network, the others in order.
+
+    Examples:
+        >>> colors(Style(), ["elman", "a"]) == [Style().palette[1], Style().palette[0]]
+        True
+    """
+    taken = [style.color(n) for n in names if style.is_cell(n)]
+    free = iter([c for c in style.palette if c not in taken] + list(style.palette) * 9)
+    return [style.color(n) if style.is_cell(n) else next(free) for n in names]
+
+
+def lines(
+    style: Style,
+    rows: Rows,
+    x: str,
+    y: str,
+    by: str,
+    *,
+    titles: dict[str, str],
+    names: dict[str, str] | None = None,
+    range_x: tuple[float, float] | None = None,
+    range_y: tuple[float, float] | None = None,
+    rules: dict[str, float] | None = None,
+    points: bool = False,
+    log_x: int | None = None,
+    at: float | None = None,
+    height: int = HEIGHT,
+) -> Any:
+    """Draws a line for each name in the column `by`.
+
+    Args:
+        style: The style.
+        rows: The values.
+        x: The column of the horizontal axis.
+        y: The column of the vertical axis.
+        by: The column of names.
+        titles: The titles of the columns.
+        names: How the names are shown.
+        range_x: The ends of the horizontal axis.
+        range_y: The ends of the vertical axis.
+        rules: Horizontal lines, by their labels.
+        points: Whether to mark each value.
+        log_x: The base of a logarithmic horizontal axis.
+        at: Where a vertical line stands, as the mark of a slider.
+        height: In pixels.
+    """
+    order = list(dict.fromkeys(row[by] for row in rows))
+    shown = [(names or {}).get(name, name) for name in order]
+    rows = [{**row, by: (names or {}).get(row[by], row[by])} for row in rows]
+    scale = alt.Scale(domain=list(range_y), clamp=True) if range_y else alt.Undefined
+    legend = alt.Legend(title=None) if len(order) > 1 else None
+    options_x = {"type": "log", "base": log_x} if log_x else {}
+    scale_x = alt.Scale(**options_x, **({"domain": list(range_x)} if range_x else {}))
+    whole = all(isinstance(row[x], int) for row in rows)
+    axis_x = alt.Axis(tickMinStep=1, format=",d") if whole else alt.Undefined
+    tooltips = [alt.Tooltip(f"{by}:N", title=titles.get(by, by))]
+    tooltips += [
+        alt.Tooltip(f"{c}:Q", title=titles.get(c, c), format=",.4~g") for c in (x, y)
+    ]
+    palette = alt.Scale(domain=shown, range=colors(style, order))
+    dashes = alt.Scale(domain=shown, range=[DASHES[i % 7] for i in range(len(shown))])
+    base = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(
+            strokeWidth=3 if style.projector else 2.5, point=points or len(rows) < 3
+        )
+        .encode(
+            x=alt.X(f"{x}:Q", title=titles.get(x, x), scale=scale_x, axis=axis_x),
+            y=alt.Y(f"{y}:Q", title=titles.get(y, y), scale=scale),
+            color=alt.Color(f"{by}:N", scale=palette, legend=legend, sort=shown),
+            strokeDash=alt.StrokeDash(f"{by}:N", scale=dashes, legend=legend),
+            tooltip=tooltips,
+        )
+    )
+    layers = [base]
+    for label, value in (rules or {}).items():
+        data = alt.Data(values=[{y: value, "label": label}])
+        rule = alt.Chart(data).mark_rule(strokeDash=[3, 3], color="#8a8a8a")
+        layers.append(rule.encode(y=f"{y}:Q", tooltip="label:N"))
+        mark = alt.Chart(data).mark_text(
+            align="right", dx=-4, dy=-9, color="#8a8a8a", fontSize=style.font_size - 2
+        )
+        layers.append(mark.encode(y=f"{y}:Q", x=alt.value("width"), text="label:N"))
+    if at is not None:
+        mark = alt.Chart(alt.Data(values=[{x: at}])).mark_rule(color=style.ink)
+        layers.append(mark.encode(x=f"{x}:Q"))
+    return finish(style, alt.layer(*layers), height)
+
+
+def bars(
+    style: Style,
+    rows: Rows,
+    value: str,
+    name: str,
+    *,
+    titles: dict[str, str],
+    by: str | None = None,
+    format: str = ".4~s",
+    range_value: tuple[float, float] | None = None,
+    log: bool = False,
+) -> Any:
+    """Draws horizontal bars, in the order of the rows, with their values beside them.
+
+    Args:
+        style: The style.
+        rows: The values.
+        value: The column of lengths.
+        name: The column of labels.
+        titles: The titles of the columns.
+        by: A column of colors.
+        format: How values are written, as in D3.
+        range_value: The ends of the axis.
+        log: Whether the axis is logarithmic.
+    """
+    options = {"type": "log"} if log else {}
+    if range_value:
+        options["domain"] = list(range_value)
+    elif not log:  # with room for the numbers
+        options["domain"] = [
+            0,
+            1.18 * max((row[value] for row in rows), default=1) or 1,
+        ]
+    shown = list(dict.fromkeys(row[by] for row in rows)) if by else []
+    color = (
+        alt.Color(
+            f"{by}:N",
+            scale=alt.Scale(domain=shown, range=colors(style, shown)),
+            title=alt.Undefined,
+            sort=shown,
+        )
+        if by
+        else alt.value(style.palette[0])
+    )
+    tooltips = [alt.Tooltip(f"{name}:N", title=titles.get(name, name))]
+    tooltips += [alt.Tooltip(f"{by}:N", title=titles.get(by, by))] if by else []
+    tooltips += [alt.Tooltip(f"{value}:Q", title=titles.get(value, value), format=",")]
+    order = list(dict.fromkeys(row[name] for row in rows))
+    base = alt.Chart(alt.Data(values=list(rows))).encode(
+        y=alt.Y(f"{name}:N", sort=order, title=None),
+        x=alt.X(
+            f"{value}:Q",
+            title=titles.get(value, value),
+            scale=alt.Scale(**options),
+            axis=alt.Axis(format="~s"),
+            stack=None,
+        ),
+        tooltip=tooltips,
+    )
+    bar = base.mark_bar(cornerRadiusEnd=3).encode(color=color)
+    if by:
+        bar = bar.encode(yOffset=alt.YOffset(f"{by}:N", sort=shown))
+        legend = LEGEND * -(-len(shown) // 3)
+        return finish(style, bar, 24 * len(rows) + 10 * len(order) + AXIS + legend)
+    text = base.mark_text(align="left", dx=5, fontSize=style.font_size).encode(
+        text=alt.Text(f"{value}:Q", format=format), color=alt.value(_gray(style))
+    )
+    return finish(style, bar + text, 32 * len(order) + AXIS)
+
+
+def stacked(
+    style: Style,
+    rows: Rows,
+    value: str,
+    name: str,
+    by: str,
+    *,
+    titles: dict[str, str],
+) -> Any:
+    """Draws a horizontal bar for each name, in parts of several colors.
+
+    Args:
+        style: The style.
+        rows: The values.
+        value: The column of lengths.
+        name: The column of labels.
+        by: The column of parts.
+        titles: The titles of the columns.
+    """
+    order = list(dict.fromkeys(row[name] for row in rows))
+    parts = list(dict.fromkeys(row[by] for row in rows))
+    rows = [{**row, "place": parts.index(row[by])} for row in rows]
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar(stroke=style.paper, strokeWidth=1)
+        .encode(
+            y=alt.Y(f"{name}:N", sort=order, title=None),
+            x=alt.X(f"{value}:Q", title=titles.get(value, value), stack="zero"),
+            color=alt.Color(
+                f"{by}:N",
+                scale=alt.Scale(domain=parts, range=colors(style, parts)),
+                legend=alt.Legend(title=None),
+                sort=parts,
+            ),
+            order=alt.Order("place:Q"),
+            tooltip=[
+                alt.Tooltip(f"{name}:N", title=titles.get(name, name)),
+                alt.Tooltip(f"{by}:N", title=titles.get(by, by)),
+                alt.Tooltip(
+                    f"{value}:Q", title=titles.get(value, value), format=",.4~f"
+                ),
+            ],
+        )
+    )
+    legend = LEGEND * -(-len(parts) // 3)
+    return finish(style, chart, 52 * len(order) + AXIS + legend)
+
+
+def heat_map(
+    style: Style,
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    titles: dict[str, str],
+    diverging: bool = False,
+    limits: tuple[float, float] | None = None,
+    numbers: bool = False,
+) -> Any:
+    """Draws a matrix.
+
+    Args:
+        style: The style.
+        values: The matrix.
+        rows: The label of each row.
+        columns: The label of each column.
+        titles: Titles of "row", "column" and "value".
+        diverging: Whether 0 is the middle of the colors.
+        limits: The ends of the colors.
+        numbers: Whether to write the values into the cells.
+    """
+    values = np.asarray(values, "float64")
+    if limits is None:
+        peak = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+        limits = (-peak if diverging else 0.0, peak)
+    data = [
+        {"i": i, "j": j, "row": r, "column": c, "value": float(values[i, j])}
+        for i, r in enumerate(rows)
+        for j, c in enumerate(columns)
+    ]
+    row_axis = alt.Axis(labelExpr=_labels(rows), title=titles.get("row"), ticks=False)
+    column_axis = alt.Axis(
+        labelExpr=_labels(columns),
+        title=titles.get("column"),
+        ticks=False,
+        labelAngle=0 if max(map(len, columns), default=0) < 4 else -50,
+        labelOverlap=True,
+    )
+    base = alt.Chart(alt.Data(values=data)).encode(
+        y=alt.Y("i:O", axis=row_axis),
+        x=alt.X("j:O", axis=column_axis),
+        tooltip=[
+            alt.Tooltip("row:N", title=titles.get("row", "row")),
+            alt.Tooltip("column:N", title=titles.get("column", "column")),
+            alt.Tooltip("value:Q", title=titles.get("value", "value"), format=".4~f"),
+        ],
+    )
+    scheme = DIVERGING if diverging else SEQUENTIAL
+    scale = alt.Scale(scheme=scheme, domain=list(limits), clamp=True)
+    legend = alt.Legend(
+        title=titles.get("value"), orient="right", gradientLength=150, format=".3~g"
+    )
+    chart = base.mark_rect().encode(
+        color=alt.Color("value:Q", scale=scale, legend=legend)
+    )
+    if numbers:
+        middle = (limits[0] + limits[1]) / 2
+        bright = alt.condition(
+            f"datum.value > {middle}", alt.value("#111111"), alt.value("#ffffff")
+        )
+        if diverging:
+            bright = alt.value("#111111")
+        text = base.mark_text(fontSize=style.font_size - 2)
+        chart += text.encode(text=alt.Text("value:Q", format=".2f"), color=bright)
+    longest = max(map(len, columns), default=0)
+    labels = AXIS + (8 * min(longest, 20) if longest >= 4 else 0)
+    height = min(640, (34 if numbers else 24) * max(2, len(rows)))
+    return finish(style, chart, height + labels)
+
+
+def _labels(names):
+    """An expression for Vega: labels by index, so that equal labels stay apart."""
+    return f"{json.dumps(list(names), ensure_ascii=False)}[datum.value]"
+
+
+def _gray(style):
+    return "#c8c8c8" if style.dark else "#444444"

@@ -1,0 +1,139 @@
+"""Models that a page needs: trained at the first visit, once for all visitors.
+
+`apps/prepared/<lab>.toml` says what to train: a table for each model.
+
+    words = ["translation", "--data", "dates"]   # after `kerasseq train`
+    part = "gru-seed0"                           # optional: the folder in the run's
+    early = true                                 # optional: work with a checkpoint
+
+The folder of a model is named after its words, its backend and the version, so that
+another version of the app trains another model.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import streamlit as st
+
+import kerasseq
+from parts import run_panel, runs, work
+from parts.errors import NotReady
+
+FOLDER = pathlib.Path(__file__).parent.parent / "prepared"
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a model is made.
+
+    Attributes:
+        name: Its name.
+        lab: The lab that needs it.
+        words: After `kerasseq train`.
+        part: The folder of the model in that of the run.
+        early: Whether a page may work with a checkpoint while it trains.
+    """
+
+    name: str
+    lab: str
+    words: tuple[str, ...]
+    part: str = ""
+    early: bool = False
+
+    def id(self, backend: str) -> str:
+        """Returns the id of its run."""
+        content = json.dumps([self.words, backend, kerasseq.__version__]).encode()
+        words = self.name.replace("_", "-")
+        return f"{words}-{backend}-{hashlib.sha256(content).hexdigest()[:8]}"
+
+    def request(self, backend: str) -> runs.Request:
+        """Returns what the command trains."""
+        return runs.Request(self.words, backend, self.name, self.lab)
+
+
+@functools.cache
+def recipes() -> dict[str, Recipe]:
+    """Returns all recipes by name."""
+    found = {}
+    for file in sorted(FOLDER.glob("*.toml")):
+        for name, row in tomllib.loads(file.read_text("utf-8")).items():
+            words = tuple(map(str, row.pop("words")))
+            found[name] = Recipe(name, file.stem, words, **row)
+    return found
+
+
+def find(manager: runs.Runs, name: str, backend: str) -> pathlib.Path | None:
+    """Returns the folder of a model that is finished, or None."""
+    recipe = recipes()[name]
+    folder = manager.folder(runs.EVERYBODY, recipe.id(backend))
+    if (folder / "results.json").exists() and (
+        folder / recipe.part / "model.keras"
+    ).exists():
+        return folder / recipe.part
+    return None
+
+
+def make(manager: runs.Runs, name: str, backend: str) -> runs.Run:
+    """Starts to train a model, unless this or another server trains it already."""
+    recipe = recipes()[name]
+    key = recipe.id(backend)
+    with _lock(manager.folder(runs.EVERYBODY, key)):
+        manager.start(runs.EVERYBODY, recipe.request(backend), key)
+    return manager.run(runs.EVERYBODY, key)
+
+
+@contextlib.contextmanager
+def _lock(folder: pathlib.Path) -> Iterator[None]:
+    """Holds a lock file: of two servers one starts a run, and the other sees it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_suffix(".lock"), "w") as file:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def wait(here: Any, name: str) -> pathlib.Path:
+    """Returns the folder of a model; until it is trained, draws how far it is.
+
+    Raises:
+        NotReady: Until it is trained. The page is drawn again then.
+    """
+    manager, backend = run_panel.manager(), work.backend()
+    folder = find(manager, name, backend)
+    if folder is not None:
+        return folder
+    run = manager_state(manager, name, backend)
+    if run is None or run.state == "stopped":
+        run = make(manager, name, backend)
+
+    @st.fragment(run_every=run_panel.EVERY)
+    def live() -> None:
+        now = manager.run(runs.EVERYBODY, run.id)
+        st.info(here.text("preparing", model=here.text(f"model_{name}")))
+        st.progress(now.share, text=run_panel.describe(here, now))
+        if not now.is_active and now.state == "finished":
+            st.rerun()
+        if not now.is_active and here.button("again"):
+            manager.resume(runs.EVERYBODY, run.id)
+            st.rerun()
+
+    live()
+    raise NotReady(name)
+
+
+def manager_state(manager: runs.Runs, name: str, backend: str) -> runs.Run | None:
+    """Returns the run of a model, or None if it was never started."""
+    key = recipes()[name].id(backend)
+    if not manager.folder(runs.EVERYBODY, key).with_suffix(".json").exists():
+        return None
+    return manager.run(runs.EVERYBODY, key)

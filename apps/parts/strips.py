@@ -1,0 +1,85 @@
+"""Texts as HTML: pieces in boxes, tokens or characters with a value as color; facts."""
+
+import html
+from collections.abc import Sequence
+
+from parts.style import Style
+
+NEWLINE, SPACE = "↵", "·"
+
+
+def boxes(
+    style: Style,
+    pieces: Sequence[str],
+    *,
+    values: Sequence[float] | None = None,
+    limits: tuple[float, float] | None = None,
+    titles: Sequence[str] | None = None,
+    marked: Sequence[int] = (),
+) -> str:
+    """Returns HTML with a box for each piece.
+
+    Args:
+        style: The style.
+        pieces: The text in pieces.
+        values: A number for each, shown as color; without them colors alternate.
+        limits: The ends of the colors; those of the values if None.
+        titles: What the mouse shows for each.
+        marked: The indices of pieces with a thick border.
+
+    Examples:
+        >>> "a&lt;" in boxes(Style(), ["a<"])
+        True
+    """
+    paints = _by_value(style, values, limits) if values is not None else _in_turn(style)
+    found = []
+    for n, piece in enumerate(pieces):
+        shown = html.escape(piece.replace(" ", SPACE).replace("\n", NEWLINE)) or "∅"
+        title = f' title="{html.escape(titles[n], quote=True)}"' if titles else ""
+        border = f"3px solid {style.ink}" if n in marked else "1px solid transparent"
+        paper, ink = next(paints)
+        found.append(
+            f'<span dir="auto"{title} style="background:{paper};color:{ink};'
+            f'border:{border};border-radius:.3em;padding:.05em .3em;">{shown}</span>'
+        )
+    return (
+        '<div style="line-height:2.1;font-family:monospace;overflow-wrap:anywhere;'
+        'display:flex;flex-wrap:wrap;gap:.15em;">' + "".join(found) + "</div>"
+    )
+
+
+def _in_turn(style):
+    colors = ("#1d4e89", "#5c4400", "#1b5e3a", "#6a2c70")
+    if not style.dark:
+        colors = ("#cfe4f7", "#fbe7b5", "#cdeedd", "#f0d5ea")
+    ink, n = style.ink, 0
+    while True:
+        yield colors[n % len(colors)], ink
+        n += 1
+
+
+def _by_value(style, values, limits):
+    low, high = limits or (min(values, default=0), max(values, default=1))
+    for value in values:
+        share = min(max((value - low) / ((high - low) or 1), 0), 1)
+        alpha = 0.06 + 0.86 * share
+        rgb = "255,140,66" if style.dark else "213,94,0"
+        ink = "#111111" if style.dark and share > 0.45 else style.ink
+        yield f"rgba({rgb},{alpha:.2f})", ink
+
+
+def facts(names_and_values: Sequence[tuple[str, str]]) -> str:
+    """Returns HTML with a few results in large type, which wrap on a narrow screen.
+
+    Examples:
+        >>> "<b" in facts([("loss", "0.5")])
+        True
+    """
+    found = "".join(
+        '<div style="margin:.2rem 0;">'
+        f'<div style="opacity:.8;">{html.escape(name)}</div>'
+        f'<b style="font-size:1.45rem;line-height:1.3;">{html.escape(value)}</b></div>'
+        for name, value in names_and_values
+    )
+    grid = "display:grid;grid-template-columns:repeat(auto-fill,minmax(12rem,1fr));"
+    return f'<div style="{grid}gap:.2rem 1rem;">{found}</div>'

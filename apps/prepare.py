@@ -1,0 +1,41 @@
+"""Trains every model that the pages need, as before a lecture: `app --prepare`."""
+
+import sys
+import time
+
+from parts import places, prepared, runs, work
+
+
+def main() -> int:
+    """Trains what is missing, two at a time; returns the exit code."""
+    backend = work.backend()
+    manager = runs.Runs(places.runs())
+    names = list(prepared.recipes())
+    missing = [n for n in names if prepared.find(manager, n, backend) is None]
+    print(f"{len(names) - len(missing)} of {len(names)} models are ready on {backend}")
+    started = time.monotonic()
+    found = {name: prepared.make(manager, name, backend) for name in missing}
+    failed = []
+    while found:
+        time.sleep(1)
+        for name, run in list(found.items()):
+            now = manager.run(runs.EVERYBODY, run.id)
+            if now.is_active:
+                continue
+            del found[name]
+            seconds = time.monotonic() - started
+            print(f"{name}: {now.state} after {seconds:.0f} s", now.message, flush=True)
+            if now.state != "finished":
+                failed.append(name)
+    if failed:
+        print(f"not ready: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    work.one_thread()
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("stopped; the same command continues", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,250 @@
+"""`kerasseq app`: starts the Streamlit application, which is in the folder `apps`."""
+
+import argparse
+import contextlib
+import errno
+import importlib.util
+import ipaddress
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+import webbrowser
+from collections.abc import Iterator
+
+import kerasseq
+from kerasseq.cli import options
+from kerasseq.cli.console import Console, note
+from kerasseq.core import backend
+
+HOST, PORT = "127.0.0.1", 8501
+LANGUAGES = ("en", "fr")
+SCRIPT, PREPARE = "kerasseq_app.py", "prepare.py"
+PATIENCE = 40  # seconds for the server to stop its runs
+START = 60  # seconds until the first page
+MISSING = (
+    'the app needs Streamlit. Install it with  pip install "kerasseq[app]"  in the '
+    "environment of kerasseq"
+)
+
+
+def add_command(add: options.Add) -> None:
+    """Adds the command to the parser."""
+    parser = add(
+        "app",
+        "open the app in the browser",
+        """\
+Start the app: twelve labs that train models, compare them and show what happens inside.
+It works without a network and without an account. Ctrl-C ends the app; what it trains
+is saved and can be continued.""",
+        """\
+examples:
+  kerasseq app
+  kerasseq app --language fr --backend torch
+  kerasseq app --prepare
+  kerasseq app --host 0.0.0.0 --port 8080 --no-browser""",
+    )
+    port = options.integer(at_least=1, at_most=65535)
+    parser.add_argument(
+        "--port", type=port, default=PORT, metavar="N", help=f"port (default: {PORT})"
+    )
+    parser.add_argument(
+        "--host",
+        default=HOST,
+        metavar="NAME",
+        help="address to listen on; 0.0.0.0 lets other computers in (default: "
+        f"{HOST}, this computer alone)",
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="do not open a browser"
+    )
+    parser.add_argument(
+        "--language",
+        type=options.one_of("language", LANGUAGES),
+        metavar="NAME",
+        help="en or fr (default: that of the browser)",
+    )
+    options.add_backend(parser)
+    parser.add_argument(
+        "--prepare",
+        action="store_true",
+        help="train all models that the pages need, as before a lecture, and end",
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Runs `kerasseq app`."""
+    if importlib.util.find_spec("streamlit") is None:
+        raise ModuleNotFoundError(MISSING)
+    if args.backend:
+        os.environ["KERAS_BACKEND"] = args.backend
+    backend.require()
+    environment = {**os.environ, "KERAS_BACKEND": backend.chosen()}
+    if args.language:
+        environment["KERASSEQ_APP_LANGUAGE"] = args.language
+    if args.prepare:
+        _wait(subprocess.Popen([sys.executable, find(PREPARE)], env=environment))
+        return
+    check_port(args.host, args.port)
+    console = Console()
+    if not is_local(args.host):
+        note(
+            f"--host {args.host} lets every computer that reaches this one open the "
+            "app, without a password: use its models, train, and fill its disk"
+        )
+    address = f"http://{shown_host(args.host)}:{args.port}"
+    console.write(f"The app is at {address} (Ctrl-C ends it)")
+    server = subprocess.Popen(
+        command(args.host, args.port), env=environment, start_new_session=True
+    )
+    threading.Thread(
+        target=_open_browser, args=(server, address, args.no_browser), daemon=True
+    ).start()
+    _wait(server)
+
+
+def find(name: str) -> str:
+    """Returns the path of a script of the app: in the wheel, or in the repository.
+
+    Raises:
+        FileNotFoundError: If it is in neither.
+    """
+    package = pathlib.Path(kerasseq.__file__).parent
+    for folder in (package / "apps", package.parent / "apps"):
+        if (folder / name).is_file():
+            return str(folder / name)
+    raise FileNotFoundError(
+        errno.ENOENT, "the app is not part of this installation", name
+    )
+
+
+def command(host: str, port: int) -> list[str]:
+    """Returns the command that starts the server."""
+    settings = {
+        "server.address": host,
+        "server.port": str(port),
+        "server.headless": "true",
+        "server.fileWatcherType": "none",
+        "server.showEmailPrompt": "false",
+        "browser.gatherUsageStats": "false",
+        "browser.serverAddress": shown_host(host),
+        "logger.hideWelcomeMessage": "true",
+    }
+    words = [word for key, value in settings.items() for word in (f"--{key}", value)]
+    return [sys.executable, "-m", "streamlit", "run", find(SCRIPT), *words]
+
+
+def is_local(host: str) -> bool:
+    """Whether only this computer reaches a server that listens on this address.
+
+    Examples:
+        >>> is_local("localhost"), is_local("127.0.0.1"), is_local("0.0.0.0")
+        (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def shown_host(host: str) -> str:
+    """Returns the host for an address that a browser on this computer opens.
+
+    Examples:
+        >>> shown_host("0.0.0.0"), shown_host("::1")
+        ('127.0.0.1', '[::1]')
+    """
+    host = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
+
+
+def check_port(host: str, port: int) -> None:
+    """Raises an error if the server cannot listen there.
+
+    Raises:
+        ValueError: If the port is taken; the message names the next free one. If the
+            host is not an address of this computer.
+    """
+    error = listen_error(host, port)
+    if error is None:
+        return
+    if error.errno in (errno.EADDRINUSE, errno.EACCES):
+        free = next(
+            (p for p in range(max(port, 1023) + 1, 65536) if not listen_error(host, p)),
+            None,
+        )
+        why = "in use" if error.errno == errno.EADDRINUSE else "reserved by the system"
+        hint = f" The next free one is {free}: --port {free}" if free else ""
+        raise ValueError(f"port {port} of {host} is {why}.{hint}")
+    raise ValueError(
+        f"--host must be an address of this computer, received {host} ({error})"
+    )
+
+
+def listen_error(host: str, port: int) -> OSError | None:
+    """Returns the error of listening on a port, None if it works."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            if os.name == "posix":  # as the server does
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        return error
+    return None
+
+
+def _open_browser(server, address, no_browser):
+    """Opens a browser once the server answers."""
+    deadline = time.monotonic() + START
+    while server.poll() is None and time.monotonic() < deadline:
+        if _answers(address):
+            break
+        time.sleep(0.2)
+    if server.poll() is None and not no_browser:
+        webbrowser.open(address)
+
+
+def _answers(address):
+    try:
+        with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def _wait(process):
+    """Waits for a process, and ends it as Ctrl-C does when this one is ended."""
+    try:
+        with _terminated_as_interrupted():
+            code = process.wait()
+    except KeyboardInterrupt:
+        with contextlib.suppress(OSError):
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(PATIENCE)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.kill()
+        raise
+    if code:
+        raise RuntimeError(f"the app ended with exit code {code}")
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Within the block SIGTERM has the effect of Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
