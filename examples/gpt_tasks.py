@@ -154,7 +154,7 @@ def main(arguments=None):
     for task, classes in TASKS.items():
         accuracies = []
         for gpt in (model, fresh):
-            classifier = gpt.with_head(task.__name__, num_classes=classes)
+            classifier = gpt.with_head(task.__name__, labels=classes)
             classifier.compile(keras.optimizers.Adam(5e-4, global_clipnorm=1.0))
             x, y = examples(task, train, options.labels, seed=1)
             classifier.fit(

@@ -91,7 +91,7 @@ def main(arguments=None):
         max_sequence_length=LENGTH,
         head="pretraining",
     )
-    fresh = model.with_head("tag", num_classes=2)
+    fresh = model.with_head("tag", labels=2)
 
     steps = options.epochs * options.steps
     rate = keras.optimizers.schedules.CosineDecay(
@@ -110,7 +110,7 @@ def main(arguments=None):
         print(f"{(epoch + 1) * options.steps:>5} steps: masked words {losses}")
     print("The [MASK] statement:", model.fill("The [MASK] statement", k=3)[0])
 
-    pretrained = model.with_head("tag", num_classes=2)
+    pretrained = model.with_head("tag", labels=2)
     for name, net in (("pre-trained", pretrained), ("from scratch", fresh)):
         fine_tune(net, train, options.fine_tuning_epochs)
         print(f"{name}: F1 {f1(net, test):.3f} on {len(test)} other sentences")

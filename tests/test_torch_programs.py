@@ -62,7 +62,7 @@ LLAMA = {"norm": "rms", "feed_forward": "swiglu", "position": "rope"}
 MODELS = {
     "GPT": (gpt(), ids),
     "BERT": (
-        lambda: models.BERT(**IDS, **SMALL).with_head("classify", num_classes=3),
+        lambda: models.BERT(**IDS, **SMALL).with_head("classify", labels=3),
         segmented,
     ),
     "ViT": (

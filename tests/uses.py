@@ -217,7 +217,7 @@ def of_models():
         ),
         model(
             *(models.ViT, IMAGES),
-            **{"num_classes": 3, "image_size": 4, "patch_size": 2, "channels": 3},
+            **{"labels": 3, "image_size": 4, "patch_size": 2, "channels": 3},
             **{**SMALL, **block, "pooling": "token", "interpolation": "bicubic"},
         ),
         Use("count", lambda **a: models.count(**a).total, {"architecture": "gpt3"}),

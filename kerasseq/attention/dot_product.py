@@ -73,6 +73,15 @@ def dot_product_attention(
     return ops.where(any_key, out, ops.zeros_like(out))
 
 
+def attention_scores(
+    q: Tensor, k: Tensor, *, scale: float, bias: Tensor | None = None
+) -> Tensor:
+    r"""The scores $\lambda Q K^T + b$, `(B, N, T, S)`; arguments as above."""
+    q = ops.swapaxes(q, 1, 2) * ops.cast(scale, q.dtype)  # (B, N, T, K)
+    e = matmul(q, ops.transpose(k, (0, 2, 3, 1)))  # (B, N, T, S)
+    return e if bias is None else e + ops.cast(bias, e.dtype)
+
+
 def attention_weights(
     q: Tensor,
     k: Tensor,
@@ -82,9 +91,7 @@ def attention_weights(
     bias: Tensor | None = None,
 ) -> Tensor:
     """The attention weights α, `(B, N, T, S)`; arguments as above."""
-    q = ops.swapaxes(q, 1, 2) * ops.cast(scale, q.dtype)  # (B, N, T, K)
-    e = matmul(q, ops.transpose(k, (0, 2, 3, 1)))  # (B, N, T, S)
-    return masks.softmax(e if bias is None else e + ops.cast(bias, e.dtype), mask)
+    return masks.softmax(attention_scores(q, k, scale=scale, bias=bias), mask)
 
 
 def weighted_sum(alpha: Tensor, v: Tensor) -> Tensor:

@@ -24,13 +24,9 @@ from keras import ops
 from kerasseq import tracing
 from kerasseq.attention import axes, inputs
 from kerasseq.attention.cache import Cache, token_positions, update_cache
-from kerasseq.attention.dot_product import (
-    attention_weights,
-    dot_product_attention,
-    repeat_heads,
-    weighted_sum,
-)
+from kerasseq.attention.dot_product import repeat_heads
 from kerasseq.attention.projections import input_projection, output_projection
+from kerasseq.attention.recorded import recorded_attention
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.serialization import check_float64, register, shared_config
@@ -38,7 +34,6 @@ from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.positions.base import AttentionPosition, check_position
-from kerasseq.tracing import recording
 
 
 @register
@@ -389,19 +384,10 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
             given_masks = mask, None, None, None
         sizes = ops.shape(q)[1], ops.shape(k)[1]
         mask, causal = inputs.combine_masks(self, given_masks, sizes, causal, start)
-        if return_weights or drop or recording.current_listener() is not None:
-            if causal:
-                mask = masks.causal(*sizes)[:, None]
-            alpha = attention_weights(q, k, scale=self.factor, mask=mask, bias=bias)
-            alpha = dropped = tracing.record(self, "alignment", alpha)
-            if drop:
-                seed = self.seed_generator
-                dropped = keras.random.dropout(alpha, self.dropout, seed=seed)
-            out = weighted_sum(dropped, v)
-        else:
-            alpha, flash = None, self.flash_attention
-            options = {"mask": mask, "bias": bias, "causal": causal, "flash": flash}
-            out = dot_product_attention(q, k, v, scale=self.factor, **options)
+        options = {"mask": mask, "bias": bias, "causal": causal, "drop": drop}
+        out, alpha = recorded_attention(
+            self, q, k, v, return_weights=return_weights, **options
+        )
         if shapes is not None:
             out, alpha = axes.unfold_all(out, alpha, self.attended_axes, shapes)
         return out, alpha

@@ -4,18 +4,18 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import kerasseq
-from kerasseq.cli import figures, labeled, options, runs, tables, tokenize
-from kerasseq.cli.console import set_seed, status
-from kerasseq.core import checks
+from kerasseq.cli import figures, heads, labeled, options, runs, tables
+from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli.options import PerModel
+from kerasseq.datasets.splitting import split_by_class
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
 
 FILE = "file"  # the argument that names the user's data
 DATA = ("names",)
+MODELS = (*options.ARCHITECTURES, *heads.MODELS)
 DEFAULTS = {
     "model": "gru",
     "file": None,
@@ -26,13 +26,15 @@ DEFAULTS = {
     "held_out": 0.2,
     "max_characters": 1000,
     "balanced": False,
-    "tokenizer": "character",
+    "tokenizer": PerModel("character", bert="bpe", gpt="bpe"),
     "vocabulary_size": options.VOCABULARY_SIZE,
     "units": 96,
-    "num_layers": 1,
-    "dropout": 0.3,
-    "batch_size": 64,
-    "learning_rate": 6e-3,
+    "num_layers": PerModel(1, bert=2, gpt=2),
+    "num_heads": 4,
+    "preset": None,
+    "dropout": PerModel(0.3, bert=0.1, gpt=0.1),
+    "batch_size": PerModel(64, bert=32, gpt=32),
+    "learning_rate": PerModel(6e-3, bert=1e-3, gpt=1e-3),
     "epochs": None,
     "steps": None,
     "checkpoint_every": 100,
@@ -40,7 +42,7 @@ DEFAULTS = {
 }
 TEXT_NAMES = ("text", "sentence", "review", "comment", "content", "message", "name")
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "language", "y")
-MAX_TESTED = 10_000  # held-out texts that are classified
+PART = 8192  # texts that are classified at a time
 
 
 def add_task(add: options.Add, tasks: options.Subparsers) -> None:
@@ -56,6 +58,7 @@ accuracy of two simple models: the most frequent class, and logistic regression.
 examples:
   kerasseq train classify --file reviews.csv --text review --label stars
   kerasseq train classify --data names --model lstm --epochs 6
+  kerasseq train classify --file reviews.csv --preset models/bert-base-uncased
 then:
   kerasseq predict runs/classify-gru-1 --text "Danmark"
   kerasseq evaluate runs/classify-gru-1 --file test.csv""",
@@ -72,7 +75,7 @@ then:
     text = "give all classes the same share of the loss"
     group.add_argument("--balanced", action="store_true", default=None, help=text)
     options.add_tokenizer(group, DEFAULTS)
-    options.add_model(parser, DEFAULTS)
+    heads.add_options(options.add_model(parser, DEFAULTS, MODELS), DEFAULTS)
     group = options.add_training(
         parser, DEFAULTS, "training steps, instead of --epochs"
     )
@@ -92,24 +95,21 @@ def train(job: "Job") -> runs.Results:
     from kerasseq.cli.fitting import check_memory  # loads Keras
 
     settings = job.settings
-    with status("reading the texts"):
-        texts, labels, data = read(settings)
+    texts, labels, data = read(settings)
     job.check_data(data)
-    rows, tested = labeled.split(labels, settings.held_out, settings.seed)
+    rows, tested = split_by_class(labels, settings.held_out, settings.seed)
     if not len(tested):
         raise ValueError(
             f"{data['source']} must have two rows of a label, to hold one out, "
             "received one of each"
         )
     x, y = [texts[n] for n in rows], [labels[n] for n in rows]
-    tokenizer = tokenize.make(
-        settings.tokenizer, settings.vocabulary_size, "\n".join(x)
-    )
-    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
-        settings.tokenizer = os.path.abspath(settings.tokenizer)
-    check_memory(settings, len(x))
+    preset = heads.load_preset(settings)
+    tokenizer = heads.make_tokenizer(settings, "\n".join(x), preset)
+    if preset is None:
+        check_memory(settings, len(x))
     with status("building the model"):
-        model = build(settings, tokenizer, sorted(set(labels)))
+        model = build(settings, tokenizer, sorted(set(labels)), x, preset)
     with status("tokenizing the texts", sum(map(len, x))):
         batches = model.batches(
             x,
@@ -124,12 +124,13 @@ def train(job: "Job") -> runs.Results:
         f"{len(tested):,} held out; {tokenizer.vocabulary_size:,} kinds of tokens."
     )
     start = time.perf_counter()
-    steps = labeled.compile_for(model, settings, batches.steps_per_epoch)
+    task = heads if settings.model in heads.MODELS else labeled
+    steps = task.compile_for(model, settings, batches.steps_per_epoch)
     history = job.fit(model, batches, steps, "accuracy")
     seconds = time.perf_counter() - start
-    tested = tested[np.random.default_rng(settings.seed).permutation(len(tested))]
-    tested = tested[:MAX_TESTED]
-    held_out = [texts[n] for n in tested], [labels[n] for n in tested]
+    title = f"{settings.model} on {data['source']}"
+    chosen = labeled.bounded(tested, settings.seed)
+    held_out = [texts[n] for n in chosen], [labels[n] for n in chosen]
     results = evaluate(model, *held_out) | {
         "task": job.task,
         "model": settings.model,
@@ -139,9 +140,11 @@ def train(job: "Job") -> runs.Results:
         "run": str(job.folder),
     }
     with status("training logistic regression to compare with", sum(map(len, x))):
-        results["baselines"] = labeled.baselines(x, y, *held_out)
-    show(job, results, seconds)
-    title = f"{settings.model} on {data['source']}"
+        results["baselines"] = labeled.baselines(x, y, *held_out, settings.seed)
+    heading = labeled.title_of(len(chosen), len(tested), "texts")
+    labeled.show_report(job.console, results, heading)
+    labeled.show_hardest(job.console, results["hardest"])
+    labeled.show_baselines(job.console, results, seconds, len(x))
     labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
     job.finish(results)
     return results
@@ -159,14 +162,19 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
         texts, labels = columns(table, settings, settings.file)
         source = os.path.basename(settings.file)
         settings.file = os.path.abspath(settings.file)  # to resume from any folder
-    if len(set(labels)) < 2:
-        raise ValueError(
-            f"{source} must have at least two labels to tell apart, received "
-            f"{checks.short(labels[0])} in all rows"
-        )
-    texts = [text[: settings.max_characters] for text in texts]
+    labeled.check_labels(labels, source)
+    texts = cut(texts, settings.max_characters)
     checksum = runs.sha256("\n".join([*texts, *labels]))
     return texts, labels, {"source": source, "rows": len(texts), "sha256": checksum}
+
+
+def cut(texts: list[str], most: int) -> list[str]:
+    """Returns texts of at most `most` characters, and notes how many are cut."""
+    count = sum(len(text) > most for text in texts)
+    if not count:
+        return texts
+    note(f"{count:,} texts are cut to {most:,} characters (--max-characters)")
+    return [text[:most] for text in texts]
 
 
 def read_text_table(file: str, encoding: str) -> Any:
@@ -194,23 +202,20 @@ def columns(
     settings.label = tables.column(
         table, settings.label, "--label", LABEL_NAMES, [settings.text]
     )
-    found = []
-    for name in (settings.text, settings.label):
-        cells = table[name].tolist()
-        for place, cell in zip(table.index, cells, strict=True):
-            if not cell.strip():
-                raise ValueError(
-                    f"{file}, {table.index.name} {place}: the cell in the column "
-                    f'"{name}" is empty. Fill it, or delete the row'
-                )
-        found.append(cells)
-    return found[0], found[1]
+    texts = tables.filled(table, settings.text, file)
+    return texts, tables.filled(table, settings.label, file)
 
 
 def build(
-    settings: options.Settings, tokenizer: Any, labels: list[str]
-) -> "kerasseq.models.SequenceClassifier":
+    settings: options.Settings,
+    tokenizer: Any,
+    labels: list[str],
+    texts: list[str],
+    preset: Any = None,
+) -> Any:
     """Builds the model."""
+    if settings.model in heads.MODELS:
+        return heads.build(settings, "classify", labels, tokenizer, texts, preset)
     set_seed(settings.seed)
     return kerasseq.models.SequenceClassifier(
         settings.model,
@@ -227,28 +232,15 @@ def evaluate(
     model: "kerasseq.models.SequenceClassifier", texts: list[str], labels: list[str]
 ) -> dict[str, Any]:
     """Classifies texts with known labels, and returns the scores as plain data."""
-    with status("classifying the held-out texts", sum(map(len, texts))):
-        found = model.classify(texts, batch_size=256)
-    names = [*model.labels, *sorted(set(labels) - set(map(str, model.labels)))]
-    result = labeled.scores(labels, [each.label for each in found], names)
-    return {
-        "accuracy": result["report"]["accuracy"],
-        **result,
-        "hardest": labeled.hardest(texts, labels, found),
-    }
-
-
-def show(job: "Job", results: runs.Results, seconds: float) -> None:
-    """Prints the scores."""
-    labeled.show_report(job.console, results, "On the held-out texts")
-    labeled.show_hardest(job.console, results["hardest"])
-    labeled.show_baselines(
-        job.console,
-        results["model"],
-        results["accuracy"],
-        seconds,
-        results["baselines"],
-    )
+    found = []
+    for part in labeled.in_parts(texts, PART, "classifying the texts"):
+        # Without the probabilities of all labels, which take memory.
+        found += [
+            each._replace(probabilities={})
+            for each in model.classify(part, batch_size=256)
+        ]
+    result = labeled.scores(labels, [each.label for each in found], model.labels)
+    return {**result, "hardest": labeled.hardest(texts, labels, found)}
 
 
 def draw(

@@ -13,19 +13,29 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
 import rich.box
 import rich.console
 import rich.markup
+import rich.progress
 import rich.table
 
+from kerasseq.cli import reporting
 from kerasseq.core import backend
 
 PLAIN_WIDTH = 88  # of tables, if the output is not a terminal
-FIRST_MESSAGE = 1.5  # seconds before a status is printed without a terminal
+FIRST_MESSAGE = 0.5  # seconds before a status is printed without a terminal
+THREADS = (
+    "OMP_NUM_THREADS",  # PyTorch
+    "MKL_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",  # TensorFlow
+    "TF_NUM_INTEROP_THREADS",
+    "NPROC",  # JAX
+)
 LARGE = 5_000_000  # characters of an input whose status is printed at once
+MAX_SILENCE = 15  # seconds between two lines of a progress
 _LOG_LINE = re.compile(
     rb"(WARNING: All log messages before absl|[IWE]\d{4} \d\d:\d\d:)"
 )
@@ -103,6 +113,8 @@ def print_json(data: object) -> None:
 def status(what: str, size: int = 0) -> Iterator[None]:
     """Shows on stderr what the command does until the block ends.
 
+    The progress of a run, if there is one, says the same.
+
     Args:
         what: In words, such as "reading the text".
         size: Characters of the input. For a large one the message appears at once,
@@ -111,7 +123,7 @@ def status(what: str, size: int = 0) -> Iterator[None]:
     Yields:
         Nothing.
     """
-    with _own_stderr() as stream:
+    with reporting.phase(what), _own_stderr() as stream:
         if stream.isatty():
             console = rich.console.Console(file=stream)
             with console.status(f"{rich.markup.escape(what)} …"):
@@ -127,6 +139,65 @@ def status(what: str, size: int = 0) -> Iterator[None]:
         finally:
             finished.set()
             printer.join()
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Shows on stderr how many of many rows are done: a bar on a terminal, else lines.
+
+    Args:
+        what: In words, such as "predicting".
+        total: Number of rows.
+
+    Yields:
+        A function of the number of rows that are done.
+    """
+    with _own_stderr() as stream:
+        if stream.isatty():
+            console = rich.console.Console(file=stream)
+            columns = (
+                rich.progress.TextColumn("{task.description}", markup=False),
+                rich.progress.BarColumn(),
+                rich.progress.TextColumn("{task.completed:,}/{task.total:,}"),
+                rich.progress.TimeRemainingColumn(),
+            )
+            with rich.progress.Progress(*columns, console=console) as bar:
+                task = bar.add_task(what, total=total)
+                yield lambda done: bar.update(task, completed=done)
+            return
+        yield _lines_of_progress(stream, what, total)
+
+
+def _lines_of_progress(stream, what, total):
+    """The function that prints a line at the start, and then from time to time."""
+    start = shown = time.monotonic()
+
+    def show(done):
+        nonlocal shown
+        now = time.monotonic()
+        if done and (now - shown < MAX_SILENCE or done == total):
+            return
+        shown, seconds = now, now - start
+        left = f", {clock(seconds / done * (total - done))} left" if done else ""
+        with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+            print(
+                f"kerasseq: {what}, {done:,} of {total:,}{left} …",
+                file=stream,
+                flush=True,
+            )
+
+    show(0)
+    return show
+
+
+def clock(seconds: float) -> str:
+    """Formats a duration as minutes and seconds.
+
+    Examples:
+        >>> clock(83)
+        '1:23'
+    """
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 @contextlib.contextmanager
@@ -153,15 +224,26 @@ def _print_status(stream, what, size, finished):
             print(f"kerasseq: {what}, {pause:.0f} s …", file=stream, flush=True)
 
 
-def choose_backend(name: str | None) -> None:
+def choose_backend(name: str | None, threads: int | None = None) -> None:
     """Loads Keras on a backend.
 
     Args:
         name: The name of the backend; that of the environment if None.
+        threads: Number of threads that compute; the choice of the backend if None.
 
     Raises:
-        BackendError: If it is not installed, or Keras already runs on another.
+        BackendError: If it is not installed, Keras already runs on another, or it is
+            loaded, when the number of threads is fixed.
     """
+    if threads is not None:
+        limit_threads(threads)
+    name_backend(name)
+    with status("loading Keras"):
+        load_keras()
+
+
+def name_backend(name: str | None) -> None:
+    """Chooses a backend, as `choose_backend`, without loading Keras."""
     if name and "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = name
     backend.require()
@@ -170,8 +252,20 @@ def choose_backend(name: str | None) -> None:
             f"Keras already runs on {backend.chosen()} in this process, and cannot "
             f"change to {name}"
         )
-    with status("loading Keras"):
-        load_keras()
+
+
+def limit_threads(count: int) -> None:
+    """Limits the threads of the backend, which reads these variables when it is loaded.
+
+    Raises:
+        BackendError: If it is loaded already.
+    """
+    if "keras" in sys.modules and any(os.environ.get(n) != str(count) for n in THREADS):
+        raise backend.BackendError(
+            f"--threads {count} must be given before Keras is loaded, but Keras "
+            "already runs in this process. Start the command in a process of its own"
+        )
+    os.environ.update(dict.fromkeys(THREADS, str(count)))
 
 
 def load_keras() -> None:

@@ -1,24 +1,28 @@
 """`kerasseq evaluate`: the scores of a classifier or a tagger on other data."""
 
 import argparse
+import os
+from typing import Any
 
-from kerasseq.cli import classify, labeled, options, runs, tag
-from kerasseq.cli.console import Console, choose_backend, print_json
-from kerasseq.datasets import read_tagged
+from kerasseq.cli import classify, images, labeled, options, runs, tag
+from kerasseq.cli.console import Console, choose_backend, print_json, status
+from kerasseq.cli.errors import UsageError
+from kerasseq.datasets import Tagged, image_folder, read_tagged
 
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "evaluate",
-        "evaluate a classifier or tagger on a file",
+        "evaluate a classifier or tagger on a file or a folder",
         """\
-Print precision, recall and F1 of each class, for a file like that of the training. A
-label that the training data do not have counts as an error.""",
+Print precision, recall and F1 of each class, for a file or a folder of images like that
+of the training. A label that the training data do not have counts as an error.""",
         """\
 examples:
   kerasseq evaluate runs/classify-gru-1 --file test.csv
-  kerasseq evaluate runs/tag-lstm-1 --file test.conll""",
+  kerasseq evaluate runs/tag-lstm-1 --file test.conll
+  kerasseq evaluate runs/images-vit-1 --file test-pictures""",
     )
     options.add_run(parser)
     parser.add_argument("--file", metavar="FILE", required=True, help="the data")
@@ -35,29 +39,74 @@ def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq evaluate`."""
     _, record = runs.find_model(args.folder)
     task = (record or {}).get("task")
-    if task not in ("classify", "tag"):
+    if task not in TASKS:
         raise ValueError(
-            f"expected a run of  kerasseq train classify  or  tag, received {task} in "
-            f"{args.folder}"
+            "expected a run of  kerasseq train classify,  tag  or  images, received "
+            f"{task} in {args.folder}"
         )
     console = Console(stderr=args.json)
-    if task == "tag":
-        tagged = read_tagged(args.file, encoding=args.encoding)
-    else:
-        arguments = record["arguments"] if record["arguments"]["file"] else {}
-        names = {n: getattr(args, n) or arguments.get(n) for n in ("text", "label")}
-        table = classify.read_text_table(args.file, args.encoding)
-        texts, labels = classify.columns(table, options.Settings(**names), args.file)
-    choose_backend(args.backend)
-    model, _ = runs.load_model(args.folder)
-    if task == "tag":
-        results = tag.evaluate(model, tagged)
-        tag.show(console, results)
-    else:
-        most = record["arguments"]["max_characters"]
-        results = classify.evaluate(model, [text[:most] for text in texts], labels)
-        labeled.show_report(console, results, f"On {args.file}")
-        labeled.show_hardest(console, results["hardest"])
+    results = TASKS[task](args, record, console)
     console.write(f"Accuracy: {results['accuracy']:.3f}")
     if args.json:
         print_json(results)
+
+
+def _load(args):
+    choose_backend(args.backend)
+    return runs.load_model(args.folder)[0]
+
+
+def _tagger(args, record, console):
+    data = tagged(args)
+    model = _load(args)
+    every = [tag for tags in data.tags for tag in tags]
+    labeled.check_known(every, model.labels, args.file)
+    results = tag.evaluate(model, data)
+    tag.show(console, results, f"On {args.file}")
+    return results
+
+
+def _texts(args, record, console):
+    texts, labels = classified(args, record["arguments"])
+    model = _load(args)
+    labeled.check_known(labels, model.labels, args.file)
+    results = classify.evaluate(model, texts, labels)
+    labeled.show_report(console, results, f"On {args.file}")
+    labeled.show_hardest(console, results["hardest"])
+    return results
+
+
+def _images(args, record, console):
+    with status(f"listing the images in {args.file}"):
+        found = image_folder(args.file)
+    names = [os.path.relpath(file, args.file) for file in found.files]
+    results, _ = images.evaluate(_load(args), found.files, found.labels, names)
+    labeled.show_report(console, results, f"On {args.file}")
+    labeled.show_hardest(console, results["hardest"], "file")
+    return results
+
+
+TASKS = {"classify": _texts, "tag": _tagger, "images": _images}
+
+
+def tagged(args: argparse.Namespace) -> Tagged:
+    """Reads sentences with tags."""
+    if args.text is not None or args.label is not None:
+        raise UsageError("--text and --label are for the run of a classifier")
+    with status("reading the sentences"):
+        return read_tagged(args.file, encoding=args.encoding)
+
+
+def classified(
+    args: argparse.Namespace, arguments: dict[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Reads texts with labels, from the columns of the training if there is a file."""
+    table = classify.read_text_table(args.file, args.encoding)
+    names = {}
+    for name in ("text", "label"):
+        trained = arguments[name] if arguments["file"] else None
+        names[name] = getattr(args, name)
+        if names[name] is None and trained in table.columns:
+            names[name] = trained
+    texts, labels = classify.columns(table, options.Settings(**names), args.file)
+    return classify.cut(texts, arguments["max_characters"]), labels

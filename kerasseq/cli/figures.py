@@ -143,6 +143,45 @@ def confusion(
     return save(kerasseq.tracing.plots.plot_confusion(counts, names, title), file)
 
 
+def of_image(
+    folder: pathlib.Path, model: "kerasseq.models.ViT", image: Any, found: Any
+) -> list[pathlib.Path]:
+    """Draws what a model of images attends to, and which pixels moved the decision.
+
+    Args:
+        folder: The folder of the figures.
+        model: The model.
+        image: A file, or an array without batch axis.
+        found: The `Classification` of the image.
+    """
+    plots, is_file = kerasseq.tracing.plots, isinstance(image, str)
+    pixels = model.read(image) if is_file else np.asarray(image)[None]
+    last = model.attention_map(pixels)[0]
+    rollout = model.attention_map(pixels, layer=None)[0]
+    scores = model.attribution(pixels)
+    if model.patches.data_format == "channels_first" and pixels.ndim == 4:
+        pixels = pixels.transpose(0, 2, 3, 1)
+    label = f"{found.label} {np.max(found.probability, initial=0):.2f}"
+    both = np.concatenate([pixels, pixels])
+    attention = plots.plot_patches(
+        *(both, np.stack([last, rollout]), ["last layer", "rollout"]),
+        f"{label}: attention, percent of each patch",
+    )
+    title = "gradient × input: red for the label, blue against it"
+    gradient = plots.plot_pixels(pixels, scores, [label], title)
+    return [
+        save(attention, folder / "attention.png"),
+        save(gradient, folder / "gradient_input.png"),
+    ]
+
+
+def images(
+    file: pathlib.Path, images: Sequence[ArrayLike], titles: list[str], title: str
+) -> pathlib.Path:
+    """Draws several images with a title each."""
+    return save(kerasseq.tracing.plots.plot_images(images, titles, title), file)
+
+
 def race(
     folder: pathlib.Path, accuracies: dict[str, dict[str, list[float]]]
 ) -> pathlib.Path:

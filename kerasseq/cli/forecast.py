@@ -1,6 +1,7 @@
 """`kerasseq train forecast`: forecasts of a series, several steps ahead."""
 
 import copy
+import dataclasses
 import functools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,7 @@ from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.runs import sha256
 from kerasseq.core import checks
-from kerasseq.core.files import read_bytes, replacing
+from kerasseq.core.files import replacing
 from kerasseq.datasets import series
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ MISSING = ("error", "interpolate", "forward")
 QUANTILES = (0.1, 0.5, 0.9)
 HELD_OUT = 5  # one part in five
 MAX_ORIGINS = 200  # from which the held-out values are forecast
+MAX_FORECASTS = 20_000  # of them, over all series
+MAX_SERIES = 1000  # that are compared with simple forecasts
+SHOWN_ROWS = 48  # of a forecast, on the terminal
 FORECAST = "forecast.csv"
 DEFAULTS = {
     "model": "lstm",
@@ -154,9 +158,7 @@ def train(job: "Job") -> runs.Results:
     job.start(source.data)
     describe(job.console, source, table, cuts)
     history = job.fit(model, batches, settings.steps, "mae")
-    with status("forecasting the held-out values"):
-        comparison = model.compare(table, origins(table, cuts, settings), *(
-            settings.horizon, cuts))  # fmt: skip
+    comparison = compare(job, model, table, cuts)
     # The model has learned from the first part alone, and continues the whole.
     model.set_history(table)
     runs.save_model(model, job.folder)
@@ -185,11 +187,10 @@ def read(settings: options.Settings) -> Source:
         found = series(settings.data, seed=settings.seed)
         checksum = sha256(found.values.tobytes())
         return Source(found, {}, {"source": settings.data, "sha256": checksum})
-    with status("reading the table"):
-        frame = tables.read_table(settings.file, settings.encoding)
+    frame = tables.read_table(settings.file, settings.encoding)
     columns = guess_columns(settings, frame)
-    checksum = sha256(read_bytes(settings.file))
-    return Source(frame, columns, {"source": settings.file, "sha256": checksum})
+    data = {"source": settings.file, "sha256": frame.attrs["sha256"]}
+    return Source(frame, columns, data)
 
 
 def _refuse_columns(settings):
@@ -319,8 +320,31 @@ def origins(table: Any, cuts: list[int], settings: options.Settings) -> list[lis
     """The origins of the forecasts of the held-out part, the same for all series."""
     rests = [len(one.values) - cut for one, cut in zip(table.series, cuts, strict=True)]
     last = min(rests) - settings.horizon  # steps from the first origin to the last
-    stride = 1 + last // MAX_ORIGINS
+    stride = 1 + last // max(1, min(MAX_ORIGINS, MAX_FORECASTS // len(rests)))
     return [[cut + step for cut in cuts] for step in range(0, last + 1, stride)]
+
+
+def compare(
+    job: "Job", model: "kerasseq.models.Forecaster", table: Any, cuts: list[int]
+) -> Any:
+    """Compares forecasts of the held-out values with those of simple models.
+
+    Of many series some are compared, chosen at random.
+    """
+    settings, count = job.settings, len(table.series)
+    chosen = np.arange(count)
+    if count > MAX_SERIES:
+        rng = np.random.default_rng(settings.seed)
+        chosen = np.sort(rng.permutation(count)[:MAX_SERIES])
+        job.console.write(
+            f"{MAX_SERIES:,} of the {count:,} series, chosen at random, are compared "
+            "with simple forecasts."
+        )
+    some = dataclasses.replace(table, series=[table.series[n] for n in chosen])
+    cuts = [cuts[n] for n in chosen]
+    with status("forecasting the held-out values"):
+        times = origins(some, cuts, settings)
+        return model.compare(some, times, settings.horizon, cuts)
 
 
 def describe(console: Console, source: Source, table: Any, cuts: list[int]) -> None:
@@ -408,11 +432,13 @@ def write_forecast(
         if "date" in source.columns and source.columns["date"] is not None:
             date = source.columns["date"]
             found[date] = found[date].astype(str).str.removesuffix(" 00:00:00")
-        values, columns = found.to_numpy("object").tolist(), found.columns
+        values, columns = found[:SHOWN_ROWS].to_numpy("object").tolist(), found.columns
     rows = [[_short(v) if isinstance(v, float) else v for v in row] for row in values]
     heads = [h if isinstance(v, str) else f">{h}" for h, v in zip(
         map(str, columns), values[0], strict=True)]  # fmt: skip
     job.console.table("Forecast after the last value", heads, rows)
+    if len(found) > len(values):
+        job.console.write(f"and {len(found) - len(values):,} more rows, in {FORECAST}")
 
 
 def draw(

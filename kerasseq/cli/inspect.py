@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import figures, options, runs
+from kerasseq.cli import figures, image_data, options, runs
 from kerasseq.cli.console import Console, choose_backend, note, status
+from kerasseq.cli.errors import UsageError
 from kerasseq.cli.tokenize import note_unknown, pieces
 from kerasseq.core import checks
 
@@ -33,11 +34,13 @@ def add_command(add: options.Add) -> None:
         """\
 Print the structure of a model. Then apply it to a text. For a recurrent model, print
 how open its gates are and how far back the gradient of its last prediction reaches, and
-draw both. For a Transformer, draw the attention weights.""",
+draw both. For a Transformer, draw the attention weights. For a model of images, draw
+the attention to the patches of an image, and which pixels moved the decision.""",
         """\
 examples:
   kerasseq inspect runs/quickstart
   kerasseq inspect runs/quickstart --text "for x in range(3):"
+  kerasseq inspect runs/images-vit-1 --file picture.png
   kerasseq inspect runs/parentheses-race-1/lstm-seed0 --text "2 0 9 7 0 9" """,
     )
     options.add_run(parser)
@@ -45,7 +48,9 @@ examples:
     source.add_argument(
         "--text", metavar="TEXT", help="the input (default: an example of the task)"
     )
-    source.add_argument("--file", metavar="FILE", help="a text file as input")
+    source.add_argument(
+        "--file", metavar="FILE", help="a text file, or an image, as input"
+    )
     options.add_encoding(parser)
     parser.add_argument(
         "--layer", metavar="NAME", help="the layer to draw (default: the last one)"
@@ -64,10 +69,15 @@ def run(args: argparse.Namespace) -> None:
     choose_backend(args.backend)
     console = Console()
     model, record = runs.load_model(args.folder)
+    if hasattr(model, "attention_map"):
+        inspect_image(console, model, record, args)
+        return
     example = make_example(model, record, args)
     show_structure(console, model)
     if example.text is not None:
         show_attribution(console, model, example.text)
+    if example.tags is not None:
+        console.table("Tags", ("word", "tag"), example.tags)
     with status("tracing the model"):
         trace = figures.record(model, example.x)
     flow = None
@@ -84,6 +94,36 @@ def run(args: argparse.Namespace) -> None:
             folder, trace, example.tokens, lambda: flow, example.flow_tokens, layer
         )
     console.write(f"Figures: {', '.join(map(str, files))}")
+
+
+def inspect_image(
+    console: Console,
+    model: "kerasseq.models.ViT",
+    record: dict[str, Any] | None,
+    args: argparse.Namespace,
+) -> None:
+    """Prints the labels of an image, and draws what the model attends to."""
+    if args.text is not None or args.layer is not None:
+        raise UsageError(
+            "the model classifies images: leave out --text and --layer, and name an "
+            "image with --file"
+        )
+    image = image_data.example(record, args.file)
+    found = model.classify(image)
+    show_structure(console, model)
+    show_labels(console, found.probabilities)
+    figures.require()
+    folder = _output_folder(args)
+    with status("drawing the figures"):
+        files = figures.of_image(folder, model, image, found)
+    console.write(f"Figures: {', '.join(map(str, files))}")
+
+
+def show_labels(console: Console, p: dict[Any, float]) -> None:
+    """Prints the most probable labels."""
+    best = sorted(p, key=lambda label: -p[label])[:MAX_LABELS]
+    rows = [(label, f"{p[label]:.3f}") for label in best]
+    console.table("Most probable labels", ("label", ">probability"), rows)
 
 
 def _output_folder(args):
@@ -113,13 +153,15 @@ class Example(NamedTuple):
         flow_tokens: Labels of the time steps in the figure of the gradient.
         flow: A function that computes the gradient flow of a recurrent model.
         text: The text of a classifier, or None.
+        tags: The words of a tagger with their tags, or None.
     """
 
-    x: np.ndarray
+    x: Any
     tokens: list[str] | None
     flow_tokens: list[str] | None
     flow: Callable[[], figures.Recorded]
     text: str | None = None
+    tags: list[tuple[str, Any]] | None = None
 
 
 def make_example(
@@ -145,7 +187,9 @@ def make_example(
         return _text_example(model, DEFAULT_TEXT if text is None else text)
     if kind == "SequenceClassifier" and record and record["task"] == "parentheses":
         return _parentheses_example(model, record["arguments"]["colors"], text)
-    if kind == "SequenceClassifier" and model.tokenizer is not None:
+    if getattr(model, "labels", None) and model.tokenizer is not None:
+        if model.per_step:
+            return _tagged_example(model, DEFAULT_TEXT if text is None else text)
         return _labeled_example(model, DEFAULT_TEXT if text is None else text)
     if kind == "Forecaster" and record:
         return _series_example(model, text)
@@ -181,10 +225,36 @@ def _text_example(model, text):
 def _labeled_example(model, text):
     text = text[:MAX_TEXT]
     note_unknown(model.tokenizer, text, "text")
-    (x,), _ = model.text_rows(model.tokenizer, [text])
+    x, tokens, _ = inputs = model.token_inputs(text)
     y = np.array([model.labels.index(kerasseq.tracing.attribution(model, text).label)])
-    tokens, flow = pieces(model.tokenizer, text), kerasseq.tracing.gradient_flow
-    return Example(x[None], tokens, tokens, lambda: flow(model, x[None], y), text)
+    flow = kerasseq.tracing.gradient_flow
+    return Example(x, _names(model, inputs), tokens, lambda: flow(model, x, y), text)
+
+
+def _tagged_example(model, text):
+    words = text[:MAX_TEXT].split()
+    text = " ".join(words)
+    note_unknown(model.tokenizer, text, "text")
+    x, tokens, places = inputs = model.token_inputs(text)
+    tags = model.tag(words)
+    y = np.full((1, places[-1] + 1), model.labels.index(tags[-1]))
+    flow = kerasseq.tracing.gradient_flow
+    return Example(
+        *(x, _names(model, inputs), tokens, lambda: flow(model, x, y)),
+        tags=list(zip(words, tags, strict=True)),
+    )
+
+
+def _names(model, inputs):
+    """The tokens of all positions, with the special tokens of a BERT or GPT."""
+    x, tokens, places = inputs
+    if not isinstance(x, dict):
+        return tokens
+    marks = model.reader.marks()
+    names = [marks.get(i, "") for i in x["ids"][0].tolist()]
+    for place, token in zip(places, tokens, strict=True):
+        names[place] = token
+    return names
 
 
 def _parentheses_example(model, colors, text):
@@ -245,10 +315,7 @@ def show_structure(console: Console, model: "keras.Model") -> None:
 
 def show_attribution(console: Console, model: "keras.Model", text: str) -> None:
     """Prints the most probable labels, and the tokens that moved the decision most."""
-    p = model.classify(text, threshold=0.0).probabilities
-    best = sorted(p, key=lambda label: -p[label])[:MAX_LABELS]
-    rows = [(label, f"{p[label]:.3f}") for label in best]
-    console.table("Most probable labels", ("label", ">probability"), rows)
+    show_labels(console, model.classify(text, threshold=0.0).probabilities)
     label, tokens, scores = kerasseq.tracing.attribution(model, text)
     order = sorted(range(len(tokens)), key=lambda n: -abs(scores[n]))[:MAX_TOKENS]
     rows = [(n + 1, repr(tokens[n]), f"{scores[n]:+.3f}") for n in sorted(order)]

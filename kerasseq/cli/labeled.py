@@ -1,57 +1,90 @@
-"""What the tasks with labels share: splits, baselines and tables of scores."""
+"""What the tasks with labels share: baselines and tables of scores."""
 
+import importlib.util
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
 from kerasseq.cli import figures, options
-from kerasseq.cli.console import Console, note, status
+from kerasseq.cli.console import Console, note, progress, status
+from kerasseq.core import checks
+from kerasseq.datasets.splitting import split_by_class
 
 if TYPE_CHECKING:
     import keras
 
 SCORES = ("precision", "recall", "f1-score")
 BASELINE_ROWS = 100_000  # that logistic regression is fitted to
+BASELINE_SCORES = 2_000_000  # of rows times labels
+MAX_TESTED = 10_000  # held-out rows that are classified or tagged
+MAX_LABELS = 1000
+FEW_LABELS = 20  # that may all be different, in a small table
 SHOWN_CLASSES = 30  # rows of the table on the terminal
 HARDEST = 5
 FEATURES = 20_000  # n-grams that logistic regression counts
 
 
-def split(labels: Sequence[Any], fraction: float, seed: int) -> tuple[Any, Any]:
-    """Splits rows into training and held-out rows, class by class.
+def check_labels(labels: Sequence[str], where: str) -> None:
+    """Raises if labels are no classes to learn.
 
     Args:
         labels: The label of each row.
-        fraction: Share of each class that is held out; a class with a single row stays
-            in the training part.
-        seed: Seed of the split.
+        where: The file or the column, for messages.
 
-    Returns:
-        Indices of both parts, in order.
-
-    Examples:
-        >>> training, held_out = split(["a", "b"] * 5, 0.2, seed=0)
-        >>> len(training), sorted(["ab"[n % 2] for n in held_out])
-        (8, ['a', 'b'])
+    Raises:
+        ValueError: If all rows have the same label, there are more than `MAX_LABELS`,
+            or many that most rows do not share, such as numbers or texts.
     """
-    rng = np.random.default_rng(seed)
-    _, classes = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
-    held_out = []
-    for label in range(classes.max() + 1):
-        rows = rng.permutation(np.flatnonzero(classes == label))
-        count = round(len(rows) * fraction)
-        held_out.append(rows[: min(max(count, 1), len(rows) - 1)])
-    held_out = np.sort(np.concatenate(held_out))
-    return np.setdiff1d(np.arange(len(classes)), held_out), held_out
+    names = set(labels)
+    if len(names) < 2:
+        raise ValueError(
+            f"{where} must have at least two labels to tell apart, received "
+            f"{checks.short(labels[0])} in all rows"
+        )
+    shared = len(names) <= max(FEW_LABELS, len(labels) // 2)
+    if shared and len(names) <= MAX_LABELS:
+        return
+    bound = f"at most {MAX_LABELS:,} labels" if shared else "labels that rows share"
+    raise ValueError(
+        f"{where} must have {bound}, received {len(names):,} different ones in "
+        f"{len(labels):,} rows, such as {checks.short(labels[0])}. Name another column "
+        "with --label. Numbers are forecast by  kerasseq train forecast"
+    )
+
+
+def check_known(labels: Sequence[str], names: Sequence[Any], where: str) -> None:
+    """Raises if the labels of a file are not those of the training.
+
+    Args:
+        labels: The label of each row.
+        names: The labels of the training.
+        where: The file, for messages.
+
+    Raises:
+        ValueError: If none is one of the training, or more than `MAX_LABELS` are not.
+    """
+    names, found = list(map(str, names)), set(labels)
+    unknown = found.difference(names)
+    if len(unknown) == len(found) or len(unknown) > MAX_LABELS:
+        raise ValueError(
+            f"{where} must have the labels of the training, {checks.short(names)}, "
+            f"received {len(found) - len(unknown)} of them and {len(unknown):,} "
+            f"others, such as {checks.short(min(unknown))}. Name the column of the "
+            "labels, or give a file like that of the training"
+        )
 
 
 def baselines(
-    texts: Sequence[str], labels: Sequence[str], tested: Sequence[str], y: Sequence[str]
+    texts: Sequence[str],
+    labels: Sequence[str],
+    tested: Sequence[str],
+    y: Sequence[str],
+    seed: int,
 ) -> dict[str, dict[str, float]]:
     """Computes the accuracy of simple models on held-out texts.
 
@@ -60,22 +93,18 @@ def baselines(
         labels: Their labels.
         tested: Held-out texts.
         y: Their labels.
+        seed: Seed of the choice of texts, if only a part is fitted to.
 
     Returns:
-        For each model "accuracy" and "seconds" of training and prediction.
+        For each model "accuracy", "seconds" of training and prediction, and "rows",
+        the number of texts that it was fitted to.
     """
-    majority = Counter(labels).most_common(1)[0][0]
-    right = float(np.mean([label == majority for label in y]))
-    found = {"majority": {"accuracy": right, "seconds": 0.0}}
-    try:
-        from sklearn.feature_extraction.text import CountVectorizer
-        from sklearn.linear_model import LogisticRegression
-    except ImportError:
-        note(
-            "no logistic regression to compare with: it needs scikit-learn. Install it "
-            'with  pip install "kerasseq[data]"'
-        )
+    found = {"majority": majority(labels, y)}
+    if not has_sklearn():
         return found
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    texts, labels = _sample(texts, labels, seed)
     for name, counted in {
         "logistic regression, 1 to 3 characters": {
             "analyzer": "char",
@@ -85,29 +114,85 @@ def baselines(
     }.items():
         start = time.perf_counter()
         vectorizer = CountVectorizer(max_features=FEATURES, lowercase=False, **counted)
-        model = LogisticRegression(max_iter=100)
         try:
-            x = vectorizer.fit_transform(texts[:BASELINE_ROWS])
+            x = vectorizer.fit_transform(texts)
         except ValueError:  # no words, as in texts of single letters
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it could run longer
-            model.fit(x, labels[:BASELINE_ROWS])
-        right = float(np.mean(model.predict(vectorizer.transform(tested)) == y))
+        x_tested = vectorizer.transform(tested)
+        right = logistic_regression(x, labels, x_tested, y)
         seconds = time.perf_counter() - start
-        found[name] = {"accuracy": right, "seconds": seconds}
+        found[name] = {"accuracy": right, "seconds": seconds, "rows": len(texts)}
     return found
 
 
+def majority(labels: Sequence[str], y: Sequence[str]) -> dict[str, float]:
+    """Computes the accuracy of the most frequent training label.
+
+    Examples:
+        >>> majority(["a", "a", "b"], ["a", "b"])
+        {'accuracy': 0.5, 'seconds': 0.0, 'rows': 3}
+    """
+    most = Counter(labels).most_common(1)[0][0]
+    right = float(np.mean([label == most for label in y]))
+    return {"accuracy": right, "seconds": 0.0, "rows": len(labels)}
+
+
+def has_sklearn() -> bool:
+    """Whether scikit-learn is installed; says so if it is not."""
+    if importlib.util.find_spec("sklearn") is not None:
+        return True
+    note(
+        "no logistic regression to compare with: it needs scikit-learn. Install it "
+        'with  pip install "kerasseq[data]"'
+    )
+    return False
+
+
+def logistic_regression(
+    x: Any, labels: Sequence[str], x_tested: Any, y: Sequence[str]
+) -> float:
+    """Fits logistic regression, and computes its accuracy on held-out rows.
+
+    Args:
+        x: Features of the training rows, `(rows, features)`.
+        labels: Their labels.
+        x_tested: Features of the held-out rows.
+        y: Their labels.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it could run longer
+        model.fit(x, labels)
+    return float(np.mean(model.predict(x_tested) == np.asarray(y)))
+
+
+def _sample(texts, labels, seed):
+    """The texts that logistic regression is fitted to: all, or a part of each class."""
+    count = min(BASELINE_ROWS, BASELINE_SCORES // len(set(labels)))
+    if len(texts) <= count:
+        return texts, labels
+    rows = split_by_class(labels, count / len(texts), seed)[1]
+    return [texts[n] for n in rows], [labels[n] for n in rows]
+
+
 def scores(y: Sequence[Any], predicted: Sequence[Any], names: Sequence[Any]) -> Any:
-    """Returns the report of each class, and the confusion matrix, as plain data."""
-    names = [str(name) for name in names]
-    y, predicted = [str(each) for each in y], [str(each) for each in predicted]
-    training = kerasseq.training
+    """Returns the report of each class, and the confusion matrix, as plain data.
+
+    Args:
+        y: The true labels; or for each sentence a list of tags.
+        predicted: The predicted labels, in the same form.
+        names: The labels of the model. Others come after them.
+    """
+    found = kerasseq.training.label_report(y, predicted, names)
+    entities = {} if found.entities is None else {"entities": found.entities}
     return {
-        "report": training.classification_report(y, predicted, names),
-        "confusion": training.confusion_matrix(y, predicted, names).tolist(),
-        "labels": names,
+        "accuracy": found.accuracy,
+        "report": found.scores,
+        "confusion": found.confusion.tolist(),
+        "labels": found.labels,
+        **entities,
     }
 
 
@@ -129,26 +214,81 @@ def show_report(console: Console, found: dict[str, Any], title: str) -> None:
 
 
 def show_baselines(
-    console: Console, model: str, accuracy: float, seconds: float, found: dict[str, Any]
+    console: Console, results: dict[str, Any], seconds: float, rows: int
 ) -> None:
-    """Prints the accuracy of the model and of the baselines, with their times."""
-    rows = [
+    """Prints the accuracy of the model and of the baselines, with their times.
+
+    Args:
+        console: Where to print.
+        results: The results, with "model", "accuracy" and "baselines".
+        seconds: The time that the model was trained for.
+        rows: Number of rows of the training.
+    """
+    found = results["baselines"]
+    table = [
         (name, f"{each['accuracy']:.3f}", f"{each['seconds']:.1f}")
         for name, each in found.items()
     ]
-    rows.append((model, f"{accuracy:.3f}", f"{seconds:.1f}"))
+    table.append((results["model"], f"{results['accuracy']:.3f}", f"{seconds:.1f}"))
     console.table(
-        "Accuracy on the held-out rows", ("model", ">accuracy", ">seconds"), rows
+        "Accuracy on the held-out rows", ("model", ">accuracy", ">seconds"), table
     )
+    fewer = {each["rows"] for each in found.values() if each["rows"] < rows}
+    if fewer:
+        console.write(
+            f"Logistic regression was fitted to {min(fewer):,} of the {rows:,} rows."
+        )
+
+
+def bounded(rows: np.ndarray, seed: int) -> np.ndarray:
+    """Returns at most `MAX_TESTED` of the held-out rows, in random order."""
+    return rows[np.random.default_rng(seed).permutation(len(rows))][:MAX_TESTED]
+
+
+def title_of(tested: int, held_out: int, what: str) -> str:
+    """The title of the scores, which says if only a part was predicted.
+
+    Examples:
+        >>> title_of(7, 7, "texts"), title_of(7, 9, "texts")
+        ('On the held-out texts', 'On 7 of the 9 held-out texts')
+    """
+    if tested == held_out:
+        return f"On the held-out {what}"
+    return f"On {tested:,} of the {held_out:,} held-out {what}"
+
+
+def in_parts(rows: Sequence[Any], size: int, what: str) -> Iterator[Sequence[Any]]:
+    """Yields parts of rows, and shows on stderr how many are done.
+
+    Args:
+        rows: The rows.
+        size: Rows in a part.
+        what: What is done to them, such as "predicting".
+    """
+    if len(rows) <= size:
+        with status(what):
+            yield rows
+        return
+    with progress(what, len(rows)) as show:
+        for start in range(0, len(rows), size):
+            yield rows[start : start + size]
+            show(min(start + size, len(rows)))
 
 
 def hardest(
-    texts: Sequence[str], y: Sequence[Any], found: Sequence[Any]
+    texts: Sequence[str], y: Sequence[Any], found: Sequence[Any], name: str = "text"
 ) -> list[dict[str, Any]]:
-    """Returns the wrong predictions that the model is most certain of."""
+    """Returns the wrong predictions that the model is most certain of.
+
+    Args:
+        texts: The texts; or the names of other inputs.
+        y: Their labels.
+        found: The classification of each.
+        name: What the texts are called in the results.
+    """
     wrong = [
         {
-            "text": text,
+            name: text,
             "label": str(label),
             "predicted": str(each.label),
             "probability": each.probability,
@@ -159,15 +299,17 @@ def hardest(
     return sorted(wrong, key=lambda each: -each["probability"])[:HARDEST]
 
 
-def show_hardest(console: Console, found: Sequence[dict[str, Any]]) -> None:
-    """Prints the hardest examples."""
+def show_hardest(
+    console: Console, found: Sequence[dict[str, Any]], name: str = "text"
+) -> None:
+    """Prints the hardest examples, as from `hardest`."""
     if not found:
         return
     rows = [
-        (_cut(e["text"]), e["label"], e["predicted"], f"{e['probability']:.2f}")
+        (_cut(e[name]), e["label"], e["predicted"], f"{e['probability']:.2f}")
         for e in found
     ]
-    columns = ("text", "label", "predicted", ">probability")
+    columns = (name, "label", "predicted", ">probability")
     console.table("Wrong and most certain", columns, rows)
 
 

@@ -5,7 +5,6 @@ given. Each task lists the values that replace None in its `DEFAULTS`.
 """
 
 import argparse
-import dataclasses
 import math
 from collections.abc import Callable, Collection, Sequence
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ Add = Callable[..., argparse.ArgumentParser]  # adds a command or a task
 Settings = SimpleNamespace  # arguments of a run
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Options: TypeAlias = argparse._ActionsContainer  # a parser, or a group of options
+SUPPRESS = argparse.SUPPRESS  # the default of an argument that leaves none
 
 # The names in kerasseq.tasks.architectures, which would load Keras; a test compares.
 ARCHITECTURES = (
@@ -35,25 +35,29 @@ VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
 EPOCHS = 10  # if neither --epochs nor --steps is given
 
 
-@dataclasses.dataclass(frozen=True)
 class PerModel:
     """A default that depends on the architecture.
 
+    Args:
+        default: The value for other architectures.
+        **values: Values by architecture.
+
     Examples:
-        >>> num_layers = PerModel(1, "gpt", 4)
+        >>> num_layers = PerModel(1, gpt=4)
         >>> num_layers.of("lstm"), num_layers.of("gpt"), str(num_layers)
         (1, 4, '1; for gpt 4')
     """
 
-    default: object
-    model: str
-    value: object
+    def __init__(self, default: object, **values: object) -> None:
+        self.default = default
+        self.values = values
 
     def of(self, model: str) -> object:
-        return self.value if model == self.model else self.default
+        return self.values.get(model, self.default)
 
     def __str__(self) -> str:
-        return f"{self.default}; for {self.model} {self.value}"
+        others = "".join(f"; for {name} {value}" for name, value in self.values.items())
+        return f"{self.default}{others}"
 
 
 def with_defaults(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -129,6 +133,43 @@ heads: Integer = integer(at_most=2**16)
 num_layers: Integer = integer(at_most=1000)
 length: Integer = integer(at_most=10**6)  # of a sequence
 examples: Integer = integer(at_most=10**6)  # each takes about 700 bytes
+
+
+def lengths(value: str) -> str:
+    """Parses a minimum and a maximum length, which `bounds` returns as numbers.
+
+    Examples:
+        >>> lengths("40,60"), lengths("8")
+        ('40-60', '8-8')
+    """
+    low, _, high = value.replace(",", "-").replace(":", "-").partition("-")
+    if not low.strip():
+        raise argparse.ArgumentTypeError(
+            f'expected two lengths, such as 40-60, received "{value}"'
+        )
+    first, last = length(low), length(high or low)
+    if first > last:
+        raise argparse.ArgumentTypeError(
+            f"expected the smaller length first, received {value}"
+        )
+    if last < first + first % 2:
+        raise argparse.ArgumentTypeError(
+            f"expected an even length from the one to the other, received {value}"
+        )
+    return f"{first}-{last}"
+
+
+def bounds(value: str | None) -> tuple[int, int] | None:
+    """Returns the numbers of `lengths`.
+
+    Examples:
+        >>> bounds("40-60")
+        (40, 60)
+    """
+    if value is None:
+        return None
+    first, last = value.split("-")
+    return int(first), int(last)
 
 
 def real(value: str) -> float:
@@ -293,6 +334,14 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=default,
         help="print the results as one JSON object, and the progress on stderr",
+    )
+    parser.add_argument(
+        "--threads",
+        type=integer(at_most=1024),
+        metavar="N",
+        default=default,
+        help="threads that compute; 1 is fastest for small models on a busy machine "
+        "(default: the choice of the backend)",
     )
 
 

@@ -2,48 +2,61 @@
 
 import argparse
 import csv
-import io
 import json
 import pathlib
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kerasseq.cli import options, runs, tables
-from kerasseq.cli.classify import TEXT_NAMES, read_text_table
-from kerasseq.cli.console import choose_backend, print_json, status
+import numpy as np
+
+from kerasseq.cli import forecast as forecasts
+from kerasseq.cli import image_data, images, labeled, options, runs, tables
+from kerasseq.cli.classify import TEXT_NAMES, cut, read_text_table
+from kerasseq.cli.console import choose_backend, print_json
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.files import replacing
-from kerasseq.datasets import text_file
+from kerasseq.core.padding import pad_rows
+from kerasseq.datasets import read_tagged, text_file
 
-BATCH = 1024  # texts that are processed before they are written
 NEXT_TOKENS = 5  # shown for a language model
 LONG = "probabilities"  # left out of a csv
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+SENTENCES = (".conll", ".bio", ".iob")
 
 
 def add_command(add: options.Add) -> None:
     """Adds the command to the parser."""
     parser = add(
         "predict",
-        "classify, tag or translate texts, or forecast",
+        "classify texts or images, tag or translate texts, or forecast",
         """\
 Apply the model of a run to texts: a classifier gives labels with probabilities, a
 tagger a tag for each word, a translation model translations, and a language model the
-most probable next tokens. A forecast needs no text: it continues its series.""",
+most probable next tokens. A classifier of images takes an image or a folder. A forecast
+continues its series, or those of a newer table with the same columns.""",
         """\
 examples:
   kerasseq predict runs/classify-gru-1 --text "Danmark"
   kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv
-  kerasseq predict runs/forecast-lstm-1 --horizon 6""",
+  kerasseq predict runs/images-vit-1 --file picture.png
+  kerasseq predict runs/forecast-lstm-1 --horizon 6
+  kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv""",
     )
     options.add_run(parser)
     parser.add_argument("--text", metavar="TEXT", help="a text")
-    help = "texts: a table (csv, tsv, jsonl, parquet), or one on each line"
+    help = (
+        "texts: a table (csv, tsv, jsonl, parquet), sentences (conll), or one on each "
+        "line; an image or a folder of images; for a forecast, the table to continue"
+    )
     parser.add_argument("--file", metavar="FILE", help=help)
     help = "column of the texts, if the file is a table"
     parser.add_argument("--column", metavar="NAME", help=help)
     help = "steps to forecast, for a forecast (default: as trained)"
     parser.add_argument("--horizon", type=options.length, metavar="N", help=help)
+    help = "empty cells and missing dates, for a forecast (default: as trained)"
+    kind = options.one_of("choice", forecasts.MISSING)
+    parser.add_argument("--missing", type=kind, metavar="NAME", help=help)
     help = "write the predictions as csv or jsonl; nothing is overwritten"
     parser.add_argument("--out", metavar="FILE", help=help)
     options.add_encoding(parser)
@@ -59,112 +72,179 @@ def run(args: argparse.Namespace) -> None:
     if record and record["task"] == "forecast":
         forecast(args)
         return
-    rows = predict_texts(args, record)
+    is_of_images = runs.kind(args.folder, record) in ("images", "ViT")
+    rows = (predict_images if is_of_images else predict_texts)(args, record)
     if args.out is not None:
         write(args.out, rows)
     elif args.json:
-        print_json(rows)
+        print_json(list(rows))
     else:
         for row in rows:
-            print(describe(row))
+            name = f"{row['file']}  " if "file" in row and len(rows) > 1 else ""
+            print(f"{name}{describe(row)}")
 
 
-def predict_texts(args: argparse.Namespace, record: Any) -> list[dict[str, Any]]:
-    """Returns a prediction for each text."""
-    if (args.text is None) == (args.file is None):
-        raise UsageError("expected one of --text and --file")
-    if args.horizon is not None:
-        raise UsageError("--horizon is for the run of a forecast")
+def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, Any]]:
+    """Yields a prediction for each text."""
+    check_arguments(args)
     texts = [args.text] if args.file is None else read_texts(args, record)
-    if not all(text.strip() for text in texts):
-        raise ValueError("expected texts, received an empty one")
+    if record and record["task"] == "classify":  # as in training and evaluation
+        texts = cut(texts, record["arguments"]["max_characters"])
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
-    predict = predictor(model, args.folder)
-    found = []
-    for start in range(0, len(texts), BATCH):
-        part = texts[start : start + BATCH]
-        with status(f"predicting {start + 1:,} to {start + len(part):,}"):
-            found += predict(model, part)
-    return [{"text": text, **row} for text, row in zip(texts, found, strict=True)]
+    predict, rows = predictor(model, args.folder)
+    for part in labeled.in_parts(texts, rows, "predicting"):
+        for text, row in zip(part, predict(model, part), strict=True):
+            yield {"text": text, **row}
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Raises if the arguments are not those of a prediction for texts."""
+    if (args.text is None) == (args.file is None):
+        raise UsageError("expected one of --text and --file")
+    check_no_forecast(args)
+    if args.column is not None and args.file is None:
+        raise UsageError("--column is for a table: add --file, or leave it out")
+    if args.file is None and not args.text.strip():
+        raise ValueError("expected a text, received an empty one")
+
+
+def check_no_forecast(args: argparse.Namespace) -> None:
+    """Raises if arguments of a forecast are given for another model."""
+    for name in ("horizon", "missing"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--{name} is for the run of a forecast")
+
+
+def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]]:
+    """Returns a prediction for each image: a file, or all in a folder."""
+    if args.file is None or args.text is not None or args.column is not None:
+        raise UsageError(
+            "expected --file with an image or a folder of images, without --text and "
+            "--column, as the model classifies images"
+        )
+    check_no_forecast(args)
+    files = image_data.files(args.file)
+    choose_backend(args.backend)
+    model, _ = runs.load_model(args.folder)
+    found = images.classify(model, files)
+    return [
+        {"file": image_data.printable(file), **as_row(each)}
+        for file, each in zip(files, found, strict=True)
+    ]
 
 
 def forecast(args: argparse.Namespace) -> None:
-    """Prints the values after the end of the series of a forecast."""
-    if args.text is not None or args.file is not None:
+    """Prints the values after the end of the series of a forecast, or of a file."""
+    if args.text is not None or args.column is not None:
         raise UsageError(
-            "the run of a forecast continues its own table: leave out --text and --file"
+            "the run of a forecast continues its own table, or that of --file: leave "
+            "out --text and --column"
         )
+    table = None
+    if args.missing is not None and args.file is None:
+        raise UsageError("--missing is for a table: add --file, or leave it out")
+    if args.file is not None:
+        encoding = None if args.encoding == "utf-8" else args.encoding
+        table = tables.read_table(args.file, encoding)
     choose_backend(args.backend)
     model, record = runs.load_model(args.folder)
-    frame = model.forecast(args.horizon or record["arguments"]["horizon"])
-    frame = frame.reset_index()
+    steps = args.horizon or record["arguments"]["horizon"]
+    if table is not None:
+        series = model.read(table, missing=args.missing)
+        settings = options.Settings(**record["arguments"])
+        steps = args.horizon or forecasts.known_steps(series, settings)
+        if not steps:
+            return
+        model.set_history(series)
+    frame = as_frame(model.forecast(steps))
+    if args.out is None and not args.json:
+        print(frame.to_string(index=False))
+        return
     rows = json.loads(frame.to_json(orient="records", date_format="iso"))
     if args.out is not None:
         write(args.out, rows)
-    elif args.json:
-        print_json(rows)
     else:
-        print(frame.to_string(index=False))
+        print_json(rows)
+
+
+def as_frame(found: Any) -> Any:
+    """A forecast as a table; that of a series without a table is an array."""
+    if hasattr(found, "columns"):
+        return found if found.index.name is None else found.reset_index()
+    names = [f"quantile {q:g}" for q in forecasts.QUANTILES]
+    frame = tables.require_pandas().DataFrame(found, columns=names)
+    frame.insert(0, "step", range(1, len(frame) + 1))
+    return frame
 
 
 def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
-    """Returns the texts of a file, from a column of a table or line by line."""
+    """Returns the texts of a file: sentences, a column of a table, or the lines."""
     plain = args.file.lower().removesuffix(".gz")
-    if not plain.endswith(TABLES):
-        lines = text_file(args.file, args.encoding).splitlines()
-        texts = [line for line in lines if line.strip()]
-        if not texts:
-            raise ValueError(f"{args.file} has no texts")
-        return texts
+    is_table = plain.endswith(TABLES)
+    if args.column is not None and not is_table:
+        raise UsageError(f"--column is for a table, received {args.file}")
+    if plain.endswith(SENTENCES):
+        tagged = read_tagged(args.file, encoding=args.encoding)
+        return [" ".join(words) for words in tagged.sentences]
+    if not is_table:
+        lines = text_file(args.file, args.encoding).split("\n")
+        return [line for line in lines if line.strip()]
     table = read_text_table(args.file, args.encoding)
     name = args.column
     trained = (record or {}).get("arguments", {})
     if name is None and trained.get("file") and trained.get("text") in table.columns:
         name = trained["text"]
     name = tables.column(table, name, "--column", TEXT_NAMES)
-    return table[name].tolist()
+    return tables.filled(table, name, args.file)
 
 
 def predictor(model: Any, folder: str) -> Any:
-    """Returns the function that predicts with a model.
+    """Returns the function that predicts with a model, and for how many texts at once.
 
     Raises:
         ValueError: If the model has no prediction for texts.
     """
     kinds = {
-        "classify": classify,
-        "tag": tag,
-        "translate": translate,
-        "generate": next_tokens,
+        "classify": (classify, 4096),
+        "tag": (tag, 4096),
+        "translate": (translate, 128),
+        "generate": (next_tokens, 64),  # as the logits of all tokens are kept
     }
-    for method, function in kinds.items():
+    for method, (function, rows) in kinds.items():
         if hasattr(model, method) and getattr(model, "labels", ()) is not None:
-            if function in (classify, tag) and model.tokenizer is None:
+            if function in (classify, tag) and not _labels_texts(model, method):
                 continue
-            return function
+            return function, rows
     raise ValueError(
         f"expected a model of texts, received {type(model).__name__} in {folder}. "
         "`kerasseq inspect` shows what it computes"
     )
 
 
+def _labels_texts(model, method):
+    """Whether a model with labels reads texts, and has this method and not another."""
+    return model.tokenizer is not None and model.per_step == (method == "tag")
+
+
 def classify(model: Any, texts: list[str]) -> list[dict[str, Any]]:
     """The label of each text, with probabilities."""
-    return [
-        {
-            "label": each.label,
-            "probability": each.probability,
-            "probabilities": each.probabilities,
-        }
-        for each in model.classify(texts)
-    ]
+    return [as_row(each) for each in model.classify(texts, batch_size=256)]
+
+
+def as_row(found: Any) -> dict[str, Any]:
+    """A `Classification` as plain data."""
+    return {
+        "label": found.label,
+        "probability": found.probability,
+        "probabilities": found.probabilities,
+    }
 
 
 def tag(model: Any, texts: list[str]) -> list[dict[str, Any]]:
     """The tag of each word."""
     sentences = [text.split() for text in texts]
-    found = model.tag(sentences)
+    found = model.tag(sentences, batch_size=256)
     return [
         {"words": words, "tags": tags}
         for words, tags in zip(sentences, found, strict=True)
@@ -179,18 +259,29 @@ def translate(model: Any, texts: list[str]) -> list[dict[str, Any]]:
 
 def next_tokens(model: Any, texts: list[str]) -> list[dict[str, Any]]:
     """The most probable tokens after each text."""
-    import numpy as np
+    rows = [model.tokenizer.encode(text) for text in texts]
+    for text, row in zip(texts, rows, strict=True):
+        if not len(row):
+            raise ValueError(f"expected a text with tokens, received {text!r}")
+    if model.context_length is not None:  # the last tokens that the model can read
+        rows = [row[-model.context_length :] for row in rows]
+    # The model is causal: the padding after a text changes nothing before it.
+    ids = pad_rows(rows)[:, : model.context_length]
+    logits = np.asarray(model.predict(ids, batch_size=len(ids), verbose=0))
+    return [
+        {"next": _best_tokens(model, each[len(row) - 1])}
+        for row, each in zip(rows, logits, strict=True)
+    ]
 
-    found = []
-    for text in texts:
-        ids = model.tokenizer.encode(text)[None]
-        logits = np.asarray(model.predict(ids, verbose=0))[0, -1].astype("float64")
-        p = np.exp(logits - logits.max())
-        p /= p.sum()
-        best = np.argsort(-p)[:NEXT_TOKENS]
-        tokens = {model.tokenizer.decode([n]): float(p[n]) for n in best}
-        found.append({"next": tokens})
-    return found
+
+def _best_tokens(model, logits):
+    """The most probable tokens, each with its probability."""
+    p = np.exp(logits.astype("float64") - logits.max())
+    p /= p.sum()
+    best = np.argsort(-p, kind="stable")[:NEXT_TOKENS]
+    return [
+        {"token": model.tokenizer.decode([n]), "probability": float(p[n])} for n in best
+    ]
 
 
 def describe(row: dict[str, Any]) -> str:
@@ -206,7 +297,8 @@ def describe(row: dict[str, Any]) -> str:
     if "translation" in row:
         return row["translation"]
     if "next" in row:
-        return "  ".join(f"{token!r} {p:.2f}" for token, p in row["next"].items())
+        pairs = ((each["token"], each["probability"]) for each in row["next"])
+        return "  ".join(f"{token!r} {p:.2f}" for token, p in pairs)
     if isinstance(row["label"], list):
         pairs = zip(row["label"], row["probability"], strict=True)
         return ", ".join(f"{label} {p:.2f}" for label, p in pairs) or "no label"
@@ -219,29 +311,44 @@ def check_out(file: str) -> None:
         raise UsageError(f"--out must end in .csv or .jsonl, received {file}")
     if pathlib.Path(file).exists():
         raise UsageError(f"{file} exists already, and nothing is overwritten")
+    if not pathlib.Path(file).absolute().parent.is_dir():
+        raise UsageError(f"--out: there is no folder {pathlib.Path(file).parent}")
 
 
-def write(file: str, rows: list[dict[str, Any]]) -> None:
-    """Writes predictions, atomically."""
-    out = io.StringIO()
-    if file.endswith(".jsonl"):
-        for row in rows:
-            out.write(json.dumps(row, ensure_ascii=False) + "\n")
-    else:
-        rows = [
-            {name: _cell(value) for name, value in row.items() if name != LONG}
-            for row in rows
-        ]
-        writer = csv.DictWriter(out, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+def write(file: str, rows: Iterable[dict[str, Any]]) -> None:
+    """Writes predictions as they come, atomically."""
+    count = 0
     with (
         replacing(file) as temporary,
         open(temporary, "w", encoding="utf-8", newline="") as stream,
     ):
-        stream.write(out.getvalue())
-    print(f"kerasseq: wrote {len(rows):,} rows to {file}", file=sys.stderr)
+        writer = None
+        for row in rows:
+            count += 1
+            if file.endswith(".jsonl"):
+                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+                continue
+            cells = _cells(row)
+            if writer is None:
+                writer = csv.DictWriter(stream, list(cells))
+                writer.writeheader()
+            writer.writerow(cells)
+    print(f"kerasseq: wrote {count:,} rows to {file}", file=sys.stderr)
 
 
-def _cell(value):
-    return " ".join(map(str, value)) if isinstance(value, list | dict) else value
+def _cells(row):
+    """A prediction as the cells of a row.
+
+    Examples:
+        >>> _cells({"words": ["a", "b"], "next": [{"token": "c", "probability": 0.5}]})
+        {'words': 'a b', 'token_1': 'c', 'probability_1': 0.5}
+    """
+    cells = {}
+    for name, value in row.items():
+        if name == "next":
+            for n, each in enumerate(value, 1):
+                cells |= {f"{key}_{n}": one for key, one in each.items()}
+        elif name != LONG:
+            is_list = isinstance(value, list)
+            cells[name] = " ".join(map(str, value)) if is_list else value
+    return cells

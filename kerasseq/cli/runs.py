@@ -3,6 +3,8 @@
     run.json         task, arguments, backend, versions, source of the data
     checkpoint.npz   all that is needed to resume, after each interval
     history.json     loss and metrics of each interval
+    progress.jsonl   what the command does, and loss and metrics, twice a second
+    stop             a request to stop, from another process
     results.json     final results; if it exists, the run is finished
     model.keras      the trained model
     *.png            figures
@@ -19,11 +21,13 @@ import json
 import os
 import pathlib
 import platform
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
 from kerasseq.cli.console import quiet, status
 from kerasseq.cli.errors import UsageError
+from kerasseq.core.archive import read_config
 from kerasseq.core.backend import BACKENDS
 from kerasseq.core.files import read_json, replacing
 
@@ -102,14 +106,25 @@ def create(
     arguments: dict[str, Any],
     backend: str,
     data: dict[str, Any],
+    **more: Any,
 ) -> dict[str, Any]:
-    """Creates the folder of a run and its `run.json`, and returns the record in it."""
+    """Creates the folder of a run and its `run.json`, and returns the record in it.
+
+    Args:
+        folder: The folder.
+        task: Name of the task.
+        arguments: All arguments of the run.
+        backend: Name of the backend.
+        data: Source and checksum of the data.
+        **more: What else the record has.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     record = {
         "task": task,
         "arguments": arguments,
         "backend": backend,
         "data": data,
+        **more,
         "versions": versions(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
@@ -132,9 +147,14 @@ def sha256(data: str | bytes) -> str:
     """Returns the checksum of a text or of bytes."""
     if not isinstance(data, str):
         return hashlib.sha256(data).hexdigest()
+    return sha256_of(data[start : start + PART] for start in range(0, len(data), PART))
+
+
+def sha256_of(texts: Iterable[str]) -> str:
+    """Returns the checksum of several texts, one after the other."""
     digest = hashlib.sha256()
-    for start in range(0, len(data), PART):
-        digest.update(data[start : start + PART].encode("utf-8", "surrogatepass"))
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
@@ -165,6 +185,18 @@ def find_model(
     if not file.exists():
         raise FileNotFoundError(_no_model(path, record))
     return file, record
+
+
+def kind(folder: str | os.PathLike[str], record: dict[str, Any] | None) -> str | None:
+    """Returns the task of a run, or the class of the model in a `.keras` file.
+
+    Args:
+        folder: The folder of a run, or a `.keras` file.
+        record: The record of the run, or None.
+    """
+    if record is not None:
+        return record["task"]
+    return read_config(find_model(folder)[0]).get("class_name")
 
 
 def load_model(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:

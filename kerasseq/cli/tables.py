@@ -1,18 +1,18 @@
 """Tables of the user: csv, tsv, jsonl, each also .gz, and parquet, read by pandas."""
 
+import codecs
 import csv
-import gzip
 import io
 import json
 import os
 import pathlib
 import re
 import warnings
-import zlib
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from kerasseq.cli.console import note
+from kerasseq.cli import runs
+from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core import checks
 from kerasseq.datasets import files
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     import pandas
 
 SEPARATORS = ",;\t|"
-TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
+SEPARATED = (".csv", ".tsv", ".txt")
+TEXTS = (*SEPARATED, ".jsonl", ".ndjson")
 KINDS = ".csv, .tsv, .jsonl, each also .gz, or .parquet"
 SAMPLE = 2**16  # characters that the separator is found in
+GUESSED = 10_000  # rows that the kinds of columns are guessed from
 NAMES = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
 DECIMAL_COMMA = r"\s*[+-]?\d+,\d+\s*"
 NO_NAME = r"\s*([+-]?[\d.,]+|\d+[-/.]\d+[-/.]\d+.*)\s*"
@@ -40,7 +42,8 @@ def read_table(
         as_text: Whether cells are read as they are written, empty ones as "".
 
     Returns:
-        A DataFrame whose index, "line" or "row", tells where a row is in the file.
+        A DataFrame whose index, "line" or "row", tells where a row is in the file, and
+        whose `attrs` have the checksum of the file as "sha256".
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -48,19 +51,24 @@ def read_table(
         ValueError: If the file is empty, no table, or not in this encoding.
     """
     pandas = require_pandas()
-    path, kind, data = _read(file)
-    if kind == ".parquet":
-        frame = _parquet(pandas, path, data)
-    else:
-        text = _decode(path, data, encoding)
-        if kind in (".jsonl", ".ndjson"):
-            frame = _json_lines(pandas, path, text)
+    path, kind = _path(file)
+    with status("reading the table", os.path.getsize(path)):
+        path, data = files.read_bytes(path, "utf-8")
+        checksum = runs.sha256(data)
+        if kind == ".parquet":
+            frame = _parquet(pandas, path, data)
         else:
-            frame = _csv(pandas, path, text, "\t" if kind == ".tsv" else None, as_text)
-    if as_text:
-        frame = frame.fillna("").astype(str)
+            data = _utf8(path, files.decompressed(path, data), encoding)
+            if kind in (".jsonl", ".ndjson"):
+                frame = _json_lines(pandas, path, data)
+            else:
+                separator = "\t" if kind == ".tsv" else None
+                frame = _csv(pandas, path, data, separator, as_text)
+        if as_text and kind not in SEPARATED:
+            frame = frame.astype("object").where(frame.notna(), "").astype(str)
     if not len(frame):
         raise ValueError(f"{path} has no rows below the names of the columns")
+    frame.attrs["sha256"] = checksum
     return frame
 
 
@@ -76,90 +84,112 @@ def require_pandas() -> Any:
     return pandas
 
 
-def _read(file):
-    """The path, the ending that tells the format, and the bytes, decompressed."""
+def _path(file):
+    """The path, and the ending that tells the format."""
     path = pathlib.Path(file)
     endings = [ending.lower() for ending in path.suffixes]
     compressed = endings[-1:] == [".gz"]
     kind = endings[-2 if compressed else -1 :][0] if endings[compressed:] else ""
     files.check_is_file(path)
-    if kind not in (*TEXTS, ".parquet"):
+    if kind not in (*TEXTS, ".parquet") or (compressed and kind == ".parquet"):
         raise ValueError(
             f"expected a table, {KINDS}, received {path.name}. Export it from a "
             "spreadsheet as CSV"
         )
-    path, data = files.read_bytes(path, "utf-8")
-    if compressed:
+    return path, kind
+
+
+def _utf8(path, data, encoding):
+    """The bytes of a text in UTF-8, without a byte order mark."""
+    if encoding is None:
+        if b"\0" in data:
+            raise files.not_text(path, data, "utf-8")
         try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(
-                f"{path} is no gzip file, or is damaged: {error}"
-            ) from error
-    return path, kind, data
+            data.decode("utf-8")
+            return data.removeprefix(codecs.BOM_UTF8)
+        except UnicodeDecodeError:
+            encoding = "cp1252"
+            text = files.decode(path, data, encoding)
+            note(
+                f"{path} is not utf-8: read as cp1252. Another can be named by "
+                "--encoding"
+            )
+    else:
+        text = files.decode(path, data, encoding)
+    return text.removeprefix("\ufeff").encode("utf-8", "replace")
 
 
-def _decode(path, data, encoding):
-    if encoding is not None:
-        return files.decode(path, data, encoding).removeprefix("\ufeff")
-    if b"\0" in data:
-        raise files.not_text(path, data, "utf-8")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = files.decode(path, data, "cp1252")
-        note(f"{path} is not utf-8: read as cp1252. Another can be named by --encoding")
-        return text
-
-
-def _json_lines(pandas, path, text):
+def _json_lines(pandas, path, data):
     rows, lines = [], []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(io.BytesIO(data), 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}, line {number}: no JSON: {error}") from error
         if not isinstance(row, dict):
             raise ValueError(
                 f'{path}, line {number}: expected an object such as {{"sales": 3}}, '
-                f"received {line.strip():.40}"
+                f"received {line.decode().strip():.40}"
             )
         rows.append(row)
         lines.append(number)
-    return pandas.DataFrame(rows, index=pandas.Index(lines, name="line"))
+    frame = pandas.DataFrame(rows, index=pandas.Index(lines, name="line"))
+    return _without_lists(path, frame)
 
 
 def _parquet(pandas, path, data):
     try:
-        frame = pandas.read_parquet(io.BytesIO(data))
+        # Whole numbers stay whole beside empty cells.
+        frame = pandas.read_parquet(io.BytesIO(data), dtype_backend="numpy_nullable")
     except ImportError as error:
         raise ImportError(
             f"{path}: parquet is read by pyarrow, which is not installed: pip install "
             "pyarrow, or export the table as CSV"
         ) from error
     except Exception as error:  # pyarrow has many of its own
-        raise ValueError(f"{path} is no parquet file: {error}") from error
-    frame = frame.reset_index() if frame.index.name else frame
-    return frame.set_axis(pandas.RangeIndex(1, len(frame) + 1, name="row"))
+        raise ValueError(
+            f"{path} is no parquet file, or is damaged: {error}. Copy or export it "
+            "again"
+        ) from error
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    frame = frame.set_axis(pandas.RangeIndex(1, len(frame) + 1, name="row"))
+    return _without_lists(path, frame)
+
+
+def _without_lists(path, frame):
+    """The frame without columns that have lists or objects, which are noted."""
+    several = [name for name in frame.columns if _has_several(frame[name])]
+    for name in several:
+        note(f'{path}: the column "{name}" has lists or objects, and is left out')
+    return frame.drop(columns=several)
+
+
+def _has_several(column):
+    """Whether a cell of a column has several values, such as a list."""
+    return column.dtype == "object" and any(
+        hasattr(cell, "__len__") and not isinstance(cell, str | bytes)
+        for cell in column
+    )
 
 
 # Text with separators
 
 
-def _csv(pandas, path, text, separator, as_text):
-    if not text.strip():
+def _csv(pandas, path, data, separator, as_text):
+    if not data.strip():
         raise ValueError(f"{path} is empty")
     if separator is None:
-        separator = _separator(text)
+        separator = _separator(data[:SAMPLE].decode("utf-8", "ignore"))
         if separator != ",":
             name = NAMES[separator]
             note(f"the columns of {path} are separated by {name}s")
     options = {"dtype": str, "keep_default_na": False} if as_text else {}
-    frame = _parse(pandas, path, text, separator, ".", options)
+    frame = _parse(pandas, path, data, separator, ".", options)
     if not as_text and separator != "," and _has_decimal_commas(frame):
-        frame = _parse(pandas, path, text, separator, ",", options)
+        frame = _parse(pandas, path, data, separator, ",", options)
         note(f"numbers in {path} have a decimal comma")
     if all(re.fullmatch(NO_NAME, str(name)) for name in frame.columns):
         listed = ", ".join(map(str, frame.columns))
@@ -167,14 +197,14 @@ def _csv(pandas, path, text, separator, as_text):
             f"{path}, line 1: expected the names of the columns, received {listed}. "
             "Add a line with names, such as date,sales"
         )
-    return frame.set_axis(_lines(pandas, text, len(frame)))
+    return frame.set_axis(_lines(pandas, data, len(frame)))
 
 
 def _separator(text):
     """The separator of the columns: the sniffed one, or the most frequent."""
-    head = text[:SAMPLE].splitlines()[0]
+    head = text.lstrip().splitlines()[0]
     try:
-        sniffed = csv.Sniffer().sniff(text[:SAMPLE], SEPARATORS).delimiter
+        sniffed = csv.Sniffer().sniff(text, SEPARATORS).delimiter
     except csv.Error:
         sniffed = ""
     if sniffed and sniffed in head:
@@ -183,12 +213,12 @@ def _separator(text):
     return most if most in head else ","
 
 
-def _parse(pandas, path, text, separator, decimal, options):
+def _parse(pandas, path, data, separator, decimal, options):
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         try:
             return pandas.read_csv(
-                io.StringIO(text),
+                io.BytesIO(data),
                 sep=separator,
                 decimal=decimal,
                 index_col=False,
@@ -199,6 +229,11 @@ def _parse(pandas, path, text, separator, decimal, options):
             message = "rows have more columns than the first line has names"
         except (pandas.errors.ParserError, ValueError) as error:
             message = str(error).removeprefix("Error tokenizing data. C error: ")
+            message = re.sub(
+                r"EOF inside string starting at row (\d+)",
+                r"the quotation mark that opens a cell in row \1 is not closed",
+                message,
+            )
     raise ValueError(f"{path} is no table: {message.strip()}")
 
 
@@ -210,9 +245,11 @@ def _has_decimal_commas(frame):
     )
 
 
-def _lines(pandas, text, count):
+def _lines(pandas, data, count):
     """The lines of the rows; their numbers if cells contain line breaks."""
-    lines = [n for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if data.count(b"\n") + (not data.endswith(b"\n")) == count + 1:
+        return pandas.RangeIndex(2, count + 2, name="line")
+    lines = [n for n, line in enumerate(data.splitlines(), 1) if line.strip()]
     if len(lines) == count + 1:
         return pandas.Index(lines[1:], name="line")
     return pandas.RangeIndex(1, count + 1, name="row")
@@ -241,8 +278,8 @@ def column(
         UsageError: If there is no such column, or none or several fit.
     """
     names = [str(each) for each in frame.columns if each not in without]
-    listed = ", ".join(f'"{each[:60]}"' for each in names[:20])
-    listed += ", …" if len(names) > 20 else ""
+    listed = ", ".join(f'"{str(each)[:60]}"' for each in frame.columns[:20])
+    listed += ", …" if len(frame.columns) > 20 else ""
     if name is not None:
         if name not in names:
             raise UsageError(
@@ -261,9 +298,36 @@ def column(
     return fitting[0]
 
 
+def filled(frame: "pandas.DataFrame", name: str, file: str) -> list[str]:
+    """Returns the cells of a column of texts.
+
+    Args:
+        frame: The table, read as text.
+        name: The column.
+        file: Its file, for messages.
+
+    Raises:
+        ValueError: If a cell is empty.
+    """
+    cells = frame[name].tolist()
+    for place, cell in zip(frame.index, cells, strict=True):
+        if not cell.strip():
+            raise ValueError(
+                f'{file}, {frame.index.name} {place}: the cell in the column "{name}" '
+                "is empty. Fill it, or delete the row"
+            )
+    return cells
+
+
+def _some_rows(frame):
+    """Evenly spaced rows of a large table, which suffice for a guess."""
+    return frame.iloc[:: -(-len(frame) // GUESSED)]
+
+
 def number_columns(frame: "pandas.DataFrame") -> list[str]:
     """The columns in which most cells are numbers."""
     pandas, found = require_pandas(), []
+    frame = _some_rows(frame)
     for name in frame.columns:
         cells = frame[name].dropna()
         if frame[name].dtype.kind in "mM" or not len(cells):
@@ -277,6 +341,7 @@ def date_columns(frame: "pandas.DataFrame") -> list[str]:
     """The columns of dates, and those of numbers that are years or dates by name."""
     pandas, found = require_pandas(), []
     numbers = number_columns(frame)
+    frame = _some_rows(frame)
     for name in frame.columns:
         if name in numbers:
             words = re.split(r"[^a-z]+", str(name).lower())

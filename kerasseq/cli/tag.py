@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, labeled, options, runs, tokenize
+from kerasseq.cli import figures, heads, labeled, options, runs
 from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.errors import UsageError
+from kerasseq.cli.options import PerModel
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
 
+PART = 8192  # sentences that are tagged at a time
 FILE = "file"  # the argument that names the user's data
 DATA = ("python-tokens",)
+MODELS = (*options.ARCHITECTURES, *heads.MODELS)
 DEFAULTS = {
     "model": "lstm",
     "file": None,
@@ -24,13 +28,15 @@ DEFAULTS = {
     "encoding": "utf-8",
     "held_out": 0.2,
     "crf": False,
-    "tokenizer": "word",
-    "vocabulary_size": 10_000,
-    "units": 64,
-    "num_layers": 1,
-    "dropout": 0.0,
+    "tokenizer": PerModel("word", bert="bpe", gpt="bpe"),
+    "vocabulary_size": PerModel(10_000, bert=4000, gpt=4000),
+    "units": PerModel(64, bert=96, gpt=96),
+    "num_layers": PerModel(1, bert=2, gpt=2),
+    "num_heads": 4,
+    "preset": None,
+    "dropout": PerModel(0.0, bert=0.1, gpt=0.1),
     "batch_size": 32,
-    "learning_rate": 3e-3,
+    "learning_rate": PerModel(3e-3, bert=1e-3, gpt=1e-3),
     "epochs": None,
     "steps": None,
     "checkpoint_every": 100,
@@ -52,6 +58,7 @@ accuracy of the most frequent tag of each word.""",
 examples:
   kerasseq train tag --file train.conll --crf
   kerasseq train tag --data python-tokens --epochs 3
+  kerasseq train tag --file train.conll --preset models/bert-base-cased
 then:
   kerasseq predict runs/tag-lstm-1 --text "for line in lines :" """,
         tasks=tasks,
@@ -61,7 +68,8 @@ then:
     text = "fraction of the sentences that is held out"
     options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
     options.add_tokenizer(group, DEFAULTS)
-    group = options.add_model(parser, DEFAULTS)
+    group = options.add_model(parser, DEFAULTS, MODELS)
+    heads.add_options(group, DEFAULTS)
     text = "find the tags of a sentence together, by a conditional random field"
     group.add_argument("--crf", action="store_true", default=None, help=text)
     group = options.add_training(
@@ -87,15 +95,15 @@ def train(job: "Job") -> runs.Results:
         tagged, data = read(settings)
     job.check_data(data)
     training, held_out = split(tagged, settings.held_out, settings.seed)
+    tested = labeled.bounded(np.arange(len(held_out.sentences)), settings.seed)
+    tested = part_of(held_out, np.sort(tested))
     lines = [" ".join(words) for words in training.sentences]
-    tokenizer = tokenize.make(
-        settings.tokenizer, settings.vocabulary_size, "\n".join(lines)
-    )
-    if settings.tokenizer not in tokenize.CLASSES:  # a path, to resume from any folder
-        settings.tokenizer = os.path.abspath(settings.tokenizer)
-    check_memory(settings, len(lines))
+    preset = heads.load_preset(settings)
+    tokenizer = heads.make_tokenizer(settings, "\n".join(lines), preset)
+    if preset is None:
+        check_memory(settings, len(lines))
     with status("building the model"):
-        model = build(settings, tokenizer, tagged.names)
+        model = build(settings, tokenizer, tagged.names, lines, preset)
     with status("tokenizing the words", sum(map(len, lines))):
         batches = model.batches(
             *training, batch_size=settings.batch_size, seed=settings.seed
@@ -107,26 +115,22 @@ def train(job: "Job") -> runs.Results:
         "tokens."
     )
     start = time.perf_counter()
-    steps = labeled.compile_for(model, settings, batches.steps_per_epoch)
+    task = heads if settings.model in heads.MODELS else labeled
+    steps = task.compile_for(model, settings, batches.steps_per_epoch)
     history = job.fit(model, batches, steps, "accuracy")
     seconds = time.perf_counter() - start
-    results = evaluate(model, held_out) | {
+    results = evaluate(model, tested) | {
         "task": job.task,
         "model": settings.model,
         "parameters": model.count_params(),
         "steps": steps,
         "loss": history[-1]["loss"],
-        "baselines": baselines(training, held_out),
+        "baselines": baselines(training, tested),
         "run": str(job.folder),
     }
-    show(job.console, results)
-    labeled.show_baselines(
-        job.console,
-        results["model"],
-        results["accuracy"],
-        seconds,
-        results["baselines"],
-    )
+    counts = len(tested.sentences), len(held_out.sentences)
+    show(job.console, results, labeled.title_of(*counts, "sentences"))
+    labeled.show_baselines(job.console, results, seconds, len(lines))
     title = f"{settings.model} on {data['source']}"
     labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
     job.finish(results)
@@ -147,7 +151,12 @@ def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
             f"{source} must have at least two sentences and two tags, received "
             f"{len(tagged.sentences)} sentences with the tags {tagged.names}"
         )
-    words = [word for part in tagged for row in part for word in row]
+    if len(tagged.names) > labeled.MAX_LABELS:
+        raise ValueError(
+            f"{source} must have at most {labeled.MAX_LABELS:,} tags, received "
+            f"{len(tagged.names):,} in the last column, such as {tagged.tags[0][0]!r}"
+        )
+    words = [word for part in tagged for row in part for word in row]  # and tags
     data = {"source": source, "rows": len(tagged.sentences)}
     return tagged, {**data, "sha256": runs.sha256("\n".join(words))}
 
@@ -157,17 +166,26 @@ def split(tagged: Tagged, fraction: float, seed: int) -> tuple[Tagged, Tagged]:
     order = np.random.default_rng(seed).permutation(len(tagged.sentences))
     count = min(max(1, round(len(order) * fraction)), len(order) - 1)
     rows = np.sort(order[count:]), np.sort(order[:count])
-    training, held_out = (
-        Tagged([tagged.sentences[n] for n in part], [tagged.tags[n] for n in part])
-        for part in rows
-    )
-    return training, held_out
+    return part_of(tagged, rows[0]), part_of(tagged, rows[1])
+
+
+def part_of(tagged: Tagged, rows: np.ndarray) -> Tagged:
+    """Returns some of the sentences."""
+    return Tagged([tagged.sentences[n] for n in rows], [tagged.tags[n] for n in rows])
 
 
 def build(
-    settings: options.Settings, tokenizer: Any, labels: list[str]
-) -> "kerasseq.models.SequenceTagger":
+    settings: options.Settings,
+    tokenizer: Any,
+    labels: list[str],
+    lines: list[str],
+    preset: Any = None,
+) -> Any:
     """Builds the model."""
+    if settings.model in heads.MODELS:
+        if settings.crf:
+            raise UsageError("--crf is for recurrent models, not for a bert or gpt")
+        return heads.build(settings, "tag", labels, tokenizer, lines, preset)
     set_seed(settings.seed)
     return kerasseq.models.SequenceTagger(
         settings.model,
@@ -183,15 +201,10 @@ def build(
 
 def evaluate(model: "kerasseq.models.SequenceTagger", tagged: Tagged) -> dict[str, Any]:
     """Tags sentences with known tags, and returns the scores as plain data."""
-    with status("tagging the held-out sentences"):
-        found = model.tag(tagged.sentences, batch_size=256)
-    y = [tag for tags in tagged.tags for tag in tags]
-    names = [*model.labels, *sorted(set(y) - set(map(str, model.labels)))]
-    result = labeled.scores(y, [tag for tags in found for tag in tags], names)
-    result = {"accuracy": result["report"]["accuracy"], **result}
-    if all(name == "O" or name[:2] in ("B-", "I-", "E-", "S-") for name in names):
-        result["entities"] = kerasseq.training.entity_scores(tagged.tags, found)
-    return result
+    found = []
+    for part in labeled.in_parts(tagged.sentences, PART, "tagging the sentences"):
+        found += model.tag(part, batch_size=256)
+    return labeled.scores(tagged.tags, found, model.labels)
 
 
 def baselines(training: Tagged, held_out: Tagged) -> dict[str, dict[str, float]]:
@@ -215,17 +228,19 @@ def baselines(training: Tagged, held_out: Tagged) -> dict[str, dict[str, float]]
         "majority": {
             "accuracy": float(np.mean([majority == tag for _, tag in pairs])),
             "seconds": 0.0,
+            "rows": len(training.sentences),
         },
         "most frequent tag of the word": {
             "accuracy": float(np.mean(right)),
             "seconds": seconds,
+            "rows": len(training.sentences),
         },
     }
 
 
-def show(console: Any, results: dict[str, Any]) -> None:
+def show(console: Any, results: dict[str, Any], title: str) -> None:
     """Prints the scores of tags, and of entities."""
-    labeled.show_report(console, results, "On the held-out sentences")
+    labeled.show_report(console, results, title)
     if "entities" in results:
         f1 = results["entities"]["micro avg"]["f1-score"]
         console.write(f"F1 of entities: {f1:.3f}")

@@ -3,6 +3,7 @@
 import argparse
 import array
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,13 +32,16 @@ MAX_FILE = 1_000_000  # characters of a file that are shown: each takes 200 byte
 # Tokenizers by name
 
 
-def make(name: str, vocabulary_size: int, text: str) -> Tokenizer:
+def make(
+    name: str, vocabulary_size: int, text: str, special_tokens: Sequence[str] = ()
+) -> Tokenizer:
     """Trains a tokenizer on a text, or loads one.
 
     Args:
         name: A name from `CLASSES`, or the path of a tokenizer.
         vocabulary_size: Maximum number of tokens, if it is trained.
         text: The training text.
+        special_tokens: Tokens for a tokenizer that is trained, and has none of its own.
 
     Raises:
         FileNotFoundError: If `name` is neither a name nor a path.
@@ -51,6 +55,9 @@ def make(name: str, vocabulary_size: int, text: str) -> Tokenizer:
         return kerasseq.text.load_tokenizer(name)
     cls, is_sized = CLASSES[name]
     arguments = (vocabulary_size,) if is_sized else ()
+    special = {"special_tokens": special_tokens}
+    if not special_tokens or name == "wordpiece":
+        special = {}
     if is_sized and len(text) > MAX_TRAINING:
         note(
             f"the tokenizer is trained on the first {MAX_TRAINING:,} of the "
@@ -58,7 +65,7 @@ def make(name: str, vocabulary_size: int, text: str) -> Tokenizer:
         )
         text = text[:MAX_TRAINING]
     with status("training the tokenizer", len(text)):
-        return getattr(kerasseq.text, cls)(*arguments).fit(text)
+        return getattr(kerasseq.text, cls)(*arguments, **special).fit(text)
 
 
 def encode(tokenizer: Tokenizer, text: str) -> np.ndarray:

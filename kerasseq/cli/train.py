@@ -24,15 +24,25 @@ from typing import TYPE_CHECKING, Any
 from kerasseq.cli import (
     classify,
     forecast,
+    heads,
+    images,
     language_model,
     options,
     race,
     runs,
+    signals,
     tag,
     translate,
 )
-from kerasseq.cli.console import Console, choose_backend, note, print_json
+from kerasseq.cli.console import (
+    Console,
+    choose_backend,
+    name_backend,
+    note,
+    print_json,
+)
 from kerasseq.cli.errors import UsageError
+from kerasseq.cli.reporting import Reporter
 from kerasseq.core import backend
 from kerasseq.core.files import read_json
 
@@ -45,10 +55,13 @@ TASKS = {
     "language-model": language_model,
     "classify": classify,
     "tag": tag,
+    "images": images,
     "parentheses": race,
     "forecast": forecast,
     "translation": translate,
 }
+
+ALIASES = {"race": "parentheses"}  # other names that a task can be typed with
 
 
 def add_command(add: options.Add) -> None:
@@ -65,6 +78,7 @@ examples:
   kerasseq train language-model --text my.txt --model gru --epochs 5 --run runs/mine
   kerasseq train parentheses --model elman,lstm --seeds 0,1
   kerasseq train forecast --file sales.csv --value sales
+  kerasseq train images pictures
   kerasseq train --resume runs/mine
 
 Options of a task:  kerasseq train language-model --help""",
@@ -77,6 +91,7 @@ Options of a task:  kerasseq train language-model --help""",
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq train`."""
+    args.task = ALIASES.get(args.task, args.task)
     if args.resume is None and args.task is None:
         raise UsageError(
             f"expected a task: {', '.join(TASKS)}; or --resume DIR. "
@@ -84,7 +99,8 @@ def run(args: argparse.Namespace) -> None:
         )
     console = Console(stderr=bool(args.json))
     if args.resume is None:
-        job = new_job(args.task, given(args), args.run, console, args.backend)
+        words = args.task, given(args), args.run, console, args.backend
+        job = new_job(*words, args.threads)
     else:
         job = resumed_job(args, console)
         if (job.folder / runs.RESULTS).exists():
@@ -103,7 +119,9 @@ class Job:
         settings: Arguments of the run by name.
         folder: The folder of the run.
         console: Where to print.
+        backend_name: The backend that the user named, or None.
         record: The content of `run.json`, if the run is resumed.
+        threads: Number of threads that compute, or None.
     """
 
     def __init__(
@@ -112,13 +130,23 @@ class Job:
         settings: dict[str, Any],
         folder: str | os.PathLike[str],
         console: Console,
+        backend_name: str | None = None,
         record: dict[str, Any] | None = None,
+        threads: int | None = None,
     ):
         self.task: str = task
+        self.backend_name: str | None = backend_name
+        self.threads: int | None = threads
         self.console: Console = console
         self.folder: pathlib.Path = pathlib.Path(folder)
         self.settings: options.Settings = options.Settings(**settings)
         self.record: dict[str, Any] | None = record
+        self.reporter: Reporter = Reporter(self.folder, keep=record is not None)
+
+    @property
+    def in_processes(self) -> bool:
+        """Whether other processes train, so that this one need not load Keras."""
+        return getattr(self.settings, "processes", 1) > 1
 
     def start(self, data: dict[str, Any]) -> None:
         """Creates the folder, unless the run is resumed.
@@ -130,6 +158,7 @@ class Job:
             arguments = vars(self.settings)
             used = backend.chosen()
             self.record = runs.create(self.folder, self.task, arguments, used, data)
+            self.reporter.keep()
 
     def check_data(self, data: dict[str, Any]) -> None:
         """Raises a `ValueError` if the data have changed since the run was started."""
@@ -172,8 +201,10 @@ class Job:
                 steps=steps,
                 interval=self.settings.checkpoint_every,
                 console=self.console,
+                reporter=self.reporter,
                 label=self.settings.model,
                 metric=metric,
+                steps_per_epoch=batches.steps_per_epoch,
             )
         except KeyboardInterrupt:
             runs.save_model(model, self.folder)
@@ -187,9 +218,17 @@ class Job:
 
 
 def execute(job: Job) -> runs.Results:
-    """Executes a job and returns its results; after Ctrl-C, says how to resume."""
+    """Executes a job and returns its results; after Ctrl-C, says how to resume.
+
+    SIGTERM has the effect of Ctrl-C, and so has `kerasseq.runs.request_stop`.
+    """
     try:
-        return TASKS[job.task].train(job)
+        with signals.handled(), job.reporter:
+            if job.in_processes:
+                name_backend(job.backend_name)
+            else:
+                choose_backend(job.backend_name, job.threads)
+            return TASKS[job.task].train(job)
     except KeyboardInterrupt:
         if (job.folder / runs.RUN).exists():
             note(f"to resume:  kerasseq train --resume {job.folder}")
@@ -225,6 +264,7 @@ def new_job(
     folder: str | os.PathLike[str] | None,
     console: Console,
     backend_name: str | None = None,
+    threads: int | None = None,
 ) -> Job:
     """Prepares a new run. Nothing is written yet.
 
@@ -234,12 +274,14 @@ def new_job(
         folder: The folder that the user named, or None.
         console: Where to print.
         backend_name: The backend that the user named, or None.
+        threads: Number of threads that compute, or None.
     """
     file = TASKS[task].FILE
     if arguments.get(file) and arguments.get("data"):
         raise UsageError(f"--{file} and --data exclude each other: give one")
     if arguments.get("epochs") and arguments.get("steps"):
         raise UsageError("--epochs and --steps exclude each other: give one")
+    arguments = heads.with_preset(arguments)
     settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)
     if settings["model"] == "transformer" and "attention" in arguments:
         raise UsageError(
@@ -248,8 +290,7 @@ def new_job(
         )
     name = "race" if task == "parentheses" else settings["model"]
     folder = runs.free_folder(folder, f"runs/{task}-{name}-")
-    choose_backend(backend_name)
-    return Job(task, settings, folder, console)
+    return Job(task, settings, folder, console, backend_name, threads=threads)
 
 
 def resumed_job(args: argparse.Namespace, console: Console) -> Job:
@@ -269,12 +310,12 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
         typed["backend"] = args.backend
     for name, value in typed.items():
         before = {**arguments, "backend": record["backend"]}[name]
-        if value and name == TASKS[task].FILE:
+        if value and name in (TASKS[task].FILE, "preset"):
             value, before = map(os.path.abspath, (value, before or ""))
         if value != before:
             raise UsageError(
                 f"the run in {folder} was started with --{name.replace('_', '-')} "
                 f"{before}, received {value}. Leave it out, or start another run"
             )
-    choose_backend(record["backend"])
-    return Job(task, arguments, folder, console, record)
+    name = record["backend"]
+    return Job(task, arguments, folder, console, name, record, args.threads)

@@ -23,7 +23,8 @@ DEEPEST = 300  # levels; a model within a model takes some six
 SIZES = (
     *("units", "filters", "hidden_dim", "intermediate_dim", "embedding_dim"),
     *("input_dim", "output_dim", "key_dim", "value_dim", "head_dim", "num_heads"),
-    *("num_query_heads", "num_key_value_heads", "num_classes", "vocabulary_size"),
+    *("num_query_heads", "num_key_value_heads", "num_classes", "labels"),
+    "vocabulary_size",
 )
 # Under these they are numbers of layers, each with weights of its own.
 COUNTS = ("num_layers", "num_encoder_layers", "num_decoder_layers", "layers")

@@ -76,13 +76,21 @@ def read_bytes(path: FilePath, largest: int | None = None) -> bytes:
     Raises:
         FileNotFoundError: If there is no such file.
         IsADirectoryError: If it is a folder.
-        ValueError: If it is not regular, or is larger.
+        ValueError: If it is not regular, or is larger, or changes while it is read.
     """
     largest = LARGEST if largest is None else largest
     with regular(path).open("rb") as file:
-        if os.fstat(file.fileno()).st_size > largest:
+        before = os.fstat(file.fileno())
+        if before.st_size > largest:
             raise ValueError(f"{path} is larger than {largest:,} bytes: it is not read")
-        return file.read()  # with a number it would reserve as much memory
+        data = file.read()  # with a number it would reserve as much memory
+        after = os.fstat(file.fileno())
+    if (after.st_size, after.st_mtime_ns) != (len(data), before.st_mtime_ns):
+        raise ValueError(
+            f"{path} changed while it was read. Wait until the program that writes it "
+            "has finished, or read a copy"
+        )
+    return data
 
 
 def read_text(path: FilePath) -> str:

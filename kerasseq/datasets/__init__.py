@@ -6,6 +6,8 @@ Only `download_pairs` uses the network.
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.digits import digits_folder
+from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
+from kerasseq.datasets.image_reading import read_image
 from kerasseq.datasets.names import LabeledTexts, names_by_language
 from kerasseq.datasets.number_names import number_names
 from kerasseq.datasets.pair_downloads import PairSource, download_pairs, pair_sources
@@ -35,6 +37,7 @@ from kerasseq.datasets.text import python_reference, text_file
 
 __all__ = [
     "Entry",
+    "LabeledImages",
     "LabeledTexts",
     "PairSource",
     "Pairs",
@@ -50,6 +53,8 @@ __all__ = [
     "digits_folder",
     "download_pairs",
     "generated_pairs",
+    "image_files",
+    "image_folder",
     "is_balanced",
     "names_by_language",
     "number_names",
@@ -57,6 +62,7 @@ __all__ = [
     "parentheses",
     "python_reference",
     "python_tokens",
+    "read_image",
     "read_pairs",
     "read_tagged",
     "reverse_task",

@@ -11,6 +11,7 @@ import shutil
 import numpy as np
 
 from kerasseq.core.checks import optional, whole_number
+from kerasseq.datasets.image_reading import load_pillow
 
 HIGHEST = 16  # gray values of the data set are 0 to 16
 
@@ -48,7 +49,7 @@ def digits_folder(
         raise TypeError(f"`path` must be a path, received {type(path).__name__}.")
     count = optional(whole_number, "count", count)
     path = pathlib.Path(path)
-    images, labels = _digits()
+    images, labels = digit_arrays()
     if count is not None and count > len(images):
         raise ValueError(
             f"`count` must be at most {len(images):,}, received {count:,}."
@@ -66,17 +67,24 @@ def digits_folder(
     return path
 
 
-def _write(folder: pathlib.Path, images: np.ndarray, labels: np.ndarray) -> None:
-    image_module = _pillow()
+def _write(folder: pathlib.Path, gray: np.ndarray, labels: np.ndarray) -> None:
+    image_module = load_pillow().Image
     for label in range(10):
         (folder / str(label)).mkdir(parents=True)
-    gray = np.rint(images * (255 / HIGHEST)).astype("uint8")  # (size, 8, 8)
     for i, (pixels, label) in enumerate(zip(gray, labels.tolist(), strict=True)):
         file = folder / str(label) / f"{i:04}.png"
         image_module.fromarray(pixels).save(file)
 
 
-def _digits() -> tuple[np.ndarray, np.ndarray]:
+def digit_arrays() -> tuple[np.ndarray, np.ndarray]:
+    """Returns the digits as arrays.
+
+    Returns:
+        Gray values, uint8 of shape `(1797, 8, 8)`, and the digits, `(1797,)`.
+
+    Raises:
+        ImportError: If scikit-learn is not installed.
+    """
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -85,15 +93,4 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
             'pip install "kerasseq[data]"'
         ) from error
     data = load_digits()
-    return data.images, data.target
-
-
-def _pillow():
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError(
-            "Images are written by pillow, which is not installed: "
-            'pip install "kerasseq[data]"'
-        ) from error
-    return Image
+    return np.rint(data.images * (255 / HIGHEST)).astype("uint8"), data.target

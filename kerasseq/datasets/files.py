@@ -3,11 +3,15 @@
 import codecs
 import difflib
 import encodings.aliases
+import gzip
+import io
 import os
 import pathlib
+import zlib
 
 from kerasseq.core import files
 
+GZIP = b"\x1f\x8b"  # the first bytes of all files of gzip
 _BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -54,6 +58,34 @@ def check_is_file(path: pathlib.Path) -> None:
     if not path.exists():
         folder = path.absolute().parent
         raise FileNotFoundError(f"There is no file {path.name} in {folder}.")
+
+
+def decompressed(path: pathlib.Path, data: bytes) -> bytes:
+    """Returns the bytes of a file, decompressed if it is one of gzip.
+
+    Args:
+        path: The file, for messages.
+        data: Its bytes.
+
+    Raises:
+        ValueError: If the file is damaged, or larger than 1 GiB when decompressed.
+    """
+    if not data.startswith(GZIP):
+        return data
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            content = file.read(files.LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{path} is damaged: it begins as a file of gzip, but cannot be "
+            f"decompressed ({error}). Copy or download it again."
+        ) from error
+    if len(content) > files.LARGEST:
+        raise ValueError(
+            f"{path} is larger than {files.LARGEST:,} bytes when decompressed: it is "
+            "not read."
+        )
+    return content
 
 
 def decode(path: pathlib.Path, data: bytes, encoding: str) -> str:

@@ -4,18 +4,14 @@ A line has a word and its tag, in columns; a blank line ends the sentence. CoNLL
 CoNLL-2003 and CoNLL-U are such formats.
 """
 
-import gzip
-import io
 import os
 import pathlib
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kerasseq.core import files as limits
 from kerasseq.core.checks import optional, short, truth, whole_number
-from kerasseq.datasets.files import decode, not_text, read_bytes
+from kerasseq.datasets.files import decode, decompressed, not_text, read_bytes
 
 _LOOK = (
     "A line should have a word and its tag, as in 'Paris B-LOC', and a blank line "
@@ -184,29 +180,11 @@ def _column(name: str, value: int) -> int:
 
 def _text(path: pathlib.Path, data: bytes, encoding: str) -> str:
     """Returns the text of a file, decompressed if necessary."""
-    if data.startswith(b"\x1f\x8b"):  # the first bytes of all files of gzip
-        data = _decompressed(path, data)
+    data = decompressed(path, data)
     text = decode(path, data, encoding)
     if "\0" in text:
         raise not_text(path, data, encoding)
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _decompressed(path: pathlib.Path, data: bytes) -> bytes:
-    try:
-        with gzip.open(io.BytesIO(data)) as file:
-            content = file.read(limits.LARGEST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(
-            f"{path} is damaged: it begins as a file of gzip, but cannot be "
-            f"decompressed ({error}). Copy or download it again."
-        ) from error
-    if len(content) > limits.LARGEST:
-        raise ValueError(
-            f"{path} is larger than {limits.LARGEST:,} bytes when decompressed: it is "
-            "not read."
-        )
-    return content
 
 
 def _layout(

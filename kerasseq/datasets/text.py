@@ -7,7 +7,7 @@ prose without a download.
 import os
 import re
 
-from kerasseq.datasets.files import decode, not_text, read_bytes
+from kerasseq.datasets.files import decode, decompressed, not_text, read_bytes
 
 # Underlines of titles and rules of tables: lines of only these characters.
 _RULE = re.compile(r"^[ |+=*~^-]*[|+=*~^-]{3}[ |+=*~^-]*\n", re.MULTILINE)
@@ -40,7 +40,8 @@ def python_reference() -> str:
 def text_file(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
     r"""Reads a text file.
 
-    A byte order mark is removed, and all line ends become `"\n"`.
+    A byte order mark is removed, and all line ends become `"\n"`. A file compressed by
+    gzip is decompressed.
 
     Args:
         path: The file.
@@ -62,6 +63,7 @@ def text_file(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
         FileNotFoundError: There is no file hamlet.txt in ...
     """
     path, data = read_bytes(path, encoding)
+    data = decompressed(path, data)
     text = decode(path, data, encoding)
     if "\0" in text:
         raise not_text(path, data, encoding)

@@ -1,6 +1,7 @@
 r"""BERT: an encoder that reads in both directions, pre-trained on hidden words."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Self
 
 import keras
@@ -16,9 +17,11 @@ from kerasseq.language.bert_texts import TextReader
 from kerasseq.language.bert_training import BERTTrainingMixin
 from kerasseq.language.causal_lm import check_memory, known_ids
 from kerasseq.language.fine_tuning import copy_weights
+from kerasseq.language.task_heads import can_truncate, check_truncate, plain_labels
 from kerasseq.positions.embedding import PositionEmbedding
 from kerasseq.positions.segments import SegmentEmbedding
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.norms import LayerNormalization
@@ -74,7 +77,11 @@ class BERT(BERTTrainingMixin, TaskModel):
         num_segments: How many sentences are told apart.
         dropout: Fraction dropped in training.
         head: "sequence", "tokens", "pretraining", "classify", "tag", "span", or None.
-        num_classes: C, for "classify" and "tag".
+        labels: For "classify" and "tag": the names of the labels; their number C, for
+            labels from 0 on; or None: `fit` learns the names.
+        multi_label: For "classify": whether a text may have several labels, or none.
+        truncate: Whether a text that is too long is cut, of a pair the longer one. It
+            is an error otherwise, and always for "tag" and "span".
         special_ids: For a model without a tokenizer, the ids of the special tokens by
             name; those that a new `WordPieceTokenizer` gives them if None.
         activation: "gelu_tanh" as in the paper's code, or "gelu" or "relu".
@@ -93,10 +100,11 @@ class BERT(BERTTrainingMixin, TaskModel):
         >>> tokenizer = kerasseq.text.WordPieceTokenizer(20).fit("to be or not to be")
         >>> sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8}
         >>> model = BERT(tokenizer, **sizes, head="pretraining")
-        >>> model.with_head("classify", num_classes=3).predict(
-        ...     ["to be", ("or not", "to be")], verbose=0
-        ... ).shape
-        (2, 3)
+        >>> classifier = model.with_head("classify", ["no", "yes"])
+        >>> [each.label in ("no", "yes") for each in classifier.classify(
+        ...     ["to be", ("or not", "to be")]
+        ... )]
+        [True, True]
 
     References:
         Devlin et al. 2019. Slides A, C.
@@ -115,7 +123,9 @@ class BERT(BERTTrainingMixin, TaskModel):
         num_segments: int = 2,
         dropout: float = 0.1,
         head: str | None = None,
-        num_classes: int | None = None,
+        labels: int | Sequence[Label] | None = None,
+        multi_label: bool = False,
+        truncate: bool = False,
         special_ids: dict[str, int] | None = None,
         activation: str = "gelu_tanh",
         layer_norm_epsilon: float = 1e-12,
@@ -123,6 +133,8 @@ class BERT(BERTTrainingMixin, TaskModel):
         **kwargs: Any,
     ) -> None:
         size = known_ids(tokenizer, vocabulary_size)
+        checks.one_of("head", head, HEADS)
+        task = HEADS[head](labels, multi_label)
         config = {
             "tokenizer": tokenizer,
             "vocabulary_size": vocabulary_size,
@@ -137,8 +149,10 @@ class BERT(BERTTrainingMixin, TaskModel):
             ),
             "num_segments": checks.size("num_segments", num_segments),
             "dropout": checks.rate("dropout", dropout),
-            "head": checks.one_of("head", head, HEADS),
-            "num_classes": checks.optional(checks.size, "num_classes", num_classes),
+            "head": head,
+            "labels": plain_labels(task.labels),
+            "multi_label": task.multi_label,
+            "truncate": check_truncate(truncate, head),
             "special_ids": special_ids,
             "activation": checks.one_of("activation", activation, ACTIVATIONS),
             "layer_norm_epsilon": checks.positive(
@@ -156,7 +170,6 @@ class BERT(BERTTrainingMixin, TaskModel):
             num_segments=num_segments,
             num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
         )
-        task = HEADS[head](num_classes)
         reader = TextReader(
             tokenizer,
             special_ids,
@@ -164,6 +177,7 @@ class BERT(BERTTrainingMixin, TaskModel):
             num_segments,
             max_sequence_length,
             pair_separators,
+            config["truncate"],
         )
         names = ["ids", "segments"] + ["positions"] * task.takes_positions
         inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in names}
@@ -181,7 +195,8 @@ class BERT(BERTTrainingMixin, TaskModel):
             activation=activation,
             layer_norm_epsilon=layer_norm_epsilon,
         )
-        super().__init__(inputs, task.outputs(features), config, **kwargs)
+        super().__init__(inputs, task.model_outputs(features), config, **kwargs)
+        self.keep_graph(inputs, features)
         self.reader = reader
         self.tokenizer = tokenizer
         self.vocabulary_size: int = size
@@ -191,29 +206,37 @@ class BERT(BERTTrainingMixin, TaskModel):
     def with_head(
         self,
         head: str | None,
+        labels: int | Sequence[Label] | None = None,
         *,
-        num_classes: int | None = None,
+        multi_label: bool = False,
+        truncate: bool | None = None,
         dropout: float | None = None,
     ) -> Self:
         """The same model with another head: what both have keeps its weights.
 
         Args:
             head: One of the names above, or None.
-            num_classes: Number of classes, for "classify" and "tag".
+            labels: For "classify" and "tag": names or number of the labels; None: `fit`
+                learns the names.
+            multi_label: For "classify": whether a text may have several labels.
+            truncate: Whether a text that is too long is cut; as before if None.
             dropout: Fraction dropped in training; as before if None.
 
         Returns:
             A new `BERT`; this one stays as it is.
 
         Raises:
-            ValueError: If the head is unknown, or `num_classes` does not fit it.
+            ValueError: If the head is unknown, or `labels` do not fit it.
 
         Examples:
             >>> model = BERT(vocabulary_size=11, num_layers=1, hidden_dim=8)
-            >>> model.with_head("tag", num_classes=3).output_shape
+            >>> model.with_head("tag", 3).output_shape
             (None, None, 3)
         """
-        changes = {"head": head, "num_classes": num_classes}
+        changes = {"head": head, "labels": labels, "multi_label": multi_label}
+        if truncate is None:
+            truncate = self._arguments["truncate"] and can_truncate(head)
+        changes["truncate"] = truncate
         if dropout is not None:
             changes["dropout"] = dropout
         other = type(self)(**{**self._arguments, **changes})
@@ -227,7 +250,9 @@ class BERT(BERTTrainingMixin, TaskModel):
         tokenizer: Tokenizer | None = None,
         *,
         head: str | None = None,
-        num_classes: int | None = None,
+        labels: int | Sequence[Label] | None = None,
+        multi_label: bool = False,
+        truncate: bool = False,
         special_ids: dict[str, int] | None = None,
         dropout: float = 0.1,
         **changes: Any,
@@ -238,8 +263,10 @@ class BERT(BERTTrainingMixin, TaskModel):
             architecture: A name, "bert_base" or "bert_large", or a row, such as
                 `architectures["bert_base"].small()`.
             tokenizer: A fitted tokenizer; the vocabulary is its then.
-            head: As for `BERT`, like the next three.
-            num_classes: For "classify" and "tag".
+            head: As for `BERT`, like the next five.
+            labels: For "classify" and "tag".
+            multi_label: For "classify".
+            truncate: Whether a text that is too long is cut.
             special_ids: For a model without a tokenizer.
             dropout: Fraction dropped in training.
             **changes: Fields of the row to change, such as `num_layers=2`.
@@ -272,7 +299,9 @@ class BERT(BERTTrainingMixin, TaskModel):
             num_segments=row.segments,
             dropout=dropout,
             head=head,
-            num_classes=num_classes,
+            labels=labels,
+            multi_label=multi_label,
+            truncate=truncate,
             special_ids=special_ids,
             **{name: getattr(row, name) for name in SIZES},
         )
@@ -303,7 +332,7 @@ def build(
         num_segments, initializer=initializer(), name="segment_embedding"
     )
     real = ops.not_equal(inputs["ids"], padding)
-    x = embedding(inputs["ids"])
+    embedded = x = embedding(inputs["ids"])
     x = x + position(x, mask=real) + segment(x, inputs["segments"])
     x = LayerNormalization(epsilon=layer_norm_epsilon, name="embedding_norm")(x)
     x = keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name="dropout")(x)
@@ -321,6 +350,7 @@ def build(
         sequence=x,
         real=real,
         embedding=embedding,
+        embedded=embedded,
         dropout=dropout,
         positions=inputs.get("positions"),
         activation=activation,

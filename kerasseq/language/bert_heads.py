@@ -15,6 +15,7 @@ Devlin et al. 2019. Course slides A, C.
 """
 
 import dataclasses
+from collections.abc import Sequence as Several
 from typing import Any, TypeAlias
 
 import keras
@@ -28,6 +29,9 @@ from kerasseq.core.masks import lowest
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Shape, Tensor
 from kerasseq.language.bert_texts import Rows
+from kerasseq.tasks.class_labels import MultiLabelF1, class_loss, encode_classes
+from kerasseq.tasks.labels import Label, Labels
+from kerasseq.tasks.tagging import tag_array, tag_rows, weighted_tags
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.norms import LayerNormalization
 
@@ -53,6 +57,7 @@ class Features:
         sequence: Hidden states of the tokens, `(B, T, D)`.
         real: Boolean `(B, T)`, False at padding.
         embedding: The token embedding layer.
+        embedded: Its output, `(B, T, D)`.
         dropout: Dropout rate.
         positions: Positions of masked tokens, `(B, P)`, or None.
         activation: Name of the activation.
@@ -62,6 +67,7 @@ class Features:
     sequence: Any
     real: Any
     embedding: Any
+    embedded: Any
     dropout: float
     positions: Any = None
     activation: str = "gelu"
@@ -90,33 +96,60 @@ class Head:
     It is the base class of the heads.
 
     Args:
-        num_classes: Number of classes, for a classification task.
+        labels: Number or names of the labels, for a head with labels; None if they are
+            to be learned.
+        multi_label: Whether an example may have several labels.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If the head does not have it, or there are fewer than two labels.
     """
 
-    classes: bool = False  # whether num_classes is required
+    has_labels: bool = False
+    per_step: bool = False  # whether each token has a label
     takes_positions: bool = False  # whether "positions" is an input
     multiple_rows: bool = False  # whether an example has several rows
 
-    def __init__(self, num_classes: int | None = None) -> None:
-        if self.classes:
-            checks.whole_number("num_classes", num_classes, at_least=2)
-        elif num_classes is not None:
+    def __init__(
+        self, labels: int | Several[Label] | None = None, multi_label: bool = False
+    ) -> None:
+        self.multi_label: bool = checks.flag("multi_label", multi_label)
+        if labels is not None and not self.has_labels:
             raise ValueError(
-                "num_classes must be None for a head without classes, received "
-                f'{num_classes}. head="classify" and head="tag" have classes'
+                "labels must be None for a head without labels, received "
+                f'{checks.short(labels)}. head="classify" and head="tag" have labels'
             )
-        self.num_classes = num_classes
+        if self.multi_label and (self.per_step or not self.has_labels):
+            raise ValueError(
+                "multi_label must be False for a head that does not classify texts, "
+                'received True. head="classify" can have several labels'
+            )
+        self.labels: Labels | None = None if labels is None else Labels(labels)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the labels have to be learned before the head can be built."""
+        return self.has_labels and self.labels is None
+
+    def model_outputs(self, features: Features) -> Tensor | dict[str, Tensor]:
+        """The outputs of the model; hidden states before the labels are learned."""
+        if self.is_waiting:
+            return {"sequence": features.sequence}
+        return self.outputs(features)
 
     def outputs(self, features: Features) -> Tensor | dict[str, Tensor]:
-        """The outputs of the model."""
+        """The outputs of the task."""
         return {"sequence": features.sequence, "pooled": features.pooled()}
 
     def read(self, reader: Any, x: Any) -> Rows | None:
         """Converts inputs to `Rows`; None if Keras takes them as they are."""
         return reader.read(x)
 
-    def targets(self, rows: Rows, y: Any) -> tuple[Any, np.ndarray | None]:
+    def targets(
+        self, rows: Rows, y: Any, class_weight: Any = None
+    ) -> tuple[Any, np.ndarray | None]:
         """Labels and sample weights of Keras."""
+        check_no_class_weight(class_weight)
         return y, None
 
     def loss(self) -> Loss:
@@ -182,52 +215,51 @@ class Pretraining(Tokens):
 
 
 class Classify(Head):
-    """One class per text or pair, logits `(B, C)`."""
+    """The class of a text or pair, or several, logits `(B, C)`."""
 
-    classes = True
+    has_labels = True
 
     def outputs(self, features: Features) -> Tensor:
         pooled = features.drop("class_dropout")(features.pooled())
-        return self.dense(self.num_classes, "classes")(pooled)
+        return self.dense(self.labels.count, "classes")(pooled)
 
-    def targets(self, rows: Rows, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        y = np.asarray(y)
-        check_labels(y, self.num_classes)
-        return y, None
+    def targets(
+        self, rows: Rows, y: Any, class_weight: Any = None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        return encode_classes(self.labels, y, self.multi_label, class_weight)
 
     def loss(self) -> keras.losses.Loss:
-        return _cross_entropy()
+        return class_loss(self.multi_label, reduction="mean_with_sample_weight")
 
     def metrics(self) -> list[keras.metrics.Metric]:
+        if self.multi_label:
+            return [MultiLabelF1(from_logits=True)]
         return [_accuracy()]
 
 
 class Tag(Classify):
     """One class per token, logits `(B, T, C)`; for words, at their first tokens."""
 
+    per_step = True
+
     def outputs(self, features: Features) -> Tensor:
         h = features.drop("tag_dropout")(features.sequence)
-        return self.dense(self.num_classes, "tags")(h)
+        return self.dense(self.labels.count, "tags")(h)
 
     def read(self, reader: Any, x: Any) -> Rows | None:
         return reader.read_words(x)
 
-    def targets(self, rows: Rows, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def targets(
+        self, rows: Rows, y: Any, class_weight: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         ids = rows.arrays["ids"]
         if rows.places is None:
-            y = np.asarray(y)
-            check_labels(y[y >= 0], self.num_classes)
-            return np.maximum(y, 0), (y >= 0).astype("float32")
-        labels, weights = np.zeros(ids.shape, "int32"), np.zeros(ids.shape, "float32")
-        for row, (places, tags) in enumerate(zip(rows.places, y, strict=True)):
-            if len(places) != len(tags):
-                raise ValueError(
-                    f"y[{row}] must have a tag for each of {len(places)} words, "
-                    f"received {len(tags)} tags"
-                )
-            check_labels(np.asarray(tags), self.num_classes)
-            labels[row, places], weights[row, places] = tags, 1
-        return labels, weights
+            y, known = tag_array(self.labels, np.asarray(y))
+            weights = known.astype("float32")
+        else:
+            sizes = [ids.shape[1]] * len(ids)
+            y, weights = map(np.stack, tag_rows(self.labels, y, sizes, rows.places))
+        return y, weighted_tags(self.labels, y, weights, class_weight)
 
 
 class Span(Head):
@@ -243,7 +275,10 @@ class Span(Head):
     def read(self, reader: Any, x: Any) -> Rows | None:
         return reader.read_contexts(x)
 
-    def targets(self, rows: Rows, y: Any) -> tuple[dict[str, np.ndarray], None]:
+    def targets(
+        self, rows: Rows, y: Any, class_weight: Any = None
+    ) -> tuple[dict[str, np.ndarray], None]:
+        check_no_class_weight(class_weight)
         if rows.places is not None:
             y = [
                 _tokens(*place, span)
@@ -287,24 +322,30 @@ def _accuracy() -> keras.metrics.Metric:
     return keras.metrics.SparseCategoricalAccuracy("accuracy")
 
 
-def check_labels(labels: np.ndarray, size: int, name: str = "num_classes") -> None:
+def check_labels(labels: np.ndarray, size: int, name: str) -> None:
     """Raises unless all labels are integers from 0 to `size - 1`.
 
     Examples:
-        >>> check_labels(np.array([0, 3]), 3)
+        >>> check_labels(np.array([0, 3]), 3, "answers")
         Traceback (most recent call last):
         ...
-        ValueError: labels must be from 0 to 2 for num_classes=3, received 3
+        ValueError: labels must be from 0 to 2 for answers=3, received 3
     """
     if labels.size and not np.issubdtype(labels.dtype, np.integer):
-        raise TypeError(
-            f"labels must be whole numbers, received y of {labels.dtype}. Number the "
-            "classes from 0"
-        )
+        raise TypeError(f"labels must be whole numbers, received y of {labels.dtype}")
     if labels.size and not 0 <= labels.min() <= labels.max() < size:
         wrong = labels.min() if labels.min() < 0 else labels.max()
         raise ValueError(
             f"labels must be from 0 to {size - 1} for {name}={size}, received {wrong}"
+        )
+
+
+def check_no_class_weight(class_weight: Any) -> None:
+    """Raises if there are weights of classes for a head without labels."""
+    if class_weight is not None:
+        raise ValueError(
+            "class_weight must be None for a head without labels, received "
+            f"{class_weight!r}"
         )
 
 

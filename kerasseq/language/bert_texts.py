@@ -8,6 +8,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
+from kerasseq.tasks.text_inputs import word_ids
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training.masked_lm import special_id
 from kerasseq.training.sentence_pairs import pack
@@ -23,8 +24,9 @@ class Rows(NamedTuple):
     Attributes:
         arrays: "ids" and "segments", int32 `(B, T)`.
         places: For words, where the first piece of each stands, a list of rows; for
-            pairs with a context, offsets `(tokens, 2)` of its tokens, the place of the
-            first, and the place that stands for no answer.
+            choices, the answers of each row; for pairs with a context, offsets
+            `(tokens, 2)` of its tokens, the place of the first, and the place that
+            stands for no answer.
     """
 
     arrays: dict[str, np.ndarray]
@@ -43,6 +45,7 @@ class TextReader:
         num_segments: Number of segments.
         longest: The most ids in a row.
         separators: How many `[SEP]` stand between the texts of a pair.
+        truncate: Whether a text that is too long is cut.
 
     Raises:
         ValueError: If there are both or a special token is missing.
@@ -56,6 +59,7 @@ class TextReader:
         num_segments: int,
         longest: int,
         separators: int = 1,
+        truncate: bool = False,
     ) -> None:
         if tokenizer is not None and special_ids is not None:
             raise ValueError(
@@ -79,6 +83,7 @@ class TextReader:
         self.num_segments = num_segments
         self.longest = longest
         self.separators = separators
+        self.truncate = truncate
         self.start: int = self.special_ids["[CLS]"]
         self.end: int = self.special_ids["[SEP]"]
         self.padding: int = self.special_ids["[PAD]"]
@@ -90,7 +95,7 @@ class TextReader:
         if not isinstance(x, list | tuple) or not len(x):
             return None
         if isinstance(x[0], str | tuple):
-            return self._packed([self._pair(each) for each in x])
+            return self._packed([self._cut(self._pair(each)) for each in x])
         rows = [self._known(row) for row in x]
         ids = np.full((len(rows), max(map(len, rows))), self.padding, "int32")
         for place, row in zip(ids, rows, strict=True):
@@ -104,15 +109,9 @@ class TextReader:
         texts, places = [], []
         for words in x:
             words = words.split() if isinstance(words, str) else words
-            pieces = [self.encode(word) for word in words]
-            if any(not len(piece) for piece in pieces):
-                empty = next(
-                    w for w, p in zip(words, pieces, strict=True) if not len(p)
-                )
-                raise ValueError(f"the word {empty!r} has no tokens")
-            sizes = [len(piece) for piece in pieces]
-            places.append(1 + np.cumsum([0, *sizes])[:-1])  # [CLS] is before them
-            texts.append(([i for piece in pieces for i in piece],))
+            ids, first = word_ids(self._tokenizer(), words, f"x[{len(texts)}]")
+            places.append(1 + first)  # [CLS] is before them
+            texts.append((ids,))
         return Rows(self._packed(texts).arrays, places)
 
     def read_contexts(self, x: Any) -> Rows | None:
@@ -129,6 +128,22 @@ class TextReader:
             offsets = self._tokenizer().encode_with_offsets(each[-1]).offsets
             places.append((offsets, first, 0, len(each[-1])))
         return rows._replace(places=places)
+
+    def tokens(self, text: str | tuple[str, ...]) -> tuple[list[str], np.ndarray]:
+        """Returns the tokens of a text or pair, and their positions in its row."""
+        parts = (text,) if isinstance(text, str) else text
+        encode = self._tokenizer().encode_with_offsets
+        offsets = self._cut([encode(part).offsets for part in parts])
+        tokens, places, first = [], [], 1
+        for part, spans in zip(parts, offsets, strict=True):
+            tokens += [part[start:end] for start, end in spans.tolist()]
+            places.append(np.arange(first, first + len(spans)))
+            first += len(spans) + self.separators
+        return tokens, np.concatenate(places)
+
+    def marks(self) -> dict[int, str]:
+        """Returns the names of the special tokens by their ids."""
+        return {i: token for token, i in self.special_ids.items()}
 
     def never_masked(self) -> list[int]:
         """The ids of all special tokens."""
@@ -166,6 +181,13 @@ class TextReader:
             )
         return [self.encode(part) for part in parts]
 
+    def _cut(self, parts: list[Any]) -> list[Any]:
+        """The parts of a row, cut to the tokens that fit if the reader truncates."""
+        if not self.truncate or self.longest is None:
+            return parts
+        marks = 1 + len(parts) + (self.separators - 1) * (len(parts) - 1)
+        return cut_parts(parts, self.longest - marks)
+
     def _packed(self, pairs: Sequence[Sequence[Sequence[int] | np.ndarray]]) -> Rows:
         between = self.separators - 1
         lengths = [
@@ -177,7 +199,8 @@ class TextReader:
                 raise ValueError(
                     f"text {row} has {length} tokens, [CLS] and [SEP] included, but "
                     f"the model reads max_sequence_length={self.longest} at most: cut "
-                    "the text, or build the model for longer ones"
+                    "the text, by truncate=True to classify, or build the model for "
+                    "longer ones"
                 )
         length = min(bucket(max(lengths)), self.longest)
         marks = self.start, self.end, self.padding
@@ -216,6 +239,23 @@ class TextReader:
         ids = np.asarray(ids)
         check_ids(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids
+
+
+def cut_parts(parts: Sequence[Any], length: int) -> list[Any]:
+    """Cuts the longest parts of a row, until it fits. Each part keeps an id.
+
+    Examples:
+        >>> cut_parts(["abcdef", "ab"], 5), cut_parts(["abcd", "abcd"], 5)
+        (['abc', 'ab'], ['ab', 'abc'])
+    """
+    parts, length = list(parts), max(length, len(parts))
+    while (over := sum(map(len, parts)) - length) > 0:
+        sizes = [len(part) for part in parts]
+        n = sizes.index(max(sizes))
+        second = max(sizes[:n] + sizes[n + 1 :], default=0)
+        cut = min(over, max(sizes[n] - second, 1))
+        parts[n] = parts[n][: sizes[n] - cut]
+    return parts
 
 
 def special_names(tokenizer: Tokenizer) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """What BERT does with texts: training on them, answers in their form."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -10,6 +10,7 @@ from kerasseq.core import checks
 from kerasseq.language.bert_heads import HEADS, Head
 from kerasseq.language.fine_tuning import FineTuningMixin
 from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
+from kerasseq.training.label_batches import TrimmedBatches
 
 
 class BERTTrainingMixin(FineTuningMixin):
@@ -28,7 +29,10 @@ class BERTTrainingMixin(FineTuningMixin):
         epochs: int = 1,
         initial_epoch: int = 0,
         steps_per_epoch: int | None = None,
+        validation_split: float = 0.0,
         validation_data: Any = None,
+        class_weight: str | Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
         seed: int = 0,
         **kwargs: Any,
     ) -> keras.callbacks.History:
@@ -38,10 +42,13 @@ class BERTTrainingMixin(FineTuningMixin):
             x: To pre-train, documents: a list of lists of sentences, each a text or
                 ids. For the other heads a list of texts or of pairs of texts, as
                 tuples; for tags, texts with spaces between words, or lists of words.
-                Ids in the place of texts, as lists or as an array `(rows, time)`, are
-                taken as they are: marks are among them, then. Anything else, such as a
-                stream of batches, goes to `keras.Model.fit` as it is.
-            y: Labels. To classify, `(rows,)`. For tags, one for each word, or with ids
+                Texts may also be an array of strings, a column of a table, two for
+                pairs, or a `tf.data` set of strings with labels. Ids in the place of
+                texts, as lists or as an array `(rows, time)`, are taken as they are:
+                marks are among them, then. Anything else, such as a stream of batches,
+                goes to `keras.Model.fit` as it is.
+            y: Labels. To classify, one for each text, with `multi_label` a list for
+                each. For tags, one for each word, or with ids
                 one for each id, where -1 does not count. For spans, pairs of places of
                 characters in the last text, such that `text[start:end]` is the answer,
                 or None if there is none; with ids, first and last place `(rows, 2)`.
@@ -50,11 +57,15 @@ class BERTTrainingMixin(FineTuningMixin):
                 if None.
             batch_size: Rows in a batch.
             epochs: Last epoch; an epoch is a pass, or `steps_per_epoch`.
-            initial_epoch: To pre-train: epochs done already, whose batches are not
-                seen again.
+            initial_epoch: Number of epochs trained before.
             steps_per_epoch: Batches in an epoch. A whole pass if None.
+            validation_split: Fraction of the labeled texts, from the end, for
+                validation.
             validation_data: Other documents, or a pair `(x, y)`.
-            seed: To pre-train: seed of pairs, order and masks.
+            class_weight: Weight of each label in the loss, by label; "balanced" gives
+                all labels the same share.
+            sample_weight: Weight of each text.
+            seed: Seed of the order, and to pre-train of pairs and masks.
             **kwargs: As for `keras.Model.fit`.
 
         Returns:
@@ -86,7 +97,11 @@ class BERTTrainingMixin(FineTuningMixin):
             y,
             batch_size=batch_size,
             steps_per_epoch=steps_per_epoch,
+            validation_split=validation_split,
             validation_data=validation_data,
+            class_weight=class_weight,
+            sample_weight=sample_weight,
+            seed=seed,
             **shared,
         )
 
@@ -119,26 +134,33 @@ class BERTTrainingMixin(FineTuningMixin):
 
     def batches(
         self,
-        documents: Iterable[Iterable[Any]],
+        x: Any,
+        y: Any = None,
         *,
         sequence_length: int | None = None,
         masking: MaskedLMMaskGenerator | None = None,
+        class_weight: str | Mapping[Any, float] | None = None,
         batch_size: int = 32,
         seed: int = 0,
-    ) -> MaskedPairs:
-        """The batches that `fit` pre-trains on, for a loop of one's own.
+    ) -> MaskedPairs | TrimmedBatches:
+        """The batches that `fit` trains on, for a loop of one's own.
 
         Args:
-            documents: As for `fit`, like all that follow.
-            sequence_length: Ids in a row.
-            masking: A `training.MaskedLMMaskGenerator`.
-            batch_size: Pairs in a batch.
-            seed: Seed of pairs, order and masks.
+            x: As for `fit`, like all that follow: documents, or texts with labels.
+            y: Labels.
+            sequence_length: To pre-train: ids in a row.
+            masking: To pre-train: a `training.MaskedLMMaskGenerator`.
+            class_weight: With labels: the weight of each.
+            batch_size: Rows in a batch.
+            seed: Seed of order, pairs and masks.
 
         Returns:
             An object with `batch(number)` and `stream(start)`, which give inputs,
             labels and weights, and with `steps_per_epoch`.
         """
+        if y is not None:
+            options = {"class_weight": class_weight, "batch_size": batch_size}
+            return super().batches(x, y, seed=seed, **options)
         reader, length = self.reader, sequence_length or self.max_sequence_length
         if length > self.max_sequence_length:
             raise ValueError(
@@ -153,7 +175,7 @@ class BERTTrainingMixin(FineTuningMixin):
                 seed=seed,
             )
         pairs = SentencePairs(
-            reader.documents(documents),
+            reader.documents(x),
             reader.start,
             reader.end,
             reader.padding,

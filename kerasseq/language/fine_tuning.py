@@ -1,52 +1,28 @@
 """Fine-tuning of BERT and GPT: training on texts and labels, predictions for texts."""
 
-import functools
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from kerasseq.language.bert_heads import Head, Loss
 from kerasseq.language.bert_texts import Rows
+from kerasseq.language.task_heads import CLASSIFIERS, TaskHeadMixin
+from kerasseq.tasks.labeled import check_learned, training_rows
+from kerasseq.tracing.attribution import TokenInputs
+from kerasseq.training.label_batches import (
+    SortedArrays,
+    TrimmedBatches,
+    real_lengths,
+)
 
 
-class FineTuningMixin:
+class FineTuningMixin(TaskHeadMixin):
     """`fit`, `evaluate`, `predict` and `answers` of a model with a task head.
 
-    The model has a `reader`, which converts texts to arrays, and the arguments `head`
-    and `num_classes`.
-
-    Attributes:
-        heads: The classes of the heads by name.
+    The model has a `reader`, which converts texts to arrays.
     """
-
-    heads: dict[str | None, type[Head]]
-
-    @functools.cached_property
-    def task(self) -> Head:
-        """The head."""
-        return self.heads[self._arguments["head"]](self._arguments["num_classes"])
-
-    def default_loss(self) -> Loss:
-        return self.task.loss()
-
-    def default_metrics(self) -> list[keras.metrics.Metric]:
-        return []
-
-    def compile(
-        self,
-        optimizer: keras.optimizers.Optimizer | str | None = None,
-        *args: Any,
-        weighted_metrics: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Configures training like `TaskModel.compile`; the default is Adam at 3e-4."""
-        if optimizer is None:
-            optimizer = keras.optimizers.Adam(3e-4, global_clipnorm=1.0)
-        if weighted_metrics is None and not kwargs.get("metrics"):
-            weighted_metrics = self.task.metrics()
-        super().compile(optimizer, *args, weighted_metrics=weighted_metrics, **kwargs)
 
     def fit(
         self,
@@ -55,20 +31,33 @@ class FineTuningMixin:
         *,
         batch_size: int = 32,
         epochs: int = 1,
+        initial_epoch: int = 0,
         steps_per_epoch: int | None = None,
+        validation_split: float = 0.0,
         validation_data: Any = None,
+        class_weight: str | Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
+        seed: int = 0,
         **kwargs: Any,
     ) -> keras.callbacks.History:
         """Trains on texts and labels.
 
         Args:
-            x: A list of the inputs of the head, see the class; or arrays. Anything
-                else, such as a stream of batches, is passed to `keras.Model.fit`.
+            x: The inputs of the head, see the class: a list, an array of strings, a
+                column of a table, for pairs also two columns, or a `tf.data` set; or
+                arrays of ids. Anything else, such as a stream of batches, is passed to
+                `keras.Model.fit`.
             y: Labels, one for each.
             batch_size: Examples in a batch.
             epochs: Index of the last epoch.
+            initial_epoch: Number of epochs trained before.
             steps_per_epoch: Batches in an epoch. All of `x` if None.
+            validation_split: Fraction of the examples, from the end, for validation.
             validation_data: `(x, y)`, or `(x, y, sample_weight)`.
+            class_weight: Weight of each label in the loss, by label; "balanced" gives
+                all labels the same share.
+            sample_weight: Weight of each example.
+            seed: Seed of the order of the examples.
             **kwargs: As for `keras.Model.fit`.
 
         Returns:
@@ -77,22 +66,101 @@ class FineTuningMixin:
         Raises:
             TypeError: If a text or label has the wrong type.
             ValueError: If the model has no head, a text is empty or too long, or an id
-                or label is out of range.
+                or label is unknown.
         """
         self._check_head("fit")
-        if isinstance(validation_data, tuple | list):
-            validation_data = self._weighted(*validation_data)
-        x, y, weights = self._weighted(x, y, kwargs.pop("sample_weight", None))
+        x, y = self.labeled_inputs(x, y)
+        if self.task.is_waiting:
+            self._learn_labels(x, y)
+        options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        if validation_data is not None:
+            held_out = self._validation(validation_data, batch_size)
+            options["validation_data"] = held_out
+        kind = getattr(getattr(x, "dtype", None), "kind", None)
+        is_array = isinstance(x, dict) or kind in ("i", "u")  # with special tokens
+        rows, y, weights = self._weighted(x, y, sample_weight, class_weight)
+        if y is None:
+            return super().fit(
+                rows,
+                steps_per_epoch=steps_per_epoch,
+                sample_weight=weights,
+                class_weight=class_weight,
+                **options,
+            )
+        if validation_split and validation_data is None:
+            cut = training_rows(len(rows["ids"]), validation_split)
+            data = rows, y, weights
+            held_out = _rows_of(data, slice(cut, None))
+            options["validation_data"] = self._sorted(*held_out, batch_size)
+            rows, y, weights = _rows_of(data, slice(cut))
+        if is_array:
+            return super().fit(
+                rows,
+                y,
+                batch_size=batch_size,
+                steps_per_epoch=steps_per_epoch,
+                sample_weight=weights,
+                **options,
+            )
+        batches = self._batches(rows, y, weights, batch_size, seed)
+        steps = steps_per_epoch or batches.steps_per_epoch
         return super().fit(
-            x,
-            y,
-            batch_size=None if y is None else batch_size,
-            epochs=epochs,
-            steps_per_epoch=steps_per_epoch,
-            validation_data=validation_data,
-            sample_weight=weights,
-            **kwargs,
+            batches.stream(initial_epoch * steps),
+            steps_per_epoch=steps,
+            **{**options, "shuffle": False},  # the batches are shuffled already
         )
+
+    def batches(
+        self,
+        x: Any,
+        y: Any,
+        *,
+        batch_size: int = 32,
+        class_weight: str | Mapping[Any, float] | None = None,
+        seed: int = 0,
+    ) -> TrimmedBatches:
+        """Returns the batches that `fit` trains on, for texts and labels.
+
+        Args:
+            x: As for `fit`.
+            y: As for `fit`.
+            batch_size: Examples in a batch.
+            class_weight: As for `fit`.
+            seed: Seed of the order of the examples.
+        """
+        self._check_head("batches")
+        rows, y, weights = self._weighted(x, y, None, class_weight)
+        return self._batches(rows, y, weights, batch_size, seed)
+
+    def _batches(self, rows, y, weights, batch_size, seed):
+        return TrimmedBatches(
+            rows,
+            y,
+            weights,
+            real_lengths(rows["ids"], self.reader.padding),
+            per_step=self.per_step,
+            batch_size=batch_size,
+            seed=seed,
+        )
+
+    def _sorted(self, rows, y, weights, batch_size):
+        """Data for an evaluation by `fit`, in which labels are not converted again."""
+        return SortedArrays(
+            rows,
+            y,
+            weights,
+            real_lengths(rows["ids"], self.reader.padding),
+            per_step=self.per_step,
+            batch_size=batch_size,
+        )
+
+    def _validation(self, data, batch_size):
+        """Texts with labels as batches; other data as they are."""
+        parts = data if isinstance(data, tuple | list) else (data,)
+        rows, y, weights = self._weighted(*parts)
+        if y is None or not isinstance(rows, dict):
+            return data
+        return self._sorted(rows, y, weights, batch_size)
 
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Evaluates like `keras.Model.evaluate`, on texts as for `fit`.
@@ -106,6 +174,7 @@ class FineTuningMixin:
             As `keras.Model.evaluate`.
         """
         self._check_head("evaluate")
+        x, y = self.labeled_inputs(x, y)
         x, y, weights = self._weighted(x, y, kwargs.pop("sample_weight", None))
         return super().evaluate(x, y, sample_weight=weights, **kwargs)
 
@@ -120,10 +189,13 @@ class FineTuningMixin:
             Arrays as in the table of heads; for tags of words, a list of arrays
             `(words, C)`.
         """
+        x = self.labeled_inputs(x, None)[0]
         rows = self._rows(x)
         if rows is None:
             return super().predict(x, **kwargs)
         arrays = rows.arrays
+        if self.head in CLASSIFIERS and isinstance(x, list):
+            return self._predict_sorted(arrays, kwargs)
         if self.task.takes_positions and "positions" not in arrays:  # all positions
             T = arrays["ids"].shape[1]
             places = np.broadcast_to(np.arange(T, dtype="int32"), arrays["ids"].shape)
@@ -133,12 +205,24 @@ class FineTuningMixin:
             return found
         return [row[places] for row, places in zip(found, rows.places, strict=True)]
 
-    def arrays(self, x: Any, y: Any) -> tuple[Any, Any, np.ndarray | None]:
+    def _predict_sorted(self, arrays, options):
+        """The outputs of rows, predicted with others of about the same length."""
+        batch_size = options.pop("batch_size", None) or 32
+        batches = self._sorted(arrays, None, None, batch_size)
+        outputs = super().predict(batches, **options)
+        found = np.empty_like(outputs)
+        found[batches.order] = outputs
+        return found
+
+    def arrays(
+        self, x: Any, y: Any, class_weight: Any = None
+    ) -> tuple[Any, Any, np.ndarray | None]:
         """Converts texts and labels to inputs, labels and sample weights of Keras.
 
         Args:
             x: As for `fit`.
             y: As for `fit`.
+            class_weight: As for `fit`.
         """
         rows = self._rows(x)
         if y is None and isinstance(x, list) and rows is not None:
@@ -152,20 +236,23 @@ class FineTuningMixin:
                 f"y must have a label for each of {len(rows.arrays['ids'])} texts, "
                 f"received {len(y)} labels"
             )
-        return (rows.arrays, *self.task.targets(rows, y))
+        return (rows.arrays, *self.task.targets(rows, y, class_weight))
 
     def _weighted(
-        self, x: Any, y: Any = None, given: Any = None
+        self, x: Any, y: Any = None, given: Any = None, class_weight: Any = None
     ) -> tuple[Any, Any, Any]:
-        """Inputs, labels, and the product of both sample weights."""
+        """Inputs, labels, and the product of all sample weights."""
+        x, y = self.labeled_inputs(x, y)
         if isinstance(x, str) and y is not None:
             tags = self.head == "tag" and y and not hasattr(y[0], "__len__")
             x, y = [x], [y] if tags or not isinstance(y, list) else y
-        x, y, weights = self.arrays(x, y)
+        x, y, weights = self.arrays(x, y, class_weight)
         return x, y, _product(weights, given)
 
     def _rows(self, x: Any) -> Rows | None:
         """The inputs as `Rows`; None if Keras takes them as they are."""
+        if self.task.is_waiting:
+            check_learned(None)
         if isinstance(x, str):
             x = [x]
         if isinstance(x, list | tuple) and not len(x):
@@ -173,6 +260,21 @@ class FineTuningMixin:
         if getattr(getattr(x, "dtype", None), "kind", None) in ("U", "O"):
             x = np.asarray(x).tolist()  # an array of texts
         return self.task.read(self.reader, x)
+
+    def token_inputs(self, text: Any) -> TokenInputs:
+        """Returns a text or pair as inputs, with its tokens, for `tracing.attribution`.
+
+        Raises:
+            TypeError: If the head reads several rows for each example.
+        """
+        if self.task.multiple_rows:
+            raise TypeError(
+                f"expected a head that reads one row of tokens, received {self.head!r}"
+            )
+        arrays = self._rows([text]).arrays
+        (length,) = real_lengths(arrays["ids"], self.reader.padding)
+        arrays = {name: values[:, :length] for name, values in arrays.items()}
+        return TokenInputs(arrays, *self.reader.tokens(text))
 
     def answers(self, texts: Any, **kwargs: Any) -> Any:
         """Extracts the most probable span of each text, or of the second of each pair.
@@ -218,13 +320,12 @@ class FineTuningMixin:
             answers.append(span if scores[s, e] >= nothing else None)
         return answers
 
-    def _check_head(self, method: str, *wanted: str) -> None:
-        if self.head in (None, "sequence") or (wanted and self.head not in wanted):
-            example = wanted[0] if wanted else "classify"
-            raise ValueError(
-                f"{method} is not available for head={self.head!r}. Use "
-                f"with_head({example!r}), for example"
-            )
+
+def _rows_of(data, rows):
+    """Some rows of inputs, labels and weights."""
+    return keras.tree.map_structure(
+        lambda values: values[rows], data, none_is_leaf=False
+    )
 
 
 def copy_weights(old: keras.Model, new: keras.Model) -> None:

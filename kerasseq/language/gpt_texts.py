@@ -33,6 +33,7 @@ class GPTTextReader(TextReader):
             V + 3 is padding.
         longest: The most ids in a row, or None.
         rows: 2 if an example is one row, 3 if it is several.
+        truncate: Whether texts that are too long are cut, the longest first.
     """
 
     def __init__(
@@ -41,15 +42,25 @@ class GPTTextReader(TextReader):
         vocabulary_size: int,
         longest: int | None,
         rows: int,
+        truncate: bool = False,
     ) -> None:
         self.tokenizer = tokenizer
         self.vocabulary_size = vocabulary_size
         self.longest = longest
         self.axes = rows
+        self.truncate = truncate
+        self.separators = 1
         self.start: int = vocabulary_size + SPECIAL_TOKENS.index("start")
         self.delimiter: int = vocabulary_size + SPECIAL_TOKENS.index("delimiter")
         self.end: int = vocabulary_size + SPECIAL_TOKENS.index("extract")
         self.padding: int = vocabulary_size + len(SPECIAL_TOKENS)
+
+    def marks(self) -> dict[int, str]:
+        """Returns the names of the special tokens by their ids."""
+        return {
+            self.vocabulary_size + n: f"[{name}]"
+            for n, name in enumerate(SPECIAL_TOKENS)
+        }
 
     def read(self, x: Any) -> Rows | None:
         """Texts or pairs of texts."""
@@ -70,14 +81,16 @@ class GPTTextReader(TextReader):
     def read_choices(self, x: Any) -> Rows | None:
         """Pairs of a context and a list of answers, `(B, K, T)`.
 
-        Where there are fewer answers, rows are padding. `places` says how many there
-        are.
+        Where there are fewer answers, rows are padding. `places` are the answers; for
+        arrays, their indices.
         """
         rows = self._read(x, _choices)
         if rows is None:
             return None
-        there = (rows.arrays["ids"] != self.padding).any(-1)
-        return rows._replace(places=there.sum(-1).tolist())
+        if _is_list(x):
+            return rows._replace(places=[list(answers) for _, answers in x])
+        there = (rows.arrays["ids"] != self.padding).any(-1).sum(-1)
+        return rows._replace(places=[list(range(count)) for count in there])
 
     def read_words(self, x: Any) -> Rows | None:
         """Lists of words, texts with spaces between them, or lists of ids.
@@ -179,18 +192,17 @@ class GPTTextReader(TextReader):
 
     def _marked(self, texts: tuple[Any, ...], n: int) -> list[int]:
         """The ids of one row."""
-        row = [self.start]
-        for part in texts:
-            ids = self.encode(part)
-            if not len(ids):
-                raise ValueError(f"text {n} is empty, or a part of it: {texts!r}")
+        row, parts = [self.start], [self.encode(part) for part in texts]
+        if not all(map(len, parts)):
+            raise ValueError(f"text {n} is empty, or a part of it: {texts!r}")
+        for ids in self._cut(parts):
             row += [*ids, self.delimiter]
         row[-1] = self.end
         if self.longest is not None and len(row) > self.longest:
             raise ValueError(
                 f"text {n} has {len(row)} tokens, the marks included, but the model "
-                f"reads max_sequence_length={self.longest} at most: cut the text, or "
-                "pre-train a model for longer ones"
+                f"reads max_sequence_length={self.longest} at most: cut the text, by "
+                "truncate=True to classify, or pre-train a model for longer ones"
             )
         return row
 

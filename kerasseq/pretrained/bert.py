@@ -19,12 +19,13 @@ from kerasseq.pretrained.family import (
     Shapes,
     architecture,
     block_sizes,
-    default_labels,
     difference,
     head_of_backbone,
+    label_count,
     num_classes,
 )
 from kerasseq.pretrained.folders import Settings
+from kerasseq.pretrained.label_names import label_settings, read_labels
 from kerasseq.pretrained.rows import (
     HUB_BLOCK,
     IDENTITY,
@@ -145,12 +146,13 @@ def sizes(a: Arguments) -> dict[str, int]:
         "S": a["num_segments"],
         **block_sizes(a),
         "E": a["hidden_dim"],
-        "C": a["num_classes"] or 2,
+        "C": label_count(a["labels"]) or 2,
     }
 
 
 # Settings of BERT in Hugging Face
 
+MULTI_LABEL = "multi_label_classification"  # the problem_type of such a classifier
 CLASSES = {
     None: "BertModel",
     "sequence": "BertModel",
@@ -171,7 +173,13 @@ ID_NAMES = {  # most folders have only the first
 
 def mismatch(a: Arguments) -> str | None:
     """Returns why a `BERT` is not that of the paper."""
-    return difference(a, {"pair_separators": 1})
+    return _unlearned(a) or difference(a, {"pair_separators": 1})
+
+
+def _unlearned(a):
+    """Returns why a head cannot be written yet, or None."""
+    waits = a["head"] in ("classify", "tag") and a["labels"] is None
+    return "labels that have not been learned yet" if waits else None
 
 
 def read(settings: Settings, shapes: Shapes) -> Arguments:
@@ -180,15 +188,13 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
         position_embedding_type="absolute", is_decoder=False, add_cross_attention=False
     )
     head = _head(settings, shapes)
-    has_classes = head in ("classify", "tag")
+    kernel = "classifier.weight" if head in ("classify", "tag") else ""
     return {
         **_read_shared(settings),
         "max_sequence_length": settings.whole("max_position_embeddings"),
         "special_ids": _special_ids(settings, settings.whole("vocab_size")),
         "head": head,
-        "num_classes": num_classes(shapes, "classifier.weight")
-        if has_classes
-        else None,
+        **_labels(settings, head, num_classes(shapes, kernel)),
     }
 
 
@@ -205,6 +211,15 @@ def _read_shared(settings):
         "layer_norm_epsilon": settings.number("layer_norm_eps", 1e-12),
         "dropout": settings.rate("hidden_dropout_prob", 0.1),
     }
+
+
+def _labels(settings, head, count):
+    """Returns the labels of a file, and whether a text has several of them."""
+    if count is None:
+        return {"labels": None}
+    kind = settings.get("problem_type", None)
+    is_multi = head == "classify" and kind == MULTI_LABEL
+    return {"labels": read_labels(settings, count), "multi_label": is_multi}
 
 
 def _special_ids(settings, size):
@@ -249,7 +264,8 @@ def _write_shared(a):
         "layer_norm_eps": a["layer_norm_epsilon"],
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
-        **default_labels(a),
+        **label_settings(a["labels"]),
+        **({"problem_type": MULTI_LABEL} if a["multi_label"] else {}),
     }
 
 
@@ -270,13 +286,14 @@ def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
         "dropout": settings.rate("dropout", 0.1),
         "special_ids": special_ids(settings.whole("vocabulary_size"), 0),
         "head": head,
-        "num_classes": classes,
+        "labels": classes,
     }
 
 
 def hub_write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `BERT` to settings of KerasHub."""
     expected = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12}
+    expected["multi_label"] = False
     if a["head"] != "classify":
         expected["head"] = None
     if wrong := difference(a, expected):
@@ -284,7 +301,7 @@ def hub_write(a: Arguments) -> dict[str, Any]:
     found = {name: a[name] for name in (*HUB_SIZES, "num_segments", "dropout")}
     found["intermediate_dim"] = sizes(a)["F"]
     if a["head"] is not None:
-        options = {"num_classes": a["num_classes"], "activation": "linear"}
+        options = {"num_classes": label_count(a["labels"]), "activation": "linear"}
         found["task"] = ("BertTextClassifier", {**options, "dropout": a["dropout"]})
     return found
 
@@ -306,7 +323,7 @@ def roberta_mismatch(a: Arguments) -> str | None:
     """Returns why a `BERT` is not a RoBERTa."""
     if a["head"] not in ROBERTA_HEADS:
         return f"head={a['head']!r}"
-    return difference(a, {"pair_separators": 2, "activation": "gelu"})
+    return _unlearned(a) or difference(a, {"pair_separators": 2, "activation": "gelu"})
 
 
 def read_roberta(settings: Settings, shapes: Shapes) -> Arguments:
@@ -331,7 +348,7 @@ def read_roberta(settings: Settings, shapes: Shapes) -> Arguments:
         "max_sequence_length": length - unused,
         "special_ids": special_ids,
         "head": head,
-        "num_classes": num_classes(shapes, kernel[head]) if head in kernel else None,
+        **_labels(settings, head, num_classes(shapes, kernel.get(head, ""))),
         "pair_separators": 2,
     }
 

@@ -188,19 +188,11 @@ def num_classes(shapes: Shapes, name: str, axis: int = 0) -> int | None:
     return shape[axis] if len(shape) == 2 else 1  # a wrong shape raises later
 
 
-def default_labels(a: Arguments) -> dict[str, dict[str, Any]]:
-    """Returns the settings with default names of the classes.
+def label_count(labels: int | list[Any] | None) -> int | None:
+    """Returns the number of labels, given as a number or as names.
 
     Examples:
-        >>> default_labels({"num_classes": 1})
-        {'id2label': {'0': 'LABEL_0'}, 'label2id': {'LABEL_0': 0}}
-        >>> default_labels({"num_classes": None})
-        {}
+        >>> label_count(["neg", "pos"]), label_count(3), label_count(None)
+        (2, 3, None)
     """
-    names = [f"LABEL_{n}" for n in range(a["num_classes"] or 0)]
-    if not names:
-        return {}
-    return {
-        "id2label": {str(n): name for n, name in enumerate(names)},
-        "label2id": {name: n for n, name in enumerate(names)},
-    }
+    return labels if labels is None or isinstance(labels, int) else len(labels)

@@ -15,11 +15,11 @@ from kerasseq.pretrained.family import (
     Shapes,
     attention_mismatch,
     block_sizes,
-    default_labels,
     difference,
     num_classes,
 )
 from kerasseq.pretrained.folders import Settings
+from kerasseq.pretrained.label_names import label_settings, read_labels
 from kerasseq.pretrained.rows import (
     Row,
     dense,
@@ -73,6 +73,7 @@ HUB_ROWS = [
     *within(HUB_LAYER, "block_{n}/", HUB_BLOCK),
     *hub_norm("layers/vi_t_encoder/layer_norm", "final_norm"),
 ]
+SEVERAL = "multi_label_classification"  # problem_type of Hugging Face
 OPTIONS = {  # of every published ViT
     "pooling": "token",
     "norm": "layer",
@@ -87,13 +88,13 @@ OPTIONS = {  # of every published ViT
 
 def rows(a: Arguments) -> list[Row]:
     """Returns the table of Hugging Face."""
-    has_classes = a["num_classes"] is not None
-    return [*ROWS, *dense("classifier", "classes", "D", "C")] if has_classes else ROWS
+    head = dense("classifier", "classes", "D", "C")
+    return [*ROWS, *head] if a["include_top"] else ROWS
 
 
 def hub_rows(a: Arguments) -> list[Row]:
     """Returns the table of KerasHub."""
-    if a["num_classes"] is None:
+    if not a["include_top"]:
         return HUB_ROWS
     return [*HUB_ROWS, *hub_dense(HUB_HEAD, "classes", "D C", "C")]
 
@@ -107,8 +108,14 @@ def sizes(a: Arguments) -> dict[str, int]:
         "B": a["channels"],
         "T": 1 + (height // P) * (width // Q),
         **block_sizes(a),
-        "C": a["num_classes"] or 0,
+        "C": _count(a),
     }
+
+
+def _count(a):
+    """Returns the number of labels; 0 for none."""
+    labels = a["labels"] or 0
+    return labels if isinstance(labels, int) else len(labels)
 
 
 def _pair(size):
@@ -117,6 +124,8 @@ def _pair(size):
 
 def mismatch(a: Arguments) -> str | None:
     """Returns why a `ViT` is not one of the published ones."""
+    if a["include_top"] and a["labels"] is None:
+        return "labels that have not been learned yet"
     return attention_mismatch(a, OPTIONS)
 
 
@@ -128,7 +137,7 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
         wanted = f"a multiple of patch_size = {settings.get('patch_size')}"
         settings.refuse("image_size", wanted)
     return {
-        "num_classes": num_classes(shapes, "classifier.weight"),
+        **_classifier(num_classes(shapes, "classifier.weight"), settings),
         "image_size": image,
         "patch_size": patch,
         "channels": settings.whole("num_channels", 3),
@@ -143,6 +152,17 @@ def read(settings: Settings, shapes: Shapes) -> Arguments:
     }
 
 
+def _classifier(count, settings=None):
+    """Returns the arguments of the classifier, with the names that the file has."""
+    if count is None:
+        return {"include_top": False, "labels": None}
+    labels, several = count, False
+    if settings is not None:
+        labels = read_labels(settings, count)
+        several = settings.get("problem_type", None) == SEVERAL
+    return {"include_top": True, "labels": labels, "multi_label": several}
+
+
 def _size(settings, name):
     """Returns height and width from two numbers, or from one for both."""
     value = settings.get(name)
@@ -154,7 +174,7 @@ def _size(settings, name):
 
 def write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `ViT` to settings of Hugging Face."""
-    name = "ViTForImageClassification" if a["num_classes"] else "ViTModel"
+    name = "ViTForImageClassification" if a["include_top"] else "ViTModel"
     return {
         "architectures": [name],
         "image_size": _number_or_pair(a["image_size"]),
@@ -169,7 +189,8 @@ def write(a: Arguments) -> dict[str, Any]:
         "hidden_dropout_prob": a["dropout"],
         "attention_probs_dropout_prob": a["dropout"],
         "qkv_bias": True,
-        **default_labels(a),
+        **label_settings(a["labels"]),
+        **({"problem_type": SEVERAL} if a["multi_label"] else {}),
     }
 
 
@@ -198,7 +219,7 @@ def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
             if name in task and task.get(name) != "linear":
                 task.refuse(name, "none", "kerasseq builds")
     return {
-        "num_classes": classes,
+        **_classifier(classes),
         "image_size": (part.whole("H"), part.whole("W")),
         "patch_size": _size(settings, "patch_size"),
         "channels": part.whole("C"),
@@ -214,7 +235,7 @@ def hub_read(settings: Settings, shapes: Shapes) -> Arguments:
 
 def hub_write(a: Arguments) -> dict[str, Any]:
     """Converts arguments of `ViT` to settings of KerasHub."""
-    if wrong := difference(a, {"feed_forward": "gelu"}):
+    if wrong := difference(a, {"feed_forward": "gelu", "multi_label": False}):
         raise ValueError(f"a ViTBackbone of KerasHub cannot have {wrong}")
     found = {
         "image_shape": [*_pair(a["image_size"]), a["channels"]],
@@ -227,8 +248,8 @@ def hub_write(a: Arguments) -> dict[str, Any]:
         "attention_dropout": a["dropout"],
         "layer_norm_epsilon": a["layer_norm_epsilon"],
     }
-    if a["num_classes"] is not None:
-        options = {"num_classes": a["num_classes"], "pooling": "token"}
+    if a["include_top"]:
+        options = {"num_classes": _count(a), "pooling": "token"}
         found["task"] = ("ViTImageClassifier", options)
     return found
 

@@ -163,11 +163,13 @@ class TaskModel(keras.Model):
         kernels.programs(self).get("keras", step, lambda: changed.append(True))
         return bool(changed)
 
-    def get_compile_config(self) -> Config:
+    def get_compile_config(self) -> Config | None:
         """Settings to save, as the user chose them, with nothing of this backend.
 
         The optimizer gets its variables, which loading expects.
         """
+        if not self.compiled:  # before `fit` has learned what the layers need
+            return None
         self._build_optimizer()
         return {**public_optimizers(super().get_compile_config()), **self._chosen}
 

@@ -113,7 +113,8 @@ def _unknown(one, columns, dates, steps, found):
     listed = ", ".join(map(str, columns.known))
     return ValueError(
         f"the forecast of {one.title} needs the known columns {listed} for {steps} "
-        f"steps, from {first} on. Pass known=, a table of these rows"
+        f"steps, from {first} on. Add these rows to the table, without a value; in "
+        "Python, they can be passed as `known`"
     )
 
 

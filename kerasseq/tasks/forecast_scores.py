@@ -25,6 +25,7 @@ from kerasseq.text.autoregression import AutoRegression
 
 ROUNDING = 1e-10  # of the size of the values: an error below it is none
 MAX_ORDER = 12  # of an autoregression, besides a season
+MAX_VALUES = 20_000  # that it is fitted to
 
 Forecasts = Callable[[ArrayLike, int], np.ndarray]  # of a history and steps
 
@@ -124,10 +125,10 @@ def fit_autoregression(training: ArrayLike, season: int = 1) -> AutoRegression |
         season: Steps of a season.
 
     Returns:
-        The model, of order 1 to 12, a season or one more; None if the values are
-        constant or too few.
+        The model, of order 1 to 12, a season or one more, fitted to the last 20,000
+        values at most; None if they are constant or too few.
     """
-    y = np.asarray(training, "float64")
+    y = np.asarray(training, "float64")[-MAX_VALUES:]
     found, least = [], (ROUNDING * np.abs(y).max()) ** 2
     if not np.ptp(y):
         return None
@@ -171,7 +172,7 @@ def peers(training: ArrayLike, season: int = 1) -> dict[str, Forecasts]:
     regression = fit_autoregression(y, season)
     if regression is not None:
         found[f"AR({regression.order})"] = lambda history, steps: (
-            regression.forecast(steps, history=history).mean
+            regression.forecast(steps, history=history[-regression.order :]).mean
         )
     return found
 

@@ -17,7 +17,13 @@ from kerasseq.tasks.base import (
     embedding_width,
     sequence_input,
 )
-from kerasseq.tasks.labels import Label, Labels, balanced_weights, learned
+from kerasseq.tasks.labeled import (
+    LabelsMixin,
+    check_learned,
+    learned_from,
+    training_rows,
+)
+from kerasseq.tasks.labels import Labels, learned
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training.batches import padded
 from kerasseq.training.label_batches import LabelBatches, SortedBatches
@@ -26,7 +32,7 @@ BATCH_SIZE = 32
 Data = tuple[Any, Any, Any]  # inputs, labels and sample weights
 
 
-class SequenceLabeler(TaskModel):
+class SequenceLabeler(LabelsMixin, TaskModel):
     """The base of `SequenceClassifier` and `SequenceTagger`.
 
     If the labels or the tokenizer are to be learned from data, `fit` builds the layers.
@@ -36,9 +42,7 @@ class SequenceLabeler(TaskModel):
         **kwargs: `name` and `trainable`.
     """
 
-    per_step = False  # whether each step has a label, or the whole sequence
     least_labels = 2
-    _labels: Labels | None = None
     _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
@@ -84,11 +88,6 @@ class SequenceLabeler(TaskModel):
     def outputs_of(self, scores: Any, arguments: Config) -> Any:
         """Returns the outputs of the model for the scores of the labels."""
         return scores
-
-    @property
-    def labels(self) -> list[Label] | None:
-        """The labels in the order of the outputs; None until `fit` has learned them."""
-        return None if self._labels is None else self._labels.names
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -155,7 +154,7 @@ class SequenceLabeler(TaskModel):
             TypeError: If an input or label has the wrong type.
             ValueError: If an id or label is unknown, or their numbers differ.
         """
-        x, y = text_inputs.from_dataset(x, y)
+        x, y = self.labeled_inputs(x, y)
         if self._labels is None:
             self._learn(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
@@ -222,12 +221,7 @@ class SequenceLabeler(TaskModel):
         if not self.trainable:
             kwargs["trainable"] = False
         if arguments["labels"] is None:
-            if y is None:
-                raise ValueError(
-                    "expected labels y for the inputs, or a model with labels="
-                    f"[...]; received y=None and x={checks.short(x)}"
-                )
-            arguments["labels"] = learned(self.all_labels(y))
+            arguments["labels"] = learned(self.all_labels(learned_from(y, x)))
         if isinstance(arguments["tokenizer"], str):
             texts = self.texts_of(x)
             if texts is None:
@@ -242,6 +236,10 @@ class SequenceLabeler(TaskModel):
         self._build_layers(arguments, kwargs)
         if args or options:
             self.compile(*args, **options)
+
+    def labeled_inputs(self, x: Any, y: Any) -> tuple[Any, Any]:
+        words = self.per_step and self._arguments["tokenizer"] is not None
+        return text_inputs.from_dataset(x, y, words)
 
     def _prepare(self, x, y, sample_weight=None, class_weight=None) -> Data | None:
         """Rows of ids or an array, with labels and weights; None for other inputs."""
@@ -265,10 +263,7 @@ class SequenceLabeler(TaskModel):
         """The inputs as a list of rows of ids, or as they are; and words, if any."""
         if self._labels is None:
             missing = "labels" if self._arguments["labels"] is None else "tokenizer"
-            raise ValueError(
-                f"expected a trained model, received one that has not learned its "
-                f"{missing}. Call fit first"
-            )
+            check_learned(None, missing)
         tokenizer = self.tokenizer
         if tokenizer is not None:
             return self.text_rows(tokenizer, x)
@@ -283,7 +278,7 @@ class SequenceLabeler(TaskModel):
 
     def _evaluated(self, x, y=None, sample_weight=None, batch_size=BATCH_SIZE):
         """The batches of an evaluation; other data as they are."""
-        x, y = text_inputs.from_dataset(x, y)
+        x, y = self.labeled_inputs(x, y)
         prepared = self._prepare(x, y, sample_weight)
         return x if prepared is None else SortedBatches(*prepared, batch_size)
 
@@ -308,7 +303,7 @@ class SequenceLabeler(TaskModel):
             Array `(rows, labels)`; for a tagger `(rows, time, labels)` with the time of
             the longest row, or for lists of words a list of arrays `(words, labels)`.
         """
-        rows, first = self._rows(text_inputs.from_dataset(x, None)[0])
+        rows, first = self._rows(self.labeled_inputs(x, None)[0])
         if not isinstance(rows, list):
             options = {"batch_size": batch_size} if hasattr(rows, "shape") else {}
             found = super().predict(rows, **options, **kwargs)
@@ -360,26 +355,6 @@ class SequenceLabeler(TaskModel):
         """
         raise NotImplementedError
 
-    def weights_of(
-        self, class_weight: str | Mapping[Any, float] | None, y: np.ndarray
-    ) -> np.ndarray | None:
-        """Returns the weight of each class, or None if all are the same.
-
-        Args:
-            class_weight: As for `fit`.
-            y: The indices of all labels.
-        """
-        labels = self._labels
-        if class_weight is None:
-            return None
-        if isinstance(class_weight, str):
-            checks.one_of("class_weight", class_weight, ["balanced"])
-            return balanced_weights(y, labels.count)
-        weights = np.ones(labels.count, "float32")
-        given = dict(class_weight)
-        weights[labels.encode(given, "class_weight")] = list(given.values())
-        return weights
-
 
 def _check(arguments, least_labels):
     """Raises if an argument is wrong, whether or not the layers can be built yet."""
@@ -419,14 +394,7 @@ def _inputs(arguments):
 
 def _split_off_end(data: Data, fraction: float) -> tuple[Data, Data]:
     """Splits rows into those to train on and the last ones, for validation."""
-    fraction = checks.fraction("validation_split", fraction)
-    rows = len(data[0])
-    cut = rows - round(rows * fraction)
-    if not 0 < cut < rows:
-        raise ValueError(
-            f"validation_split must leave rows for training and validation, received "
-            f"{fraction} for {rows} rows"
-        )
+    cut = training_rows(len(data[0]), fraction)
 
     def part(places):
         return tuple(None if values is None else values[places] for values in data)

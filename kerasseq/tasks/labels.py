@@ -1,6 +1,7 @@
 """Labels by name: converts what a user calls a class to its index, and back."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,7 +57,8 @@ class Labels:
                     f"`{self.name}` must be strings or numbers, received "
                     f"{checks.short(label)}"
                 )
-            if self.names.count(label) > 1:
+        for label, times in Counter(self.names).items():
+            if times > 1:
                 raise ValueError(
                     f"`{self.name}` must be distinct, received {label!r} twice"
                 )
@@ -116,6 +118,29 @@ class Labels:
                 )
             found[row, self.encode(labels, f"{name}[{row}]")] = 1
         return found
+
+    def weights(
+        self, class_weight: str | Mapping[Any, float] | None, y: np.ndarray
+    ) -> np.ndarray | None:
+        """Returns the weight of each class, or None if all are the same.
+
+        Args:
+            class_weight: Weights by label; or "balanced": see `balanced_weights`.
+            y: The indices of all labels.
+
+        Examples:
+            >>> Labels(["cat", "dog"]).weights({"dog": 3}, np.array([0])).tolist()
+            [1.0, 3.0]
+        """
+        if class_weight is None:
+            return None
+        if isinstance(class_weight, str):
+            checks.one_of("class_weight", class_weight, ["balanced"])
+            return balanced_weights(y, self.count)
+        weights = np.ones(self.count, "float32")
+        given = dict(class_weight)
+        weights[self.encode(given, "class_weight")] = list(given.values())
+        return weights
 
     def _unknown(self, place, label):
         listed = ", ".join(map(repr, self.names[:20]))

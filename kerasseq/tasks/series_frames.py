@@ -66,6 +66,11 @@ class OneSeries:
             self.name, self.values[:time], self.others[: time + future], dates
         )
 
+    def after(self, time: int) -> "OneSeries":
+        """The series from a time on."""
+        dates = None if self.dates is None else self.dates[time:]
+        return OneSeries(self.name, self.values[time:], self.others[time:], dates)
+
     @property
     def title(self) -> str:
         """How messages name the series."""
@@ -296,8 +301,12 @@ def _groups(frame, group, rows):
     if column.isna().any():
         row = rows[int(column.isna().to_numpy().argmax())]
         raise ValueError(f"the column {group!r} is empty at {row}. Fill it in")
-    names, codes = np.unique(column.astype(str).to_numpy("object"), return_inverse=True)
-    return [(str(name), np.flatnonzero(codes == n)) for n, name in enumerate(names)]
+    import pandas
+
+    codes, names = pandas.factorize(column.astype(str), sort=True)
+    ends = np.cumsum(np.bincount(codes))
+    by_name = np.split(np.argsort(codes, kind="stable"), ends[:-1])
+    return list(zip(map(str, names), by_name, strict=True))
 
 
 # Missing cells and rows

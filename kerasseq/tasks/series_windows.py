@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from kerasseq.tasks.series_dates import (
     Frequency,
@@ -14,6 +15,7 @@ from kerasseq.tasks.series_dates import (
 from kerasseq.tasks.series_frames import Columns, OneSeries, SeriesTable
 
 LEAST_LENGTH = 24  # of a window, if the series has as many values
+PART = 8192  # windows that are read at a time
 
 
 @dataclasses.dataclass
@@ -78,7 +80,11 @@ class Fitted:
     def keep(self, table: SeriesTable, horizon: int) -> None:
         """Keeps the end of each series: a window, and a window with its target."""
         self.rows = [len(one.values) for one in table.series]
-        self.history = [_end(one, self.length + horizon) for one in table.series]
+        kept = self.length + horizon
+        ends = [max(0, rows - kept) for rows in self.rows]
+        self.history = [
+            one.after(end) for one, end in zip(table.series, ends, strict=True)
+        ]
 
     def plain(self) -> dict[str, Any]:
         """Returns all of it as plain data."""
@@ -133,13 +139,6 @@ def _series_of_plain(plain: dict[str, Any]) -> OneSeries:
     if dates is not None:
         dates = np.array([date.replace(" ", "T") for date in dates], "datetime64[s]")
     return OneSeries(plain["name"], values, others, dates)
-
-
-def _end(one: OneSeries, length: int) -> OneSeries:
-    """The last steps of a series, with its future."""
-    start = max(0, len(one.values) - length)
-    dates = None if one.dates is None else one.dates[start:]
-    return OneSeries(one.name, one.values[start:], one.others[start:], dates)
 
 
 def window_length(table: SeriesTable, season: int, horizon: int) -> int:
@@ -208,19 +207,39 @@ def training_windows(
 
     Returns:
         `x` of shape `(windows, length, features)`, or `(windows, length + horizon,
-        features)`, and `y` of shape `(windows, horizon)`, float32.
+        features)`, and `y` of shape `(windows, horizon)`, float32: views if possible.
 
     Examples:
         >>> x, y = training_windows(np.eye(5), 5, length=2, horizon=2, ahead=0)
         >>> x.shape, y.shape
         ((2, 2, 5), (2, 2))
     """
-    starts = np.arange(time - length - horizon + 1)[:, None]
-    y = table[starts + length + np.arange(horizon), 0]
-    x = table[starts + np.arange(length + (horizon if ahead else 0))]
+    count, rows = time - length - horizon + 1, table.astype("float32")
+    y = sliding_window_view(rows[length:time, 0], horizon)
+    size = length + (horizon if ahead else 0)
+    x = sliding_window_view(rows, size, axis=0)[:count].swapaxes(1, 2)
     if ahead:
+        x = x.copy()
         x[:, length:, :-ahead] = 0.0
-    return x.astype("float32"), y.astype("float32")
+    return x, y
+
+
+def moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Computes mean and standard deviation of each feature, in float64.
+
+    Args:
+        x: Windows `(windows, time, features)`, which are read in parts, to save memory.
+
+    Examples:
+        >>> moments(np.array([[[1.0], [3.0]]], "float32"))
+        (array([2.]), array([1.]))
+    """
+    mean = x.mean(axis=(0, 1), dtype="float64")
+    squares = sum(
+        ((x[start : start + PART] - mean) ** 2).sum(axis=(0, 1))
+        for start in range(0, len(x), PART)
+    )
+    return mean, np.sqrt(squares / (x.shape[0] * x.shape[1]))
 
 
 def best_baseline(

@@ -19,6 +19,7 @@ from kerasseq.tasks.series_windows import (
     best_baseline,
     check_length,
     features,
+    moments,
     training_windows,
     window_length,
 )
@@ -223,11 +224,8 @@ class TableFitting:
         parts = [x[:, :length, :count]]
         if ahead:
             parts.append(x[:, length:, count:])
-        rows = [part.reshape(-1, part.shape[-1]).astype("float64") for part in parts]
-        self.get_layer("standardize").set_constants(
-            np.concatenate([part.mean(axis=0) for part in rows]),
-            np.concatenate([part.std(axis=0) for part in rows]),
-        )
+        found = zip(*map(moments, parts), strict=True)
+        self.get_layer("standardize").set_constants(*map(np.concatenate, found))
         self.get_layer("baseline").set(season)
         changes = self._changes(x[:, :length], y, season)
         self.get_layer("restore").set(changes[..., None])

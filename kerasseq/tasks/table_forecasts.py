@@ -96,7 +96,7 @@ class TableForecasts(TableFitting):
                 f"a forecast needs the last {length} values, but {one.title} has "
                 f"{time}. Give more values, or make a model with a smaller length"
             )
-        rows = self._features(one)[time - length : time + future]
+        rows = self._features(one.after(time - length))[: length + future]
         # Beyond the steps that are asked for the last row is repeated, and cut off.
         missing = length + future - len(rows)
         rows = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])

@@ -17,14 +17,21 @@ from kerasseq.tasks import text_inputs
 from kerasseq.tasks.crf import CRF
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
+from kerasseq.tasks.tagging import (
+    TaggerMixin,
+    all_tags,
+    tag_array,
+    tag_rows,
+    weighted_tags,
+)
 from kerasseq.text.tokenizer import Tokenizer
-from kerasseq.training.label_batches import check_rows
+from kerasseq.tracing.attribution import TokenInputs
 
 METRICS = 4  # arguments of `compile` up to the metrics
 
 
 @register
-class SequenceTagger(SequenceLabeler):
+class SequenceTagger(TaggerMixin, SequenceLabeler):
     r"""Labels each step of a sequence. Padding is ignored by loss and metrics.
 
     $$y_t = W h_t + b$$
@@ -167,42 +174,11 @@ class SequenceTagger(SequenceLabeler):
         count = ops.sum(ops.cast(mask, loss.dtype))
         return ops.sum(loss) / ops.maximum(count, 1) + sum(self.losses)
 
-    def tag(self, x: Any, *, batch_size: int = 32) -> list[Label] | list[list[Label]]:
-        """Finds the most probable tags.
-
-        Args:
-            x: A list of words, or a text, which is split at spaces; or several of them;
-                or inputs as for `fit`.
-            batch_size: Rows that are processed at once.
-
-        Returns:
-            A list of tags for one sequence of words, else a list of lists.
-
-        Examples:
-            >>> from kerasseq.text import WordTokenizer
-            >>> tokenizer = WordTokenizer().fit("the cat sat")
-            >>> model = SequenceTagger("gru", ["DET", "NOUN"], tokenizer=tokenizer)
-            >>> [len(tags) for tags in model.tag(["the cat sat", "the cat"])]
-            [3, 2]
-        """
-        if isinstance(x, str):
-            return self.tag([x], batch_size=batch_size)[0]
-        if text_inputs.are_texts(x):
-            is_one = not any(" " in text.strip() for text in x)
-            x = [list(x)] if is_one else [text.split() for text in x]
-            if is_one:
-                return self.tag(x, batch_size=batch_size)[0]
-        names = np.array(self.labels, dtype=object)
-        scores = self.predict(x, batch_size=batch_size, verbose=0)
-        lengths = _lengths(x) if isinstance(scores, np.ndarray) else None
-        if lengths is not None:
-            scores = [row[:length] for row, length in zip(scores, lengths, strict=True)]
+    def best_tags(
+        self, scores: Sequence[np.ndarray], batch_size: int
+    ) -> Sequence[np.ndarray]:
         if self.crf is None:
-            return [names[row.argmax(axis=-1)].tolist() for row in scores]
-        return [names[tags].tolist() for tags in self._decoded(scores, batch_size)]
-
-    def _decoded(self, scores, batch_size):
-        """The most probable tags of each sequence, of scores `(time, labels)`."""
+            return super().best_tags(scores, batch_size)
         crf, lengths = self.crf, np.array([len(row) for row in scores])
         decode = kernels.programs(self).get(
             "decode", None, lambda: kernels.compiled(crf.decode)
@@ -232,11 +208,19 @@ class SequenceTagger(SequenceLabeler):
             )
         return text_inputs.word_rows(tokenizer, x)
 
+    def token_inputs(self, text: str) -> TokenInputs:
+        """Returns words, separated by spaces, as inputs with their tokens."""
+        (ids,), _ = self.text_rows(self.tokenizer, [text.split()])
+        text = " ".join(text.split())
+        offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
+        tokens = [text[a:b] for a, b in offsets]
+        return TokenInputs(ids[None], tokens, np.arange(len(ids)))
+
     def texts_of(self, x: Any) -> list[str] | None:
         return [" ".join(words) for words in x] if text_inputs.are_words(x) else None
 
     def all_labels(self, y: Any) -> Any:
-        return y
+        return all_tags(y)
 
     def targets(
         self, rows: Any, y: Any, first: Any, class_weight: Any
@@ -246,49 +230,20 @@ class SequenceTagger(SequenceLabeler):
                 "class_weight must be None with crf=True, whose loss is that of whole "
                 f"sequences, received {class_weight!r}"
             )
-        if not isinstance(rows, list):
-            y, weights = self._target_array(rows, np.asarray(y))
+        labels = self._labels
+        if isinstance(rows, list):
+            y, weights = tag_rows(labels, y, [len(row) for row in rows], first)
         else:
-            y, weights = self._target_rows(rows, y, first)
-        if class_weight is None:
-            return y, weights
-        flat = np.concatenate(y) if isinstance(y, list) else y.reshape(-1)
-        factors = self.weights_of(class_weight, flat)
-        if isinstance(y, list):
-            pairs = zip(y, weights, strict=True)
-            return y, [factors[tags] * weight for tags, weight in pairs]
-        return y, factors[y] * (1 if weights is None else weights)
+            y, weights = self._target_array(rows, np.asarray(y))
+        return y, weighted_tags(labels, y, weights, class_weight)
 
     def _target_array(self, rows, y):
         """Labels of arrays; those below 0 and those of padding are ignored."""
-        known = np.ones(y.shape, bool)
-        if y.dtype.kind in "iu":
-            known = y >= 0
-            y = np.where(known, y, self.labels[0])
-        y = self._labels.encode(y.reshape(-1)).reshape(y.shape)
+        y, known = tag_array(self._labels, y)
         if np.ndim(rows) != 2:
             return y, None if known.all() else known.astype("float32")
         y, known = pad_rows(y), pad_rows(known)
         return y, None if known[rows != 0].all() else known.astype("float32")
-
-    def _target_rows(self, rows, y, first):
-        """Labels of rows; of words, at their first tokens."""
-        check_rows(rows, y)
-        found, weights = [], []
-        for n, (row, tags) in enumerate(zip(rows, y, strict=True)):
-            places = np.arange(len(row)) if first is None else first[n]
-            if len(tags) != len(places):
-                what = "ids" if first is None else "words"
-                raise ValueError(
-                    f"y[{n}] must have a tag for each of {len(places)} {what}, "
-                    f"received {len(tags)} tags"
-                )
-            labels, weight = np.zeros(len(row), "int32"), np.zeros(len(row), "float32")
-            labels[places] = self._labels.encode(tags, f"y[{n}]")
-            weight[places] = 1
-            found.append(labels)
-            weights.append(weight)
-        return found, weights
 
 
 def _real_steps(scores, sample_weight):
@@ -301,10 +256,3 @@ def _real_steps(scores, sample_weight):
         return mask, sample_weight
     mask = ops.logical_and(mask, sample_weight > 0)
     return mask, ops.max(sample_weight, axis=1)
-
-
-def _lengths(x):
-    """The lengths of rows of ids without padding; None for vectors."""
-    if hasattr(x, "ndim"):
-        return np.argmax(np.cumsum(x != 0, 1), 1) + 1 if x.ndim == 2 else None
-    return [len(row) for row in x]

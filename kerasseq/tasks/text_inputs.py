@@ -149,56 +149,126 @@ def word_rows(
     """
     rows, firsts = [], []
     for row, words in enumerate(sentences):
-        encoding = tokenizer.encode_with_offsets(" ".join(words))
-        starts = np.cumsum([0] + [len(word) + 1 for word in words])[:-1]
-        ends = starts + [len(word) for word in words]
-        begins, stops = encoding.offsets[:, 0], encoding.offsets[:, 1]
-        # The first token with a character of the word; a space may precede it.
-        first = np.searchsorted(stops, starts, side="right")
-        inside = first < len(begins)
-        inside[inside] = begins[first[inside]] < ends[inside]
-        if not inside.all() or len(set(first.tolist())) < len(words):
-            word = words[int(np.argmin(inside))]
-            raise ValueError(
-                f"{name}[{row}]: each word must have a token of its own, received "
-                f"{checks.short(word)} in {checks.short(' '.join(words))}"
-            )
-        rows.append(encoding.ids.astype("int32") + FIRST)
+        ids, first = word_ids(tokenizer, words, f"{name}[{row}]")
+        rows.append(ids.astype("int32") + FIRST)
         firsts.append(first)
     return Words(rows, firsts)
 
 
-def from_dataset(x: Any, y: Any) -> tuple[Any, Any]:
+def word_ids(
+    tokenizer: Tokenizer, words: Sequence[str], name: str = "x"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the ids of a sentence, from 0 on, and the index of each word's first id.
+
+    Args:
+        tokenizer: A fitted tokenizer.
+        words: The words.
+        name: The name of the argument, for error messages.
+    """
+    encoding = tokenizer.encode_with_offsets(" ".join(words))
+    starts = np.cumsum([0] + [len(word) + 1 for word in words])[:-1]
+    ends = starts + [len(word) for word in words]
+    begins, stops = encoding.offsets[:, 0], encoding.offsets[:, 1]
+    # The first token with a character of the word; a space may precede it.
+    first = np.searchsorted(stops, starts, side="right")
+    inside = first < len(begins)
+    inside[inside] = begins[first[inside]] < ends[inside]
+    if not inside.all() or len(set(first.tolist())) < len(words):
+        word = words[int(np.argmin(inside))]
+        raise ValueError(
+            f"{name}: each word must have a token of its own, received "
+            f"{checks.short(word)} in {checks.short(' '.join(words))}"
+        )
+    return encoding.ids, first
+
+
+def from_dataset(x: Any, y: Any, words: bool = False) -> tuple[Any, Any]:
     """Returns the strings and labels of a `tf.data.Dataset` as lists.
 
     Args:
-        x: Such a data set, with batches or without; or other inputs, which are returned
-            as they are, as columns of a table are as lists.
+        x: Such a data set, with batches or without, of strings or pairs of strings; or
+            other inputs, which are returned as they are, as columns of a table are as
+            lists, and several columns of strings as tuples.
         y: Labels, None for a data set that has them.
+        words: Whether a row is a list of words with a list of labels: in a data set a
+            tensor `(words,)`, or a batch of them, ragged or filled with "".
     """
     if hasattr(x, "as_numpy_iterator"):
-        return _collected(x)
-    if hasattr(x, "to_numpy") and not hasattr(x, "columns"):  # a column of a table
-        x = x.tolist()
-    if hasattr(y, "to_numpy") and not hasattr(y, "columns"):
-        y = y.tolist()
-    return x, y
+        return _collected(x, words)
+    return _plain(x, words), _plain(y, words)
 
 
-def _collected(dataset):
+def _plain(values, words):
+    """Columns of a table as a list, of several as tuples; with words, arrays, too."""
+    if hasattr(values, "columns"):
+        array = values.to_numpy()
+        return _pairs(array) if array.dtype.kind == "O" else values
+    if hasattr(values, "to_numpy"):
+        return values.tolist()
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OU":
+        return values.tolist() if words else _pairs(values)
+    return values
+
+
+def _pairs(array):
+    """An array of strings of rank 2 as tuples; another one as it is."""
+    return list(map(tuple, array.tolist())) if array.ndim == 2 else array
+
+
+def _collected(dataset, words):
     """The strings and labels of a data set; it itself if it has no strings."""
     spec = dataset.element_spec
     parts = spec if isinstance(spec, tuple) else (spec,)
-    if parts[0].dtype.name != "string":
+    texts = parts[0] if isinstance(parts[0], tuple) else parts[:1]
+    if not all(getattr(part, "dtype", None) == "string" for part in texts):
         return dataset, None
-    columns = [[] for _ in parts]
+    columns, labels = [[] for _ in texts], []
     for element in dataset.as_numpy_iterator():
-        element = element if isinstance(spec, tuple) else (element,)
-        for column, values in zip(columns, element, strict=True):
-            column.extend(np.reshape(values, -1).tolist())
-    columns = [list(map(_decoded, column)) for column in columns]
-    return columns[0], columns[1] if len(columns) > 1 else None
+        x, *y = element if isinstance(spec, tuple) else (element,)
+        values = x if isinstance(x, tuple) else (x,)
+        for column, part in zip(columns, values, strict=True):
+            column.extend(_rows_of(part, words))
+        for part in y[:1]:
+            labels.extend(_rows_of(part, words))
+    x = columns[0] if len(texts) == 1 else list(zip(*columns, strict=True))
+    if words:
+        x = list(map(_without_padding, x))
+        labels = [tags[: len(row)] for tags, row in zip(labels, x, strict=False)]
+    return x, labels if len(parts) > 1 else None
+
+
+def _rows_of(values, words):
+    """The rows of an element of a data set: texts, or lists of words or labels."""
+    found = _decoded(values)
+    if not isinstance(found, list):
+        return [found]
+    is_batch = bool(found) and isinstance(found[0], list)
+    return [found] if words and not is_batch else found
+
+
+def _without_padding(row):
+    """Words without the empty strings at the end.
+
+    Examples:
+        >>> _without_padding(["a", "b", "", ""])
+        ['a', 'b']
+    """
+    count = len(row)
+    while count and row[count - 1] == "":
+        count -= 1
+    return row[:count]
 
 
 def _decoded(value):
+    """Tensors of bytes or numbers as plain lists of text or numbers.
+
+    Examples:
+        >>> _decoded(np.array([b"a", b"b"])), _decoded(b"a")
+        (['a', 'b'], 'a')
+    """
+    for method in ("to_list", "tolist"):  # of ragged tensors and of arrays
+        if hasattr(value, method):
+            value = getattr(value, method)()
+    if isinstance(value, list):
+        return list(map(_decoded, value))
     return value.decode("utf-8") if isinstance(value, bytes) else value

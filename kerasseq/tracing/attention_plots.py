@@ -250,7 +250,7 @@ def plot_patches(
     for (left, right), image, weights, name in zip(
         pairs, images, maps, titles, strict=False
     ):
-        image = _displayable(image)
+        image = displayable(image)
         left.imshow(image, cmap="gray")
         left.set_title(name, fontsize=10)
         _overlay(right, image, weights)
@@ -258,7 +258,7 @@ def plot_patches(
     return figure
 
 
-def _displayable(image: np.ndarray) -> np.ndarray:
+def displayable(image: np.ndarray) -> np.ndarray:
     """Returns an image as matplotlib expects it: gray, or three colors from 0 to 1."""
     if image.ndim == 2 or image.shape[-1] == 1:
         return image.reshape(image.shape[:2]).astype("float32")

@@ -14,6 +14,7 @@ From: Shrikumar, Greenside and Kundaje, "Learning Important Features Through Pro
 Activation Differences", 2017, section 2.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -22,6 +23,7 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.tracing.listeners import differentiating
 
 
 class Attribution(NamedTuple):
@@ -38,12 +40,30 @@ class Attribution(NamedTuple):
     scores: np.ndarray
 
 
-def attribution(model: Any, text: str, label: Any = None) -> Attribution:
+class TokenInputs(NamedTuple):
+    """A text as the inputs of a model.
+
+    Attributes:
+        inputs: The inputs of the model, a batch of one without padding in between.
+        tokens: The parts of the text, one for each token.
+        places: Where each of them is on the time axis.
+    """
+
+    inputs: Any
+    tokens: list[str]
+    places: np.ndarray
+
+
+def attribution(
+    model: Any, text: str | tuple[str, str], label: Any = None
+) -> Attribution:
     """Computes how much each token of a text moved the score of a label.
 
     Args:
-        model: A trained `SequenceClassifier` with a tokenizer.
-        text: A string.
+        model: A trained classifier of texts with a tokenizer: a `SequenceClassifier`,
+            a `BERT` with the head "classify", or a `GPTTask` with "classify" or
+            "entail".
+        text: A string; or a pair of strings, if the model takes pairs.
         label: The label to explain; the most probable one if None.
 
     Returns:
@@ -62,39 +82,39 @@ def attribution(model: Any, text: str, label: Any = None) -> Attribution:
         >>> found.tokens, found.scores.shape
         (['a', 'b', 'b', 'a'], (4,))
     """
-    tokenizer = getattr(model, "tokenizer", None)
-    if not hasattr(model, "classify") or tokenizer is None:
+    is_classifier = hasattr(model, "token_inputs") and hasattr(model, "classify")
+    if not is_classifier or getattr(model, "tokenizer", None) is None:
         raise TypeError(
-            "model must be a SequenceClassifier with a tokenizer, received "
-            f"{checks.short(model)}"
+            "model must be a classifier of texts with a tokenizer, such as a "
+            f"SequenceClassifier, received {checks.short(model)}"
         )
-    if not isinstance(text, str):
+    if not isinstance(text, str | tuple):
         raise TypeError(f"text must be a string, received {checks.short(text)}")
     if label is None:
         p = model.classify(text, threshold=0.0).probabilities
         label = max(p, key=p.get)
     k = model.labels.index(checks.one_of("label", label, model.labels))
-    (ids,), _ = model.text_rows(tokenizer, [text])
-    e = model.get_layer("embedding")(ids[None])
-    gradient = kernels.gradients(lambda e: scores_of(model, e)[0, k], e)
+    inputs, tokens, places = model.token_inputs(text)
+    e, after = embeddings_of(model, inputs), after_embedding(model)
+    with differentiating():
+        gradient = kernels.gradients(lambda e: after(e, inputs)[0, k], e)
     scores = ops.convert_to_numpy(ops.sum(e * gradient, axis=-1))[0]
-    offsets = tokenizer.encode_with_offsets(text).offsets.tolist()
-    return Attribution(label, [text[a:b] for a, b in offsets], scores)
+    return Attribution(label, tokens, scores[places])
 
 
-def scores_of(model: Any, e: Any) -> Any:
-    """Applies the layers of a classifier after the embedding.
+def embeddings_of(model: Any, inputs: Any) -> Any:
+    """Computes the embeddings of the ids, `(batch, time, width)`."""
+    graph = keras.Function(tree.flatten(model.input), model.embedded)
+    return graph(tree.flatten(inputs))
+
+
+def after_embedding(model: Any) -> Callable[[Any, Any], Any]:
+    """Returns the function from embeddings, and the inputs, to the outputs of a model.
 
     Args:
-        model: A `SequenceClassifier`.
-        e: Embeddings `(batch, time, width)`, without padding.
-
-    Returns:
-        The outputs of the model.
+        model: A model with the symbolic tensor `embedded`, the embeddings of its first
+            input.
     """
-    layers = [layer for layer in model.layers if isinstance(layer, keras.Layer)]
-    first = layers.index(model.get_layer("embedding")) + 1
-    x = e
-    for layer in layers[first:]:
-        x = tree.flatten(layer(x))[0]  # without states
-    return x
+    symbolic = tree.flatten(model.input)
+    graph = keras.Function([model.embedded, *symbolic], model.outputs[0])
+    return lambda e, inputs: graph([e, *tree.flatten(inputs)])

@@ -18,6 +18,7 @@ from kerasseq.tracing.attention_plots import (
 from kerasseq.tracing.confusion_plot import plot_confusion
 from kerasseq.tracing.drawing import COLORS, check_tokens, label_time, words
 from kerasseq.tracing.forecast_plots import ForecastPanel, plot_forecast
+from kerasseq.tracing.image_plots import plot_images, plot_pixels
 from kerasseq.tracing.positions import plot_positions
 
 if TYPE_CHECKING:  # heavy, and needed for figures only
@@ -34,7 +35,9 @@ __all__ = [
     "plot_gates",
     "plot_gradient_flow",
     "plot_history",
+    "plot_images",
     "plot_patches",
+    "plot_pixels",
     "plot_positions",
     "plot_race",
 ]

@@ -5,11 +5,20 @@ from kerasseq.core import backend
 backend.require()
 
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
-from kerasseq.training.checkpoint import Checkpoint, restore  # noqa: E402
+from kerasseq.training.checkpoint import (  # noqa: E402
+    Checkpoint,
+    batches_done,
+    restore,
+)
 from kerasseq.training.entity_scores import (  # noqa: E402
     Entity,
     entities,
     entity_scores,
+)
+from kerasseq.training.image_batches import ImageBatches  # noqa: E402
+from kerasseq.training.label_reports import (  # noqa: E402
+    LabelReport,
+    label_report,
 )
 from kerasseq.training.label_scores import (  # noqa: E402
     classification_report,
@@ -33,6 +42,7 @@ from kerasseq.training.sentence_pairs import (  # noqa: E402
     SentencePairs,
 )
 from kerasseq.training.span_corruption import SpanCorruption  # noqa: E402
+from kerasseq.training.steps import steps_to_reach  # noqa: E402
 from kerasseq.training.translation import bleu, chrf, exact_match  # noqa: E402
 
 __all__ = [
@@ -40,6 +50,8 @@ __all__ = [
     "BitsPerCharacter",
     "Checkpoint",
     "Entity",
+    "ImageBatches",
+    "LabelReport",
     "MaskedTokens",
     "MaskedLMMaskGenerator",
     "MaskedPairs",
@@ -50,6 +62,7 @@ __all__ = [
     "SpanCorruption",
     "TextBatches",
     "TokenAccuracy",
+    "batches_done",
     "bleu",
     "chrf",
     "classification_report",
@@ -58,6 +71,8 @@ __all__ = [
     "entity_scores",
     "exact_match",
     "gpt_optimizer",
+    "label_report",
     "multilabel_f1",
     "restore",
+    "steps_to_reach",
 ]

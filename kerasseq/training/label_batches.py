@@ -56,6 +56,132 @@ class LabelBatches(GroupedBatches):
         return arrays_of(self.inputs, self.y, self.weights, rows, length)
 
 
+class TrimmedBatches(GroupedBatches):
+    """Batches of padded arrays with labels, cut to a few lengths.
+
+    Args:
+        x: Dictionary of arrays `(rows, ..., time)`, padded on the right.
+        y: Array of labels `(rows, ...)`, or a dictionary of arrays.
+        weights: Sample weights, in the form of `y`; or None.
+        lengths: `(rows,)`, the length of each row without padding.
+        per_step: Whether labels and weights are `(rows, time)`.
+        batch_size: Rows in a batch.
+        seed: Seed of the order.
+        groups: Maximum number of lengths.
+
+    Examples:
+        >>> x = {"ids": np.array([[7, 0, 0], [7, 8, 9]])}
+        >>> lengths = real_lengths(x["ids"], padding=0)
+        >>> batches = TrimmedBatches(x, np.array([0, 1]), None, lengths, batch_size=1)
+        >>> sorted(batches.batch(n)[0]["ids"].shape for n in range(2))
+        [(1, 1), (1, 3)]
+    """
+
+    def __init__(
+        self,
+        x: dict[str, np.ndarray],
+        y: Any,
+        weights: Any,
+        lengths: np.ndarray,
+        *,
+        per_step: bool = False,
+        batch_size: int = 32,
+        seed: int = 0,
+        groups: int = 3,
+    ) -> None:
+        super().__init__(lengths[:, None], batch_size, seed, groups)
+        self.x = x
+        self.y = y
+        self.weights = weights
+        self.per_step = per_step
+
+    def take(self, rows: np.ndarray) -> tuple[Any, ...]:
+        (length,) = self.shape_of(rows)
+        data = self.x, self.y, self.weights
+        return trimmed(*data, rows, length, self.per_step)
+
+
+class SortedArrays(keras.utils.PyDataset):
+    """All rows of padded arrays once, for evaluation, sorted by length.
+
+    Args:
+        x: As for `TrimmedBatches`, like the next four.
+        y: Labels; None to predict.
+        weights: Sample weights, or None.
+        lengths: The length of each row.
+        per_step: Whether labels and weights are `(rows, time)`.
+        batch_size: Rows in a batch.
+    """
+
+    def __init__(
+        self,
+        x: dict[str, np.ndarray],
+        y: Any,
+        weights: Any,
+        lengths: np.ndarray,
+        *,
+        per_step: bool = False,
+        batch_size: int = 32,
+    ) -> None:
+        super().__init__()
+        self.x = x
+        self.y = y
+        self.weights = weights
+        self.lengths = lengths
+        self.per_step = per_step
+        self.batch_size = batch_size
+        self.order: np.ndarray = np.argsort(lengths, kind="stable")
+
+    def __len__(self) -> int:
+        return -(-len(self.order) // self.batch_size)
+
+    def __getitem__(self, number: int) -> Any:
+        rows = self.order[number * self.batch_size :][: self.batch_size]
+        length = bucket(int(self.lengths[rows].max()))
+        data = self.x, self.y, self.weights
+        return trimmed(*data, rows, length, self.per_step)
+
+
+def trimmed(
+    x: dict[str, np.ndarray],
+    y: Any,
+    weights: Any,
+    rows: np.ndarray,
+    length: int,
+    per_step: bool,
+) -> tuple[Any, ...]:
+    """Returns some rows of padded arrays: inputs, labels and sample weights, cut."""
+
+    def whole(values):
+        return values[rows]
+
+    def cut(values):
+        return values[rows][..., :length]
+
+    labels = cut if per_step else whole
+    found = [keras.tree.map_structure(cut, x)]
+    if y is not None:
+        found.append(keras.tree.map_structure(labels, y))
+    if weights is not None:
+        found.append(keras.tree.map_structure(labels, weights))
+    return tuple(found)
+
+
+def real_lengths(ids: np.ndarray, padding: int) -> np.ndarray:
+    """Returns the number of ids up to the last that is not padding.
+
+    Args:
+        ids: `(rows, ..., time)`; of several sequences in a row, the longest counts.
+        padding: The id of padding.
+
+    Examples:
+        >>> real_lengths(np.array([[7, 0, 8, 0], [7, 0, 0, 0]]), padding=0).tolist()
+        [3, 1]
+    """
+    real = (ids != padding).reshape(len(ids), -1, ids.shape[-1]).any(axis=1)
+    return np.maximum(np.where(real, np.arange(1, ids.shape[-1] + 1), 0).max(axis=1), 1)
+
+
 class SortedBatches(keras.utils.PyDataset):
     """All rows once, for evaluation; rows of ids are sorted by length.
 

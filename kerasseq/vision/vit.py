@@ -1,6 +1,7 @@
 """The Vision Transformer: an encoder over the patches of an image."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Self
 
 import keras
@@ -9,11 +10,14 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
+from kerasseq.core.types import Config
+from kerasseq.datasets.image_reading import RESIZE
 from kerasseq.language.architectures import Architecture, find
+from kerasseq.tasks.labels import Label, Labels
 from kerasseq.transformer import norms
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.residual import NORM_PLACEMENTS
-from kerasseq.vision import pixels
+from kerasseq.vision import pixels, sizes
 from kerasseq.vision.classifier import ImageClassifier
 from kerasseq.vision.patches import PatchEmbedding, check_data_format
 
@@ -49,9 +53,10 @@ class ViT(ImageClassifier):
     given; the model scales both to -1 to 1.
 
     Args:
-        num_classes: Number of classes; None for a model without classifier, whose
-            output is the pooled vector `(B, D)`.
-        image_size: Side, or height and width, of the training images.
+        labels: The names of the classes; their number, for labels from 0 on; or None:
+            `fit` learns the names.
+        image_size: Side, or height and width, of the training images. Files of other
+            sizes are resized to it.
         patch_size: Side, or height and width, of a patch.
         channels: Number of channels: 1 for gray, 3 for color.
         num_layers: L.
@@ -73,8 +78,15 @@ class ViT(ImageClassifier):
         interpolation: Interpolation of the positions: "bicubic" or "bilinear".
         value_range: The values of black and white, if not those above.
         data_format: As for `PatchEmbedding`.
-        activation: "softmax" for probabilities; None for logits, which train equally.
+        activation: "softmax" for probabilities, "sigmoid" with `multi_label`; None for
+            logits, which train equally.
         layer_norm_epsilon: ε of the norms.
+        resize: How files of another aspect ratio are resized: "crop", "pad" or
+            "stretch", see `kerasseq.datasets.read_image`.
+        multi_label: Whether an image may have several labels, or none. Labels are lists
+            then, or arrays of 0 and 1.
+        include_top: Whether the model has a classifier. If not, its output is the
+            pooled vector `(B, D)`.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -89,6 +101,15 @@ class ViT(ImageClassifier):
         (3, 10)
         >>> model.attention_map(np.zeros((3, 8, 12), "uint8")).shape
         (3, 4, 6)
+        >>> import tempfile
+        >>> from kerasseq.datasets import digits_folder
+        >>> model = ViT(image_size=8, patch_size=4, channels=1, hidden_dim=8)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     digits = digits_folder(f"{folder}/digits", count=20)
+        ...     history = model.fit(digits, epochs=1, verbose=0)
+        ...     one = model.classify(digits / "3" / "0003.png")
+        >>> model.labels[:3], one.label in model.labels
+        (['0', '1', '2'], True)
 
     References:
         Dosovitskiy et al. 2021. Slides A, B, C.
@@ -96,7 +117,7 @@ class ViT(ImageClassifier):
 
     def __init__(
         self,
-        num_classes: int | None,
+        labels: int | Sequence[Label] | None = None,
         *,
         image_size: int | tuple[int, int],
         patch_size: int | tuple[int, int],
@@ -119,20 +140,20 @@ class ViT(ImageClassifier):
         data_format: str | None = None,
         activation: str | None = None,
         layer_norm_epsilon: float = 1e-6,
+        resize: str = "crop",
+        multi_label: bool = False,
+        include_top: bool = True,
         **kwargs: Any,
     ) -> None:
-        data_format = check_data_format(data_format)
-        value_range = pixels.check_range(value_range)
-        if num_classes is not None:
-            num_classes = checks.size("num_classes", num_classes)
-            num_classes = checks.whole_number("num_classes", num_classes, 2)
+        sides = sizes.pair("image_size", image_size)
+        sizes.grid(sides, sizes.pair("patch_size", patch_size))
         num_layers = checks.size("num_layers", num_layers)
         hidden_dim = checks.size("hidden_dim", hidden_dim)
         intermediate_dim = checks.optional(
             checks.size, "intermediate_dim", intermediate_dim
         )
+        function = "sigmoid" if checks.flag("multi_label", multi_label) else "softmax"
         config = {
-            "num_classes": num_classes,
             "image_size": image_size,
             "patch_size": patch_size,
             "channels": checks.size("channels", channels),
@@ -152,73 +173,66 @@ class ViT(ImageClassifier):
             "head_dim": head_dim,
             "parallel": checks.flag("parallel", parallel),
             "interpolation": interpolation,
-            "value_range": value_range,
-            "data_format": data_format,
-            "activation": checks.one_of("activation", activation, (None, "softmax")),
+            "value_range": pixels.check_range(value_range),
+            "data_format": check_data_format(data_format),
+            "activation": checks.one_of("activation", activation, (None, function)),
             "layer_norm_epsilon": layer_norm_epsilon,
+            "resize": checks.one_of("resize", resize, RESIZE),
+            "multi_label": multi_label,
+            "include_top": checks.flag("include_top", include_top),
         }
-        checks.fits_memory("num_classes", num_classes or 1, hidden_dim)
+        config["labels"] = _checked_labels(labels, include_top, hidden_dim)
         width = intermediate_dim or 4 * hidden_dim
         checks.fits_memory("num_layers", num_layers, hidden_dim * width)
-        last = data_format == "channels_last"
-        shape = (None, None, channels) if last else (channels, None, None)
-        inputs = keras.Input(shape, name="images")
-        x = pixels.rescaling(value_range)(inputs)
-        patches = PatchEmbedding(
-            patch_size,
-            hidden_dim,
-            class_token=pooling == "token",
-            image_size=image_size,
-            interpolation=interpolation,
-            use_bias=use_bias,
-            data_format=data_format,
-            name="patch_embedding",
+        super().__init__(config, **kwargs)
+
+    def layers_of(
+        self, arguments: Config, labels: Labels | None
+    ) -> tuple[
+        keras.KerasTensor,
+        keras.KerasTensor,
+        tuple[PatchEmbedding, list[TransformerEncoder]],
+    ]:
+        a, C = arguments, arguments["channels"]
+        last = a["data_format"] == "channels_last"
+        inputs = keras.Input(
+            (None, None, C) if last else (C, None, None), name="images"
         )
-        drop = keras.layers.Dropout(dropout, seed=drawn_seed(dropout), name="dropout")
+        x = pixels.rescaling(a["value_range"])(inputs)
+        same = ("image_size", "interpolation", "use_bias", "data_format")
+        patches = PatchEmbedding(
+            a["patch_size"],
+            a["hidden_dim"],
+            class_token=a["pooling"] == "token",
+            name="patch_embedding",
+            **{name: a[name] for name in same},
+        )
+        seed = drawn_seed(a["dropout"])
+        drop = keras.layers.Dropout(a["dropout"], seed=seed, name="dropout")
         x = drop(patches(x))
-        blocks = [
-            TransformerEncoder(
-                intermediate_dim or 4 * hidden_dim,
-                num_heads,
-                dropout,
-                layer_norm_epsilon=layer_norm_epsilon,
-                norm=norm,
-                norm_placement=norm_placement,
-                feed_forward=feed_forward,
-                use_bias=use_bias,
-                num_key_value_heads=num_key_value_heads,
-                head_dim=head_dim,
-                parallel=parallel,
-                depth=num_layers if norm_placement == "deep" else None,
-                seed=drawn_seed(dropout),
-                name=f"block_{n}",
-            )
-            for n in range(num_layers)
-        ]
+        blocks = [_block(a, n) for n in range(a["num_layers"])]
         for block in blocks:
             x = block(x)
-        if norm_placement == "pre":
-            options = {"epsilon": layer_norm_epsilon, "use_bias": use_bias}
-            x = norms.make_norm(norm, **options, name="final_norm")(x)
-        x = x[:, 0] if pooling == "token" else ops.mean(x, axis=1)
-        if num_classes is not None:
+        if a["norm_placement"] == "pre":
+            options = {"epsilon": a["layer_norm_epsilon"], "use_bias": a["use_bias"]}
+            x = norms.make_norm(a["norm"], **options, name="final_norm")(x)
+        x = x[:, 0] if a["pooling"] == "token" else ops.mean(x, axis=1)
+        if labels is not None:
             # Probabilities and losses are float32 in mixed precision as well.
             x = keras.layers.Dense(
-                num_classes,
-                use_bias=use_bias,
-                activation=activation,
+                labels.count,
+                use_bias=a["use_bias"],
+                activation=a["activation"],
                 dtype="float32",
                 name="classes",
             )(x)
-        super().__init__(inputs, x, config, **kwargs)
-        self.patches = patches
-        self.blocks = blocks
+        return inputs, x, (patches, blocks)
 
     @classmethod
     def from_architecture(
         cls,
         architecture: str | Architecture,
-        num_classes: int | None = None,
+        labels: int | Sequence[Label] | None = None,
         **changes: Any,
     ) -> Self:
         """Creates the model that a row of `models.architectures` describes.
@@ -226,7 +240,7 @@ class ViT(ImageClassifier):
         Args:
             architecture: A name, such as "vit_base_16", or a row, such as
                 `architectures["vit_base_16"].small()`.
-            num_classes: Number of classes; those of the row if None.
+            labels: The names of the classes, or their number; that of the row if None.
             **changes: Fields of the row to change, such as `num_layers=2`.
 
         Returns:
@@ -238,7 +252,7 @@ class ViT(ImageClassifier):
         Examples:
             >>> import kerasseq
             >>> row = kerasseq.models.architectures["vit_base_16"].small()
-            >>> model = ViT.from_architecture(row, num_classes=3)
+            >>> model = ViT.from_architecture(row, labels=3)
             >>> model.count_params()
             16539
         """
@@ -257,4 +271,36 @@ class ViT(ImageClassifier):
                     f"{name}=True. Choose another row"
                 )
         options = {name: getattr(row, name) for name in FIELDS}
-        return cls(row.classes if num_classes is None else num_classes, **options)
+        return cls(row.classes if labels is None else labels, **options)
+
+
+def _block(a, n):
+    """Creates block `n` of a model with the arguments `a`."""
+    same = (
+        *("layer_norm_epsilon", "norm", "norm_placement", "feed_forward", "use_bias"),
+        *("num_key_value_heads", "head_dim", "parallel"),
+    )
+    return TransformerEncoder(
+        a["intermediate_dim"] or 4 * a["hidden_dim"],
+        a["num_heads"],
+        a["dropout"],
+        depth=a["num_layers"] if a["norm_placement"] == "deep" else None,
+        seed=drawn_seed(a["dropout"]),
+        name=f"block_{n}",
+        **{name: a[name] for name in same},
+    )
+
+
+def _checked_labels(labels, include_top, hidden_dim):
+    """Returns the number of labels or their names as a list; None without labels."""
+    if labels is None:
+        return None
+    if not include_top:
+        raise ValueError(
+            "labels must be None with include_top=False, that is, without classifier, "
+            f"received {checks.short(labels)}"
+        )
+    if not hasattr(labels, "__len__"):
+        checks.fits_memory("labels", checks.size("labels", labels), hidden_dim)
+    checked = Labels(labels)
+    return checked.count if checked.are_indices else checked.names

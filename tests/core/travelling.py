@@ -51,7 +51,7 @@ def translator():
 def vit():
     return models.ViT(
         image_size=4, patch_size=2, num_layers=1, num_heads=1, hidden_dim=6,
-        num_classes=2,
+        labels=2,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ def gpt():
 
 
 def bert():
-    return BERT(vocabulary_size=V, **LONG, head="classify", num_classes=3)
+    return BERT(vocabulary_size=V, **LONG, head="classify", labels=3)
 
 
 def transformer(**options):
@@ -39,7 +39,7 @@ MODELS = {
     "learned": lambda: transformer(position="learned", max_sequence_length=LONGEST),
     "t5": t5,
     "lm": lambda: LanguageModel("gru", vocabulary_size=V, units=3),
-    "task": lambda: gpt().with_head("classify", num_classes=3),
+    "task": lambda: gpt().with_head("classify", labels=3),
 }
 
 

@@ -137,7 +137,7 @@ def test_split():
 
 def test_one_text_for_a_head():
     gpt = model("GPT")
-    task = gpt.with_head("classify", num_classes=2)
+    task = gpt.with_head("classify", labels=2)
     np.testing.assert_allclose(
         task.predict("to be", verbose=0), task.predict(["to be"], verbose=0)
     )
@@ -145,7 +145,7 @@ def test_one_text_for_a_head():
     assert "val_loss" in found.history
     for label in (1, [1]):
         assert "loss" in task.fit("to be", label, verbose=0).history
-    tags = gpt.with_head("tag", num_classes=2)
+    tags = gpt.with_head("tag", labels=2)
     for labels in ([0, 1], [[0, 1]]):
         assert "loss" in tags.fit("to be", labels, verbose=0).history
     span = gpt.with_head("span")

@@ -67,7 +67,7 @@ def known(head):
 
 def made(head, seed=1, gpt=None, **options):
     gpt = gpt or trained()
-    return filled(gpt.with_head(head, num_classes=CLASSES.get(head), **options), seed)
+    return filled(gpt.with_head(head, labels=CLASSES.get(head), **options), seed)
 
 
 def run(task, x):
@@ -187,7 +187,7 @@ def test_words_keep_the_spaces_before_them():
     text = "low lower lowest low lower lowest slow slower"
     tokenizer = BytePairTokenizer(300).fit(text)
     gpt = GPT(tokenizer, **SIZES, max_sequence_length=LONGEST)
-    task = gpt.with_head("tag", num_classes=2)
+    task = gpt.with_head("tag", labels=2)
     rows = task.reader.read_words([text.split()[:4], text[:14]])
     ids = rows.arrays["ids"][0]
     size = tokenizer.vocabulary_size
@@ -268,7 +268,7 @@ def test_padding_changes_nothing(head, position):
 
 def test_old_ids_give_what_they_gave():
     gpt = trained(embedding_norm=True)
-    task = gpt.with_head("classify", num_classes=2)
+    task = gpt.with_head("classify", labels=2)
     ids = np.array([ids_of("abcdefg "), ids_of("gg ab fe")])
     upto = keras.Model(task.input, task.get_layer("last").input[0])
     wanted = gpt.stack.hidden_states(gpt.stack.embedding(ids))[0]
@@ -325,14 +325,14 @@ def test_every_weight_moves(head, weight):
     assert still == ["embedding/reverse_embeddings"] * (weight == 0)  # not read then
 
 
-def learn(head, texts, labels, epochs=30, **options):
+def learn(head, texts, y, epochs=30, **options):
     """Train on some and measure on others."""
     keras.utils.set_random_seed(0)
     gpt = GPT(letters(), **{**SIZES, "hidden_dim": 24}, max_sequence_length=LONGEST)
     task = gpt.with_head(head, **options)
     task.compile(keras.optimizers.Adam(5e-3))
-    task.fit(texts[16:], labels[16:], batch_size=16, epochs=epochs, verbose=0)
-    return task.evaluate(texts[:16], labels[:16], verbose=0, return_dict=True)
+    task.fit(texts[16:], y[16:], batch_size=16, epochs=epochs, verbose=0)
+    return task.evaluate(texts[:16], y[:16], verbose=0, return_dict=True)
 
 
 def drawn(number=112, length=5, seed=1):
@@ -343,7 +343,7 @@ def drawn(number=112, length=5, seed=1):
 def test_it_learns_which_class():
     texts = drawn()
     labels = [int("a" in text) for text in texts]
-    found = learn("classify", texts, labels, num_classes=2, language_model_weight=0.5)
+    found = learn("classify", texts, labels, labels=2, language_model_weight=0.5)
     assert found["accuracy"] > 0.9
 
 
@@ -381,11 +381,11 @@ def test_saved_and_loaded(head, tmp_path):
 
 def test_from_head_to_head_and_back():
     gpt = trained()
-    task = made("classify", gpt=gpt.with_head("classify", num_classes=C), seed=5)
-    other = task.with_head("entail", num_classes=C)
+    task = made("classify", gpt=gpt.with_head("classify", labels=C), seed=5)
+    other = task.with_head("entail", labels=C)
     x = np.array([row("abc", "de")])
     np.testing.assert_array_equal(run(other, x), run(task, x))
-    anew = task.with_head("entail", num_classes=C + 1)
+    anew = task.with_head("entail", labels=C + 1)
     assert run(anew, x).shape == (1, C + 1)
     wanted = gpt.generate("abc", 9, temperature=0)
     fresh = gpt.with_head("choose")
@@ -396,8 +396,8 @@ def test_from_head_to_head_and_back():
 @pytest.mark.everywhere("training frees the arrays that it replaces")
 def test_a_new_head_has_its_own_arrays():
     gpt = trained()
-    task = gpt.with_head("classify", num_classes=C)
-    other = task.with_head("entail", num_classes=C)
+    task = gpt.with_head("classify", labels=C)
+    other = task.with_head("entail", labels=C)
     arrays = [w.value for model in (gpt, task, other) for w in model.weights]
     assert len({id(x) for x in arrays}) == len(arrays)
 
@@ -405,7 +405,7 @@ def test_a_new_head_has_its_own_arrays():
 @pytest.mark.everywhere("trained, saved, loaded")
 def test_lora_goes_along():
     gpt = trained()
-    task = gpt.with_head("classify", num_classes=C)
+    task = gpt.with_head("classify", labels=C)
     ids = np.array([ids_of("abcdefg "), ids_of("gg ab fe")])
     dense = task.get_layer("block_1")._self_attention_layer.query_dense
     dense.enable_lora(2)
@@ -414,10 +414,10 @@ def test_lora_goes_along():
     wanted = run(task, ids)
     assert np.abs(wanted - run(made("classify"), ids)).max() > 1e-3
     np.testing.assert_allclose(
-        run(task.with_head("entail", num_classes=C), ids), wanted, atol=1e-5
+        run(task.with_head("entail", labels=C), ids), wanted, atol=1e-5
     )
     own = task.language_model()
-    again = own.with_head("classify", num_classes=C)
+    again = own.with_head("classify", labels=C)
     again.get_layer("classes").set_weights(task.get_layer("classes").get_weights())
     again.get_layer("mark_embedding").set_weights(
         task.get_layer("mark_embedding").get_weights()
@@ -425,14 +425,14 @@ def test_lora_goes_along():
     np.testing.assert_allclose(run(again, ids), wanted, atol=1e-5)
     task.get_layer("classes").quantize("int8")
     with pytest.raises(ValueError, match="'classes' must have 2 weights.*received 3"):
-        task.with_head("entail", num_classes=C)
+        task.with_head("entail", labels=C)
 
 
 def test_ids_in_the_place_of_texts():
     bare = GPT(vocabulary_size=V, **SIZES, max_sequence_length=LONGEST)
     for head in ("classify", "entail", "compare", "choose"):
         task = known(head)
-        other = bare.with_head(head, num_classes=CLASSES.get(head))
+        other = bare.with_head(head, labels=CLASSES.get(head))
         other.set_weights(task.get_weights())
 
         def ids(part):
@@ -479,9 +479,9 @@ def test_mixed_precision():
             ValueError,
             "answers=3, received 3",
         ),
-        ("classify", ["a"], [C], ValueError, "for num_classes=5, received 5"),
+        ("classify", ["a"], [C], ValueError, "one of the labels 0, 1, 2, 3, 4; rec"),
         ("classify", ["a"], [-1], ValueError, "received -1"),
-        ("classify", ["a"], ["good"], TypeError, "labels must be whole numbers"),
+        ("classify", ["a"], ["good"], ValueError, "received 'good'"),
         ("classify", ["a", "b"], [0], ValueError, "each of 2 texts, received 1 labels"),
         ("classify", [[V]], [0], ValueError, "ids from 0 to 7, as vocabulary_size=8"),
         ("classify", np.array([[V + 4]]), [0], ValueError, "from 0 to 11.*received 12"),
@@ -515,8 +515,10 @@ def test_messages_of_fit(head, x, y, error, message):
     ("head", "options", "error", "message"),
     [
         ("chose", {}, ValueError, 'head="chose" is not one of.*Did you mean "choose"'),
-        ("classify", {}, TypeError, "num_classes must be a whole number"),
-        ("choose", {"num_classes": 3}, ValueError, "num_classes must be None for"),
+        ("classify", {"labels": 1.5}, TypeError, "labels must be a whole number"),
+        ("choose", {"labels": 3}, ValueError, "labels must be None for"),
+        ("choose", {"multi_label": True}, ValueError, "multi_label must be False"),
+        ("tag", {"labels": 3, "truncate": True}, ValueError, "truncate must be Fals"),
         (
             "span",
             {"language_model_weight": -1},
@@ -546,6 +548,6 @@ def test_messages_of_other_methods():
         known("choose").answers(["ab"])
     with pytest.raises(TypeError, match="must be a list of texts.*received ndarray"):
         known("span").answers(np.array([[1, 2]]))
-    bare = GPT(vocabulary_size=V, **SIZES).with_head("classify", num_classes=2)
+    bare = GPT(vocabulary_size=V, **SIZES).with_head("classify", labels=2)
     with pytest.raises(ValueError, match="no tokenizer to read text with"):
         bare.predict(["ab"])

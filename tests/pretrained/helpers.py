@@ -51,7 +51,7 @@ MAKE = {
         max_sequence_length=13,
         num_segments=3,
         head="classify",
-        num_classes=5,
+        labels=5,
         **SIZES,
     ),
     "t5": lambda: models.T5(vocabulary_size=29, published_ids=True, **SIZES),
@@ -63,7 +63,7 @@ MAKE = {
         published_ids=True,
         **SIZES,
     ),
-    "vit": lambda: models.ViT(None, image_size=6, patch_size=2, **SIZES),
+    "vit": lambda: models.ViT(include_top=False, image_size=6, patch_size=2, **SIZES),
     "vit_classify": lambda: models.ViT(
         5, image_size=(6, 4), patch_size=(3, 2), **SIZES
     ),

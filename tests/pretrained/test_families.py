@@ -165,8 +165,8 @@ def test_a_base_model_predicts_no_tokens(tmp_path):
     with pytest.raises(ValueError, match="no head that predicts tokens"):
         base.cross_entropy(np.arange(4, 28))
     with pytest.raises(ValueError, match="language_model_weight must be 0 for a GPT"):
-        base.with_head("classify", num_classes=2, language_model_weight=0.5)
-    task = base.with_head("classify", num_classes=2)
+        base.with_head("classify", labels=2, language_model_weight=0.5)
+    task = base.with_head("classify", labels=2)
     assert task.predict(ids_of(), verbose=0).shape == (2, 2)
     assert type(base).from_config(base.get_config()).head is None
     with pytest.raises(ValueError, match='head="words" is not one of'):
@@ -359,7 +359,7 @@ def test_a_folder_of_roberta(tmp_path):
 )
 def test_heads_of_roberta(head, names, tmp_path):
     classes = 5 if head in ("classify", "tag") else None
-    model = models.BERT(**ROBERTA, head=head, num_classes=classes)
+    model = models.BERT(**ROBERTA, head=head, labels=classes)
     shuffle(model.weights)
     models.save_pretrained(model, tmp_path)
     tensors = load_file(tmp_path / FILE)

@@ -371,9 +371,7 @@ def test_a_number_instead_of_classes(name, tmp_path):
     models.save_pretrained(made(name), tmp_path)
     first = {"classifier.weight": slice(0, 1), "classifier.bias": slice(0, 1)}
     rewrite(tmp_path, lambda t: t | {key: t[key][rows] for key, rows in first.items()})
-    with pytest.raises(
-        ValueError, match="num_classes must be at least 2, received 1"
-    ) as e:
+    with pytest.raises(ValueError, match="must be at least 2, received 1") as e:
         models.from_pretrained(tmp_path)
     assert str(tmp_path) in str(e.value)
 
@@ -513,7 +511,7 @@ class TestWriting:
         ("model", "words"),
         [
             (lambda: models.GPT(vocabulary_size=9, **SIZES), "feed_forward='gelu'"),
-            (lambda: models.BERT(vocabulary_size=9, head="tag", num_classes=3), "tag"),
+            (lambda: models.BERT(vocabulary_size=9, head="tag", labels=3), "tag"),
             (
                 lambda: models.BERT(vocabulary_size=9, activation="gelu"),
                 "activation='gelu'",

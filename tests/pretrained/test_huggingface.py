@@ -69,7 +69,7 @@ def test_there_and_back(name, form, tmp_path):
 @pytest.mark.parametrize("head", ["tokens", "pretraining", "tag", "span"])
 def test_heads_of_bert(head, tmp_path):
     classes = 5 if head == "tag" else None
-    model = models.BERT(**BERT, head=head, num_classes=classes)
+    model = models.BERT(**BERT, head=head, labels=classes)
     shuffle(model.weights)
     models.save_pretrained(model, tmp_path)
     tensors = load_file(tmp_path / FILE)
@@ -85,6 +85,28 @@ def test_heads_of_bert(head, tmp_path):
     same = models.from_pretrained(tmp_path)
     assert same.head == head
     assert_same(outputs_of(same), outputs_of(model), 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("head", "labels", "several"),
+    [
+        ("classify", ["neg", "pos", "0"], False),
+        ("classify", 3, True),
+        ("tag", ["O", "B-X", "I-X"], False),
+    ],
+)
+def test_names_of_labels(head, labels, several, tmp_path):
+    model = models.BERT(**BERT, head=head, labels=labels, multi_label=several)
+    models.save_pretrained(model, tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    names = ["LABEL_0", "LABEL_1", "LABEL_2"] if labels == 3 else labels
+    assert settings["id2label"] == dict(zip("012", names, strict=True))
+    assert settings["label2id"] == {name: n for n, name in enumerate(names)}
+    same = models.from_pretrained(tmp_path)
+    assert (same.labels, same.multi_label) == (model.labels, several)
+    waiting = model.with_head(head)
+    with pytest.raises(ValueError, match="labels that have not been learned yet"):
+        models.save_pretrained(waiting, tmp_path / "new")
 
 
 def test_class_0_of_next_sentence_is_that_b_follows_a(tmp_path):

@@ -16,9 +16,7 @@ X = np.random.default_rng(0).integers(5, 11, size=(2, 5)).astype("int32")
     [
         (lambda: GPT(**SIZES, max_sequence_length=7), X),
         (
-            lambda: BERT(
-                **SIZES, max_sequence_length=9, head="classify", num_classes=3
-            ),
+            lambda: BERT(**SIZES, max_sequence_length=9, head="classify", labels=3),
             np.array([0, 2]),
         ),
     ],

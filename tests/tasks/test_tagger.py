@@ -9,6 +9,7 @@ import kerasseq
 from kerasseq.models import SequenceTagger
 from kerasseq.tasks.text_inputs import word_rows
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer, WordTokenizer
+from kerasseq.training import entity_scores, label_report
 from tests.tasks.helpers import array
 
 pytestmark = pytest.mark.once("tags and words are plain Python")
@@ -50,6 +51,49 @@ def test_learns_tags_and_is_saved(crf, tmp_path):
     assert loaded.tag(held_out[0]) == found
     assert loaded.evaluate(*held_out, verbose=0)[0] == pytest.approx(loss, rel=1e-5)
     loaded.fit(x, y, verbose=0)
+
+
+def objects(rows):
+    array = np.empty(len(rows), object)
+    array[:] = rows
+    return array
+
+
+def test_forms_of_words_and_tags():
+    pandas = pytest.importorskip("pandas")
+    x, y = sentences(8)
+    model = SequenceTagger("gru", tokenizer="word", units=5)
+    model.fit(x, y, verbose=0)
+    expected, tags = model.evaluate(x, y, verbose=0), model.tag(x)
+    frame = pandas.DataFrame({"words": x, "tags": y}).iloc[::-1]
+    for words, other in (
+        (tuple(x), tuple(y)),
+        (objects(x), objects(y)),
+        (frame["words"], frame["tags"]),
+    ):
+        found = model.evaluate(words, other, verbose=0)
+        assert found == pytest.approx(expected, rel=1e-5)
+        model.fit(words, other, verbose=0, epochs=0)
+    assert model.tag(objects(x)) == tags and model.tag(frame["words"])[::-1] == tags
+
+
+def test_a_data_set_of_tensorflow():
+    tf = pytest.importorskip("tensorflow", exc_type=ImportError)
+    x, y = sentences(8)
+    rows = tf.TensorSpec((None,), tf.string)
+    data = tf.data.Dataset.from_generator(
+        lambda: zip(x, y, strict=True), output_signature=(rows, rows)
+    )
+    ragged = tf.data.Dataset.from_tensor_slices(
+        (tf.ragged.constant(x), tf.ragged.constant(y))
+    )
+    model = SequenceTagger("gru", tokenizer="word", units=5)
+    model.fit(data, verbose=0)
+    assert model.labels == ["B", "I", "O"]
+    expected, tags = model.evaluate(x, y, verbose=0), model.tag(x)
+    for each in (data, data.padded_batch(3), ragged, ragged.batch(3)):
+        assert model.evaluate(each, verbose=0) == pytest.approx(expected, rel=1e-5)
+        assert model.tag(each.map(lambda words, tags: words)) == tags
 
 
 def test_the_loss_is_that_of_the_crf():
@@ -163,3 +207,34 @@ def test_one_or_many():
     with pytest.raises(ValueError, match="class_weight must be None with crf=True"):
         crf = SequenceTagger("gru", 3, vocabulary_size=5, crf=True)
         crf.fit([[1, 2]], [[0, 1]], class_weight="balanced")
+
+
+def test_the_report_of_tags():
+    tokenizer = WordTokenizer().fit("a b c d")
+    model = SequenceTagger("gru", ["O", "B-X"], tokenizer=tokenizer, units=3)
+    words, tags = [["a", "b"], ["c", "d", "a"]], [["O", "B-X"], ["B-X", "O", "O"]]
+    report = model.report(words, tags)
+    found = model.tag(words)
+    assert (
+        report.confusion.tolist() == label_report(tags, found, ["O", "B-X"])[1].tolist()
+    )
+    assert report.entities == entity_scores(tags, found)
+    with pytest.raises(ValueError, match=r"y\[1\] must have 3 tags, received 2"):
+        model.report(words, [["O", "B-X"], ["O", "O"]])
+    with pytest.raises(ValueError, match=r"y\[0\]\[1\] must be one of the labels"):
+        model.report(words, [["O", "?"], ["O", "O", "O"]])
+    ids = np.array([[1, 2, 0], [3, 1, 2]])
+    y = np.array([[0, 1, -1], [1, -1, 0]])  # -1 is not counted
+    model = SequenceTagger("gru", 2, vocabulary_size=5, units=3)
+    best = model.predict(ids, verbose=0).argmax(-1)
+    assert model.report(ids, y).accuracy == np.mean((best == y)[y >= 0])
+
+
+def test_balanced_weights_count_words():
+    tokenizer = CharacterTokenizer().fit("abcd ")
+    model = SequenceTagger("gru", ["x", "y"], tokenizer=tokenizer, units=3)
+    batches = model.batches(
+        [["abc", "d", "abcd"]], [["x", "y", "y"]], class_weight="balanced"
+    )
+    _, _, weights = batches.batch(0)
+    assert weights[weights > 0].tolist() == [1.5, 0.75, 0.75]

@@ -5,12 +5,14 @@ import numpy as np
 import pytest
 from keras import ops
 
-from kerasseq.models import SequenceClassifier
-from kerasseq.text import CharacterTokenizer
+from kerasseq.models import BERT, GPT, SequenceClassifier
+from kerasseq.text import CharacterTokenizer, WordPieceTokenizer
 from kerasseq.tracing import attribution
-from kerasseq.tracing.attribution import scores_of
+from kerasseq.tracing.attribution import after_embedding, embeddings_of
 
 pytestmark = pytest.mark.everywhere("gradients of each backend")
+
+SMALL = {"num_layers": 1, "num_heads": 2, "hidden_dim": 6, "dropout": 0.0}
 
 
 def model_of(layer, **options):
@@ -32,26 +34,46 @@ def test_attributions_of_a_linear_model_sum_to_its_score():
         np.testing.assert_allclose(found.scores[0], found.scores[3], atol=1e-6)  # a
 
 
-def test_attributions_are_slopes():
-    """The change of the score if an embedding is scaled a little."""
-    model = model_of("gru")
-    label = model.classify("abcab").label
-    found = attribution(model, "abcab")
-    assert found.label == label
+def bert():
+    tokenizer = WordPieceTokenizer(30).fit("ab abc bc ab ca")
+    return BERT(tokenizer, **SMALL, head="classify", labels=["x", "y"])
+
+
+def gpt():
+    tokenizer = CharacterTokenizer().fit("abc ")
+    return GPT(tokenizer, **SMALL).with_head("entail", ["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "tokens"),
+    [
+        (lambda: model_of("gru"), "abcab", list("abcab")),
+        (bert, "ab ca", ["ab", "c", "a"]),
+        (bert, ("ab", "ca"), ["ab", "c", "a"]),
+        (gpt, ("ab", "c"), list("abc")),
+    ],
+)
+def test_attributions_are_slopes(make, text, tokens):
+    """The change of the score if the embedding of a token is scaled a little."""
+    model = make()
+    label = model.classify(text).label
+    found = attribution(model, text)
+    assert found.label == label and found.tokens == tokens
     k, step = model.labels.index(label), 1e-2
-    ids = np.array([[1, 2, 3, 1, 2]])
-    e = ops.convert_to_numpy(model.get_layer("embedding")(ids))
+    inputs, _, places = model.token_inputs(text)
+    e = ops.convert_to_numpy(embeddings_of(model, inputs))
+    after = after_embedding(model)
     np.testing.assert_allclose(
-        *map(ops.convert_to_numpy, (scores_of(model, e), model(ids))), atol=1e-6
+        *map(ops.convert_to_numpy, (after(e, inputs), model(inputs))), atol=1e-6
     )
-    for t in range(5):
+    for score, t in zip(found.scores, places, strict=True):
         scores = []
         for change in (step, -step):
             scaled = e.copy()
             scaled[0, t] *= 1 + change
-            scores.append(ops.convert_to_numpy(scores_of(model, scaled))[0, k])
+            scores.append(ops.convert_to_numpy(after(scaled, inputs))[0, k])
         slope = (scores[0] - scores[1]) / (2 * step)
-        assert found.scores[t] == pytest.approx(slope, abs=1e-4)
+        assert score == pytest.approx(slope, abs=2e-4)
 
 
 @pytest.mark.once("messages")
@@ -61,5 +83,9 @@ def test_wrong_arguments():
         attribution(model, "ab", "z")
     with pytest.raises(TypeError, match="text must be a string"):
         attribution(model, ["ab"])
-    with pytest.raises(TypeError, match="SequenceClassifier with a tokenizer"):
+    with pytest.raises(TypeError, match="classifier of texts with a tokenizer"):
         attribution(SequenceClassifier("gru", 2, vocabulary_size=3), "ab")
+    with pytest.raises(TypeError, match="reads one row of tokens, received 'compare'"):
+        attribution(gpt().with_head("compare", ["x", "y"]), ("ab", "c"), "x")
+    with pytest.raises(ValueError, match="classify is not available for head='tag'"):
+        attribution(bert().with_head("tag", 2), "ab")

@@ -199,9 +199,7 @@ def test_bfloat16_variables(tmp_path):
 
 def bert():
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4}
-    return BERT(
-        vocabulary_size=11, dropout=0.4, head="classify", num_classes=2, **sizes
-    )
+    return BERT(vocabulary_size=11, dropout=0.4, head="classify", labels=2, **sizes)
 
 
 def vit():

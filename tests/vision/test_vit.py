@@ -11,7 +11,6 @@ import kerasseq
 from kerasseq import tracing
 from kerasseq.models import ViT, architectures, count
 from kerasseq.tracing import plots
-from kerasseq.vision import attention_maps
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
@@ -95,8 +94,8 @@ def test_base_model_at_its_size(monkeypatch):
         ("vit_base", {}, 'no architecture "vit_base"'),
         (
             "vit_base_16",
-            {"num_classes": 1},
-            "num_classes must be at least 2, received 1",
+            {"labels": 1},
+            "labels must be at least 2, received 1",
         ),
     ],
 )
@@ -215,9 +214,7 @@ def test_learns_and_is_saved(tmp_path):
 
 def test_config_names_every_argument(model):
     config = model.get_config()
-    assert {"num_classes", *SIZES, "pooling", "value_range", "data_format"} <= set(
-        config
-    )
+    assert {"labels", *SIZES, "pooling", "value_range", "data_format"} <= set(config)
     assert config["data_format"] == "channels_last"
     assert ViT.from_config(config).count_params() == model.count_params()
 
@@ -260,7 +257,7 @@ def test_wrong_images(model, images, message):
 def test_wrong_labels(model):
     for wrong in (-1, CLASSES):
         labels = np.array([0, 1, 2, wrong, 3, 4, 0])
-        message = f"must be from 0 to 4, .* received y with label {wrong}"
+        message = f"one of the labels 0, 1, 2, 3, 4; received {wrong}"
         with pytest.raises(ValueError, match=message):
             model.fit(IMAGES, labels)
         with pytest.raises(ValueError, match=message):
@@ -323,7 +320,7 @@ def test_rollout_of_a_chain():
     """Each layer passes half of each token on to the right."""
     left = np.eye(4, k=-1)
     left[0, 0] = 1
-    R = attention_maps.rollout([left[None, None]] * 3)
+    R = tracing.attention_rollout([left[None, None]] * 3)
     np.testing.assert_allclose(R[0, 3], [1 / 8, 3 / 8, 3 / 8, 1 / 8])
     np.testing.assert_allclose(R.sum(axis=-1), 1)
 

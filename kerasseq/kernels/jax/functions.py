@@ -1,6 +1,7 @@
 """Loops, compiled functions and gradients on JAX."""
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 
 import jax
 import keras
@@ -62,6 +63,15 @@ class _Reading(keras.StatelessScope):
         return super().get_current_value(variable)
 
 
+def plain(function: Callable[..., Nested]) -> Callable[..., Nested]:
+    """Returns the function, without gradients: its arguments become tensors."""
+
+    def call(*args: Nested) -> Nested:
+        return function(*keras.tree.map_structure(keras.ops.convert_to_tensor, args))
+
+    return call
+
+
 def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
     """See `kerasseq.kernels.inference`."""
 
@@ -96,3 +106,20 @@ def has_cudnn() -> bool:
 def is_concrete(value: Tensor) -> bool:
     """See `kerasseq.kernels.is_concrete`."""
     return not isinstance(value, jax.core.Tracer)
+
+
+@contextlib.contextmanager
+def keep_variables(model: keras.Model) -> Iterator[None]:
+    """As `kernels.keep_variables`."""
+    variables = [*model.variables, *model.metrics_variables]
+    if model.optimizer is not None:
+        variables += model.optimizer.variables
+    kept = [(variable, variable.value) for variable in variables]
+    try:
+        yield
+    except BaseException:
+        for variable, value in kept:
+            if not value.is_deleted():  # a step of training deletes its inputs
+                variable.assign(value)
+        model.jax_state_sync()  # the values after the last step, if there was one
+        raise

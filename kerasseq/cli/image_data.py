@@ -1,0 +1,199 @@
+"""The images of `kerasseq train images`: listed and checked, but not held in memory."""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kerasseq.cli import options, runs
+from kerasseq.cli.console import status
+from kerasseq.cli.errors import UsageError
+from kerasseq.datasets import digits, image_files, image_folder, image_reading
+
+DATA = ("digits",)
+LARGEST_SIZE = 64  # of the images, if --image-size is not given
+PATCHES = 8  # in a row, about, if --patch-size is not given
+PART = 1024  # images that are processed between two messages
+
+
+class Pictures(NamedTuple):
+    """Images with labels, and where they come from.
+
+    Attributes:
+        images: Paths of files; or an array `(images, height, width)`.
+        labels: The label of each.
+        names: The name of each, for messages.
+        data: Source and checksum.
+    """
+
+    images: Any
+    labels: list[str]
+    names: list[str]
+    data: dict[str, Any]
+
+    def take(self, rows: Sequence[int]) -> tuple[Any, list[str]]:
+        """Returns some of the images, and their labels."""
+        files = isinstance(self.images, list)
+        images = [self.images[n] for n in rows] if files else self.images[rows]
+        return images, [self.labels[n] for n in rows]
+
+
+def read(settings: options.Settings) -> Pictures:
+    """Lists the images, and completes the settings that depend on them."""
+    if settings.file is None:
+        settings.data = settings.data or DATA[0]
+        complete(settings, [(8, 8)], is_gray=True)
+        return _digits(settings)
+    settings.file = os.path.abspath(settings.file)  # to resume from any folder
+    with status(f"listing the images in {settings.file}"):
+        found = image_folder(settings.file)
+    if len(found.names) < 2:
+        raise ValueError(
+            f"{settings.file} must have at least two subfolders with images, to tell "
+            f"them apart, received {found.names[0]!r} alone"
+        )
+    headers = [header for part in parts(found.files) for header in _headers(*part)]
+    complete(settings, [size for size, _ in headers], all(gray for _, gray in headers))
+    return _with_checksum(found, settings.file)
+
+
+def _digits(settings):
+    arrays, labels = digits.digit_arrays()
+    pillow, size = image_reading.load_pillow(), (settings.image_size,) * 2
+    images = np.stack(
+        [
+            image_reading.convert(
+                pillow.Image.fromarray(array), size, settings.channels, settings.resize
+            )
+            for array in arrays
+        ]
+    )
+    names = [f"digit {n}" for n in range(len(images))]
+    data = {"source": DATA[0], "rows": len(images)}
+    data["sha256"] = runs.sha256(images.tobytes() + bytes(labels.tolist()))
+    return Pictures(images, [str(label) for label in labels], names, data)
+
+
+def _with_checksum(found, folder):
+    """Images with a checksum of names and sizes of the files, not of their content."""
+    names = [os.path.relpath(file, folder) for file in found.files]
+    lines = [
+        f"{name}\t{os.path.getsize(file)}"
+        for name, file in zip(names, found.files, strict=True)
+    ]
+    source = os.path.basename(folder) or folder
+    data = {"source": source, "rows": len(lines), "sha256": runs.sha256_of(lines)}
+    return Pictures(found.files, found.labels, names, data)
+
+
+def check_unchanged(pictures: Pictures, settings: options.Settings) -> None:
+    """Raises if files have vanished or changed, or new ones have appeared."""
+    if settings.file is None:
+        return
+    now = _with_checksum(image_folder(settings.file), settings.file)
+    if now.data["sha256"] != pictures.data["sha256"]:
+        others = sorted(set(now.names) ^ set(pictures.names))
+        which = f": {others[0]}" if others else ""
+        raise ValueError(
+            f"{settings.file} has changed during the training{which}, so that results "
+            "could not be repeated. Restore the old data and resume the run, or start "
+            "another one"
+        )
+
+
+def parts(files: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
+    """Yields some files at a time, with words about how many are done."""
+    for start in range(0, len(files), PART):
+        part = files[start : start + PART]
+        yield part, f"{start + 1:,} to {start + len(part):,} of {len(files):,}"
+
+
+def _headers(files, which):
+    with status(f"opening images {which}"):
+        return [image_reading.image_header(file) for file in files]
+
+
+def example(record: dict[str, Any] | None, file: str | None) -> Any:
+    """Returns an image to inspect: a file, or the first image of the training.
+
+    Args:
+        record: The record of the run, or None.
+        file: The file that the user named, or None.
+
+    Raises:
+        UsageError: If there is no file, and nothing is known of the training.
+    """
+    if file is not None:
+        image_reading.image_header(file)
+        return file
+    if record is None or record["task"] != "images":
+        raise UsageError("expected an image: name one with --file")
+    settings = options.Settings(**record["arguments"])
+    folder = settings.file
+    return _digits(settings).images[0] if folder is None else files(folder)[0]
+
+
+def complete(
+    settings: options.Settings, found: Sequence[tuple[int, int]], is_gray: bool
+) -> None:
+    """Chooses sizes and channels that are not given.
+
+    Args:
+        settings: The settings, which are changed.
+        found: Height and width of each image.
+        is_gray: Whether all images are gray.
+
+    Raises:
+        UsageError: If the patch size does not divide the image size, or images cannot
+            have so many channels.
+    """
+    if settings.image_size is None:
+        side = float(np.median(np.min(found, axis=1)))
+        settings.image_size = int(np.clip(side // PATCHES * PATCHES, 8, LARGEST_SIZE))
+    if settings.patch_size is None:
+        settings.patch_size = patch_size(settings.image_size)
+    if settings.channels is None:
+        settings.channels = 1 if is_gray else 3
+    if settings.image_size % settings.patch_size:
+        raise UsageError(
+            f"--patch-size must divide --image-size {settings.image_size}, received "
+            f"{settings.patch_size}. Try {patch_size(settings.image_size)}"
+        )
+    if settings.channels not in image_reading.MODES:
+        raise UsageError(f"--channels must be 1, 3 or 4, received {settings.channels}")
+
+
+def patch_size(size: int) -> int:
+    """Chooses the divisor of the image size that gives about 8 × 8 patches.
+
+    Examples:
+        >>> patch_size(8), patch_size(28), patch_size(64)
+        (2, 4, 8)
+    """
+    divisors = [n for n in range(2, size + 1) if size % n == 0] or [1]
+    return min(divisors, key=lambda n: (abs(n - size / PATCHES), -n))
+
+
+def files(path: str) -> list[str]:
+    """Returns the images in a folder; a single file as a list.
+
+    Raises:
+        FileNotFoundError: If there is no such file or folder.
+        ValueError: If there is no image in the folder.
+    """
+    if not os.path.isdir(path):
+        image_reading.image_header(path)  # before the model is loaded
+        return [path]
+    with status(f"listing the images in {path}"):
+        return image_files(path)
+
+
+def printable(name: str) -> str:
+    r"""Returns the name of a file as text that can be written to any file.
+
+    Examples:
+        >>> printable("a\udce9.png")
+        'a\\udce9.png'
+    """
+    return name.encode("utf-8", "backslashreplace").decode()

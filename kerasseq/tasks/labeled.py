@@ -1,0 +1,159 @@
+"""Models with labels by name: `LabelsMixin`, with the report of their scores."""
+
+from typing import Any
+
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.tasks import text_inputs
+from kerasseq.tasks.labels import Label, Labels, plain_list
+from kerasseq.training.label_batches import check_rows
+from kerasseq.training.label_reports import LabelReport, label_report
+
+
+class LabelsMixin:
+    """The labels of a model by name, and the report of its scores.
+
+    A model has `classify` from `ClassLabels`, or with `per_step` `tag` from
+    `TaggerMixin`.
+    """
+
+    per_step: bool = False  # whether each step has a label, or the whole input
+    multi_label: bool = False  # whether an input may have several labels at once
+    _labels: Labels | None = None
+
+    @property
+    def labels(self) -> list[Label] | None:
+        """The labels in the order of the outputs; None until `fit` has learned them."""
+        return None if self._labels is None else self._labels.names
+
+    def report(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        threshold: float = 0.5,
+        batch_size: int = 32,
+    ) -> LabelReport:
+        """Evaluates the model label by label.
+
+        Args:
+            x: The inputs, as for `fit`.
+            y: Their labels, as for `fit`; None for a `tf.data` set that has them.
+            threshold: With several labels at once: the least probability of a label.
+            batch_size: Rows that are processed at once.
+
+        Returns:
+            A `training.LabelReport`, which `print` shows as a table: precision, recall
+            and F1 of each label and their averages, the confusion matrix, and for BIO
+            and IOBES tags the scores of entities.
+
+        Raises:
+            ValueError: If a label is not one of the model, or the numbers of inputs and
+                labels differ. `training.label_report` counts unknown labels as errors.
+
+        Examples:
+            >>> from kerasseq.models import SequenceClassifier
+            >>> model = SequenceClassifier("gru", tokenizer="character", units=3)
+            >>> history = model.fit(["ja", "nein"], ["yes", "no"], verbose=0)
+            >>> report = model.report(["ja", "nein", "nein"], ["yes", "no", "no"])
+            >>> report.confusion.sum(axis=1).tolist(), report.labels
+            ([2, 1], ['no', 'yes'])
+        """
+        x, y = self.labeled_inputs(x, y)
+        if y is None:
+            raise ValueError("expected labels y for the inputs, received y=None")
+        if self.per_step:
+            found = self.tag(x, batch_size=batch_size)
+            true, found = self._true_tags(y, found)
+        else:
+            found = self.classify(x, threshold=threshold, batch_size=batch_size)
+            found, true = [each.label for each in found], self._true_labels(y)
+            check_rows(found, true)
+        return label_report(true, found, self.labels, multi_label=self.multi_label)
+
+    def labeled_inputs(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Returns inputs and labels, taken apart if `x` holds both.
+
+        Args:
+            x: As for `fit`.
+            y: As for `fit`.
+        """
+        return text_inputs.from_dataset(x, y, words=self.per_step)
+
+    def _true_labels(self, y):
+        """The labels of each input, checked; sets of labels as lists."""
+        names = self._labels.names
+        if self.multi_label:
+            sets = self._labels.encode_sets(y)
+            return [[names[n] for n in np.flatnonzero(row)] for row in sets]
+        return [names[n] for n in self._labels.encode(y)]
+
+    def _true_tags(self, y, found):
+        """True and found tags at the steps with a label: not below 0, no padding."""
+        check_rows(found, y)
+        is_array, names = hasattr(y, "ndim"), self._labels.names
+        true, kept = [], []
+        for row, (tags, best) in enumerate(zip(y, found, strict=True)):
+            tags = plain_list(tags)[: len(best) if is_array else None]
+            if len(tags) != len(best):
+                raise ValueError(
+                    f"y[{row}] must have {len(best)} tags, received {len(tags)}"
+                )
+            known = [n for n, tag in enumerate(tags) if not _is_ignored(tag)]
+            indices = self._labels.encode([tags[n] for n in known], f"y[{row}]")
+            true.append([names[n] for n in indices])
+            kept.append([best[n] for n in known])
+        return true, kept
+
+
+def _is_ignored(tag):
+    """Whether a tag is a number below 0, which no label is."""
+    return isinstance(tag, int) and tag < 0
+
+
+def is_one_text(x: Any) -> bool:
+    """Whether an input is a single text.
+
+    Examples:
+        >>> is_one_text("a b"), is_one_text(["a b"])
+        (True, False)
+    """
+    return isinstance(x, str)
+
+
+def check_learned(labels: Labels | None, missing: str = "labels") -> Labels:
+    """Returns the labels of a model, or raises if `fit` has not learned them yet."""
+    if labels is None:
+        raise ValueError(
+            "expected a trained model, received one that has not learned its "
+            f"{missing}. Call fit first"
+        )
+    return labels
+
+
+def learned_from(y: Any, x: Any) -> Any:
+    """Returns the labels of some data, or raises if there are none."""
+    if y is None:
+        raise ValueError(
+            "expected labels y for the inputs, or a model with labels=[...]; received "
+            f"y=None and x={checks.short(x)}"
+        )
+    return y
+
+
+def training_rows(rows: int, validation_split: float) -> int:
+    """Returns how many rows are left for training; the last ones are for validation.
+
+    Examples:
+        >>> training_rows(10, 0.2)
+        8
+    """
+    fraction = checks.fraction("validation_split", validation_split)
+    cut = rows - round(rows * fraction)
+    if not 0 < cut < rows:
+        raise ValueError(
+            f"validation_split must leave rows for training and validation, received "
+            f"{fraction} for {rows} rows"
+        )
+    return cut

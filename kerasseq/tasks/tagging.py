@@ -1,0 +1,163 @@
+"""Taggers: `TaggerMixin`, and tags as targets of the loss."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kerasseq.tasks import text_inputs
+from kerasseq.tasks.labeled import LabelsMixin, check_learned
+from kerasseq.tasks.labels import Label, Labels
+from kerasseq.training.label_batches import check_rows
+
+
+class TaggerMixin(LabelsMixin):
+    """`tag` of a model whose outputs are a score for each tag at each step."""
+
+    padding_id: int = 0  # of arrays of ids
+
+    def tag(self, x: Any, *, batch_size: int = 32) -> list[Label] | list[list[Label]]:
+        """Finds the most probable tags.
+
+        Args:
+            x: A list of words, or a text, which is split at spaces; or several of them;
+                or inputs as for `fit`.
+            batch_size: Rows that are processed at once.
+
+        Returns:
+            A list of tags for one sequence of words, else a list of lists.
+
+        Examples:
+            >>> from kerasseq.models import SequenceTagger
+            >>> from kerasseq.text import WordTokenizer
+            >>> tokenizer = WordTokenizer().fit("the cat sat")
+            >>> model = SequenceTagger("gru", ["DET", "NOUN"], tokenizer=tokenizer)
+            >>> [len(tags) for tags in model.tag(["the cat sat", "the cat"])]
+            [3, 2]
+        """
+        if isinstance(x, str):
+            return self.tag([x], batch_size=batch_size)[0]
+        x = self.labeled_inputs(x, None)[0]
+        if text_inputs.are_texts(x):
+            is_one = not any(" " in text.strip() for text in x)
+            x = [list(x)] if is_one else [text.split() for text in x]
+            if is_one:
+                return self.tag(x, batch_size=batch_size)[0]
+        names = check_learned(self._labels).names
+        scores = self.predict(x, batch_size=batch_size, verbose=0)
+        lengths = None
+        if isinstance(scores, np.ndarray):
+            lengths = _lengths(x, self.padding_id)
+        if lengths is not None:
+            scores = [row[:length] for row, length in zip(scores, lengths, strict=True)]
+        found = self.best_tags(scores, batch_size)
+        return [[names[n] for n in row] for row in found]
+
+    def best_tags(
+        self, scores: Sequence[np.ndarray], batch_size: int
+    ) -> Sequence[np.ndarray]:
+        """Returns the indices of the most probable tags, for scores `(time, tags)`."""
+        return [row.argmax(axis=-1) for row in scores]
+
+
+def _lengths(x, padding):
+    """The lengths of rows of ids without padding; None for vectors."""
+    if hasattr(x, "ndim"):
+        return np.argmax(np.cumsum(x != padding, 1), 1) + 1 if x.ndim == 2 else None
+    return [len(row) for row in x]
+
+
+def all_tags(y: Any) -> Any:
+    """Returns the tags of some data, to learn the distinct ones.
+
+    Examples:
+        >>> all_tags(np.array([[2, -1], [0, 2]])).tolist()  # -1 is not counted
+        [2, 0, 2]
+    """
+    if hasattr(y, "ndim") and y.dtype.kind in "iu":
+        return y[y >= 0]
+    return y
+
+
+def tag_rows(
+    labels: Labels,
+    y: Any,
+    sizes: Sequence[int],
+    first: Sequence[np.ndarray] | None = None,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Converts the tags of rows to indices, and returns them with weights of 0 and 1.
+
+    Args:
+        labels: The tags of the model.
+        y: For each row a list of tags.
+        sizes: Number of ids of each row.
+        first: For rows of words, the index of the id that each word's tag belongs to;
+            other ids have the weight 0. None if each id has a tag.
+
+    Raises:
+        ValueError: If a tag is unknown, or there are not as many as words.
+
+    Examples:
+        >>> labels = Labels(["A", "B"])
+        >>> y, weights = tag_rows(labels, [["B", "A"]], [3], [np.array([0, 2])])
+        >>> y[0].tolist(), weights[0].tolist()
+        ([1, 0, 0], [1.0, 0.0, 1.0])
+    """
+    check_rows(sizes, y)
+    found, weights = [], []
+    for n, (size, tags) in enumerate(zip(sizes, y, strict=True)):
+        places = np.arange(size) if first is None else first[n]
+        if len(tags) != len(places):
+            what = "ids" if first is None else "words"
+            raise ValueError(
+                f"y[{n}] must have a tag for each of {len(places)} {what}, "
+                f"received {len(tags)} tags"
+            )
+        indices, weight = np.zeros(size, "int32"), np.zeros(size, "float32")
+        indices[places] = labels.encode(tags, f"y[{n}]")
+        weight[places] = 1
+        found.append(indices)
+        weights.append(weight)
+    return found, weights
+
+
+def tag_array(labels: Labels, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Converts an array of tags to indices; numbers below 0 are not counted.
+
+    Returns:
+        int32 indices, and whether each tag is counted, in the shape of `y`.
+
+    Examples:
+        >>> y, known = tag_array(Labels(3), np.array([[2, -1]]))
+        >>> y.tolist(), known.tolist()
+        ([[2, 0]], [[True, False]])
+    """
+    known = np.ones(y.shape, bool)
+    if y.dtype.kind in "iu":
+        known = y >= 0
+        y = np.where(known, y, labels.names[0])
+    return labels.encode(y.reshape(-1)).reshape(y.shape), known
+
+
+def weighted_tags(
+    labels: Labels,
+    y: Any,
+    weights: Any,
+    class_weight: str | Mapping[Any, float] | None,
+) -> Any:
+    """Returns the weights of steps times those of their tags.
+
+    Args:
+        labels: The tags of the model.
+        y: Indices of tags: an array, or a list of rows.
+        weights: The weights of the steps in the same form; None if all are 1.
+        class_weight: As for `fit`. "balanced" counts steps with a weight only.
+    """
+    if class_weight is None:
+        return weights
+    if not isinstance(y, list):
+        weights = np.ones(y.shape, "float32") if weights is None else weights
+        return labels.weights(class_weight, y[weights > 0])[y] * weights
+    counted = [tags[weight > 0] for tags, weight in zip(y, weights, strict=True)]
+    factors = labels.weights(class_weight, np.concatenate(counted))
+    return [factors[tags] * weight for tags, weight in zip(y, weights, strict=True)]
