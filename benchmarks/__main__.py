@@ -14,6 +14,7 @@ BENCHMARKS = (
     "attention",
     "bottleneck",
     "exposure",
+    "fitting",
     "ngrams",
     "pretrained",
     "recurrent",

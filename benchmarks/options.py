@@ -19,6 +19,14 @@ def add_timing_arguments(parser, rounds, seconds):
     )
 
 
+def add_names_arguments(parser, arguments):
+    """Add options that take names: `(option, known names, default)` each."""
+    for name, known, default in arguments:
+        parser.add_argument(
+            name, type=names_among(known), default=default, help=",".join(known)
+        )
+
+
 def names_among(known):
     """Returns an argparse type: comma-separated names, each in `known`."""
 

@@ -14,7 +14,7 @@ import os
 
 import numpy as np
 
-from benchmarks.options import add_timing_arguments, names_among
+from benchmarks.options import add_names_arguments, add_timing_arguments
 from benchmarks.rounds import Worker, report, time_in_rounds
 from benchmarks.steps import keras_steps, torch_steps
 
@@ -40,13 +40,13 @@ IMPLEMENTATIONS = ("kerasseq", "keras", "keras.RNN(cell)", "torch.nn")
 
 def add_arguments(parser):
     """Adds the options of this benchmark."""
-    for name, known, default in (
-        ("--cell", CELLS, "lstm,peephole,gru,elman"),
-        ("--sizes", SIZES, "small,large"),
-    ):
-        parser.add_argument(
-            name, type=names_among(known), default=default, help=",".join(known)
-        )
+    add_names_arguments(
+        parser,
+        [
+            ("--cell", CELLS, "lstm,peephole,gru,elman"),
+            ("--sizes", SIZES, "small,large"),
+        ],
+    )
     add_timing_arguments(parser, rounds=9, seconds=0.5)
 
 

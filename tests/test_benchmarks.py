@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import attention, transformer
+from benchmarks import attention, fitting, transformer
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -68,6 +68,17 @@ def test_attention(in_this_process):
     assert {"kerasseq", "keras"} <= set(rows) <= {*rows, "torch SDPA"}
     assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
     assert rows["kerasseq"]["token, full to empty cache"] > 0
+
+
+def test_fitting(in_this_process):
+    in_this_process(fitting)
+    options = argparse.Namespace(
+        **OPTIONS, cell=["peephole"], sizes=["tiny"], backend=backend.chosen()
+    )
+    rows = {row["implementation"]: row for row in fitting.run(options)["table"]}
+    assert {"kerasseq", "keras", "products"} <= set(rows) <= {*fitting.IMPLEMENTATIONS}
+    assert "torch.nn" in rows or backend.chosen() != "torch"
+    assert rows["kerasseq"]["ms per batch"] > 0
 
 
 @pytest.mark.parametrize("part", transformer.PARTS)

@@ -163,7 +163,7 @@ def trimmed(
     if y is not None:
         found.append(keras.tree.map_structure(labels, y))
     if weights is not None:
-        found.append(labels(weights))
+        found.append(keras.tree.map_structure(labels, weights))
     return tuple(found)
 
 

@@ -54,7 +54,8 @@ def refused_by_all(refused, tmp_path):
     """Checks that each command refuses a file, and leaves nothing behind."""
 
     def check(task, file, message, words=()):
-        arguments = TASKS[task].DEFAULTS | {"file": f"/data/{KINDS[task]}"}
+        given = {"file": f"/data/{KINDS[task]}"}
+        arguments = options.with_defaults(TASKS[task].DEFAULTS, given)
         if task == "classify":
             arguments |= {"text": "text", "label": "label"}
         data = {"source": "a", "sha256": "0"}
@@ -194,7 +195,7 @@ def test_a_file_that_changes_while_it_is_read(refused_by_all, task, monkeypatch)
 def test_a_file_that_changed_before_a_run_is_resumed(refused, task, tmp_path):
     file = tmp_path / KINDS[task]
     file.write_text(GOOD[task])
-    arguments = TASKS[task].DEFAULTS | {"file": str(file)}
+    arguments = options.with_defaults(TASKS[task].DEFAULTS, {"file": str(file)})
     found = TASKS[task].read(options.Settings(**arguments))
     data = found.data if task == "forecast" else found[-1]
     runs.create(tmp_path / "r", task, arguments, "torch", data)
@@ -203,7 +204,9 @@ def test_a_file_that_changed_before_a_run_is_resumed(refused, task, tmp_path):
     before = snapshot(tmp_path)
     line = refused("train", "--resume", "r")
     assert f"{KINDS[task]} has changed since the run in r was started" in line
-    assert snapshot(tmp_path) == before
+    after = snapshot(tmp_path)
+    assert '"failed"' in str(after.pop("r/progress.jsonl"))
+    assert after == before
 
 
 def test_lists_in_a_table_are_left_out(command, capsys, tmp_path):
@@ -229,7 +232,7 @@ def test_predictions_cannot_be_written(refused, classified_folder):
 
 @pytest.fixture
 def classified_folder(tmp_path):
-    arguments = classify.DEFAULTS | {"data": "names"}
+    arguments = options.with_defaults(classify.DEFAULTS, {"data": "names"})
     data = {"source": "names", "sha256": "0"}
     runs.create(tmp_path / "c", "classify", arguments, "torch", data)
     (tmp_path / "c" / runs.MODEL).touch()

@@ -1,12 +1,14 @@
 """`kerasseq train forecast --file`: tables of the user."""
 
+import decimal
 import gzip
 import json
 
 import numpy as np
 import pytest
 
-from kerasseq.cli import runs, tables
+from kerasseq.cli import forecast, options, runs, tables
+from kerasseq.tasks.series_frames import Columns, read_series
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -171,3 +173,77 @@ def test_the_same_table_in_other_formats(tmp_path):
     assert other.to_dict("list") == frame.to_dict("list")
     assert tables.date_columns(frame) == ["day"]
     assert tables.number_columns(frame) == ["n"]
+
+
+def test_parquet_is_the_same_table_as_csv(command, capsys, tmp_path):
+    """Dates, whole numbers, empty cells, categories, decimals; lists are left out."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    count = 40
+    day = pandas.date_range("2020-01-01", periods=count // 2).repeat(2)
+    frame = pandas.DataFrame({
+        "day": day,
+        "shop": pandas.Categorical(["a", "b"] * (count // 2)),
+        "sales": pandas.array([None, *(n % 7 for n in range(1, count))], "Int64"),
+        "price": [decimal.Decimal(n) / 4 for n in range(count)],
+        "holiday": [n % 3 == 0 for n in range(count)],
+        "date": day.date,
+    })  # fmt: skip
+    frame.to_csv("t.csv", index=False)
+    frame.assign(tokens=[[1, 2]] * count).to_parquet("t.parquet")
+    found = []
+    for name in ("t.csv", "t.parquet"):
+        table = tables.read_table(name)
+        columns = Columns("sales", "day", "shop", known=("price", "holiday"))
+        assert tables.number_columns(table) == ["sales", "price", "holiday"]
+        assert tables.date_columns(table) == ["day", "date"]
+        with pytest.raises(ValueError, match="'sales' is empty at (line 2|row 1)"):
+            read_series(table, columns)
+        found.append(read_series(table, columns, "interpolate").series)
+    assert 'column "tokens" has lists or objects' in capsys.readouterr().err
+    for one, other in zip(*found, strict=True):
+        assert one.name == other.name
+        np.testing.assert_array_equal(one.values, other.values)
+        np.testing.assert_array_equal(one.others, other.others)
+        np.testing.assert_array_equal(one.dates, other.dates)
+    csv, parquet = (tables.read_table(f"t.{e}", None, True) for e in ("csv", "parquet"))
+    for name in ("shop", "sales", "holiday", "date"):
+        assert csv[name].tolist() == parquet[name].tolist(), name
+    frame.set_index(["day", "shop"]).to_parquet("i.parquet")
+    assert list(tables.read_table("i.parquet"))[:2] == ["day", "shop"]
+    content = (tmp_path / "t.parquet").read_bytes()
+    for damaged in (b"PAR1", content[:-300], content[:200] + bytes(9) + content[209:]):
+        (tmp_path / "d.parquet").write_bytes(damaged)
+        with pytest.raises(ValueError, match="d.parquet is no parquet file, or is dam"):
+            tables.read_table("d.parquet")
+
+
+def test_many_series_are_compared_and_shown_in_part(command, monkeypatch, tmp_path):
+    monkeypatch.setattr(forecast, "MAX_SERIES", 2)
+    monkeypatch.setattr(forecast, "MAX_FORECASTS", 4)
+    monkeypatch.setattr(forecast, "SHOWN_ROWS", 5)
+    rows = ["day,shop,sales"] + [
+        f"2023-01-{n + 1:02},s{k},{(n * (k + 2)) % 7 + n / 9:.2f}"
+        for n in range(30)
+        for k in range(3)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    done = command(*train("t.csv", "--group", "shop", "--run", "r"))
+    assert "2 of the 3 series, chosen at random, are compared" in done.out
+    assert "and 4 more rows, in forecast.csv" in done.out
+    assert len((tmp_path / "r" / "forecast.csv").read_text().splitlines()) == 1 + 9
+    settings = options.Settings(horizon=3)
+    some = Columns("sales", "day", "shop")
+    table = read_series(tables.read_table("t.csv"), some)
+    assert forecast.origins(table, [24] * 3, settings) == [[24] * 3]
+    monkeypatch.setattr(forecast, "MAX_FORECASTS", 6)
+    assert forecast.origins(table, [24] * 3, settings) == [[24] * 3, [26] * 3]
+
+
+def test_columns_are_guessed_from_some_rows(monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.setattr(tables, "GUESSED", 5)
+    frame = pandas.DataFrame(
+        {"a": ["2020-01-01"] * 23, "n": range(23), "t": ["x"] * 23}
+    )
+    assert tables.number_columns(frame) == ["n"] and tables.date_columns(frame) == ["a"]

@@ -3,12 +3,14 @@
 import csv
 import gzip
 import json
+import tracemalloc
 
+import keras
 import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.cli import tables
+from kerasseq.cli import classify, console, labeled, options, predict, tables
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -107,8 +109,6 @@ def test_a_label_that_the_training_does_not_have(classified, command):
 
 
 def test_a_run_that_was_stopped_goes_on(command, tmp_path, monkeypatch):
-    from kerasseq.cli import classify
-
     write("words.csv", rows())
     words = ["train", "classify", "--file", "words.csv", "--text", "word"]
     words += ["--label", "kind", *TINY, "--steps", "25", "--model", "elman"]
@@ -141,8 +141,90 @@ def test_a_tagger(command, crf, tmp_path, drawn):
     assert (tmp_path / "r" / "confusion.png").exists()
     done = command("predict", "r", "--text", "Ada Byron writes")
     assert done.out == "Ada/B-PER Byron/I-PER writes/O\n"
+    command("predict", "r", "--file", "train.conll", "--out", "tags.csv")
+    with open(tmp_path / "tags.csv", newline="") as stream:
+        first = next(csv.DictReader(stream))
+    assert first["words"] == "Ada Byron writes" and first["tags"] == "B-PER I-PER O"
     done = command("evaluate", "r", "--file", "train.conll")
     assert "Accuracy: 1.000" in done.out and "F1 of entities: 1.000" in done.out
+
+
+def test_large_files_are_processed_in_parts(classified, command, monkeypatch, tmp_path):
+    """The parts change nothing; progress and bounds are shown."""
+    run, _ = classified
+    write(tmp_path / "new.csv", rows(40, seed=1))
+    words = ["evaluate", run, "--file", "new.csv", "--json"]
+    whole = json.loads(command(*words).out)
+    command("predict", run, "--file", "new.csv", "--out", "a.jsonl")
+    monkeypatch.setattr(classify, "PART", 7)
+    parts = json.loads(command(*words).out)
+    for results in (whole, parts):  # rounding differs with the batches
+        for each in results["hardest"]:
+            each["probability"] = round(each["probability"], 4)
+    assert parts == whole
+    before = predict.predictor
+    monkeypatch.setattr(predict, "predictor", lambda *a: (before(*a)[0], 7))
+    command("predict", run, "--file", "new.csv", "--out", "b.jsonl")
+    for one, other in zip(
+        *(
+            map(json.loads, (tmp_path / name).read_text().splitlines())
+            for name in ("a.jsonl", "b.jsonl")
+        ),
+        strict=True,
+    ):
+        assert one["label"] == other["label"]
+        assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
+
+
+def test_progress_is_shown_from_the_start(capsys, monkeypatch):
+    monkeypatch.setattr(console, "MAX_SILENCE", 0)
+    assert list(labeled.in_parts("abcdefg", 3, "reading")) == ["abc", "def", "g"]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "kerasseq: reading, 0 of 7 …"
+    assert lines[1].startswith("kerasseq: reading, 3 of 7, 0:0") and len(lines) == 3
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert list(labeled.in_parts("abcdefg", 3, "reading")) == ["abc", "def", "g"]
+    assert "7/7" in capsys.readouterr().err
+
+
+def test_what_serves_comparison_is_bounded(command, monkeypatch, tmp_path):
+    """A sorted file: the first rows of the training have one label only."""
+    monkeypatch.setattr(labeled, "BASELINE_ROWS", 12)
+    monkeypatch.setattr(labeled, "MAX_TESTED", 5)
+    write("words.csv", sorted(rows(), key=lambda row: row[1]))
+    words = ["train", "classify", "--file", "words.csv", "--text", "word"]
+    done = command(*words, "--label", "kind", *TINY, "--steps", "2", "--run", "r")
+    assert "On 5 of the 12 held-out texts" in done.out
+    assert "Logistic regression was fitted to 12 of the 52 rows" in done.out
+    results = json.loads((tmp_path / "r" / "results.json").read_text())
+    assert results["baselines"]["logistic regression, 1 to 3 characters"]["rows"] == 12
+    assert np.sum(results["confusion"]) == 5
+    assert labeled.title_of(3, 3, "texts") == "On the held-out texts"
+
+
+def test_reading_texts_takes_at_most_12_bytes_a_character(tmp_path):
+    count = 20_000
+    rng = np.random.default_rng(0)
+    codes = rng.integers(97, 123, (count, 99), dtype="uint8")
+    texts = [bytes(row).decode() for row in codes]
+    write(tmp_path / "t.csv", [(t, "ab"[n % 2]) for n, t in enumerate(texts)])
+    given = classify.DEFAULTS | {"text": "word", "label": "kind"}
+    settings = options.Settings(**given | {"file": str(tmp_path / "t.csv")})
+    tracemalloc.start()
+    try:
+        found, labels, _ = classify.read(settings)
+        labeled.split(labels, 0.2, seed=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == texts
+    assert peak < 12 * 100 * count
+
+
+def test_a_table_with_a_long_label_is_split_by_class():
+    labels = ["a" * 10**6, *"bb" * 5, *["a" * 10**6] * 4]
+    training, held_out = labeled.split(labels, 0.2, seed=0)
+    assert len(held_out) == 3 and len(training) == 12
 
 
 def test_other_models_predict(command, trained, tmp_path):
@@ -151,8 +233,35 @@ def test_other_models_predict(command, trained, tmp_path):
     (tmp_path / "two.txt").write_text("model\n\nstate\n")
     done = command("predict", trained[0], "--file", "two.txt", "--out", "o.jsonl")
     assert "wrote 2 rows" in done.err
-    first = json.loads((tmp_path / "o.jsonl").read_text().splitlines()[0])
+    first, second = map(json.loads, (tmp_path / "o.jsonl").read_text().splitlines())
     assert first["text"] == "model" and len(first["next"]) == 5
+    command("predict", trained[0], "--file", "two.txt", "--out", "o.csv")
+    with open(tmp_path / "o.csv", newline="") as stream:
+        table = list(csv.DictReader(stream))
+    assert [row["text"] for row in table] == ["model", "state"]
+    assert table[1]["token_1"] == second["next"][0]["token"]
+    assert float(table[1]["probability_5"]) == second["next"][4]["probability"]
+
+
+def test_next_tokens_are_those_of_each_text_alone():
+    """Padding to one length changes nothing; a GPT reads as much as it can."""
+    tokenizer = kerasseq.text.CharacterTokenizer().fit("abcdefgh")
+    for model in (
+        kerasseq.models.LanguageModel("gru", tokenizer, units=5),
+        kerasseq.models.GPT(tokenizer, num_layers=1, num_heads=1, hidden_dim=4,
+                            max_sequence_length=11),
+    ):  # fmt: skip
+        texts = ["abc", "h", "abcdefghabcdefgh"]
+        for text, found in zip(texts, predict.next_tokens(model, texts), strict=True):
+            ids = tokenizer.encode(text)[-(model.context_length or 100) :]
+            logits = keras.ops.convert_to_numpy(model(ids[None]))[0, -1]
+            p = np.exp(logits) / np.exp(logits).sum()
+            expected = np.sort(p)[::-1][: predict.NEXT_TOKENS]
+            ours = [each["probability"] for each in found["next"]]
+            np.testing.assert_allclose(ours, expected, atol=1e-6)
+            assert found["next"][0]["token"] == tokenizer.decode([p.argmax()])
+        with pytest.raises(ValueError, match="text with tokens"):
+            predict.next_tokens(model, [""])
 
 
 def test_a_forecast_continues_its_series(command, refused, tmp_path):
@@ -167,6 +276,31 @@ def test_a_forecast_continues_its_series(command, refused, tmp_path):
     command("predict", "f", "--out", "f.csv")
     assert (tmp_path / "f.csv").read_text().count("\n") == 1 + 3
     assert "leave out --text" in refused("predict", "f", "--text", "a")
+    assert "--missing is for a table" in refused("predict", "f", "--missing", "error")
+    # A newer table, whose last months the training does not have.
+    write("new.csv", [*table, ("2006-01-01", 7), ("2006-02-01", 8)], ("date", "sales"))
+    found = json.loads(command("predict", "f", "--file", "new.csv", "--json").out)
+    assert [row["date"][:7] for row in found] == ["2006-03", "2006-04", "2006-05"]
+    model = kerasseq.load_model(tmp_path / "f" / "model.keras")
+    expected = model.forecast(tables.read_table("new.csv"), 3)["sales"]
+    np.testing.assert_allclose([row["sales"] for row in found], expected, rtol=1e-6)
+    write("gap.csv", [*table, ("2006-02-01", 8)], ("date", "sales"))
+    assert "a jump at line 62" in refused("predict", "f", "--file", "gap.csv")
+    words = ["predict", "f", "--file", "gap.csv", "--missing", "interpolate"]
+    assert "2006-03-01" in command(*words).out
+    write("few.csv", table[:5], ("date", "sales"))
+    assert "needs the last" in refused("predict", "f", "--file", "few.csv")
+
+
+def test_a_forecast_of_a_series_without_a_table(command, tmp_path):
+    words = ["train", "forecast", "--data", "ar", "--horizon", "3", "--steps", "2"]
+    command(*words, "--units", "3", "--run", "s")
+    found = json.loads(command("predict", "s", "--json").out)
+    assert [row["step"] for row in found] == [1, 2, 3]
+    assert set(found[0]) == {"step", "quantile 0.1", "quantile 0.5", "quantile 0.9"}
+    assert len(command("predict", "s", "--horizon", "5").out.splitlines()) == 1 + 5
+    command("predict", "s", "--out", "s.csv")
+    assert (tmp_path / "s.csv").read_text().startswith("step,quantile 0.1,")
 
 
 def test_separators_encodings_and_compression(capsys, tmp_path):

@@ -53,6 +53,23 @@ def test_files_of_a_run(finished):
     assert record["data"]["source"] == "reversed.tsv"
 
 
+def test_predict_translates(in_folder, tmp_path):
+    words = ["predict", "runs/reversed", "--file", tmp_path / "two.txt"]
+    (tmp_path / "two.txt").write_text("a b\n\nc d\n")
+    found = json.loads(in_folder(*words, "--json").out)
+    expected = json.loads(in_folder("translate", "a b", "c d", "--json").out)
+    for one, other in zip(found, expected, strict=True):
+        assert one["text"] == other["source"]
+        assert one["translation"] == other["translation"]
+        assert one["score"] == pytest.approx(other["score"], abs=1e-5)
+    assert in_folder(*words).out.splitlines() == [one["translation"] for one in found]
+    in_folder(*words, "--out", tmp_path / "o.csv")
+    lines = (tmp_path / "o.csv").read_text().splitlines()
+    assert lines[0] == "text,translation,score" and lines[2].startswith("c d,")
+    one = in_folder("predict", "runs/reversed", "--text", "a b").out
+    assert one == found[0]["translation"] + "\n"
+
+
 def test_newest_run_is_used(in_folder):
     assert (
         len(in_folder("translate", "a b", "c d", "--length", "4").out.splitlines()) == 2

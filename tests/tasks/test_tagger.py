@@ -53,6 +53,49 @@ def test_learns_tags_and_is_saved(crf, tmp_path):
     loaded.fit(x, y, verbose=0)
 
 
+def objects(rows):
+    array = np.empty(len(rows), object)
+    array[:] = rows
+    return array
+
+
+def test_forms_of_words_and_tags():
+    pandas = pytest.importorskip("pandas")
+    x, y = sentences(8)
+    model = SequenceTagger("gru", tokenizer="word", units=5)
+    model.fit(x, y, verbose=0)
+    expected, tags = model.evaluate(x, y, verbose=0), model.tag(x)
+    frame = pandas.DataFrame({"words": x, "tags": y}).iloc[::-1]
+    for words, other in (
+        (tuple(x), tuple(y)),
+        (objects(x), objects(y)),
+        (frame["words"], frame["tags"]),
+    ):
+        found = model.evaluate(words, other, verbose=0)
+        assert found == pytest.approx(expected, rel=1e-5)
+        model.fit(words, other, verbose=0, epochs=0)
+    assert model.tag(objects(x)) == tags and model.tag(frame["words"])[::-1] == tags
+
+
+def test_a_data_set_of_tensorflow():
+    tf = pytest.importorskip("tensorflow", exc_type=ImportError)
+    x, y = sentences(8)
+    rows = tf.TensorSpec((None,), tf.string)
+    data = tf.data.Dataset.from_generator(
+        lambda: zip(x, y, strict=True), output_signature=(rows, rows)
+    )
+    ragged = tf.data.Dataset.from_tensor_slices(
+        (tf.ragged.constant(x), tf.ragged.constant(y))
+    )
+    model = SequenceTagger("gru", tokenizer="word", units=5)
+    model.fit(data, verbose=0)
+    assert model.labels == ["B", "I", "O"]
+    expected, tags = model.evaluate(x, y, verbose=0), model.tag(x)
+    for each in (data, data.padded_batch(3), ragged, ragged.batch(3)):
+        assert model.evaluate(each, verbose=0) == pytest.approx(expected, rel=1e-5)
+        assert model.tag(each.map(lambda words, tags: words)) == tags
+
+
 def test_the_loss_is_that_of_the_crf():
     keras.utils.set_random_seed(1)
     x, y = sentences(7)

@@ -231,6 +231,25 @@ def test_attention_weights_and_hidden_states_of_a_transformer():
     alpha = inside["block_0/self_attention/alignment"]
     np.testing.assert_array_equal(alpha[..., 0], 0)
     np.testing.assert_allclose(alpha[:, :, 1:].sum(axis=-1), 1, rtol=1e-5)
+    heads = alpha @ inside["block_0/self_attention/value"]
+    np.testing.assert_allclose(inside["block_0/self_attention/heads"], heads, atol=1e-5)
+    # Replaced queries, values and heads are used as well, with the axes of the trace.
+    for name in ("query", "value", "heads"):
+        key = f"block_0/self_attention/{name}"
+        new = np.random.default_rng(3).normal(size=before[key].shape)
+        _, inside = intervened(model, {key: new.astype("float32")}, ids)
+        q, k, v, alpha, heads, out = (
+            inside[f"block_0/self_attention/{each}"].astype("float64")
+            for each in ("query", "key", "value", "alignment", "heads", "context")
+        )
+        np.testing.assert_allclose(inside[key], new, atol=1e-6)
+        e = np.where(np.tri(5), q @ k.swapaxes(2, 3) / 3**0.5, -np.inf)
+        p = np.exp(e - e.max(axis=-1, keepdims=True))
+        np.testing.assert_allclose(alpha, p / p.sum(-1, keepdims=True), atol=1e-5)
+        if name != "heads":
+            np.testing.assert_allclose(heads, alpha @ v, atol=1e-5)
+        expected = np.einsum("bntv,nvd->btd", heads, kernel) + bias
+        np.testing.assert_allclose(out, expected, atol=1e-5)
 
 
 def test_attention_of_one_head_and_of_a_decoder_that_runs_step_by_step():
