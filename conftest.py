@@ -37,6 +37,9 @@ def pytest_addoption(parser):
         help="append the CPU seconds of each test to this file",
     )
     parser.addoption("--full", action="store_true", help="run the tests of every tier")
+    parser.addoption(
+        "--browser", action="store_true", help="run the tests of the app in Chromium"
+    )
 
 
 def pytest_configure(config):

@@ -92,7 +92,7 @@ class Run:
 
     @property
     def curve(self) -> pathlib.Path:
-        """The folder with the progress of its steps; a competitor has one of its own."""
+        """The folder with the progress of its steps; that of a competitor, if any."""
         part = self.folder / str(self.request.details.get("part", ""))
         return part if (part / "progress.jsonl").exists() else self.folder
 

@@ -140,7 +140,7 @@ def command(host: str, port: int) -> list[str]:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this computer reaches a server that listens on this address.
+    """Whether only this computer reaches a server at this address.
 
     Examples:
         >>> is_local("localhost"), is_local("127.0.0.1"), is_local("0.0.0.0")
