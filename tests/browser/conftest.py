@@ -13,10 +13,8 @@ from tests.browser.server import DEBIAN, launch, serving  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def browser(request):
+def browser():
     """A headless Chromium; without one the tests are skipped, and say so."""
-    if not request.config.getoption("--browser"):
-        pytest.skip("they run with  python -m pytest tests/browser --browser")
     with playwright.sync_playwright() as made:
         if not (
             pathlib.Path(DEBIAN).exists()
