@@ -84,6 +84,12 @@ def test_shifts_and_flips():
     assert (found[~mirrored] == image).all()
 
 
+def test_each_epoch_shifts_anew():
+    images = np.arange(25).reshape(1, 5, 5, 1)
+    batches = ImageBatches(images, np.zeros(1, int), shift=0.4)
+    assert len({batches.batch(n)[0].tobytes() for n in range(20)}) > 5
+
+
 def test_channels_first_is_shifted_along_height_and_width():
     images = np.random.default_rng(0).random((6, 5, 4, 3))
     options = {"batch_size": 6, "shift": 0.3, "flip": True}
