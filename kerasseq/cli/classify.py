@@ -97,7 +97,8 @@ def train(job: "Job") -> runs.Results:
     settings = job.settings
     texts, labels, data = read(settings)
     job.check_data(data)
-    rows, tested = split_by_class(labels, settings.held_out, settings.seed)
+    with status("splitting the texts"):
+        rows, tested = split_by_class(labels, settings.held_out, settings.seed)
     if not len(tested):
         raise ValueError(
             f"{data['source']} must have two rows of a label, to hold one out, "
@@ -162,9 +163,10 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
         texts, labels = columns(table, settings, settings.file)
         source = os.path.basename(settings.file)
         settings.file = os.path.abspath(settings.file)  # to resume from any folder
-    labeled.check_labels(labels, source)
-    texts = cut(texts, settings.max_characters)
-    checksum = runs.sha256("\n".join([*texts, *labels]))
+    with status("checking the labels"):
+        labeled.check_labels(labels, source)
+        texts = cut(texts, settings.max_characters)
+        checksum = runs.sha256("\n".join([*texts, *labels]))
     return texts, labels, {"source": source, "rows": len(texts), "sha256": checksum}
 
 

@@ -96,7 +96,8 @@ class Console(rich.console.Console):
 
 def note(text: str) -> None:
     """Prints a message on stderr."""
-    print(f"kerasseq: {text}", file=sys.stderr)
+    # In one piece: a status may be printed by another thread.
+    print(f"kerasseq: {text}\n", end="", file=sys.stderr)
 
 
 def print_json(data: object) -> None:
@@ -218,10 +219,11 @@ def _print_status(stream, what, size, finished):
     if size < LARGE and finished.wait(pause):
         return
     with contextlib.suppress(OSError, ValueError):  # stderr may be closed
-        print(f"kerasseq: {what} …", file=stream, flush=True)
+        print(f"kerasseq: {what} …\n", end="", file=stream, flush=True)
         while not finished.wait(max(pause, 5)):
             pause = time.monotonic() - start
-            print(f"kerasseq: {what}, {pause:.0f} s …", file=stream, flush=True)
+            line = f"kerasseq: {what}, {pause:.0f} s …\n"
+            print(line, end="", file=stream, flush=True)
 
 
 def choose_backend(name: str | None, threads: int | None = None) -> None:

@@ -148,11 +148,13 @@ def train(job: "Job") -> runs.Results:
     source = read(settings)
     job.check_data(source.data)
     model = build(settings)
-    table = model.read(source.table, missing=settings.missing, **source.columns)
-    cuts = held_out(table, settings.horizon)
-    x, y = model.prepare(
-        table.until(cuts), season=settings.season, length=settings.sequence_length
-    )
+    with status("reading the series"):
+        table = model.read(source.table, missing=settings.missing, **source.columns)
+        cuts = held_out(table, settings.horizon)
+    with status("preparing the windows"):
+        x, y = model.prepare(
+            table.until(cuts), season=settings.season, length=settings.sequence_length
+        )
     check_memory(settings, x)
     batches = kerasseq.training.ArrayBatches(x, y, settings.batch_size, settings.seed)
     job.start(source.data)
@@ -422,7 +424,8 @@ def write_forecast(
     job: "Job", model: "kerasseq.models.Forecaster", source: Source, steps: int
 ) -> None:
     """Prints the forecast after the end; that of a table is written, too."""
-    found = model.forecast(steps)
+    with status("forecasting the values after the end"):
+        found = model.forecast(steps)
     if isinstance(found, np.ndarray):
         values, columns = found.tolist(), [f"quantile {q:g}" for q in QUANTILES]
     else:

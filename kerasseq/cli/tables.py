@@ -309,13 +309,14 @@ def filled(frame: "pandas.DataFrame", name: str, file: str) -> list[str]:
     Raises:
         ValueError: If a cell is empty.
     """
-    cells = frame[name].tolist()
-    for place, cell in zip(frame.index, cells, strict=True):
-        if not cell.strip():
-            raise ValueError(
-                f'{file}, {frame.index.name} {place}: the cell in the column "{name}" '
-                "is empty. Fill it, or delete the row"
-            )
+    with status(f'reading the column "{name}"'):
+        cells = frame[name].tolist()
+        empty = next((n for n, cell in enumerate(cells) if not cell.strip()), None)
+    if empty is not None:
+        raise ValueError(
+            f"{file}, {frame.index.name} {frame.index[empty]}: the cell in the column "
+            f'"{name}" is empty. Fill it, or delete the row'
+        )
     return cells
 
 

@@ -94,7 +94,8 @@ def train(job: "Job") -> runs.Results:
     with status("reading the sentences"):
         tagged, data = read(settings)
     job.check_data(data)
-    training, held_out = split(tagged, settings.held_out, settings.seed)
+    with status("splitting the sentences"):
+        training, held_out = split(tagged, settings.held_out, settings.seed)
     tested = labeled.bounded(np.arange(len(held_out.sentences)), settings.seed)
     tested = part_of(held_out, np.sort(tested))
     lines = [" ".join(words) for words in training.sentences]
