@@ -180,13 +180,15 @@ class Controls:
     def line(self, name: str, default: str, most: int = 200) -> str:
         """Draws a box for a line of text of at most `most` characters."""
         key = self.address.field(name, default, lambda t: t[:most])
-        return st.text_input(max_chars=most, **self._words(name, key=key)) or ""
+        found = st.text_input(max_chars=most, **self._words(name, key=key))
+        return (found or "")[:most]  # a browser may send more
 
     def passage(self, name: str, default: str, most: int = 2000, rows: int = 4) -> str:
         """Draws a box for several lines of text of at most `most` characters."""
         key = self.address.field(name, default, lambda t: t[:most])
         words = self._words(name, key=key)
-        return st.text_area(max_chars=most, height=36 + 26 * rows, **words) or ""
+        found = st.text_area(max_chars=most, height=36 + 26 * rows, **words)
+        return (found or "")[:most]
 
     def button(self, name: str, *, primary: bool = False, disabled: bool = False):
         """Draws a button, and returns whether it was pressed."""

@@ -71,7 +71,8 @@ class Run:
         id: Its name.
         request: What was asked for.
         folder: Its folder, which may not exist yet.
-        state: One of `ACTIVE`; or "stopped", "finished", "failed", "killed", "damaged".
+        state: One of `ACTIVE`; or "stopped", "finished", "failed", "killed",
+            "damaged".
         place: Its place in the queue, from 1; 0 if it does not wait.
         line: The last line of its progress.
         message: What the command said, if it failed.
@@ -92,7 +93,7 @@ class Run:
 
     @property
     def curve(self) -> pathlib.Path:
-        """The folder with the progress of its steps; that of a competitor, if any."""
+        """The folder with its steps; the competitor of a race has one of its own."""
         part = self.folder / str(self.request.details.get("part", ""))
         return part if (part / "progress.jsonl").exists() else self.folder
 

@@ -16,7 +16,7 @@ def request(steps=3, seconds=0.01, *words):
     return runs.Request(("parentheses", *words), "torch", "LSTM", "race", details)
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=60):
     """Waits until a condition holds, and returns its value."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -62,7 +62,7 @@ def test_stop_continue_and_finish(manager):
 
 
 def test_continue_up_to_a_step(manager):
-    name = manager.start("a", request(1000, 0.02))
+    name = manager.start("a", request(10_000, 0.02))
     manager.stop("a", name)
     until(lambda: not manager.run("a", name).is_active)
     done = manager.run("a", name).line.get("step", 0)
@@ -100,7 +100,7 @@ def test_a_run_of_a_terminal_is_followed_and_stopped(manager, folder):
 
 
 def test_closing_stops_all(manager):
-    names = [manager.start("a", request(500, 0.02)) for _ in range(3)]
+    names = [manager.start("a", request(10_000, 0.02)) for _ in range(3)]
     until(lambda: manager.run("a", names[1]).line.get("step", 0) > 2)
     manager.close()
     assert [state_of(manager, name) for name in names] == ["stopped"] * 3

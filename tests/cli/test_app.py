@@ -85,14 +85,14 @@ def test_the_server_answers_and_ends_with_ctrl_c(tmp_path):
     )
     try:
         address = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not app._answers(address) and time.monotonic() < deadline:
             time.sleep(0.1)
         with urllib.request.urlopen(address) as page:
             assert page.status == 200
     finally:
         process.send_signal(signal.SIGINT)
-        printed = process.communicate(timeout=60)[0]
+        printed = process.communicate(timeout=180)[0]
     assert process.returncode == 130
     assert f"The app is at {address}" in printed
     assert "Traceback" not in printed

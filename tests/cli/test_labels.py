@@ -11,6 +11,7 @@ import pytest
 
 import kerasseq
 from kerasseq.cli import classify, console, labeled, options, predict, tables
+from kerasseq.datasets.splitting import split_by_class
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -213,7 +214,7 @@ def test_reading_texts_takes_at_most_12_bytes_a_character(tmp_path):
     tracemalloc.start()
     try:
         found, labels, _ = classify.read(settings)
-        labeled.split(labels, 0.2, seed=0)
+        split_by_class(labels, 0.2, seed=0)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -223,7 +224,7 @@ def test_reading_texts_takes_at_most_12_bytes_a_character(tmp_path):
 
 def test_a_table_with_a_long_label_is_split_by_class():
     labels = ["a" * 10**6, *"bb" * 5, *["a" * 10**6] * 4]
-    training, held_out = labeled.split(labels, 0.2, seed=0)
+    training, held_out = split_by_class(labels, 0.2, seed=0)
     assert len(held_out) == 3 and len(training) == 12
 
 
