@@ -239,12 +239,19 @@ def _wait(process):
 
 @contextlib.contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Within the block SIGTERM has the effect of Ctrl-C."""
+    """Within the block SIGTERM has the effect of Ctrl-C.
+
+    So has SIGINT in a background process, where it is ignored otherwise.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

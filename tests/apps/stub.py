@@ -7,6 +7,7 @@ It continues at the last step, and stops at the file `stop` and at Ctrl-C.
 
 import json
 import pathlib
+import signal
 import sys
 import time
 
@@ -42,4 +43,6 @@ def main(folder, steps, seconds, fail=""):
 
 
 if __name__ == "__main__":
+    # As the command does: in a background process SIGINT is ignored otherwise.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     main(*sys.argv[1:])
