@@ -87,15 +87,16 @@ def run(args: argparse.Namespace) -> None:
 def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, Any]]:
     """Yields a prediction for each text."""
     check_arguments(args)
-    texts = [args.text] if args.file is None else read_texts(args, record)
+    texts = inputs = [args.text] if args.file is None else read_texts(args, record)
     if record and record["task"] == "classify":  # as in training and evaluation
-        texts = cut(texts, record["arguments"]["max_characters"])
+        inputs = cut(texts, record["arguments"]["max_characters"])
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
     predict, rows = predictor(model, args.folder)
-    for part in labeled.in_parts(texts, rows, "predicting"):
-        for text, row in zip(part, predict(model, part), strict=True):
-            yield {"text": text, **row}
+    for part in labeled.in_parts(range(len(texts)), rows, "predicting"):
+        found = predict(model, [inputs[n] for n in part])
+        for n, row in zip(part, found, strict=True):
+            yield {"text": texts[n], **row}
 
 
 def check_arguments(args: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import pytest
 import kerasseq
 from kerasseq.models import Forecaster
 from kerasseq.tasks.quantile_loss import QuantileLoss
+from kerasseq.tasks.series_windows import training_windows
 
 pytestmark = pytest.mark.once("the table is read by pandas")
 
@@ -50,6 +51,14 @@ def test_windows_are_those_of_the_equation():
         np.testing.assert_allclose(x[n, :, 2], FRAME.price[n : n + 10], rtol=1e-6)
         month = (FRAME.index[n : n + 10].month - 1) / 11
         np.testing.assert_allclose(x[n, :, 3], month, atol=1e-6)
+
+
+def test_targets_end_with_the_last_value():
+    rows = np.arange(26.0).reshape(13, 2)  # the last two are the future
+    for ahead, size in ((0, 3), (1, 5)):
+        x, y = training_windows(rows, 11, length=3, horizon=2, ahead=ahead)
+        assert x.shape == (7, size, 2) and y.shape == (7, 2)
+        np.testing.assert_array_equal(y[-1], [18, 20])
 
 
 @pytest.mark.parametrize("season", [0, 1, 5])
