@@ -158,7 +158,8 @@ class FineTuningMixin(TaskHeadMixin):
         """Texts with labels as batches; other data as they are."""
         parts = data if isinstance(data, tuple | list) else (data,)
         rows, y, weights = self._weighted(*parts)
-        if y is None or not isinstance(rows, dict):
+        is_ready = len(parts) > 1 and isinstance(parts[1], dict)  # as the outputs are
+        if y is None or is_ready or not isinstance(rows, dict):
             return data
         return self._sorted(rows, y, weights, batch_size)
 
