@@ -57,7 +57,7 @@ examples:
         "--host",
         default=HOST,
         metavar="NAME",
-        help="address to listen on; 0.0.0.0 lets other computers in (default: "
+        help="address of the server; 0.0.0.0 lets other computers in (default: "
         f"{HOST}, this computer alone)",
     )
     parser.add_argument(
@@ -140,7 +140,7 @@ def command(host: str, port: int) -> list[str]:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this computer reaches a server that listens on this address.
+    """Whether only this computer reaches a server at this address.
 
     Examples:
         >>> is_local("localhost"), is_local("127.0.0.1"), is_local("0.0.0.0")
@@ -166,7 +166,7 @@ def shown_host(host: str) -> str:
 
 
 def check_port(host: str, port: int) -> None:
-    """Raises an error if the server cannot listen there.
+    """Raises an error if the server cannot use a port.
 
     Raises:
         ValueError: If the port is taken; the message names the next free one. If the

@@ -1,4 +1,4 @@
-"""Uploads: bounds, types, names that leave a folder, and content that is no text."""
+"""Uploads: bounds, types, names that leave a folder, and binary content."""
 
 import pytest
 from streamlit.testing.v1 import AppTest

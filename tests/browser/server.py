@@ -26,7 +26,7 @@ ARGUMENTS = [
 
 
 def free_port():
-    """Returns a port that nobody listens on."""
+    """Returns a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
