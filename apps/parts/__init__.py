@@ -52,9 +52,10 @@ them nonbreaking. In a text without placeholders braces are braces, as in LaTeX.
 
 **Controls** (`parts.controls`, all as methods of `here`): `choice`, `several`,
 `slider`, `steps` (a slider over listed values), `number`, `switch`, `line` (one line of
-text), `passage` (several), `button`. Their values are the state of the lab, and go into
-its address: what differs from the default is a query parameter of the same name. Never
-call `st.slider` and the like for state: the address would lack it.
+text), `passage` (several), `upload`, `upload_text`, `button`. Their values are the
+state of the lab, and go into its address: what differs from the default is a query
+parameter of the same name. Never call `st.slider` and the like for state: the address
+would lack it.
 
 **Computing.** `here.compute(function, *arguments)` runs a function of the lab in the
 worker, the one thread that loads Keras, and caches its result by its arguments (plain

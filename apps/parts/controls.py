@@ -1,11 +1,13 @@
 """Controls whose values are the state of a page, and part of its address."""
 
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 import streamlit as st
 
 from parts.address import Address
+from parts.errors import Refused
 
 SEPARATOR = "~"  # between the values of one parameter
 
@@ -189,6 +191,54 @@ class Controls:
         words = self._words(name, key=key)
         found = st.text_area(max_chars=most, height=36 + 26 * rows, **words)
         return (found or "")[:most]
+
+    def upload(
+        self, name: str, types: Sequence[str], most: int = 2_000_000
+    ) -> tuple[str, bytes] | None:
+        """Draws a box for a file, which is no part of the address.
+
+        Args:
+            name: The name in texts.
+            types: The endings of its name, such as "txt".
+            most: Bytes.
+
+        Returns:
+            The name of the file, without a folder, and its content; None without one.
+
+        Raises:
+            Refused: If it is too large, of another type, or empty.
+        """
+        words = self._words(name, key=f"{self.address.page}.{name}.upload")
+        found = st.file_uploader(type=list(types), **words)
+        if found is None:
+            return None
+        shown = pathlib.PurePath(found.name.replace("\\", "/")).name
+        if found.size > most:
+            raise Refused("too_large", name=shown, most=most // 1000)
+        if shown.rpartition(".")[2].lower() not in types:
+            raise Refused("wrong_type", name=shown, types=", ".join(types))
+        if not found.size:
+            raise Refused("empty_file", name=shown)
+        return shown, found.getvalue()
+
+    def upload_text(
+        self, name: str, types: Sequence[str] = ("txt", "md"), most: int = 2_000_000
+    ) -> str | None:
+        """Draws a box for a text file in UTF-8, and returns its text.
+
+        Raises:
+            Refused: As `upload`, and if it is not a text.
+        """
+        found = self.upload(name, types, most)
+        if found is None:
+            return None
+        try:
+            text = found[1].decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise Refused("not_text", name=found[0]) from error
+        if "\0" in text:
+            raise Refused("not_text", name=found[0])
+        return text
 
     def button(self, name: str, *, primary: bool = False, disabled: bool = False):
         """Draws a button, and returns whether it was pressed."""

@@ -28,7 +28,8 @@ class Worker:
     def __init__(self) -> None:
         self._pool = concurrent.futures.ThreadPoolExecutor(1, "kerasseq-worker")
         self._models: dict[tuple[str, float], Any] = {}
-        self._loaded = False
+        self._asked = False
+        self.backend = ""  # once it is loaded
         self._lock = threading.Lock()
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -38,12 +39,15 @@ class Worker:
     def load_soon(self) -> None:
         """Loads Keras after the page that is being drawn."""
         with self._lock:
-            if self._loaded:
+            if self._asked:
                 return
-            self._loaded = True
-        timer = threading.Timer(DELAY, self._pool.submit, (load,))
+            self._asked = True
+        timer = threading.Timer(DELAY, self._pool.submit, (self._load,))
         timer.daemon = True
         timer.start()
+
+    def _load(self):
+        self.backend = load()
 
     def model(self, folder: str | os.PathLike[str]) -> Any:
         """Loads the model of a run, once; again if its file has changed."""
@@ -88,7 +92,7 @@ def _has_module(name):
 
 def backend() -> str:
     """Returns the backend that the app computes on, without loading it."""
-    named = os.environ.get("KERAS_BACKEND")
+    named = worker().backend or os.environ.get("KERAS_BACKEND")
     return named or next(iter(installed()), "")
 
 
@@ -114,6 +118,10 @@ def _computed(name, stamp, key, _function, _arguments):
 
 def _stamped(argument):
     """Adds to the path of a run the time of its model, so that a new model counts."""
+    if isinstance(argument, list | tuple):
+        return [_stamped(part) for part in argument]
+    if isinstance(argument, dict):
+        return {name: _stamped(part) for name, part in argument.items()}
     if isinstance(argument, pathlib.Path):
         with contextlib.suppress(OSError):
             return str(argument), (argument / "model.keras").stat().st_mtime

@@ -57,7 +57,7 @@ examples:
         "--host",
         default=HOST,
         metavar="NAME",
-        help="address to listen on; 0.0.0.0 lets other computers in (default: "
+        help="address of the server; 0.0.0.0 lets other computers in (default: "
         f"{HOST}, this computer alone)",
     )
     parser.add_argument(
@@ -166,7 +166,7 @@ def shown_host(host: str) -> str:
 
 
 def check_port(host: str, port: int) -> None:
-    """Raises an error if the server cannot listen there.
+    """Raises an error if the server cannot use a port.
 
     Raises:
         ValueError: If the port is taken; the message names the next free one. If the

@@ -313,8 +313,12 @@ class Architectures(Mapping[str, Architecture]):
 architectures: Architectures = Architectures()
 
 
-def find(architecture: "str | Architecture") -> Architecture:
-    """The architecture of a name; an `Architecture` is returned as is.
+def find(architecture: "str | Architecture", **changes: Any) -> Architecture:
+    """The architecture of a name, or an `Architecture`, with changes.
+
+    Args:
+        architecture: The name, or the `Architecture`.
+        **changes: Attributes to change, and their values.
 
     Raises:
         TypeError: If it is not a name or an `Architecture`.
@@ -327,7 +331,7 @@ def find(architecture: "str | Architecture") -> Architecture:
         ValueError: there is no architecture "GPT-3". Did you mean "gpt3"?
     """
     if isinstance(architecture, Architecture):
-        return architecture
+        return dataclasses.replace(architecture, **changes)
     if not isinstance(architecture, str):
         raise TypeError(
             "architecture must be a name or a row of models.architectures, received "
@@ -335,7 +339,7 @@ def find(architecture: "str | Architecture") -> Architecture:
         )
     if architecture not in architectures:
         raise ValueError(_unknown(architecture))
-    return architectures[architecture]
+    return dataclasses.replace(architectures[architecture], **changes)
 
 
 def _unknown(name: str) -> str:

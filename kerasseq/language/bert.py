@@ -1,6 +1,5 @@
 r"""BERT: an encoder that reads in both directions, pre-trained on hidden words."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -284,8 +283,7 @@ class BERT(BERTTrainingMixin, TaskModel):
             >>> model.count_params() == kerasseq.models.count(row, what="all").total
             True
         """
-        row = find(architecture)
-        row = dataclasses.replace(row, **changes) if changes else row
+        row = find(architecture, **changes)
         for name, wanted in SHAPE.items():
             if getattr(row, name) != wanted:
                 raise ValueError(

@@ -1,6 +1,5 @@
 """The Transformer of Vaswani et al., with the options of its successors."""
 
-import dataclasses
 import functools
 import math
 from typing import Any
@@ -277,8 +276,7 @@ def find_encoder_decoder(
     Raises:
         ValueError: If its kind is not "encoder_decoder".
     """
-    row = find(architecture)
-    row = dataclasses.replace(row, **changes) if changes else row
+    row = find(architecture, **changes)
     if row.kind != "encoder_decoder" or row.parallel or row.position not in POSITIONS:
         raise ValueError(
             "expected an architecture of kind='encoder_decoder', with parallel=False "

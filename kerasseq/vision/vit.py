@@ -1,6 +1,5 @@
 """The Vision Transformer: an encoder over the patches of an image."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -256,8 +255,7 @@ class ViT(ImageClassifier):
             >>> model.count_params()
             16539
         """
-        row = find(architecture)
-        row = dataclasses.replace(row, **changes) if changes else row
+        row = find(architecture, **changes)
         if row.kind != "vision" or row.position != "learned":
             raise ValueError(
                 'architecture must be of kind "vision" with position "learned", '

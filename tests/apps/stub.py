@@ -2,7 +2,7 @@
 
     python -m tests.apps.stub FOLDER STEPS SECONDS_PER_STEP [--fail]
 
-It continues at the last step, and stops at the file `stop` and at Ctrl-C.
+It resumes after the last step, and stops at the file `stop` and at Ctrl-C.
 """
 
 import json
