@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import rich.progress
 
-from kerasseq.cli.console import MAX_SILENCE, Console
+from kerasseq.cli.console import MAX_SILENCE, Console, bars_of_steps
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
@@ -62,13 +62,7 @@ class Board:
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
-            self.bars = rich.progress.Progress(
-                rich.progress.TextColumn("{task.description}", markup=False),
-                rich.progress.BarColumn(),
-                rich.progress.TextColumn("{task.completed}/{task.total}"),
-                rich.progress.TextColumn("{task.fields[state]}", markup=False),
-                console=self.console,
-            )
+            self.bars = bars_of_steps(self.console)
             self.tasks: dict[str, rich.progress.TaskID] = {
                 name: self.bars.add_task(name, total=self.table.steps, state="")
                 for name in self.table.rows

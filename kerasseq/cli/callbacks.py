@@ -10,7 +10,7 @@ import rich.progress
 
 from kerasseq import training
 from kerasseq.cli import runs, signals
-from kerasseq.cli.console import MAX_SILENCE, Console, clock, note
+from kerasseq.cli.console import MAX_SILENCE, Console, bars_of_steps, clock, note
 from kerasseq.cli.reporting import Reporter
 
 PLAIN_LINES = 20  # of a run, if the output is not a terminal
@@ -93,13 +93,7 @@ class Progress(keras.callbacks.Callback):
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
-            self.bar = rich.progress.Progress(
-                rich.progress.TextColumn("{task.description}", markup=False),
-                rich.progress.BarColumn(),
-                rich.progress.TextColumn("{task.completed}/{task.total}"),
-                rich.progress.TextColumn("{task.fields[state]}", markup=False),
-                console=self.console,
-            )
+            self.bar = bars_of_steps(self.console)
             self.task: rich.progress.TaskID = self.bar.add_task(
                 self.label, total=self.total, completed=self.done, state="compiling …"
             )

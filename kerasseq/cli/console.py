@@ -191,6 +191,17 @@ def _lines_of_progress(stream, what, total):
     return show
 
 
+def bars_of_steps(console: Console) -> rich.progress.Progress:
+    """Returns progress bars of trainings, with a field "state" behind each."""
+    return rich.progress.Progress(
+        rich.progress.TextColumn("{task.description}", markup=False),
+        rich.progress.BarColumn(),
+        rich.progress.TextColumn("{task.completed}/{task.total}"),
+        rich.progress.TextColumn("{task.fields[state]}", markup=False),
+        console=console,
+    )
+
+
 def clock(seconds: float) -> str:
     """Formats a duration as minutes and seconds.
 

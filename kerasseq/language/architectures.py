@@ -331,15 +331,17 @@ def find(architecture: "str | Architecture", **changes: Any) -> Architecture:
         ValueError: there is no architecture "GPT-3". Did you mean "gpt3"?
     """
     if isinstance(architecture, Architecture):
-        return dataclasses.replace(architecture, **changes)
-    if not isinstance(architecture, str):
+        row = architecture
+    elif not isinstance(architecture, str):
         raise TypeError(
             "architecture must be a name or a row of models.architectures, received "
             f"{architecture!r}"
         )
-    if architecture not in architectures:
+    elif architecture not in architectures:
         raise ValueError(_unknown(architecture))
-    return dataclasses.replace(architectures[architecture], **changes)
+    else:
+        row = architectures[architecture]
+    return dataclasses.replace(row, **changes) if changes else row
 
 
 def _unknown(name: str) -> str:

@@ -1,5 +1,6 @@
 """`kerasseq app`: ports, hosts, what is missing, and an end without traces."""
 
+import functools
 import os
 import pathlib
 import signal
@@ -82,6 +83,8 @@ def test_the_server_answers_and_ends_with_ctrl_c(tmp_path):
         stderr=subprocess.STDOUT,
         text=True,
         cwd=tmp_path,
+        # As in a background process, which Ctrl-C has to end as well.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_IGN),
     )
     try:
         address = f"http://127.0.0.1:{port}"

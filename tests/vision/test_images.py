@@ -9,6 +9,7 @@ from PIL import Image
 
 import kerasseq
 from kerasseq.models import ViT
+from kerasseq.training import label_report
 from kerasseq.vision import classifier
 
 pytestmark = pytest.mark.once("the same arrays on every backend")
@@ -323,3 +324,24 @@ def test_wrong_inputs(trained, folder, tmp_path):
     ):
         with pytest.raises(error, match=message):
             use()
+
+
+def test_the_report_is_that_of_the_classified_images(trained, folder, tmp_path):
+    images, names = pictures(13, seed=3)
+    found = [each.label for each in trained.classify(images)]
+    report = trained.report(images, names)
+    assert report.scores == label_report(names, found, NAMES).scores
+    right = sum(a == b for a, b in zip(found, names, strict=True))
+    assert report.accuracy == pytest.approx(right / 13)
+    lefts = trained.report(images, ["left"] * 13)
+    assert lefts.scores == label_report(["left"] * 13, found, NAMES).scores
+    assert lefts.confusion[1].tolist() == [0, 0]
+    of_folder = trained.report(str(folder))
+    assert of_folder.confusion.sum(axis=1).tolist() == [16, 16]
+    _, accuracy = trained.evaluate(str(folder), verbose=0)
+    assert of_folder.accuracy == pytest.approx(accuracy)
+    (folder_of_others := tmp_path / "up").mkdir()
+    write(tmp_path, 2)
+    Image.fromarray(images[0]).save(folder_of_others / "0.png")
+    with pytest.raises(ValueError, match="must be one of the labels 'left', 'right'"):
+        trained.report(str(tmp_path))
