@@ -28,16 +28,21 @@ def add_command(add: options.Add) -> None:
         "classify, tag or translate texts, or forecast",
         """\
 Apply the model of a run to texts: a classifier gives labels with probabilities, a
-tagger a tag for each word, a translation model translations, and a language model the
-most probable next tokens. A forecast needs no text: it continues its series.""",
+tagger a tag for each word, a translation model translations, a language model the most
+probable next tokens, and BERT the most probable tokens for [MASK] and the probability
+that a second text follows. A forecast needs no text: it continues its series.""",
         """\
 examples:
   kerasseq predict runs/classify-gru-1 --text "Danmark"
   kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv
+  kerasseq predict runs/bert-1 --text "one two [MASK] four"
+  kerasseq predict runs/bert-1 --text "one two ." --next "three four ."
   kerasseq predict runs/forecast-lstm-1 --horizon 6""",
     )
     options.add_run(parser)
     parser.add_argument("--text", metavar="TEXT", help="a text")
+    help = "a second text for BERT, which may follow the first"
+    parser.add_argument("--next", metavar="TEXT", help=help)
     help = "texts: a table (csv, tsv, jsonl, parquet), or one on each line"
     parser.add_argument("--file", metavar="FILE", help=help)
     help = "column of the texts, if the file is a table"
@@ -81,6 +86,10 @@ def predict_texts(args: argparse.Namespace, record: Any) -> list[dict[str, Any]]
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
     predict = predictor(model, args.folder)
+    if predict is fill:
+        texts = pairs(texts, args.next)
+    elif args.next is not None:
+        raise UsageError("--next is for a BERT that was pre-trained")
     found = []
     for start in range(0, len(texts), BATCH):
         part = texts[start : start + BATCH]
@@ -137,10 +146,13 @@ def predictor(model: Any, folder: str) -> Any:
         "tag": tag,
         "translate": translate,
         "generate": next_tokens,
+        "fill": fill,
     }
     for method, function in kinds.items():
         if hasattr(model, method) and getattr(model, "labels", ()) is not None:
             if function in (classify, tag) and model.tokenizer is None:
+                continue
+            if function is fill and model.head != "pretraining":
                 continue
             return function
     raise ValueError(
@@ -193,6 +205,48 @@ def next_tokens(model: Any, texts: list[str]) -> list[dict[str, Any]]:
     return found
 
 
+def pairs(texts: list[str], second: str | None) -> list[str | tuple[str, str]]:
+    r"""Divides texts at a tab into two, or adds a second text.
+
+    Raises:
+        UsageError: If there is neither `[MASK]` nor a second text.
+
+    Examples:
+        >>> pairs(["one\ttwo", "a [MASK]"], None)
+        [('one', 'two'), 'a [MASK]']
+    """
+    found = []
+    for text in texts:
+        parts = (text,) if second is None else (text, second)
+        parts = tuple(parts[0].split("\t", 1)) if second is None else parts
+        if len(parts) == 1 and "[MASK]" not in text:
+            raise UsageError(
+                "expected [MASK] in a text, or a second text with --next (in a file: "
+                f"after a tab), received {text[:60]!r}"
+            )
+        found.append(parts if len(parts) > 1 else text)
+    return found
+
+
+def fill(model: Any, texts: list[Any]) -> list[dict[str, Any]]:
+    """The most probable tokens for each mask, and for pairs whether the second follows.
+
+    With `[MASK]` in a pair, both.
+    """
+    import keras
+
+    found = []
+    for text in texts:
+        row: dict[str, Any] = {}
+        if "[MASK]" in (text if isinstance(text, str) else " ".join(text)):
+            row["masks"] = [dict(each) for each in model.fill(text, NEXT_TOKENS)]
+        if isinstance(text, tuple):
+            logits = keras.ops.softmax(model.predict([text], verbose=0)["next"])
+            row["follows"] = float(keras.ops.convert_to_numpy(logits)[0, 1])
+        found.append(row)
+    return found
+
+
 def describe(row: dict[str, Any]) -> str:
     """A prediction as a line of text.
 
@@ -206,11 +260,20 @@ def describe(row: dict[str, Any]) -> str:
     if "translation" in row:
         return row["translation"]
     if "next" in row:
-        return "  ".join(f"{token!r} {p:.2f}" for token, p in row["next"].items())
+        return _tokens(row["next"])
+    if "masks" in row or "follows" in row:
+        lines = [_tokens(each) for each in row.get("masks", ())]
+        if "follows" in row:
+            lines.append(f"the second text follows: {row['follows']:.2f}")
+        return "\n".join(lines)
     if isinstance(row["label"], list):
         pairs = zip(row["label"], row["probability"], strict=True)
         return ", ".join(f"{label} {p:.2f}" for label, p in pairs) or "no label"
     return f"{row['label']}  {row['probability']:.2f}"
+
+
+def _tokens(found):
+    return "  ".join(f"{token!r} {p:.2f}" for token, p in found.items())
 
 
 def check_out(file: str) -> None:

@@ -125,6 +125,7 @@ class BERTTrainingMixin(FineTuningMixin):
         masking: MaskedLMMaskGenerator | None = None,
         batch_size: int = 32,
         seed: int = 0,
+        next_rate: float = 0.5,
     ) -> MaskedPairs:
         """The batches that `fit` pre-trains on, for a loop of one's own.
 
@@ -134,6 +135,7 @@ class BERTTrainingMixin(FineTuningMixin):
             masking: A `training.MaskedLMMaskGenerator`.
             batch_size: Pairs in a batch.
             seed: Seed of pairs, order and masks.
+            next_rate: Fraction of the pairs whose second sentence follows the first.
 
         Returns:
             An object with `batch(number)` and `stream(start)`, which give inputs,
@@ -160,6 +162,7 @@ class BERTTrainingMixin(FineTuningMixin):
             sequence_length=length,
             batch_size=batch_size,
             seed=seed,
+            next_rate=next_rate,
         )
         return MaskedPairs(pairs, masking)
 
