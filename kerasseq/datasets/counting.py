@@ -16,7 +16,7 @@ _UNITS = (
 )
 _TENS = "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"
 LARGEST = 99
-SENTENCES = (6, 12)  # in a document
+SENTENCES = (2, 9)  # in a document
 NUMBERS = (3, 6)  # in a sentence
 
 
@@ -25,7 +25,7 @@ def counting(
 ) -> list[list[str]]:
     """Generates documents whose sentences count on from a random number.
 
-    A document has 6 to 12 sentences, and a sentence 3 to 6 numbers. After the largest
+    A document has 2 to 9 sentences, and a sentence 3 to 6 numbers. After the largest
     number comes zero.
 
     Args:

@@ -14,7 +14,7 @@ def test_sentences_count_on(largest):
     documents = counting(40, largest=largest, seed=7)
     assert len(documents) == 40
     for document in documents:
-        assert 6 <= len(document) <= 12
+        assert 2 <= len(document) <= 9
         found = []
         for sentence in document:
             assert sentence.endswith(" .")
