@@ -378,6 +378,7 @@ def of_datasets():
         Use("reverse_task", datasets.reverse_task, symbols),
         Use("sort_task", datasets.sort_task, symbols),
         Use("number_names", datasets.number_names, {**names, "seed": 0}),
+        Use("counting", datasets.counting, {"size": 2, "largest": 20, "seed": 0}),
         Use(
             "dates",
             datasets.dates,
@@ -521,7 +522,7 @@ def of_training():
             "SentencePairs",
             batches(training.SentencePairs),
             {"documents": documents, "start": 1, "end": 2, "padding": 0, "seed": 0}
-            | {"sequence_length": 16, "batch_size": 2},
+            | {"sequence_length": 16, "batch_size": 2, "next_rate": 0.5},
         ),
         Use(
             "MaskedLMMaskGenerator",

@@ -176,7 +176,9 @@ class Reported(keras.callbacks.Callback):
         # Sum of the losses that are not reported yet, and their number.
         self.sum: float = 0.0
         self.count: int = 0
-        self.added: tuple[float, int] = (0.0, 0)  # of this interval, reported or not
+        # Of this interval, reported or not; None if the steps before are not known.
+        self.added: tuple[float, int] | None = None if done % interval else (0.0, 0)
+        self.first: bool = True
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, float] | None = None
@@ -204,7 +206,10 @@ class Reported(keras.callbacks.Callback):
     def _add(self, mean):
         """Adds the steps that are in the mean of this interval, and not added yet."""
         count = (self.done - 1) % self.interval + 1
-        before, added = self.added
+        if self.added is None and self.first:  # the mean is still that of one step
+            self.sum, self.count, self.first = mean, 1, False
+            return
+        before, added = self.added or (0.0, 0)
         self.sum += count * mean - before
         self.count += count - added
         self.added = (count * mean, count)

@@ -5,6 +5,7 @@ inspected alone: its record is that of a race with one model and one seed, marke
 "competitor".
 """
 
+import argparse
 import pathlib
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,7 @@ def kinds(settings: options.Settings) -> list[str]:
     return [kind for kind in TITLES if kind != "training" or settings.kind != "hard"]
 
 
-def tests(settings: options.Settings) -> Tests:
+def evaluation_sets(settings: options.Settings) -> Tests:
     """Generates the test strings of each kind."""
     with status("generating the test strings"):
         return {
@@ -110,10 +111,47 @@ def tests(settings: options.Settings) -> Tests:
 
 def strings(settings: options.Settings, kind: str, size: int, seed: int) -> Parentheses:
     """Generates strings of a kind, of the lengths of the race."""
-    lengths = options.bounds(settings.lengths)
+    lengths = bounds(settings.lengths)
     return parentheses(
         size, colors=settings.colors, lengths=lengths, kind=kind, seed=seed
     )
+
+
+def lengths(value: str) -> str:
+    """Parses a minimum and a maximum length, which `bounds` returns as numbers.
+
+    Examples:
+        >>> lengths("40,60"), lengths("8")
+        ('40-60', '8-8')
+    """
+    low, _, high = value.replace(",", "-").replace(":", "-").partition("-")
+    if not low.strip():
+        raise argparse.ArgumentTypeError(
+            f'expected two lengths, such as 40-60, received "{value}"'
+        )
+    first, last = options.length(low), options.length(high or low)
+    if first > last:
+        raise argparse.ArgumentTypeError(
+            f"expected the smaller length first, received {value}"
+        )
+    if last < first + first % 2:
+        raise argparse.ArgumentTypeError(
+            f"expected an even length from the one to the other, received {value}"
+        )
+    return f"{first}-{last}"
+
+
+def bounds(value: str | None) -> tuple[int, int] | None:
+    """Returns the numbers of `lengths`.
+
+    Examples:
+        >>> bounds("40-60")
+        (40, 60)
+    """
+    if value is None:
+        return None
+    first, last = value.split("-")
+    return int(first), int(last)
 
 
 def checksum(sets: Tests) -> str:
@@ -137,7 +175,7 @@ def train(job: "Job") -> dict[str, Any]:
 
     settings = job.settings
     (name,), (seed,) = settings.model, settings.seeds
-    sets, label = tests(settings), f"{name}, seed {seed}"
+    sets, label = evaluation_sets(settings), f"{name}, seed {seed}"
     job.check_data({"source": "the parentheses", "sha256": checksum(sets)})
     with status("generating the training strings"):
         made = strings(settings, settings.kind, settings.examples, seed)

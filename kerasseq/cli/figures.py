@@ -192,7 +192,7 @@ def race(
     )
 
 
-def record(model: "keras.Model", x: np.ndarray) -> Recorded:
+def record(model: "keras.Model", x: Any) -> Recorded:
     """Returns what the layers record in a forward pass."""
     with kerasseq.tracing.trace(model) as trace:
         model(x)

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
     tokenizer = getattr(model, "tokenizer", None)
-    if tokenizer is None:
+    if tokenizer is None or not hasattr(model, "generate"):
         raise ValueError(
             f"expected a language model, received {type(model).__name__} in "
             f"{args.folder}, which does not generate text. Train one with  "

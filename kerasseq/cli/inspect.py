@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import figures, image_data, options, runs
+from kerasseq.cli import bert, figures, image_data, options, runs
 from kerasseq.cli.console import Console, choose_backend, note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.tokenize import note_unknown, pieces
@@ -148,7 +148,7 @@ class Example(NamedTuple):
     """One input.
 
     Attributes:
-        x: The input, a batch of one.
+        x: The input, a batch of one, or several by name.
         tokens: Labels of the time steps in the figure of the gates.
         flow_tokens: Labels of the time steps in the figure of the gradient.
         flow: A function that computes the gradient flow of a recurrent model.
@@ -191,6 +191,8 @@ def make_example(
         if model.per_step:
             return _tagged_example(model, DEFAULT_TEXT if text is None else text)
         return _labeled_example(model, DEFAULT_TEXT if text is None else text)
+    if kind == "BERT" and model.tokenizer is not None:
+        return _bert_example(model, DEFAULT_TEXT if text is None else text)
     if kind == "Forecaster" and record:
         return _series_example(model, text)
     raise ValueError(
@@ -220,6 +222,12 @@ def _text_example(model, text):
         tokens[:-1],
         lambda: figures.flow_of_last_prediction(model, ids),
     )
+
+
+def _bert_example(model, text):
+    note_unknown(model.tokenizer, text, "text")
+    x, tokens = bert.example(model, text)
+    return Example(x, tokens, None, dict)
 
 
 def _labeled_example(model, text):

@@ -135,43 +135,6 @@ length: Integer = integer(at_most=10**6)  # of a sequence
 examples: Integer = integer(at_most=10**6)  # each takes about 700 bytes
 
 
-def lengths(value: str) -> str:
-    """Parses a minimum and a maximum length, which `bounds` returns as numbers.
-
-    Examples:
-        >>> lengths("40,60"), lengths("8")
-        ('40-60', '8-8')
-    """
-    low, _, high = value.replace(",", "-").replace(":", "-").partition("-")
-    if not low.strip():
-        raise argparse.ArgumentTypeError(
-            f'expected two lengths, such as 40-60, received "{value}"'
-        )
-    first, last = length(low), length(high or low)
-    if first > last:
-        raise argparse.ArgumentTypeError(
-            f"expected the smaller length first, received {value}"
-        )
-    if last < first + first % 2:
-        raise argparse.ArgumentTypeError(
-            f"expected an even length from the one to the other, received {value}"
-        )
-    return f"{first}-{last}"
-
-
-def bounds(value: str | None) -> tuple[int, int] | None:
-    """Returns the numbers of `lengths`.
-
-    Examples:
-        >>> bounds("40-60")
-        (40, 60)
-    """
-    if value is None:
-        return None
-    first, last = value.split("-")
-    return int(first), int(last)
-
-
 def real(value: str) -> float:
     """Parses a finite number.
 
@@ -229,6 +192,21 @@ def fraction(value: str) -> float:
     if not 0 < number < 1:
         raise argparse.ArgumentTypeError(
             f"expected a number above 0 and below 1, received {value}"
+        )
+    return number
+
+
+def share(value: str) -> float:
+    """Parses a number from 0 to 1.
+
+    Examples:
+        >>> share("1")
+        1.0
+    """
+    number = real(value)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of at least 0 and at most 1, received {value}"
         )
     return number
 
@@ -357,6 +335,11 @@ def add_model(
     kind, metavar = (list_of(kind), "A,B,…") if several else (kind, "NAME")
     names = "--model --architecture"
     add(group, defaults, names, kind, ", ".join(choices), metavar)
+    return add_sizes(group, defaults)
+
+
+def add_sizes(group: Options, defaults: dict[str, Any]) -> Options:
+    """Adds the sizes of a model to a group, and returns the group."""
     add(group, defaults, "--units --hidden-size", units, "units of each layer")
     add(group, defaults, "--num-layers --layers", num_layers, "number of layers")
     if "dropout" in defaults:
@@ -415,13 +398,16 @@ def add_training(parser: Options, defaults: dict[str, Any], steps: str) -> Optio
     return group
 
 
-def add_epochs(group: Options, what: str = "data", default: float = EPOCHS) -> None:
+def add_epochs(
+    group: Options, what: str = "data", default: float | None = EPOCHS
+) -> None:
     """Adds the number of epochs, which may be a fraction."""
+    shown = "" if default is None else f" (default: {default:g})"
     group.add_argument(
         "--epochs",
         type=positive,
         metavar="X",
-        help=f"passes over the {what}, such as 2.5 (default: {default:g})",
+        help=f"passes over the {what}, such as 2.5{shown}",
     )
 
 

@@ -32,19 +32,24 @@ def add_command(add: options.Add) -> None:
         "classify texts or images, tag or translate texts, or forecast",
         """\
 Apply the model of a run to texts: a classifier gives labels with probabilities, a
-tagger a tag for each word, a translation model translations, and a language model the
-most probable next tokens. A classifier of images takes an image or a folder. A forecast
-continues its series, or those of a newer table with the same columns.""",
+tagger a tag for each word, a translation model translations, a language model the most
+probable next tokens, and BERT the most probable tokens for [MASK] and the probability
+that a second text follows. A classifier of images takes an image or a folder. A
+forecast continues its series, or those of a newer table with the same columns.""",
         """\
 examples:
   kerasseq predict runs/classify-gru-1 --text "Danmark"
   kerasseq predict runs/classify-gru-1 --file new.csv --out labeled.csv
   kerasseq predict runs/images-vit-1 --file picture.png
+  kerasseq predict runs/bert-1 --text "one two [MASK] four"
+  kerasseq predict runs/bert-1 --text "one two ." --next "three four ."
   kerasseq predict runs/forecast-lstm-1 --horizon 6
   kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv""",
     )
     options.add_run(parser)
     parser.add_argument("--text", metavar="TEXT", help="a text")
+    help = "a second text for BERT, which may follow the first"
+    parser.add_argument("--next", metavar="TEXT", help=help)
     help = (
         "texts: a table (csv, tsv, jsonl, parquet), sentences (conll), or one on each "
         "line; an image or a folder of images; for a forecast, the table to continue"
@@ -93,6 +98,10 @@ def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, A
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
     predict, rows = predictor(model, args.folder)
+    if predict is fill:
+        inputs = pairs(inputs, args.next)
+    elif args.next is not None:
+        raise UsageError("--next is for a BERT that was pre-trained")
     for part in labeled.in_parts(range(len(texts)), rows, "predicting"):
         found = predict(model, [inputs[n] for n in part])
         for n, row in zip(part, found, strict=True):
@@ -106,6 +115,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     check_no_forecast(args)
     if args.column is not None and args.file is None:
         raise UsageError("--column is for a table: add --file, or leave it out")
+    if args.next is not None and args.text is None:
+        raise UsageError("--next is for --text; in a file, the second text is after a tab")
     if args.file is None and not args.text.strip():
         raise ValueError("expected a text, received an empty one")
 
@@ -124,6 +135,8 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
             "expected --file with an image or a folder of images, without --text and "
             "--column, as the model classifies images"
         )
+    if args.next is not None:
+        raise UsageError("--next is for a BERT that was pre-trained")
     check_no_forecast(args)
     files = image_data.files(args.file)
     choose_backend(args.backend)
@@ -211,11 +224,10 @@ def predictor(model: Any, folder: str) -> Any:
         "tag": (tag, 4096),
         "translate": (translate, 128),
         "generate": (next_tokens, 64),  # as the logits of all tokens are kept
+        "fill": (fill, 64),
     }
     for method, (function, rows) in kinds.items():
-        if hasattr(model, method) and getattr(model, "labels", ()) is not None:
-            if function in (classify, tag) and not _labels_texts(model, method):
-                continue
+        if hasattr(model, method) and _predicts(model, method):
             return function, rows
     raise ValueError(
         f"expected a model of texts, received {type(model).__name__} in {folder}. "
@@ -223,9 +235,14 @@ def predictor(model: Any, folder: str) -> Any:
     )
 
 
-def _labels_texts(model, method):
-    """Whether a model with labels reads texts, and has this method and not another."""
-    return model.tokenizer is not None and model.per_step == (method == "tag")
+def _predicts(model, method):
+    """Whether a model that has a method uses it: heads of BERT and GPT share a class."""
+    if method == "fill":
+        return model.head == "pretraining"
+    if method in ("classify", "tag"):
+        is_right = model.labels is not None and model.per_step == (method == "tag")
+        return is_right and model.tokenizer is not None
+    return getattr(model, "labels", ()) is not None
 
 
 def classify(model: Any, texts: list[str]) -> list[dict[str, Any]]:
@@ -285,6 +302,51 @@ def _best_tokens(model, logits):
     ]
 
 
+def pairs(texts: list[str], second: str | None) -> list[str | tuple[str, str]]:
+    r"""Divides texts at a tab into two, or adds a second text.
+
+    Raises:
+        UsageError: If there is neither `[MASK]` nor a second text.
+
+    Examples:
+        >>> pairs(["one\ttwo", "a [MASK]"], None)
+        [('one', 'two'), 'a [MASK]']
+    """
+    found = []
+    for text in texts:
+        parts = (text,) if second is None else (text, second)
+        parts = tuple(parts[0].split("\t", 1)) if second is None else parts
+        if len(parts) == 1 and "[MASK]" not in text:
+            raise UsageError(
+                "expected [MASK] in a text, or a second text with --next (in a file: "
+                f"after a tab), received {text[:60]!r}"
+            )
+        found.append(parts if len(parts) > 1 else text)
+    return found
+
+
+def fill(model: Any, texts: list[Any]) -> list[dict[str, Any]]:
+    """The most probable tokens for each mask, and for pairs whether the second follows.
+
+    With `[MASK]` in a pair, both.
+    """
+    import keras
+
+    found = []
+    for text in texts:
+        row: dict[str, Any] = {}
+        if "[MASK]" in (text if isinstance(text, str) else " ".join(text)):
+            row["masks"] = [
+                [{"token": token, "probability": p} for token, p in each]
+                for each in model.fill(text, NEXT_TOKENS)
+            ]
+        if isinstance(text, tuple):
+            logits = keras.ops.softmax(model.predict([text], verbose=0)["next"])
+            row["follows"] = float(keras.ops.convert_to_numpy(logits)[0, 1])
+        found.append(row)
+    return found
+
+
 def describe(row: dict[str, Any]) -> str:
     """A prediction as a line of text.
 
@@ -298,12 +360,20 @@ def describe(row: dict[str, Any]) -> str:
     if "translation" in row:
         return row["translation"]
     if "next" in row:
-        pairs = ((each["token"], each["probability"]) for each in row["next"])
-        return "  ".join(f"{token!r} {p:.2f}" for token, p in pairs)
+        return _tokens(row["next"])
+    if "masks" in row or "follows" in row:
+        lines = [_tokens(each) for each in row.get("masks", ())]
+        if "follows" in row:
+            lines.append(f"the second text follows: {row['follows']:.2f}")
+        return "\n".join(lines)
     if isinstance(row["label"], list):
         pairs = zip(row["label"], row["probability"], strict=True)
         return ", ".join(f"{label} {p:.2f}" for label, p in pairs) or "no label"
     return f"{row['label']}  {row['probability']:.2f}"
+
+
+def _tokens(found):
+    return "  ".join(f"{each['token']!r} {each['probability']:.2f}" for each in found)
 
 
 def check_out(file: str) -> None:

@@ -92,7 +92,7 @@ def _add_strings(parser):
     options.add(parser, DEFAULTS, "--kind", kind, text, "NAME")
     parser.add_argument(
         "--lengths",
-        type=options.lengths,
+        type=competitor.lengths,
         metavar="A-B",
         help="lengths of all strings, such as 40-60 (default: 4-20; hard: 22-40)",
     )
@@ -129,7 +129,7 @@ def train(job: "Job") -> runs.Results:
         from kerasseq.cli.fitting import check_memory
 
         check_memory(settings, settings.examples)
-    tests = competitor.tests(settings)
+    tests = competitor.evaluation_sets(settings)
     data = {
         "source": f"parentheses, colors={settings.colors}",
         "sha256": competitor.checksum(tests),

@@ -22,6 +22,7 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 from kerasseq.cli import (
+    bert,
     classify,
     forecast,
     heads,
@@ -51,6 +52,13 @@ if TYPE_CHECKING:
 
     from kerasseq import training
 
+    Batches = (
+        training.ArrayBatches
+        | training.MaskedPairs
+        | training.PairBatches
+        | training.TextBatches
+    )
+
 TASKS = {
     "language-model": language_model,
     "classify": classify,
@@ -59,6 +67,7 @@ TASKS = {
     "parentheses": race,
     "forecast": forecast,
     "translation": translate,
+    "bert": bert,
 }
 
 ALIASES = {"race": "parentheses"}  # other names that a task can be typed with
@@ -172,7 +181,7 @@ class Job:
     def fit(
         self,
         model: "keras.Model",
-        batches: "training.ArrayBatches | training.PairBatches | training.TextBatches",
+        batches: "Batches",
         steps: int,
         metric: str,
     ) -> runs.History:
@@ -189,8 +198,9 @@ class Job:
         """
         from kerasseq.cli import fitting  # loads Keras
 
+        label = getattr(self.settings, "model", self.task)
         self.console.write(
-            f"{self.settings.model}: {model.count_params():,} parameters, on "
+            f"{label}: {model.count_params():,} parameters, on "
             f"{backend.chosen()}. The run is saved in {self.folder}"
         )
         try:
@@ -202,7 +212,7 @@ class Job:
                 interval=self.settings.checkpoint_every,
                 console=self.console,
                 reporter=self.reporter,
-                label=self.settings.model,
+                label=label,
                 metric=metric,
                 steps_per_epoch=batches.steps_per_epoch,
             )
@@ -283,13 +293,14 @@ def new_job(
         raise UsageError("--epochs and --steps exclude each other: give one")
     arguments = heads.with_preset(arguments)
     settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)
-    if settings["model"] == "transformer" and "attention" in arguments:
+    if settings.get("model") == "transformer" and "attention" in arguments:
         raise UsageError(
             "--attention is for recurrent models: a Transformer has attention in each "
             "layer. Leave it out, or choose another --model"
         )
-    name = "race" if task == "parentheses" else settings["model"]
-    folder = runs.free_folder(folder, f"runs/{task}-{name}-")
+    model = settings.get("model")  # of a task with several; a race has a list
+    words = [task, "race" if isinstance(model, list) else model]
+    folder = runs.free_folder(folder, f"runs/{'-'.join(filter(None, words))}-")
     return Job(task, settings, folder, console, backend_name, threads=threads)
 
 

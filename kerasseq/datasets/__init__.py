@@ -4,6 +4,7 @@ Only `download_pairs` uses the network.
 """
 
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
+from kerasseq.datasets.counting import counting
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.digits import digits_folder
 from kerasseq.datasets.downloads import cache_folder
@@ -51,6 +52,7 @@ __all__ = [
     "calendar_features",
     "catalogue",
     "copy_task",
+    "counting",
     "dates",
     "digits_folder",
     "download_pairs",

@@ -5,6 +5,7 @@ import platform
 from typing import Any, NamedTuple
 
 from kerasseq.core.checks import one_of, random_generator, whole_number
+from kerasseq.datasets.counting import counting
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.names import names_by_language
 from kerasseq.datasets.number_names import number_names
@@ -117,6 +118,14 @@ def catalogue() -> list[Entry]:
             "PSF-2.0; code examples also 0BSD",
             "English prose: the reference of the Python language.",
             "python_reference()",
+            None,
+        ),
+        Entry(
+            "counting",
+            "masked language modeling",
+            *_GENERATED,
+            "Texts that count in number words, for the pre-training of BERT.",
+            "counting(size)",
             None,
         ),
         Entry(
@@ -288,7 +297,13 @@ def _tokens(count: int, seed) -> list[str]:
     return [" ".join(map("/".join, zip(*pair, strict=True))) for pair in pairs]
 
 
-_LINES = {"names": _names, "python-tokens": _tokens}
+def _counting(count: int, seed) -> list[str]:
+    """Returns sentences that follow each other."""
+    documents = counting(count, seed=seed)  # each has at least one
+    return [sentence for document in documents for sentence in document][:count]
+
+
+_LINES = {"names": _names, "python-tokens": _tokens, "counting": _counting}
 
 
 def _run(lines: list[str], count: int, seed) -> list[str]:

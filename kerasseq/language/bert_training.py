@@ -142,6 +142,7 @@ class BERTTrainingMixin(FineTuningMixin):
         class_weight: str | Mapping[Any, float] | None = None,
         batch_size: int = 32,
         seed: int = 0,
+        next_rate: float = 0.5,
     ) -> MaskedPairs | TrimmedBatches:
         """The batches that `fit` trains on, for a loop of one's own.
 
@@ -153,6 +154,8 @@ class BERTTrainingMixin(FineTuningMixin):
             class_weight: With labels: the weight of each.
             batch_size: Rows in a batch.
             seed: Seed of order, pairs and masks.
+            next_rate: To pre-train: fraction of the pairs whose second sentence
+                follows the first.
 
         Returns:
             An object with `batch(number)` and `stream(start)`, which give inputs,
@@ -182,6 +185,7 @@ class BERTTrainingMixin(FineTuningMixin):
             sequence_length=length,
             batch_size=batch_size,
             seed=seed,
+            next_rate=next_rate,
         )
         return MaskedPairs(pairs, masking)
 

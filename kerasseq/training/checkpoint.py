@@ -56,11 +56,21 @@ class Checkpoint(keras.callbacks.Callback):
             self.history, self._metrics = [], []
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        if self._metrics and epoch == len(self.history):
-            variables = self.model.metrics_variables
-            _check_shapes(self.folder / FILE, variables, self._metrics)
-            for variable, value in zip(variables, self._metrics, strict=True):
-                variable.assign(value)
+        if epoch != len(self.history):
+            self._metrics = []
+
+    def on_train_batch_end(
+        self, batch: int, logs: Mapping[str, Any] | None = None
+    ) -> None:
+        if not self._metrics:
+            return
+        # Only now, as on TensorFlow the first batch makes the variables. Sums and
+        # counts, which metrics consist of, are added.
+        variables, values = self.model.metrics_variables, self._metrics
+        _check_shapes(self.folder / FILE, variables, values)
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(variable + keras.ops.cast(value, variable.dtype))
+        self._metrics = []
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         numbers = {name: float(value) for name, value in (logs or {}).items()}

@@ -1,8 +1,8 @@
 """Sentence pairs for BERT's next sentence prediction.
 
 A pair is one row, `[CLS] a [SEP] b [SEP]`, in which a "sentence" is a span of text, as
-long as possible. In half of the pairs b follows a in its document, in the other half it
-is from another document.
+long as possible. In half of the pairs, or another fraction, b follows a in its
+document; in the others it is from another document.
 
 Devlin et al. 2019, appendix A.2, without the sequences that are shortened at random.
 Course slides A, C.
@@ -35,11 +35,12 @@ class SentencePairs(_Batches):
             of it are split.
         batch_size: Pairs in a batch.
         seed: Seed of order and draws.
+        next_rate: Fraction of the pairs in which b follows a.
 
     Raises:
         TypeError: If an argument is of the wrong type.
-        ValueError: If there are fewer than two documents, none has two sentences, or
-            the rows are too short.
+        ValueError: If there are fewer than two documents, none has two sentences, the
+            rows are too short, or the fraction is out of range.
 
     Examples:
         >>> documents = [[[10, 11], [12]], [[20], [21, 22]]]
@@ -61,8 +62,10 @@ class SentencePairs(_Batches):
         sequence_length: int = 128,
         batch_size: int = 32,
         seed: int = 0,
+        next_rate: float = 0.5,
     ) -> None:
         checks.whole_number("sequence_length", sequence_length, at_least=5)
+        self.next_rate: float = checks.fraction("next_rate", next_rate)
         for name, mark in (("start", start), ("end", end), ("padding", padding)):
             checks.whole_number(name, mark, at_least=0)
         documents = checks.several("documents", documents, "documents")
@@ -90,7 +93,8 @@ class SentencePairs(_Batches):
     def order(self, draw: np.random.Generator) -> np.ndarray:
         """Returns the rows of an epoch: the spans a and b, and whether b follows a."""
         a = draw.permutation(self._starts)
-        follows = np.arange(len(a)) % 2  # half of them, also in each batch
+        # The fraction holds in each batch, too.
+        follows = np.diff(np.floor(np.arange(len(a) + 1) * self.next_rate)).astype(int)
         # Any span except those of the same document, which are consecutive.
         size, first = self._sizes[self._document[a]], self._firsts[self._document[a]]
         b = draw.integers(len(self._parts) - size)

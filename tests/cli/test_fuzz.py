@@ -45,6 +45,7 @@ BASES = [
     ["train", "parentheses", "--run", "words.txt"],
     ["train", "forecast", "--data", "ar", "--run", "words.txt"],
     ["train", "translation", "--pairs", "missing.txt"],
+    ["train", "bert", "--text", "missing.txt"],
     ["train", "--resume", "missing"],
     ["quickstart", "--run", "words.txt"],
     ["generate", "missing"],

@@ -12,6 +12,7 @@ NAMES = [
     "names",
     "python-tokens",
     "python-reference",
+    "counting",
     "ar",
     "sunspots",
     "co2",

@@ -13,7 +13,13 @@ from kerasseq.layers import (
     TransformerEncoder,
 )
 from kerasseq.models import BERT, LanguageModel, ViT
-from kerasseq.training import ArrayBatches, Checkpoint, restore
+from kerasseq.training import (
+    ArrayBatches,
+    Checkpoint,
+    TextBatches,
+    batches_done,
+    restore,
+)
 
 pytestmark = pytest.mark.once("restoring NumPy arrays")
 
@@ -93,6 +99,52 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(whole, tmp_path):
         )
     pairs = zip(resumed.optimizer.variables, model.optimizer.variables, strict=True)
     for one, other in pairs:
+        np.testing.assert_allclose(
+            array(one), array(other), atol=1e-6, err_msg=one.path
+        )
+
+
+class StopWithin(KillIn):
+    """Saves a checkpoint within an epoch, and stops."""
+
+    def __init__(self, epoch, checkpoint):
+        super().__init__(epoch)
+        self.checkpoint = checkpoint
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.current == self.epoch and batch == 1:
+            self.checkpoint.save(batch + 1)
+            raise Killed
+
+
+@pytest.mark.everywhere("state of metrics, optimizer and random numbers")
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_an_epoch_is_continued_where_it_stopped(tmp_path, epoch):
+    model, uninterrupted = make(), Checkpoint(tmp_path / "whole")
+    model.fit(ids, epochs=4, callbacks=[uninterrupted], **OPTIONS)
+    checkpoint = Checkpoint(tmp_path)
+    stop = StopWithin(epoch, checkpoint)
+    with pytest.raises(Killed):
+        make().fit(ids, epochs=4, callbacks=[checkpoint, stop], **OPTIONS)
+    resumed = make()
+    assert restore(resumed, tmp_path) == epoch and batches_done(tmp_path) == 2
+    batches = TextBatches(ids, 7, 5, seed=0)
+    for first, last, size in ((epoch, epoch + 1, 1), (epoch + 1, 4, 3)):
+        start = first * 3 + 3 - size
+        keras.Model.fit(
+            resumed,
+            batches.stream(start),
+            initial_epoch=first,
+            epochs=last,
+            steps_per_epoch=size,
+            shuffle=False,
+            verbose=0,
+            callbacks=[checkpoint],
+        )
+    assert batches_done(tmp_path) == 0
+    for one, other in zip(checkpoint.history, uninterrupted.history, strict=True):
+        assert one == pytest.approx(other, abs=1e-6)
+    for one, other in zip(resumed.variables, model.variables, strict=True):
         np.testing.assert_allclose(
             array(one), array(other), atol=1e-6, err_msg=one.path
         )

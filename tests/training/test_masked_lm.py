@@ -219,6 +219,18 @@ def test_half_of_the_pairs_follow_each_other():
     assert set(others) == {s[0] for d in DOCUMENTS for s in d}  # any other part
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.25, 0.7, 1.0])
+def test_fraction_of_the_pairs_that_follow(rate):
+    batches = pairs(next_rate=rate, batch_size=9)
+    x, follows = batches.all()
+    assert abs(follows.sum() - rate * len(follows)) < 1
+    for row, follow in enumerate(follows):
+        a, b = read(x, row)
+        assert (b[0] == a[0] + 10) == follow
+    _, follows = batches.batch(0)
+    assert abs(follows.sum() - rate * len(follows)) < 1
+
+
 @given(number=st.integers(0, 20), seed=st.integers(0, 3))
 def test_a_batch_of_pairs_depends_on_seed_and_number_alone(number, seed):
     fresh, used = pairs(seed=seed), pairs(seed=seed)

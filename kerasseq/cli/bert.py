@@ -1,0 +1,345 @@
+"""`kerasseq train bert`: the pre-training of BERT on a text.
+
+BERT learns to predict masked tokens, and whether one sentence follows another. The end
+of the text is held out; there both accuracies are measured before and after training.
+"""
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli import figures, labeled, options, runs, tokenize
+from kerasseq.cli.console import Console, set_seed, status
+from kerasseq.cli.runs import sha256
+from kerasseq.datasets import counting, python_reference, text_file
+
+if TYPE_CHECKING:
+    from kerasseq.cli.train import Job
+    from kerasseq.text.tokenizer import Tokenizer
+
+Documents = list[list[str]]  # lists of sentences
+FILE = "text"  # the argument that names the user's data
+TEXTS = ("counting", "python-reference")
+DEFAULTS = {
+    "text": None,
+    "data": None,
+    "encoding": "utf-8",
+    "vocabulary_size": options.VOCABULARY_SIZE,
+    "mask_rate": 0.15,
+    "mask_token_rate": 0.8,
+    "random_token_rate": 0.1,
+    "next_rate": 0.5,
+    "units": 64,
+    "num_layers": 2,
+    "num_heads": 4,
+    "dropout": 0.0,
+    "sequence_length": 32,
+    "batch_size": 64,
+    "learning_rate": 3e-3,
+    "epochs": None,
+    "steps": None,
+    "checkpoint_every": 100,
+    "seed": 0,
+}
+STEPS = 400  # if neither --epochs nor --steps is given
+COUNTING = 2000  # documents that are generated
+HELD_OUT = 10  # one document in ten
+MIN_SENTENCES = 8  # of a document
+MAX_WORDS = 60  # in a sentence on average; more means that lines are sentences
+MAX_TESTED = 1000  # pairs of the held-out documents
+WARM_UP = 0.1  # of the steps
+SHOWN = 30  # tokens in the figure
+
+
+def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+    """Adds the task to the parser of `kerasseq train`."""
+    parser = add(
+        "bert",
+        "pre-train BERT: masked tokens and next sentences",
+        """\
+Pre-train BERT on a text: predict masked tokens, and whether a sentence follows another.
+By default the text counts in number words, which a small model learns in less than a
+minute; prose takes hours. The last tenth is held out: there both accuracies are
+measured before and after training, beside the most frequent token and chance. In a file
+of your own, blank lines separate paragraphs or documents.""",
+        """\
+examples:
+  kerasseq train bert
+  kerasseq train bert --text my.txt --units 128 --sequence-length 64 --epochs 5
+then:
+  kerasseq predict runs/bert-1 --text "one two [MASK] four"
+  kerasseq predict runs/bert-1 --text "one two three ." --next "four five six ." """,
+        tasks=tasks,
+    )
+    options.add_resume(parser)
+    group = options.add_data(parser, DEFAULTS, "--text", "a text", TEXTS)
+    text = "maximum number of tokens in the vocabulary of WordPiece"
+    names = "--vocabulary-size --vocab-size"
+    options.add(group, DEFAULTS, names, options.integer(), text)
+    _add_masking(parser)
+    group = options.add_sizes(parser.add_argument_group("model"), DEFAULTS)
+    text = "attention heads"
+    options.add(group, DEFAULTS, "--num-heads --heads", options.heads, text)
+    text = f"training steps, instead of --epochs (default: {STEPS})"
+    group = options.add_training(parser, DEFAULTS, text)
+    options.add_epochs(group, "text", None)
+    options.add_location(parser, "runs/bert-N")
+
+
+def _add_masking(parser):
+    group = parser.add_argument_group("masked tokens and sentence pairs")
+    text = "fraction of the tokens to predict"
+    options.add(group, DEFAULTS, "--mask-rate", options.probability, text, "X")
+    texts = {
+        "--mask-token-rate": "fraction of these that becomes [MASK]",
+        "--random-token-rate": "fraction of these that becomes a random token",
+        "--next-rate": "fraction of the pairs whose second sentence follows the first",
+    }
+    for name, text in texts.items():
+        options.add(group, DEFAULTS, name, options.share, text, "X")
+
+
+def train(job: "Job") -> runs.Results:
+    """Trains the model, measures it before and after, and draws the figures.
+
+    Args:
+        job: The `Job` of `kerasseq train`.
+
+    Returns:
+        The results, as plain data.
+    """
+    from kerasseq.cli.fitting import check_memory  # loads Keras
+
+    settings = job.settings
+    with status("reading the text"):
+        documents, data = read(settings)
+    job.check_data(data)
+    documents, held_out = split(documents, data["source"])
+    text = "\n".join("\n".join(document) for document in documents)
+    tokenizer = tokenize.make("wordpiece", settings.vocabulary_size, text)
+    sized = options.Settings(**{**vars(settings), "model": "transformer"})
+    check_memory(sized, settings.batch_size)
+    with status("building the model"):
+        model = build(settings, tokenizer)
+    with status("tokenizing the text", len(text)):
+        batches = model.batches(
+            documents,
+            masking=masking(settings, tokenizer),
+            batch_size=settings.batch_size,
+            seed=settings.seed,
+            next_rate=settings.next_rate,
+        )
+        tested = model.batches(held_out, batch_size=MAX_TESTED).batch(0)
+    steps = STEPS
+    if settings.epochs or settings.steps:
+        steps = options.number_of_steps(settings, batches.steps_per_epoch)
+    compile_model(model, settings, steps)
+    job.start(data)
+    job.console.write(
+        f"{data['source']}: {len(documents):,} documents with {len(text):,} "
+        f"characters, {len(held_out):,} held out; {tokenizer.vocabulary_size:,} tokens."
+    )
+    before = measure(model, tested, "measuring the model before training")
+    history = job.fit(model, batches, steps, "tokens_accuracy")
+    results = {
+        "before": before,
+        "after": measure(model, tested, "measuring the model"),
+        "baselines": baselines(batches, tested),
+        "pairs": len(tested[1]["next"]),
+        "task": job.task,
+        "parameters": model.count_params(),
+        "steps": steps,
+        "loss": history[-1]["loss"],
+        "run": str(job.folder),
+    }
+    show(job.console, results)
+    title = f"BERT on {data['source']}"
+    labeled.draw(
+        job.console,
+        job.folder,
+        lambda: draw(job, model, held_out, history, results, title),
+    )
+    job.finish(results)
+    return results
+
+
+def read(settings: options.Settings) -> tuple[Documents, dict[str, Any]]:
+    """Returns the documents, and their source with a checksum."""
+    if settings.text is not None:
+        found = documents_of(text_file(settings.text, settings.encoding))
+        settings.text = os.path.abspath(settings.text)  # to resume from any folder
+        source = os.path.basename(settings.text)
+    else:
+        settings.data = source = settings.data or TEXTS[0]
+        if source == "counting":
+            found = counting(COUNTING, seed=settings.seed)
+        else:
+            found = documents_of(python_reference())
+    checksum = sha256("\n\n".join(map("\n".join, found)))
+    return found, {"source": source, "documents": len(found), "sha256": checksum}
+
+
+def documents_of(text: str) -> Documents:
+    r"""Splits a text into documents of at least eight sentences.
+
+    A sentence ends with a punctuation mark or a blank line; if there are hardly any
+    marks, with its line. Paragraphs are joined to documents.
+
+    Examples:
+        >>> documents_of("To be. Or not\nto be?\n\nThat is it.")
+        [['To be.', 'Or not to be?', 'That is it.']]
+        >>> documents_of("one two\nthree four\n" * 4 + "\nfive\nsix")[1]
+        ['five', 'six']
+    """
+    paragraphs = re.split(r"\n\s*\n", text)
+    end = r"(?<=[.!?:;…])\s+"
+    marks = len(re.findall(end, text + " "))
+    if marks * MAX_WORDS < len(text.split()):
+        end = r"\n"
+    documents, document = [], []
+    for paragraph in paragraphs:
+        sentences = [" ".join(s.split()) for s in re.split(end, paragraph)]
+        document += filter(None, sentences)
+        if len(document) >= MIN_SENTENCES:
+            documents.append(document)
+            document = []
+    return documents + [document] * bool(document)
+
+
+def split(documents: Documents, source: str) -> tuple[Documents, Documents]:
+    """Splits documents into a training part and the end that is held out.
+
+    Raises:
+        ValueError: If there are too few documents.
+    """
+    count = max(2, len(documents) // HELD_OUT)
+    if len(documents) < 2 * count:
+        raise ValueError(
+            f"{source} must have at least four documents of {MIN_SENTENCES} sentences, "
+            f"received {len(documents)}: pairs of sentences need several documents in "
+            "the part for training and in the part that is held out"
+        )
+    return documents[:-count], documents[-count:]
+
+
+def masking(
+    settings: options.Settings, tokenizer: "Tokenizer"
+) -> "kerasseq.training.MaskedLMMaskGenerator":
+    """Returns the masking of the tokens."""
+    return kerasseq.training.MaskedLMMaskGenerator(
+        tokenizer,
+        mask_selection_rate=settings.mask_rate,
+        mask_token_rate=settings.mask_token_rate,
+        random_token_rate=settings.random_token_rate,
+        seed=settings.seed,
+    )
+
+
+def build(settings: options.Settings, tokenizer: "Tokenizer") -> "kerasseq.models.BERT":
+    """Builds the model."""
+    set_seed(settings.seed)
+    return kerasseq.models.BERT(
+        tokenizer,
+        num_layers=settings.num_layers,
+        num_heads=settings.num_heads,
+        hidden_dim=settings.units,
+        max_sequence_length=settings.sequence_length,
+        dropout=settings.dropout,
+        head="pretraining",
+    )
+
+
+def compile_model(
+    model: "kerasseq.models.BERT", settings: options.Settings, steps: int
+) -> None:
+    """Compiles the model with Adam; the rate rises, and then falls by a cosine."""
+    import keras
+
+    warm_up = int(WARM_UP * steps)
+    rate = keras.optimizers.schedules.CosineDecay(
+        0.0,
+        steps - warm_up,
+        alpha=0.02,
+        warmup_target=settings.learning_rate,
+        warmup_steps=warm_up,
+    )
+    model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
+
+
+def measure(model: "kerasseq.models.BERT", tested: Any, what: str) -> dict[str, float]:
+    """Computes both accuracies on held-out pairs.
+
+    Args:
+        model: The model.
+        tested: Inputs, labels and weights.
+        what: What this is, for the progress.
+    """
+    x, y, weights = tested
+    with status(what):
+        found = model.predict(x, batch_size=256, verbose=0)
+    right = {name: found[name].argmax(axis=-1) == y[name] for name in y}
+    return {name: float(np.average(right[name], weights=weights[name])) for name in y}
+
+
+def baselines(batches: Any, tested: Any) -> dict[str, float]:
+    """Computes the accuracy of the most frequent token and of chance.
+
+    Args:
+        batches: The training batches, of which the first epoch is counted.
+        tested: Inputs, labels and weights of held-out pairs.
+    """
+    _, y, weights = batches.all()
+    most_frequent = np.bincount(y["tokens"][weights["tokens"] > 0]).argmax()
+    _, y, weights = tested
+    right = y["tokens"] == most_frequent
+    return {
+        "tokens": float(np.average(right, weights=weights["tokens"])),
+        "next": float(max(np.mean(y["next"]), 1 - np.mean(y["next"]))),
+    }
+
+
+def show(console: Console, results: runs.Results) -> None:
+    """Prints the accuracies."""
+    rows = [
+        (title, f"{results[name]['tokens']:.3f}", f"{results[name]['next']:.3f}")
+        for name, title in (
+            ("baselines", "most frequent answer"),
+            ("before", "BERT before training"),
+            ("after", "BERT"),
+        )
+    ]
+    title = f"Accuracy on {results['pairs']:,} held-out pairs of sentences"
+    console.table(title, ("model", ">masked tokens", ">next sentence"), rows)
+
+
+def draw(
+    job: "Job",
+    model: "kerasseq.models.BERT",
+    held_out: Documents,
+    history: runs.History,
+    results: runs.Results,
+    title: str,
+) -> list[Any]:
+    """Draws the training, and the attention over a held-out text."""
+    lines = {"most frequent token": results["baselines"]["tokens"]}
+    x, tokens = example(model, " ".join(held_out[0]))
+    return [
+        figures.history(job.folder, history, "tokens_accuracy", title, lines),
+        figures.attention(job.folder, figures.record(model, x), tokens),
+    ]
+
+
+def example(
+    model: "kerasseq.models.BERT", text: str
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Returns the inputs of a model for the beginning of a text, and its tokens."""
+    ids = model.tokenizer.encode(text)[: min(SHOWN, model.max_sequence_length) - 2]
+    special = model.reader.special_ids
+    row = np.array([[special["[CLS]"], *ids, special["[SEP]"]]], "int32")
+    x = {"ids": row, "segments": np.zeros_like(row)}
+    if "positions" in model.input:
+        x["positions"] = np.arange(row.shape[1], dtype="int32")[None]
+    return x, [model.tokenizer.vocabulary[i] for i in row[0]]
