@@ -3,11 +3,15 @@
 import sys
 import time
 
-from parts import places, prepared, runs, work
+from streamlit.logger import set_log_level
 
 
 def main() -> int:
     """Trains what is missing, two at a time; returns the exit code."""
+    set_log_level("ERROR")  # the parts warn that there is no page
+    from parts import places, prepared, runs, work
+
+    work.one_thread()
     backend = work.backend()
     manager = runs.Runs(places.runs())
     names = list(prepared.recipes())
@@ -33,7 +37,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    work.one_thread()
     try:
         sys.exit(main())
     except KeyboardInterrupt:

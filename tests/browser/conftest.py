@@ -55,7 +55,7 @@ def visit(browser, address):
 
     def open_page(path="", **options):
         context = browser.new_context(viewport={"width": 1280, "height": 1400})
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(120_000)
         page = context.new_page()
         requests = Requests()
         page.on("request", lambda request: requests.append(request.url))

@@ -8,7 +8,8 @@ from playwright.sync_api import expect
 
 from tests.browser.screenshots import settle
 
-expect.set_options(timeout=60_000)
+PATIENCE = 120  # seconds, on a busy machine
+expect.set_options(timeout=PATIENCE * 1000)
 pytestmark = pytest.mark.once("one backend trains, in a browser")
 
 
@@ -18,7 +19,7 @@ def bars(page):
     ]
 
 
-def wait_for(page, condition, seconds=120):
+def wait_for(page, condition, seconds=2 * PATIENCE):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():
