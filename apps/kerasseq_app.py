@@ -2,9 +2,8 @@
 
 import pathlib
 
-import streamlit as st
-
 import labs
+import streamlit as st
 from parts import address, browser, style, texts, work
 
 FOLDER = pathlib.Path(__file__).parent
@@ -26,7 +25,10 @@ ICONS = {
 
 def main() -> None:
     """Draws the page of the address, in the language and style of the session."""
-    st.set_page_config(page_title="kerasseq", layout="wide")
+    # Without an icon of its own, the icon of a page is fetched from another server.
+    st.set_page_config(
+        page_title="kerasseq", page_icon=str(FOLDER / "icon.svg"), layout="wide"
+    )
     work.one_thread()
     language = address.shared("lang", texts.default_language(), texts.LANGUAGES)
     address.shared("projector", "0", ("0", "1"))

@@ -97,6 +97,25 @@ class Controls:
             min_value=low, max_value=high, step=step, **self._words(name, key=key)
         )
 
+    def stepper(self, name: str, low: int, high: int, default: int) -> int:
+        """Draws a slider over integers with a button back and a button forward."""
+        key = self.address.field(name, default, _bounded(low, high))
+        _clip(key, low, high)
+
+        def move(by):
+            st.session_state[key] = min(max(st.session_state[key] + by, low), high)
+
+        for icon, by in (("chevron_left", -1), ("chevron_right", 1)):
+            st.button(
+                self.texts.text("back" if by < 0 else "forward"),
+                icon=f":material/{icon}:",
+                on_click=move,
+                args=(by,),
+                key=f"{key}.{by}",
+            )
+        words = self._words(name, key=key)
+        return st.slider(min_value=low, max_value=max(high, low + 1), **words)
+
     def steps(self, name: str, options: Sequence[Any], default: Any) -> Any:
         """Draws a slider over listed values, such as 0.001, 0.003, 0.01."""
         by_text = {str(option): option for option in options}

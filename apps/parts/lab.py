@@ -57,7 +57,9 @@ class Lab(Controls):
 
     def gib(self, size: float) -> str:
         """Writes a size in bytes as GiB."""
-        return self.text("in_gib", value=self.write(size / 2**30, 2 if size < 2**33 else 1))
+        return self.text(
+            "in_gib", value=self.write(size / 2**30, 2 if size < 2**33 else 1)
+        )
 
     def say(self, key: str, **values: object) -> None:
         """Draws a text as Markdown."""
@@ -116,6 +118,11 @@ class Lab(Controls):
         if rows is not None:
             with st.expander(self.text("as_table")):
                 tables.draw(self, name, rows, columns)
+
+    def details(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Draws a small table that opens with a click on its title."""
+        with st.expander(self.text(name)):
+            st.table(list(rows))
 
     def prepared(self, name: str) -> pathlib.Path:
         """Returns the folder of a trained model; ends the body until it is trained."""

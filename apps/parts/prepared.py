@@ -74,7 +74,9 @@ def find(manager: runs.Runs, name: str, backend: str) -> pathlib.Path | None:
     """Returns the folder of a model that is finished, or None."""
     recipe = recipes()[name]
     folder = manager.folder(runs.EVERYBODY, recipe.id(backend))
-    if (folder / "results.json").exists() and (folder / recipe.part / "model.keras").exists():
+    if (folder / "results.json").exists() and (
+        folder / recipe.part / "model.keras"
+    ).exists():
         return folder / recipe.part
     return None
 

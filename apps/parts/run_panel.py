@@ -106,7 +106,10 @@ def describe(here: Any, run: runs.Run) -> str:
 
 def _button(here, name, icon, keys):
     return st.button(
-        here.text(name), icon=f":material/{icon}:", key=f"{keys}.{name}", type="tertiary"
+        here.text(name),
+        icon=f":material/{icon}:",
+        key=f"{keys}.{name}",
+        type="tertiary",
     )
 
 
@@ -140,5 +143,9 @@ def table(
 
 def curve(here: Any, rows: list[dict[str, Any]], value: str) -> Any:
     """Returns the chart of `table`."""
-    titles = {"step": here.text("steps"), value: here.text(value), "run": here.text("run")}
+    titles = {
+        "step": here.text("steps"),
+        value: here.text(value),
+        "run": here.text("run"),
+    }
     return figures.lines(here.style, rows, "step", value, "run", titles=titles)

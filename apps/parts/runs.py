@@ -211,7 +211,9 @@ class Runs:
             message = str(line.get("message", ""))
             return Run(name, request, folder, found.state, 0, line, message)
         message = _last_line(folder.with_suffix(".log"))
-        return Run(name, request, folder, "failed" if message else "stopped", 0, {}, message)
+        return Run(
+            name, request, folder, "failed" if message else "stopped", 0, {}, message
+        )
 
     def folder(self, owner: str, name: str) -> pathlib.Path:
         """Returns the folder of a run; a name cannot leave the root.
@@ -290,7 +292,11 @@ class Runs:
         run = self.run(owner, name)
         words = command(run.request, run.folder)
         nice = shutil.which("nice")
-        environment = {**os.environ, **_ONE_THREAD, "KERAS_BACKEND": run.request.backend}
+        environment = {
+            **os.environ,
+            **_ONE_THREAD,
+            "KERAS_BACKEND": run.request.backend,
+        }
         with open(run.folder.with_suffix(".log"), "wb") as log:
             return subprocess.Popen(
                 [*([nice, "-n", "5"] if nice else []), *words],

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from kerasseq.cli import main, runs
+from kerasseq.cli.callbacks import Progress
 from kerasseq.cli.console import Console
-from kerasseq.cli.fitting import Progress
 from kerasseq.cli.options import number_of_steps
 from tests.cli.conftest import RUN, snapshot
 
@@ -18,6 +18,7 @@ FILES = {
     "run.json",
     "checkpoint.npz",
     "history.json",
+    "progress.jsonl",
     "results.json",
     "model.keras",
     "gates.png",
