@@ -2,8 +2,9 @@
 
 import pathlib
 
-import labs
 import streamlit as st
+
+import labs
 from parts import address, browser, style, texts, work
 
 FOLDER = pathlib.Path(__file__).parent

@@ -1,14 +1,14 @@
 """Lab 9, Tokens: byte-pair encoding merge by merge, its alternatives, and rules."""
 
 import streamlit as st
+
+from labs.code import tokens as code
 from parts import figures, lab
 from parts.errors import Refused
 
-from labs.code import tokens as code
-
 EQUATION = r"(a, b) = \arg\max_{(x, y)} N(x\,y), \qquad V \leftarrow V \cup \{ab\}"
-CORPUS = """This example is taken from the multitude of tokenizer examples explained on \
-the Hugging Face courses.
+CORPUS = """This example is taken from the multitude of tokenizer examples explained \
+on the Hugging Face courses.
 This is one example of tokenization.
 There is several tokenizer algorithms.
 Hopefully, you will be able to understand how they are trained and generate tokens."""

@@ -92,6 +92,7 @@ def lines(
     *,
     titles: dict[str, str],
     names: dict[str, str] | None = None,
+    range_x: tuple[float, float] | None = None,
     range_y: tuple[float, float] | None = None,
     rules: dict[str, float] | None = None,
     points: bool = False,
@@ -109,6 +110,7 @@ def lines(
         by: The column of names.
         titles: The titles of the columns.
         names: How the names are shown.
+        range_x: The ends of the horizontal axis.
         range_y: The ends of the vertical axis.
         rules: Horizontal lines, by their labels.
         points: Whether to mark each value.
@@ -121,7 +123,8 @@ def lines(
     rows = [{**row, by: (names or {}).get(row[by], row[by])} for row in rows]
     scale = alt.Scale(domain=list(range_y), clamp=True) if range_y else alt.Undefined
     legend = alt.Legend(title=None) if len(order) > 1 else None
-    scale_x = alt.Scale(type="log", base=log_x) if log_x else alt.Undefined
+    options_x = {"type": "log", "base": log_x} if log_x else {}
+    scale_x = alt.Scale(**options_x, **({"domain": list(range_x)} if range_x else {}))
     tooltips = [alt.Tooltip(f"{by}:N", title=titles.get(by, by))]
     tooltips += [
         alt.Tooltip(f"{c}:Q", title=titles.get(c, c), format=",.4~g") for c in (x, y)

@@ -66,10 +66,11 @@ def serving(folder, script=None, **environment):
 def _wait(process, address):
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError):
+        try:
             with urllib.request.urlopen(f"{address}/_stcore/health", timeout=1):
                 return
-        time.sleep(0.1)
+        except OSError:
+            time.sleep(0.1)
     raise AssertionError("the server did not start")
 
 
