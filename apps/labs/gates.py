@@ -4,17 +4,20 @@ import numpy as np
 import streamlit as st
 
 from labs.code import gates as code
-from parts import figures, figures_steps, lab, prepared
+from parts import figures, figures_steps, lab, prepared, strips
 from parts.errors import Refused
 
-_STATES = (
-    r"\qquad c_t = f_t \odot c_{t-1} + i_t \odot g_t \quad h_t = o_t \odot \tanh(c_t)"
-)
+_STATES = r"c_t = f_t \odot c_{t-1} + i_t \odot g_t \qquad h_t = o_t \odot \tanh(c_t)"
 EQUATIONS = {
-    "lstm": r"f_t = \sigma(W x_t + U h_{t-1} + b)" + _STATES,
-    "peephole_lstm": r"f_t = \sigma(W x_t + U h_{t-1} + p \odot c_{t-1} + b)" + _STATES,
-    "gru": r"z_t = \sigma(W x_t + U h_{t-1} + b) \qquad "
-    r"h_t = z_t \odot h_{t-1} + (1 - z_t) \odot g_t",
+    "lstm": (r"f_t, i_t, o_t = \sigma(W x_t + U h_{t-1} + b)", _STATES),
+    "peephole_lstm": (
+        r"f_t, i_t = \sigma(W x_t + U h_{t-1} + p \odot c_{t-1} + b)",
+        _STATES,
+    ),
+    "gru": (
+        r"z_t, r_t = \sigma(W x_t + U h_{t-1} + b)",
+        r"h_t = z_t \odot h_{t-1} + (1 - z_t) \odot g_t",
+    ),
 }
 GATES = {
     "lstm": ("forget_gate", "input_gate", "output_gate"),
@@ -22,8 +25,6 @@ GATES = {
     "gru": ("update_gate", "reset_gate"),
 }
 UNITS = {"race": 12, "text": 64}
-PROMPT = "The value of the "
-STRING = "(()(()))"
 COLUMNS = ("step", "piece", "quantity", "line", "value")
 SURPRISE = (0.0, 8.0)  # bits, the ends of the colors
 LIMITS = {  # of the values; others are symmetric around 0
@@ -36,11 +37,11 @@ LIMITS = {  # of the values; others are symmetric around 0
 def inputs(here, task):
     """Draws the controls of the input, and returns its steps and its arguments."""
     if task == "race":
-        string = here.line("string", STRING, most=60).replace(" ", "")
+        string = here.line("string", "(()(()))", most=60).replace(" ", "")
         if not string or set(string) - set("()"):
             raise Refused("bad_string")
         return len(string), {"string": string}
-    prompt = here.line("prompt", PROMPT, most=120)
+    prompt = here.line("prompt", "The value of the ", most=120)
     if not prompt:
         raise Refused("empty")
     length = here.slider("length", 0, 150, 80, 10)
@@ -50,17 +51,16 @@ def inputs(here, task):
     return len(prompt) + length, {"prompt": prompt, **options}
 
 
-def change(here, task, cell, steps, begin):
+def change(here, task, cell, steps):
     """Draws the controls of the intervention, and returns it."""
     gate = here.choice("gate", GATES[cell], labels=lambda g: here.text(f"value_{g}"))
     value = here.choice("value", (0, 1), wide=True, labels=str)
     units = here.several("units", range(1, UNITS[task] + 1), (), labels=str)
-    default = (min(3, steps),) * 2 if task == "race" else (min(begin, steps), steps)
+    default = (min(3, steps),) * 2 if task == "race" else (1, steps)
     name = "symbols" if task == "race" else "characters"
     first, last = here.interval(name, 1, max(2, steps), default)
-    chosen = [unit - 1 for unit in units] or None
-    found = {"gate": gate, "value": float(value), "units": chosen}
-    return {**found, "first": first, "last": last}
+    found = {"gate": gate, "value": float(value), "first": first, "last": last}
+    return {**found, "units": [unit - 1 for unit in units] or None}
 
 
 def body(here):
@@ -69,18 +69,16 @@ def body(here):
         task = here.choice("task", ("race", "text"), wide=True)
         labels = {cell: here.text(f"cell_{cell}") for cell in GATES}
         cell = here.choice("cell", list(GATES), wide=True, labels=labels)
-    st.latex(EQUATIONS[cell])
+    for line in EQUATIONS[cell]:
+        st.latex(line)
     with here.controls():
         steps, options = inputs(here, task)
     with here.controls():
-        begin = len(options.get("prompt", "")) + 1
-        wanted = change(here, task, cell, steps, begin)
+        wanted = change(here, task, cell, steps)
     name = f"gates_{task}_{cell}"
-    words = " ".join(prepared.recipes()[name].words)
-    folder = here.prepared(name)
-    here.code(
-        code.source(task), words=words, model_folder=folder, change=wanted, **options
-    )
+    model = {"words": " ".join(prepared.recipes()[name].words)}
+    model["model_folder"] = folder = here.prepared(name)
+    here.code(code.source(task), change=wanted, **model, **options)
     run = code.read if task == "race" else code.write
     text, *more = options.values()
     before = here.compute(run, folder, text, None, *more)
@@ -89,17 +87,15 @@ def body(here):
     if task == "race":
         decision(here, before, after, drawn)
     else:
-        texts(here, before, after, begin - 1)
+        texts(here, before, after, len(text))
     one_unit(here, before, after, UNITS[task], drawn)
-    all_units(here, before, after)
+    all_units(here, task, before, after)
 
 
 def decision(here, before, after, drawn):
     """Draws the probability that the string is balanced, symbol by symbol."""
-    here.facts(
-        ("p_before", here.write(float(before["p"][-1]), 2)),
-        ("p_after", here.write(float(after["p"][-1]), 2)),
-    )
+    last = {"p_before": before["p"][-1], "p_after": after["p"][-1]}
+    here.facts(*((key, here.write(float(p), 2)) for key, p in last.items()))
     p = here.text("p")
     values = {p: {here.text("before"): before["p"], here.text("after"): after["p"]}}
     draw(here, "decision", before["pieces"], values, drawn, {p: (0.0, 1.0)})
@@ -113,6 +109,7 @@ def texts(here, before, after, typed):
         surprise = -np.log2(np.maximum(found["p"], 1e-9))
         rows = figures_steps.table(found["pieces"], {"P": {key: found["p"]}})
         with column:
+            st.html(strips.plain("".join(found["pieces"])))
             here.strip(
                 key,
                 found["pieces"],
@@ -152,9 +149,10 @@ def one_unit(here, before, after, units, drawn):
             (0, *range(1, units + 1)),
             labels=lambda unit: label if unit == 0 else str(unit),
         )
-    state = "cell_state" if "cell_state" in before["values"] else "hidden_state"
     if unit == 0:
-        moved = np.abs(after["values"][state] - before["values"][state])
+        moved = np.abs(
+            after["values"]["hidden_state"] - before["values"]["hidden_state"]
+        )
         unit = int(moved.mean(axis=0).argmax()) + 1
     here.say("unit_shown", unit=unit)
     values = {
@@ -168,11 +166,13 @@ def one_unit(here, before, after, units, drawn):
     draw(here, "one_unit", after["pieces"], values, drawn, limits)
 
 
-def all_units(here, before, after):
+def all_units(here, task, before, after):
     """Draws one quantity for all units."""
     with here.controls():
         names = list(before["values"])
-        state = "cell_state" if "cell_state" in names else "hidden_state"
+        state = (
+            "cell_state" if "cell_state" in names and task == "race" else "hidden_state"
+        )
         labels = {name: here.text(f"value_{name}") for name in names}
         name = here.choice("quantity", names, state, labels=labels)
         side = here.choice("side", ("before", "after", "difference"), wide=True)

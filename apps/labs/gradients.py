@@ -1,4 +1,4 @@
-"""Lab 4, Gradients: they vanish or explode with the distance; clipping, and the loss."""
+"""Lab 4, Gradients: how they change with the distance; clipping and the loss."""
 
 import numpy as np
 
@@ -8,16 +8,16 @@ from parts.errors import Refused
 
 EQUATION = (
     r"\frac{\partial L}{\partial h_t} = \frac{\partial L}{\partial h_T} "
-    r"\prod_{k=t+1}^{T} \frac{\partial h_k}{\partial h_{k-1}}, \qquad "
+    r"\prod_{k=t+1}^{T} \frac{\partial h_k}{\partial h_{k-1}}",
     r"\text{Elman: } \frac{\partial h_k}{\partial h_{k-1}} = "
-    r"U\,\mathrm{diag}\big(\tanh'(\cdot)\big), \qquad "
-    r"\text{LSTM: } \frac{\partial c_k}{\partial c_{k-1}} \approx f_k"
+    r"U\,\mathrm{diag}\big(\tanh'(\cdot)\big)",
+    r"\text{LSTM: } \frac{\partial c_k}{\partial c_{k-1}} \approx f_k",
 )
 CELLS = ("elman", "lstm", "gru")
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "linear")
 SMALLEST, LARGEST = 1e-12, 1e12  # of the vertical axis
+LOSSES = (1e-4, 1e6)
 MEAN = 1 / 3  # the loss of always saying 0: the variance of the numbers
-QUICK = {}
 
 
 def cell_names(here, cells):
@@ -56,7 +56,7 @@ def distance(here):
         {"distance": k, "norm": float(norm), "network": cell}
         for cell, values in norms.items()
         for k, norm in enumerate(values)
-        if 0 < norm < np.inf
+        if SMALLEST <= norm <= LARGEST
     ]
     titles = {"distance": here.text("steps_back"), "norm": here.text("norm")}
     titles["network"] = here.text("network")
@@ -96,18 +96,19 @@ def clipping(here):
         rate = here.steps("rate", (0.01, 0.02, 0.05, 0.1, 0.2), 0.05)
         clip = here.steps("clip", (0.03, 0.1, 0.3, 1.0, 3.0, 10.0), 1.0)
     options = {"cell": cell, "activation": activation, "radius": radius, "rate": rate}
-    here.code(code.source("clipping"), clip=clip, **options)
+    steps = code.STEPS
+    here.code(code.source("clipping"), clip=clip, steps=steps, **options)
+    names = {None: here.text("unclipped")}
+    names[clip] = here.text("clipped", clip=here.write(clip))
     losses = {
-        here.text("unclipped"): here.compute(code.train, *options.values(), None),
-        here.text("clipped", clip=here.write(clip)): here.compute(
-            code.train, *options.values(), clip
-        ),
+        name: here.compute(code.train, *options.values(), most, steps)
+        for most, name in names.items()
     }
     rows = [
         {"step": step, "loss": loss, "network": name}
         for name, values in losses.items()
         for step, loss in enumerate(values, 1)
-        if 0 < loss < np.inf
+        if LOSSES[0] <= loss <= LOSSES[1]
     ]
     keys = ("at_the_end", "at_the_end_clipped")
     here.facts(*((k, end(here, v)) for k, v in zip(keys, losses.values(), strict=True)))
@@ -120,14 +121,14 @@ def clipping(here):
         "network",
         titles=titles,
         rules={here.text("mean"): MEAN},
-        log_y=(1e-3, 1e6),
+        log_y=LOSSES,
         height=400,
     )
     here.picture("losses", chart, rows, titles)
 
 
 def end(here, losses):
-    """Returns the loss at the end as text, or the step at which it was none any more."""
+    """Returns the loss at the end as text, or the first step without a number."""
     for step, loss in enumerate(losses, 1):
         if not np.isfinite(loss):
             return here.text("diverged", step=here.write(step))

@@ -12,6 +12,7 @@ from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from parts.style import DIVERGING, SEQUENTIAL, Style
 
@@ -71,6 +72,11 @@ def finish(style: Style, chart: Any, height: int | None = HEIGHT) -> Any:
             }
         }
     return chart.configure(**config)
+
+
+def frame(rows: Rows) -> pd.DataFrame:
+    """Returns many rows as a table: Altair checks it once, not each of its values."""
+    return pd.DataFrame(list(rows))
 
 
 def colors(style: Style, names: Sequence[str]) -> list[str]:
@@ -143,7 +149,6 @@ def lines(
         .mark_line(
             strokeWidth=3 if style.projector else 2.5,
             point=points or len(rows) < 3,
-            clip=bool(log_y),
         )
         .encode(
             x=alt.X(f"{x}:Q", title=titles.get(x, x), scale=scale_x),
@@ -336,7 +341,7 @@ def heat_map(
         labelExpr=_labels(rows),
         title=titles.get("row"),
         ticks=False,
-        labelOverlap="greedy",
+        labelOverlap="greedy" if len(rows) > 26 else False,
     )
     column_axis = alt.Axis(
         labelExpr=_labels(columns),
@@ -345,7 +350,7 @@ def heat_map(
         labelAngle=0 if max(map(len, columns), default=0) < 4 else -50,
         labelOverlap=True,
     )
-    base = alt.Chart(alt.Data(values=data)).encode(
+    base = alt.Chart(frame(data)).encode(
         y=alt.Y("i:O", axis=row_axis),
         x=alt.X("j:O", axis=column_axis),
         tooltip=[

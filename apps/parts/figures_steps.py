@@ -7,11 +7,12 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from parts.figures import AXIS, DASHES, LEGEND, colors, finish
+from parts.figures import AXIS, DASHES, LEGEND, colors, finish, frame
 from parts.strips import NEWLINE, SPACE
 from parts.style import Style
 
 BAND, FILLED = 58, 0.76  # pixels of a band, and the part of it that values fill
+ALONE = 130  # pixels of a single band
 LABELED = 64  # steps up to which each one has its label
 Bands = Mapping[str, Mapping[str, np.ndarray]]
 
@@ -49,7 +50,7 @@ def bands(
     palette = alt.Scale(domain=lines, range=colors(style, lines))
     dashes = alt.Scale(domain=lines, range=[DASHES[n % 7] for n in range(len(lines))])
     legend = alt.Legend(title=None) if len(lines) > 1 else None
-    marks = alt.Chart(alt.Data(values=rows)).encode(
+    marks = alt.Chart(frame(rows)).encode(
         x=x,
         y=y,
         detail="quantity:N",
@@ -68,11 +69,13 @@ def bands(
     dash = alt.StrokeDash("line:N", scale=dashes, legend=legend, sort=lines)
     layers = [
         *_background(style, names, limits, shaded, x, y),
-        marks.mark_line(strokeWidth=2.5).encode(strokeDash=dash),
-        marks.mark_point(filled=True, size=90 if len(pieces) <= LABELED else 30),
+        marks.mark_line(
+            strokeWidth=2.5,
+            point={"filled": True, "size": 90 if len(pieces) <= LABELED else 30},
+        ).encode(strokeDash=dash),
     ]
-    chart = alt.layer(*layers)
-    return finish(style, chart, BAND * len(names) + AXIS + LEGEND * (len(lines) > 1))
+    height = max(BAND * len(names), ALONE) + AXIS + LEGEND * (len(lines) > 1)
+    return finish(style, alt.layer(*layers), height)
 
 
 def table(pieces: Sequence[str], values: Bands) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def stub(monkeypatch):
 
 @pytest.fixture
 def models(monkeypatch):
-    """Models that pages need are there, small and untrained, where there is a maker."""
+    """Models that pages need are there, untrained; what pages train takes few steps."""
     find = prepared.find
 
     def find_or_put(manager, name, backend):
@@ -51,6 +51,7 @@ def models(monkeypatch):
         return find(manager, name, backend)
 
     monkeypatch.setattr(prepared, "find", find_or_put)
+    monkeypatch.setattr("labs.code.gradients.STEPS", 3)
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_every_figure_is_a_chart_in_each_style(language):
 def test_a_heat_map_has_every_value_even_with_equal_labels():
     matrix = np.array([[1.0, 2.0], [3.0, float("nan")]])
     chart = figures.heat_map(Style(), matrix, ["a", "a"], ["b", "b"], titles={})
-    values = chart.to_dict()["data"]["values"]
+    (values,) = chart.to_dict()["datasets"].values()
     assert [v["value"] for v in values[:3]] == [1.0, 2.0, 3.0]
     assert {(v["i"], v["j"]) for v in values} == {(0, 0), (0, 1), (1, 0), (1, 1)}
 

@@ -22,12 +22,13 @@ def chart(**options):
     return found.to_dict()
 
 
-def rows_of(layer):
-    return layer["data"]["values"]
+def rows_of(found, layer=-1):
+    data = found["layer"][layer]["data"]
+    return data["values"] if "values" in data else found["datasets"][data["name"]]
 
 
 def test_each_value_is_in_its_band_and_in_the_table():
-    rows = rows_of(chart()["layer"][-1])
+    rows = rows_of(chart())
     table = figures_steps.table(list("a \n"), VALUES)
     assert [{**row, "level": None} for row in rows] == [
         {**row, "level": None} for row in table
@@ -58,12 +59,13 @@ def test_many_steps_have_fewer_labels():
 def test_the_forced_steps_are_shaded():
     plain, shaded = chart(), chart(shaded=(2, 3))
     assert len(shaded["layer"]) == len(plain["layer"]) + 1
-    (row,) = rows_of(shaded["layer"][0])
+    (row,) = rows_of(shaded, 0)
     assert (row["step"], row["end"]) == (1.5, 3.5)
 
 
 def test_zero_has_a_line():
-    rules = [rows_of(layer) for layer in chart()["layer"][:2]]
+    found = chart()
+    rules = [rows_of(found, layer) for layer in (0, 1)]
     filled = figures_steps.FILLED
     assert [row["level"] for row in rules[1]] == pytest.approx([filled / 2, 1])
 
@@ -72,6 +74,6 @@ def test_values_that_are_all_zero():
     found = figures_steps.bands(
         Style(), ["a"], {"state": {"before": np.zeros(1)}}, titles=TITLES
     )
-    assert rows_of(found.to_dict()["layer"][-1])[0]["level"] == pytest.approx(
+    assert rows_of(found.to_dict())[0]["level"] == pytest.approx(
         figures_steps.FILLED / 2
     )

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.once("pages are drawn on one backend")
 STATES = {
     "tokens": [{"view": view} for view in ("compare", "ngrams", "eliza")],
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
-    "gates": [{"cell": "gru"}, {"task": "text", "cell": "peephole_lstm"}],
+    "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
     "gradients": [{"view": "clipping"}],
 }
 CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, ()))]
@@ -102,12 +102,21 @@ OPTIONS = {
         "task": ("race", "text"),
         "cell": ("lstm", "gru"),
         "temperature": (0.0, 1.0),
-        "gate": ("output_gate", "reset_gate"),
+        "gate": ("output_gate", "peepholes"),
         "value": (0, 1),
         "units": (2,),
         "unit": (0, 3),
         "quantity": ("candidate", "hidden_state"),
         "side": ("after", "before"),
+    },
+    "gradients": {
+        "view": ("clipping", "distance"),
+        "cells": ("lstm",),
+        "state": ("cell_state",),
+        "activation": ("linear",),
+        "cell": ("gru",),
+        "rate": (0.1,),
+        "clip": (0.1,),
     },
 }
 

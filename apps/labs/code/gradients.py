@@ -33,7 +33,7 @@ def flow(cell, activation, distance, radius, forget_bias):
     )
 
 
-def train(cell, activation, radius, rate, clip, steps=200, length=30):
+def train(cell, activation, radius, rate, clip, steps, length=30):
     """Returns the loss of each training step. The task: remember the first number."""
     import keras
 
@@ -56,6 +56,7 @@ def train(cell, activation, radius, rate, clip, steps=200, length=30):
     return losses
 
 
+STEPS = 200
 HEAD = "import numpy as np"
 DISTANCE = """
 for cell in {cells}:
@@ -65,8 +66,8 @@ for cell in {cells}:
 """
 CLIPPING = """
 for clip in (None, {clip}):
-    losses = train({cell}, {activation}, {radius}, {rate}, clip, steps=200)
-    print("clip:", clip, "loss, every 20 steps:", losses[::20], losses[-1])
+    losses = train({cell}, {activation}, {radius}, {rate}, clip, {steps})
+    print("clip:", clip, "loss, some steps:", losses[::20], losses[-1])
 """
 
 
