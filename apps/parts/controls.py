@@ -120,6 +120,7 @@ class Controls:
             return SEPARATOR.join(map(str, pair))
 
         key = self.address.field(name, default, read, write)
+        _keep(key, tuple(min(max(end, low), high) for end in st.session_state[key]))
         words = self._words(name, key=key)
         return tuple(st.slider(min_value=low, max_value=high, step=step, **words))
 

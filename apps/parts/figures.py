@@ -6,17 +6,20 @@ lines of several networks differ in their dashes, too.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from parts.style import DIVERGING, SEQUENTIAL, Style
 
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 2], [12, 4], [1, 3])
 HEIGHT = 320
 AXIS, LEGEND = 64, 34  # pixels of an axis with its title, and of a row of a legend
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Rows = Sequence[dict[str, Any]]
 
 alt.data_transformers.disable_max_rows()
@@ -71,6 +74,11 @@ def finish(style: Style, chart: Any, height: int | None = HEIGHT) -> Any:
     return chart.configure(**config)
 
 
+def frame(rows: Rows) -> pd.DataFrame:
+    """Returns many rows as a table: Altair checks it once, not each of its values."""
+    return pd.DataFrame(list(rows))
+
+
 def colors(style: Style, names: Sequence[str]) -> list[str]:
     """Returns a color for each name: that of its network, the others in order.
 
@@ -97,6 +105,7 @@ def lines(
     rules: dict[str, float] | None = None,
     points: bool = False,
     log_x: int | None = None,
+    log_y: tuple[float, float] | None = None,
     at: float | None = None,
     height: int = HEIGHT,
 ) -> Any:
@@ -115,14 +124,18 @@ def lines(
         rules: Horizontal lines, by their labels.
         points: Whether to mark each value.
         log_x: The base of a logarithmic horizontal axis.
+        log_y: The farthest ends of a logarithmic vertical axis.
         at: Where a vertical line stands, as the mark of a slider.
         height: In pixels.
     """
     order = list(dict.fromkeys(row[by] for row in rows))
     shown = [(names or {}).get(name, name) for name in order]
     rows = [{**row, by: (names or {}).get(row[by], row[by])} for row in rows]
-    scale = alt.Scale(domain=list(range_y), clamp=True) if range_y else alt.Undefined
     legend = alt.Legend(title=None) if len(order) > 1 else None
+    scale = alt.Scale(domain=list(range_y), clamp=True) if range_y else alt.Undefined
+    axis = alt.Undefined
+    if log_y:
+        scale, axis = _decades([row[y] for row in rows], log_y)
     options_x = {"type": "log", "base": log_x} if log_x else {}
     scale_x = alt.Scale(**options_x, **({"domain": list(range_x)} if range_x else {}))
     whole = all(isinstance(row[x], int) for row in rows)
@@ -136,11 +149,12 @@ def lines(
     base = (
         alt.Chart(alt.Data(values=rows))
         .mark_line(
-            strokeWidth=3 if style.projector else 2.5, point=points or len(rows) < 3
+            strokeWidth=3 if style.projector else 2.5,
+            point=points or len(rows) < 3,
         )
         .encode(
             x=alt.X(f"{x}:Q", title=titles.get(x, x), scale=scale_x, axis=axis_x),
-            y=alt.Y(f"{y}:Q", title=titles.get(y, y), scale=scale),
+            y=alt.Y(f"{y}:Q", title=titles.get(y, y), scale=scale, axis=axis),
             color=alt.Color(f"{by}:N", scale=palette, legend=legend, sort=shown),
             strokeDash=alt.StrokeDash(f"{by}:N", scale=dashes, legend=legend),
             tooltip=tooltips,
@@ -159,6 +173,20 @@ def lines(
         mark = alt.Chart(alt.Data(values=[{x: at}])).mark_rule(color=style.ink)
         layers.append(mark.encode(x=f"{x}:Q"))
     return finish(style, alt.layer(*layers), height)
+
+
+def _decades(values, ends, most=8):
+    """The scale and the axis of values over powers of ten, within the farthest ends."""
+    kept = np.clip([value for value in values if value > 0] or [1.0], *ends)
+    low = math.floor(math.log10(kept.min()) + 1e-9)
+    high = max(math.ceil(math.log10(kept.max()) - 1e-9), low + 1)
+    powers = range(low, high + 1, -(-(high - low) // most))
+    labels = {str(n): "10" + str(n).translate(SUPERSCRIPTS) for n in powers}
+    axis = alt.Axis(
+        values=[10.0**n for n in powers],
+        labelExpr=f"{json.dumps(labels)}[round(log(datum.value) / LN10)]",
+    )
+    return alt.Scale(type="log", domain=[10.0**low, 10.0**high], nice=False), axis
 
 
 def bars(
@@ -311,7 +339,12 @@ def heat_map(
         for i, r in enumerate(rows)
         for j, c in enumerate(columns)
     ]
-    row_axis = alt.Axis(labelExpr=_labels(rows), title=titles.get("row"), ticks=False)
+    row_axis = alt.Axis(
+        labelExpr=_labels(rows),
+        title=titles.get("row"),
+        ticks=False,
+        labelOverlap="greedy" if len(rows) > 26 else False,
+    )
     column_axis = alt.Axis(
         labelExpr=_labels(columns),
         title=titles.get("column"),
@@ -319,7 +352,7 @@ def heat_map(
         labelAngle=0 if max(map(len, columns), default=0) < 4 else -50,
         labelOverlap=True,
     )
-    base = alt.Chart(alt.Data(values=data)).encode(
+    base = alt.Chart(frame(data)).encode(
         y=alt.Y("i:O", axis=row_axis),
         x=alt.X("j:O", axis=column_axis),
         tooltip=[

@@ -48,6 +48,19 @@ def boxes(
     )
 
 
+def plain(text: str) -> str:
+    """Returns HTML with a text as it is, its spaces and line ends, too.
+
+    Examples:
+        >>> "a  &lt;b&gt;" in plain("a  <b>")
+        True
+    """
+    return (
+        '<div dir="auto" style="white-space:pre-wrap;overflow-wrap:anywhere;'
+        f'font-family:monospace;line-height:1.6;">{html.escape(text)}</div>'
+    )
+
+
 def _in_turn(style):
     colors = ("#1d4e89", "#5c4400", "#1b5e3a", "#6a2c70")
     if not style.dark:

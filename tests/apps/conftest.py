@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("streamlit")
 
-from parts import run_panel, runs
+from parts import prepared, run_panel, runs
 
 # Resources are made outside pages, too.
 CONTEXT = "streamlit.runtime.scriptrunner_utils.script_run_context"
@@ -35,6 +35,23 @@ def stub(monkeypatch):
         return [sys.executable, "-m", "tests.apps.stub", *map(str, words)]
 
     monkeypatch.setattr(runs, "command", command)
+
+
+@pytest.fixture
+def models(monkeypatch):
+    """Models that pages need are there, untrained; what pages train takes few steps."""
+    find = prepared.find
+
+    def find_or_put(manager, name, backend):
+        if find(manager, name, backend) is None:
+            from tests.apps import tiny  # loads Keras
+
+            recipe = prepared.recipes()[name]
+            tiny.put(manager.folder(runs.EVERYBODY, recipe.id(backend)), recipe)
+        return find(manager, name, backend)
+
+    monkeypatch.setattr(prepared, "find", find_or_put)
+    monkeypatch.setattr("labs.code.gradients.STEPS", 3)
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_every_figure_is_a_chart_in_each_style(language):
 def test_a_heat_map_has_every_value_even_with_equal_labels():
     matrix = np.array([[1.0, 2.0], [3.0, float("nan")]])
     chart = figures.heat_map(Style(), matrix, ["a", "a"], ["b", "b"], titles={})
-    values = chart.to_dict()["data"]["values"]
+    (values,) = chart.to_dict()["datasets"].values()
     assert [v["value"] for v in values[:3]] == [1.0, 2.0, 3.0]
     assert {(v["i"], v["j"]) for v in values} == {(0, 0), (0, 1), (1, 0), (1, 1)}
 
@@ -173,3 +173,24 @@ def test_the_picture_that_moves():
     assert html.count("<text") == 4
     assert "prefers-reduced-motion" in html
     assert 'aria-label="a &quot;string&quot;"' in html
+
+
+def test_a_logarithmic_axis_has_powers_of_ten():
+    rows = [{"step": n, "loss": 10.0**-n, "run": "a"} for n in range(30)]
+    found = figures.lines(
+        Style(), rows, "step", "loss", "run", titles=TITLES, log_y=(1e-12, 1e12)
+    ).to_dict()
+    y = found["layer"][0]["encoding"]["y"]
+    assert y["scale"]["domain"] == pytest.approx([1e-12, 1])
+    assert np.log10(y["axis"]["values"]) == pytest.approx(np.arange(-12, 1, 2))
+    assert '"-12": "10⁻¹²"' in y["axis"]["labelExpr"].encode().decode("unicode_escape")
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [1.0], [3.0, 3.0]])
+def test_a_logarithmic_axis_of_few_values(values):
+    rows = [{"step": 1, "loss": value, "run": "a"} for value in values]
+    found = figures.lines(
+        Style(), rows, "step", "loss", "run", titles=TITLES, log_y=(1e-12, 1e12)
+    ).to_dict()
+    low, high = found["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    assert low == 1 and high == 10

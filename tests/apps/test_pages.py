@@ -15,13 +15,15 @@ pytestmark = pytest.mark.once("pages are drawn on one backend")
 STATES = {
     "tokens": [{"view": view} for view in ("compare", "ngrams", "eliza")],
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
+    "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
+    "gradients": [{"view": "clipping"}],
 }
 CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, ()))]
 IDS = ["-".join([lab, *state.values()]) for lab, state in CASES]
 
 
 @pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
-def test_page_in_french(lab, state, stub):
+def test_page_in_french(lab, state, stub, models):
     page = pages.open_lab(lab, lang="fr", **state)
     english = pages.open_lab(lab, lang="en", **state)
     assert page.title[0].value != english.title[0].value or lab == "tokens"
@@ -49,7 +51,7 @@ def another(found):
 
 
 @pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
-def test_each_control_changes_the_address(lab, state, stub, monkeypatch):
+def test_each_control_changes_the_address(lab, state, stub, models, monkeypatch):
     # With one backend alone there would be nothing to choose.
     monkeypatch.setattr(work, "installed", lambda: ["jax", "torch"])
     page = pages.open_lab(lab, **state)
@@ -99,11 +101,31 @@ OPTIONS = {
         "unit": ("word", "character"),
     },
     "count": {"model": ("bloom", "opt"), "dtype": ("float32", "bfloat16")},
+    "gates": {
+        "task": ("race", "text"),
+        "cell": ("lstm", "gru"),
+        "temperature": (0.0, 1.0),
+        "gate": ("output_gate", "peepholes"),
+        "value": (0, 1),
+        "units": (2,),
+        "unit": (0, 3),
+        "quantity": ("candidate", "hidden_state"),
+        "side": ("after", "before"),
+    },
+    "gradients": {
+        "view": ("clipping", "distance"),
+        "cells": ("lstm",),
+        "state": ("cell_state",),
+        "activation": ("linear",),
+        "cell": ("gru",),
+        "rate": (0.1,),
+        "clip": (0.1,),
+    },
 }
 
 
 @pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
-def test_the_code_of_the_page_runs(lab, state, stub):
+def test_the_code_of_the_page_runs(lab, state, stub, models):
     page = pages.open_lab(lab, **state)
     (shown,) = [code.value for code in page.code]
     quick = getattr(importlib.import_module(f"labs.{lab}"), "QUICK", {})
