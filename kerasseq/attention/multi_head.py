@@ -25,8 +25,9 @@ from kerasseq import tracing
 from kerasseq.attention import axes, inputs
 from kerasseq.attention.cache import Cache, token_positions, update_cache
 from kerasseq.attention.dot_product import (
-    attention_weights,
     dot_product_attention,
+    record_heads,
+    recorded_weights,
     repeat_heads,
     weighted_sum,
 )
@@ -38,7 +39,7 @@ from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.positions.base import AttentionPosition, check_position
-from kerasseq.tracing import recording
+from kerasseq.tracing import listeners
 
 
 @register
@@ -389,19 +390,31 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
             given_masks = mask, None, None, None
         sizes = ops.shape(q)[1], ops.shape(k)[1]
         mask, causal = inputs.combine_masks(self, given_masks, sizes, causal, start)
-        if return_weights or drop or recording.current_listener() is not None:
+        q, k, v = (
+            record_heads(self, name, x)
+            for name, x in (("query", q), ("key", k), ("value", v))
+        )
+        weights = None
+        if return_weights or drop or listeners.active():
             if causal:
-                mask = masks.causal(*sizes)[:, None]
-            alpha = attention_weights(q, k, scale=self.factor, mask=mask, bias=bias)
-            alpha = dropped = tracing.record(self, "alignment", alpha)
+                mask, causal = masks.causal(*sizes)[:, None], False
+            weights = recorded_weights(
+                self, q, k, scale=self.factor, mask=mask, bias=bias
+            )
+        if weights is None or not (return_weights or drop or weights.changed):
+            # While traced as well, so that recording does not change the result.
+            options = {"mask": mask, "bias": bias, "causal": causal}
+            flash, alpha = self.flash_attention, None
+            out = dot_product_attention(
+                q, k, v, scale=self.factor, flash=flash, **options
+            )
+        else:
+            alpha = dropped = weights.alpha
             if drop:
                 seed = self.seed_generator
                 dropped = keras.random.dropout(alpha, self.dropout, seed=seed)
             out = weighted_sum(dropped, v)
-        else:
-            alpha, flash = None, self.flash_attention
-            options = {"mask": mask, "bias": bias, "causal": causal, "flash": flash}
-            out = dot_product_attention(q, k, v, scale=self.factor, **options)
+        out = record_heads(self, "heads", out)
         if shapes is not None:
             out, alpha = axes.unfold_all(out, alpha, self.attended_axes, shapes)
         return out, alpha

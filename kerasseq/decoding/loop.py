@@ -77,7 +77,7 @@ class Loop:
     def read_prompt(self, state: Nested, prompt: Prompt, compiled: bool) -> Nested:
         """The state after a prompt. Padding leaves the state of its row unchanged."""
         ids, mask = prompt.ids.T, prompt.mask.T  # (T, B)
-        if compiled and len(ids):
+        if compiled and len(ids) and not kernels.is_uncompiled():
             return self.read_all(state, *map(ops.convert_to_tensor, (ids, mask)))
         for now in zip(ids, mask, strict=True):
             state = self.read_token(state, *map(ops.convert_to_tensor, now))
@@ -91,7 +91,7 @@ class Loop:
 
     def run(self, carry: Carry, compiled: bool) -> Carry:
         """The carry after the last step."""
-        if compiled:
+        if compiled and not kernels.is_uncompiled():
             return self.all_steps(carry)
         for after in self.steps(carry):
             carry = after

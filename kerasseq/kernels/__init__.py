@@ -21,9 +21,11 @@ from kerasseq.kernels.functions import (  # noqa: E402
     inference,
     is_concrete,
     is_exporting,
+    is_uncompiled,
     output_specs,
     size_is_guessed,
     take_steps,
+    uncompiled,
     uses_torchscript,
 )
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
@@ -60,6 +62,7 @@ __all__ = [
     "is_concrete",
     "is_exporting",
     "is_float64",
+    "is_uncompiled",
     "matmul",
     "output_specs",
     "precise",
@@ -71,5 +74,6 @@ __all__ = [
     "take_steps",
     "tanh",
     "top_k",
+    "uncompiled",
     "uses_torchscript",
 ]

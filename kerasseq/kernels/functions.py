@@ -4,7 +4,9 @@
 them under the same name.
 """
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
@@ -12,6 +14,45 @@ from keras import ops, tree
 
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.dispatch import backend_module
+
+_uncompiled = contextvars.ContextVar("kerasseq_uncompiled", default=0)  # open blocks
+
+
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """Runs the functions of `compiled` and `inference` in Python inside the block.
+
+    Examples:
+        >>> calls = []
+        >>> def double(x):
+        ...     calls.append(keras.ops.shape(x))
+        ...     return 2 * x
+        >>> function = compiled(double)
+        >>> with uncompiled():
+        ...     y, y = function(np.ones(3)), function(np.ones(3))
+        >>> calls
+        [(3,), (3,)]
+    """
+    _uncompiled.set(_uncompiled.get() + 1)
+    try:
+        yield
+    finally:
+        _uncompiled.set(_uncompiled.get() - 1)
+
+
+def is_uncompiled() -> bool:
+    """Whether a block of `uncompiled` is open in the current context."""
+    return _uncompiled.get() > 0
+
+
+def _unless_uncompiled(function: Callable, fast: Callable) -> Callable:
+    """Returns a function that calls `fast`, and inside `uncompiled` `function`."""
+    plain = backend_module("functions").plain(function)
+
+    def call(*args: Nested) -> Nested:
+        return plain(*args) if is_uncompiled() else fast(*args)
+
+    return call
 
 
 def compiled(
@@ -42,7 +83,8 @@ def compiled(
         (5, 2)
     """
     functions = backend_module("functions")
-    return functions.compiled(function, jit=jit, donated=donated, pure=pure)
+    fast = functions.compiled(function, jit=jit, donated=donated, pure=pure)
+    return _unless_uncompiled(function, fast)
 
 
 def inference(model: keras.Model, *, pure: bool = True) -> Callable:
@@ -65,7 +107,8 @@ def inference(model: keras.Model, *, pure: bool = True) -> Callable:
         >>> keras.ops.shape(inference(model)([np.ones((1, 3), "float32")]))
         (1, 2)
     """
-    return backend_module("functions").inference(model, pure)
+    fast = backend_module("functions").inference(model, pure)
+    return _unless_uncompiled(lambda inputs: model(inputs, training=False), fast)
 
 
 def gradients(function: Callable, arguments: Nested) -> Nested:

@@ -24,7 +24,7 @@ from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
-from kerasseq.rnn.cell import DropoutMasks, RecurrentCell
+from kerasseq.rnn.cell import DropoutMasks, DropoutRNNCell, RecurrentCell
 from kerasseq.rnn.loop import run_through_time
 
 
@@ -106,9 +106,15 @@ class RNN(WithSublayers, keras.layers.RNN):
                 f"sequences have shape {tuple(sequences.shape)}, of 0 steps: "
                 "there must be at least one step"
             )
-        return super().call(
-            sequences, initial_state=initial_state, mask=mask, training=training
-        )
+        try:
+            return super().call(
+                sequences, initial_state=initial_state, mask=mask, training=training
+            )
+        except BaseException:  # as from an intervention: the next call draws its own
+            if isinstance(self.cell, DropoutRNNCell):
+                self.cell.reset_dropout_mask()
+                self.cell.reset_recurrent_dropout_mask()
+            raise
 
     def inner_loop(
         self,

@@ -8,6 +8,7 @@ rule for masks: a masked step leaves the state unchanged.
 """
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -18,10 +19,9 @@ from keras import ops, tree
 from kerasseq import kernels
 from kerasseq.core import masks
 from kerasseq.core.types import Tensor
-from kerasseq.tracing import recording
+from kerasseq.tracing import listeners, loops
 
 Carry: TypeAlias = tuple[Tensor, list[Tensor]]  # the output and the states
-Step: TypeAlias = Callable[[Carry, dict[str, Any]], tuple[Carry, Tensor]]
 
 
 def run_through_time(
@@ -56,10 +56,12 @@ def run_through_time(
     states = list(initial_state)
     if layer.stateful:  # Keras assigns the new states before gradients are computed
         states = tree.map_structure(ops.copy, states)
-    listener = recording.current_listener()
-    has_probes = hasattr(listener, "probes")
+    observed = loops.observe(
+        loops.Owner(layer, layer.cell), backwards=layer.go_backwards
+    )
+    changes = observed is not None and observed.changes
     single = x.shape[0] == 1 and not kernels.is_exporting()  # one step needs no loop
-    slow = layer.unroll or has_probes or single
+    slow = layer.unroll or changes or single
     fast = None if slow else fast_recurrence(layer, x, training)
     if fast is not None:
         fast = dataclasses.replace(fast, path=return_sequences)
@@ -69,22 +71,16 @@ def run_through_time(
             last, outputs = apply_output_mask(
                 last, outputs, real, layer.zero_output_for_mask
             )
-    if fast is None or isinstance(listener, recording.Trace):
-        inputs = inputs_of_steps(layer, x, real, training)
-        if has_probes:
-            inputs["probes"] = {
-                name: time_first(probe, layer.go_backwards)
-                for name, probe in listener.probes(layer).items()
-            }
-        step = masked_step(layer.cell, training, layer.zero_output_for_mask)
-        carry = (first_output(layer.cell, states), states)
-    if fast is None:
-        last, outputs, last_states = step_by_step(
-            layer, step, carry, inputs, return_sequences
-        )
-    if isinstance(listener, recording.Trace):
-        # A second run, so that recording cannot change the result.
-        record_steps(layer, step, carry, inputs)
+    observes = observed is not None and observed.observes
+    if fast is None or observes:
+        steps = Steps(layer, x, real, states, training, return_sequences)
+    if fast is None and not changes:
+        last, outputs, last_states = steps.run()
+    if observes:
+        # Without a change a second run, so that recording cannot change the result.
+        found = steps.run_observed(observed)
+        if changes:
+            last, outputs, last_states = found
     outputs = ops.swapaxes(outputs, 0, 1) if return_sequences else last[:, None]
     return last, outputs, last_states
 
@@ -134,81 +130,103 @@ def apply_output_mask(
     return where_real(started[-1], last, ops.zeros_like(last)), path
 
 
-def inputs_of_steps(
-    layer: keras.layers.RNN, x: Tensor, real: Tensor | None, training: bool
-) -> dict[str, Any]:
-    """Collects the inputs of the steps, time first."""
-    cell = layer.cell
-    inputs = {"x": cell.project(x, training) if has_steps(cell) else x}
-    return inputs if real is None else {**inputs, "mask": real}
+class Steps:
+    """The steps of one call of a layer, for `kernels.scan`.
 
+    Args:
+        layer: The recurrent layer.
+        x: Inputs of the steps, time first.
+        real: Mask `(time, batch)`, or None.
+        states: The states before the first step.
+        training: Passed to the cell.
+        return_sequences: Whether to return all outputs, not only the last.
+    """
 
-def step_by_step(
-    layer: keras.layers.RNN,
-    step: Step,
-    carry: Carry,
-    inputs: dict[str, Any],
-    return_sequences: bool,
-) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Runs the steps; returns the last output, all outputs and the last states."""
+    def __init__(
+        self,
+        layer: keras.layers.RNN,
+        x: Tensor,
+        real: Tensor | None,
+        states: list[Tensor],
+        training: bool,
+        return_sequences: bool,
+    ) -> None:
+        cell = layer.cell
+        inputs = {"x": cell.project(x, training) if has_steps(cell) else x}
+        self.inputs = inputs if real is None else {**inputs, "mask": real}
+        self.layer, self.cell = layer, cell
+        self.carry: Carry = (first_output(cell, states), states)
+        self.training, self.return_sequences = training, return_sequences
 
-    def emit(carry, now):
-        carry, output = step(carry, now)
-        return carry, output if return_sequences else ()
+    def run(self) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Returns the last output, all outputs and the last states."""
+        with listeners.pause():
+            (last, states), outputs = kernels.scan(
+                self.step, self.carry, self.inputs, unroll=self.layer.unroll
+            )
+        return last, outputs, states
 
-    with recording.pause():
-        (last, states), outputs = kernels.scan(emit, carry, inputs, unroll=layer.unroll)
-    return last, outputs, states
+    def run_observed(
+        self, observed: loops.ObservedLoop
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Does the same, and records and changes values of the cell."""
+        (last, states), outputs = observed.run(
+            self.step,
+            self.carry,
+            self.inputs,
+            functools.partial(self.complete, observed.key),
+            unroll=self.layer.unroll,
+        )
+        return last, outputs, states
 
-
-def masked_step(cell: keras.Layer, training: bool, zero_output_for_mask: bool) -> Step:
-    """Returns the step for `kernels.scan`, which keeps the state where masked."""
-
-    def advance(now, states):
-        if has_steps(cell):
-            return cell.step(now["x"], states, training)
-        output, states = call_keras_cell(cell, now["x"], states, training)
-        return output, states
-
-    def step(carry, now):
+    def step(self, carry: Carry, now: dict[str, Any]) -> tuple[Carry, Tensor]:
+        """One step, which keeps the state where masked."""
         output, states = carry
-        if "probes" in now:
-            with recording.add_probes(cell, now["probes"]):
-                new_output, new_states = advance(now, states)
-        else:
-            new_output, new_states = advance(now, states)
-        if "mask" not in now:
-            return (new_output, new_states), new_output
-        real = now["mask"]
-        held = ops.zeros_like(output) if zero_output_for_mask else output
-        emitted = where_real(real, new_output, held)
-        new_output = where_real(real, new_output, output)
-        return (new_output, where_real(real, new_states, states)), emitted
+        new_output, new_states = self.advance(now["x"], states)
+        emitted = new_output
+        if "mask" in now:
+            real, zeros = now["mask"], self.layer.zero_output_for_mask
+            held = ops.zeros_like(output) if zeros else output
+            emitted = where_real(real, new_output, held)
+            new_output = where_real(real, new_output, output)
+            new_states = where_real(real, new_states, states)
+        return (new_output, new_states), emitted if self.return_sequences else ()
 
-    return step
+    def advance(self, x: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """The output and the new states of the cell."""
+        if has_steps(self.cell):
+            return self.cell.step(x, states, self.training)
+        output, new_states = call_keras_cell(self.cell, x, states, self.training)
+        return record_states(self.cell, output, new_states)
 
-
-def record_steps(
-    layer: keras.layers.RNN, step: Step, carry: Carry, inputs: dict[str, Any]
-) -> None:
-    """Runs the steps once more, with the values that the cell records as outputs."""
-
-    def recorded_step(carry, now):
-        with recording.collect_step(layer.cell) as values:
-            carry, _ = step(carry, now)
+    def complete(
+        self,
+        key: Callable[[int, str], str],
+        values: dict[str, Tensor],
+        carry: Carry,
+        now: dict[str, Any],
+    ) -> dict[str, Tensor]:
+        """The recorded values of a step: where masked, old states and else zeros."""
         if "mask" in now:
             values = {
                 name: where_real(now["mask"], v, ops.zeros_like(v))
                 for name, v in values.items()
             }
-        return carry, {**values, **named_states(layer.cell, carry[1])}
+        states = named_states(self.cell, carry[1]).items()
+        return {**values, **{key(0, name): state for name, state in states}}
 
-    _, values = kernels.scan(recorded_step, carry, inputs, unroll=layer.unroll)
-    for name, value in values.items():
-        value = ops.swapaxes(value, 0, 1)  # (B, T, H)
-        if layer.go_backwards:
-            value = ops.flip(value, axis=1)
-        recording.record(layer, name, value)
+
+def record_states(
+    cell: keras.Layer, output: Tensor, states: list[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    """Records the states of a third-party cell; its output may be one of them."""
+    if hasattr(cell, "state_names") or not listeners.active():
+        return output, states
+    flat = tree.flatten(states)
+    new = [listeners.record(cell, f"state_{n}", s) for n, s in enumerate(flat)]
+    for before, after in zip(flat, new, strict=True):
+        output = after if output is before else output
+    return output, tree.pack_sequence_as(states, new)
 
 
 def named_states(cell: keras.Layer, states: Sequence[Tensor]) -> dict[str, Tensor]:

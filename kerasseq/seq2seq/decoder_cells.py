@@ -2,7 +2,7 @@
 
 A decoder that runs step by step calls the cells of its layers, not the layers. So it
 also does what the layers would do: it draws dropout masks before the loop, and records
-values for `tracing.trace` and `tracing.gradient_flow`.
+values for `tracing.trace`, `intervene` and `gradient_flow`.
 """
 
 import contextlib
@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import keras
 from keras import ops, tree
 
-from kerasseq import kernels
 from kerasseq.core.types import Tensor
-from kerasseq.rnn.loop import call_keras_cell, has_steps, named_states
-from kerasseq.tracing import recording
+from kerasseq.rnn.loop import (
+    call_keras_cell,
+    has_steps,
+    named_states,
+    record_states,
+)
+from kerasseq.tracing import loops
 
 if TYPE_CHECKING:
     from kerasseq.seq2seq.recurrent_decoder import RecurrentDecoder
@@ -67,7 +71,7 @@ def cell_step(
     """Returns the output of one step of any cell, and the list of its new states."""
     if has_steps(cell):
         return cell.step(cell.project(x, training), states, training)
-    return call_keras_cell(cell, x, states, training)
+    return record_states(cell, *call_keras_cell(cell, x, states, training))
 
 
 @contextlib.contextmanager
@@ -91,65 +95,45 @@ def dropout_masks(
             cell.get_dropout_mask(ops.ones((batch, features), inputs.dtype))
         if cell.recurrent_dropout:
             cell.get_recurrent_dropout_mask(ops.ones((batch, units), inputs.dtype))
-    yield
-    for cell in cells:
-        cell.reset_dropout_mask()
-        cell.reset_recurrent_dropout_mask()
+    try:
+        yield
+    finally:
+        for cell in cells:
+            cell.reset_dropout_mask()
+            cell.reset_recurrent_dropout_mask()
 
 
-def state_probes(decoder: "RecurrentDecoder", listener: object) -> dict[str, Any]:
-    """The probes of `gradient_flow` for the states of each step, `(B, T, H)`."""
-    if not hasattr(listener, "probes"):
-        return {}
-    probes = {
-        _cell_path(layer) + name: probe
-        for layer in decoder.recurrent_layers
-        for name, probe in listener.probes(layer).items()
-    }
-    return {"probes": probes}
+def observe(decoder: "RecurrentDecoder") -> loops.ObservedLoop | None:
+    """What listens to the loop of the decoder, see `tracing.loops`."""
+    owners = [loops.Owner(layer, layer.cell) for layer in decoder.recurrent_layers]
+    if decoder.attention is not None:
+        owners.append(loops.Owner(decoder.attention, decoder.attention, True))
+    return loops.observe(*owners)
 
 
-def added_probes(
-    decoder: "RecurrentDecoder", inputs: dict[str, Any]
-) -> contextlib.AbstractContextManager[Any]:
-    """A context in which the probes of one step, if any, are added to the states."""
-    if "probes" not in inputs:
-        return contextlib.nullcontext()
-    return recording.add_probes(decoder, inputs["probes"])
+def run_observed(
+    decoder: "RecurrentDecoder",
+    observed: loops.ObservedLoop,
+    step: Step,
+    carry: State,
+    inputs: dict[str, Any],
+) -> tuple[State, dict[str, Tensor]]:
+    """Runs the loop of the decoder, and records and changes values of its layers.
 
-
-def collect(
-    decoder: "RecurrentDecoder", step: Step, carry: State, inputs: dict[str, Any]
-) -> dict[str, Tensor]:
-    """Runs the loop once more; returns all recorded values by path, `(B, T, ...)`.
-
-    A second run, so that recording does not change the result.
+    Args:
+        decoder: The decoder.
+        observed: What listens.
+        step: As for `kernels.scan`.
+        carry: As for `kernels.scan`.
+        inputs: As for `kernels.scan`.
     """
 
-    def collecting_step(carry, inputs):
-        with recording.collect_step(decoder) as values:
-            after, _ = step(carry, inputs)
-        cell_states = after["cell_states"]
-        for layer, states in zip(decoder.recurrent_layers, cell_states, strict=True):
+    def complete(values, after, inputs):
+        values = dict(values)
+        layers = zip(decoder.recurrent_layers, after["cell_states"], strict=True)
+        for n, (layer, states) in enumerate(layers):
             for name, state in named_states(layer.cell, states).items():
-                values[_cell_path(layer) + name] = state
-        return after, values
+                values[observed.key(n, name)] = state
+        return values
 
-    _, values = kernels.scan(collecting_step, carry, inputs)
-    return tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), values)
-
-
-def record(decoder: "RecurrentDecoder", values: dict[str, Tensor]) -> None:
-    """Records the values of `collect`, each with the layer that computed it."""
-    for layer in decoder.recurrent_layers:
-        for path, value in values.items():
-            if path.startswith(_cell_path(layer)):
-                recording.record(layer, path.removeprefix(_cell_path(layer)), value)
-    for path, value in values.items():
-        layer, _, name = path.partition("/")
-        if decoder.attention is not None and layer == decoder.attention.name:
-            recording.record(decoder.attention, name, value[:, :, 0])  # of one query
-
-
-def _cell_path(layer) -> str:
-    return f"{layer.name}/{layer.cell.name}/"
+    return observed.run(step, carry, inputs, complete)

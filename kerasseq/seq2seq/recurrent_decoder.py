@@ -43,7 +43,7 @@ from kerasseq.rnn.layer import RNN
 from kerasseq.seq2seq import decoder_cells as cells
 from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler, deserialize
 from kerasseq.tasks.architectures import first_output
-from kerasseq.tracing import recording
+from kerasseq.tracing import listeners
 from kerasseq.training import ScheduledSampling
 
 
@@ -238,7 +238,7 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         To be called by a `core.method_layer.MethodLayer`, like `initial_state` and
         `attention_scores`.
         """
-        s, c, _, cell_states = self._recurrent_step(self.embedding(token), state)
+        s, c, _, cell_states = self._observed_step(self.embedding(token), state)
         o = self.combine(ops.concatenate([s, c], axis=-1))
         after = {"source": state["source"], "cell_states": cell_states}
         if self.input_feeding:
@@ -248,6 +248,22 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
     def attention_scores(self, *args: Any, **kwargs: Any) -> Tensor:
         """Computes the attention weights `(B, T, S)`, with the arguments of `call`."""
         return self.call(*args, **kwargs, return_attention_scores=True)[1]
+
+    def _observed_step(self, y, state):
+        """One step, as a loop of one step for those who listen to the layers."""
+        observed = cells.observe(self)
+        if observed is None or not observed.observes:
+            return self._recurrent_step(y, state)
+        carry = {name: x for name, x in state.items() if name != "source"}
+
+        def step(carry, inputs):
+            s, c, alpha, cell_states = self._recurrent_step(
+                inputs["y"], {**carry, "source": state["source"]}
+            )
+            return {**carry, "cell_states": cell_states}, {"s": s, "c": c}
+
+        after, outputs = cells.run_observed(self, observed, step, carry, {"y": y[None]})
+        return outputs["s"][0], outputs["c"][0], None, after["cell_states"]
 
     def _recurrent_step(self, y, state, training=False):
         """One step of attention and of all recurrent layers.
@@ -325,9 +341,9 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             state: The state before the first token.
             training: Whether to apply dropout and scheduled sampling.
         """
-        listener = recording.current_listener()
+        observed = cells.observe(self)
         carry = {name: x for name, x in state.items() if name != "source"}
-        inputs = {"y": y, **cells.state_probes(self, listener)}
+        inputs = {"y": y}
         if training and self.scheduled_sampler.schedule is not None:
             inputs |= self.scheduled_sampler.draw(target, self.vocabulary_size)
             # Predicted tokens get the dropout of the target tokens that they replace.
@@ -337,15 +353,14 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
             carry["predicted"] = ops.full_like(target[:, 0], START)
         inputs = tree.map_structure(lambda x: ops.swapaxes(x, 0, 1), inputs)
         step = functools.partial(self._loop_step, state["source"], training)
-        recorded = {}
-        with (
-            cells.dropout_masks(self.recurrent_layers, y, training),
-            recording.pause(),
-        ):
-            _, outputs = kernels.scan(step, carry, inputs)  # (T, B, ...)
-            if isinstance(listener, recording.Trace):
-                recorded = cells.collect(self, step, carry, inputs)
-        cells.record(self, recorded)
+        with cells.dropout_masks(self.recurrent_layers, y, training):
+            if observed is None or not observed.changes:
+                with listeners.pause():
+                    _, outputs = kernels.scan(step, carry, inputs)  # (T, B, ...)
+            if observed is not None and observed.observes:
+                # Without a change a second run: recording does not change the result.
+                _, found = cells.run_observed(self, observed, step, carry, inputs)
+                outputs = found if observed.changes else outputs
         outputs = {name: ops.swapaxes(x, 0, 1) for name, x in outputs.items()}
         if "o" not in outputs:  # no step needed it: computed for all steps at once
             both = ops.concatenate([outputs["s"], outputs["c"]], axis=-1)
@@ -358,10 +373,9 @@ class RecurrentDecoder(WithSublayers, keras.layers.Layer):
         if "predicted" in carry:
             predicted = self.embedding.call(carry["predicted"]) * inputs["dropout_mask"]
             y = ops.where(inputs["use_target"][:, None], y, predicted)
-        with cells.added_probes(self, inputs):
-            s, c, alpha, cell_states = self._recurrent_step(
-                y, {**carry, "source": source}, training
-            )
+        s, c, alpha, cell_states = self._recurrent_step(
+            y, {**carry, "source": source}, training
+        )
         after, outputs = {"cell_states": cell_states}, {"s": s, "c": c}
         if alpha is not None:
             outputs["alpha"] = alpha

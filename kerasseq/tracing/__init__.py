@@ -1,9 +1,9 @@
 """Records what the layers of a model compute, and plots it.
 
-`trace` records gates, states and attention weights, `gradient_flow` measures gradients
-per time step, `plots` draws both. `attribution` shows which tokens moved a decision.
-A layer of your own calls `record` to be traced. `position_criteria` compares position
-encodings.
+`trace` records gates, states and attention weights, and `intervene` replaces them.
+`gradient_flow` measures gradients per time step, `attribution` which tokens moved a
+decision, `position_criteria` what position encodings can do. `plots` draws. A layer of
+your own calls `record` to be traced.
 """
 
 import importlib
@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from kerasseq.tracing.attribution import Attribution, attribution
 from kerasseq.tracing.gradient_flow import gradient_flow
+from kerasseq.tracing.intervention import At, at, intervene
+from kerasseq.tracing.listeners import record
 from kerasseq.tracing.positions import Criterion, position_criteria
-from kerasseq.tracing.recording import Trace, record, trace
+from kerasseq.tracing.recording import Trace, trace
 
 if TYPE_CHECKING:
     from kerasseq.tracing import plots
 
 __all__ = [
+    "At",
     "Attribution",
     "Criterion",
     "Trace",
+    "at",
     "attribution",
     "gradient_flow",
+    "intervene",
     "plots",
     "position_criteria",
     "record",

@@ -22,6 +22,7 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.tracing.listeners import differentiating
 
 
 class Attribution(NamedTuple):
@@ -76,7 +77,8 @@ def attribution(model: Any, text: str, label: Any = None) -> Attribution:
     k = model.labels.index(checks.one_of("label", label, model.labels))
     (ids,), _ = model.text_rows(tokenizer, [text])
     e = model.get_layer("embedding")(ids[None])
-    gradient = kernels.gradients(lambda e: scores_of(model, e)[0, k], e)
+    with differentiating():
+        gradient = kernels.gradients(lambda e: scores_of(model, e)[0, k], e)
     scores = ops.convert_to_numpy(ops.sum(e * gradient, axis=-1))[0]
     offsets = tokenizer.encode_with_offsets(text).offsets.tolist()
     return Attribution(label, [text[a:b] for a, b in offsets], scores)

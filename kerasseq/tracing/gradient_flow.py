@@ -6,17 +6,20 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core.types import Nested, Tensor
-from kerasseq.tracing.recording import Trace, listening, paths
+from kerasseq.tracing.listeners import Listener, join, listening, paths
+from kerasseq.tracing.recording import Trace
 
 STATES = ("hidden_state", "cell_state")
 
 
-class _Probes:
+class _Probes(Listener):
     """Gives each time loop its probes during a differentiated call.
 
     A probe is an array of zeros that the loop adds to a state at every step. The
     gradient with respect to the probe is the gradient with respect to the state.
     """
+
+    differentiates = True
 
     def __init__(
         self, layer_paths: dict[int, str], probes: dict[tuple[str, int, str], Tensor]
@@ -24,9 +27,6 @@ class _Probes:
         self._paths = layer_paths
         self._probes = probes
         self._calls = {}
-
-    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
-        return value
 
     def probes(self, layer: keras.Layer) -> dict[str, Tensor]:
         """Returns the probes of the next call of `layer`, by state name."""
@@ -90,7 +90,7 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
     flow = {}
     for (path, call, name), gradient in found.items():
         gradient = ops.convert_to_numpy(ops.cast(gradient, "float32"))
-        key = f"{path}/{name}" if path else name
+        key = join(path, name)
         flow[key + (f"#{call}" if call else "")] = np.linalg.norm(gradient, axis=(0, 2))
     return flow
 
@@ -108,7 +108,7 @@ def _zeros_like_states(
     zeros = {}
     for path in dict.fromkeys(layer_paths.values()):
         for name in STATES:
-            key = f"{path}/{name}" if path else name
+            key = join(path, name)
             calls = recorded.get(key, [])
             for call, value in enumerate(calls if isinstance(calls, list) else [calls]):
                 zeros[path, call, name] = np.zeros(value.shape, value.dtype)

@@ -1,11 +1,13 @@
 """What encoder and decoder blocks share: their arguments and their sublayers."""
 
+import functools
 import random
 from collections.abc import Callable
 from typing import Any
 
 import keras
 
+from kerasseq import tracing
 from kerasseq.attention.inputs import check_head_groups
 from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.core import checks, objects
@@ -212,20 +214,27 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             layer.build(shape)
         return layer
 
-    def _pre_sublayer(self, x, norm):
-        return residual.pre_sublayer(x, norm, self._placement)
+    def _pre_sublayer(self, x, norm, name):
+        x = residual.pre_sublayer(x, norm, self._placement)
+        return tracing.record(self, f"{name}_input", x)
 
-    def _post_sublayer(self, x, f_x, norm):
-        return residual.post_sublayer(x, f_x, norm, self._placement, self.alpha)
+    def _post_sublayer(self, x, f_x, norm, name):
+        """The residual connection, recorded before the norm, if there is one."""
+        record = functools.partial(tracing.record, self, f"{name}_residual")
+        y = residual.post_sublayer(
+            x, f_x, lambda z: norm(record(z)), self._placement, self.alpha
+        )
+        return record(y) if self._placement == "pre" else y
 
     def _feed_forward_and_dropout(self, n, training):
         return self._drop(self._feedforward_sublayer(n), training)
 
     def _feed_forward_branch(self, x, training):
         """The feed-forward network with dropout, norm and residual connection."""
-        norm = self._feedforward_layer_norm
-        f_x = self._feed_forward_and_dropout(self._pre_sublayer(x, norm), training)
-        return self._post_sublayer(x, f_x, norm)
+        norm, name = self._feedforward_layer_norm, "feed_forward"
+        n = self._pre_sublayer(x, norm, name)
+        f_x = self._feed_forward_and_dropout(n, training)
+        return self._post_sublayer(x, f_x, norm, name)
 
     def _drop(self, x, training):
         if not (self.dropout and training):

@@ -198,8 +198,9 @@ class TransformerDecoder(TransformerBlock):
                 x, padding_mask, decoder_attention_mask, "decoder_"
             )
             x = masks.zero_masked(x, padding_mask)
-        norm = self._self_attention_layer_norm
-        n = self._pre_sublayer(x, norm)
+        x = tracing.record(self, "input", x)
+        norm, name = self._self_attention_layer_norm, "self_attention"
+        n = self._pre_sublayer(x, norm, name)
         a, *results = self._attend_to_itself(
             n,
             (decoder_padding_mask, keras_mask),
@@ -211,18 +212,18 @@ class TransformerDecoder(TransformerBlock):
         a = self._drop(a, training)
         if self.parallel:
             a = a + self._feed_forward_and_dropout(n, training)
-        x = self._post_sublayer(x, a, norm)
+        x = self._post_sublayer(x, a, norm, name)
         if self._cross_attention_layer is not None:
-            norm = self._cross_attention_layer_norm
+            norm, name = self._cross_attention_layer_norm, "cross_attention"
             a, *more = self._attend_to_encoder(
-                self._pre_sublayer(x, norm),
+                self._pre_sublayer(x, norm, name),
                 encoder_sequence,
                 (encoder_padding_mask, encoder_sequence_mask),
                 *cross,
                 attention_mask=encoder_attention_mask,
                 **options,
             )
-            x = self._post_sublayer(x, self._drop(a, training), norm)
+            x = self._post_sublayer(x, self._drop(a, training), norm, name)
             results = [y for pair in zip(results, more, strict=True) for y in pair]
         if not self.parallel:
             x = self._feed_forward_branch(x, training)

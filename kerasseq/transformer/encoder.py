@@ -142,8 +142,9 @@ class TransformerEncoder(TransformerBlock):
         padding_mask = masks.first_given(padding_mask, mask, inputs_mask)
         check_self_attention_masks(inputs, padding_mask, attention_mask)
         x = masks.zero_masked(inputs, padding_mask)
-        norm = self._self_attention_layer_norm
-        n = self._pre_sublayer(x, norm)
+        x = tracing.record(self, "input", x)
+        norm, name = self._self_attention_layer_norm, "self_attention"
+        n = self._pre_sublayer(x, norm, name)
         a = self._self_attention_layer(
             n,
             n,
@@ -157,10 +158,10 @@ class TransformerEncoder(TransformerBlock):
         a = self._drop(a, training)
         if self.parallel:
             y = self._post_sublayer(
-                x, a + self._feed_forward_and_dropout(n, training), norm
+                x, a + self._feed_forward_and_dropout(n, training), norm, name
             )
         else:
-            z = self._post_sublayer(x, a, norm)
+            z = self._post_sublayer(x, a, norm, name)
             y = self._feed_forward_branch(z, training)
         y = tracing.record(self, "output", y)
         return (y, *weights) if weights else y

@@ -184,7 +184,7 @@ class FeedForward(WithSublayers, keras.layers.Layer):
         h = tracing.record(self, "hidden", h)  # (B, T, F)
         if self.dropout and training:
             h = keras.random.dropout(h, self.dropout, seed=self.seed_generator)
-        return dense(self.output_dense, h)
+        return tracing.record(self, "output", dense(self.output_dense, h))
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape

@@ -62,6 +62,15 @@ class _Reading(keras.StatelessScope):
         return super().get_current_value(variable)
 
 
+def plain(function: Callable[..., Nested]) -> Callable[..., Nested]:
+    """Returns the function, without gradients: its arguments become tensors."""
+
+    def call(*args: Nested) -> Nested:
+        return function(*keras.tree.map_structure(keras.ops.convert_to_tensor, args))
+
+    return call
+
+
 def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
     """See `kerasseq.kernels.inference`."""
 

@@ -21,6 +21,15 @@ def compiled(
     return tf.function(function, autograph=False, jit_compile=jit)
 
 
+def plain(function: Callable[..., Nested]) -> Callable[..., Nested]:
+    """Returns the function, without gradients: its arguments become tensors."""
+
+    def call(*args: Nested) -> Nested:
+        return function(*keras.tree.map_structure(keras.ops.convert_to_tensor, args))
+
+    return call
+
+
 def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
     """See `kerasseq.kernels.inference`."""
     return tf.function(lambda inputs: model(inputs, training=False), autograph=False)

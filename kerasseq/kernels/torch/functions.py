@@ -39,6 +39,11 @@ def compiled(
     return recorded(function, donated=donated) if pure else as_it_is(function)
 
 
+def plain(function: Callable[..., Nested]) -> Callable[..., Nested]:
+    """Returns the function, without gradients: its arguments become tensors."""
+    return as_it_is(function)
+
+
 def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
     """See `kerasseq.kernels.inference`."""
     return (recorded if pure else as_it_is)(lambda x: model(x, training=False))

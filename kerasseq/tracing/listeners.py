@@ -1,0 +1,165 @@
+"""`record`, and the listeners that receive what it is called with.
+
+A layer calls `record` for each value worth a look. In the current context the value
+goes through the open interventions, in the order in which they were opened, and then to
+the innermost recorder: a `Trace`, or the probes of `gradient_flow`. Inside a time loop
+it goes to the listener of that loop alone, see `loops.py`.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+import keras
+
+from kerasseq.core.types import Tensor
+
+
+class Listener:
+    """Receives each value that is recorded.
+
+    Attributes:
+        intervenes: Whether it may return another value. It then comes before the
+            recorders.
+        alone: Whether values go to no listener that was opened before it.
+        records: Whether it stores the values.
+        differentiates: Whether gradients are computed while it is open.
+    """
+
+    intervenes: bool = False
+    alone: bool = False
+    records: bool = False
+    differentiates: bool = False
+
+    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+        """Returns the value to continue with; here the value itself."""
+        return value
+
+    def listens_to(self, model: keras.Layer) -> bool:
+        """Whether the compiled methods of this model must raise an error."""
+        return False
+
+
+AnyListener = TypeVar("AnyListener", bound=Listener)
+_opened = contextvars.ContextVar("kerasseq_listeners", default=())
+_open: set[int] = set()  # ids of the listeners of all contexts: torch.compile reads it
+
+
+def record(layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+    """Records a value under the path of `layer` and `name`.
+
+    Outside of `trace`, `intervene` and `gradient_flow` the cost is one look-up.
+
+    Args:
+        layer: The layer that computed the value, usually `self`.
+        name: Name of the value, such as `"forget_gate"`.
+        value: A tensor.
+
+    Returns:
+        The value to continue with. It is `value` itself, except inside `intervene`,
+        which may replace it, and `gradient_flow`, which adds zeros to it in order to
+        differentiate with respect to it.
+
+    Examples:
+        >>> record(keras.layers.Dense(3), "output", 5)
+        5
+    """
+    if not _open:
+        return value
+    for listener in active():
+        value = listener.receive(layer, name, value)
+    return value
+
+
+def opened() -> tuple[Listener, ...]:
+    """Returns all listeners of the current context, the innermost last."""
+    return _opened.get() if _open else ()
+
+
+def active() -> tuple[Listener, ...]:
+    """Returns the listeners that receive a value, in this order."""
+    listeners = opened()
+    if not listeners:
+        return ()
+    interventions, recorder = [], []
+    for listener in listeners:
+        if listener.alone:
+            interventions, recorder = [], [listener]
+        elif listener.intervenes:
+            interventions.append(listener)
+        else:
+            recorder = [listener]
+    return *interventions, *recorder
+
+
+@contextlib.contextmanager
+def listening(listener: AnyListener) -> Iterator[AnyListener]:
+    """Opens a listener in the current context."""
+    _open.add(id(listener))
+    _opened.set((*_opened.get(), listener))
+    try:
+        yield listener
+    finally:  # not `reset`: blocks may close in another order than they opened
+        _opened.set(tuple(one for one in _opened.get() if one is not listener))
+        _open.discard(id(listener))
+
+
+class _Discard(Listener):
+    alone = True
+
+
+def pause() -> AbstractContextManager[Listener | None]:
+    """Neither records nor changes any value inside the block."""
+    if not opened():  # torch.compile cannot trace `listening`
+        return contextlib.nullcontext()
+    return listening(_Discard())
+
+
+class _Differentiate(Listener):
+    differentiates = True
+
+
+def differentiating() -> AbstractContextManager[Listener]:
+    """Declares that gradients are computed in the block, in which nothing is traced."""
+    return listening(_Differentiate())
+
+
+def is_differentiating() -> bool:
+    """Whether gradients are computed in the current context."""
+    return any(listener.differentiates for listener in opened())
+
+
+def paths(root: keras.Layer) -> dict[int, str]:
+    """Returns the path of each layer inside `root`, by the layer's `id`.
+
+    Examples:
+        >>> lstm = keras.layers.LSTM(3, name="lstm")
+        >>> model = keras.Sequential([keras.layers.Bidirectional(lstm, name="both")])
+        >>> sorted(paths(model).values())[:3]
+        ['', 'both', 'both/backward_lstm']
+    """
+    found = {}
+
+    def walk(layer: keras.Layer, path: str) -> None:
+        found.setdefault(id(layer), path)
+        children = getattr(layer, "layers", None)
+        if children is None:
+            # Any layer may have sublayers; Keras has no public list of them.
+            children = layer._flatten_layers(include_self=False, recursive=False)
+        for child in children:
+            walk(child, join(path, child.name))
+
+    walk(root, "")
+    return found
+
+
+def join(path: str, name: str) -> str:
+    """Returns the key of a value of the layer with this path.
+
+    Examples:
+        >>> join("lstm", "forget_gate"), join("", "forget_gate")
+        ('lstm/forget_gate', 'forget_gate')
+    """
+    return f"{path}/{name}" if path else name
