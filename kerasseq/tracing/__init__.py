@@ -13,7 +13,12 @@ from kerasseq.tracing.attribution import Attribution, attribution
 from kerasseq.tracing.gradient_flow import gradient_flow
 from kerasseq.tracing.intervention import At, at, intervene
 from kerasseq.tracing.listeners import record
-from kerasseq.tracing.positions import Criterion, position_criteria
+from kerasseq.tracing.positions import (
+    Criterion,
+    position_code,
+    position_criteria,
+    position_relation,
+)
 from kerasseq.tracing.recording import Trace, trace
 
 if TYPE_CHECKING:
@@ -29,7 +34,9 @@ __all__ = [
     "gradient_flow",
     "intervene",
     "plots",
+    "position_code",
     "position_criteria",
+    "position_relation",
     "record",
     "trace",
 ]
