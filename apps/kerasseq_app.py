@@ -26,7 +26,10 @@ ICONS = {
 
 def main() -> None:
     """Draws the page of the address, in the language and style of the session."""
-    st.set_page_config(page_title="kerasseq", layout="wide")
+    # Without an icon of its own, the icon of a page is fetched from another server.
+    st.set_page_config(
+        page_title="kerasseq", page_icon=str(FOLDER / "icon.svg"), layout="wide"
+    )
     work.one_thread()
     language = address.shared("lang", texts.default_language(), texts.LANGUAGES)
     address.shared("projector", "0", ("0", "1"))

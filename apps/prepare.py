@@ -1,4 +1,4 @@
-"""Trains every model that the pages need: `kerasseq app --prepare`, before a lecture."""
+"""Trains every model that the pages need, as before a lecture: `app --prepare`."""
 
 import sys
 import time

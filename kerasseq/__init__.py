@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, __getattr__
         decoding,
         layers,
         models,
+        runs,
         text,
         tracing,
         training,
@@ -29,11 +30,12 @@ __all__ = [
     "layers",
     "load_model",
     "models",
+    "runs",
     "text",
     "tracing",
     "training",
 ]
-_WITHOUT_KERAS = ("datasets", "text")
+_WITHOUT_KERAS = ("datasets", "runs", "text")
 
 
 def __getattr__(name: str) -> Any:

@@ -36,7 +36,7 @@ KERAS_FREE = {"text", "datasets"}
 # Modules of `language` that do not load Keras: packages of models and the command may
 # import them.
 LIGHT = ("kerasseq.language.architectures", "kerasseq.language.counting")
-TABLES = {"layers", "models"}  # tables of contents: layers.py and models.py
+TABLES = {"layers", "models", "runs"}  # tables of contents: layers.py and others
 PUBLIC = TABLES | SERVING | KERAS_FREE | {"tracing"}
 PUBLIC_MODULES = {"kerasseq", "kerasseq.tracing.plots"} | {
     f"kerasseq.{name}" for name in PUBLIC

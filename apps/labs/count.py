@@ -115,9 +115,7 @@ def body(here):
     matrices(here, found)
     memory(here, found)
     cache(here, found)
-    here.code(
-        CODE, name=name, changes=changes, length=length, batch=batch, dtype=dtype
-    )
+    here.code(CODE, name=name, changes=changes, length=length, batch=batch, dtype=dtype)
 
 
 def results(here, found):

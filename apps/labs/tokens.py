@@ -1,56 +1,183 @@
-"""Lab 9, Tokens: byte-pair encoding merge by merge, and its alternatives."""
+"""Lab 9, Tokens: byte-pair encoding merge by merge, its alternatives, and rules."""
 
+import streamlit as st
+
+from labs.code import tokens as code
 from parts import figures, lab
+from parts.errors import Refused
 
 EQUATION = r"(a, b) = \arg\max_{(x, y)} N(x\,y), \qquad V \leftarrow V \cup \{ab\}"
-CORPUS = """This example is taken from the multitude of tokenizer examples explained on \
-the Hugging Face courses.
+CORPUS = """This example is taken from the multitude of tokenizer examples explained \
+on the Hugging Face courses.
 This is one example of tokenization.
 There is several tokenizer algorithms.
 Hopefully, you will be able to understand how they are trained and generate tokens."""
+SENTENCE = "The tokenizer of an unbelievably long word is unbelievable!"
+VIEWS = ("merges", "compare", "ngrams", "eliza")
 MAX_MERGES = 60
-CODE = """
-from kerasseq.text import BytePairTokenizer
-
-text = {text}
-alphabet = BytePairTokenizer(1000, all_bytes=False, min_count=10**6).fit(text)
-size = alphabet.vocabulary_size + {merges}
-tokenizer = BytePairTokenizer(size, all_bytes=False).fit(text)
-for merge in tokenizer.trace():
-    print(merge.count, merge.left, "+", merge.right, "=", merge.token)
-print(tokenizer.tokenize(text))
-"""
+CHARACTERS = 100_000  # of the reference of Python, to train on
+KINDS = {  # the classes in kerasseq.text
+    "character": "CharacterTokenizer",
+    "bpe": "BytePairTokenizer",
+    "unigram": "UnigramTokenizer",
+    "wordpiece": "WordPieceTokenizer",
+    "word": "WordTokenizer",
+}
+UNKNOWN = ("\N{REPLACEMENT CHARACTER}", "<unk>", "[UNK]")
 
 
 def train(text):
     """Returns the merges, and the pieces of the text after 0, 1, 2, … of them."""
     from kerasseq.text import BytePairTokenizer
 
-    alphabet = BytePairTokenizer(1000, all_bytes=False, min_count=10**9).fit(text)
+    alphabet = BytePairTokenizer(10**6, all_bytes=False, min_count=10**9).fit(text)
     size = alphabet.vocabulary_size
-    tokenizer = BytePairTokenizer(size + MAX_MERGES, all_bytes=False).fit(text)
-    merges = tokenizer.trace()
+    merges = BytePairTokenizer(size + MAX_MERGES, all_bytes=False).fit(text).trace()
     pieces = []
     for n in range(len(merges) + 1):
-        part = BytePairTokenizer(size + n, all_bytes=False).fit(text)
-        offsets = part.encode_with_offsets(text).offsets.tolist()
-        pieces.append([text[a:b] for a, b in offsets])
-    return [m._asdict() for m in merges], pieces
+        tokenizer = BytePairTokenizer(size + n, all_bytes=False).fit(text)
+        found = tokenizer.encode_with_offsets(text)
+        pieces.append((found.tokens, [text[a:b] for a, b in found.offsets.tolist()]))
+    return [merge._asdict() for merge in merges], pieces
+
+
+def merges(here):
+    """Draws byte-pair encoding merge by merge."""
+    with here.controls():
+        text = here.passage("text", CORPUS, most=2000)
+    if len(text) < 2:
+        raise Refused("too_short")
+    found, pieces = here.compute(train, text)
+    with here.controls():
+        n = here.stepper("merges", 0, len(found), 0)
+    tokens, shown = pieces[n]
+    if n:
+        last = found[n - 1]
+        here.say("merged", **{k: f"`{last[k]}`" for k in ("left", "right", "token")})
+        here.say("times", count=last["count"])
+    new = [i for i, token in enumerate(tokens) if n and token == found[n - 1]["token"]]
+    here.strip("pieces", shown, marked=new)
+    here.facts(
+        ("tokens", here.write(len(shown))),
+        ("per_token", here.write(len(text) / len(shown), 2)),
+    )
+    rows = [
+        {
+            "merges": i,
+            "tokens": len(p),
+            "of": "text",
+            "token": m["token"],
+            "count": m["count"],
+        }
+        for i, ((_, p), m) in enumerate(
+            zip(pieces, [{"token": "", "count": None}, *found], strict=True)
+        )
+    ]
+    titles = {k: here.text(k) for k in ("merges", "tokens", "token", "count")}
+    chart = figures.lines(
+        here.style, rows, "merges", "tokens", "of", titles=titles, at=n
+    )
+    here.picture("curve", chart, rows, titles)
+    here.code(code.MERGES, text=text, merges=n)
+
+
+def tokenize(sentence, size):
+    """Returns the pieces of a sentence, and the vocabulary size, by tokenizer."""
+    import kerasseq
+
+    reference = kerasseq.datasets.python_reference()[:CHARACTERS]
+    found = {}
+    for kind, name in KINDS.items():
+        make = getattr(kerasseq.text, name)
+        tokenizer = make() if kind == "character" else make(size)
+        tokenizer.fit(reference)
+        found[kind] = tokenizer.tokenize(sentence), tokenizer.vocabulary_size
+    return found
+
+
+def compare(here):
+    """Draws what several tokenizers make of a sentence, and what that costs."""
+    with here.controls():
+        sentence = here.line("sentence", SENTENCE, most=300)
+        size = here.steps("size", (500, 1000, 2000, 4000), 1000)
+        width = here.steps("width", (64, 256, 768, 4096), 768)
+    if not sentence.strip():
+        raise Refused("too_short")
+    found = here.compute(tokenize, sentence, size)
+    for kind, (pieces, _) in found.items():
+        here.strip(f"kind_{kind}", [piece.replace("Ġ", " ") for piece in pieces])
+    rows = [
+        {
+            "kind": here.text(f"kind_{kind}"),
+            "tokens": len(pieces),
+            "vocabulary": vocabulary,
+            "per_token": len(sentence) / max(1, len(pieces)),
+            "embedding": vocabulary * width,
+            "pairs": len(pieces) ** 2,
+            "unknown": sum(piece in UNKNOWN for piece in pieces),
+        }
+        for kind, (pieces, vocabulary) in found.items()
+    ]
+    titles = {key: here.text(key) for key in rows[0]}
+    for value in ("tokens", "embedding"):
+        chart = figures.bars(here.style, rows, value, "kind", titles=titles)
+        here.picture(f"cost_{value}", chart, rows, titles)
+    here.code(code.COMPARE, sentence=sentence, size=size, characters=CHARACTERS)
+
+
+def series(unit, seed):
+    """Returns a text of each order."""
+    import kerasseq
+
+    reference = kerasseq.datasets.python_reference()[:CHARACTERS]
+    tokenizer = kerasseq.text.WordTokenizer() if unit == "word" else None
+    return kerasseq.text.shannon_series(reference, tokenizer, length=80, seed=seed)
+
+
+def ngrams(here):
+    """Draws texts of n-gram models."""
+    with here.controls():
+        unit = here.choice("unit", ("character", "word"), wide=True)
+        seed = here.number("seed", 0, 9999, 0)
+    for order, text in here.compute(series, unit, seed).items():
+        here.strip(f"order_{order}", [text])
+    here.code(code.NGRAMS, unit=unit, seed=seed, characters=CHARACTERS)
+
+
+def talk(rules, said):
+    """Returns the replies of ELIZA, and how each came about."""
+    from kerasseq.text import Eliza
+
+    eliza, found = Eliza(rules), []
+    for text in said:
+        reply, trace = eliza.reply(text), eliza.trace
+        names = ("keyword", "pattern", "parts", "kept", "recalled")
+        row = {name: getattr(trace, name) for name in names}
+        row["parts"] = " | ".join(trace.parts)
+        row["template"] = trace.template.text if trace.template else ""
+        found.append((text, reply, {k: v for k, v in row.items() if v}))
+    return found
+
+
+def eliza(here):
+    """Draws a conversation with ELIZA, and its rules."""
+    with here.controls():
+        default = here.text("said_default")
+        text = here.passage("said", default, most=2000, rows=5)
+    said = [line.strip() for line in text.splitlines() if line.strip()][:40]
+    for line, reply, trace in here.compute(talk, here.language, said):
+        rows = [{"step": here.text(f"rule_{k}"), "what": v} for k, v in trace.items()]
+        st.chat_message("user").text(line)
+        with st.chat_message("assistant"):
+            st.text(reply)
+            here.details("rule", rows)
+    here.code(code.ELIZA, rules=here.language, said=said)
 
 
 def body(here):
-    """Draws the page."""
-    with here.controls():
-        text = here.passage("text", CORPUS, most=2000)
-    merges, pieces = here.compute(train, text)
-    with here.controls():
-        n = here.slider("merges", 0, max(1, len(merges)), 0)
-    here.strip("pieces", pieces[n])
-    rows = [{"merges": i, "tokens": len(p), "of": "text"} for i, p in enumerate(pieces)]
-    titles = {"merges": here.text("merges"), "tokens": here.text("tokens")}
-    chart = figures.lines(here.style, rows, "merges", "tokens", "of", titles=titles)
-    here.picture("curve", chart, rows)
-    here.code(CODE, text=text, merges=n)
+    """Draws one of the four parts."""
+    view = here.choice("view", VIEWS, wide=True)
+    {"merges": merges, "compare": compare, "ngrams": ngrams, "eliza": eliza}[view](here)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def fill(template: str, **values: object) -> str:
 
 
 def notebook(title: str, address: str, code: str) -> bytes:
-    """Returns a notebook: a heading, then one cell per paragraph group of the code.
+    r"""Returns a notebook: a heading, then one cell per paragraph group of the code.
 
     Args:
         title: The heading.
@@ -28,7 +28,7 @@ def notebook(title: str, address: str, code: str) -> bytes:
         code: Python.
 
     Examples:
-        >>> json.loads(notebook("A", "b", "x = 1\\n"))["cells"][1]["source"]
+        >>> json.loads(notebook("A", "b", "x = 1\n"))["cells"][1]["source"]
         'x = 1'
     """
     cells = [

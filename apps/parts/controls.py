@@ -1,7 +1,7 @@
 """Controls whose values are the state of a page, and part of its address."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import streamlit as st
 
@@ -42,6 +42,7 @@ class Controls:
         *,
         labels: Callable[[Any], str] | dict[Any, str] | None = None,
         wide: bool = False,
+        width: int | Literal["stretch"] = "stretch",
     ) -> Any:
         """Draws a choice of one option.
 
@@ -51,6 +52,7 @@ class Controls:
             default: One of them; the first if None.
             labels: A label for each; the texts `<name>_<option>` if None.
             wide: Whether all options are shown side by side.
+            width: In pixels, for long labels; on a phone it is less.
         """
         default = options[0] if default is None else default
         by_text = {str(option): option for option in options}
@@ -60,7 +62,7 @@ class Controls:
         words = self._words(name, key=key, format_func=self._labels(name, labels))
         if wide:
             return st.segmented_control(options=options, required=True, **words)
-        return st.selectbox(options=options, **words)
+        return st.selectbox(options=options, width=width, **words)
 
     def several(
         self,
@@ -70,6 +72,7 @@ class Controls:
         *,
         labels: Callable[[Any], str] | dict[Any, str] | None = None,
         most: int | None = None,
+        width: int | Literal["stretch"] = 400,
     ) -> list[Any]:
         """Draws a choice of several options, in the order of `options`."""
         by_text = {str(option): option for option in options}
@@ -84,7 +87,9 @@ class Controls:
         key = self.address.field(name, list(default), read, write)
         _keep(key, [v for v in st.session_state[key] if v in options])
         words = self._words(name, key=key, format_func=self._labels(name, labels))
-        found = st.multiselect(options=options, max_selections=most, **words)
+        found = st.multiselect(
+            options=options, max_selections=most, width=width, **words
+        )
         return [option for option in options if option in found]
 
     def slider(
@@ -96,6 +101,42 @@ class Controls:
         return st.slider(
             min_value=low, max_value=high, step=step, **self._words(name, key=key)
         )
+
+    def interval(
+        self, name: str, low: int, high: int, default: tuple[int, int], step: int = 1
+    ) -> tuple[int, int]:
+        """Draws a slider with two ends."""
+        read_one = _bounded(low, high)
+
+        def read(text):
+            first, last = map(read_one, text.split(SEPARATOR))
+            return (first, last) if first <= last else default
+
+        def write(pair):
+            return SEPARATOR.join(map(str, pair))
+
+        key = self.address.field(name, default, read, write)
+        words = self._words(name, key=key)
+        return tuple(st.slider(min_value=low, max_value=high, step=step, **words))
+
+    def stepper(self, name: str, low: int, high: int, default: int) -> int:
+        """Draws a slider over integers with a button back and a button forward."""
+        key = self.address.field(name, default, _bounded(low, high))
+        _clip(key, low, high)
+
+        def move(by):
+            st.session_state[key] = min(max(st.session_state[key] + by, low), high)
+
+        for icon, by in (("chevron_left", -1), ("chevron_right", 1)):
+            st.button(
+                self.texts.text("back" if by < 0 else "forward"),
+                icon=f":material/{icon}:",
+                on_click=move,
+                args=(by,),
+                key=f"{key}.{by}",
+            )
+        words = self._words(name, key=key)
+        return st.slider(min_value=low, max_value=max(high, low + 1), **words)
 
     def steps(self, name: str, options: Sequence[Any], default: Any) -> Any:
         """Draws a slider over listed values, such as 0.001, 0.003, 0.01."""

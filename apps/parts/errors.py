@@ -21,7 +21,7 @@ class Refused(Exception):
 
 
 class NotReady(Exception):
-    """Ends the body of a lab: what it needs is being made, and the page shows how far."""
+    """Ends the body of a lab: what it needs is still being made."""
 
 
 def sentence(error: BaseException, text: Callable[..., str]) -> str:
@@ -45,10 +45,10 @@ def sentence(error: BaseException, text: Callable[..., str]) -> str:
 
 
 def shortened(error: BaseException) -> str:
-    """Returns the message of an error on one line.
+    r"""Returns the message of an error on one line.
 
     Examples:
-        >>> shortened(ValueError("a\\n  b"))
+        >>> shortened(ValueError("a\n  b"))
         'a b'
     """
     message = " ".join(str(error).split())

@@ -16,31 +16,46 @@ from parts.style import DIVERGING, SEQUENTIAL, Style
 
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 2], [12, 4], [1, 3])
 HEIGHT = 320
+AXIS, LEGEND = 64, 34  # pixels of an axis with its title, and of a row of a legend
 Rows = Sequence[dict[str, Any]]
 
 alt.data_transformers.disable_max_rows()
 
 
 def finish(style: Style, chart: Any, height: int | None = HEIGHT) -> Any:
-    """Sets sizes, type and the writing of numbers of a chart."""
-    size = style.font_size
+    """Sets sizes, type and the writing of numbers of a chart.
+
+    Args:
+        style: The style.
+        chart: The chart.
+        height: In pixels, with its axes and legend: that is how Streamlit fits it.
+    """
+    size, ink = style.font_size, style.ink
     if height is not None:
-        chart = chart.properties(height=round(height * (1.2 if style.projector else 1)))
+        chart = chart.properties(
+            height=round(height * (1.25 if style.projector else 1))
+        )
     config = {
         "axis": {
             "labelFontSize": size,
             "titleFontSize": size,
+            "labelColor": ink,
+            "titleColor": ink,
             "labelLimit": 260,
             "titlePadding": 10,
         },
         "legend": {
             "labelFontSize": size,
             "titleFontSize": size,
+            "labelColor": ink,
+            "titleColor": ink,
             "orient": "top",
             "labelLimit": 320,
-            "columns": 4,
+            "columns": 3,
+            "symbolSize": 180,
+            "symbolStrokeWidth": 3,
         },
-        "header": {"labelFontSize": size, "titleFontSize": size},
+        "header": {"labelFontSize": size, "titleFontSize": size, "labelColor": ink},
         "text": {"fontSize": size},
         "title": {"fontSize": size + 1},
     }
@@ -77,10 +92,12 @@ def lines(
     *,
     titles: dict[str, str],
     names: dict[str, str] | None = None,
+    range_x: tuple[float, float] | None = None,
     range_y: tuple[float, float] | None = None,
     rules: dict[str, float] | None = None,
     points: bool = False,
     log_x: int | None = None,
+    at: float | None = None,
     height: int = HEIGHT,
 ) -> Any:
     """Draws a line for each name in the column `by`.
@@ -93,10 +110,12 @@ def lines(
         by: The column of names.
         titles: The titles of the columns.
         names: How the names are shown.
+        range_x: The ends of the horizontal axis.
         range_y: The ends of the vertical axis.
         rules: Horizontal lines, by their labels.
         points: Whether to mark each value.
         log_x: The base of a logarithmic horizontal axis.
+        at: Where a vertical line stands, as the mark of a slider.
         height: In pixels.
     """
     order = list(dict.fromkeys(row[by] for row in rows))
@@ -104,7 +123,8 @@ def lines(
     rows = [{**row, by: (names or {}).get(row[by], row[by])} for row in rows]
     scale = alt.Scale(domain=list(range_y), clamp=True) if range_y else alt.Undefined
     legend = alt.Legend(title=None) if len(order) > 1 else None
-    scale_x = alt.Scale(type="log", base=log_x) if log_x else alt.Undefined
+    options_x = {"type": "log", "base": log_x} if log_x else {}
+    scale_x = alt.Scale(**options_x, **({"domain": list(range_x)} if range_x else {}))
     tooltips = [alt.Tooltip(f"{by}:N", title=titles.get(by, by))]
     tooltips += [
         alt.Tooltip(f"{c}:Q", title=titles.get(c, c), format=",.4~g") for c in (x, y)
@@ -132,9 +152,10 @@ def lines(
         mark = alt.Chart(data).mark_text(
             align="right", dx=-4, dy=-9, color="#8a8a8a", fontSize=style.font_size - 2
         )
-        layers.append(
-            mark.encode(y=f"{y}:Q", x=alt.value("width"), text="label:N")
-        )
+        layers.append(mark.encode(y=f"{y}:Q", x=alt.value("width"), text="label:N"))
+    if at is not None:
+        mark = alt.Chart(alt.Data(values=[{x: at}])).mark_rule(color=style.ink)
+        layers.append(mark.encode(x=f"{x}:Q"))
     return finish(style, alt.layer(*layers), height)
 
 
@@ -146,7 +167,7 @@ def bars(
     *,
     titles: dict[str, str],
     by: str | None = None,
-    format: str = ",.4~g",
+    format: str = ".4~s",
     range_value: tuple[float, float] | None = None,
     log: bool = False,
 ) -> Any:
@@ -166,6 +187,11 @@ def bars(
     options = {"type": "log"} if log else {}
     if range_value:
         options["domain"] = list(range_value)
+    elif not log:  # with room for the numbers
+        options["domain"] = [
+            0,
+            1.18 * max((row[value] for row in rows), default=1) or 1,
+        ]
     shown = list(dict.fromkeys(row[by] for row in rows)) if by else []
     color = (
         alt.Color(
@@ -195,11 +221,12 @@ def bars(
     bar = base.mark_bar(cornerRadiusEnd=3).encode(color=color)
     if by:
         bar = bar.encode(yOffset=alt.YOffset(f"{by}:N", sort=shown))
-        return finish(style, bar, max(120, 34 * len(rows)))
+        legend = LEGEND * -(-len(shown) // 3)
+        return finish(style, bar, 24 * len(rows) + 10 * len(order) + AXIS + legend)
     text = base.mark_text(align="left", dx=5, fontSize=style.font_size).encode(
         text=alt.Text(f"{value}:Q", format=format), color=alt.value(_gray(style))
     )
-    return finish(style, bar + text, max(120, 34 * len(order)))
+    return finish(style, bar + text, 32 * len(order) + AXIS)
 
 
 def stacked(
@@ -240,11 +267,14 @@ def stacked(
             tooltip=[
                 alt.Tooltip(f"{name}:N", title=titles.get(name, name)),
                 alt.Tooltip(f"{by}:N", title=titles.get(by, by)),
-                alt.Tooltip(f"{value}:Q", title=titles.get(value, value), format=",.4~f"),
+                alt.Tooltip(
+                    f"{value}:Q", title=titles.get(value, value), format=",.4~f"
+                ),
             ],
         )
     )
-    return finish(style, chart, 60 + 56 * len(order))
+    legend = LEGEND * -(-len(parts) // 3)
+    return finish(style, chart, 52 * len(order) + AXIS + legend)
 
 
 def heat_map(
@@ -313,8 +343,10 @@ def heat_map(
             bright = alt.value("#111111")
         text = base.mark_text(fontSize=style.font_size - 2)
         chart += text.encode(text=alt.Text("value:Q", format=".2f"), color=bright)
-    height = min(640, max(90, (30 if numbers else 22) * len(rows)))
-    return finish(style, chart, height)
+    longest = max(map(len, columns), default=0)
+    labels = AXIS + (8 * min(longest, 20) if longest >= 4 else 0)
+    height = min(640, (34 if numbers else 24) * max(2, len(rows)))
+    return finish(style, chart, height + labels)
 
 
 def _labels(names):

@@ -12,7 +12,18 @@ import altair as alt
 import streamlit as st
 
 from parts import code as codes
-from parts import errors, prepared, run_panel, runs, strips, style, tables, texts, work
+from parts import (
+    errors,
+    overview,
+    prepared,
+    run_panel,
+    runs,
+    strips,
+    style,
+    tables,
+    texts,
+    work,
+)
 from parts.address import Address
 from parts.controls import Controls
 
@@ -57,7 +68,9 @@ class Lab(Controls):
 
     def gib(self, size: float) -> str:
         """Writes a size in bytes as GiB."""
-        return self.text("in_gib", value=self.write(size / 2**30, 2 if size < 2**33 else 1))
+        return self.text(
+            "in_gib", value=self.write(size / 2**30, 2 if size < 2**33 else 1)
+        )
 
     def say(self, key: str, **values: object) -> None:
         """Draws a text as Markdown."""
@@ -116,6 +129,21 @@ class Lab(Controls):
         if rows is not None:
             with st.expander(self.text("as_table")):
                 tables.draw(self, name, rows, columns)
+
+    def table(
+        self, rows: Sequence[dict[str, Any]], columns: dict[str, str] | None = None
+    ) -> None:
+        """Draws a table. Numbers have three digits."""
+        tables.show(self, rows, columns)
+
+    def overview(self) -> None:
+        """Draws every lab with its address, and whether its models are ready."""
+        overview.draw(self)
+
+    def details(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Draws a small table that opens with a click on its title."""
+        with st.expander(self.text(name)):
+            st.table(list(rows))
 
     def prepared(self, name: str) -> pathlib.Path:
         """Returns the folder of a trained model; ends the body until it is trained."""

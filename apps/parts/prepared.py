@@ -74,7 +74,9 @@ def find(manager: runs.Runs, name: str, backend: str) -> pathlib.Path | None:
     """Returns the folder of a model that is finished, or None."""
     recipe = recipes()[name]
     folder = manager.folder(runs.EVERYBODY, recipe.id(backend))
-    if (folder / "results.json").exists() and (folder / recipe.part / "model.keras").exists():
+    if (folder / "results.json").exists() and (
+        folder / recipe.part / "model.keras"
+    ).exists():
         return folder / recipe.part
     return None
 
@@ -90,7 +92,7 @@ def make(manager: runs.Runs, name: str, backend: str) -> runs.Run:
 
 @contextlib.contextmanager
 def _lock(folder: pathlib.Path) -> Iterator[None]:
-    """Holds a lock file, so that of two servers one starts a run and the other sees it."""
+    """Holds a lock file: of two servers one starts a run, and the other sees it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.with_suffix(".lock"), "w") as file:
         if os.name == "posix":

@@ -34,16 +34,7 @@ def panel(
         start: The text of the button.
     """
     owner = browser.owner()
-    with st.container(horizontal=True):
-        if here.button(start, primary=True, disabled=not requests):
-            for request in requests:
-                manager().start(owner, request)
-        found = manager().of(owner, here.name)
-        if found and here.button("clear_runs"):
-            for run in found:
-                manager().stop(owner, run.id) if run.is_active else None
-                manager().remove(owner, run.id)
-            found = manager().of(owner, here.name)
+    found = _start_and_clear(here, owner, requests, start)
     every = EVERY if any(run.is_active for run in found) else None
 
     @st.fragment(run_every=every)
@@ -61,6 +52,21 @@ def panel(
     return manager().of(owner, here.name)
 
 
+def _start_and_clear(here, owner, requests, start):
+    """Draws the two buttons for all runs, and returns the runs."""
+    with st.container(horizontal=True):
+        if here.button(start, primary=True, disabled=not requests):
+            for request in requests:
+                manager().start(owner, request)
+        found = manager().of(owner, here.name)
+        idle = bool(found) and not any(run.is_active for run in found)
+        if idle and here.button("clear_runs"):
+            for run in found:
+                manager().remove(owner, run.id)
+            found = []
+    return found
+
+
 def curves() -> runs.Curves:
     """Returns what this session has read of the progress of its runs."""
     return st.session_state.setdefault("runs.curves", runs.Curves())
@@ -71,6 +77,8 @@ def row(here: Any, owner: str, run: runs.Run) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(run.share, text=describe(here, run), width="stretch")
         keys = f"{here.name}.{run.id}"
+        if run.state == "stopping":
+            return
         if run.is_active:
             if _button(here, "stop_run", "stop", keys):
                 manager().stop(owner, run.id)
@@ -106,7 +114,10 @@ def describe(here: Any, run: runs.Run) -> str:
 
 def _button(here, name, icon, keys):
     return st.button(
-        here.text(name), icon=f":material/{icon}:", key=f"{keys}.{name}", type="tertiary"
+        here.text(name),
+        icon=f":material/{icon}:",
+        key=f"{keys}.{name}",
+        type="tertiary",
     )
 
 
@@ -140,5 +151,9 @@ def table(
 
 def curve(here: Any, rows: list[dict[str, Any]], value: str) -> Any:
     """Returns the chart of `table`."""
-    titles = {"step": here.text("steps"), value: here.text(value), "run": here.text("run")}
+    titles = {
+        "step": here.text("step"),
+        value: here.text(value),
+        "run": here.text("run"),
+    }
     return figures.lines(here.style, rows, "step", value, "run", titles=titles)

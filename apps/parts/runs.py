@@ -33,7 +33,7 @@ MOST = 40  # runs that one browser may have in one lab
 EVERYBODY = "everybody"  # owner of the models that all visitors use
 POLL = 0.25  # seconds
 PATIENCE = 20.0  # seconds for the runs to save, when the server ends
-ACTIVE = ("waiting", "starting", "compiling", "training", "evaluating")
+ACTIVE = ("waiting", "starting", "compiling", "training", "evaluating", "stopping")
 _ID = re.compile(r"[a-z0-9_]+(-[a-z0-9_]+)*")
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -71,7 +71,7 @@ class Run:
         id: Its name.
         request: What was asked for.
         folder: Its folder, which may not exist yet.
-        state: One of `ACTIVE`; or "stopped", "finished", "failed", "killed".
+        state: One of `ACTIVE`; or "stopped", "finished", "failed", "killed", "damaged".
         place: Its place in the queue, from 1; 0 if it does not wait.
         line: The last line of its progress.
         message: What the command said, if it failed.
@@ -110,6 +110,7 @@ class Runs:
         self._queue: collections.deque[tuple[str, str]] = collections.deque()
         self._processes: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
         self._until: dict[tuple[str, str], int] = {}
+        self._stopping: set[tuple[str, str]] = set()
         self._lock = threading.RLock()
         self._changed = threading.Event()
         self._closed = False
@@ -166,6 +167,7 @@ class Runs:
                 self._queue.remove((owner, name))
                 return
             folder = self.folder(owner, name)
+            self._stopping.add((owner, name))
             if folder.is_dir():
                 kerasseq.runs.request_stop(folder)
             elif process := self._processes.get((owner, name)):
@@ -174,7 +176,7 @@ class Runs:
     def remove(self, owner: str, name: str) -> None:
         """Deletes the files of a run that does not train."""
         with self._lock:
-            if self.run(owner, name).is_active:
+            if self._run_or_damaged(owner, name).is_active:
                 return
             folder = self.folder(owner, name)
             shutil.rmtree(folder, ignore_errors=True)
@@ -183,7 +185,14 @@ class Runs:
 
     def of(self, owner: str, lab: str) -> list[Run]:
         """Returns the runs of a browser in a lab, in the order of their start."""
-        return [self.run(owner, name) for name in self._ids(owner, lab)]
+        return [self._run_or_damaged(owner, name) for name in self._ids(owner, lab)]
+
+    def _run_or_damaged(self, owner, name):
+        try:
+            return self.run(owner, name)
+        except Refused:
+            nothing = Request((), "", name, name.rpartition("-")[0])
+            return Run(name, nothing, self.folder(owner, name), "damaged")
 
     def run(self, owner: str, name: str) -> Run:
         """Returns a run.
@@ -201,17 +210,23 @@ class Runs:
             key = owner, name
             place = self._queue.index(key) + 1 if key in self._queue else 0
             process = self._processes.get(key)
+            stopping = key in self._stopping
         found = kerasseq.runs.read_state(folder)
         line = dict(found.line) if found else {}
         if place:
             return Run(name, request, folder, "waiting", place, line)
-        if process and process.poll() is None and not (found and found.running):
-            return Run(name, request, folder, "starting", 0, line)
+        running = found is not None and found.running
+        if running or (process and process.poll() is None):
+            state = found.state if running else "starting"
+            state = "stopping" if stopping else state
+            return Run(name, request, folder, state, 0, line)
         if found:
             message = str(line.get("message", ""))
             return Run(name, request, folder, found.state, 0, line, message)
         message = _last_line(folder.with_suffix(".log"))
-        return Run(name, request, folder, "failed" if message else "stopped", 0, {}, message)
+        return Run(
+            name, request, folder, "failed" if message else "stopped", 0, {}, message
+        )
 
     def folder(self, owner: str, name: str) -> pathlib.Path:
         """Returns the folder of a run; a name cannot leave the root.
@@ -252,6 +267,7 @@ class Runs:
         return sorted(names, key=lambda name: int(name.rpartition("-")[2]))
 
     def _enqueue(self, owner, name):
+        self._stopping.discard((owner, name))
         if owner == EVERYBODY:  # a page waits for it
             self._queue.appendleft((owner, name))
         else:
@@ -290,7 +306,11 @@ class Runs:
         run = self.run(owner, name)
         words = command(run.request, run.folder)
         nice = shutil.which("nice")
-        environment = {**os.environ, **_ONE_THREAD, "KERAS_BACKEND": run.request.backend}
+        environment = {
+            **os.environ,
+            **_ONE_THREAD,
+            "KERAS_BACKEND": run.request.backend,
+        }
         with open(run.folder.with_suffix(".log"), "wb") as log:
             return subprocess.Popen(
                 [*([nice, "-n", "5"] if nice else []), *words],
@@ -298,7 +318,7 @@ class Runs:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C in the terminal reaches the server only
+                start_new_session=True,  # Ctrl-C of the terminal is for the server
             )
 
 
@@ -308,6 +328,21 @@ def command(request: Request, folder: pathlib.Path) -> list[str]:
     if (folder / "run.json").exists():
         return [*program, "--resume", str(folder)]
     return [*program, *request.words, "--run", str(folder)]
+
+
+def results(folder: pathlib.Path) -> dict[str, Any]:
+    """Reads the results of a finished run.
+
+    Raises:
+        Refused: If they are damaged.
+    """
+    try:
+        found = json.loads((folder / "results.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise Refused("run_damaged", name=folder.name) from error
+    if not isinstance(found, dict):
+        raise Refused("run_damaged", name=folder.name)
+    return found
 
 
 def _last_line(file):

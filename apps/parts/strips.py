@@ -76,9 +76,10 @@ def facts(names_and_values: Sequence[tuple[str, str]]) -> str:
         True
     """
     found = "".join(
-        '<div style="min-width:9rem;margin:.2rem 0;">'
+        '<div style="margin:.2rem 0;">'
         f'<div style="opacity:.8;">{html.escape(name)}</div>'
         f'<b style="font-size:1.45rem;line-height:1.3;">{html.escape(value)}</b></div>'
         for name, value in names_and_values
     )
-    return f'<div style="display:flex;flex-wrap:wrap;gap:.2rem 2.2rem;">{found}</div>'
+    grid = "display:grid;grid-template-columns:repeat(auto-fill,minmax(12rem,1fr));"
+    return f'<div style="{grid}gap:.2rem 1rem;">{found}</div>'

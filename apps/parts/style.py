@@ -56,8 +56,8 @@ class Style:
         return round(15 * (PROJECTOR if self.projector else 1))
 
     def is_cell(self, name: str) -> bool:
-        """Whether a name is that of a network with a color of its own."""
-        return name in CELLS
+        """Whether a name is that of a network with a color of its own, as "lstm#2"."""
+        return name.partition("#")[0] in CELLS
 
     def color(self, name: str) -> str:
         """Returns the color of a kind of network, or of any other name.
@@ -67,7 +67,7 @@ class Style:
             True
         """
         if self.is_cell(name):
-            return self.palette[CELLS.index(name)]
+            return self.palette[CELLS.index(name.partition("#")[0])]
         return self.palette[sum(name.encode()) % len(self.palette)]
 
 
@@ -86,6 +86,8 @@ def apply(style: Style) -> None:
         .stMarkdown p, .stMarkdown li {{ line-height: 1.5; }}
         [data-testid="stLatex"] .katex-display, .stMarkdown .katex-display
           {{ overflow-x: auto; overflow-y: hidden; padding: .2rem 0; }}
+        /* It would blink with each picture of a run that trains. */
+        [data-testid="stStatusWidget"] {{ visibility: hidden; }}
         @media (max-width: 640px) {{
           .block-container {{ padding-left: 1rem; padding-right: 1rem; }}
           h1 {{ font-size: 1.7rem !important; }}

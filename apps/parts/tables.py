@@ -35,6 +35,30 @@ def draw(here: Any, name: str, rows: Any, columns: dict[str, str] | None) -> Non
     )
 
 
+def show(
+    here: Any, rows: Sequence[dict[str, Any]], columns: dict[str, str] | None = None
+) -> None:
+    """Draws rows as a table of text, with numbers as in the language of the page.
+
+    Args:
+        here: The lab.
+        rows: The rows.
+        columns: Headings by key.
+    """
+    columns = columns or {key: key for key in (rows[0] if rows else {})}
+    st.table(
+        [
+            {
+                title: here.write(v, 3 if isinstance(v, float) else None)
+                for key, title in columns.items()
+                for v in [row.get(key, "")]
+            }
+            for row in rows
+        ],
+        hide_index=True,
+    )
+
+
 def as_rows(values: Any) -> list[dict[str, Any]]:
     """Returns an array as rows; rows as they are.
 
@@ -54,11 +78,11 @@ def as_rows(values: Any) -> list[dict[str, Any]]:
 
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Writes rows as CSV.
+    r"""Writes rows as CSV.
 
     Examples:
         >>> as_csv([{"a": 1, "b": "x,y"}])
-        'a,b\\r\\n1,"x,y"\\r\\n'
+        'a,b\r\n1,"x,y"\r\\n'
     """
     out = io.StringIO()
     if rows:

@@ -1,8 +1,8 @@
 """The worker: the one thread of the app that loads Keras and computes with it.
 
 A page asks `compute` and waits for the result. Results are cached by function and
-arguments, so that a second visitor does not wait. One thread computes for all pages: Keras'
-backend is fixed in a process, and two computations on two cores would take longer.
+arguments, so that a second visitor does not wait. One thread computes for all pages:
+the backend of Keras is fixed in a process, and two computations at once take longer.
 """
 
 import concurrent.futures

@@ -21,6 +21,7 @@ import rich.console
 import rich.markup
 import rich.table
 
+from kerasseq.cli import reporting
 from kerasseq.core import backend
 
 PLAIN_WIDTH = 88  # of tables, if the output is not a terminal
@@ -103,6 +104,8 @@ def print_json(data: object) -> None:
 def status(what: str, size: int = 0) -> Iterator[None]:
     """Shows on stderr what the command does until the block ends.
 
+    The progress of a run, if there is one, says the same.
+
     Args:
         what: In words, such as "reading the text".
         size: Characters of the input. For a large one the message appears at once,
@@ -111,7 +114,7 @@ def status(what: str, size: int = 0) -> Iterator[None]:
     Yields:
         Nothing.
     """
-    with _own_stderr() as stream:
+    with reporting.phase(what), _own_stderr() as stream:
         if stream.isatty():
             console = rich.console.Console(file=stream)
             with console.status(f"{rich.markup.escape(what)} …"):

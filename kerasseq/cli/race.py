@@ -160,6 +160,7 @@ def _train_one(job, name, seed, strings, tests):
         steps=settings.steps,
         interval=settings.checkpoint_every,
         console=job.console,
+        reporter=job.reporter,
         label=label,
         metric="accuracy",
     )

@@ -3,6 +3,8 @@
     run.json         task, arguments, backend, versions, source of the data
     checkpoint.npz   all that is needed to resume, after each interval
     history.json     loss and metrics of each interval
+    progress.jsonl   what the command does, and loss and metrics, twice a second
+    stop             a request to stop, from another process
     results.json     final results; if it exists, the run is finished
     model.keras      the trained model
     *.png            figures

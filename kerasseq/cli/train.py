@@ -28,11 +28,13 @@ from kerasseq.cli import (
     options,
     race,
     runs,
+    signals,
     tag,
     translate,
 )
 from kerasseq.cli.console import Console, choose_backend, note, print_json
 from kerasseq.cli.errors import UsageError
+from kerasseq.cli.reporting import Reporter
 from kerasseq.core import backend
 from kerasseq.core.files import read_json
 
@@ -103,6 +105,7 @@ class Job:
         settings: Arguments of the run by name.
         folder: The folder of the run.
         console: Where to print.
+        backend_name: The backend that the user named, or None.
         record: The content of `run.json`, if the run is resumed.
     """
 
@@ -112,13 +115,16 @@ class Job:
         settings: dict[str, Any],
         folder: str | os.PathLike[str],
         console: Console,
+        backend_name: str | None = None,
         record: dict[str, Any] | None = None,
     ):
         self.task: str = task
+        self.backend_name: str | None = backend_name
         self.console: Console = console
         self.folder: pathlib.Path = pathlib.Path(folder)
         self.settings: options.Settings = options.Settings(**settings)
         self.record: dict[str, Any] | None = record
+        self.reporter: Reporter = Reporter(self.folder, keep=record is not None)
 
     def start(self, data: dict[str, Any]) -> None:
         """Creates the folder, unless the run is resumed.
@@ -130,6 +136,7 @@ class Job:
             arguments = vars(self.settings)
             used = backend.chosen()
             self.record = runs.create(self.folder, self.task, arguments, used, data)
+            self.reporter.keep()
 
     def check_data(self, data: dict[str, Any]) -> None:
         """Raises a `ValueError` if the data have changed since the run was started."""
@@ -172,8 +179,10 @@ class Job:
                 steps=steps,
                 interval=self.settings.checkpoint_every,
                 console=self.console,
+                reporter=self.reporter,
                 label=self.settings.model,
                 metric=metric,
+                steps_per_epoch=batches.steps_per_epoch,
             )
         except KeyboardInterrupt:
             runs.save_model(model, self.folder)
@@ -187,9 +196,14 @@ class Job:
 
 
 def execute(job: Job) -> runs.Results:
-    """Executes a job and returns its results; after Ctrl-C, says how to resume."""
+    """Executes a job and returns its results; after Ctrl-C, says how to resume.
+
+    SIGTERM has the effect of Ctrl-C, and so has `kerasseq.runs.request_stop`.
+    """
     try:
-        return TASKS[job.task].train(job)
+        with signals.handled(), job.reporter:
+            choose_backend(job.backend_name)
+            return TASKS[job.task].train(job)
     except KeyboardInterrupt:
         if (job.folder / runs.RUN).exists():
             note(f"to resume:  kerasseq train --resume {job.folder}")
@@ -248,8 +262,7 @@ def new_job(
         )
     name = "race" if task == "parentheses" else settings["model"]
     folder = runs.free_folder(folder, f"runs/{task}-{name}-")
-    choose_backend(backend_name)
-    return Job(task, settings, folder, console)
+    return Job(task, settings, folder, console, backend_name)
 
 
 def resumed_job(args: argparse.Namespace, console: Console) -> Job:
@@ -276,5 +289,4 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
                 f"the run in {folder} was started with --{name.replace('_', '-')} "
                 f"{before}, received {value}. Leave it out, or start another run"
             )
-    choose_backend(record["backend"])
-    return Job(task, arguments, folder, console, record)
+    return Job(task, arguments, folder, console, record["backend"], record)

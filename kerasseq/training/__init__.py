@@ -5,7 +5,11 @@ from kerasseq.core import backend
 backend.require()
 
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
-from kerasseq.training.checkpoint import Checkpoint, restore  # noqa: E402
+from kerasseq.training.checkpoint import (  # noqa: E402
+    Checkpoint,
+    batches_done,
+    restore,
+)
 from kerasseq.training.entity_scores import (  # noqa: E402
     Entity,
     entities,
@@ -50,6 +54,7 @@ __all__ = [
     "SpanCorruption",
     "TextBatches",
     "TokenAccuracy",
+    "batches_done",
     "bleu",
     "chrf",
     "classification_report",

@@ -1,15 +1,16 @@
 """Checkpoints from which training resumes as if it had not been interrupted.
 
 One file holds the weights, the state of the optimizer and of the seed generators, the
-number of epochs done, and the history. It is replaced atomically, so that a kill at any
-moment leaves the last complete one. The position in the data is the number
-of epochs done: see `training.batches`.
+number of epochs done, and the history; within an epoch also the batches done and the
+state of the metrics. It is replaced atomically, so that a kill at any moment leaves the
+last complete one. The position in the data is the number of epochs and batches done:
+see `training.batches`.
 """
 
 import json
 import pathlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -42,21 +43,48 @@ class Checkpoint(keras.callbacks.Callback):
         super().__init__()
         self.folder: pathlib.Path = pathlib.Path(folder)
         self.history: list[dict[str, float]] = []
+        self._metrics: list[np.ndarray] = []  # of an epoch that is continued
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / FILE
-        self.history = read(file)[1]["history"] if file.exists() else []
+        if file.exists():
+            arrays, state = read(file)
+            self.history = state["history"]
+            self._metrics = _numbered(arrays, "m")
+        else:
+            self.history, self._metrics = [], []
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        if self._metrics and epoch == len(self.history):
+            variables = self.model.metrics_variables
+            _check_shapes(self.folder / FILE, variables, self._metrics)
+            for variable, value in zip(variables, self._metrics, strict=True):
+                variable.assign(value)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         numbers = {name: float(value) for name, value in (logs or {}).items()}
         self.history = [*self.history[:epoch], numbers]
-        state = {"epochs": epoch + 1, "history": self.history}
-        arrays = {
-            f"v{n}": keras.ops.convert_to_numpy(keras.ops.cast(v, _plain(v.dtype)))
-            for n, v in enumerate(_variables(self.model))
-        }
-        state["paths"] = [v.path for v in _variables(self.model)]
+        self._write({"epochs": epoch + 1})
+
+    def save(self, batches: int) -> None:
+        """Saves the state within an epoch, such as in another callback.
+
+        To continue, fit the rest of the epoch, with `initial_epoch=restore(…)` and
+        `steps_per_epoch` reduced by `batches_done(…)`: its logs are then those of the
+        whole epoch.
+
+        Args:
+            batches: Batches of the epoch that are done.
+        """
+        state = {"epochs": len(self.history), "batches": batches}
+        self._write(state, self.model.metrics_variables)
+
+    def _write(self, state: dict[str, Any], metrics: Sequence[Any] = ()) -> None:
+        variables = _variables(self.model)
+        arrays = {f"v{n}": _array(v) for n, v in enumerate(variables)}
+        arrays |= {f"m{n}": _array(v) for n, v in enumerate(metrics)}
+        state |= {"history": self.history, "paths": [v.path for v in variables]}
         write(self.folder / FILE, arrays, state)
 
 
@@ -77,17 +105,41 @@ def restore(model: keras.Model, folder: FilePath) -> int:
     if not file.exists():
         return 0
     arrays, state = read(file)
-    variables = _variables(model)
-    shapes = [tuple(v.shape) for v in variables]
-    saved = [arrays[f"v{n}"].shape for n in range(len(arrays))]
-    if shapes != saved:
-        raise ValueError(
-            f"{file} is of another model or optimizer: it has {len(saved)} variables, "
-            f"this model has {len(shapes)}, and not all shapes agree"
-        )
-    for n, variable in enumerate(variables):
-        variable.assign(keras.ops.cast(arrays[f"v{n}"], variable.dtype))
+    variables, values = _variables(model), _numbered(arrays, "v")
+    _check_shapes(file, variables, values)
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(keras.ops.cast(value, variable.dtype))
     return state["epochs"]
+
+
+def batches_done(folder: FilePath) -> int:
+    """Reads how many batches of the next epoch are done, after `Checkpoint.save`.
+
+    Args:
+        folder: Folder given to `Checkpoint`.
+
+    Returns:
+        The number; 0 after whole epochs, or without a checkpoint.
+
+    Raises:
+        ValueError: If the file is damaged.
+
+    Examples:
+        >>> batches_done("runs/none")
+        0
+    """
+    file = pathlib.Path(folder) / FILE
+    return read(file)[1].get("batches", 0) if file.exists() else 0
+
+
+def _check_shapes(
+    file: pathlib.Path, variables: Sequence[Any], values: Sequence[np.ndarray]
+) -> None:
+    if [tuple(v.shape) for v in variables] != [value.shape for value in values]:
+        raise ValueError(
+            f"{file} is of another model or optimizer: it has {len(values)} variables, "
+            f"this model has {len(variables)}, and not all shapes agree"
+        )
 
 
 def write(
@@ -133,7 +185,10 @@ def _check(arrays: Mapping[str, np.ndarray], state: object) -> None:
     if not isinstance(state, dict):
         raise ValueError(f"its state must be an object, received {str(state)[:60]}")
     epochs, history = state.get("epochs"), state.get("history")
-    if type(epochs) is not int or epochs < 1:
+    batches = state.get("batches", 0)
+    if type(batches) is not int or batches < 0:
+        raise ValueError(f"batches must be a number from 0, received {batches!r}")
+    if type(epochs) is not int or epochs < (0 if batches else 1):
         raise ValueError(f"epochs must be a number from 1, received {epochs!r}")
     if not isinstance(history, list) or len(history) != epochs:
         raise ValueError(f"history must be a list of {epochs} epochs")
@@ -142,10 +197,23 @@ def _check(arrays: Mapping[str, np.ndarray], state: object) -> None:
             isinstance(value, int | float) for value in numbers.values()
         ):
             raise ValueError("history must be a list of numbers by name")
-    expected = {f"v{n}" for n in range(len(arrays))}
+    metrics = sum(name.startswith("m") for name in arrays)
+    expected = {f"v{n}" for n in range(len(arrays) - metrics)}
+    expected |= {f"m{n}" for n in range(metrics)}
     if set(arrays) != expected:
         missing = ", ".join(sorted(expected - set(arrays)))
         raise ValueError(f"it lacks the variables {missing}")
+
+
+def _numbered(arrays: Mapping[str, np.ndarray], letter: str) -> list[np.ndarray]:
+    """Returns the arrays `v0`, `v1` …, or those of another letter, in order."""
+    count = sum(name.startswith(letter) for name in arrays)
+    return [arrays[f"{letter}{n}"] for n in range(count)]
+
+
+def _array(variable: Any) -> np.ndarray:
+    plain = keras.ops.cast(variable, _plain(variable.dtype))
+    return keras.ops.convert_to_numpy(plain)
 
 
 def _variables(model: keras.Model) -> list[keras.Variable]:

@@ -88,7 +88,7 @@ def test_disk_that_fills_up(text_path, tmp_path):
                       check=False, cwd=tmp_path)  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1] == "kerasseq: error: file too large"
-    assert set(snapshot(tmp_path)) == {"r/run.json"}
+    assert set(snapshot(tmp_path)) == {"r/run.json", "r/progress.jsonl"}
 
 
 def test_stdout_on_a_full_disk(tmp_path):

@@ -3,10 +3,14 @@
 import json
 import os
 import signal
+import time
 
+import numpy as np
 import pytest
 
 from kerasseq.cli import runs
+from kerasseq.core.progress import ProgressFile
+from kerasseq.runs import read_progress, read_state, request_stop
 from tests.cli.conftest import RUN, snapshot
 from tests.processes import run_python
 
@@ -15,10 +19,12 @@ pytestmark = pytest.mark.once("the command line")
 # Runs the command in a process that sends itself a signal within an interval.
 STOPPED = """
 import os, signal, sys
-from kerasseq.cli import console, main
+from kerasseq.cli import console, main, reporting
 
+reporting.INTERVAL = 0  # each step is in the progress
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a shell
 def load_keras():
-    from kerasseq.cli.fitting import Progress
+    from kerasseq.cli.callbacks import Progress
     before = Progress.on_train_batch_end
     def after(self, batch, logs=None):
         before(self, batch, logs)
@@ -35,6 +41,15 @@ def run_stopped(how, step, *words):
     return run_python(STOPPED, how, step, *words, check=False)
 
 
+def steps_with_loss(folder):
+    return [line["step"] for line in read_progress(folder).lines if "loss" in line]
+
+
+def without_progress(folder):
+    """The files of a run except its progress, which ends with what went wrong."""
+    return {n: c for n, c in snapshot(folder).items() if n != "progress.jsonl"}
+
+
 def assert_same(results, expected):
     for key in ("loss", "bits_per_character"):
         assert results[key] == pytest.approx(expected[key], abs=1e-4)
@@ -49,11 +64,20 @@ def test_run_resumed_after_kill_equals_uninterrupted_run(
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert len(json.loads((folder / "history.json").read_text())) == 1
     assert not (folder / "results.json").exists()
+    assert steps_with_loss(folder) == list(range(1, 17))
+    killed = read_state(folder)
+    assert (killed.state, killed.running) == ("killed", False)
+    with (folder / "progress.jsonl").open("a") as file:
+        file.write('{"state": "trai')
     results = json.loads(command("train", "--resume", folder, "--json").out)
     assert_same(results, trained[1])
     kept = [json.loads((f / "history.json").read_text()) for f in (folder, trained[0])]
     for own, expected in zip(*kept, strict=True):
         assert own == pytest.approx(expected, abs=1e-4)
+    steps = steps_with_loss(folder)
+    assert steps[:11] == list(range(1, 12)) and steps[-1] == 25
+    assert steps == sorted(set(steps))  # the steps after the checkpoint stand once
+    assert read_state(folder).state == "finished"
 
 
 def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path):
@@ -64,29 +88,74 @@ def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path):
     assert "Traceback" not in done.stderr
     assert f"kerasseq train --resume {folder}" in done.stderr
     assert {p.name for p in folder.iterdir()} == {
-        "run.json", "checkpoint.npz", "history.json", "model.keras"
+        "run.json", "checkpoint.npz", "history.json", "model.keras", "progress.jsonl"
     }  # fmt: skip
+    with np.load(folder / "checkpoint.npz") as saved:  # no step is lost
+        state = json.loads(str(saved["state"]))
+        assert (state["epochs"], state["batches"]) == (1, 3)
+    assert read_state(folder)[:2] == ("stopped", False)
     assert (
         "model" in command("generate", folder, "--length", 5, "--prompt", "model").out
     )
     results = json.loads(command("train", "--resume", folder, "--json").out)
     assert_same(results, trained[1])
+    kept = [json.loads((f / "history.json").read_text()) for f in (folder, trained[0])]
+    for own, expected in zip(*kept, strict=True):
+        assert own == pytest.approx(expected, abs=1e-4)
 
 
-def test_ctrl_c_before_the_first_checkpoint(command, text_path, tmp_path, monkeypatch):
-    from kerasseq.cli.fitting import Progress
+def terminate(folder):
+    os.kill(os.getpid(), signal.SIGTERM)
 
-    def stop(self, batch, logs=None):
-        os.kill(os.getpid(), signal.SIGINT)
 
-    before = signal.getsignal(signal.SIGINT)  # in the background it may be ignored
+def request(folder):
+    request_stop(folder)
+    while (folder / "stop").exists():
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("stop", [terminate, request])
+def test_stopped_before_the_first_checkpoint(
+    command, text_path, tmp_path, monkeypatch, stop
+):
+    from kerasseq.cli.callbacks import Progress
+
+    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    words = ["train", "language-model", "--text", text_path, "--run", "r", *RUN]
     with monkeypatch.context() as patch:
-        patch.setattr(Progress, "on_train_batch_end", stop)
-        done = command("train", "language-model", "--text", text_path, "--run", "r",
-                       *RUN, code=130)  # fmt: skip
+        patch.setattr(
+            Progress, "on_train_batch_end", lambda *_, logs: stop(tmp_path / "r")
+        )
+        done = command(*words, code=130)
     assert "kerasseq train --resume r" in done.err
-    assert signal.getsignal(signal.SIGINT) is before
-    assert list(snapshot(tmp_path)) == ["r/run.json", "r/model.keras"]
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+    files = ["checkpoint.npz", "model.keras", "progress.jsonl", "run.json"]
+    assert sorted(snapshot(tmp_path)) == [f"r/{name}" for name in files]
+    with np.load("r/checkpoint.npz") as saved:
+        assert json.loads(str(saved["state"]))["batches"] == 1
+
+
+def test_request_to_stop_the_evaluation(
+    command, text_path, tmp_path, monkeypatch, trained
+):
+    words = ["train", "language-model", "--text", text_path, "--run", "r", *RUN]
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "kerasseq.cli.language_model.compare",
+            lambda *args: request(tmp_path / "r") or time.sleep(9),
+        )
+        command(*words, code=130)
+    assert read_state("r").state == "stopped"
+    assert_same(json.loads(command("train", "--resume", "r", "--json").out), trained[1])
+
+
+def test_two_processes_cannot_train_one_run(refused, copied):
+    with ProgressFile(copied) as file:
+        file.append({"state": "training", "pid": 4321})
+        assert read_state(copied)[:2] == ("training", True)
+        line = refused("train", "--resume", copied)
+    assert "is being trained by another process (4321)" in line
+    assert read_state(copied)[:2] == ("killed", False)
 
 
 def test_finished_run_is_unchanged(command, trained):
@@ -125,9 +194,9 @@ def test_run_killed_after_its_last_step(command, copied, trained):
     ],
 )
 def test_resume_refuses_other_arguments(refused, copied, words, message):
-    before = snapshot(copied)
+    before = without_progress(copied)
     assert message in refused(*words, "--resume", copied)
-    assert snapshot(copied) == before
+    assert without_progress(copied) == before
 
 
 def test_resume_refuses_another_backend(refused, copied):
@@ -143,11 +212,11 @@ def test_resume_refuses_another_text(refused, copied, tmp_path, text_path):
     record = json.loads((copied / "run.json").read_text())
     record["arguments"]["text"] = str(other)
     (copied / "run.json").write_text(json.dumps(record))
-    before = snapshot(copied)
+    before = without_progress(copied)
     assert "has changed since" in refused("train", "--resume", copied)
     other.unlink()
     assert "other.txt" in refused("train", "--resume", copied)
-    assert snapshot(copied) == before
+    assert without_progress(copied) == before
 
 
 def damage_cut(file):
@@ -170,10 +239,10 @@ def damage_empty(file):
 @pytest.mark.parametrize("name", ["run.json", "checkpoint.npz"])
 def test_damaged_run(refused, copied, name, damage):
     damage(copied / name)
-    before = snapshot(copied)
+    before = without_progress(copied)
     line = refused("train", "--resume", copied)
     assert name in line and "damaged" in line
-    assert snapshot(copied) == before
+    assert without_progress(copied) == before
 
 
 def test_damaged_record_or_model(refused, copied):

@@ -121,8 +121,8 @@ def test_a_right_choice_needs_no_words():
 def test_what_needs_keras_says_what_is_wrong_and_the_rest_works():
     run_python(
         """
-import kerasseq, kerasseq.text, kerasseq.datasets
-for name in {*kerasseq.__all__} - {"text", "datasets"}:
+import kerasseq, kerasseq.text, kerasseq.datasets, kerasseq.runs
+for name in {*kerasseq.__all__} - {"text", "datasets", "runs"}:
     try:
         getattr(kerasseq, name)
     except ImportError as error:

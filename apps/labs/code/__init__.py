@@ -1,0 +1,1 @@
+"""The code that long labs show, as templates."""

@@ -1,0 +1,27 @@
+"""The code that the lab Memory race shows."""
+
+RACE = """
+import keras
+import kerasseq
+
+strings = kerasseq.datasets.parentheses(
+    20_000, colors={colors}, lengths={lengths}, kind={kind}, seed={seed}
+)
+tests = {
+    kind: kerasseq.datasets.parentheses(500, colors={colors}, kind=kind, seed=9)
+    for kind in ("balanced", "training", "hard")
+}
+for cell in {cells}:
+    keras.utils.set_random_seed({seed})
+    model = kerasseq.models.SequenceClassifier(
+        cell, 2, vocabulary_size=2 * {colors} + 1, units={units}
+    )
+    model.compile(keras.optimizers.Adam({learning_rate}), metrics=["accuracy"])
+    epochs = max(1, {steps} * {batch_size} // 20_000)
+    model.fit(
+        strings.ids, strings.labels, batch_size={batch_size}, epochs=epochs, verbose=2
+    )
+    for kind, test in tests.items():
+        found = model.evaluate(test.ids, test.labels, verbose=0, return_dict=True)
+        print(cell, kind, found["accuracy"])
+"""

@@ -1,0 +1,175 @@
+"""Lab 2, Memory race: which network remembers open parentheses, and for how long?"""
+
+import streamlit as st
+
+import kerasseq
+from labs.code import race as code
+from parts import figures, lab, races, runs, work
+from parts.errors import Refused
+
+EQUATION = r"h_t = \tanh(W x_t + U h_{t-1} + b) \qquad c_t = f_t \odot c_{t-1} + \dots"
+CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru", "transformer")
+KINDS = ("hard", "training")
+TESTS = ("balanced", "training", "hard")
+BRACKETS = "()[]{}<>«»"  # a pair for each color
+LONGEST = 200  # characters of a string of one's own
+QUICK = {"20_000": "64"}
+
+
+def settings(here):
+    """Draws the controls, and returns what the button starts."""
+    with here.controls():
+        names = {cell: here.text(f"cell_{cell}") for cell in CELLS}
+        cells = here.several("cells", CELLS, ("elman", "lstm"), labels=names, width=620)
+        seeds = here.number("seeds", 1, 5, 1)
+        first = here.number("seed", 0, 9999, 0)
+        backends = here.several(
+            "backends", work.installed(), [work.backend()], labels=str
+        )
+    with here.controls():
+        task = {
+            "colors": here.choice("colors", (1, 2, 5), labels=str),
+            "lengths": here.interval("lengths", 4, 80, (40, 60), step=2),
+            "kind": here.choice("kind", KINDS, width=300),
+            "steps": here.steps("steps", (100, 300, 700, 1500, 3000, 10_000), 700),
+        }
+    with here.controls():
+        sizes = {
+            "units": here.steps("units", (4, 8, 16, 32, 50, 64, 128), 32),
+            "learning_rate": here.steps(
+                "learning_rate", (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02), 0.005
+            ),
+            "batch_size": here.steps("batch_size", (16, 32, 64, 128, 256), 64),
+        }
+    here.code(code.RACE, cells=cells, seed=first, **task, **sizes)
+    return [
+        races.request(
+            cell,
+            backend=backend,
+            title=f"{names[cell]} {seed}",
+            lab="race",
+            seed=seed,
+            **task,
+            **sizes,
+        )
+        for backend in backends
+        for cell in cells
+        for seed in range(first, first + seeds)
+    ]
+
+
+def results(here, finished):
+    """Draws the accuracies of finished runs beside the answer of the majority."""
+    rows = []
+    for run in finished:
+        found = runs.results(run.folder)["accuracy"][run.request.details["cell"]]
+        row = {"run": run.request.title, "backend": run.request.backend}
+        rows.append(row | {f"test_{kind}": found[kind][0] for kind in TESTS})
+    details = finished[0].request.details
+    row = {"run": here.text("majority"), "backend": ""}
+    rows.append(row | {f"test_{k}": races.majority(details, k) for k in TESTS})
+    here.say("results")
+    here.table(rows, {key: here.text(key) for key in rows[0]})
+
+
+def through(named, ids, cells):
+    """Returns probability and hidden states of each network, character by character."""
+    import keras
+    import numpy as np
+
+    length = len(ids)
+    prefixes = np.tril(np.tile(np.array(ids, "int32"), (length, 1)))
+    found = {}
+    for (title, folder), cell in zip(named, cells, strict=True):
+        model = work.model(folder)
+        logits = model.predict(prefixes, verbose=0)
+        chances = keras.ops.convert_to_numpy(keras.ops.softmax(logits))[:, 1]
+        with kerasseq.tracing.trace(model) as inside:
+            model(prefixes[-1:])
+        key = f"{cell}/hidden_state"
+        states = inside[key][0].T if key in inside else None
+        found[title] = chances, states
+    return found
+
+
+def own_string(here, finished):
+    """Steps through a string of one's own."""
+    colors = {run.request.details["colors"] for run in finished}
+    choices = BRACKETS[: 2 * min(colors)]
+    st.subheader(here.text("own"))
+    here.say("own_about", brackets=" ".join(choices))
+    text = here.line("string", "((()())(())())", most=LONGEST)
+    symbols = [c for c in text if not c.isspace()]
+    if not symbols or set(symbols) - set(choices):
+        raise Refused("bad_string", brackets=" ".join(choices))
+    same = [run for run in finished if run.request.details["colors"] == min(colors)]
+    named = [(f"{run.request.title} ({run.id})", races.model_of(run)) for run in same]
+    ids, labels = races.encode(symbols, min(colors), choices)
+    cells = [run.request.details["cell"] for run in same]
+    found = here.compute(through, named, ids, cells)
+    with here.controls():
+        at = here.stepper("at", 1, max(2, len(symbols)), len(symbols))
+        chosen = here.choice("network", list(found), labels=str)
+    at = min(at, len(symbols))
+    here.strip("read", symbols, marked=[at - 1], values=labels, limits=(0, 4))
+    truth = here.text("balanced" if labels[at - 1] else "unbalanced")
+    here.say("truth", so_far="".join(symbols[:at]), truth=truth)
+    cells_of = {title: cell for (title, _), cell in zip(named, cells, strict=True)}
+    rows = [
+        {
+            "position": n + 1,
+            "chance": float(chance),
+            "error": abs(float(chance) - labels[n]),
+            "symbol": symbols[n],
+            "run": f"{cells_of[title]}#{title}",
+        }
+        for title, (chances, _) in found.items()
+        for n, chance in enumerate(chances)
+    ]
+    titles = {key: here.text(key) for key in rows[0]}
+    names = {f"{cell}#{title}": title for title, cell in cells_of.items()}
+    for value in ("chance", "error"):
+        chart = figures.lines(
+            here.style,
+            rows,
+            "position",
+            value,
+            "run",
+            titles=titles,
+            names=names,
+            range_y=(0, 1),
+            at=at,
+        )
+        shown = [{**row, "run": names[row["run"]]} for row in rows]
+        here.picture(value, chart, shown, titles)
+    hidden(here, found[chosen][1], symbols)
+
+
+def hidden(here, states, symbols):
+    """Draws the hidden state of the chosen network over the string."""
+    if states is None:
+        here.say("no_state")
+        return
+    columns = [f"{n} {symbol}" for n, symbol in enumerate(symbols, 1)]
+    units = [str(n) for n in range(len(states))]
+    titles = {key: here.text(key) for key in ("row", "column", "value")}
+    chart = figures.heat_map(
+        here.style, states, units, columns, titles=titles, diverging=True
+    )
+    here.picture("state", chart, states, titles)
+
+
+def body(here):
+    """Draws the page."""
+    requests = settings(here)
+    found = here.runs(requests, races.curves(here))
+    finished = [run for run in found if run.state == "finished"]
+    if finished:
+        results(here, finished)
+        own_string(here, finished)
+    else:
+        here.say("none_yet")
+
+
+if __name__ == "__main__":
+    lab.show("race", body, equation=EQUATION)

@@ -1,0 +1,160 @@
+"""What the labs Start and Memory race share: the command of a competitor, and curves."""
+
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import kerasseq
+from parts import figures, runs
+
+LINES = 260  # points of a curve
+
+
+def request(
+    cell: str,
+    *,
+    backend: str,
+    title: str,
+    lab: str,
+    seed: int,
+    steps: int,
+    colors: int = 1,
+    lengths: tuple[int, int] = (40, 60),
+    kind: str = "hard",
+    units: int = 32,
+    learning_rate: float = 0.005,
+    batch_size: int = 64,
+) -> runs.Request:
+    """Returns what one competitor trains: a run of `kerasseq train parentheses`.
+
+    Args:
+        cell: The kind of network.
+        backend: The backend.
+        title: What its curve is called.
+        lab: The lab.
+        seed: The random seed.
+        steps: Training steps.
+        colors: Colors of parentheses.
+        lengths: The shortest and the longest training string.
+        kind: "training", "hard" or "balanced".
+        units: Units of the layer.
+        learning_rate: The learning rate of Adam.
+        batch_size: Strings in a batch.
+    """
+    options = {
+        "model": cell,
+        "colors": colors,
+        "lengths": f"{lengths[0]}-{lengths[1]}",
+        "kind": kind,
+        "units": units,
+        "learning-rate": learning_rate,
+        "batch-size": batch_size,
+        "steps": steps,
+        "checkpoint-every": max(10, steps // 20),
+        "examples": 20_000,
+        "test-examples": 500,
+        "seeds": seed,
+    }
+    words = [f"--{name}={value}" for name, value in options.items()]
+    details = {"cell": cell, "seed": seed, "units": units, "colors": colors}
+    details |= {"lengths": list(lengths), "kind": kind, "steps": steps}
+    return runs.Request(("parentheses", *words), backend, title, lab, details)
+
+
+def rows(
+    found: Sequence[runs.Run], lines: dict[str, list[dict[str, Any]]], value: str
+) -> list[dict[str, Any]]:
+    """Returns step, value and run of each curve; a run is named `<cell>#<id>`."""
+    return [
+        {"step": line["step"], value: line[value], "run": name_of(run)}
+        for run in found
+        for line in runs.thinned(
+            [line for line in lines[run.id] if line.get(value) is not None], LINES
+        )
+    ]
+
+
+def name_of(run: runs.Run) -> str:
+    """Returns the name of a curve, by which it has the color of its network."""
+    return f"{run.request.details.get('cell', run.request.title)}#{run.id}"
+
+
+def curves(
+    here: Any, values: Sequence[str] = ("accuracy", "loss")
+) -> Callable[[list[runs.Run], dict[str, list[dict[str, Any]]]], None]:
+    """Returns a function that draws the curves of runs, for `here.runs`."""
+
+    def draw(found: list[runs.Run], lines: dict[str, list[dict[str, Any]]]) -> None:
+        names = {name_of(run): run.request.title for run in found}
+        steps = max((run.line.get("steps", 1) for run in found), default=1)
+        for value in values:
+            table = rows(found, lines, value)
+            if not table:
+                continue
+            titles = {k: here.text(k) for k in ("step", value, "run")}
+            chart = figures.lines(
+                here.style,
+                table,
+                "step",
+                value,
+                "run",
+                titles=titles,
+                names=names,
+                range_x=(0, steps),
+                range_y=(0.4, 1.0) if value == "accuracy" else None,
+                rules={here.text("guessing"): 0.5} if value == "accuracy" else None,
+            )
+            here.picture(
+                f"curve_{value}",
+                chart,
+                [{**row, "run": names[row["run"]]} for row in table],
+                titles,
+            )
+
+    return draw
+
+
+def model_of(run: runs.Run) -> pathlib.Path:
+    """Returns the folder of the model of a finished run."""
+    details = run.request.details
+    return run.folder / f"{details['cell']}-seed{details['seed']}"
+
+
+def majority(details: dict[str, Any], kind: str) -> float:
+    """Returns the accuracy of always giving the more frequent answer.
+
+    Args:
+        details: Those of a run.
+        kind: The kind of test strings.
+    """
+    test = kerasseq.datasets.parentheses(
+        500, colors=details["colors"], kind=kind, seed=0
+    )
+    share = float(test.labels.mean())
+    return max(share, 1 - share)
+
+
+def encode(
+    symbols: Sequence[str], colors: int, brackets: str
+) -> tuple[list[int], list[int]]:
+    """Returns the ids of a string, and whether each of its beginnings is balanced.
+
+    Args:
+        symbols: The characters.
+        colors: The number of colors.
+        brackets: An opening and a closing character for each color.
+
+    Examples:
+        >>> encode("(())", 1, "()")
+        ([1, 1, 2, 2], [0, 0, 0, 1])
+        >>> encode("[)", 2, "()[]")
+        ([2, 4], [0, 0])
+    """
+    places = [brackets.index(symbol) for symbol in symbols]
+    codes = [p // 2 if p % 2 == 0 else 2 * colors - 1 - p // 2 for p in places]
+    notation = [1 - 2 * c for c in codes] if colors == 1 else codes
+    labels = [
+        int(kerasseq.datasets.is_balanced(notation[: n + 1], colors))
+        for n in range(len(notation))
+    ]
+    return [code + 1 for code in codes], labels

@@ -1,0 +1,281 @@
+"""What `fit` does after each step: shows and reports the progress, and obeys Ctrl-C."""
+
+import pathlib
+import time
+from types import FrameType
+from typing import Any, Self
+
+import keras
+import rich.progress
+
+from kerasseq import training
+from kerasseq.cli import runs, signals
+from kerasseq.cli.console import Console, note
+from kerasseq.cli.reporting import Reporter
+
+PLAIN_LINES = 20  # of a run, if the output is not a terminal
+MAX_SILENCE = 15  # seconds between two of them
+
+
+def write_history(
+    folder: pathlib.Path,
+    intervals: runs.History,
+    steps: int,
+    interval: int,
+) -> runs.History:
+    """Writes `history.json`, with the steps done at the end of each interval."""
+    history = [
+        {"step": min((n + 1) * interval, steps), **numbers}
+        for n, numbers in enumerate(intervals)
+    ]
+    runs.write_json(folder / runs.HISTORY, history)
+    return history
+
+
+class History(keras.callbacks.Callback):
+    """Writes the history after each checkpoint.
+
+    Args:
+        folder: The folder of the run.
+        saved: The callback that saves checkpoints; it comes before this one.
+        steps: Steps of the whole run.
+        interval: Steps between two checkpoints.
+    """
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        saved: training.Checkpoint,
+        steps: int,
+        interval: int,
+    ):
+        super().__init__()
+        self.folder: pathlib.Path = folder
+        self.saved: training.Checkpoint = saved
+        self.steps: int = steps
+        self.interval: int = interval
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        write_history(self.folder, self.saved.history, self.steps, self.interval)
+
+
+class Progress(keras.callbacks.Callback):
+    """Shows step, loss, steps per second and the remaining time.
+
+    On a terminal this is a progress bar over the whole run, elsewhere some lines.
+
+    Args:
+        console: Where to show it.
+        label: The name of what is trained.
+        total: Steps of the whole run.
+        done: Steps that are done already.
+        metric: Name of a metric to show beside the loss.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        label: str,
+        total: int,
+        done: int = 0,
+        metric: str | None = None,
+    ):
+        super().__init__()
+        self.console: Console = console
+        self.label: str = label
+        self.total: int = total
+        self.metric: str | None = metric
+        self.done: int = done
+        self.first: int = done
+        self.bar: rich.progress.Progress | None = None
+        self.started: float | None = None
+        self.shown: float = time.monotonic()
+        self.lines: int = done * PLAIN_LINES // total
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self.bar = rich.progress.Progress(
+                rich.progress.TextColumn("{task.description}", markup=False),
+                rich.progress.BarColumn(),
+                rich.progress.TextColumn("{task.completed}/{task.total}"),
+                rich.progress.TextColumn("{task.fields[state]}", markup=False),
+                console=self.console,
+            )
+            self.task: rich.progress.TaskID = self.bar.add_task(
+                self.label, total=self.total, completed=self.done, state="compiling …"
+            )
+            self.bar.start()
+        else:
+            self.console.write(f"{self.label}: {self.total} steps; compiling …")
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        self.done += 1
+        now = time.monotonic()
+        if self.started is None:  # the first step compiles and is not timed
+            self.started, self.first = now, self.done
+        if self.bar is not None and (now - self.shown > 0.2 or self.done == self.total):
+            self.shown = now
+            state = self.state(logs or {}, now)
+            self.bar.update(self.task, completed=self.done, state=state)
+        if self.bar is None and now - self.shown > MAX_SILENCE:
+            self.write_line(logs, now)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        lines = self.done * PLAIN_LINES // self.total
+        if self.bar is None and (lines > self.lines or self.done == self.total):
+            self.lines = lines
+            self.write_line(logs, time.monotonic())
+
+    def write_line(self, logs: dict[str, float] | None, now: float) -> None:
+        """Prints the progress as a plain line."""
+        self.shown = now
+        state = self.state(logs or {}, now)
+        self.console.write(f"{self.label}: step {self.done}/{self.total}  {state}")
+
+    def state(self, logs: dict[str, float], now: float) -> str:
+        """Returns loss, metric, speed and remaining time as text."""
+        words = []
+        for name in ("loss", self.metric):
+            if name in logs:
+                words.append(f"{name} {float(logs[name]):.3f}")
+        steps, seconds = self.done - self.first, now - (self.started or now)
+        if steps > 0 and seconds > 0:
+            left = (self.total - self.done) * seconds / steps
+            words.append(f"{steps / seconds:.1f} steps/s")
+            words.append(
+                f"{_clock(left)} left" if left else f"{_clock(seconds)} in total"
+            )
+        return "  ".join(words)
+
+
+def _clock(seconds):
+    """Formats a duration as minutes and seconds.
+
+    Examples:
+        >>> _clock(83)
+        '1:23'
+    """
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+class Reported(keras.callbacks.Callback):
+    """Reports step, loss and metrics twice a second.
+
+    Args:
+        reporter: Where to write them.
+        total: Steps of the whole run.
+        done: Steps that are done already.
+        interval: Steps after which Keras begins new means.
+        steps_per_epoch: Steps of a pass over the data, or None.
+    """
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        total: int,
+        done: int,
+        interval: int,
+        steps_per_epoch: int | None,
+    ):
+        super().__init__()
+        self.reporter: Reporter = reporter
+        self.total: int = total
+        self.done: int = done
+        self.interval: int = interval
+        self.steps_per_epoch: int | None = steps_per_epoch
+        # Sum of the losses that are not reported yet, and their number.
+        self.sum: float = 0.0
+        self.count: int = 0
+        self.added: tuple[float, int] = (0.0, 0)  # of this interval, reported or not
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        self.done += 1
+        first = self.reporter.state != "training"
+        if first or self.reporter.is_due or self.done == self.total:
+            self.report(logs or {})
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        self._add(float((logs or {})["loss"]))
+        self.added = (0.0, 0)
+
+    def report(self, logs: dict[str, float]) -> None:
+        """Reports the mean loss of the steps since the report before, and metrics."""
+        numbers = {name: float(value) for name, value in logs.items()}
+        self._add(numbers.pop("loss"))
+        numbers = {"loss": self.sum / self.count, **numbers}
+        self.sum, self.count = 0.0, 0
+        if self.steps_per_epoch:
+            numbers = {"epoch": self.done / self.steps_per_epoch, **numbers}
+        self.reporter.update(step=self.done)
+        self.reporter.enter("training", **numbers)
+
+    def _add(self, mean):
+        """Adds the steps that are in the mean of this interval, and not added yet."""
+        count = (self.done - 1) % self.interval + 1
+        before, added = self.added
+        self.sum += count * mean - before
+        self.count += count - added
+        self.added = (count * mean, count)
+
+
+class Interrupt(keras.callbacks.Callback):
+    """Delays Ctrl-C until the end of the step, so that no step is interrupted.
+
+    Then it saves a checkpoint and raises `KeyboardInterrupt`. A second Ctrl-C
+    interrupts at once.
+
+    Args:
+        saved: The callback that saves checkpoints; it comes before this one.
+        reporter: Where another process requests to stop.
+        interval: Steps after which `saved` saves a checkpoint.
+        done: Steps that are done already.
+    """
+
+    def __init__(
+        self, saved: training.Checkpoint, reporter: Reporter, interval: int, done: int
+    ):
+        super().__init__()
+        self.saved: training.Checkpoint = saved
+        self.reporter: Reporter = reporter
+        self.interval: int = interval
+        self.done: int = done
+        self.requested: bool = False
+
+    def __enter__(self) -> Self:
+        self.handled = signals.handled(self.request)
+        self.handled.__enter__()
+        return self
+
+    def __exit__(self, *exc_info: Any) -> None:
+        self.handled.__exit__(*exc_info)
+
+    def request(self, signum: int, frame: FrameType | None) -> None:
+        """Handles the first Ctrl-C."""
+        signals.interrupt_at_once()
+        self.requested = True
+        note("stopping after this step; Ctrl-C again stops at once")
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        self.done += 1
+        is_last = batch + 1 == self.params["steps"]  # then `saved` saves a checkpoint
+        if not is_last and self._stops():
+            self.saved.save(self.done % self.interval)
+            raise KeyboardInterrupt
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        if self._stops():
+            raise KeyboardInterrupt
+
+    def _stops(self):
+        return self.requested or self.reporter.stop_requested
