@@ -309,9 +309,9 @@ def heat_map(
         for i, r in enumerate(rows)
         for j, c in enumerate(columns)
     ]
-    row_axis = alt.Axis(labelExpr=_labels(rows), title=titles.get("row"), ticks=False)
+    row_axis = alt.Axis(labelExpr=cell_labels(rows), title=titles.get("row"), ticks=False)
     column_axis = alt.Axis(
-        labelExpr=_labels(columns),
+        labelExpr=cell_labels(columns),
         title=titles.get("column"),
         ticks=False,
         labelAngle=0 if max(map(len, columns), default=0) < 4 else -50,
@@ -349,7 +349,7 @@ def heat_map(
     return finish(style, chart, height + labels)
 
 
-def _labels(names):
+def cell_labels(names: Sequence[str]) -> str:
     """An expression for Vega: labels by index, so that equal labels stay apart."""
     return f"{json.dumps(list(names), ensure_ascii=False)}[datum.value]"
 

@@ -1,0 +1,138 @@
+"""Figures of attention: matrices with hidden cells or words, and next-token tables."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from parts.figures import AXIS, cell_labels, finish
+from parts.style import DIVERGING, SEQUENTIAL, Style
+
+MOST_NUMBERS = 12  # columns of a matrix whose numbers are written into its cells
+PHONE = 14  # more columns than this leave no room for all labels
+
+
+def matrix(
+    style: Style,
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    titles: dict[str, str],
+    hidden: np.ndarray | None = None,
+    words: Sequence[Sequence[str]] | None = None,
+    diverging: bool = False,
+    limits: tuple[float, float] | None = None,
+    small: bool = False,
+) -> Any:
+    """Draws a matrix with its numbers or words in the cells, if there is room.
+
+    Args:
+        style: The style.
+        values: The matrix.
+        rows: The label of each row.
+        columns: The label of each column.
+        titles: Titles of "row", "column", "value" and "word".
+        hidden: Boolean, True for cells that are masked: they are gray, and their value
+            is shown as the title "hidden".
+        words: Words to write into the cells, instead of the numbers.
+        diverging: Whether 0 is the middle of the colors.
+        limits: The ends of the colors.
+        small: Whether to leave out axes, legend and numbers, as in a panel.
+    """
+    data = cells(values, rows, columns, hidden, words, titles.get("hidden", ""))
+    shown = [row["value"] for row in data if row["value"] is not None]
+    if limits is None:
+        peak = max(map(abs, shown), default=0) or 1.0
+        limits = (-peak if diverging else 0.0, peak)
+    base = alt.Chart(alt.Data(values=data)).encode(
+        y=alt.Y("i:O", axis=_axis(rows, titles.get("row"), small)),
+        x=alt.X("j:O", axis=_axis(columns, titles.get("column"), small, below=True)),
+        tooltip=[
+            alt.Tooltip(f"{key}:N", title=titles[key])
+            for key in ("row", "column", "word", "shown")
+            if key != "word" or words is not None
+        ],
+    )
+    scale = alt.Scale(
+        scheme=DIVERGING if diverging else SEQUENTIAL, domain=list(limits), clamp=True
+    )
+    legend = alt.Legend(orient="right", gradientLength=130, format=".3~g", title=None)
+    color = alt.condition(
+        "datum.value === null",
+        alt.value("#565b66" if style.dark else "#d9dce2"),
+        alt.Color("value:Q", scale=scale, legend=None if small else legend),
+    )
+    chart = base.mark_rect(stroke=style.paper, strokeWidth=0 if small else 1)
+    chart = chart.encode(color=color)
+    if not small and (words is not None or len(columns) <= MOST_NUMBERS):
+        chart += _written(style, base, limits, diverging, words is not None)
+    if small:
+        return finish(style, chart, 150)
+    height = min(640, (30 if len(columns) <= MOST_NUMBERS else 22) * max(2, len(rows)))
+    longest = 0 if _upright(columns) else max(map(len, columns), default=0)
+    return finish(style, chart, height + AXIS + 8 * min(longest, 20))
+
+
+def cells(
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    hidden: np.ndarray | None = None,
+    words: Sequence[Sequence[str]] | None = None,
+    hidden_title: str = "",
+) -> list[dict[str, Any]]:
+    """Returns a row for each cell, without numbers that JSON does not have.
+
+    Examples:
+        >>> cells(np.array([[0.5, 1]]), ["a"], ["b", "c"], np.array([[False, True]]))[1]
+        {'i': 0, 'j': 1, 'row': 'a', 'column': 'c', 'value': None, 'shown': ''}
+    """
+    values = np.asarray(values, "float64")
+    found = []
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            is_hidden = hidden is not None and hidden[i, j]
+            value = None if is_hidden else round(float(values[i, j]), 6)
+            shown = hidden_title if is_hidden else f"{value:.4g}"
+            cell = {"i": i, "j": j, "row": row, "column": column, "value": value}
+            cell |= {"shown": shown}
+            found.append(cell if words is None else cell | {"word": words[i][j]})
+    return found
+
+
+def _axis(names, title, small, below=False):
+    if small:
+        return None
+    upright = below and _upright(names)
+    return alt.Axis(
+        labelExpr=cell_labels(names),
+        title=title,
+        ticks=False,
+        labelAngle=-50 if below and not upright else 0,
+        labelOverlap=True if len(names) > PHONE else False,
+    )
+
+
+def _upright(names):
+    return max(map(len, names), default=0) < 4
+
+
+def _written(style, base, limits, diverging, has_words):
+    """Numbers or words in the cells, in a color that can be read on theirs."""
+    low, high = limits
+    if diverging:
+        dark = f"abs(datum.value) > {0.6 * max(abs(low), abs(high))}"
+    else:
+        dark = f"datum.value < {(low + high) / 2}"
+    ink = alt.condition(
+        f"datum.value === null || !({dark})",
+        alt.value("#111111"),
+        alt.value("#ffffff"),
+    )
+    size = style.font_size - (3 if has_words else 2)
+    text = base.mark_text(fontSize=size, clip=True)
+    if has_words:
+        return text.encode(text="word:N", color=ink)
+    return text.encode(text=alt.Text("value:Q", format=".2f"), color=ink)
