@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.once("reads the source")
 
 ROOT = pathlib.Path(__file__).parent.parent
-FOLDERS = ("kerasseq", "docs", "benchmarks", "examples", "tests")
+FOLDERS = ("kerasseq", "apps", "docs", "benchmarks", "examples", "tests")
 PHRASES = {
     # Persons and personification.
     r"\b(no|some)body\b": "no caller, the user, or the passive",

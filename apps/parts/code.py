@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import textwrap
 
 
@@ -13,10 +14,13 @@ def fill(template: str, **values: object) -> str:
         "f('a', {{1}})\n"
     """
     code = textwrap.dedent(template).strip() + "\n"
-    for name, value in values.items():
-        value = str(value) if isinstance(value, pathlib.Path) else value
-        code = code.replace(f"{{{name}}}", repr(value))
-    return code
+
+    def written(match):
+        value = values[match[1]]
+        return repr(str(value) if isinstance(value, pathlib.Path) else value)
+
+    names = "|".join(map(re.escape, values)) or "(?!)"
+    return re.sub(rf"\{{({names})\}}", written, code)
 
 
 def notebook(title: str, address: str, code: str) -> bytes:

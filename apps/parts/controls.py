@@ -17,6 +17,8 @@ class Texts(Protocol):
 
     def has(self, key: str) -> bool: ...
 
+    def write(self, value: Any) -> str: ...
+
 
 class Controls:
     """The controls of a lab. `texts` and `address` are those of the lab."""
@@ -144,7 +146,8 @@ class Controls:
         key = self.address.field(name, default, lambda t: by_text[_known(t, by_text)])
         if st.session_state[key] not in options:
             st.session_state[key] = default
-        return st.select_slider(options=options, **self._words(name, key=key))
+        words = self._words(name, key=key, format_func=self.texts.write)
+        return st.select_slider(options=options, **words)
 
     def number(
         self,

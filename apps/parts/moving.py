@@ -93,7 +93,7 @@ def reading(style: Style, symbols: Sequence[int], label: str) -> str:
     .kerasseq-read {{ animation: kerasseq-read {SECONDS}s linear infinite; }}
     @media (prefers-reduced-motion: reduce) {{ .kerasseq-read {{ animation: none; }} }}
     </style>
-    <div style="display:grid;">
+    <div style="overflow-x:auto;"><div style="display:grid;min-width:34rem;">
       <div style="grid-area:1/1;">{svg}{zero}</svg></div>
       <div class="kerasseq-read" style="grid-area:1/1;">{svg}{letters}{line}</svg></div>
-    </div>"""
+    </div></div>"""

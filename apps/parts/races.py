@@ -1,4 +1,4 @@
-"""What the labs Start and Memory race share: the command of a competitor, and curves."""
+"""What the labs Start and Memory race share: competitors and their curves."""
 
 import pathlib
 from collections.abc import Callable, Sequence
@@ -50,6 +50,7 @@ def request(
         "learning-rate": learning_rate,
         "batch-size": batch_size,
         "steps": steps,
+        "threads": 1,
         "checkpoint-every": max(10, steps // 20),
         "examples": 20_000,
         "test-examples": 500,
@@ -118,20 +119,6 @@ def model_of(run: runs.Run) -> pathlib.Path:
     """Returns the folder of the model of a finished run."""
     details = run.request.details
     return run.folder / f"{details['cell']}-seed{details['seed']}"
-
-
-def majority(details: dict[str, Any], kind: str) -> float:
-    """Returns the accuracy of always giving the more frequent answer.
-
-    Args:
-        details: Those of a run.
-        kind: The kind of test strings.
-    """
-    test = kerasseq.datasets.parentheses(
-        500, colors=details["colors"], kind=kind, seed=0
-    )
-    share = float(test.labels.mean())
-    return max(share, 1 - share)
 
 
 def encode(

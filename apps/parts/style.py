@@ -4,8 +4,8 @@ import dataclasses
 
 import streamlit as st
 
-# Okabe and Ito 2008, readable with every kind of color vision; lighter on dark.
-LIGHT = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#117733", "#666666")
+# Okabe and Ito 2008 and Tol 2021, for every kind of color vision; lighter on dark.
+LIGHT = ("#0072b2", "#d55e00", "#009e73", "#882255", "#b8860b", "#117733", "#666666")
 DARK = ("#56b4e9", "#ff8c42", "#2ecc9b", "#e29ac7", "#f0c808", "#8fd694", "#bbbbbb")
 CELLS = (  # each kind of network has the same color on every page
     "lstm",

@@ -82,7 +82,7 @@ def as_csv(rows: Sequence[dict[str, Any]]) -> str:
 
     Examples:
         >>> as_csv([{"a": 1, "b": "x,y"}])
-        'a,b\r\n1,"x,y"\r\\n'
+        'a,b\r\n1,"x,y"\r\n'
     """
     out = io.StringIO()
     if rows:

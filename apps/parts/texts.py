@@ -79,7 +79,8 @@ def number(value: object, language: str, digits: int | None = None) -> str:
     Args:
         value: A number, or something else.
         language: "en" or "fr".
-        digits: Digits after the point; if None, those that a float has, at most 3.
+        digits: Digits after the point; if None, as many as a float has, at most 3, or
+            6 below 1.
 
     Examples:
         >>> number(1234.5, "en")
@@ -99,7 +100,7 @@ def number(value: object, language: str, digits: int | None = None) -> str:
 
 
 def _short(value):
-    written = f"{value:,.3f}"
+    written = f"{value:,.6f}" if abs(value) < 1 else f"{value:,.3f}"
     return written.rstrip("0").rstrip(".")
 
 

@@ -1,19 +1,26 @@
 """What the tests of the app share: a folder of its own, and runs without Keras."""
 
+import logging
 import sys
 
 import pytest
 
-from parts import runs
-
 pytest.importorskip("streamlit")
+
+from parts import run_panel, runs
+
+# Resources are made outside pages, too.
+CONTEXT = "streamlit.runtime.scriptrunner_utils.script_run_context"
+logging.getLogger(CONTEXT).setLevel("ERROR")
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """The app keeps its files in a folder of the test."""
     monkeypatch.setenv("KERASSEQ_APP_RUNS", str(tmp_path))
-    return tmp_path
+    yield tmp_path
+    run_panel.manager().close()
+    run_panel.manager.clear()
 
 
 @pytest.fixture
@@ -23,7 +30,8 @@ def stub(monkeypatch):
     def command(request, folder):
         steps = request.details.get("steps", 3)
         seconds = request.details.get("seconds", 0.01)
-        words = [folder, steps, seconds, *request.words[1:]]
+        fail = [word for word in request.words if word == "--fail"]
+        words = [folder, steps, seconds, *fail]
         return [sys.executable, "-m", "tests.apps.stub", *map(str, words)]
 
     monkeypatch.setattr(runs, "command", command)

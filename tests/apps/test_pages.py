@@ -1,0 +1,128 @@
+"""Each page in both languages, each of its controls, and the code that it shows."""
+
+import contextlib
+import importlib
+import io
+
+import pytest
+
+from tests.apps import pages
+
+pytestmark = pytest.mark.once("pages are drawn on one backend")
+
+# Other states of a lab with other controls or other code.
+STATES = {
+    "tokens": [{"view": view} for view in ("compare", "ngrams", "eliza")],
+    "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
+}
+CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, ()))]
+IDS = ["-".join([lab, *state.values()]) for lab, state in CASES]
+
+
+@pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
+def test_page_in_french(lab, state, stub):
+    page = pages.open_lab(lab, lang="fr", **state)
+    english = pages.open_lab(lab, lang="en", **state)
+    assert page.title[0].value != english.title[0].value or lab == "tokens"
+    assert len(page.markdown) == len(english.markdown)
+
+
+CHOICES = ("selectbox", "multiselect", "select_slider", "segmented_control")
+CHOICES += ("button_group",)
+
+
+def another(found):
+    """Returns another value of a control."""
+    kind = type(found).__name__
+    if kind == "NumberInput":
+        if found.value is None:  # as published
+            return 3072 if found.max >= 3072 else 8
+        return found.value + found.step
+    if kind == "Slider":
+        if isinstance(found.value, list | tuple):
+            return (found.min, found.max)
+        return found.max if found.value != found.max else found.min
+    if kind in ("TextInput", "TextArea"):
+        return "((" if found.key.endswith("string") else "abab cdcd abab"
+    return not found.value  # of a switch
+
+
+@pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
+def test_each_control_changes_the_address(lab, state, stub):
+    page = pages.open_lab(lab, **state)
+    keys = [
+        (kind, found.key)
+        for kind in pages.KINDS
+        for found in getattr(page, kind, ())
+        if found.key and found.key.startswith(f"{lab}.") and not found.disabled
+    ]
+    for kind, key in keys:
+        found = next(f for f in getattr(page, kind) if f.key == key)
+        before, name = page.session_state[key], key.partition(".")[2]
+        if kind in CHOICES:  # AppTest has the labels, the session has the values
+            page.session_state[key] = other_option(OPTIONS[lab][name], before)
+        else:
+            found.set_value(another(found))
+        pages.checked(page.run())
+        assert pages.query(page).get(name) != state.get(name), key
+        page.query_params.clear()  # Back
+        page.query_params.update(state)
+        assert pages.query(pages.checked(page.run())) == state
+
+
+def other_option(known, before):
+    """Returns another option of a choice, or of several."""
+    if isinstance(before, list):
+        return [v for v in known if v not in before][:1]
+    return next(v for v in known if v != before)
+
+
+OPTIONS = {
+    "start": {"backend": ("torch", "jax")},
+    "race": {
+        "cells": ("gru", "lstm"),
+        "backends": ("jax", "torch"),
+        "colors": (1, 2),
+        "kind": ("hard", "training"),
+        "steps": (100, 700),
+        "units": (4, 32),
+        "learning_rate": (0.001, 0.005),
+        "batch_size": (16, 64),
+    },
+    "tokens": {
+        "view": ("compare", "merges", "eliza"),
+        "size": (500, 1000),
+        "width": (64, 768),
+        "unit": ("word", "character"),
+    },
+    "count": {"model": ("bloom", "opt"), "dtype": ("float32", "bfloat16")},
+}
+
+
+@pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
+def test_the_code_of_the_page_runs(lab, state, stub):
+    page = pages.open_lab(lab, **state)
+    (shown,) = [code.value for code in page.code]
+    quick = getattr(importlib.import_module(f"labs.{lab}"), "QUICK", {})
+    for old, new in quick.items():
+        assert old in shown
+        shown = shown.replace(old, new)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(shown, lab, "exec"), {})
+    assert printed.getvalue()
+
+
+def test_gpt3_has_the_parameters_of_the_slide():
+    page = pages.open_lab("count")
+    shown = " ".join(element.value for element in page.get("html"))
+    assert "175,181,291,520" in shown
+    assert "27,938" in shown
+
+
+def test_an_error_is_a_sentence_and_the_page_goes_on():
+    page = pages.open_lab("count")
+    pages.control(page, "num_heads").set_value(7).run()
+    assert "7" in page.error[0].value
+    assert page.subheader  # "try this" is drawn all the same
+    pages.control(page, "num_heads").set_value(8).run()
+    pages.checked(page)
