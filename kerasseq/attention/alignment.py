@@ -10,17 +10,19 @@ Bahdanau et al. 2015; Luong et al. 2015; hard attention from Xu et al. 2015. Cou
 slides B.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
-from kerasseq import kernels
+from kerasseq import kernels, tracing
 from kerasseq.attention import scores as score_functions
 from kerasseq.attention.base import SingleHeadAttention
 from kerasseq.core import checks
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import check_shape
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.kernels import matmul
 
@@ -40,6 +42,13 @@ SCORES = tuple(WEIGHTS)
 WITH_UNITS = ("additive", "concat")
 EQUAL_WIDTHS = ("dot", "scaled_dot", "cosine")
 LUONG = ("dot", "general", "concat", "scaled_dot", "location")
+
+
+class ScoresAndWeights(NamedTuple):
+    """Scores before the softmax and attention weights, `(B, T_q, T_k)`."""
+
+    scores: np.ndarray
+    weights: np.ndarray
 
 
 @register
@@ -141,6 +150,54 @@ class AlignmentAttention(SingleHeadAttention):
             weight = self.add_weight(name=name, shape=shape, initializer=initializer)
             setattr(self, name, weight)
         self.built = True
+
+    @classmethod
+    def compare(
+        cls, query: Tensor, value: Tensor, *, units: int = 8, seed: int = 0
+    ) -> dict[str, ScoresAndWeights]:
+        """Computes every score of the same queries and keys, with random weights.
+
+        Args:
+            query: $s$, `(B, T_q, D_q)`.
+            value: $h$, `(B, T_k, D_k)`. If its width is another than that of the
+                queries, "dot", "scaled_dot" and "cosine" are left out.
+            units: U, for "additive" and "concat".
+            seed: Seed of the weights, drawn from normal distributions with variance
+                1 / rows, so that scores are comparable.
+
+        Returns:
+            `ScoresAndWeights` by the name of the score: arrays `(B, T_q, T_k)`.
+
+        Raises:
+            ValueError: If a shape is wrong.
+
+        Examples:
+            >>> s, h = np.array([[[1.0, 0.0]]]), np.array([[[2.0, 0.0], [0.0, 2.0]]])
+            >>> found = AlignmentAttention.compare(s, h)
+            >>> len(found), found["dot"].scores.tolist()
+            (7, [[[2.0, 0.0]]])
+        """
+        rng = np.random.default_rng(checks.seed("seed", seed))
+        query, value = ops.convert_to_tensor(query), ops.convert_to_tensor(value)
+        check_shape("query", query.shape)
+        check_shape("value", value.shape)
+        found = {}
+        for score in SCORES:
+            if score in EQUAL_WIDTHS and query.shape[-1] != value.shape[-1]:
+                continue
+            layer = AlignmentAttention(
+                units if score in WITH_UNITS else None,
+                score=score,
+                max_length=value.shape[1] if score == "location" else None,
+            )
+            layer.build(query.shape, value.shape)
+            for weight in layer.weights if score != "cosine" else ():
+                rows = weight.shape[0]
+                weight.assign(rng.normal(size=weight.shape) / rows**0.5)
+            with tracing.trace(layer) as inside:
+                layer(query, value)
+            found[score] = ScoresAndWeights(inside["scores"], inside["alignment"])
+        return found
 
     def check_length(self, value: Tensor) -> None:
         S = value.shape[1]

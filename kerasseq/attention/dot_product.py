@@ -9,16 +9,11 @@ Axes: B batch, T queries, S keys, N heads, K width of queries and keys, V width 
 values. Vaswani et al. 2017; course slides A, D and E.
 """
 
-from typing import NamedTuple
-
-import keras
 from keras import ops
 
-from kerasseq import tracing
 from kerasseq.core import masks
 from kerasseq.core.types import Tensor
 from kerasseq.kernels import fused_attention, is_float64, matmul
-from kerasseq.tracing import listeners
 
 
 def dot_product_attention(
@@ -97,55 +92,6 @@ def attention_weights(
 ) -> Tensor:
     """The attention weights α, `(B, N, T, S)`; arguments as above."""
     return masks.softmax(attention_scores(q, k, scale=scale, bias=bias), mask)
-
-
-class RecordedWeights(NamedTuple):
-    """Attention weights α, and whether an intervention changed them."""
-
-    alpha: Tensor
-    changed: bool
-
-
-def recorded_weights(
-    layer: keras.Layer,
-    q: Tensor,
-    k: Tensor,
-    *,
-    scale: float,
-    mask: Tensor | None = None,
-    bias: Tensor | None = None,
-) -> RecordedWeights:
-    """The attention weights, recorded with scores and mask; arguments as above.
-
-    Args:
-        layer: The layer under whose path they are recorded.
-        q: `(B, T, N, K)`.
-        k: `(B, S, N, K)`.
-        scale: λ.
-        mask: Boolean, broadcastable to `(B, N, T, S)`, or None.
-        bias: b, broadcastable to `(B, N, T, S)`, or None.
-    """
-    e = attention_scores(q, k, scale=scale, bias=bias)
-    scores = tracing.record(layer, "scores", e)
-    everywhere, allowed = mask, mask
-    if listeners.active():
-        everywhere = ops.ones(ops.shape(e), "bool")
-        if mask is not None:
-            everywhere = ops.logical_and(everywhere, ops.cast(mask, "bool"))
-        allowed = tracing.record(layer, "mask", everywhere)
-    a = masks.softmax(scores, mask if allowed is everywhere else allowed)
-    alpha = tracing.record(layer, "alignment", a)
-    changed = scores is not e or allowed is not everywhere or alpha is not a
-    return RecordedWeights(alpha, changed)
-
-
-def record_heads(layer: keras.Layer, name: str, x: Tensor) -> Tensor:
-    """Records `(B, T, N, K)` as `(B, N, T, K)`, with the axes of the scores."""
-    if not listeners.active():
-        return x
-    before = ops.swapaxes(x, 1, 2)
-    after = tracing.record(layer, name, before)
-    return x if after is before else ops.swapaxes(after, 1, 2)
 
 
 def weighted_sum(alpha: Tensor, v: Tensor) -> Tensor:

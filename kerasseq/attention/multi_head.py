@@ -24,14 +24,9 @@ from keras import ops
 from kerasseq import tracing
 from kerasseq.attention import axes, inputs
 from kerasseq.attention.cache import Cache, token_positions, update_cache
-from kerasseq.attention.dot_product import (
-    dot_product_attention,
-    record_heads,
-    recorded_weights,
-    repeat_heads,
-    weighted_sum,
-)
+from kerasseq.attention.dot_product import repeat_heads
 from kerasseq.attention.projections import input_projection, output_projection
+from kerasseq.attention.recorded import recorded_attention
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.serialization import check_float64, register, shared_config
@@ -39,7 +34,6 @@ from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.positions.base import AttentionPosition, check_position
-from kerasseq.tracing import listeners
 
 
 @register
@@ -390,31 +384,10 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
             given_masks = mask, None, None, None
         sizes = ops.shape(q)[1], ops.shape(k)[1]
         mask, causal = inputs.combine_masks(self, given_masks, sizes, causal, start)
-        q, k, v = (
-            record_heads(self, name, x)
-            for name, x in (("query", q), ("key", k), ("value", v))
+        options = {"mask": mask, "bias": bias, "causal": causal, "drop": drop}
+        out, alpha = recorded_attention(
+            self, q, k, v, return_weights=return_weights, **options
         )
-        weights = None
-        if return_weights or drop or listeners.active():
-            if causal:
-                mask, causal = masks.causal(*sizes)[:, None], False
-            weights = recorded_weights(
-                self, q, k, scale=self.factor, mask=mask, bias=bias
-            )
-        if weights is None or not (return_weights or drop or weights.changed):
-            # While traced as well, so that recording does not change the result.
-            options = {"mask": mask, "bias": bias, "causal": causal}
-            flash, alpha = self.flash_attention, None
-            out = dot_product_attention(
-                q, k, v, scale=self.factor, flash=flash, **options
-            )
-        else:
-            alpha = dropped = weights.alpha
-            if drop:
-                seed = self.seed_generator
-                dropped = keras.random.dropout(alpha, self.dropout, seed=seed)
-            out = weighted_sum(dropped, v)
-        out = record_heads(self, "heads", out)
         if shapes is not None:
             out, alpha = axes.unfold_all(out, alpha, self.attended_axes, shapes)
         return out, alpha

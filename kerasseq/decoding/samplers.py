@@ -36,6 +36,28 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} must define distribution")
 
+    def stages(self, logits: Tensor) -> dict[str, Tensor]:
+        """Returns the distribution after each stage of the sampler, in their order.
+
+        Args:
+            logits: Tensor `(batch, vocabulary)`.
+
+        Returns:
+            Probabilities `(batch, vocabulary)` by stage: first "model", those of the
+            model; last those of `distribution`.
+
+        Examples:
+            >>> logits = np.log(np.array([[0.1, 0.4, 0.3, 0.2]], "float32"))
+            >>> stages = RandomSampler(top_k=3, top_p=0.7).stages(logits)
+            >>> for name, p in stages.items():
+            ...     print(name, keras.ops.convert_to_numpy(p)[0].round(3))
+            model [0.1 0.4 0.3 0.2]
+            temperature [0.1 0.4 0.3 0.2]
+            top_k [0.    0.444 0.333 0.222]
+            top_p [0.    0.571 0.429 0.   ]
+        """
+        return {"model": softmax(logits), "sampler": self.distribution(logits)}
+
     def choose(self, logits: Tensor, u: Tensor, state: Nested, step: Step) -> Tensor:
         """Chooses the next token of each row.
 
@@ -267,14 +289,21 @@ class RandomSampler(Sampler):
             inputs.share("min_p", self.min_p)
 
     def distribution(self, logits: Tensor) -> Tensor:
-        p = softmax(logits, self.temperature)
+        return list(self._filtered(logits).values())[-1]
+
+    def stages(self, logits: Tensor) -> dict[str, Tensor]:
+        return {"model": softmax(logits), **self._filtered(logits)}
+
+    def _filtered(self, logits: Tensor) -> dict[str, Tensor]:
+        found = {"temperature": softmax(logits, self.temperature)}
+        p = found["temperature"]
         if self.top_k is not None:
-            p = renormalize(p, in_top_k(logits, self.top_k))
+            p = found["top_k"] = renormalize(p, in_top_k(logits, self.top_k))
         if self.top_p is not None:
-            p = renormalize(p, in_top_p(p, self.top_p))
+            p = found["top_p"] = renormalize(p, in_top_p(p, self.top_p))
         if self.min_p is not None:
-            p = renormalize(p, in_min_p(p, self.min_p))
-        return p
+            found["min_p"] = renormalize(p, in_min_p(p, self.min_p))
+        return found
 
 
 def in_top_k(logits: Tensor, k: int) -> Tensor:

@@ -12,11 +12,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.ids import check_inputs
 from kerasseq.core.types import Tensor
 from kerasseq.datasets import text_file
 from kerasseq.tasks.base import TaskModel
+from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.texts import id_array
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter, TextBatches
@@ -235,24 +237,70 @@ class CausalLM(TaskModel):
             TypeError: If `source` is none of these.
             ValueError: If a row is longer than the positions, or an id out of range.
         """
+        total = count = 0
+        for log_p in self._log_probabilities(
+            self._scored_ids(source), batch_size, sequence_length
+        ):
+            total -= log_p.sum()
+            count += len(log_p)
+        return float(total / count)
+
+    def surprise(self, source: Any, *, sequence_length: int | None = None) -> Surprise:
+        """Computes the surprise of each token of a text: −log₂ p, given those before.
+
+        Args:
+            source: A text, file or ids, as for `fit`.
+            sequence_length: As for `cross_entropy`.
+
+        Returns:
+            A `text.Surprise` with the tokens and their bits; NaN for the first token,
+            which the model does not predict.
+
+        Raises:
+            TypeError: If `source` is none of these.
+            ValueError: If there are fewer than two tokens, or an id is out of range.
+
+        Examples:
+            >>> import kerasseq
+            >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("ab")
+            >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
+            >>> found = model.surprise("abba")
+            >>> found.tokens, found.bits.shape
+            (['a', 'b', 'b', 'a'], (4,))
+        """
+        ids = self._scored_ids(source)
+        log_p = np.concatenate([*self._log_probabilities(ids, 1, sequence_length)])
+        bits = np.concatenate([[np.nan], np.abs(log_p) / math.log(2)])
+        source = source if isinstance(source, str) else None
+        return Surprise(token_texts(self.tokenizer, source, ids), bits)
+
+    def _scored_ids(self, source: Any) -> np.ndarray:
+        """The ids of a text whose tokens are scored."""
         ids = self.ids(source)
         if ids is None:
             raise TypeError(
                 "source must be a text, a file or ids of shape (tokens,), received "
                 f"{checks.short(source)}. Score each text of a batch by itself"
             )
+        return ids
+
+    def _log_probabilities(
+        self, ids: np.ndarray, batch_size: int, sequence_length: int | None
+    ) -> Iterator[np.ndarray]:
+        """Yields the log-probabilities of the tokens but the first, batch by batch."""
         if sequence_length is None:
             sequence_length = min(256, self.context_length or 256)
         self._check_length(sequence_length)
-        total = count = 0
         for x, y, counted in scoring_rows(ids, sequence_length, batch_size):
-            logits = np.asarray(self.predict_on_batch(x), "float64")
+            if kernels.is_uncompiled():  # as inside `tracing.intervene`
+                logits = keras.ops.convert_to_numpy(self(x, training=False))
+            else:
+                logits = self.predict_on_batch(x)
+            logits = np.asarray(logits, "float64")
             logits -= logits.max(axis=-1, keepdims=True)
             log_p = np.take_along_axis(logits, y[..., None], axis=-1)[..., 0]
             log_p -= np.log(np.exp(logits).sum(axis=-1))
-            total -= log_p[counted].sum()
-            count += counted.sum()
-        return float(total / count)
+            yield log_p[counted]
 
     def bits_per_token(self, source: Any, **kwargs: Any) -> float:
         """`cross_entropy` in bits; with a character tokenizer, bits per character."""

@@ -28,6 +28,7 @@ from kerasseq.core import checks
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.decoding.inputs import Seed
 from kerasseq.decoding.steps import Step
+from kerasseq.language.next_tokens import NextTokensMixin
 
 # Text, or ids for a model without a tokenizer.
 Prompt: TypeAlias = str | Sequence[int] | np.ndarray
@@ -115,7 +116,7 @@ def decode(
     return Hypotheses(found.ids[:, None], scores[:, None], found.lengths[:, None])
 
 
-class GenerationMixin:
+class GenerationMixin(NextTokensMixin):
     """`generate` and `stream`, with the same arguments for each model.
 
     A decoder-only model defines

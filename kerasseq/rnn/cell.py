@@ -86,6 +86,8 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
 
     equation: tuple[str, ...] | None = None
     state_names: tuple[str, ...] = ("hidden_state",)
+    # Index in the kernels of the gate that keeps the state where it is 1, if any.
+    keep_gate: int | None = None
 
     def __init__(
         self,

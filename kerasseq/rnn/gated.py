@@ -62,6 +62,7 @@ class GatedCell(RecurrentCell):
     """
 
     equation: tuple[str, ...] | None = ("gated",)
+    keep_gate: int | None = 0
 
     def __init__(
         self,

@@ -118,6 +118,7 @@ class GRUCell(RecurrentCell):
         )
         self.reset_after: bool = checks.flag("reset_after", reset_after)
         self.update: str = checks.one_of("update", update, ["keep", "replace"])
+        self.keep_gate: int | None = 0 if self.update == "keep" else None
 
     def own_config(self) -> Config:
         return {

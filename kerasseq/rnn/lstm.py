@@ -133,6 +133,7 @@ class LSTMCell(RecurrentCell):
             "peephole", peephole, [None, "diagonal", "full"]
         )
         self.coupled: bool = checks.flag("coupled", coupled)
+        self.keep_gate: int | None = 0 if self.coupled else 1
         self.peephole_initializer: Callable[..., Tensor] | None = objects.initializer(
             "peephole_initializer", peephole_initializer
         )

@@ -104,7 +104,7 @@ def dropout_masks(
 
 
 def observe(decoder: "RecurrentDecoder") -> loops.ObservedLoop | None:
-    """What listens to the loop of the decoder, see `tracing.loops`."""
+    """The listeners of the loop of the decoder, see `tracing.loops`."""
     owners = [loops.Owner(layer, layer.cell) for layer in decoder.recurrent_layers]
     if decoder.attention is not None:
         owners.append(loops.Owner(decoder.attention, decoder.attention, True))
@@ -122,7 +122,7 @@ def run_observed(
 
     Args:
         decoder: The decoder.
-        observed: What listens.
+        observed: The listeners of the loop.
         step: As for `kernels.scan`.
         carry: As for `kernels.scan`.
         inputs: As for `kernels.scan`.

@@ -402,6 +402,17 @@ class Translator(GenerationMixin, TaskModel):
         found = self._translate_rows(rows, options, BATCH_SIZE, aligned=False)
         return [translation.text for translation in found]
 
+    def _decoding_start(self, prompt, count):
+        rows, _ = self._read_prompts(prompt)
+        source = self._as_batch(self.encode_sources(rows))
+        if len(source) != 1:
+            raise ValueError(f"prompt must be one source, received {len(source)}")
+        start = np.full((1, 1), self.target_vocabulary.start, "int32")
+        return self.initial_state(source, count), start
+
+    def _token_text(self, i):
+        return self.target_vocabulary.tokens([i])[0]
+
     def _stream_row(self, row, options):
         """Checks the source at once, and returns the iterator."""
         source = self._as_batch(self.encode_sources([row]))

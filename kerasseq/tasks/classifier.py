@@ -13,6 +13,7 @@ from kerasseq.core.types import Tensor
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
+from kerasseq.tasks.step_by_step import Steps, step_by_step
 from kerasseq.text.tokenizer import Tokenizer
 
 
@@ -162,6 +163,35 @@ class SequenceClassifier(SequenceLabeler):
             return self.classify([x], threshold=threshold, batch_size=batch_size)[0]
         p = self.probabilities(self.predict(x, batch_size=batch_size, verbose=0))
         return [self._classification(row, threshold) for row in p.tolist()]
+
+    def step_by_step(self, x: Any) -> Steps:
+        """Computes states, gates and the probabilities of the labels after each step.
+
+        Recurrent layers and causal Transformers take one pass; where an output depends
+        on later steps, the model classifies each prefix.
+
+        Args:
+            x: One text, ids `(T,)`, or vectors `(T, features)`, as for `fit`.
+
+        Returns:
+            A `Steps` tuple: tokens, labels, probabilities `(T, labels)`, and values by
+            path, such as `"lstm/forget_gate"` `(T, units)`.
+
+        Raises:
+            TypeError: If the input has the wrong type.
+            ValueError: If the labels have not been learned yet, or `x` is empty.
+
+        Examples:
+            >>> from kerasseq.text import CharacterTokenizer
+            >>> tokenizer = CharacterTokenizer().fit("()")
+            >>> model = SequenceClassifier("lstm", 2, tokenizer=tokenizer, units=3)
+            >>> steps = model.step_by_step("(())")
+            >>> steps.tokens, steps.probabilities.shape
+            (['(', '(', ')', ')'], (4, 2))
+            >>> steps.values["lstm/forget_gate"].shape
+            (4, 3)
+        """
+        return step_by_step(self, x)
 
     def probabilities(self, outputs: Any) -> np.ndarray:
         """Converts outputs of `predict` to probabilities."""

@@ -12,6 +12,7 @@ from kerasseq.text.loading import load_tokenizer
 from kerasseq.text.ngram import NGramModel
 from kerasseq.text.shannon import shannon_series
 from kerasseq.text.sliding_window import SlidingWindowModel
+from kerasseq.text.surprise import Surprise
 from kerasseq.text.unigram_tokenizer import UnigramTokenizer
 from kerasseq.text.word_tokenizer import WordTokenizer
 from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -27,6 +28,7 @@ __all__ = [
     "HuggingFaceTokenizer",
     "NGramModel",
     "SlidingWindowModel",
+    "Surprise",
     "UnigramTokenizer",
     "WordPieceTokenizer",
     "WordTokenizer",

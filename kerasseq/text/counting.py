@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from kerasseq.core.checks import random_generator, whole_number
 from kerasseq.text.probabilities import Seed, log, zero_or_more
+from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.texts import id_array
 
 
@@ -79,6 +80,27 @@ class CountingModel(abc.ABC):
             The cross-entropy divided by ln 2.
         """
         return self.cross_entropy(ids) / math.log(2)
+
+    def surprise(self, ids: ArrayLike) -> Surprise:
+        """Computes the surprise of each token: −log₂ p, given those before it.
+
+        Args:
+            ids: One sequence of token ids, or a text if there is a tokenizer.
+
+        Returns:
+            A `Surprise` with the tokens and their bits.
+
+        Examples:
+            >>> from kerasseq.text import CharacterTokenizer, NGramModel
+            >>> model = NGramModel(2, k=0, tokenizer=CharacterTokenizer())
+            >>> found = model.fit("abab").surprise("aba")
+            >>> found.tokens, found.bits.tolist()
+            (['a', 'b', 'a'], [1.0, 0.0, 0.0])
+        """
+        bits = np.abs(self.log_probabilities(ids)) / math.log(2)
+        tokenizer = getattr(self, "tokenizer", None)
+        source = ids if isinstance(ids, str) else None
+        return Surprise(token_texts(tokenizer, source, self._ids(ids)), bits)
 
     def perplexity(self, ids: ArrayLike) -> float:
         """Computes the perplexity: the effective number of choices per token.

@@ -10,9 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from kerasseq.tracing.attribution import Attribution, attribution
+from kerasseq.tracing.gradient_distance import gradient_by_distance
 from kerasseq.tracing.gradient_flow import gradient_flow
 from kerasseq.tracing.intervention import At, at, intervene
 from kerasseq.tracing.listeners import record
+from kerasseq.tracing.logit_lens import LogitLens, logit_lens
 from kerasseq.tracing.positions import (
     Criterion,
     position_code,
@@ -20,6 +22,7 @@ from kerasseq.tracing.positions import (
     position_relation,
 )
 from kerasseq.tracing.recording import Trace, trace
+from kerasseq.tracing.rollout import attention_rollout
 
 if TYPE_CHECKING:
     from kerasseq.tracing import plots
@@ -28,11 +31,15 @@ __all__ = [
     "At",
     "Attribution",
     "Criterion",
+    "LogitLens",
     "Trace",
     "at",
+    "attention_rollout",
     "attribution",
+    "gradient_by_distance",
     "gradient_flow",
     "intervene",
+    "logit_lens",
     "plots",
     "position_code",
     "position_criteria",

@@ -93,7 +93,7 @@ class _CompiledCallGuard:
         """Returns a method that raises if a listener to the model is open here."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if any(listener.listens_to(self.model) for listener in opened()):
+            if any(listener.is_open_for(self.model) for listener in opened()):
                 raise RuntimeError(
                     f"{name} runs compiled code, in which nothing can be recorded or "
                     f"replaced. {ADVICE}"

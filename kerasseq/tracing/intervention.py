@@ -154,7 +154,7 @@ class Intervention(Listener):
         self._paths = paths(model)
         self._names: dict[str, None] = {}  # of all values so far, in order
 
-    def listens_to(self, model: keras.Layer) -> bool:
+    def is_open_for(self, model: keras.Layer) -> bool:
         return self._model is model
 
     def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:

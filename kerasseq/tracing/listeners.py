@@ -37,7 +37,7 @@ class Listener:
         """Returns the value to continue with; here the value itself."""
         return value
 
-    def listens_to(self, model: keras.Layer) -> bool:
+    def is_open_for(self, model: keras.Layer) -> bool:
         """Whether the compiled methods of this model must raise an error."""
         return False
 

@@ -47,7 +47,7 @@ class Owner(NamedTuple):
 
 
 def observe(*owners: Owner, backwards: bool = False) -> "ObservedLoop | None":
-    """Returns what listens to a loop over time; None if nothing does.
+    """Returns the listeners of a loop over time; None without any.
 
     Args:
         *owners: The layers whose values are recorded.
@@ -126,7 +126,7 @@ class ObservedLoop:
         Returns:
             As `kernels.scan`.
         """
-        moments = self._moments(tree.flatten(inputs)[0])
+        moments, order = self._moments(tree.flatten(inputs)[0]), {}
 
         def observed(carry, now):
             listener = _StepListener(self, next(moments), now["probes"])
@@ -135,6 +135,7 @@ class ObservedLoop:
             values = listener.values
             if complete is not None:
                 values = complete(values, after, now["inputs"])
+            order.update(dict.fromkeys(values))  # which JAX does not keep
             return after, (outputs, values)
 
         probes = {key: self._time_first(x) for key, x in self.probes.items()}
@@ -144,8 +145,8 @@ class ObservedLoop:
             {"inputs": inputs, "probes": probes},
             unroll=unroll or self.intervenes,
         )
-        for key, value in values.items():
-            self._record(key, value)
+        for key in order:
+            self._record(key, values[key])
         return after, outputs
 
     def _moments(self, x):

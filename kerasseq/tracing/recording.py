@@ -33,7 +33,7 @@ class Trace(Listener, Mapping[str, Recorded]):
         self._paths = paths(model)
         self._values = {}
 
-    def listens_to(self, model: keras.Layer) -> bool:
+    def is_open_for(self, model: keras.Layer) -> bool:
         return self._model is model
 
     def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:

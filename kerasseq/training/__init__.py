@@ -37,6 +37,7 @@ from kerasseq.training.sentence_pairs import (  # noqa: E402
     SentencePairs,
 )
 from kerasseq.training.span_corruption import SpanCorruption  # noqa: E402
+from kerasseq.training.steps import steps_to_reach  # noqa: E402
 from kerasseq.training.translation import bleu, chrf, exact_match  # noqa: E402
 
 __all__ = [
@@ -65,4 +66,5 @@ __all__ = [
     "gpt_optimizer",
     "multilabel_f1",
     "restore",
+    "steps_to_reach",
 ]

@@ -140,7 +140,7 @@ class ImageClassifier(TaskModel):
             self(images, training=False)
         A = [inside[f"{block.name}/self_attention/alignment"] for block in self.blocks]
         if layer is None:
-            A = attention_maps.rollout(A)
+            A = tracing.attention_rollout(A)
         else:
             A = A[layer].mean(axis=1) if head is None else A[layer][:, head]
         last = self.patches.data_format == "channels_last"

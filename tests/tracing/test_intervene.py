@@ -236,7 +236,7 @@ def test_attention_weights_and_hidden_states_of_a_transformer():
 def test_attention_of_one_head_and_of_a_decoder_that_runs_step_by_step():
     for attention in ("bahdanau", "luong"):
         model = toys.ids_model(attention=attention)
-        source, target = np.array([[3, 4, 5, 6, 7]]), np.array([[1, 4, 6, 5]])
+        source, target = np.array([[3, 4, 5, 1, 2]]), np.array([[1, 4, 6, 5]])
         first = np.eye(5)[0]
         with tracing.trace(model) as inside:
             model([source, target])
@@ -247,6 +247,13 @@ def test_attention_of_one_head_and_of_a_decoder_that_runs_step_by_step():
         np.testing.assert_array_equal(inside[key], np.broadcast_to(first, (1, 4, 5)))
         context = inside[key.replace("alignment", "context")]
         np.testing.assert_allclose(context, context[:, :1].repeat(4, axis=1))
+        layer = key.replace("alignment", "scores")
+        changes = {key: tracing.at(0.0, units=0), "decoder/gru/update_gate": 0.5}
+        with tracing.intervene(model, changes), tracing.trace(model) as inside:
+            changed = model.translate(source[0], max_new_tokens=4).alignment
+        np.testing.assert_array_equal(changed[:, 0], 0)
+        steps = inside["decoder/gru/update_gate"]  # of decoding, and of the alignment
+        assert all((step == 0.5).all() for step in steps) and len(inside[layer]) > 4
 
 
 @pytest.mark.everywhere("generation runs uncompiled")

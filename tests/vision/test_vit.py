@@ -11,7 +11,6 @@ import kerasseq
 from kerasseq import tracing
 from kerasseq.models import ViT, architectures, count
 from kerasseq.tracing import plots
-from kerasseq.vision import attention_maps
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
@@ -323,7 +322,7 @@ def test_rollout_of_a_chain():
     """Each layer passes half of each token on to the right."""
     left = np.eye(4, k=-1)
     left[0, 0] = 1
-    R = attention_maps.rollout([left[None, None]] * 3)
+    R = tracing.attention_rollout([left[None, None]] * 3)
     np.testing.assert_allclose(R[0, 3], [1 / 8, 3 / 8, 3 / 8, 1 / 8])
     np.testing.assert_allclose(R.sum(axis=-1), 1)
 
