@@ -10,9 +10,10 @@ BEST = 5  # tokens of a distribution that are kept
 SCORES = ("dot", "scaled_dot", "cosine", "general", "additive", "concat", "location")
 WITH_UNITS = ("additive", "concat")
 TASKS = ("same", "other", "position")
-UNITS = 32
+UNITS = 64
 ITEMS, WIDTH = 8, 16  # keys of a retrieval task, and their width
 NOISE = 0.2
+BATCH, TESTED = 64, 512  # examples
 
 
 def _trace(folder, text):
@@ -57,60 +58,79 @@ def block(
         "tokens", a label for each; "values", the recorded arrays of the block by name,
         and "token" `(T, D)`, the embeddings without positions; "best" and
         "probability" `(layers + 1, T, BEST)`, the most probable next tokens after the
-        embedding and after each block; "entropy" `(layers + 1, T)`, in bits.
+        embedding and after each block.
     """
     import numpy as np
     from keras import ops
 
+    import kerasseq
+
     model, batch, trace, tokens = _trace(folder, text)
-    names = [one.name for one in model.stack.blocks]
-    prefix = f"{names[layer]}/"
+    prefix = f"block_{layer}/"
     values = {
         key.removeprefix(prefix): np.array(value[0])
         for key, value in trace.items()
         if key.startswith(prefix)
     }
-    values["token"] = ops.convert_to_numpy(model.stack.embedding(batch))[0]
-    states = [trace[f"{names[0]}/input"], *(trace[f"{name}/output"] for name in names)]
-    best, probability, entropy = [], [], []
-    for h in states:
-        z = model.stack.logits(model.stack.final_norm(h))[0] / temperature
-        p = ops.convert_to_numpy(ops.softmax(z)).astype("float64")  # (T, V)
-        order = np.argsort(-p, axis=-1, kind="stable")[:, :BEST]
-        best.append([[model.tokenizer.decode([i]) for i in row] for row in order])
-        probability.append(np.take_along_axis(p, order, -1))
-        entropy.append(-np.sum(p * np.log2(p + 1e-30), axis=-1))
+    embedding = model.get_layer("embedding")
+    values["token"] = ops.convert_to_numpy(embedding(batch))[0]
+    lens = kerasseq.tracing.logit_lens(model, batch)
+    scaled = lens._replace(logits=lens.logits.astype("float64") / temperature)
+    p = scaled.probabilities()[:, 0]  # (layers + 1, T, V)
+    best = np.argsort(-p, axis=-1, kind="stable")[..., :BEST]
+    words = {i: visible(model.tokenizer.decode([i])) for i in np.unique(best).tolist()}
     return {
         "tokens": tokens,
         "values": values,
-        "best": [[list(map(visible, row)) for row in rows] for rows in best],
-        "probability": np.array(probability),
-        "entropy": np.array(entropy),
+        "best": [[[words[i] for i in at] for at in rows] for rows in best.tolist()],
+        "probability": np.take_along_axis(p, best, -1),
     }
 
 
 def sizes(folder: pathlib.Path) -> tuple[int, int]:
     """Returns the number of layers and of heads of a model."""
-    stack = work.model(folder).stack
-    return len(stack.blocks), stack.blocks[0].num_heads
+    config = work.model(folder).get_config()
+    return config["num_layers"], config["num_heads"]
 
 
 def heads(folder: pathlib.Path, text: str) -> dict[str, Any]:
     """Returns the labels of the tokens, and the weights `(layers, heads, T, T)`."""
     import numpy as np
 
-    model, _, trace, tokens = _trace(folder, text)
-    weights = [trace[f"{b.name}/self_attention/alignment"][0] for b in model.stack.blocks]
+    _, _, trace, tokens = _trace(folder, text)
+    weights = [w[0] for key, w in trace.items() if key.endswith("/alignment")]
     return {"tokens": tokens, "weights": np.stack(weights)}
 
 
+def shares(weights: Any) -> dict[str, float]:
+    """Returns to which tokens a head attends, as the mean over the third and later ones.
+
+    Args:
+        weights: `(T, T)`, a row for each query.
+
+    Examples:
+        >>> import numpy as np
+        >>> found = shares(np.tril(np.ones((3, 3))) / [[1], [2], [3]])
+        >>> {part: round(share, 2) for part, share in found.items()}
+        {'first': 0.33, 'previous': 0.33, 'itself': 0.33, 'others': 0.0}
+    """
+    rows = range(2, len(weights))
+    found = {
+        "first": sum(weights[i][0] for i in rows),
+        "previous": sum(weights[i][i - 1] for i in rows),
+        "itself": sum(weights[i][i] for i in rows),
+    }
+    found = {part: float(total) / len(rows) for part, total in found.items()}
+    return found | {"others": max(0.0, 1 - sum(found.values()))}
+
+
 def translation(folder: pathlib.Path, source: str) -> dict[str, Any]:
-    """Returns how a Transformer translates, and where its decoder attends.
+    """Returns how a Transformer translates, and to what its decoder attends.
 
     Returns:
-        "source" and "target", labels of the tokens; "output", the translation;
-        "weights" of cross-attention, `(layers, heads, target, source)`; "mask"
-        and "weights_self", those of the decoder's self-attention.
+        "output", the translation; "source" and "target", labels of the tokens that
+        are read and written, the end included; "weights" of the cross-attention,
+        `(layers, heads, target, source)`.
     """
     import numpy as np
 
@@ -118,13 +138,19 @@ def translation(folder: pathlib.Path, source: str) -> dict[str, Any]:
 
     model = work.model(folder)
     with kerasseq.tracing.trace(model) as trace:
-        output = model.generate(source)
-    found = {}
+        found = model.translate(source, alignments=False)
+    rows, columns = len(found.target_tokens), len(found.source_tokens)
+    weights = []
     for key, steps in trace.items():
         if key.endswith("cross_attention/alignment"):
-            steps = steps if isinstance(steps, list) else [steps]
-            found[key] = np.concatenate([step[0] for step in steps], axis=1)
-    return {"output": output, "weights": np.stack(list(found.values()))}
+            layer = np.concatenate([step[0] for step in steps], axis=1)
+            weights.append(layer[:, :rows, :columns])
+    return {
+        "output": found.text,
+        "source": list(map(visible, found.source_tokens)),
+        "target": list(map(visible, found.target_tokens)),
+        "weights": np.stack(weights),
+    }
 
 
 def attend(scores: list[list[float]], causal: bool, temperature: float) -> Any:
@@ -172,8 +198,8 @@ def retrieval(task: str, rng: Any, examples: int, alphabet: Any) -> tuple[Any, A
     else:
         wanted = letters
     codes = alphabet if task == "other" else np.eye(WIDTH)
-    noisy = [c + NOISE * rng.normal(size=c.shape) for c in (codes[wanted], np.eye(WIDTH)[letters])]
-    return tuple(2 * c.astype("float32") for c in noisy)
+    pair = codes[wanted], np.eye(WIDTH)[letters]
+    return tuple(2 * (x + NOISE * rng.normal(size=x.shape)) for x in pair)
 
 
 def race(task: str, steps: int, seed: int) -> dict[str, Any]:
@@ -181,7 +207,7 @@ def race(task: str, steps: int, seed: int) -> dict[str, Any]:
 
     Returns:
         "accuracy", by score: how often the highest weight is at the right key of new
-        examples; "weights", by score: the mean weights `(ITEMS, ITEMS)` over them.
+        examples; "weights", by score: those of the first, `(ITEMS, ITEMS)`.
     """
     import keras
     import numpy as np
@@ -204,13 +230,15 @@ def race(task: str, steps: int, seed: int) -> dict[str, Any]:
     model = keras.Model([s, h], outputs)  # seven layers that share nothing
     loss = {score: "sparse_categorical_crossentropy" for score in SCORES}
     model.compile(keras.optimizers.Adam(0.02), loss)
-    batch = 64
-    x = retrieval(task, rng, steps * batch, alphabet)
-    y = np.tile(np.arange(ITEMS), (steps * batch, 1))
-    model.fit(x, dict.fromkeys(SCORES, y), batch_size=batch, shuffle=False, verbose=0)
-    found = model.predict(retrieval(task, rng, 512, alphabet), 512, verbose=0)
     right = np.arange(ITEMS)
+    if steps:
+        x = retrieval(task, rng, steps * BATCH, alphabet)
+        y = dict.fromkeys(SCORES, np.tile(right, (steps * BATCH, 1)))
+        model.fit(x, y, batch_size=BATCH, shuffle=False, verbose=0)
+    found = model.predict(retrieval(task, rng, TESTED, alphabet), TESTED, verbose=0)
     return {
-        "accuracy": {n: float(np.mean(a.argmax(-1) == right)) for n, a in found.items()},
+        "accuracy": {
+            n: float(np.mean(a.argmax(-1) == right)) for n, a in found.items()
+        },
         "weights": {n: np.array(a[0], "float64") for n, a in found.items()},
     }

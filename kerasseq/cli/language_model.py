@@ -212,6 +212,9 @@ def build(
             max_sequence_length=settings.sequence_length,
             dropout=settings.dropout,
             position=POSITIONS[settings.position],
+            embedding_scale=settings.units**0.5
+            if settings.position == "sinusoidal"
+            else None,
         )
         rate = settings.learning_rate
         optimizer = kerasseq.training.gpt_optimizer(model, rate, steps)
