@@ -56,7 +56,7 @@ def by_token(here, values, tokens, step, head, at):
     q, k = (values[f"self_attention/{n}"][head] for n in ("query", "key"))
     product = float(q[at] @ k[key])
     here.say(
-        f"worked_{step}", query=f"`{tokens[at]}`", key=f"`{tokens[key]}`",
+        f"worked_{step}", query=f"`{tokens[at]}`", seen=f"`{tokens[key]}`",
         product=here.write(product, 2), width=q.shape[1],
         score=here.write(product / math.sqrt(q.shape[1]), 2), number=at + 1,
         weight=here.write(float(values["self_attention/alignment"][head, at, key]), 2),

@@ -309,7 +309,9 @@ def heat_map(
         for i, r in enumerate(rows)
         for j, c in enumerate(columns)
     ]
-    row_axis = alt.Axis(labelExpr=cell_labels(rows), title=titles.get("row"), ticks=False)
+    row_axis = alt.Axis(
+        labelExpr=cell_labels(rows), title=titles.get("row"), ticks=False
+    )
     column_axis = alt.Axis(
         labelExpr=cell_labels(columns),
         title=titles.get("column"),

@@ -10,6 +10,7 @@ from parts.figures import AXIS, cell_labels, finish
 from parts.style import DIVERGING, SEQUENTIAL, Style
 
 MOST_NUMBERS = 12  # columns of a matrix whose numbers are written into its cells
+TOOLTIPS = {"row": "row", "column": "column", "word": "word", "value": "shown"}
 PHONE = 14  # more columns than this leave no room for all labels
 
 
@@ -50,8 +51,8 @@ def matrix(
         y=alt.Y("i:O", axis=_axis(rows, titles.get("row"), small)),
         x=alt.X("j:O", axis=_axis(columns, titles.get("column"), small, below=True)),
         tooltip=[
-            alt.Tooltip(f"{key}:N", title=titles[key])
-            for key in ("row", "column", "word", "shown")
+            alt.Tooltip(f"{field}:N", title=titles[key])
+            for key, field in TOOLTIPS.items()
             if key != "word" or words is not None
         ],
     )
@@ -111,7 +112,7 @@ def _axis(names, title, small, below=False):
         title=title,
         ticks=False,
         labelAngle=-50 if below and not upright else 0,
-        labelOverlap=True if len(names) > PHONE else False,
+        labelOverlap=len(names) > PHONE,
     )
 
 

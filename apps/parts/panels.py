@@ -1,4 +1,4 @@
-"""Several figures side by side, with one table; they stand below each other on a phone."""
+"""Several figures side by side with one table; below each other on a phone."""
 
 from collections.abc import Sequence
 from typing import Any
