@@ -116,8 +116,13 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-def pytest_ignore_collect(collection_path):
-    """Ignores the doctests of the kernels of other backends."""
+def pytest_ignore_collect(collection_path, config):
+    """Ignores the doctests of the kernels of other backends, and the browser tests.
+
+    Those are a part of their own: `pytest tests/browser`.
+    """
+    if collection_path == HERE / "tests" / "browser":
+        return not any("tests/browser" in word for word in config.args) or None
     if collection_path.parent == HERE / "kerasseq" / "kernels":
         others = set(backend.BACKENDS) - {backend.chosen()}
         if collection_path.name in others:

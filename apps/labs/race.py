@@ -7,7 +7,9 @@ from labs.code import race as code
 from parts import figures, lab, races, runs, work
 from parts.errors import Refused
 
-EQUATION = r"h_t = \tanh(W x_t + U h_{t-1} + b) \qquad c_t = f_t \odot c_{t-1} + \dots"
+EQUATION = (
+    r"h_t = \varphi(W x_t + U h_{t-1} + b) \qquad c_t = f_t \odot c_{t-1} + \dots"
+)
 CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru", "transformer")
 KINDS = ("hard", "training")
 TESTS = ("balanced", "training", "hard")

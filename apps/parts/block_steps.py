@@ -1,7 +1,6 @@
 """One block of a Transformer drawn step by step: vectors, scores, weights, logits."""
 
 import math
-from typing import Any
 
 from parts import figures, panels
 from parts import figures_attention as drawn
@@ -62,12 +61,15 @@ def by_token(here, values, tokens, step, head, at):
         weight=here.write(float(values["self_attention/alignment"][head, at, key]), 2),
     )  # fmt: skip
     options = {"titles": titles(here, "query", "key", step), "hidden": hidden}
+    options["titles"]["hidden"] = {"mask": "−∞", "softmax": "0"}.get(step, "")
     if step == "softmax":
         options["limits"] = (0, 1)
     chart = drawn.matrix(
         here.style, matrix, tokens, tokens, diverging=step != "softmax", **options
     )
-    rows = drawn.cells(matrix, tokens, tokens, hidden, None, here.text("title_masked"))
+    rows = drawn.cells(
+        matrix, tokens, tokens, hidden, None, options["titles"]["hidden"]
+    )
     keys = {"row": options["titles"]["row"], "column": options["titles"]["column"]}
     here.picture(
         f"step_{step}", chart, rows, keys | {"shown": here.text(f"title_{step}")}

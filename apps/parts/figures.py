@@ -125,6 +125,8 @@ def lines(
     legend = alt.Legend(title=None) if len(order) > 1 else None
     options_x = {"type": "log", "base": log_x} if log_x else {}
     scale_x = alt.Scale(**options_x, **({"domain": list(range_x)} if range_x else {}))
+    whole = all(isinstance(row[x], int) for row in rows)
+    axis_x = alt.Axis(tickMinStep=1, format=",d") if whole else alt.Undefined
     tooltips = [alt.Tooltip(f"{by}:N", title=titles.get(by, by))]
     tooltips += [
         alt.Tooltip(f"{c}:Q", title=titles.get(c, c), format=",.4~g") for c in (x, y)
@@ -137,7 +139,7 @@ def lines(
             strokeWidth=3 if style.projector else 2.5, point=points or len(rows) < 3
         )
         .encode(
-            x=alt.X(f"{x}:Q", title=titles.get(x, x), scale=scale_x),
+            x=alt.X(f"{x}:Q", title=titles.get(x, x), scale=scale_x, axis=axis_x),
             y=alt.Y(f"{y}:Q", title=titles.get(y, y), scale=scale),
             color=alt.Color(f"{by}:N", scale=palette, legend=legend, sort=shown),
             strokeDash=alt.StrokeDash(f"{by}:N", scale=dashes, legend=legend),
@@ -213,7 +215,7 @@ def bars(
             f"{value}:Q",
             title=titles.get(value, value),
             scale=alt.Scale(**options),
-            axis=alt.Axis(format="~s"),
+            axis=alt.Axis(format=_axis_format(rows, value), tickCount=6),
             stack=None,
         ),
         tooltip=tooltips,
@@ -227,6 +229,11 @@ def bars(
         text=alt.Text(f"{value}:Q", format=format), color=alt.value(_gray(style))
     )
     return finish(style, bar + text, 32 * len(order) + AXIS)
+
+
+def _axis_format(rows, value):
+    """Prefixes of the SI for large numbers; 0.1 rather than 100m."""
+    return "~s" if any(abs(row[value]) >= 1000 for row in rows) else "~g"
 
 
 def stacked(

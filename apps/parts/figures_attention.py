@@ -11,6 +11,7 @@ from parts.style import DIVERGING, SEQUENTIAL, Style
 
 MOST_NUMBERS = 12  # columns of a matrix whose numbers are written into its cells
 TOOLTIPS = {"row": "row", "column": "column", "word": "word", "value": "shown"}
+ROOM = 80  # characters in a row of words
 PHONE = 14  # more columns than this leave no room for all labels
 
 
@@ -26,6 +27,7 @@ def matrix(
     diverging: bool = False,
     limits: tuple[float, float] | None = None,
     small: bool = False,
+    height: int | None = None,
 ) -> Any:
     """Draws a matrix with its numbers or words in the cells, if there is room.
 
@@ -36,17 +38,23 @@ def matrix(
         columns: The label of each column.
         titles: Titles of "row", "column", "value" and "word".
         hidden: Boolean, True for cells that are masked: they are gray, and their value
-            is shown as the title "hidden".
+            is shown as the title "hidden", such as "−∞".
         words: Words to write into the cells, instead of the numbers.
         diverging: Whether 0 is the middle of the colors.
         limits: The ends of the colors.
         small: Whether to leave out axes, legend and numbers, as in a panel.
+        height: In pixels, without the labels; if None, by the number of rows.
     """
+    if words is not None:  # the mouse shows them in full
+        most = max(2, ROOM // len(columns))
+        short = [
+            [w if len(w) <= most else f"{w[:most]}…" for w in row] for row in words
+        ]
     data = cells(values, rows, columns, hidden, words, titles.get("hidden", ""))
+    if words is not None:
+        data = [{**row, "short": short[row["i"]][row["j"]]} for row in data]
     shown = [row["value"] for row in data if row["value"] is not None]
-    if limits is None:
-        peak = max(map(abs, shown), default=0) or 1.0
-        limits = (-peak if diverging else 0.0, peak)
+    limits = limits or _limits(shown, diverging)
     base = alt.Chart(alt.Data(values=data)).encode(
         y=alt.Y("i:O", axis=_axis(rows, titles.get("row"), small)),
         x=alt.X("j:O", axis=_axis(columns, titles.get("column"), small, below=True)),
@@ -60,20 +68,29 @@ def matrix(
         scheme=DIVERGING if diverging else SEQUENTIAL, domain=list(limits), clamp=True
     )
     legend = alt.Legend(orient="right", gradientLength=130, format=".3~g", title=None)
-    color = alt.condition(
-        "datum.value === null",
-        alt.value("#565b66" if style.dark else "#d9dce2"),
-        alt.Color("value:Q", scale=scale, legend=None if small else legend),
-    )
-    chart = base.mark_rect(stroke=style.paper, strokeWidth=0 if small else 1)
-    chart = chart.encode(color=color)
+    color = alt.Color("value:Q", scale=scale, legend=None if small else legend)
+    edge = {"stroke": style.paper, "strokeWidth": 0 if small else 1}
+    filled = base.transform_filter("datum.value !== null")
+    chart = filled.mark_rect(**edge).encode(color=color)
+    if hidden is not None:
+        gray = alt.value("#565b66" if style.dark else "#d9dce2")
+        masked = base.transform_filter("datum.value === null")
+        chart += masked.mark_rect(**edge).encode(color=gray)
     if not small and (words is not None or len(columns) <= MOST_NUMBERS):
-        chart += _written(style, base, limits, diverging, words is not None)
+        chart += _written(style, filled, limits, diverging, words is not None)
     if small:
         return finish(style, chart, 150)
-    height = min(640, (30 if len(columns) <= MOST_NUMBERS else 22) * max(2, len(rows)))
+    each = 34 if words is not None else 30 if len(columns) <= MOST_NUMBERS else 22
+    height = height or min(640, each * max(2, len(rows)))
     longest = 0 if _upright(columns) else max(map(len, columns), default=0)
     return finish(style, chart, height + AXIS + 8 * min(longest, 20))
+
+
+def _limits(shown, diverging):
+    """The ends of the colors: those of the values, and 0."""
+    low, high = min(shown, default=0), max(shown, default=0)
+    peak = max(-low, high) or 1.0
+    return (-peak, peak) if diverging else (min(low, 0), max(high, 0) or 1.0)
 
 
 def cells(
@@ -127,13 +144,9 @@ def _written(style, base, limits, diverging, has_words):
         dark = f"abs(datum.value) > {0.6 * max(abs(low), abs(high))}"
     else:
         dark = f"datum.value < {(low + high) / 2}"
-    ink = alt.condition(
-        f"datum.value === null || !({dark})",
-        alt.value("#111111"),
-        alt.value("#ffffff"),
-    )
+    ink = alt.condition(dark, alt.value("#ffffff"), alt.value("#111111"))
     size = style.font_size - (3 if has_words else 2)
     text = base.mark_text(fontSize=size, clip=True)
     if has_words:
-        return text.encode(text="word:N", color=ink)
+        return text.encode(text="short:N", color=ink)
     return text.encode(text=alt.Text("value:Q", format=".2f"), color=ink)

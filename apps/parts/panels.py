@@ -9,6 +9,8 @@ import streamlit as st
 
 from parts import figures_attention, tables
 
+TYPICAL = 0.98  # the share of values within the ends of the colors
+
 
 def draw(
     here: Any,
@@ -63,15 +65,16 @@ def matrices(
         columns: The label of each column; numbers from 1 if None.
         titles: Titles of "row", "column" and "value".
         across: How many stand side by side.
-        shared: Whether all have the same colors, those of the largest value.
+        shared: Whether diverging colors are the same in all.
         **options: Arguments of `figures_attention.matrix`.
     """
     hidden = options.get("hidden")
-    if shared and "limits" not in options:
-        peak = max(float(np.abs(m).max()) for m in found.values()) or 1.0
-        options["limits"] = (-peak if options.get("diverging") else 0.0, peak)
+    if options.get("diverging") and shared:
+        options["limits"] = _limits(np.concatenate([m.ravel() for m in found.values()]))
     charts, data = {}, []
     for title, values in found.items():
+        if options.get("diverging") and not shared:
+            options["limits"] = _limits(values)
         names = columns or [str(n + 1) for n in range(values.shape[1])]
         charts[title] = figures_attention.matrix(
             here.style, values, rows, names, titles=titles, **options
@@ -83,3 +86,9 @@ def matrices(
     headings = {"panel": here.text("panel"), **titles, "shown": titles["value"]}
     keys = ("panel", "row", "column", "shown")
     draw(here, name, charts, data, {key: headings[key] for key in keys}, across)
+
+
+def _limits(values):
+    """Ends of diverging colors that a few large values do not turn pale."""
+    peak = float(np.quantile(np.abs(values), TYPICAL)) or 1.0
+    return -peak, peak

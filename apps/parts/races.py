@@ -50,7 +50,6 @@ def request(
         "learning-rate": learning_rate,
         "batch-size": batch_size,
         "steps": steps,
-        "threads": 1,
         "checkpoint-every": max(10, steps // 20),
         "examples": 20_000,
         "test-examples": 500,
@@ -58,6 +57,7 @@ def request(
     }
     words = [f"--{name}={value}" for name, value in options.items()]
     details = {"cell": cell, "seed": seed, "units": units, "colors": colors}
+    details["part"] = f"{cell}-seed{seed}"
     details |= {"lengths": list(lengths), "kind": kind, "steps": steps}
     return runs.Request(("parentheses", *words), backend, title, lab, details)
 
@@ -117,8 +117,7 @@ def curves(
 
 def model_of(run: runs.Run) -> pathlib.Path:
     """Returns the folder of the model of a finished run."""
-    details = run.request.details
-    return run.folder / f"{details['cell']}-seed{details['seed']}"
+    return run.folder / run.request.details["part"]
 
 
 def encode(

@@ -43,7 +43,7 @@ def panel(
         for run in now:
             row(here, owner, run)
         if now:
-            lines = {run.id: curves().update(run.folder) for run in now}
+            lines = {run.id: curves().update(run.curve) for run in now}
             (draw or _curves(here))(now, lines)
         if every and not any(run.is_active for run in now):
             st.rerun()

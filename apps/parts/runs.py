@@ -91,6 +91,12 @@ class Run:
         return self.state in ACTIVE
 
     @property
+    def curve(self) -> pathlib.Path:
+        """The folder with the progress of its steps; a competitor has one of its own."""
+        part = self.folder / str(self.request.details.get("part", ""))
+        return part if (part / "progress.jsonl").exists() else self.folder
+
+    @property
     def share(self) -> float:
         """How much of it is done, from 0 to 1."""
         return min(1.0, self.line.get("step", 0) / max(1, self.line.get("steps", 1)))
@@ -111,6 +117,7 @@ class Runs:
         self._processes: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
         self._until: dict[tuple[str, str], int] = {}
         self._stopping: set[tuple[str, str]] = set()
+        self._begun: dict[tuple[str, str], float] = {}  # when a process was started
         self._lock = threading.RLock()
         self._changed = threading.Event()
         self._closed = False
@@ -211,12 +218,14 @@ class Runs:
             place = self._queue.index(key) + 1 if key in self._queue else 0
             process = self._processes.get(key)
             stopping = key in self._stopping
+            begun = self._begun.get(key, 0.0)
         found = kerasseq.runs.read_state(folder)
-        line = dict(found.line) if found else {}
+        line = _flat(found.line) if found else {}
         if place:
             return Run(name, request, folder, "waiting", place, line)
         running = found is not None and found.running
-        if running or (process and process.poll() is None):
+        ended = found is not None and found.line.get("time", 0) > begun
+        if running or (process and process.poll() is None and not ended):
             state = found.state if running else "starting"
             state = "stopping" if stopping else state
             return Run(name, request, folder, state, 0, line)
@@ -291,9 +300,14 @@ class Runs:
                 self._until.pop(key, None)
             elif key in self._until:
                 self._stop_at(key)
-        while self._queue and len(self._processes) < self.at_once and not self._closed:
-            key = self._queue.popleft()
+        while len(self._processes) < self.at_once and not self._closed:
+            # A run that is continued waits for the end of its process before.
+            key = next((k for k in self._queue if k not in self._processes), None)
+            if key is None:
+                break
+            self._queue.remove(key)
             with contextlib.suppress(OSError, Refused):
+                self._begun[key] = time.time()
                 self._processes[key] = self._spawn(*key)
 
     def _stop_at(self, key):
@@ -326,8 +340,17 @@ def command(request: Request, folder: pathlib.Path) -> list[str]:
     """Returns the command that starts or continues a run."""
     program = [sys.executable, "-m", "kerasseq", "train"]
     if (folder / "run.json").exists():
-        return [*program, "--resume", str(folder)]
-    return [*program, *request.words, "--run", str(folder)]
+        return [*program, "--resume", str(folder), "--threads", "1"]
+    return [*program, *request.words, "--threads", "1", "--run", str(folder)]
+
+
+def _flat(line):
+    """Returns a line with loss and metrics, also that of a race of one competitor."""
+    competitors = line.get("competitors") or {}
+    if len(competitors) != 1:
+        return dict(line)
+    (only,) = competitors.values()
+    return {**only, **line}
 
 
 def results(folder: pathlib.Path) -> dict[str, Any]:

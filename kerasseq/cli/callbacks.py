@@ -235,17 +235,13 @@ class Interrupt(keras.callbacks.Callback):
 
     Args:
         saved: The callback that saves checkpoints; it comes before this one.
-        reporter: Where another process requests to stop.
         interval: Steps after which `saved` saves a checkpoint.
         done: Steps that are done already.
     """
 
-    def __init__(
-        self, saved: training.Checkpoint, reporter: Reporter, interval: int, done: int
-    ):
+    def __init__(self, saved: training.Checkpoint, interval: int, done: int):
         super().__init__()
         self.saved: training.Checkpoint = saved
-        self.reporter: Reporter = reporter
         self.interval: int = interval
         self.done: int = done
         self.requested: bool = False
@@ -269,13 +265,10 @@ class Interrupt(keras.callbacks.Callback):
     ) -> None:
         self.done += 1
         is_last = batch + 1 == self.params["steps"]  # then `saved` saves a checkpoint
-        if not is_last and self._stops():
+        if not is_last and self.requested:
             self.saved.save(self.done % self.interval)
             raise KeyboardInterrupt
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        if self._stops():
+        if self.requested:
             raise KeyboardInterrupt
-
-    def _stops(self):
-        return self.requested or self.reporter.stop_requested

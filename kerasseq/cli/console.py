@@ -26,6 +26,13 @@ from kerasseq.core import backend
 
 PLAIN_WIDTH = 88  # of tables, if the output is not a terminal
 FIRST_MESSAGE = 1.5  # seconds before a status is printed without a terminal
+THREADS = (
+    "OMP_NUM_THREADS",  # PyTorch
+    "MKL_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",  # TensorFlow
+    "TF_NUM_INTEROP_THREADS",
+    "NPROC",  # JAX
+)
 LARGE = 5_000_000  # characters of an input whose status is printed at once
 _LOG_LINE = re.compile(
     rb"(WARNING: All log messages before absl|[IWE]\d{4} \d\d:\d\d:)"
@@ -156,15 +163,26 @@ def _print_status(stream, what, size, finished):
             print(f"kerasseq: {what}, {pause:.0f} s …", file=stream, flush=True)
 
 
-def choose_backend(name: str | None) -> None:
+def choose_backend(name: str | None, threads: int | None = None) -> None:
     """Loads Keras on a backend.
 
     Args:
         name: The name of the backend; that of the environment if None.
+        threads: Number of threads that compute; the choice of the backend if None.
 
     Raises:
-        BackendError: If it is not installed, or Keras already runs on another.
+        BackendError: If it is not installed, Keras already runs on another, or it is
+            loaded, when the number of threads is fixed.
     """
+    if threads is not None:
+        limit_threads(threads)
+    name_backend(name)
+    with status("loading Keras"):
+        load_keras()
+
+
+def name_backend(name: str | None) -> None:
+    """Chooses a backend, as `choose_backend`, without loading Keras."""
     if name and "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = name
     backend.require()
@@ -173,8 +191,20 @@ def choose_backend(name: str | None) -> None:
             f"Keras already runs on {backend.chosen()} in this process, and cannot "
             f"change to {name}"
         )
-    with status("loading Keras"):
-        load_keras()
+
+
+def limit_threads(count: int) -> None:
+    """Limits the threads of the backend, which reads these variables when it is loaded.
+
+    Raises:
+        BackendError: If it is loaded already.
+    """
+    if "keras" in sys.modules and any(os.environ.get(n) != str(count) for n in THREADS):
+        raise backend.BackendError(
+            f"--threads {count} must be given before Keras is loaded, but Keras "
+            "already runs in this process. Start the command in a process of its own"
+        )
+    os.environ.update(dict.fromkeys(THREADS, str(count)))
 
 
 def load_keras() -> None:

@@ -67,10 +67,7 @@ def fit(
         saved = training.Checkpoint(folder)
         progress = callbacks.Progress(console, label, steps, done, metric)
         try:
-            with (
-                callbacks.Interrupt(saved, reporter, interval, done) as interrupt,
-                progress,
-            ):
+            with callbacks.Interrupt(saved, interval, done) as interrupt, progress:
                 used = [
                     progress,
                     callbacks.Reported(

@@ -116,7 +116,8 @@ def _check_command(argv, parser):
     """Checks command and task before argparse, which suggests no nearest name."""
     expected = [("command", COMMANDS)]
     if argv[:1] == ["train"]:
-        expected.append(("task", tuple(_module("train").TASKS)))
+        train = _module("train")
+        expected.append(("task", (*train.TASKS, *train.ALIASES)))
     for word, (what, choices) in zip(argv, expected, strict=False):
         if not word.startswith("-") and word not in choices:
             try:
@@ -148,11 +149,12 @@ If the environment variable KERASSEQ_DEBUG is 1, an error shows its traceback.""
     )
     parsers = {}
 
-    def add(name, summary, description, epilog, *, tasks=None):
+    def add(name, summary, description, epilog, *, tasks=None, aliases=()):
         made = (tasks or commands).add_parser(
-            name, help=summary, description=description, epilog=epilog
+            name, aliases=aliases, help=summary, description=description, epilog=epilog
         )
-        parsers[("train", name) if tasks else (name, None)] = made
+        for each in (name, *aliases):
+            parsers[("train", each) if tasks else (each, None)] = made
         return made
 
     for command in COMMANDS:

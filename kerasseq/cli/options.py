@@ -131,6 +131,43 @@ length: Integer = integer(at_most=10**6)  # of a sequence
 examples: Integer = integer(at_most=10**6)  # each takes about 700 bytes
 
 
+def lengths(value: str) -> str:
+    """Parses a minimum and a maximum length, which `bounds` returns as numbers.
+
+    Examples:
+        >>> lengths("40,60"), lengths("8")
+        ('40-60', '8-8')
+    """
+    low, _, high = value.replace(",", "-").replace(":", "-").partition("-")
+    if not low.strip():
+        raise argparse.ArgumentTypeError(
+            f'expected two lengths, such as 40-60, received "{value}"'
+        )
+    first, last = length(low), length(high or low)
+    if first > last:
+        raise argparse.ArgumentTypeError(
+            f"expected the smaller length first, received {value}"
+        )
+    if last < first + first % 2:
+        raise argparse.ArgumentTypeError(
+            f"expected an even length from the one to the other, received {value}"
+        )
+    return f"{first}-{last}"
+
+
+def bounds(value: str | None) -> tuple[int, int] | None:
+    """Returns the numbers of `lengths`.
+
+    Examples:
+        >>> bounds("40-60")
+        (40, 60)
+    """
+    if value is None:
+        return None
+    first, last = value.split("-")
+    return int(first), int(last)
+
+
 def real(value: str) -> float:
     """Parses a finite number.
 
@@ -293,6 +330,14 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=default,
         help="print the results as one JSON object, and the progress on stderr",
+    )
+    parser.add_argument(
+        "--threads",
+        type=integer(at_most=1024),
+        metavar="N",
+        default=default,
+        help="threads that compute; 1 is fastest for small models on a busy machine "
+        "(default: the choice of the backend)",
     )
 
 

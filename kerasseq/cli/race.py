@@ -1,16 +1,16 @@
 """`kerasseq train parentheses`: a race between architectures on the same strings."""
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import kerasseq
-from kerasseq.cli import figures, options, runs
-from kerasseq.cli.console import Console, note, set_seed, status
-from kerasseq.cli.runs import sha256
+from kerasseq.cli import competitor, figures, options, runs
+from kerasseq.cli.board import Board, Table
+from kerasseq.cli.competitor import TITLES
+from kerasseq.cli.console import Console, choose_backend, note, status
+from kerasseq.cli.processes import run_all
 from kerasseq.core import backend
-from kerasseq.core.files import read_json
-from kerasseq.datasets import Parentheses, parentheses
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
@@ -19,21 +19,27 @@ FILE = None  # there are no data of the user
 DEFAULTS = {
     "model": ["elman", "gated", "lstm", "peephole_lstm", "gru"],
     "colors": 5,
+    "kind": "training",
+    "lengths": None,
     "units": 50,
     "num_layers": 1,
+    "activation": None,
+    "forget_bias": 1.0,
+    "recurrent_scale": 1.0,
     "batch_size": 64,
     "learning_rate": 1e-3,
+    "clip_norm": None,
     "steps": 20_000,
     "checkpoint_every": 500,
     "examples": 100_000,
     "test_examples": 2000,
     "seeds": [0],
+    "processes": 1,
 }
+KINDS = ("training", "hard")  # of training strings
+ACTIVATIONS = ("tanh", "relu", "sigmoid", "softsign", "linear")
+MAJORITY = "always balanced"
 Accuracies = dict[str, dict[str, list[float]]]  # by model and kind, one per seed
-RACE = "race.json"
-TESTS = ("balanced", "training", "hard")  # kinds of test strings
-TITLES = ("balanced", "like training", "hard")
-TEST_SEED = 2**20  # and the following, which no training uses
 
 
 def add_task(add: options.Add, tasks: options.Subparsers) -> None:
@@ -44,28 +50,66 @@ def add_task(add: options.Add, tasks: options.Subparsers) -> None:
         """\
 Train several architectures on strings of parentheses in five colors, 4 to 20 symbols
 long. Test them on balanced strings, on strings like those of the training, and on hard
-ones: 22 to 40 symbols, where an unbalanced string is wrong in one symbol only.""",
+ones: 22 to 40 symbols, where an unbalanced string is wrong in one symbol only. Each
+competitor, a model with a seed, has a run folder of its own in that of the race.""",
         """\
 examples:
   kerasseq train parentheses
   kerasseq train parentheses --model elman,lstm --seeds 0,1,2 --steps 3000
-  kerasseq train parentheses --colors 1 --model gru""",
+  kerasseq train parentheses --model elman,lstm --colors 1 --kind hard \\
+      --lengths 40-60 --units 32 --learning-rate 0.005 --steps 800 --processes 2""",
         tasks=tasks,
+        aliases=["race"],
     )
     options.add_resume(parser)
-    colors = options.integer(at_most=1000)
-    options.add(parser, DEFAULTS, "--colors", colors, "colors of parentheses")
-    options.add_model(parser, DEFAULTS, several=True)
+    _add_strings(parser)
+    _add_model(parser)
     text = "training steps of each model (default: 20000)"
     group = options.add_training(parser, DEFAULTS, text)
-    examples = options.examples
-    options.add(group, DEFAULTS, "--examples", examples, "training strings")
+    group.add_argument(
+        "--clip-norm",
+        type=options.positive,
+        metavar="X",
+        help="largest norm of the gradient; a longer one is scaled (default: none)",
+    )
+    options.add(group, DEFAULTS, "--examples", options.examples, "training strings")
     text = "strings in each test set"
-    options.add(group, DEFAULTS, "--test-examples", examples, text)
+    options.add(group, DEFAULTS, "--test-examples", options.examples, text)
     seeds = options.list_of(options.seed)
     text = "random seeds; each model is trained once with each"
-    options.add(group, DEFAULTS, "--seeds", seeds, text, "0,1,…")
+    options.add(group, DEFAULTS, "--seeds --seed", seeds, text, "0,1,…")
+    text = "competitors that train at the same time, each in a process of its own"
+    number = options.integer(at_most=256)
+    options.add(group, DEFAULTS, "--processes", number, text)
     options.add_location(parser, "runs/parentheses-race-N")
+
+
+def _add_strings(parser):
+    colors = options.integer(at_most=1000)
+    options.add(parser, DEFAULTS, "--colors", colors, "colors of parentheses")
+    kind = options.one_of("kind of strings", KINDS)
+    text = "training strings: training (several kinds of errors) or hard (one symbol)"
+    options.add(parser, DEFAULTS, "--kind", kind, text, "NAME")
+    parser.add_argument(
+        "--lengths",
+        type=options.lengths,
+        metavar="A-B",
+        help="lengths of all strings, such as 40-60 (default: 4-20; hard: 22-40)",
+    )
+
+
+def _add_model(parser):
+    group = options.add_model(parser, DEFAULTS, several=True)
+    group.add_argument(
+        "--activation",
+        type=options.one_of("activation", ACTIVATIONS),
+        metavar="NAME",
+        help=f"of the state: {', '.join(ACTIVATIONS)} (default: that of each cell)",
+    )
+    text = "initial bias of the forget gate of an LSTM"
+    options.add(group, DEFAULTS, "--forget-bias", options.real, text, "X")
+    text = "factor of the initial recurrent weights: their spectral radius"
+    options.add(group, DEFAULTS, "--recurrent-scale", options.positive, text, "X")
 
 
 def train(job: "Job") -> runs.Results:
@@ -77,146 +121,84 @@ def train(job: "Job") -> runs.Results:
     Returns:
         The results, as plain data: accuracies by model and test set, one per seed.
     """
-    from kerasseq.cli.fitting import check_memory  # loads Keras
-
+    if job.record and job.record.get("competitor"):
+        return competitor.train(job)
     settings = job.settings
-    check_memory(settings, settings.examples)
-    with status("generating the test strings"):
-        tests = {
-            kind: _strings(settings.test_examples, settings, kind, TEST_SEED + n)
-            for n, kind in enumerate(TESTS)
-        }
+    competitor.check_options(settings)
+    if not job.in_processes:
+        from kerasseq.cli.fitting import check_memory
+
+        check_memory(settings, settings.examples)
+    tests = competitor.tests(settings)
     data = {
         "source": f"parentheses, colors={settings.colors}",
-        "sha256": sha256(b"".join(t.ids.tobytes() for t in tests.values())),
+        "sha256": competitor.checksum(tests),
     }
     job.check_data(data)
     job.start(data)
-    finished = _finished(job.folder)
     job.console.write(
         f"{settings.examples:,} training strings and {settings.test_examples:,} in "
-        f"each of three test sets, on {backend.chosen()}. The race is saved in "
+        f"each of {len(tests)} test sets, on {backend.chosen()}. The race is saved in "
         f"{job.folder}"
     )
-    for seed in settings.seeds:
-        remaining = [m for m in settings.model if f"{m}-seed{seed}" not in finished]
-        with status("generating the training strings"):
-            strings = _strings(settings.examples, settings, "training", seed)
-        for name in remaining:
-            accuracies = _train_one(job, name, seed, strings, tests)
-            finished[f"{name}-seed{seed}"] = accuracies
-            runs.write_json(job.folder / RACE, finished)
+    finished = _train_all(job)
     results = {
         "task": job.task,
         "accuracy": _by_model(settings, finished),
+        "majority": {k: float(np.mean(test.labels)) for k, test in tests.items()},
         "seeds": settings.seeds,
         "steps": settings.steps,
         "run": str(job.folder),
     }
-    show(job.console, results["accuracy"], settings.seeds)
+    show(job.console, results)
     draw(job, results["accuracy"])
     job.finish(results)
     return results
 
 
-def _strings(size, settings, kind, seed):
-    return parentheses(size, colors=settings.colors, kind=kind, seed=seed)
-
-
-def _finished(folder):
-    """Returns the accuracies of each finished model, by its name and seed."""
-    file = folder / RACE
-    if not file.exists():
-        return {}
-    found = read_json(file)
-    if not isinstance(found, dict) or not all(map(_is_complete, found.values())):
-        raise ValueError(f"{file} is damaged. Delete it to train all models again")
+def _train_all(job):
+    """Trains the competitors, and returns the accuracies of each by its name."""
+    settings, kinds = job.settings, competitor.kinds(job.settings)
+    names = competitor.names(settings)
+    jobs = {name: competitor.create(job, name) for name in names}
+    found = {n: competitor.accuracies(job.folder / n, kinds) for n in names}
+    remaining = [name for name in names if found[name] is None]
+    table = Table(job, {n: n not in remaining for n in names})
+    if job.in_processes:
+        folders = [jobs[name].folder for name in remaining]
+        with Board(job.console, table) as board:
+            run_all(folders, settings.processes, job.threads, board.follow)
+    for name in remaining:
+        if not job.in_processes:
+            own = jobs[name]
+            own.reporter.on_line = functools.partial(table.follow, name)
+            with own.reporter:
+                competitor.train(own)
+        found[name] = competitor.accuracies(job.folder / name, kinds)
     return found
-
-
-def _is_complete(accuracies):
-    return (
-        isinstance(accuracies, dict)
-        and set(accuracies) == set(TESTS)
-        and all(isinstance(a, float) and 0 <= a <= 1 for a in accuracies.values())
-    )
-
-
-def _train_one(job, name, seed, strings, tests):
-    """Trains a model, and returns its accuracy on each test set."""
-    from kerasseq.cli import fitting  # loads Keras
-
-    settings, label = job.settings, f"{name}, seed {seed}"
-    batches = kerasseq.training.ArrayBatches(
-        strings.ids, strings.labels, settings.batch_size, seed
-    )
-    with status("building the model"):
-        model = build(settings, name, seed)
-    folder = job.folder / f"{name}-seed{seed}"
-    fitting.fit(
-        model,
-        batches.stream,
-        folder=folder,
-        steps=settings.steps,
-        interval=settings.checkpoint_every,
-        console=job.console,
-        reporter=job.reporter,
-        label=label,
-        metric="accuracy",
-    )
-    with status("testing the model"):
-        found = {kind: accuracy(model, test) for kind, test in tests.items()}
-    runs.save_model(model, folder)
-    shown = ", ".join(
-        f"{title} {found[kind]:.3f}" for kind, title in zip(TESTS, TITLES, strict=True)
-    )
-    job.console.write(f"{label}: {shown}")
-    return found
-
-
-def build(
-    settings: options.Settings, name: str, seed: int
-) -> "kerasseq.models.SequenceClassifier":
-    """Builds and compiles a model, with Adam at a constant rate and no clipping."""
-    import keras
-
-    keras.utils.clear_session()
-    set_seed(seed)
-    model = kerasseq.models.SequenceClassifier(
-        name,
-        2,
-        vocabulary_size=2 * settings.colors + 1,
-        units=settings.units,
-        num_layers=settings.num_layers,
-    )
-    model.compile(keras.optimizers.Adam(settings.learning_rate))
-    return model
-
-
-def accuracy(model: "kerasseq.models.SequenceClassifier", test: Parentheses) -> float:
-    """Computes the fraction of strings that are classified correctly."""
-    logits = model.predict(test.ids, batch_size=500, verbose=0)
-    return float(np.mean(np.asarray(logits).argmax(axis=-1) == test.labels))
 
 
 def _by_model(settings, finished):
     return {
         name: {
             kind: [finished[f"{name}-seed{seed}"][kind] for seed in settings.seeds]
-            for kind in TESTS
+            for kind in competitor.kinds(settings)
         }
         for name in settings.model
     }
 
 
-def show(console: Console, accuracies: Accuracies, seeds: list[int]) -> None:
-    """Prints the mean accuracies over the seeds."""
-    rows = [
-        (name, *(f"{np.mean(found[kind]):.3f}" for kind in TESTS))
-        for name, found in accuracies.items()
+def show(console: Console, results: dict[str, Any]) -> None:
+    """Prints the mean accuracies over the seeds, beside that of a constant answer."""
+    found, majority = results["accuracy"], results["majority"]
+    rows = [(MAJORITY, *(f"{value:.3f}" for value in majority.values()))]
+    rows += [
+        (name, *(f"{np.mean(values):.3f}" for values in by_kind.values()))
+        for name, by_kind in found.items()
     ]
-    title = f"Accuracy, mean of {len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
-    console.table(title, ("model", *(f">{t}" for t in TITLES)), rows)
+    count = len(results["seeds"])
+    title = f"Accuracy, mean of {count} seed{'s' if count > 1 else ''}"
+    console.table(title, ("model", *(f">{TITLES[k]}" for k in majority)), rows)
 
 
 def draw(job: "Job", accuracies: Accuracies) -> None:
@@ -225,9 +207,10 @@ def draw(job: "Job", accuracies: Accuracies) -> None:
         note(f"no figures: {figures.MISSING}")
         return
     by_title = {
-        name: {title: found[kind] for kind, title in zip(TESTS, TITLES, strict=True)}
+        name: {TITLES[kind]: values for kind, values in found.items()}
         for name, found in accuracies.items()
     }
+    choose_backend(None)  # the figures are drawn by a module that loads Keras
     with status("drawing the figure"):
         file = figures.race(job.folder, by_title)
     job.console.write(f"Figure: {file}")

@@ -48,7 +48,6 @@ class Reporter:
         self.state: str = "starting"
         self.phase: str | None = None
         self.fields: Line = {}
-        self.stop_requested: bool = False
 
     def __enter__(self) -> Self:
         self._made = _missing(self.folder)
@@ -133,18 +132,15 @@ class Reporter:
 
     def _watch(self):
         while not self._ended.wait(POLL):
-            if self._stop.exists():
+            if self._main and self._stop.exists():
                 self._obey()
             if time.monotonic() - self._written > SILENCE:
                 self.write()
 
     def _obey(self):
-        """Ends training after its current step, and everything else at once."""
         with contextlib.suppress(OSError):
             self._stop.unlink(missing_ok=True)
-        self.stop_requested = True
-        if self.state not in ("compiling", "training") and self._main:
-            _thread.interrupt_main()
+        _thread.interrupt_main()  # as Ctrl-C
 
     def _remove(self):
         with contextlib.suppress(OSError):

@@ -104,14 +104,25 @@ def create(
     arguments: dict[str, Any],
     backend: str,
     data: dict[str, Any],
+    **more: Any,
 ) -> dict[str, Any]:
-    """Creates the folder of a run and its `run.json`, and returns the record in it."""
+    """Creates the folder of a run and its `run.json`, and returns the record in it.
+
+    Args:
+        folder: The folder.
+        task: Name of the task.
+        arguments: All arguments of the run.
+        backend: Name of the backend.
+        data: Source and checksum of the data.
+        **more: What else the record has.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     record = {
         "task": task,
         "arguments": arguments,
         "backend": backend,
         "data": data,
+        **more,
         "versions": versions(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

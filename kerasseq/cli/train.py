@@ -32,7 +32,13 @@ from kerasseq.cli import (
     tag,
     translate,
 )
-from kerasseq.cli.console import Console, choose_backend, note, print_json
+from kerasseq.cli.console import (
+    Console,
+    choose_backend,
+    name_backend,
+    note,
+    print_json,
+)
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.reporting import Reporter
 from kerasseq.core import backend
@@ -51,6 +57,8 @@ TASKS = {
     "forecast": forecast,
     "translation": translate,
 }
+
+ALIASES = {"race": "parentheses"}  # other names that a task can be typed with
 
 
 def add_command(add: options.Add) -> None:
@@ -79,6 +87,7 @@ Options of a task:  kerasseq train language-model --help""",
 
 def run(args: argparse.Namespace) -> None:
     """Runs `kerasseq train`."""
+    args.task = ALIASES.get(args.task, args.task)
     if args.resume is None and args.task is None:
         raise UsageError(
             f"expected a task: {', '.join(TASKS)}; or --resume DIR. "
@@ -86,7 +95,8 @@ def run(args: argparse.Namespace) -> None:
         )
     console = Console(stderr=bool(args.json))
     if args.resume is None:
-        job = new_job(args.task, given(args), args.run, console, args.backend)
+        words = args.task, given(args), args.run, console, args.backend
+        job = new_job(*words, args.threads)
     else:
         job = resumed_job(args, console)
         if (job.folder / runs.RESULTS).exists():
@@ -107,6 +117,7 @@ class Job:
         console: Where to print.
         backend_name: The backend that the user named, or None.
         record: The content of `run.json`, if the run is resumed.
+        threads: Number of threads that compute, or None.
     """
 
     def __init__(
@@ -117,14 +128,21 @@ class Job:
         console: Console,
         backend_name: str | None = None,
         record: dict[str, Any] | None = None,
+        threads: int | None = None,
     ):
         self.task: str = task
         self.backend_name: str | None = backend_name
+        self.threads: int | None = threads
         self.console: Console = console
         self.folder: pathlib.Path = pathlib.Path(folder)
         self.settings: options.Settings = options.Settings(**settings)
         self.record: dict[str, Any] | None = record
         self.reporter: Reporter = Reporter(self.folder, keep=record is not None)
+
+    @property
+    def in_processes(self) -> bool:
+        """Whether other processes train, so that this one need not load Keras."""
+        return getattr(self.settings, "processes", 1) > 1
 
     def start(self, data: dict[str, Any]) -> None:
         """Creates the folder, unless the run is resumed.
@@ -202,7 +220,10 @@ def execute(job: Job) -> runs.Results:
     """
     try:
         with signals.handled(), job.reporter:
-            choose_backend(job.backend_name)
+            if job.in_processes:
+                name_backend(job.backend_name)
+            else:
+                choose_backend(job.backend_name, job.threads)
             return TASKS[job.task].train(job)
     except KeyboardInterrupt:
         if (job.folder / runs.RUN).exists():
@@ -239,6 +260,7 @@ def new_job(
     folder: str | os.PathLike[str] | None,
     console: Console,
     backend_name: str | None = None,
+    threads: int | None = None,
 ) -> Job:
     """Prepares a new run. Nothing is written yet.
 
@@ -248,6 +270,7 @@ def new_job(
         folder: The folder that the user named, or None.
         console: Where to print.
         backend_name: The backend that the user named, or None.
+        threads: Number of threads that compute, or None.
     """
     file = TASKS[task].FILE
     if arguments.get(file) and arguments.get("data"):
@@ -262,7 +285,7 @@ def new_job(
         )
     name = "race" if task == "parentheses" else settings["model"]
     folder = runs.free_folder(folder, f"runs/{task}-{name}-")
-    return Job(task, settings, folder, console, backend_name)
+    return Job(task, settings, folder, console, backend_name, threads=threads)
 
 
 def resumed_job(args: argparse.Namespace, console: Console) -> Job:
@@ -289,4 +312,5 @@ def resumed_job(args: argparse.Namespace, console: Console) -> Job:
                 f"the run in {folder} was started with --{name.replace('_', '-')} "
                 f"{before}, received {value}. Leave it out, or start another run"
             )
-    return Job(task, arguments, folder, console, record["backend"], record)
+    name = record["backend"]
+    return Job(task, arguments, folder, console, name, record, args.threads)

@@ -4,7 +4,7 @@ import pytest
 
 from kerasseq.cli import errors, forecast, language_model, options
 from kerasseq.cli.main import COMMANDS, parse
-from kerasseq.cli.train import TASKS
+from kerasseq.cli.train import ALIASES, TASKS
 from tests.processes import run_python
 
 pytestmark = pytest.mark.once("the command line")
@@ -91,17 +91,25 @@ def test_names_equal_those_of_the_library():
 @pytest.mark.parametrize("task", TASKS)
 def test_each_option_of_a_task_has_a_default(task):
     args = vars(parse(["train", task]))
-    rest = {"command", "task", "run", "backend", "resume", "json"}
+    rest = {"command", "task", "run", "backend", "resume", "json", "threads"}
     assert set(args) - rest == set(TASKS[task].DEFAULTS)
     assert {args[name] for name in TASKS[task].DEFAULTS} == {None}
 
 
+def test_aliases_of_tasks(command, refused):
+    for alias, task in ALIASES.items():
+        assert task in TASKS and task not in ALIASES
+        assert f"train {task} " in command("train", alias, "--help").out
+    assert "Choose from" in refused("train", "racing")
+    assert "train parentheses" in refused("train", "race", "--lengths", "x")
+
+
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_resume_and_json_before_and_after_the_task(where):
-    words = ["--resume", "x", "--json"]
+    words = ["--resume", "x", "--json", "--threads", "2"]
     before, after = (words, []) if where == "before" else ([], words)
     args = parse(["train", *before, "forecast", *after])
-    assert args.resume == "x" and args.json is True
+    assert (args.resume, args.json, args.threads) == ("x", True, 2)
 
 
 def test_bug_is_one_line_with_its_location(monkeypatch, command):

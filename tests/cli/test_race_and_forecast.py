@@ -1,10 +1,15 @@
 """`kerasseq train parentheses` and `kerasseq train forecast`."""
 
 import json
+import threading
+import time
 
+import numpy as np
 import pytest
 
-from kerasseq.cli import race
+from kerasseq.cli import competitor, options, processes, race
+from kerasseq.core.progress import ProgressFile
+from kerasseq.runs import read_state, request_stop
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -40,7 +45,7 @@ def test_race(command, refused, colors, tmp_path, drawn):
 
 def test_resumed_race_trains_no_model_twice(command, refused, monkeypatch, tmp_path):
     trained = []
-    build = race.build
+    build = competitor.build
 
     def counted(settings, name, seed):
         trained.append(name)
@@ -48,16 +53,105 @@ def test_resumed_race_trains_no_model_twice(command, refused, monkeypatch, tmp_p
             raise KeyboardInterrupt
         return build(settings, name, seed)
 
-    monkeypatch.setattr(race, "build", counted)
+    monkeypatch.setattr(competitor, "build", counted)
     assert "--resume r" in command(*RACE, "--run", "r", code=130).err
     assert "several models" not in refused("generate", "r/gru-seed0")
     assert "Choose one: r/elman-seed0" in refused("inspect", "r")
+    states = [read_state(f"r/{name}").state for name in ("elman-seed0", "gru-seed0")]
+    assert states == ["finished", "stopped"] and read_state("r").state == "stopped"
     done = command("train", "--resume", "r", "--json")
     assert trained == ["elman", "gru", "gru"]
     assert list(json.loads(done.out)["accuracy"]) == ["elman", "gru"]
+    assert "is finished" in command("train", "--resume", "r/gru-seed0").out
+    line = read_state("r").line
+    assert (line["step"], line["steps"]) == (8, 8)
+    assert line["competitors"]["gru-seed0"]["state"] == "finished"
     (tmp_path / "r" / "results.json").unlink()
-    (tmp_path / "r" / "race.json").write_text('{"elman-seed0": {}}')
-    assert "race.json is damaged" in refused("train", "--resume", "r")
+    (tmp_path / "r/elman-seed0/results.json").write_text('{"accuracy": {"hard": 2}}')
+    assert "results.json is damaged" in refused("train", "--resume", "r")
+
+
+def test_race_in_processes_equals_one_process(command, tmp_path):
+    """One of two processes is stopped, which stops the race; then it is resumed."""
+    words = [*RACE, "--colors", 1, "--kind", "hard", "--lengths", "6-9"]
+    expected = json.loads(command(*words, "--run", "one", "--json").out)
+    assert set(expected["majority"]) == {"balanced", "hard"}
+    assert expected["majority"]["balanced"] == 1
+    stopped = tmp_path / "two" / "gru-seed0"
+    thread = threading.Thread(target=stop_when_it_starts, args=(stopped,))
+    thread.start()
+    command(*words, "--run", "two", "--processes", 2, code=130)
+    thread.join()
+    assert read_state("two/elman-seed0").state == "finished"
+    assert read_state(stopped)[:2] == ("stopped", False)
+    done = command("train", "--resume", "two", "--json")
+    found = json.loads(done.out)
+    assert "gru-seed0: finished" in done.err and "always balanced" in done.err
+    for name, by_kind in expected["accuracy"].items():
+        for kind, values in by_kind.items():
+            assert found["accuracy"][name][kind] == pytest.approx(values, abs=0.051)
+
+
+def test_competitor_that_fails_is_named(tmp_path):
+    """The race is told by the progress of the competitor, which is being trained."""
+    folder = tmp_path / "gru-seed0"
+    folder.mkdir()
+    for line, message in (
+        ({"state": "failed", "message": "no memory"}, "gru-seed0: no memory. Resume"),
+        ({"state": "training"}, "its process was killed"),
+    ):
+        with ProgressFile(folder) as file:
+            file.append(line)
+            child = processes.Child(folder, threads=1)
+            assert child.process is None and child.running
+        assert not child.running and len(child.new_lines()) == 0
+        with pytest.raises(ValueError, match=message):
+            child.stopped()
+        child.close()
+
+
+def stop_when_it_starts(folder):
+    while read_state(folder) is None:
+        time.sleep(0.05)
+    request_stop(folder)
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_options_of_the_cells(num_layers):
+    words = {"activation": "relu", "forget_bias": 3.0, "recurrent_scale": 0.5}
+    words |= {"clip_norm": 0.25, "units": 4, "num_layers": num_layers}
+    settings = options.Settings(**{**race.DEFAULTS, **words})
+    for name in competitor.CELLS:
+        model = competitor.build(settings, name, seed=0)
+        assert model.optimizer.global_clipnorm == 0.25
+        copy = type(model).from_config(model.get_config())
+        assert '"activation": "relu"' in json.dumps(copy.get_config())
+        weights = {weight.path: weight.numpy() for weight in model.weights}
+        kernels = [w for path, w in weights.items() if "cell/recurrent" in path]
+        assert len(kernels) == num_layers
+        for kernel in kernels:  # orthogonal rows, of the length of the spectral radius
+            np.testing.assert_allclose(kernel @ kernel.T, np.eye(4) / 4, atol=1e-5)
+        biases = [w for path, w in weights.items() if path.endswith("cell/bias")]
+        expected = {0.0, 3.0} if name in competitor.LSTMS else {0.0}
+        assert all(set(bias.ravel().tolist()) == expected for bias in biases)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--lengths", "9"], "expected an even length"),
+        (["--lengths", "60-40"], "expected the smaller length first"),
+        (["--lengths", "x"], 'expected an integer, received "x"'),
+        (["--lengths", ""], "expected two lengths"),
+        (["--kind", "balanced"], "Choose from training, hard"),
+        (["--model", "gru", "--forget-bias", "2"], "models with a forget gate"),
+        (["--model", "transformer", "--activation", "tanh"], "recurrent models"),
+        (["--model", "transformer", "--recurrent-scale", "2"], "recurrent models"),
+    ],
+)
+def test_wrong_options_of_a_race(refused, tmp_path, words, message):
+    assert message in refused(*RACE, *words)
+    assert not list(tmp_path.iterdir())
 
 
 def test_forecast(command, refused, tmp_path, drawn):

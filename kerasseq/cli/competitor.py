@@ -1,0 +1,243 @@
+"""A competitor of the race: one model with one seed, in a run folder of its own.
+
+The race collects the results of its competitors. Each can also be resumed, followed and
+inspected alone: its record is that of a race with one model and one seed, marked as
+"competitor".
+"""
+
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli import options, runs
+from kerasseq.cli.console import set_seed, status
+from kerasseq.cli.errors import UsageError
+from kerasseq.datasets import Parentheses, parentheses
+
+if TYPE_CHECKING:
+    import keras
+
+    from kerasseq.cli.train import Job
+
+Tests = dict[str, Parentheses]
+TITLES = {"balanced": "balanced", "training": "like training", "hard": "hard"}
+TEST_SEED = 2**20  # and the following, which no training uses
+LSTMS = ("lstm", "peephole_lstm", "full_peephole_lstm", "coupled_lstm")
+CELLS = {  # the layers that take another activation, with their options
+    "elman": ("ElmanRNN", {}),
+    "gated": ("GatedRNN", {}),
+    "lstm": ("LSTM", {}),
+    "peephole_lstm": ("LSTM", {"peephole": "diagonal"}),
+    "full_peephole_lstm": ("LSTM", {"peephole": "full"}),
+    "coupled_lstm": ("LSTM", {"coupled": True}),
+    "gru": ("GRU", {}),
+}
+
+
+def names(settings: options.Settings) -> list[str]:
+    """Returns the names of the competitors of a race: each seed, then each model."""
+    return [f"{name}-seed{seed}" for seed in settings.seeds for name in settings.model]
+
+
+def create(job: "Job", name: str) -> "Job":
+    """Creates the run of a competitor, or finds it, and returns its job.
+
+    Args:
+        job: The `Job` of the race.
+        name: A name from `names`.
+    """
+    from kerasseq.cli.train import Job  # here, as that imports this module
+
+    folder = job.folder / name
+    if not (folder / runs.RUN).exists():
+        model, _, seed = name.rpartition("-seed")
+        alone = {"model": [model], "seeds": [int(seed)], "processes": 1}
+        runs.create(
+            folder,
+            job.task,
+            {**vars(job.settings), **alone},
+            job.record["backend"],
+            job.record["data"],
+            competitor=True,
+        )
+    record = runs.read(folder)
+    return Job(job.task, record["arguments"], folder, job.console, record=record)
+
+
+def accuracies(folder: pathlib.Path, kinds: list[str]) -> dict[str, float] | None:
+    """Reads the accuracy of a competitor on each test set; None if it is not finished.
+
+    Raises:
+        ValueError: If its results are damaged.
+    """
+    file = folder / runs.RESULTS
+    if not file.exists():
+        return None
+    found = runs.read_json(file)
+    found = found.get("accuracy") if isinstance(found, dict) else None
+    if (
+        not isinstance(found, dict)
+        or set(found) != set(kinds)
+        or not all(isinstance(a, float) and 0 <= a <= 1 for a in found.values())
+    ):
+        raise ValueError(f"{file} is damaged. Delete it to test the model again")
+    return found
+
+
+# Data
+
+
+def kinds(settings: options.Settings) -> list[str]:
+    """Returns the kinds of test strings. Training on hard strings, two are the same."""
+    return [kind for kind in TITLES if kind != "training" or settings.kind != "hard"]
+
+
+def tests(settings: options.Settings) -> Tests:
+    """Generates the test strings of each kind."""
+    with status("generating the test strings"):
+        return {
+            kind: strings(
+                settings,
+                settings.kind if kind == "training" else kind,
+                settings.test_examples,
+                TEST_SEED + n,
+            )
+            for n, kind in enumerate(kinds(settings))
+        }
+
+
+def strings(settings: options.Settings, kind: str, size: int, seed: int) -> Parentheses:
+    """Generates strings of a kind, of the lengths of the race."""
+    lengths = options.bounds(settings.lengths)
+    return parentheses(
+        size, colors=settings.colors, lengths=lengths, kind=kind, seed=seed
+    )
+
+
+def checksum(sets: Tests) -> str:
+    """Returns the checksum of the test strings."""
+    return runs.sha256(b"".join(test.ids.tobytes() for test in sets.values()))
+
+
+# Training
+
+
+def train(job: "Job") -> dict[str, Any]:
+    """Trains and tests a competitor.
+
+    Args:
+        job: Its `Job`.
+
+    Returns:
+        The results, as plain data: the accuracy on each test set.
+    """
+    from kerasseq.cli import fitting  # loads Keras
+
+    settings = job.settings
+    (name,), (seed,) = settings.model, settings.seeds
+    sets, label = tests(settings), f"{name}, seed {seed}"
+    job.check_data({"source": "the parentheses", "sha256": checksum(sets)})
+    with status("generating the training strings"):
+        made = strings(settings, settings.kind, settings.examples, seed)
+    batches = kerasseq.training.ArrayBatches(
+        made.ids, made.labels, settings.batch_size, seed
+    )
+    with status("building the model"):
+        model = build(settings, name, seed)
+    fitting.fit(
+        model,
+        batches.stream,
+        folder=job.folder,
+        steps=settings.steps,
+        interval=settings.checkpoint_every,
+        console=job.console,
+        reporter=job.reporter,
+        label=label,
+        metric="accuracy",
+        steps_per_epoch=batches.steps_per_epoch,
+    )
+    with status("testing the model"):
+        found = {kind: accuracy(model, test) for kind, test in sets.items()}
+    runs.save_model(model, job.folder)
+    shown = ", ".join(f"{TITLES[kind]} {value:.3f}" for kind, value in found.items())
+    job.console.write(f"{label}: {shown}")
+    results = {
+        "task": job.task,
+        "model": name,
+        "seed": seed,
+        "parameters": model.count_params(),
+        "accuracy": found,
+        "steps": settings.steps,
+        "run": str(job.folder),
+    }
+    job.finish(results)
+    return results
+
+
+def build(
+    settings: options.Settings, name: str, seed: int
+) -> "kerasseq.models.SequenceClassifier":
+    """Builds and compiles a model, with Adam at a constant rate."""
+    import keras
+
+    keras.utils.clear_session()
+    set_seed(seed)
+    model = kerasseq.models.SequenceClassifier(
+        name if settings.activation is None else _layer(settings, name),
+        2,
+        vocabulary_size=2 * settings.colors + 1,
+        units=settings.units,
+        num_layers=settings.num_layers,
+    )
+    _scale(model, "cell/recurrent_kernel", settings.recurrent_scale)
+    if name in LSTMS:  # whose only bias that is not 0 is that of the forget gate, 1
+        _scale(model, "cell/bias", settings.forget_bias)
+    adam = keras.optimizers.Adam(
+        settings.learning_rate, global_clipnorm=settings.clip_norm
+    )
+    model.compile(adam)
+    return model
+
+
+def _layer(settings: options.Settings, name: str) -> "keras.Layer":
+    """Builds recurrent layers with another activation."""
+    cls, fixed = CELLS[name]
+    layer = getattr(kerasseq.layers, cls)
+    options = {"activation": settings.activation, **fixed}
+    if settings.num_layers == 1:
+        return layer(settings.units, name=name, **options)
+    cells = [
+        layer.Cell(settings.units, name="cell", **options)
+        for _ in range(settings.num_layers)
+    ]
+    return kerasseq.layers.StackedRNN(cells, name=name)
+
+
+def _scale(model: "keras.Model", path: str, factor: float) -> None:
+    for weight in model.weights:
+        if factor != 1 and weight.path.endswith(path):
+            weight.assign(weight * factor)
+
+
+def check_options(settings: options.Settings) -> None:
+    """Raises a `UsageError` if an option fits none of the models, or not all."""
+    models = settings.model
+    if settings.activation is not None and "transformer" in models:
+        raise UsageError(
+            "--activation is for recurrent models: leave it out, or transformer"
+        )
+    if settings.recurrent_scale != 1 and models == ["transformer"]:
+        raise UsageError("--recurrent-scale is for recurrent models: leave it out")
+    if settings.forget_bias != 1 and not set(models) & set(LSTMS):
+        raise UsageError(
+            f"--forget-bias is for models with a forget gate: {', '.join(LSTMS)}. "
+            f"Leave it out, or add one of them to --model {','.join(models)}"
+        )
+
+
+def accuracy(model: "kerasseq.models.SequenceClassifier", test: Parentheses) -> float:
+    """Computes the fraction of strings that are classified correctly."""
+    logits = model.predict(test.ids, batch_size=500, verbose=0)
+    return float(np.mean(np.asarray(logits).argmax(axis=-1) == test.labels))

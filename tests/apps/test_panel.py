@@ -1,0 +1,137 @@
+"""The run panel on a page, two browsers, and models that all visitors use."""
+
+import json
+
+import pytest
+
+from parts import prepared, run_panel, runs
+from tests.apps import pages
+from tests.apps.test_runs import until
+
+pytestmark = pytest.mark.once("pages and processes")
+
+OWNERS = ("1" * 32, "2" * 32)
+
+
+def button(page, name, lab="start"):
+    """Returns the button with this text."""
+    from parts import texts
+
+    known = texts.catalogue("en", lab) | texts.catalogue("en", "common")
+    return next(b for b in page.button if b.label == known[name])
+
+
+def states(page):
+    """Where the runs of a page stand, without `stopping` and the like in between."""
+    owner = page.session_state["browser.key"]
+    from hashlib import sha256
+
+    folder = sha256(owner.encode()).hexdigest()[:16]
+    return [run.state for run in run_panel.manager().of(folder, "start")]
+
+
+@pytest.fixture
+def slow(stub, monkeypatch):
+    """Runs take their time."""
+    original = runs.command
+
+    def command(request, folder):
+        request.details.update(seconds=0.02, steps=request.details.get("steps", 400))
+        return original(request, folder)
+
+    monkeypatch.setattr(runs, "command", command)
+
+
+def test_start_stop_continue_and_remove(slow):
+    page = pages.open_lab("start", browser=OWNERS[0])
+    button(page, "go").click().run()
+    until(lambda: states(pages.checked(page.run())) == ["training"] * 2)
+    charts = page.get("vega_lite_chart")
+    until(lambda: pages.checked(page.run()).get("vega_lite_chart"))
+    assert len(charts) <= 1
+    button(page, "stop_run").click().run()
+    until(lambda: sorted(states(page)) == ["stopped", "training"])
+    page.run()
+    button(page, "continue_run").click().run()
+    until(lambda: states(page) == ["training"] * 2)
+    page.run()
+    for _ in range(2):
+        button(page, "stop_run").click().run()
+        page.run()
+    until(lambda: states(page) == ["stopped"] * 2)
+    page.run()
+    button(page, "clear_runs").click().run()
+    assert states(pages.checked(page)) == []
+
+
+def test_another_browser_sees_no_run_and_a_reload_sees_all(slow):
+    page = pages.open_lab("start", browser=OWNERS[0])
+    button(page, "go").click().run()
+    until(lambda: states(page) == ["training"] * 2)
+    other = pages.open_lab("start", browser=OWNERS[1])
+    assert states(other) == []
+    assert [b for b in other.button if b.label == "Stop"] == []
+    reloaded = pages.open_lab("start", browser=OWNERS[0])
+    assert len([b for b in reloaded.button if b.label == "Stop"]) == 2
+
+
+def test_a_damaged_run_is_shown_and_the_page_goes_on(slow, folder):
+    page = pages.open_lab("start", browser=OWNERS[0])
+    button(page, "go").click().run()
+    until(lambda: states(page) == ["training"] * 2)
+    (record, _) = sorted((folder / "runs").glob("*/start-*.json"))
+    record.write_text("{")
+    pages.checked(page.run())
+    assert states(page)[0] == "damaged"
+
+
+RECIPE = prepared.Recipe("toy", "start", ("parentheses",))
+
+
+@pytest.fixture
+def recipe(monkeypatch):
+    monkeypatch.setattr(prepared, "recipes", lambda: {"toy": RECIPE})
+    return RECIPE
+
+
+def test_a_model_is_trained_once_for_all_visitors(manager, recipe):
+    assert prepared.find(manager, "toy", "torch") is None
+    first = prepared.make(manager, "toy", "torch")
+    second = prepared.make(manager, "toy", "torch")
+    assert first.id == second.id
+    until(lambda: prepared.find(manager, "toy", "torch"))
+    records = list((manager.root / runs.EVERYBODY).glob("*.json"))
+    assert len(records) == 1
+    again = prepared.make(manager, "toy", "torch")
+    assert again.state == "finished"
+    assert prepared.find(manager, "toy", "jax") is None
+
+
+def test_two_servers_train_a_model_once(manager, recipe, folder):
+    other = runs.Runs(folder / "runs")
+    first = prepared.make(manager, "toy", "torch")
+    until(lambda: manager.run(runs.EVERYBODY, first.id).line)
+    prepared.make(other, "toy", "torch")
+    assert other._processes == {}
+    until(lambda: prepared.find(other, "toy", "torch"))
+    other.close()
+
+
+def test_a_model_for_all_is_first_in_the_queue(manager, recipe):
+    details = {"steps": 400, "seconds": 0.02}
+    slow = runs.Request(("parentheses",), "torch", "LSTM", "race", details)
+    for _ in range(3):
+        manager.start("a", slow)
+    run = prepared.make(manager, "toy", "torch")
+    assert manager.run(runs.EVERYBODY, run.id).place == 1
+    assert manager.run("a", "race-3").place == 2
+
+
+def test_recipes_name_tasks_of_the_command():
+    """Each recipe parses as `kerasseq train` does, for a lab that exists."""
+    from kerasseq.cli.main import parse
+
+    for name, found in prepared.recipes().items():
+        assert found.lab in pages.LABS, name
+        parse(["train", *found.words, "--run", "x"])
+        json.dumps(found.words)

@@ -1,0 +1,145 @@
+"""What AppTest cannot see: the page in a real browser, and a real training."""
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.screenshots import settle
+
+expect.set_options(timeout=60_000)
+pytestmark = pytest.mark.once("one backend trains, in a browser")
+
+
+def bars(page):
+    return [
+        bar.inner_text() for bar in page.query_selector_all("[data-testid=stProgress]")
+    ]
+
+
+def wait_for(page, condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        page.wait_for_timeout(200)
+    raise AssertionError(f"it never happened; {bars(page)}")
+
+
+def chart(page):
+    """The first figure of the page."""
+    return page.locator("[data-testid=stVegaLiteChart]").first
+
+
+def has_address(page, *parts):
+    """Waits until the address has some parameters."""
+    wait_for(page, lambda: all(part in page.url for part in parts))
+
+
+def steps(page):
+    """The steps that each run has done."""
+    return [int(m[1]) for bar in bars(page) if (m := re.search(r"(\d+)/\d+", bar))]
+
+
+def test_train_stop_reload_continue_and_two_users(visit):
+    page = visit("race?steps=10000&units=4&cells=elman~lstm")
+    page.get_by_role("button", name="Start the race").click()
+    wait_for(page, lambda: len(steps(page)) == 2 and min(steps(page)) > 20)
+    expect(chart(page)).to_be_visible()
+    before = steps(page)
+    wait_for(page, lambda: steps(page) > before)  # live
+
+    other = visit("race")
+    settle(other)
+    assert bars(other) == []
+
+    page.reload()
+    wait_for(page, lambda: len(bars(page)) == 2)
+    for _ in range(2):
+        page.get_by_role("button", name="Stop").first.click()
+        page.wait_for_timeout(1000)
+    wait_for(page, lambda: [bar.count("stopped") for bar in bars(page)] == [1, 1])
+    stopped = steps(page)
+    page.get_by_role("button", name="Continue").first.click()
+    wait_for(page, lambda: steps(page)[0] > stopped[0])
+    assert steps(page)[1] == stopped[1]
+    page.get_by_role("button", name="Stop").first.click()
+    wait_for(page, lambda: [bar.count("stopped") for bar in bars(page)] == [1, 1])
+    page.get_by_role("button", name="Remove all").click()
+    wait_for(page, lambda: bars(page) == [])
+
+
+def test_a_string_of_ones_own_is_stepped_through(visit):
+    page = visit("race?steps=100&units=4&cells=lstm&lengths=4~20")
+    page.get_by_role("button", name="Start the race").click()
+    page.get_by_role("heading", name="A string of your own").wait_for(timeout=180_000)
+    box = page.get_by_label("String", exact=True)
+    box.fill("(())")
+    box.press("Enter")
+    expect(page.get_by_text("So far: (()) is balanced.")).to_be_visible()
+    page.get_by_role("button", name="Back").click()
+    expect(page.get_by_text("So far: (() is not balanced.")).to_be_visible()
+    has_address(page, "string=%28%28%29%29", "at=3")
+
+
+def test_byte_pair_encoding_is_stepped_and_shown_on_hover(visit):
+    page = visit("tokens?merges=3")
+    page.get_by_role("button", name="Forward").click()
+    expect(page.get_by_text(re.compile("Merge: i and s become is"))).to_be_visible()
+    has_address(page, "merges=4")
+    chart(page).hover()
+    expect(page.locator("#vg-tooltip-element")).to_contain_text("Tokens")
+    page.go_back()
+    expect(page.get_by_text(re.compile("Merge: e and r become er"))).to_be_visible()
+
+
+def test_language_menu_back_and_an_address_from_a_slide(visit):
+    page = visit("count?model=bloom")
+    page.get_by_role("radio", name="Français").click()
+    expect(page.get_by_role("heading", name="Compter", exact=True)).to_be_visible()
+    has_address(page, "model=bloom", "lang=fr")
+    page.get_by_role("link", name="Tokens").first.click()
+    expect(page.get_by_role("heading", name="Tokens", exact=True)).to_be_visible()
+    expect(page.get_by_text("Chaque fusion raccourcit le texte")).to_be_visible()
+    has_address(page, "tokens", "lang=fr")
+    assert "model" not in page.url
+    page.go_back()
+    expect(page.get_by_role("heading", name="Compter", exact=True)).to_be_visible()
+    expect(page.get_by_role("combobox", name="Modèle")).to_have_value("BLOOM")
+    page.reload()
+    expect(page.get_by_role("heading", name="Compter", exact=True)).to_be_visible()
+    expect(page.get_by_role("combobox", name="Modèle")).to_have_value("BLOOM")
+
+
+def test_the_notebook_and_the_table_are_downloaded(visit):
+    page = visit("tokens")
+    with page.expect_download() as made:
+        page.get_by_role("button", name="Open as notebook").click()
+    assert made.value.suggested_filename == "kerasseq_tokens.ipynb"
+    page.get_by_text("The values as a table").click()
+    with page.expect_download() as made:
+        page.locator("[data-testid=stDownloadButton] button").first.click()
+    assert made.value.suggested_filename == "kerasseq_tokens_curve.csv"
+
+
+def test_controls_are_reached_by_keyboard(visit):
+    page = visit("tokens?merges=3")
+    settle(page)
+    slider = page.get_by_role("slider", name="Merges")
+    slider.focus()
+    slider.press("ArrowRight")
+    expect(page.get_by_text(re.compile("Merge: i and s become is"))).to_be_visible()
+
+
+def test_a_link_of_a_run_has_no_key(visit):
+    page = visit("race")
+    settle(page)
+
+    def cookies():
+        return [c for c in page.context.cookies() if c["name"] == "kerasseq_browser"]
+
+    wait_for(page, cookies)
+    (cookie,) = cookies()
+    assert cookie["value"] not in page.url
+    assert cookie["sameSite"] == "Strict"

@@ -1,0 +1,110 @@
+"""`kerasseq app`: ports, hosts, what is missing, and an end without traces."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from kerasseq.cli import app
+from kerasseq.cli.main import main
+from tests.browser.server import free_port
+from tests.processes import clean_environment
+
+pytestmark = pytest.mark.once("options, sockets and processes")
+
+
+def test_a_taken_port_names_the_next_free_one(capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["app", "--port", str(port), "--no-browser"]) == 2
+    message = capsys.readouterr().err
+    assert f"port {port} of 127.0.0.1 is in use" in message
+    free = int(message.rpartition("--port ")[2])
+    assert free > port
+    app.check_port("127.0.0.1", free)
+
+
+def test_a_host_of_another_computer(capsys):
+    assert main(["app", "--host", "203.0.113.1", "--no-browser"]) == 2
+    assert "--host must be an address of this computer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["--port", "0"], ["--port", "65536"], ["--language", "de"], ["--x"]]
+)
+def test_wrong_options(words, capsys):
+    assert main(["app", *words]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_without_streamlit(monkeypatch, capsys):
+    found = app.importlib.util.find_spec
+    monkeypatch.setattr(
+        app.importlib.util,
+        "find_spec",
+        lambda n: None if n == "streamlit" else found(n),
+    )
+    assert main(["app"]) == 2
+    assert 'pip install "kerasseq[app]"' in capsys.readouterr().err
+
+
+def test_the_scripts_are_found():
+    for name in (app.SCRIPT, app.PREPARE):
+        assert pathlib.Path(app.find(name)).is_file()
+    with pytest.raises(FileNotFoundError, match="not part of this installation"):
+        app.find("nothing.py")
+
+
+def test_the_command_of_the_server():
+    words = app.command("0.0.0.0", 8502)
+    options = dict(zip(words[5::2], words[6::2], strict=True))
+    assert options["--browser.gatherUsageStats"] == "false"
+    assert options["--server.address"] == "0.0.0.0"
+    assert options["--browser.serverAddress"] == "127.0.0.1"
+
+
+def test_the_server_answers_and_ends_with_ctrl_c(tmp_path):
+    pytest.importorskip("streamlit")
+    port = free_port()
+    words = ["-m", "kerasseq", "app", "--no-browser", "--port", str(port)]
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        env=clean_environment({"KERASSEQ_APP_RUNS": str(tmp_path)}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=tmp_path,
+    )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + 60
+        while not app._answers(address) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with urllib.request.urlopen(address) as page:
+            assert page.status == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        printed = process.communicate(timeout=60)[0]
+    assert process.returncode == 130
+    assert f"The app is at {address}" in printed
+    assert "Traceback" not in printed
+    assert not app._answers(address)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_app_is_in_the_wheel():
+    import tomllib
+
+    from tests.processes import ROOT
+
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["force-include"] == {"apps": "kerasseq/apps"}

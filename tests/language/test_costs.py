@@ -1,0 +1,84 @@
+"""Operations and memory of architectures, against the formulas of the papers."""
+
+import dataclasses
+
+import pytest
+
+from kerasseq.language.architectures import architectures
+from kerasseq.language.costs import costs
+from kerasseq.language.counting import count
+
+pytestmark = pytest.mark.once("arithmetic on integers")
+
+
+def test_operations_by_the_formula_of_palm():
+    """Chowdhery et al. 2022, appendix B: 6P + 12LNHT per token, P without tables."""
+    a = architectures["gpt3"]
+    found = costs(a, sequence_length=1999)
+    matrices = count(a).total - a.vocabulary_size * a.hidden_dim
+    scores = 12 * a.num_layers * a.num_heads * a.head_dim * 1999
+    assert found.training_flops == 6 * matrices + scores
+
+
+def test_operations_of_the_training_of_gpt3():
+    """Brown et al. 2020, table D.1: 3.14e23 for 300 billion tokens, without scores."""
+    found = costs("gpt3", sequence_length=1).training_flops * 300e9
+    assert found == pytest.approx(3.14e23, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["gpt3", "opt", "gpt2_xl"])
+def test_activations_by_the_formula_of_korthikanti(name):
+    """Korthikanti et al. 2022, equation 2: s b h L (34 + 5 a s / h) bytes."""
+    a = architectures[name]
+    s, b, h, heads = 1024, 3, a.hidden_dim, a.num_heads
+    found = costs(a, sequence_length=s, batch_size=b)
+    assert found.activations_bytes == s * b * a.num_layers * (34 * h + 5 * heads * s)
+
+
+def test_memory_of_training_is_16_bytes_per_parameter():
+    for dtype in ("bfloat16", "float32"):
+        found = costs("gpt2_small", dtype=dtype)
+        states = found.training_bytes - found.activations_bytes
+        assert states == 16 * 124_439_808
+    assert costs("gpt2_small").weights_bytes == 2 * 124_439_808
+
+
+def test_the_cache():
+    llama = architectures["llama_7b"]
+    found = costs(llama, sequence_length=11, batch_size=3, dtype="float32")
+    assert found.cache_bytes == 2 * 32 * 4096 * 11 * 3 * 4
+    shared = dataclasses.replace(llama, num_key_value_heads=1)
+    assert costs(shared).cache_bytes * 32 == costs(llama).cache_bytes
+    assert costs("bert_base").cache_bytes == costs("vit_base_16").cache_bytes == 0
+    t5 = architectures["t5_small"]  # keys and values of target and source
+    assert costs(t5, sequence_length=7).cache_bytes == 2 * 2 * 6 * 512 * 7 * 2
+
+
+def test_a_second_stack_reads_the_source():
+    one = costs("t5_small", sequence_length=7).forward_flops
+    more = costs("t5_small", sequence_length=8).forward_flops
+    assert more - one == 4 * 6 * 3 * 512  # three attentions in six layers
+
+
+@pytest.mark.parametrize("name", list(architectures))
+def test_every_architecture(name):
+    a = architectures[name]
+    found = costs(a, batch_size=2)
+    assert found.parameters == count(a, what="all").total
+    assert 0.8 < found.forward_flops / (2 * found.parameters) < 1.7
+    assert found.training_bytes > 4 * found.inference_bytes - 4 * found.cache_bytes
+    if a.kind == "vision":
+        assert found.sequence_length == a.patches + 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"dtype": "int4"}, "dtype"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"sequence_length": 0}, "sequence_length"),
+    ],
+)
+def test_wrong_arguments(options, error):
+    with pytest.raises(ValueError, match=error):
+        costs("gpt3", **options)
