@@ -103,7 +103,7 @@ def heads(folder: pathlib.Path, text: str) -> dict[str, Any]:
 
 
 def shares(weights: Any) -> dict[str, float]:
-    """Returns to which tokens a head attends, as the mean over the third and later ones.
+    """Returns to which tokens a head attends: means from the third query on.
 
     Args:
         weights: `(T, T)`, a row for each query.
@@ -193,10 +193,8 @@ def retrieval(task: str, rng: Any, examples: int, alphabet: Any) -> tuple[Any, A
     import numpy as np
 
     letters = rng.permuted(np.tile(np.arange(WIDTH), (examples, 1)), axis=1)[:, :ITEMS]
-    if task == "position":
-        wanted = np.tile(np.arange(ITEMS), (examples, 1))
-    else:
-        wanted = letters
+    places = np.tile(np.arange(ITEMS), (examples, 1))
+    wanted = places if task == "position" else letters
     codes = alphabet if task == "other" else np.eye(WIDTH)
     pair = codes[wanted], np.eye(WIDTH)[letters]
     return tuple(2 * (x + NOISE * rng.normal(size=x.shape)) for x in pair)

@@ -28,6 +28,7 @@ def matrix(
     limits: tuple[float, float] | None = None,
     small: bool = False,
     height: int | None = None,
+    colors: Sequence[str] | None = None,
 ) -> Any:
     """Draws a matrix with its numbers or words in the cells, if there is room.
 
@@ -44,6 +45,7 @@ def matrix(
         limits: The ends of the colors.
         small: Whether to leave out axes, legend and numbers, as in a panel.
         height: In pixels, without the labels; if None, by the number of rows.
+        colors: Pale colors from the lowest to the highest value, without a legend.
     """
     if words is not None:  # the mouse shows them in full
         most = max(2, ROOM // len(columns))
@@ -64,11 +66,12 @@ def matrix(
             if key != "word" or words is not None
         ],
     )
-    scale = alt.Scale(
-        scheme=DIVERGING if diverging else SEQUENTIAL, domain=list(limits), clamp=True
-    )
+    scheme = DIVERGING if diverging else SEQUENTIAL
+    painted = {"range": list(colors)} if colors else {"scheme": scheme}
+    scale = alt.Scale(**painted, domain=list(limits), clamp=True)
     legend = alt.Legend(orient="right", gradientLength=130, format=".3~g", title=None)
-    color = alt.Color("value:Q", scale=scale, legend=None if small else legend)
+    without = small or colors is not None
+    color = alt.Color("value:Q", scale=scale, legend=None if without else legend)
     edge = {"stroke": style.paper, "strokeWidth": 0 if small else 1}
     filled = base.transform_filter("datum.value !== null")
     chart = filled.mark_rect(**edge).encode(color=color)
@@ -77,7 +80,11 @@ def matrix(
         masked = base.transform_filter("datum.value === null")
         chart += masked.mark_rect(**edge).encode(color=gray)
     if not small and (words is not None or len(columns) <= MOST_NUMBERS):
-        chart += _written(style, filled, limits, diverging, words is not None)
+        ink = alt.value(style.ink) if colors else _ink(limits, diverging)
+        size = style.font_size - (3 if len(columns) > 5 else 0)
+        field = alt.Text("value:Q", format=".2f") if words is None else "short:N"
+        text = filled.mark_text(fontSize=size, clip=True)
+        chart += text.encode(text=field, color=ink)
     if small:
         return finish(style, chart, 150)
     each = 34 if words is not None else 30 if len(columns) <= MOST_NUMBERS else 22
@@ -137,16 +144,10 @@ def _upright(names):
     return max(map(len, names), default=0) < 4
 
 
-def _written(style, base, limits, diverging, has_words):
-    """Numbers or words in the cells, in a color that can be read on theirs."""
+def _ink(limits, diverging):
+    """The color of numbers or words, which can be read on that of their cell."""
     low, high = limits
+    dark = f"datum.value < {(low + high) / 2}"
     if diverging:
         dark = f"abs(datum.value) > {0.6 * max(abs(low), abs(high))}"
-    else:
-        dark = f"datum.value < {(low + high) / 2}"
-    ink = alt.condition(dark, alt.value("#ffffff"), alt.value("#111111"))
-    size = style.font_size - (3 if has_words else 2)
-    text = base.mark_text(fontSize=size, clip=True)
-    if has_words:
-        return text.encode(text="short:N", color=ink)
-    return text.encode(text=alt.Text("value:Q", format=".2f"), color=ink)
+    return alt.condition(dark, alt.value("#ffffff"), alt.value("#111111"))
