@@ -160,9 +160,8 @@ def table(text):
         raise Refused("bad_scores", most=MOST) from None
     rows = [row for row in rows if row][: MOST + 1]
     widths = {len(row) for row in rows}
-    if len(widths) != 1 or not 1 <= len(rows) <= MOST or max(widths) > MOST:
-        raise Refused("bad_scores", most=MOST)
-    if not np.all(np.abs(rows) <= LARGEST):  # also for nan
+    fits = len(widths) == 1 and len(rows) <= MOST and max(widths) <= MOST
+    if not fits or not np.all(np.abs(rows) <= LARGEST):  # also for nan
         raise Refused("bad_scores", most=MOST)
     return rows
 
