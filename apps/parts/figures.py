@@ -243,7 +243,7 @@ def bars(
             f"{value}:Q",
             title=titles.get(value, value),
             scale=alt.Scale(**options),
-            axis=alt.Axis(format="~s"),
+            axis=alt.Axis(format=_axis_format(rows, value), tickCount=6),
             stack=None,
         ),
         tooltip=tooltips,
@@ -257,6 +257,11 @@ def bars(
         text=alt.Text(f"{value}:Q", format=format), color=alt.value(_gray(style))
     )
     return finish(style, bar + text, 32 * len(order) + AXIS)
+
+
+def _axis_format(rows, value):
+    """Prefixes of the SI for large numbers; 0.1 rather than 100m."""
+    return "~s" if any(abs(row[value]) >= 1000 for row in rows) else "~g"
 
 
 def stacked(
@@ -340,13 +345,13 @@ def heat_map(
         for j, c in enumerate(columns)
     ]
     row_axis = alt.Axis(
-        labelExpr=_labels(rows),
+        labelExpr=cell_labels(rows),
         title=titles.get("row"),
         ticks=False,
         labelOverlap="greedy" if len(rows) > 26 else False,
     )
     column_axis = alt.Axis(
-        labelExpr=_labels(columns),
+        labelExpr=cell_labels(columns),
         title=titles.get("column"),
         ticks=False,
         labelAngle=0 if max(map(len, columns), default=0) < 4 else -50,
@@ -384,7 +389,7 @@ def heat_map(
     return finish(style, chart, height + labels)
 
 
-def _labels(names):
+def cell_labels(names: Sequence[str]) -> str:
     """An expression for Vega: labels by index, so that equal labels stay apart."""
     return f"{json.dumps(list(names), ensure_ascii=False)}[datum.value]"
 

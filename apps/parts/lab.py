@@ -149,6 +149,10 @@ class Lab(Controls):
         """Returns the folder of a trained model; ends the body until it is trained."""
         return prepared.wait(self, name)
 
+    def all_prepared(self, names: Sequence[str]) -> dict[str, pathlib.Path]:
+        """Returns the folders of trained models, which are trained side by side."""
+        return prepared.wait_for_all(self, names)
+
     def runs(
         self,
         requests: Sequence[runs.Request],

@@ -18,7 +18,7 @@ import json
 import os
 import pathlib
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import streamlit as st
@@ -100,6 +100,21 @@ def _lock(folder: pathlib.Path) -> Iterator[None]:
 
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def wait_for_all(here: Any, names: Sequence[str]) -> dict[str, pathlib.Path]:
+    """Returns the folders of models by name; starts to train those that are missing.
+
+    Raises:
+        NotReady: Until all are trained.
+    """
+    manager, backend = run_panel.manager(), work.backend()
+    for name in names:
+        if find(manager, name, backend) is None:
+            run = manager_state(manager, name, backend)
+            if run is None or run.state == "stopped":
+                make(manager, name, backend)
+    return {name: wait(here, name) for name in names}
 
 
 def wait(here: Any, name: str) -> pathlib.Path:

@@ -1,5 +1,7 @@
 """Base class of single-head attention: masks, weights and the context vectors."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -124,3 +126,7 @@ class SingleHeadAttention(keras.layers.Layer):
         self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None
     ) -> Shape:
         return (*query_shape[:-1], value_shape[-1])
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        # There may be two outputs: Keras infers them by a call.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)

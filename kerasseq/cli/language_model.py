@@ -35,6 +35,7 @@ DEFAULTS = {
     "units": 128,
     "num_layers": PerModel(1, gpt=4),
     "num_heads": 4,
+    "position": "learned",
     "dropout": 0.0,
     "sequence_length": PerModel(96, gpt=64),
     "batch_size": PerModel(64, gpt=12),
@@ -45,6 +46,15 @@ DEFAULTS = {
     "held_out": 200_000,
     "ngram_characters": 2_000_000,
     "seed": 0,
+}
+POSITIONS = {  # of a gpt: the argument `position` of the model
+    "learned": "learned",
+    "sinusoidal": "sinusoidal",
+    "rope": "rope",
+    "alibi": "alibi",
+    "relative": "relative",
+    "transformer-xl": "transformer_xl",
+    "none": None,
 }
 NGRAMS = {"unigram": 1, "bigram": 2, "trigram": 3}
 SMOOTHING = {1: 1.0, 2: 0.1, 3: 0.01}  # added to each count: less for rarer contexts
@@ -77,6 +87,9 @@ examples:
     group = options.add_model(parser, DEFAULTS, MODELS)
     text = "attention heads of a gpt"
     options.add(group, DEFAULTS, "--num-heads --heads", options.heads, text)
+    text = f"position encoding of a gpt: {', '.join(POSITIONS)}"
+    kind = options.one_of("position encoding", POSITIONS)
+    options.add(group, DEFAULTS, "--position", kind, text, "NAME")
     text = "training steps, instead of --epochs"
     group = options.add_training(parser, DEFAULTS, text)
     options.add_epochs(group, "text")
@@ -198,6 +211,10 @@ def build(
             hidden_dim=settings.units,
             max_sequence_length=settings.sequence_length,
             dropout=settings.dropout,
+            position=POSITIONS[settings.position],
+            embedding_scale=settings.units**0.5
+            if settings.position == "sinusoidal"
+            else None,
         )
         rate = settings.learning_rate
         optimizer = kerasseq.training.gpt_optimizer(model, rate, steps)

@@ -15,7 +15,12 @@ from kerasseq.tracing.gradient_flow import gradient_flow
 from kerasseq.tracing.intervention import At, at, intervene
 from kerasseq.tracing.listeners import record
 from kerasseq.tracing.logit_lens import LogitLens, logit_lens
-from kerasseq.tracing.positions import Criterion, position_criteria
+from kerasseq.tracing.positions import (
+    Criterion,
+    position_code,
+    position_criteria,
+    position_relation,
+)
 from kerasseq.tracing.recording import Trace, trace
 from kerasseq.tracing.rollout import attention_rollout
 
@@ -36,7 +41,9 @@ __all__ = [
     "intervene",
     "logit_lens",
     "plots",
+    "position_code",
     "position_criteria",
+    "position_relation",
     "record",
     "trace",
 ]

@@ -99,18 +99,23 @@ def position_code(layer: keras.Layer, length: int, width: int = 16) -> np.ndarra
     rotated vector of ones; for a bias, its values for all key positions.
 
     Args:
-        layer: A layer of positions.
+        layer: A layer of positions, which is built if it is not.
         length: Number of positions.
         width: Width of the encoding.
 
     Returns:
         Array `(length, features)`.
 
+    Raises:
+        TypeError: If `layer` is not a layer.
+        ValueError: If it has no encoding of this length and width.
+
     Examples:
         >>> from kerasseq.layers import AmplitudePosition
         >>> position_code(AmplitudePosition(), length=3, width=2).tolist()
         [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
     """
+    _check_layer(layer)
     positions = ops.arange(length, dtype="int32")[None]
     if _has_bias(layer):
         return _bias(layer, positions).reshape(length, -1)
@@ -131,10 +136,25 @@ def position_code(layer: keras.Layer, length: int, width: int = 16) -> np.ndarra
 def position_relation(layer: keras.Layer, length: int, width: int = 16) -> np.ndarray:
     """Computes the relation of each pair of positions.
 
+    Args:
+        layer: A layer of positions, which is built if it is not.
+        length: Number of positions.
+        width: Width of the encoding.
+
     Returns:
         Array `(length, length, relations)`: the distance of the two encodings, or the
         bias of each head.
+
+    Raises:
+        TypeError: If `layer` is not a layer.
+        ValueError: If it has no encoding of this length and width.
+
+    Examples:
+        >>> from kerasseq.layers import AmplitudePosition
+        >>> position_relation(AmplitudePosition(), length=3, width=1)[..., 0].tolist()
+        [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
     """
+    _check_layer(layer)
     if _has_bias(layer):
         return _bias(layer, ops.arange(length, dtype="int32")[None])
     return _distances(position_code(layer, length, width))[..., None]
@@ -142,9 +162,13 @@ def position_relation(layer: keras.Layer, length: int, width: int = 16) -> np.nd
 
 def _built_or_new(layer: keras.Layer) -> keras.Layer:
     """Returns a built layer itself, and otherwise a copy that may be built."""
+    _check_layer(layer)
+    return layer if layer.built else _new(layer)
+
+
+def _check_layer(layer: object) -> None:
     if not isinstance(layer, keras.layers.Layer):
         raise TypeError(f"layer must be a layer of positions, received {layer!r}")
-    return layer if layer.built else _new(layer)
 
 
 def _new(layer: keras.Layer) -> keras.Layer:

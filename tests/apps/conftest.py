@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("streamlit")
 
 from parts import prepared, run_panel, runs
+from tests.apps import tiny_models
 
 # Resources are made outside pages, too.
 CONTEXT = "streamlit.runtime.scriptrunner_utils.script_run_context"
@@ -60,3 +61,15 @@ def manager(folder, stub):
     made = runs.Runs(folder / "runs")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def models_folder(tmp_path_factory):
+    """Where the small models are kept for all tests."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture
+def models(monkeypatch, models_folder):
+    """Pages that need a trained model find a small one, which is not trained."""
+    return tiny_models.install(monkeypatch, models_folder)

@@ -9,10 +9,19 @@ import pytest
 from parts import work
 from tests.apps import pages
 
-pytestmark = pytest.mark.once("pages are drawn on one backend")
+pytestmark = [
+    pytest.mark.once("pages are drawn on one backend"),
+    pytest.mark.usefixtures("models"),
+]
 
 # Other states of a lab with other controls or other code.
 STATES = {
+    "attention": [
+        *({"step": "logits"}, {"step": "softmax"}, {"view": "heads"}),
+        *({"view": "scores", "learning": "0"}, {"view": "cross"}, {"view": "slide"}),
+        {"view": "slide", "preset": "creature"},
+    ],
+    "positions": [{"view": view} for view in ("criteria", "relation", "beyond")],
     "tokens": [{"view": view} for view in ("compare", "ngrams", "eliza")],
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
@@ -83,6 +92,24 @@ def other_option(known, before):
 
 
 OPTIONS = {
+    "attention": {
+        "view": ("slide", "steps"),
+        "layer": (1, 2),
+        "head": (1, 2),
+        "of_head": (0, 2),
+        "step": ("qkv", "output"),
+        "token": (0, 1),
+        "temperature": (0.5, 1.0),
+        "task": ("other", "same"),
+        "learning": (0, 10),
+        "preset": ("creature", "masked"),
+    },
+    "positions": {
+        "view": ("criteria", "maps"),
+        "kinds": ("rotary", "relative"),
+        "length": (16, 64),
+        "width": (8, 16),
+    },
     "start": {"backend": ("torch", "jax")},
     "race": {
         "cells": ("gru", "lstm"),

@@ -224,6 +224,21 @@ def test_trace():
     assert {"look/scores", "look/context"} <= set(inside.keys())
 
 
+@pytest.mark.everywhere("symbolic shapes, and the eager results")
+@pytest.mark.parametrize("make", [layers.LocationAttention, layers.KernelAttention])
+def test_symbolic_call_returns_the_weights(make):
+    layer = make(K) if make is layers.LocationAttention else make()
+    inputs = keras.Input((Q, DQ)), keras.Input((K, DQ))
+    outputs = layer(*inputs, return_attention_scores=True)
+    assert [y.shape for y in outputs] == [(None, Q, DQ), (None, Q, K)]
+    queries = normal(B, Q, DQ)
+    found = keras.Model(inputs, outputs)((queries, SAME))
+    expected = layer(queries, SAME, return_attention_scores=True)
+    for y, z in zip(found, expected, strict=True):
+        np.testing.assert_allclose(numpy(y), numpy(z), atol=1e-6)
+    assert layer(*inputs).shape == (None, Q, DQ)
+
+
 def test_attention_over_image_cells():
     image = normal(B, 3, 4, DK)
     cells = image.reshape(B, 12, DK)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import kerasseq
 from kerasseq.cli import main, runs
 from kerasseq.cli.callbacks import Progress
 from kerasseq.cli.console import Console
@@ -160,3 +161,15 @@ def test_figures_of_a_gpt_have_no_more_tokens_than_its_context(
     assert (tmp_path / "g" / "attention.png").exists()
     done = command("inspect", "g", "--text", "model gate state time", "--out", "o")
     assert "attention.png" in done.out
+
+
+def test_the_position_encoding_of_a_gpt(command, text_path, tmp_path):
+    words = ["train", "language-model", "--text", text_path, "--model", "gpt"]
+    words += ["--units", "4", "--num-heads", "2", "--num-layers", "1", "--steps", "1"]
+    words += ["--sequence-length", "7", "--run", "g"]
+    command(*words, "--position", "alibi")
+    model = kerasseq.load_model(tmp_path / "g" / "model.keras")
+    position = model.stack.blocks[0].position
+    assert isinstance(position, kerasseq.layers.AlibiBias)
+    assert model.context_length is None  # only learned positions end
+    assert "alibi" in command(*words, "--position", "alib", code=2).err

@@ -89,6 +89,9 @@ def test_messages_of_wrong_layers():
         TypeError, match="must be a layer of positions, received 'sine'"
     ):
         tracing.position_criteria("sine")
+    for function in (tracing.position_code, tracing.position_relation):
+        with pytest.raises(TypeError, match="must be a layer of positions"):
+            function("sine", 7)
     with pytest.raises(
         ValueError, match="must be a layer of positions, .* Received Dense"
     ):
