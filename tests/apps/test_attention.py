@@ -78,7 +78,7 @@ def test_the_slide():
     0.00 0.00 0.00 0.00 0.24 0.48
     0.00 0.00 0.00 0.00 0.00 0.03"""
     expected = [[float(w) for w in line.split()] for line in slide.splitlines()]
-    np.testing.assert_allclose(found, expected, atol=0.0051)
+    np.testing.assert_allclose(found, expected, atol=0.006)  # the slide rounds twice
     assert np.all(found[np.tril_indices(6, -1)] == 0)
     creature = attention.attend(lab.table(lab.PRESETS["creature"]), False, 1.0)
     np.testing.assert_allclose(creature[:, 0], [0, 0.401, 0.599, 0], atol=5e-4)
