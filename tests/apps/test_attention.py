@@ -148,6 +148,10 @@ def test_a_bad_table_is_one_sentence(table):
     assert "12" in error.value and not page.exception
 
 
+def test_numbers_as_in_french_print():
+    assert lab.table("1,5 \N{MINUS SIGN}2\n\n 0, 3") == [[1.5, -2.0], [0.0, 3.0]]
+
+
 def test_what_a_mask_hides_does_not_matter():
     page = pages.open_lab("attention", view="slide")
     before = lab.table(lab.PRESETS["masked"])
