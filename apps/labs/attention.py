@@ -79,7 +79,8 @@ def heads(here):
         for n, layer in enumerate(weights)
         for m, w in enumerate(layer)
     }
-    options = {"limits": (0, 1), "small": True, "across": weights.shape[1]}
+    options = {"limits": (0, 1), "root": True, "small": True}
+    options["across"] = weights.shape[1]
     options["titles"] = titles(here, "query", "key", "softmax")
     panels.matrices(here, "all_heads", named, tokens, tokens, **options)
     rows = [
@@ -106,15 +107,8 @@ def scores(here):
         for score in attention.SCORES
     ]
     heading = {key: here.text(f"title_{key}") for key in rows[0]}
-    chart = figures.bars(
-        here.style,
-        rows,
-        "accuracy",
-        "score",
-        titles=heading,
-        format=".2f",
-        range_value=(0, 1.12),
-    )
+    options = {"titles": heading, "format": ".2f", "range_value": (0, 1.12)}
+    chart = figures.bars(here.style, rows, "accuracy", "score", **options)
     here.picture("seven", chart, rows, heading)
     items = [str(n + 1) for n in range(attention.ITEMS)]
     named = {names[score]: found["weights"][score] for score in attention.SCORES}
@@ -144,7 +138,7 @@ def cross(here):
     weights = weights[head - 1] if head else weights.mean(axis=0)
     names = titles(here, "written", "read", "softmax")
     axes = found["target"], found["source"]
-    options = {"titles": names, "limits": (0, 1)}
+    options = {"titles": names, "limits": (0, 1), "root": True}
     chart = figures_attention.matrix(here.style, weights, *axes, **options)
     rows = figures_attention.cells(weights, *axes)
     names = {key: names[key] for key in ("row", "column", "value")}
@@ -154,8 +148,9 @@ def cross(here):
 
 def table(text):
     """Reads a table of scores: a line for each key, a number for each query."""
+    lines = text.replace(",", ".").replace("\N{MINUS SIGN}", "-").splitlines()
     try:
-        rows = [[float(word) for word in line.split()] for line in text.splitlines()]
+        rows = [[float(word) for word in line.split()] for line in lines]
     except ValueError:
         raise Refused("bad_scores", most=MOST) from None
     rows = [row for row in rows if row][: MOST + 1]
@@ -182,10 +177,8 @@ def slide(here):
     ]
     options = {"hidden": hidden, "shared": False, "across": 2}
     options["titles"] = titles(here, "key", "query")
-    both = {
-        here.text("title_scores"): np.array(found),
-        here.text("title_softmax"): weights,
-    }
+    both = (here.text("title_scores"), here.text("title_softmax"))
+    both = dict(zip(both, (np.array(found), weights), strict=True))
     panels.matrices(here, "slide", both, *axes, **options)
     here.code(code.SLIDE, scores=found, causal=causal, temperature=temperature)
 

@@ -26,7 +26,7 @@ def sizes(here, kinds=None):
     with here.controls():
         if kinds is not None:
             labels = {kind: here.text(f"map_{kind}") for kind in KINDS}
-            kinds = here.several("kinds", KINDS, kinds, labels=labels)
+            kinds = here.several("kinds", KINDS, kinds, labels=labels, width=560)
         length = here.steps("length", LENGTHS, 64)
         width = here.steps("width", WIDTHS, 16)
     return kinds, length, width
@@ -133,7 +133,7 @@ def relation(here):
         lines = [
             {
                 "kind": here.text(f"map_{kind}"),
-                "from": here.text("from_position", number=p),
+                "from": f"p={p}",
                 "distance": q - p,
                 "product": round(float(found["product"][p, q]), 6),
             }
@@ -169,16 +169,10 @@ def beyond(here):
         ]
     names = {key: here.text(f"title_{key}") for key in ("kind", "position", "bits")}
     here.say("trained_on", length=trained, longest=encodings.FACTOR * trained)
-    chart = figures.lines(
-        here.style,
-        rows,
-        "position",
-        "bits",
-        "kind",
-        titles=names,
-        at=trained,
-        height=420,
-    )
+    bits = [row["bits"] for row in rows]
+    options = {"titles": names, "at": trained, "height": 420}
+    options["range_y"] = (np.floor(min(bits)), np.ceil(max(bits)))
+    chart = figures.lines(here.style, rows, "position", "bits", "kind", **options)
     here.picture("lengths", chart, rows, names)
     files = {
         kind: str(f / "model.keras")

@@ -37,8 +37,10 @@ def vectors(here, values, tokens, step, layer, head):
         found = {name.rpartition("/")[2]: values[name] for name in VECTORS[step]}
     one_head = {name: v if v.ndim == 2 else v[head] for name, v in found.items()}
     named = {here.text(f"vector_{name}"): v for name, v in one_head.items()}
-    options = {"diverging": True, "shared": step != "norm", "titles": None}
-    options["titles"] = titles(here, "token", "feature")
+    options = {"diverging": True, "shared": step != "norm", "across": 1}
+    options |= {"titles": titles(here, "token", "feature"), "height": 14 * len(tokens)}
+    if step == "qkv":  # narrow enough to stand side by side
+        options |= {"across": 3, "height": None, "legend": "bottom"}
     panels.matrices(here, f"step_{step}", named, tokens, **options)
     if step == "norm":
         x, y = (values[name] for name in VECTORS["norm"])
@@ -63,7 +65,7 @@ def by_token(here, values, tokens, step, head, at):
     options = {"titles": titles(here, "query", "key", step), "hidden": hidden}
     options["titles"]["hidden"] = {"mask": "−∞", "softmax": "0"}.get(step, "")
     if step == "softmax":
-        options["limits"] = (0, 1)
+        options |= {"limits": (0, 1), "root": True}
     chart = drawn.matrix(
         here.style, matrix, tokens, tokens, diverging=step != "softmax", **options
     )

@@ -11,6 +11,7 @@ from parts.style import DIVERGING, SEQUENTIAL, Style
 
 MOST_NUMBERS = 12  # columns of a matrix whose numbers are written into its cells
 TOOLTIPS = {"row": "row", "column": "column", "word": "word", "value": "shown"}
+MOST_CELLS = 32  # in a row or column, with lines between them
 ROOM = 80  # characters in a row of words
 PHONE = 14  # more columns than this leave no room for all labels
 
@@ -29,6 +30,8 @@ def matrix(
     small: bool = False,
     height: int | None = None,
     colors: Sequence[str] | None = None,
+    root: bool = False,
+    legend: str = "right",
 ) -> Any:
     """Draws a matrix with its numbers or words in the cells, if there is room.
 
@@ -46,6 +49,8 @@ def matrix(
         small: Whether to leave out axes, legend and numbers, as in a panel.
         height: In pixels, without the labels; if None, by the number of rows.
         colors: Pale colors from the lowest to the highest value, without a legend.
+        root: Whether colors follow the square root, so that small weights are seen.
+        legend: Where it stands, "right" or "bottom".
     """
     if words is not None:  # the mouse shows them in full
         most = max(2, ROOM // len(columns))
@@ -68,11 +73,13 @@ def matrix(
     )
     scheme = DIVERGING if diverging else SEQUENTIAL
     painted = {"range": list(colors)} if colors else {"scheme": scheme}
+    painted |= {"type": "sqrt"} if root else {}
     scale = alt.Scale(**painted, domain=list(limits), clamp=True)
-    legend = alt.Legend(orient="right", gradientLength=130, format=".3~g", title=None)
+    key = alt.Legend(orient=legend, gradientLength=130, format=".3~g", title=None)
     without = small or colors is not None
-    color = alt.Color("value:Q", scale=scale, legend=None if without else legend)
-    edge = {"stroke": style.paper, "strokeWidth": 0 if small else 1}
+    color = alt.Color("value:Q", scale=scale, legend=None if without else key)
+    fine = small or max(len(rows), len(columns)) > MOST_CELLS
+    edge = {"stroke": style.paper, "strokeWidth": 0 if fine else 1}
     filled = base.transform_filter("datum.value !== null")
     chart = filled.mark_rect(**edge).encode(color=color)
     if hidden is not None:
@@ -80,7 +87,7 @@ def matrix(
         masked = base.transform_filter("datum.value === null")
         chart += masked.mark_rect(**edge).encode(color=gray)
     if not small and (words is not None or len(columns) <= MOST_NUMBERS):
-        ink = alt.value(style.ink) if colors else _ink(limits, diverging)
+        ink = alt.value(style.ink) if colors else _ink(limits, diverging, root)
         size = style.font_size - (3 if len(columns) > 5 else 0)
         field = alt.Text("value:Q", format=".2f") if words is None else "short:N"
         text = filled.mark_text(fontSize=size, clip=True)
@@ -135,6 +142,7 @@ def _axis(names, title, small, below=False):
         labelExpr=cell_labels(names),
         title=title,
         ticks=False,
+        labelFlush=False,
         labelAngle=-50 if below and not upright else 0,
         labelOverlap=len(names) > PHONE,
     )
@@ -144,10 +152,10 @@ def _upright(names):
     return max(map(len, names), default=0) < 4
 
 
-def _ink(limits, diverging):
+def _ink(limits, diverging, root):
     """The color of numbers or words, which can be read on that of their cell."""
     low, high = limits
-    dark = f"datum.value < {(low + high) / 2}"
+    dark = f"datum.value < {low + (high - low) * (0.25 if root else 0.5)}"
     if diverging:
         dark = f"abs(datum.value) > {0.6 * max(abs(low), abs(high))}"
     return alt.condition(dark, alt.value("#ffffff"), alt.value("#111111"))
