@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("streamlit")
 
-from parts import prepared, run_panel, runs
+from parts import run_panel, runs
 from tests.apps import tiny_models
 
 # Resources are made outside pages, too.
@@ -39,23 +39,6 @@ def stub(monkeypatch):
 
 
 @pytest.fixture
-def models(monkeypatch):
-    """Models that pages need are there, untrained; what pages train takes few steps."""
-    find = prepared.find
-
-    def find_or_put(manager, name, backend):
-        if find(manager, name, backend) is None:
-            from tests.apps import tiny  # loads Keras
-
-            recipe = prepared.recipes()[name]
-            tiny.put(manager.folder(runs.EVERYBODY, recipe.id(backend)), recipe)
-        return find(manager, name, backend)
-
-    monkeypatch.setattr(prepared, "find", find_or_put)
-    monkeypatch.setattr("labs.code.gradients.STEPS", 3)
-
-
-@pytest.fixture
 def manager(folder, stub):
     """Runs of stubs, two at once."""
     made = runs.Runs(folder / "runs")
@@ -71,5 +54,6 @@ def models_folder(tmp_path_factory):
 
 @pytest.fixture
 def models(monkeypatch, models_folder):
-    """Pages that need a trained model find a small one, which is not trained."""
+    """Pages that need a trained model find a small one; what they train takes 3 steps."""
+    monkeypatch.setattr("labs.code.gradients.STEPS", 3)
     return tiny_models.install(monkeypatch, models_folder)

@@ -1,26 +1,37 @@
 """Small untrained models instead of those that a page trains at the first visit."""
 
 import functools
+import json
 
 from parts import prepared
 from parts.prepared import recipes
 
 TEXT = "If the object is a class, the attribute of the object is the value."
 PAIRS = (("mercredi 17 décembre 1986", "1986-12-17"), ("March 9, 2004", "2004-03-09"))
+ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
 
 
-def gpt(recipe):
-    """A GPT with the positions and the length of a recipe."""
+def option(recipe, name, default=None):
+    """The value of an option of `kerasseq train` in a recipe."""
+    words = recipe.words
+    return words[words.index(name) + 1] if name in words else default
+
+
+def language_model(recipe):
+    """A GPT with the positions and the length of a recipe, or a recurrent model."""
     import kerasseq
 
-    words = dict(zip(recipe.words[1::2], recipe.words[2::2], strict=True))
-    position = words.get("--position", "learned")
+    model = option(recipe, "--model", "lstm")
+    if model != "gpt":
+        tokenizer = kerasseq.text.CharacterTokenizer().fit(ALPHABET)
+        return kerasseq.models.LanguageModel(model, tokenizer, units=64)
+    position = option(recipe, "--position", "learned")
     return kerasseq.models.GPT(
         kerasseq.text.BytePairTokenizer(290).fit(TEXT),
         num_layers=2,
         num_heads=2,
         hidden_dim=8,
-        max_sequence_length=int(words["--sequence-length"]),
+        max_sequence_length=int(option(recipe, "--sequence-length", 64)),
         position=None if position == "none" else position,
     )
 
@@ -38,7 +49,19 @@ def translator(recipe):
     )
 
 
-MAKERS = {"language-model": gpt, "translation": translator}
+def classifier(recipe):
+    """Reads parentheses of one color."""
+    import kerasseq
+
+    cell = option(recipe, "--model")
+    return kerasseq.models.SequenceClassifier(cell, 2, vocabulary_size=3, units=12)
+
+
+MAKERS = {
+    "language-model": language_model,
+    "translation": translator,
+    "parentheses": classifier,
+}
 
 
 def install(monkeypatch, folder):
@@ -47,11 +70,15 @@ def install(monkeypatch, folder):
 
     @functools.cache
     def make(name):
+        import keras
+
         recipe = recipes()[name]
         path = folder / name / recipe.part
         if not (path / "model.keras").exists():
             path.mkdir(parents=True)
+            keras.utils.set_random_seed(0)
             MAKERS[recipe.words[0]](recipe).save(path / "model.keras")
+            (folder / name / "results.json").write_text(json.dumps({}))
         return path
 
     def find(manager, name, backend):

@@ -48,7 +48,7 @@ def test_results_are_those_of_the_model(trained):
     assert results["baselines"]["next"] == pytest.approx(0.5, abs=0.1)
     lines = [line for line in read_progress(folder).lines if "loss" in line]
     assert {"tokens_accuracy", "next_accuracy", "epoch"} < set(lines[-1])
-    classifier = model.with_head("classify", num_classes=2)  # to be fine-tuned
+    classifier = model.with_head("classify", labels=2)  # to be fine-tuned
     assert len(classifier.predict(["one two", "three"], verbose=0)) == 2
 
 
