@@ -132,6 +132,7 @@ OPTIONS = {
     },
     "count": {"model": ("bloom", "opt"), "dtype": ("float32", "bfloat16")},
     "gates": {
+        "length": (20,),
         "task": ("race", "text"),
         "cell": ("lstm", "gru"),
         "temperature": (0.0, 1.0),
