@@ -155,9 +155,7 @@ def _background(style, names, limits, shaded, x, y):
     if shaded:
         ends = {"step": shaded[0] - 0.5, "end": shaded[1] + 0.5}
         rows = [{**ends, "level": -0.1, "top": len(names) - 0.1}]
-        area = alt.Chart(inline(rows)).mark_rect(
-            color=style.palette[1], opacity=0.16
-        )
+        area = alt.Chart(inline(rows)).mark_rect(color=style.palette[1], opacity=0.16)
         found.append(area.encode(x=x, x2="end:Q", y=y, y2="top:Q"))
     for opacity, places in ((0.25, (0.0, 1.0)), (0.7, None)):
         levels = []
@@ -165,8 +163,6 @@ def _background(style, names, limits, shaded, x, y):
             low, high = limits[name]
             for place in places or (-low / (high - low),):
                 levels.append({"level": n + FILLED * place})
-        rules = alt.Chart(inline(levels)).mark_rule(
-            color="#8a8a8a", opacity=opacity
-        )
+        rules = alt.Chart(inline(levels)).mark_rule(color="#8a8a8a", opacity=opacity)
         found.append(rules.encode(y=y))
     return found

@@ -54,6 +54,6 @@ def models_folder(tmp_path_factory):
 
 @pytest.fixture
 def models(monkeypatch, models_folder):
-    """Pages that need a trained model find a small one; what they train takes 3 steps."""
+    """Pages find small models that are not trained; pages that train take 3 steps."""
     monkeypatch.setattr("labs.code.gradients.STEPS", 3)
     return tiny_models.install(monkeypatch, models_folder)
