@@ -1,5 +1,6 @@
 """Each page in both languages, each of its controls, and the code that it shows."""
 
+import collections
 import contextlib
 import importlib
 import io
@@ -31,12 +32,28 @@ CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, (
 IDS = ["-".join([lab, *state.values()]) for lab, state in CASES]
 
 
+Shown = collections.namedtuple("Shown", "texts code")
+_english = {}  # what a page shows first: a page is drawn once for several tests
+
+
+def shown(page):
+    """Returns the texts and the code of a page."""
+    return Shown([m.value for m in page.markdown], [c.value for c in page.code])
+
+
+def english(lab, state):
+    """Returns what a page shows in English."""
+    key = lab, *state.items()
+    if key not in _english:
+        _english[key] = shown(pages.open_lab(lab, **state))
+    return _english[key]
+
+
 @pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
 def test_page_in_french(lab, state, stub, models):
-    page = pages.open_lab(lab, lang="fr", **state)
-    english = pages.open_lab(lab, lang="en", **state)
-    texts = [[m.value for m in each.markdown] for each in (page, english)]
-    assert len(texts[0]) == len(texts[1]) and texts[0] != texts[1]
+    french = shown(pages.open_lab(lab, lang="fr", **state))
+    texts = english(lab, state).texts
+    assert len(french.texts) == len(texts) and french.texts != texts
 
 
 CHOICES = ("selectbox", "multiselect", "select_slider", "segmented_control")
@@ -71,6 +88,7 @@ def test_each_control_changes_the_address(lab, state, stub, models, monkeypatch)
     # With one backend alone there would be nothing to choose.
     monkeypatch.setattr(work, "installed", lambda: ["jax", "torch"])
     page = pages.open_lab(lab, **state)
+    _english[lab, *state.items()] = shown(page)
     values = {}  # of each control, now and then
     for kind in pages.KINDS:
         for found in getattr(page, kind, ()):
@@ -157,14 +175,13 @@ OPTIONS = {
 
 @pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
 def test_the_code_of_the_page_runs(lab, state, stub, models):
-    page = pages.open_lab(lab, **state)
-    (shown,) = [code.value for code in page.code]
+    (source,) = english(lab, state).code
     quick = getattr(importlib.import_module(f"labs.{lab}"), "QUICK", {})
     for old, new in quick.items():
-        assert old in shown
-        shown = shown.replace(old, new)
+        assert old in source
+        source = source.replace(old, new)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(compile(shown, lab, "exec"), {})
+        exec(compile(source, lab, "exec"), {})
     assert printed.getvalue()
 
 
