@@ -1,0 +1,79 @@
+"""A text that is generated piece by piece while the page shows it.
+
+A few pieces at a time are computed in the worker, between what other pages ask for. A
+page that is stopped or closed asks for no more, and then nothing is computed.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import streamlit as st
+
+from parts import strips, work
+
+EVERY = 0.12  # seconds between two pictures of a text that grows
+AT_ONCE = 6  # pieces
+
+
+class Stream:
+    """A text, as far as it is generated.
+
+    Args:
+        start: A function that returns an iterator over pieces of text.
+        *arguments: Its arguments.
+    """
+
+    def __init__(self, start: Callable[..., Iterator[str]], *arguments: Any):
+        self.arguments = arguments
+        self.text = ""
+        self.running = True
+        self.finished = False
+        self._pieces = work.worker().run(start, *arguments)
+
+    def advance(self, count: int) -> None:
+        """Generates some pieces more."""
+        found = work.worker().run(
+            lambda: list(itertools.islice(self._pieces, count))
+        )
+        self.text += "".join(found)
+        self.finished = len(found) < count
+        self.running = self.running and not self.finished
+
+
+def draw(
+    here: Any, prompt: str, start: Callable[..., Iterator[str]], *arguments: Any
+) -> None:
+    """Draws the text with its buttons: write, stop, continue.
+
+    Args:
+        here: The lab.
+        prompt: What the text begins with.
+        start: A function that returns an iterator over pieces of text.
+        *arguments: Its arguments. With others the text begins again.
+    """
+    state, key = st.session_state, f"{here.name}.stream"
+    if here.button("write", primary=True):
+        state[key] = Stream(start, *arguments)
+    stream = state.get(key)
+    if stream is None or stream.arguments != arguments:
+        state.pop(key, None)
+        st.html(strips.continued(here.style, prompt, ""))
+        return
+
+    @st.fragment(run_every=EVERY if stream.running else None)
+    def live() -> None:
+        was_running = stream.running
+        if stream.running:
+            stream.advance(AT_ONCE)
+        st.html(strips.continued(here.style, prompt, stream.text))
+        if stream.running and here.button("stop"):
+            stream.running = False
+            st.rerun()
+        if not stream.running and not stream.finished and here.button("go_on"):
+            stream.running = True
+            st.rerun()
+        if was_running and stream.finished:  # without another picture of it
+            st.rerun()
+
+    live()
