@@ -190,9 +190,8 @@ def body(here):
             raise Refused("empty")
         draw = {"next": next_token, "write": write}.get(view, surprise)
         values |= {"prompt": text, **of_model, **draw(here, model, text, file)}
-    of_network = isinstance(model, pathlib.Path)
-    template = code.source(view, of_network=of_network, of_file=file is not None)
-    here.code(template, **values)
+    kind = {"of_network": isinstance(model, pathlib.Path), "of_file": bool(file)}
+    here.code(code.source(view, values.pop("sampling", {}), **kind), **values)
 
 
 if __name__ == "__main__":

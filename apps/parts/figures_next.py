@@ -6,9 +6,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from parts.figures import AXIS, LEGEND, Rows, finish
+from parts.figures import AXIS, LEGEND, Rows, cell_labels, finish
 from parts.figures_steps import shown
 from parts.style import Style
+from parts.texts import number
 
 ROW = 27  # pixels of a token
 FATES = {"kept": 0, "top_k": 1, "top_p": 3, "min_p": 4, "sampler": 2}  # their colors
@@ -75,12 +76,11 @@ def bars(
 
     Args:
         style: The style.
-        rows: Rows of `table`.
+        rows: Rows of `table`, from the first on.
         titles: Titles of "token", "before", "after" and "label".
         legend: Whether to name the colors.
     """
-    order = [row["place"] for row in rows]
-    names = {row["place"]: row["token"] for row in rows}
+    labels = cell_labels([row["token"] for row in rows])
     known = {row["fate"]: row["label"] for row in rows}
     present = [fate for fate in FATES if fate in known]
     scale = alt.Scale(
@@ -88,12 +88,11 @@ def bars(
         range=[style.palette[FATES[fate]] for fate in present],
     )
     most = max([row[key] for row in rows for key in ("before", "after")], default=1.0)
-    base = alt.Chart(alt.Data(values=[_written(row) for row in rows])).encode(
+    base = alt.Chart(alt.Data(values=[_written(style, row) for row in rows])).encode(
         y=alt.Y(
             "place:O",
-            sort=order,
             title=None,
-            axis=alt.Axis(labelExpr=_labels(names), ticks=False),
+            axis=alt.Axis(labelExpr=labels, ticks=False),
         ),
         tooltip=[
             alt.Tooltip("token:N", title=titles["token"]),
@@ -125,13 +124,10 @@ def bars(
     return finish(style, alt.layer(before, after, text), height)
 
 
-def _written(row):
-    numbers = f"{row['before']:.3f} → {row['after']:.3f}"
-    return {**row, "longer": max(row["before"], row["after"]), "numbers": numbers}
-
-
-def _labels(names):
-    """An expression for Vega: the text of each place, so that equal texts stay apart."""
-    from parts.figures import cell_labels
-
-    return cell_labels([names.get(n, "") for n in range(max(names, default=0) + 1)])
+def _written(style, row):
+    pair = [number(row[key], style.language, 3) for key in ("before", "after")]
+    return {
+        **row,
+        "longer": max(row["before"], row["after"]),
+        "numbers": " → ".join(pair),
+    }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from parts import browser, prepared, run_panel, runs, uploads, work
-from parts.errors import Refused
+from parts.errors import NotReady, Refused
 
 SHORTEST = 1000  # characters
 STEPS = (100, 300, 600, 900, 1500, 3000)
@@ -42,7 +42,8 @@ def draw(
         The file of the text, and the networks that were trained on it.
 
     Raises:
-        Refused: Until there is a text, and if it is too short.
+        NotReady: Until there is a text.
+        Refused: If it is too short.
     """
     file = _file(here)
     with here.controls():
@@ -60,7 +61,8 @@ def draw(
             wanted.append(request)
     found = here.runs(wanted, _curves(here))
     if file is None:
-        raise Refused("upload_first")
+        here.say("upload_first")
+        raise NotReady("a text")
     here.say("own_text", start=start)
     return file, {
         run.id: Network(run.request.title, run.request.words, run.folder)

@@ -33,9 +33,7 @@ class Stream:
 
     def advance(self, count: int) -> None:
         """Generates some pieces more."""
-        found = work.worker().run(
-            lambda: list(itertools.islice(self._pieces, count))
-        )
+        found = work.worker().run(lambda: list(itertools.islice(self._pieces, count)))
         self.text += "".join(found)
         self.finished = len(found) < count
         self.running = self.running and not self.finished
