@@ -27,7 +27,7 @@ EQUATION = (
 )
 VIEWS = ("next", "write", "surprise", "compare")
 NETWORKS = ("lstm", "elman", "gpt")
-PROMPT = "If the object is a class, the val"
+PROMPT = "If the object is ca"
 MOST = 600  # characters of a text
 SHOWN, SMALL = 20, 10  # tokens in a figure, and in one of several
 SURPRISE = (0.0, 8.0)  # bits, the ends of the colors
@@ -102,12 +102,12 @@ def cut(here, found, fates, titles):
         numbers["share"] = here.write(100 * share, 1)
         title = here.text("stage_title", stage=name, **numbers)
         charts[title] = figures_next.bars(
-            here.style, data[:SMALL], titles=titles, legend=False
+            here.style, data[:SMALL], titles=titles, small=True
         )
         rows += [{"stage": name, **row} for row in data]
     if charts:
         headings = {"stage": here.text("title_stage"), **titles}
-        panels.draw(here, "stages", charts, rows, headings)
+        panels.draw(here, "stages", charts, rows, headings, across=2)
 
 
 def write(here, model, text, file):
@@ -125,7 +125,8 @@ def surprise(here, model, text, file):
     """Draws the bits of each character, under a model and under n-grams."""
     if len(text) < 2:
         raise Refused("short")
-    n = here.slider("beside", 1, len(language_models.ORDERS), 2)
+    with here.controls():
+        n = here.slider("beside", 1, len(language_models.ORDERS), 2)
     found = {
         "of_model": here.compute(language_models.surprise, model, text),
         "of_ngram": here.compute(language_models.surprise, (n, file), text),

@@ -70,7 +70,7 @@ def table(
 
 
 def bars(
-    style: Style, rows: Rows, *, titles: Mapping[str, str], legend: bool = True
+    style: Style, rows: Rows, *, titles: Mapping[str, str], small: bool = False
 ) -> Any:
     """Draws two bars for each token: pale before, and narrow and strong after.
 
@@ -78,7 +78,7 @@ def bars(
         style: The style.
         rows: Rows of `table`, from the first on.
         titles: Titles of "token", "before", "after" and "label".
-        legend: Whether to name the colors.
+        small: Whether it is a panel, without the names of the colors.
     """
     labels = cell_labels([row["token"] for row in rows])
     known = {row["fate"]: row["label"] for row in rows}
@@ -87,8 +87,13 @@ def bars(
         domain=[known[fate] for fate in present],
         range=[style.palette[FATES[fate]] for fate in present],
     )
-    most = max([row[key] for row in rows for key in ("before", "after")], default=1.0)
-    base = alt.Chart(alt.Data(values=[_written(style, row) for row in rows])).encode(
+    most = (
+        max([row[key] for row in rows for key in ("before", "after")], default=1.0)
+        or 1.0
+    )
+    base = alt.Chart(
+        alt.Data(values=[_written(style, row, 2 if small else 3) for row in rows])
+    ).encode(
         y=alt.Y(
             "place:O",
             title=None,
@@ -104,12 +109,13 @@ def bars(
     color = alt.Color(
         "label:N",
         scale=scale,
-        legend=alt.Legend(title=None) if legend else None,
+        legend=None if small else alt.Legend(title=None),
         sort=list(scale.domain),
     )
     x_axis = {
-        "scale": alt.Scale(domain=[0, 1.3 * most or 1.0], nice=False),
-        "axis": alt.Axis(format=".2~f", tickCount=5),
+        # Room for the numbers, but no marks above 1.
+        "scale": alt.Scale(domain=[0, (1.7 if small else 1.3) * most], nice=False),
+        "axis": alt.Axis(format=".2~f", values=_ticks(most)),
         "title": titles["before"] + " → " + titles["after"],
     }
     # The wide bar has an edge: on a projector the pale color alone is not seen.
@@ -120,12 +126,18 @@ def bars(
     text = base.mark_text(align="left", dx=6, fontSize=style.font_size - 2).encode(
         x=alt.X("longer:Q", **x_axis), text="numbers:N", color=alt.value(style.ink)
     )
-    height = ROW * max(2, len(rows)) + AXIS + (LEGEND if legend else 0)
+    height = ROW * max(2, len(rows)) + AXIS + (0 if small else LEGEND)
     return finish(style, alt.layer(before, after, text), height)
 
 
-def _written(style, row):
-    pair = [number(row[key], style.language, 3) for key in ("before", "after")]
+def _ticks(most):
+    """Round numbers from 0 to the largest probability."""
+    step = next(s for s in (0.01, 0.02, 0.05, 0.1, 0.2) if most / s <= 6)
+    return [round(n * step, 2) for n in range(int(most / step) + 1)]
+
+
+def _written(style, row, digits):
+    pair = [number(row[key], style.language, digits) for key in ("before", "after")]
     return {
         **row,
         "longer": max(row["before"], row["after"]),

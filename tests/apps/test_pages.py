@@ -24,6 +24,10 @@ STATES = {
     "positions": [{"view": view} for view in ("criteria", "relation", "beyond")],
     "tokens": [{"view": view} for view in ("compare", "ngrams", "eliza")],
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
+    "language_model": [
+        *({"view": "write", "model": "ngram"}, {"view": "surprise", "model": "gpt"}),
+        {"view": "compare"},
+    ],
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
     "gradients": [{"view": "clipping"}],
 }
@@ -138,6 +142,15 @@ OPTIONS = {
         "unit": (0, 3),
         "quantity": ("candidate", "hidden_state"),
         "side": ("after", "before"),
+    },
+    "language_model": {
+        "view": ("next", "compare"),
+        "corpus": ("own",),
+        "model": ("elman",),
+        "temperature": (0.5,),
+        "top_k": (5,),
+        "top_p": (0.9,),
+        "min_p": (0.1,),
     },
     "gradients": {
         "view": ("clipping", "distance"),
