@@ -61,17 +61,16 @@ def draw(
 
     @st.fragment(run_every=EVERY if stream.running else None)
     def live() -> None:
-        was_running = stream.running
-        if stream.running:
-            stream.advance(AT_ONCE)
-        st.html(strips.continued(here.style, prompt, stream.text))
         if stream.running and here.button("stop"):
             stream.running = False
             st.rerun()
         if not stream.running and not stream.finished and here.button("go_on"):
             stream.running = True
             st.rerun()
-        if was_running and stream.finished:  # without another picture of it
-            st.rerun()
+        if stream.running:
+            stream.advance(AT_ONCE)
+            if stream.finished:
+                st.rerun()  # without another picture
+        st.html(strips.continued(here.style, prompt, stream.text))
 
     live()

@@ -24,10 +24,6 @@ STATES = {
     "positions": [{"view": view} for view in ("criteria", "relation", "beyond")],
     "tokens": [{"view": view} for view in ("compare", "ngrams", "eliza")],
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
-    "language_model": [
-        *({"view": "write", "model": "ngram"}, {"view": "surprise", "model": "gpt"}),
-        {"view": "compare"},
-    ],
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
     "gradients": [{"view": "clipping"}],
 }
