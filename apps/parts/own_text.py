@@ -55,7 +55,7 @@ def draw(
         start = snippet(file.read_text("utf-8"))
         for cell in cells:
             words = on_text(prepared.recipes()[f"{recipe}_{cell}"].words, file, steps)
-            title = f"{labels[cell]} · {start[:24]}"
+            title = f"{labels[cell]} · {start[:24].strip()}"
             details = {"cell": cell, "file": str(file)}
             request = runs.Request(words, work.backend(), title, here.name, details)
             wanted.append(request)

@@ -4,6 +4,7 @@ A few pieces at a time are computed in the worker, between what other pages ask 
 page that is stopped or closed asks for no more, and then nothing is computed.
 """
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -68,7 +69,11 @@ def draw(
             stream.running = True
             st.rerun()
         if stream.running:
-            stream.advance(AT_ONCE)
+            # The first piece takes long: the prompt is read, and functions compiled.
+            message = here.text("computing", backend=work.backend())
+            first = contextlib.nullcontext() if stream.text else st.spinner(message)
+            with first:
+                stream.advance(AT_ONCE)
             if stream.finished:
                 st.rerun()  # without another picture
         st.html(strips.continued(here.style, prompt, stream.text))
