@@ -6,6 +6,7 @@ page that is stopped or closed asks for no more, and then nothing is computed.
 
 import contextlib
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +15,8 @@ import streamlit as st
 from parts import strips, work
 
 EVERY = 0.12  # seconds between two pictures of a text that grows
-AT_ONCE = 6  # pieces
+SPEED = 60  # pieces in a second, if the models are as fast
+FEWEST, MOST = 4, 60  # pieces between two pictures
 
 
 class Stream:
@@ -31,13 +33,22 @@ class Stream:
         self.running = True
         self.finished = False
         self._pieces = work.worker().run(start, *arguments)
+        self._drawn = time.monotonic()
 
-    def advance(self, count: int) -> None:
-        """Generates some pieces more."""
+    def advance(self) -> None:
+        """Generates as many pieces as are due since the last picture."""
+        before, self._drawn = self._drawn, time.monotonic()
+        due = round((self._drawn - before) * SPEED)
+        count = min(max(due, FEWEST), MOST)
         found = work.worker().run(lambda: list(itertools.islice(self._pieces, count)))
         self.text += "".join(found)
         self.finished = len(found) < count
         self.running = self.running and not self.finished
+
+    def go_on(self) -> None:
+        """Continues after a stop."""
+        self.running = True
+        self._drawn = time.monotonic()
 
 
 def draw(
@@ -66,14 +77,14 @@ def draw(
             stream.running = False
             st.rerun()
         if not stream.running and not stream.finished and here.button("go_on"):
-            stream.running = True
+            stream.go_on()
             st.rerun()
         if stream.running:
             # The first piece takes long: the prompt is read, and functions compiled.
             message = here.text("computing", backend=work.backend())
             first = contextlib.nullcontext() if stream.text else st.spinner(message)
             with first:
-                stream.advance(AT_ONCE)
+                stream.advance()
             if stream.finished:
                 st.rerun()  # without another picture
         st.html(strips.continued(here.style, prompt, stream.text))

@@ -142,7 +142,7 @@ def test_the_recipes_are_compared_on_the_part_that_ngrams_are_not_fitted_to():
     for name in ("elman", "lstm", "gpt"):
         words = prepared.recipes()[f"language_model_{name}"].words
         settings = parse(["train", *words, "--run", "x"])
-        for text in ("ab" * 17, "abc" * 100_000):
+        for text in ("abc" * 13, "abc" * 100_000):
             held_out = split(text, settings.held_out)[1]
             file = uploaded(text)
             assert language_models.split(file)[1] == held_out
@@ -161,7 +161,8 @@ def press(page, name):
 
 
 def test_a_text_streams_on_the_page(monkeypatch):
-    monkeypatch.setattr(streams, "AT_ONCE", 31)
+    monkeypatch.setattr(streams, "MOST", 31)
+    monkeypatch.setattr(streams, "FEWEST", 31)
     state = {"view": "write", "model": "ngram", "text": "ab", "length": "50"}
     page = pages.open_lab("language_model", seed="3", top_k="10", **state)
     press(page, "write")

@@ -61,7 +61,8 @@ def labels(page):
 
 @pytest.fixture
 def page(monkeypatch):
-    monkeypatch.setattr(streams, "AT_ONCE", 5)
+    monkeypatch.setattr(streams, "MOST", 5)
+    monkeypatch.setattr(streams, "FEWEST", 5)
     return AppTest.from_function(script, default_timeout=60).run()
 
 
@@ -85,3 +86,18 @@ def test_another_text_begins_with_a_click(page):
     page.session_state["first"] = 7
     assert (shown(page.run()), labels(page)) == ("", ["write"])
     assert press(page, "write") == "7,8,9,10,11,"
+
+
+def test_the_speed_does_not_depend_on_that_of_the_page(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(streams.time, "monotonic", lambda: now[0])
+    stream = streams.Stream(iter, "a" * 500)
+    for later, length in ((0, 4), (0.5, 34), (0.25, 49), (99, 109)):
+        now[0] += later
+        stream.advance()
+        assert len(stream.text) == length
+    stream.running = False
+    now[0] += 60
+    stream.go_on()
+    stream.advance()
+    assert len(stream.text) == 113
