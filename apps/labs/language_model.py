@@ -22,8 +22,8 @@ from parts.errors import Refused
 from parts.own_text import Network
 
 EQUATION = (
-    r"p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(z_t / \tau) \qquad "
-    r"\mathrm{bits} = -\log_2 p(x_{t+1} \mid x_1 \dots x_t)"
+    r"p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(z_t / \tau)",
+    r"\mathrm{bits} = -\log_2 p(x_{t+1} \mid x_1 \dots x_t)",
 )
 VIEWS = ("next", "write", "surprise", "compare")
 NETWORKS = ("lstm", "elman", "gpt")
@@ -93,12 +93,13 @@ def next_token(here, model, text, file):
 def cut(here, found, fates, titles):
     """Draws what each sampler leaves of the distribution that it gets."""
     charts, rows, order = {}, [], list(found["stages"])
-    for stage, (kept, share) in found["cuts"].items():
+    for stage, (kept, gone, share) in found["cuts"].items():
         before = order[order.index(stage) - 1]
         pair = {name: found["stages"][name] for name in (before, stage)}
         data = figures_next.table(found["tokens"], pair, fates)
+        data = [row for row in data if row["before"] > 0]  # not cut before
         name = here.text(f"stage_{stage}")
-        numbers = {"cut": here.write(len(data) - kept), "kept": here.write(kept)}
+        numbers = {"cut": here.write(gone), "kept": here.write(kept)}
         numbers["share"] = here.write(100 * share, 1)
         title = here.text("stage_title", stage=name, **numbers)
         charts[title] = figures_next.bars(

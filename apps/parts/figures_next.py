@@ -57,7 +57,6 @@ def table(
     names = list(stages)
     return [
         {
-            "place": n,
             "token": shown(token),
             "fate": fate,
             "label": labels[fate],
@@ -76,10 +75,14 @@ def bars(
 
     Args:
         style: The style.
-        rows: Rows of `table`, from the first on.
+        rows: Rows of `table`.
         titles: Titles of "token", "before", "after" and "label".
         small: Whether it is a panel, without the names of the colors.
     """
+    digits = 2 if small else 3
+    values = [
+        {**_written(style, row, digits), "place": n} for n, row in enumerate(rows)
+    ]
     labels = cell_labels([row["token"] for row in rows])
     known = {row["fate"]: row["label"] for row in rows}
     present = [fate for fate in FATES if fate in known]
@@ -91,9 +94,7 @@ def bars(
         max([row[key] for row in rows for key in ("before", "after")], default=1.0)
         or 1.0
     )
-    base = alt.Chart(
-        alt.Data(values=[_written(style, row, 2 if small else 3) for row in rows])
-    ).encode(
+    base = alt.Chart(alt.Data(values=values)).encode(
         y=alt.Y(
             "place:O",
             title=None,
@@ -119,9 +120,9 @@ def bars(
         "title": titles["before"] + " → " + titles["after"],
     }
     # The wide bar has an edge: on a projector the pale color alone is not seen.
-    before = base.mark_bar(opacity=0.38, size=ROW - 7, strokeWidth=1).encode(
-        x=alt.X("before:Q", **x_axis), color=color, stroke=color
-    )
+    before = base.mark_bar(
+        opacity=0.6 if style.dark else 0.38, size=ROW - 7, strokeWidth=1
+    ).encode(x=alt.X("before:Q", **x_axis), color=color, stroke=color)
     after = base.mark_bar(size=9).encode(x=alt.X("after:Q", **x_axis), color=color)
     text = base.mark_text(align="left", dx=6, fontSize=style.font_size - 2).encode(
         x=alt.X("longer:Q", **x_axis), text="numbers:N", color=alt.value(style.ink)

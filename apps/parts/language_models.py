@@ -52,7 +52,7 @@ def next_token(model: Model, text: str, sampling: dict[str, Any]) -> dict[str, A
 
     Returns:
         The tokens, most probable first; their probabilities by stage; and by filter
-        how many tokens it keeps, and the probability of those that it cuts.
+        how many tokens it keeps, how many it cuts, and the probability of these.
     """
     found = load(model)
     if isinstance(model, tuple):
@@ -62,7 +62,8 @@ def next_token(model: Model, text: str, sampling: dict[str, Any]) -> dict[str, A
     cuts, before = {}, stages["model"]
     for stage, p in stages.items():
         if stage not in ("model", "temperature"):
-            cuts[stage] = int((p > 0).sum()), float(before[p == 0].sum())
+            gone = (p == 0) & (before > 0)
+            cuts[stage] = int((p > 0).sum()), int(gone.sum()), float(before[gone].sum())
         before = p
     return {"tokens": tokens, "stages": stages, "cuts": cuts}
 

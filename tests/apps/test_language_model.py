@@ -82,10 +82,11 @@ def test_the_next_character_after_each_filter(folder, name):
     for stage, one in zip(found["stages"].values(), [p, *expected], strict=True):
         np.testing.assert_allclose(stage, one[order], atol=1e-5)
     for n, stage in enumerate(("top_k", "top_p", "min_p")):
-        kept, share = found["cuts"][stage]
-        assert kept == (expected[n + 1] > 0).sum()
-        lost = expected[n][expected[n + 1] == 0].sum()
-        np.testing.assert_allclose(share, lost, atol=1e-5)
+        kept, cut, share = found["cuts"][stage]
+        before, after = expected[n : n + 2]
+        assert kept == (after > 0).sum()
+        assert cut == (before > 0).sum() - kept
+        np.testing.assert_allclose(share, before[after == 0].sum(), atol=1e-5)
 
 
 def test_temperature_0_keeps_one():
