@@ -75,6 +75,12 @@ again when the model is done. What is trained stands in `apps/prepared/<lab>.tom
 curves. A request is a `runs.Request(words, backend, title)`; `words` follow `kerasseq
 train`. It returns the runs of this browser in this lab, with their progress.
 
+**Uploads** are gone when the page is reloaded. `uploads.keep(text)` writes a text to a
+file of this browser, for runs; `own_text.draw` is upload and training of networks.
+
+**Streams.** `streams.draw(here, prompt, start, …)` shows a text while it is generated:
+`start` returns an iterator of the worker, which is asked for a few pieces at a time.
+
 **Numbers** for texts: `here.write(0.5, digits)`, `here.short(3.5e11, "FLOP")`,
 `here.gib(bytes)`; `here.facts(("loss", "0.31"), …)` draws a few results large.
 

@@ -61,6 +61,21 @@ def plain(text: str) -> str:
     )
 
 
+def continued(style: Style, prompt: str, text: str) -> str:
+    """Returns HTML with a text that was given, and in color how it was continued.
+
+    Examples:
+        >>> "a</span>" in continued(Style(), "a", "b")
+        True
+    """
+    return (
+        '<div dir="auto" style="white-space:pre-wrap;overflow-wrap:anywhere;'
+        'font-family:monospace;line-height:1.6;min-height:6rem;">'
+        f'<span style="opacity:.7;">{html.escape(prompt)}</span>'
+        f'<span style="color:{style.palette[0]};">{html.escape(text)}</span></div>'
+    )
+
+
 def _in_turn(style):
     colors = ("#1d4e89", "#5c4400", "#1b5e3a", "#6a2c70")
     if not style.dark:

@@ -161,6 +161,15 @@ OPTIONS = {
         "quantity": ("candidate", "hidden_state"),
         "side": ("after", "before"),
     },
+    "language_model": {
+        "view": ("next", "compare"),
+        "corpus": ("own",),
+        "model": ("elman",),
+        "temperature": (0.5,),
+        "top_k": (5,),
+        "top_p": (0.9,),
+        "min_p": (0.1,),
+    },
     "gradients": {
         "view": ("clipping", "distance"),
         "cells": ("lstm",),

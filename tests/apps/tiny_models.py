@@ -22,12 +22,15 @@ def language_model(recipe):
     import kerasseq
 
     model = option(recipe, "--model", "lstm")
-    if model != "gpt":
+    if option(recipe, "--tokenizer") == "bpe":
+        tokenizer = kerasseq.text.BytePairTokenizer(290).fit(TEXT)
+    else:
         tokenizer = kerasseq.text.CharacterTokenizer().fit(ALPHABET)
+    if model != "gpt":
         return kerasseq.models.LanguageModel(model, tokenizer, units=64)
     position = option(recipe, "--position", "learned")
     return kerasseq.models.GPT(
-        kerasseq.text.BytePairTokenizer(290).fit(TEXT),
+        tokenizer,
         num_layers=2,
         num_heads=2,
         hidden_dim=8,
@@ -62,6 +65,7 @@ MAKERS = {
     "translation": translator,
     "parentheses": classifier,
 }
+RESULTS = {"language-model": {"bits_per_character": 2.5}}
 
 
 def install(monkeypatch, folder):
@@ -78,7 +82,9 @@ def install(monkeypatch, folder):
             path.mkdir(parents=True)
             keras.utils.set_random_seed(0)
             MAKERS[recipe.words[0]](recipe).save(path / "model.keras")
-            (folder / name / "results.json").write_text(json.dumps({}))
+            (folder / name / "results.json").write_text(
+                json.dumps(RESULTS.get(recipe.words[0], {}))
+            )
         return path
 
     def find(manager, name, backend):
