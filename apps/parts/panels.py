@@ -1,7 +1,7 @@
 """Several figures side by side with one table; below each other on a phone."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import numpy as np
@@ -19,6 +19,7 @@ def draw(
     rows: Sequence[dict[str, Any]],
     columns: dict[str, str] | None = None,
     across: int = 3,
+    width: Literal["stretch", "content"] = "stretch",
 ) -> None:
     """Draws figures with their titles, under the title of all.
 
@@ -29,6 +30,7 @@ def draw(
         rows: The values of all.
         columns: Headings of the columns; the keys of the rows if None.
         across: How many stand side by side.
+        width: "stretch", or "content" for figures with a width of their own.
     """
     st.markdown(f"**{here.text(name)}**")
     if here.has(f"{name}_about"):
@@ -38,7 +40,7 @@ def draw(
         part = titles[start : start + across]
         for place, title in zip(st.columns(across), part, strict=False):
             place.caption(title)
-            place.altair_chart(charts[title], width="stretch", theme="streamlit")
+            place.altair_chart(charts[title], width=width, theme="streamlit")
     with st.expander(here.text("as_table")):
         tables.draw(here, name, rows, columns)
 
