@@ -59,7 +59,9 @@ def confusion(here: Any, labels: list[str], counts: np.ndarray) -> None:
     here.picture("confusion", chart, rows, headings)
 
 
-def decision(here: Any, folder: pathlib.Path, results: dict[str, Any], text: str) -> Any:
+def decision(
+    here: Any, folder: pathlib.Path, results: dict[str, Any], text: str
+) -> Any:
     """Draws how the model decides on one of the hardest texts, or one's own.
 
     Args:

@@ -9,8 +9,10 @@ import numpy as np
 from parts.figures import finish, frame
 from parts.style import DIVERGING, Style
 
+BELOW = 20  # screen pixels that Streamlit leaves free below a figure
 STRONG = 0.9  # opacity of the largest weight
 ORANGE = "#ff7f0e"
+INK, PALE = "#1f2430", "#9aa3b2"  # under weights ink is pale, so that both are seen
 
 
 def pixels(image: np.ndarray) -> list[dict[str, Any]]:
@@ -76,7 +78,8 @@ def image(
         marked: The name of a patch with a thick frame.
         titles: Titles of "row", "column", "gray", "patch" and "weight".
     """
-    ink = alt.Scale(domain=[0, 255], range=["#ffffff", "#1f2430"])
+    darkest = INK if peak is None else PALE
+    ink = alt.Scale(domain=[0, 255], range=["#ffffff", darkest])
     layers = [
         _squares(pixels(values), values.shape, 1, "datum.column - 1", "datum.row - 1")
         .mark_rect()
@@ -88,7 +91,7 @@ def image(
     if parts:
         drawn = _squares(list(parts), values.shape, size, "datum.x", "datum.y")
         layers += _overlay(style, drawn, peak, marked, titles)
-    return _square(style, alt.layer(*layers), side)
+    return _square(style, alt.layer(*layers), side, len(values))
 
 
 def moved(
@@ -113,7 +116,7 @@ def moved(
         color=alt.Color("weight:Q", scale=scale, legend=None),
         tooltip=_tooltip(titles, "row", "column", "weight"),
     )
-    return _square(style, chart, side)
+    return _square(style, chart, side, len(values))
 
 
 def _squares(rows, shape, size, x, y):
@@ -147,7 +150,7 @@ def _overlay(style, drawn, peak, marked, titles):
     name = drawn.mark_text(
         align="left", baseline="top", dx=3, dy=3, fontSize=style.font_size - 3
     )
-    name = name.encode(text="patch:N", color=alt.value("#c2410c"))
+    name = name.encode(text="patch:N", color=alt.value("#d9480f"))
     return [squares.encode(fillOpacity=alt.value(0)), name]
 
 
@@ -162,6 +165,7 @@ def _tooltip(titles, *keys):
     ]
 
 
-def _square(style, chart, side):
-    side = round(side * (1.25 if style.projector else 1))
-    return finish(style, chart.properties(width=side, height=side), None)
+def _square(style, chart, side, rows):
+    """Sets the size: whole screen pixels for each pixel, or lines show between them."""
+    side = rows * round(side * (1.25 if style.projector else 1) / rows)
+    return finish(style, chart.properties(width=side, height=side + BELOW), None)

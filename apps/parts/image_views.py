@@ -14,7 +14,9 @@ def titles(here: Any, *names: str) -> dict[str, str]:
     return {name: here.text(f"title_{name}") for name in names}
 
 
-def decision(here: Any, probabilities: dict[str, float], best: int | None = None) -> None:
+def decision(
+    here: Any, probabilities: dict[str, float], best: int | None = None
+) -> None:
     """Draws the most probable label, and the probabilities as bars.
 
     Args:
@@ -104,5 +106,11 @@ def moved(here: Any, values: np.ndarray) -> None:
         for (i, j), value in np.ndenumerate(values)
     ]
     panels.draw(
-        here, "moved_pixels", {here.text("gradient"): chart}, rows, headings, 1, "content"
+        here,
+        "moved_pixels",
+        {here.text("gradient"): chart},
+        rows,
+        headings,
+        1,
+        "content",
     )

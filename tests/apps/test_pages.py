@@ -26,6 +26,10 @@ STATES = {
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
     "gradients": [{"view": "clipping"}],
+    "vision": [
+        *({"source": "example"}, {"source": "hard"}),
+        *({"view": "texts"}, {"view": "texts", "which": "0"}),
+    ],
 }
 CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, ()))]
 IDS = ["-".join([lab, *state.values()]) for lab, state in CASES]
@@ -147,6 +151,15 @@ OPTIONS = {
         "cell": ("gru",),
         "rate": (0.1,),
         "clip": (0.1,),
+    },
+    "vision": {
+        "view": ("texts", "image"),
+        "source": ("example", "draw"),
+        "digit": (4, 3),
+        "which_image": (1, 0),
+        "token": (6, 0),
+        "data": ("own", "names"),
+        "which": (2, 0),
     },
 }
 
