@@ -3,8 +3,17 @@
 import streamlit as st
 
 from labs.code import vision as code
-from parts import canvas, classified, image_views, lab, prepared, runs, uploads
-from parts import vision, work
+from parts import (
+    canvas,
+    classified,
+    image_views,
+    lab,
+    prepared,
+    runs,
+    uploads,
+    vision,
+    work,
+)
 from parts.errors import Refused
 
 EQUATION = (

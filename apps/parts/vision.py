@@ -1,4 +1,4 @@
-"""What the lab Vision computes, in the worker: what a model does with an image or text."""
+"""What the lab Vision computes, in the worker, for images and for texts."""
 
 import csv
 import io
