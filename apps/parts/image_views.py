@@ -38,9 +38,8 @@ def decision(
 def patches(here: Any, image: np.ndarray, size: int, marked: str) -> None:
     """Draws the image in pixels, and cut into patches."""
     count = (len(image) // size) ** 2
-    names = [str(n + 1) for n in range(count)]
     headings = titles(here, "row", "column", "gray", "patch", "weight")
-    parts = figures_images.patches(size, len(image) // size, [0.0] * count, names)
+    parts = figures_images.patches(size, len(image) // size, [0.0] * count)
     options = {"side": 240, "titles": headings}
     charts = {
         here.text("pixels"): figures_images.image(here.style, image, **options),
@@ -51,7 +50,7 @@ def patches(here: Any, image: np.ndarray, size: int, marked: str) -> None:
     rows = []
     for row in figures_images.pixels(image):
         above, left = (row["row"] - 1) // size, (row["column"] - 1) // size
-        rows.append({"patch": names[above * (len(image) // size) + left], **row})
+        rows.append({"patch": above * (len(image) // size) + left + 1, **row})
     headings = {key: headings[key] for key in ("patch", "row", "column", "gray")}
     panels.draw(here, "patches", charts, rows, headings, 2, "content")
 
@@ -79,13 +78,12 @@ def _overlays(here, name, image, named, size, token, across):
     """Draws weights over tokens; that of the class token stands in the title."""
     headings = titles(here, "row", "column", "gray", "patch", "weight")
     columns = len(image) // size
-    names = [str(n + 1) for n in range(columns**2)]
     peak = float(max(weights[1:].max() for weights in named.values()))
     options = {"size": size, "peak": peak, "titles": headings}
     options["marked"] = str(token) if token else ""
     charts, rows = {}, []
     for title, weights in named.items():
-        parts = figures_images.patches(size, columns, weights[1:], names)
+        parts = figures_images.patches(size, columns, weights[1:])
         share = here.text("of_class", weight=here.write(float(weights[0]), 2))
         charts[f"{title} · {share}"] = figures_images.image(
             here.style, image, parts, **options
@@ -99,12 +97,8 @@ def _overlays(here, name, image, named, size, token, across):
 def moved(here: Any, values: np.ndarray) -> None:
     """Draws which pixels moved the decision."""
     headings = titles(here, "row", "column", "moved")
-    names = {**headings, "weight": headings["moved"]}
-    chart = figures_images.moved(here.style, values, side=240, titles=names)
-    rows = [
-        {"row": i + 1, "column": j + 1, "moved": float(value)}
-        for (i, j), value in np.ndenumerate(values)
-    ]
+    chart = figures_images.moved(here.style, values, side=240, titles=headings)
+    rows = figures_images.pixels(values, "moved")
     panels.draw(
         here,
         "moved_pixels",

@@ -115,7 +115,7 @@ def table_head(name: str, content: bytes) -> list[dict[str, str]]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("cp1252", "replace")
-    first = text.partition("\n")[0]
+    first = text.lstrip().partition("\n")[0]
     separator = max(SEPARATORS, key=first.count)
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
@@ -123,6 +123,7 @@ def table_head(name: str, content: bytes) -> list[dict[str, str]]:
         names = list(reader.fieldnames or [])
     except csv.Error as error:
         raise Refused("no_table", name=name) from error
-    if "\0" in text or not rows or len(names) < 2 or not all(names):
+    named = len(names) > 1 and all(names) and len(set(names)) == len(names)
+    if "\0" in text or not rows or not named:
         raise Refused("no_table", name=name)
     return [{column: (row[column] or "")[:200] for column in names} for row in rows]
