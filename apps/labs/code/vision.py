@@ -21,6 +21,7 @@ COVERED = 0.3  # of the pixels
 WIDTH = 20  # fine pixels, at most
 PEN = 0.5, 6.0  # the least and the largest radius
 POINTS = 64  # along the longer side of a drawing
+MOST_POINTS = 4000
 MOST_PIXELS = 40_000_000  # of an uploaded image
 FAINT = 24  # gray levels of 255; less contrast is no ink
 
@@ -88,15 +89,17 @@ def image_of_strokes(strokes: Sequence[Any]) -> np.ndarray:
     strokes = [np.asarray(s, "float64").reshape(-1, 2) for s in strokes if len(s)]
     if not strokes:
         raise Refused("nothing_drawn")
-    extent = float(np.ptp(np.concatenate(strokes), axis=0).max()) or 1.0
-    return image_of_ink(np.concatenate([_along(s, extent / POINTS) for s in strokes]))
+    size = np.ptp(np.concatenate(strokes), axis=0)
+    steps = np.maximum(size, size.max() / 4) / POINTS  # a flat drawing is stretched
+    points = np.concatenate([_along(stroke, steps) for stroke in strokes])
+    return image_of_ink(points[:: -(-len(points) // MOST_POINTS)])
 
 
-def _along(stroke, step):
-    """Points along a stroke, at most `step` apart."""
-    lengths = np.hypot(*np.diff(stroke, axis=0).T)
+def _along(stroke, steps):
+    """Points along a stroke, at most `steps` apart in x and y together."""
+    lengths = np.hypot(*(np.diff(stroke, axis=0) / np.where(steps > 0, steps, 1)).T)
     at = np.concatenate([[0.0], np.cumsum(lengths)])
-    fine = np.linspace(0, at[-1], int(np.ceil(at[-1] / step)) + 1)
+    fine = np.linspace(0, at[-1], int(np.ceil(at[-1])) + 1)
     return np.stack([np.interp(fine, at, axis) for axis in stroke.T], axis=1)
 
 
