@@ -18,8 +18,8 @@ from parts.errors import Refused
 
 EQUATION = (
     r"z_0 = [x_{\mathrm{class}};\; x^1 E;\; \dots;\; x^N E] + E_{\mathrm{pos}}",
-    r"R = \bar A_L \cdots \bar A_2 \bar A_1 \qquad"
-    r" \bar A_l = \tfrac12 \left(\tfrac1N \sum_n A_l^n + I\right)",
+    r"R = \bar A_L \cdots \bar A_2 \bar A_1, \quad"
+    r" \bar A_l = \tfrac12 (\tfrac1N {\textstyle\sum_n} A_l^n + I)",
 )
 VIEWS = ("image", "texts")
 SOURCES = ("draw", "example", "hard", "upload")
@@ -98,7 +98,7 @@ def images(here):
     here.code(code.IMAGE, file=file, token=token, label=label, **rows)
 
 
-def request(here):
+def request(here, options):
     """Draws the controls for a table of one's own; returns what the button starts."""
     found = here.upload("table", TABLES, LARGEST)
     if found is None:
@@ -109,26 +109,31 @@ def request(here):
     with here.controls():
         text = here.choice("text_column", names, labels=str)
         label = here.choice("label_column", names, names[-1], labels=str)
-        labels = {model: here.text(f"cell_{model}") for model in MODELS}
-        model = here.choice("model", MODELS, labels=labels)
-        tokenizer = here.choice("tokenizer", TOKENIZERS)
-        steps = here.steps("steps", STEPS, 300)
     if text == label:
         raise Refused("same_column")
     name, content = found
     file = uploads.keep(content, name.rpartition(".")[2].lower())
-    options = {"file": file, "text": text, "label": label, "model": model}
-    options |= {"tokenizer": tokenizer, "steps": steps}
+    options = {"file": file, "text": text, "label": label, **options}
     words = [f"--{key}={value}" for key, value in options.items()]
-    title = f"{name} · {labels[model]}"
-    return [runs.Request(("classify", *words), work.backend(), title, "vision")]
+    title = f"{name} · {here.text('cell_' + options['model'])}"
+    details = {"example": head[0][text]}
+    return [
+        runs.Request(("classify", *words), work.backend(), title, "vision", details)
+    ]
 
 
 def own(here):
     """Draws the panel for a table of one's own; returns a finished run, or None."""
+    with here.controls():
+        labels = {model: here.text(f"cell_{model}") for model in MODELS}
+        options = {
+            "model": here.choice("model", MODELS, labels=labels),
+            "tokenizer": here.choice("tokenizer", TOKENIZERS),
+            "steps": here.steps("steps", STEPS, 300),
+        }
     requests = []
     with lab.boundary(here):  # the runs are drawn in any case
-        requests = request(here)
+        requests = request(here, options)
     found = here.runs(requests)
     finished = {run.id: run for run in found if run.state == "finished"}
     if not finished:
@@ -146,15 +151,17 @@ def texts(here):
     if here.choice("data", ("names", "own"), wide=True) == "names":
         folder = here.prepared("vision_names")
         words = prepared.recipes()["vision_names"].words
+        name, default = "name", TEXT
     else:
         run = own(here)
         if run is None:
             return
         folder, words = run.folder, run.request.words
+        name, default = "sentence", run.request.details["example"]
     results = runs.results(folder)
     classified.report(here, results)
     st.subheader(here.text("one_text"))
-    text, label = classified.decision(here, folder, results, TEXT)
+    text, label = classified.decision(here, folder, results, name, default)
     file = folder / "model.keras"
     here.code(code.TEXT, words=" ".join(words), file=file, text=text, label=label)
 

@@ -60,7 +60,7 @@ def confusion(here: Any, labels: list[str], counts: np.ndarray) -> None:
 
 
 def decision(
-    here: Any, folder: pathlib.Path, results: dict[str, Any], text: str
+    here: Any, folder: pathlib.Path, results: dict[str, Any], name: str, default: str
 ) -> Any:
     """Draws how the model decides on one of the hardest texts, or one's own.
 
@@ -68,7 +68,8 @@ def decision(
         here: The lab.
         folder: The run of the model.
         results: Its results.
-        text: The default of the text of one's own.
+        name: The name of the control for a text of one's own.
+        default: Its default.
 
     Returns:
         The text and its most probable label.
@@ -84,7 +85,7 @@ def decision(
     if number:
         text = hardest[number - 1]["text"]
     else:
-        text = here.line("text", text, most=LONGEST).strip()
+        text = here.line(name, default[:LONGEST], most=LONGEST).strip()
         if not text:
             raise Refused("empty")
     found = here.compute(vision.read, folder, text, sorted(wanted))

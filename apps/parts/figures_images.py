@@ -86,7 +86,8 @@ def image(
         marked: The number of a patch with a thick frame.
         titles: Titles of "row", "column", "gray", "patch" and "weight".
     """
-    scale = {"domain": [0, 255], "range": [PAPER, INK if peak is None else PALE]}
+    range_of = [PAPER, INK if peak is None else PALE]
+    scale = {"domain": [0, 255], "range": range_of, "interpolate": "rgb"}
     color = {"field": "gray", "type": "quantitative", "scale": scale, "legend": None}
     rows = pixels(values)
     layers = [_squares(rows, values, 1, titles, "row column gray", color=color)]

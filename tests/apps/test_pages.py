@@ -26,10 +26,7 @@ STATES = {
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
     "gradients": [{"view": "clipping"}],
-    "vision": [
-        *({"source": "example"}, {"source": "hard"}),
-        *({"view": "texts"}, {"view": "texts", "which": "0"}),
-    ],
+    "vision": [{"view": "texts", "which": "0"}],
 }
 CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, ()))]
 IDS = ["-".join([lab, *state.values()]) for lab, state in CASES]
@@ -155,8 +152,6 @@ OPTIONS = {
     "vision": {
         "view": ("texts", "image"),
         "source": ("example", "draw"),
-        "digit": (4, 3),
-        "which_image": (1, 0),
         "token": (6, 0),
         "data": ("own", "names"),
         "which": (2, 0),

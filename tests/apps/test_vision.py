@@ -3,6 +3,7 @@
 import io
 import json
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -172,7 +173,7 @@ def test_the_first_rows_of_a_table(content, rows):
 def test_an_own_table_is_trained_on_and_its_results_are_drawn(stub, models):
     from kerasseq.cli.main import parse
 
-    page = pages.open_lab("vision", view="texts", data="own")
+    page = pages.open_lab("vision", view="texts", data="own", tokenizer="word")
     content = b"review,stars\ngood,5\nbad,1\n"
     page.file_uploader[0].upload("../my reviews.csv", content, "text/csv").run()
     train = next(b for b in pages.checked(page).button if b.label == "Train")
@@ -182,7 +183,7 @@ def test_an_own_table_is_trained_on_and_its_results_are_drawn(stub, models):
     until(lambda: manager.run(record.parent.name, "vision-1").state == "finished")
     words = json.loads(record.read_text())["words"]
     parsed = parse(["train", *words, "--run", "x"])
-    assert (parsed.text, parsed.label) == ("review", "stars")
+    assert (parsed.text, parsed.label, parsed.tokenizer) == ("review", "stars", "word")
     kept = pathlib.Path(parsed.file)
     assert kept.read_bytes() == content
     assert kept.parent == record.parent / "uploads"
@@ -224,18 +225,38 @@ def test_a_browser_may_send_anything():
 
 def test_any_text_of_ones_own():
     page = pages.open_lab("vision", view="texts", which="0")
-    for text in ("", "🙂👩‍👩‍👧", " ", "שלום עולם", "x" * 10**6, "<b>$x$"):
-        pages.control(page, "text").set_value(text).run()
+    for text in (" ", "🙂👩‍👩‍👧 שלום <b>$x$", "x" * 10**6):
+        pages.control(page, "name").set_value(text).run()
         assert not page.exception
         empty = ["Write at least one character."] * (not text.strip())
         assert [e.value for e in page.error] == empty
 
 
-def test_a_bad_upload_is_one_sentence_and_the_page_goes_on():
-    page = pages.open_lab("vision", source="upload")
+def test_examples_hard_ones_and_uploads():
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+
+    def shown(page):
+        (source,) = [element.value for element in pages.checked(page).code]
+        rows = re.findall(r"^        \[(.*)\],$", source, re.MULTILINE)
+        return np.array([row.split(", ") for row in rows], "int64")
+
+    def of_data(n):
+        return np.rint(data.images[n] * (255 / 16))
+
+    page = pages.open_lab("vision", source="example", digit="4", number="3", lang="fr")
+    fours = np.flatnonzero(data.target == 4)
+    np.testing.assert_array_equal(shown(page), of_data(fours[2]))
+    pages.control(page, "number").set_value(174).run()
+    np.testing.assert_array_equal(shown(page), of_data(fours[173]))
+    page.session_state["vision.source"] = "hard"
+    page.session_state["vision.which_image"] = 1
+    np.testing.assert_array_equal(shown(page.run()), of_data(7))
+    page.session_state["vision.source"] = "upload"
+    page.run()
     page.file_uploader[0].upload("a.png", b"\x00binary", "image/png").run()
     (error,) = page.error
     assert "PNG" in error.value and not page.exception
     page.file_uploader[0].upload("b.png", scan(7), "image/png").run()
-    pages.checked(page)
-    assert page.get("vega_lite_chart")
+    np.testing.assert_array_equal(shown(page), code.image_of_file("b", scan(7)))
