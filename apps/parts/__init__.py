@@ -82,7 +82,12 @@ train`. It returns the runs of this browser in this lab, with their progress.
 chart; the first argument is `here.style` (palette, light or dark, projector, language).
 `here.picture(name, chart, rows)` draws it, with the rows as a table and as CSV: a table
 has what the hover has. New kinds of figures get a file `parts/figures_<what>.py`, with
-a test in `tests/apps/test_figures_<what>.py`.
+a test in `tests/apps/test_figures_<what>.py`. Small figures, of which a page has many,
+are plain Vega-Lite (`parts.figures_images`); `panels.draw` draws both kinds.
+
+**Files and drawings.** `uploads.keep(content, ending)` writes an upload for a run of
+`kerasseq train` into the folder of the browser. `canvas.draw(here, "drawing")` returns
+the strokes of a drawing, which is part of the address.
 
 **Code.** `here.code(CODE, **values)` fills `{name}` with `repr(value)`. A test runs
 what the page shows, after the replacements in the lab's `QUICK` (a dictionary of

@@ -23,7 +23,8 @@ def report(here: Any, results: dict[str, Any]) -> None:
     """Draws accuracy beside the baselines, the confusion, and the hardest texts."""
     found = {results["model"]: results["accuracy"]}
     for name, each in results["baselines"].items():
-        found[here.text(BASELINES[name])] = each["accuracy"]
+        shown = here.text(BASELINES[name]) if name in BASELINES else name
+        found[shown] = each["accuracy"]
     rows = [{"model": name, "accuracy": value} for name, value in found.items()]
     headings = image_views.titles(here, "model", "accuracy")
     options = {"titles": headings, "format": ".3f", "range_value": (0, 1.12)}
