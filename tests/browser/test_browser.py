@@ -155,6 +155,7 @@ def test_a_digit_is_drawn_and_stays_in_the_address(visit, folder):
     for name in ("vision_digits", "vision_names"):
         place(folder, name)
     page = visit("vision")
+    settle(page)
     canvas = page.get_by_role("img", name="Draw a digit")
     expect(canvas).to_be_visible()
     page.get_by_role("button", name="Clear").click()
