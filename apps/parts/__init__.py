@@ -75,8 +75,10 @@ again when the model is done. What is trained stands in `apps/prepared/<lab>.tom
 curves. A request is a `runs.Request(words, backend, title)`; `words` follow `kerasseq
 train`. It returns the runs of this browser in this lab, with their progress.
 
-**Uploads** are gone when the page is reloaded. `uploads.keep(text)` writes a text to a
-file of this browser, for runs; `own_text.draw` is upload and training of networks.
+**Uploads** are gone when the page is reloaded. `uploads.keep(content, ending)` writes
+bytes to a file of this browser, for runs; `own_text.draw` is upload and training of
+networks. `canvas.draw(here, "drawing")` returns the strokes of a drawing, which is part
+of the address.
 
 **Streams.** `streams.draw(here, prompt, start, …)` shows a text while it is generated:
 `start` returns an iterator of the worker, which is asked for a few pieces at a time.
@@ -88,7 +90,8 @@ file of this browser, for runs; `own_text.draw` is upload and training of networ
 chart; the first argument is `here.style` (palette, light or dark, projector, language).
 `here.picture(name, chart, rows)` draws it, with the rows as a table and as CSV: a table
 has what the hover has. New kinds of figures get a file `parts/figures_<what>.py`, with
-a test in `tests/apps/test_figures_<what>.py`.
+a test in `tests/apps/test_figures_<what>.py`. Small figures, of which a page has many,
+are plain Vega-Lite (`parts.figures_images`); `panels.draw` draws both kinds.
 
 **Code.** `here.code(CODE, **values)` fills `{name}` with `repr(value)`. A test runs
 what the page shows, after the replacements in the lab's `QUICK` (a dictionary of

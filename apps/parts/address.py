@@ -8,7 +8,8 @@ into the address again.
 Who wins, the address or the controls? The address, if it is not the one that this
 session has written last, and no control was moved since: a link, Back, or a new tab.
 A control that was moved wins, as the browser sends an older address with a quick second
-click.
+click. So does one that is moved while its page is still drawn for the first time: an
+address settles each control once.
 """
 
 import dataclasses
@@ -20,6 +21,7 @@ import streamlit as st
 LONGEST = 1500  # characters of a value in an address; longer ones stay in the session
 SHARED = ("lang", "projector")  # parameters that every page has
 _KEPT, _WRITTEN, _VALUES = "address.kept", "address.written", "address.values"
+_SETTLED = "address.settled"  # the controls that an unfinished page has drawn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Address:
             self._source = self._kept()
         elif page_before == page and (query == query_before or self._control_moved()):
             self._source = None
+        if state.get(_SETTLED, (None,))[0] != (page, query):
+            state[_SETTLED] = (page, query), set()
 
     def _kept(self):
         return st.session_state.get(_KEPT, {}).get(self.page, {})
@@ -101,10 +105,12 @@ class Address:
         key = f"{self.page}.{name}"
         self.fields[name] = Field(key, default, write)
         state = st.session_state
-        if self._source is not None:
+        settled = state[_SETTLED][1]
+        if self._source is not None and not (key in settled and key in state):
             state[key] = _parse(self._source.get(name), default, read)
         elif key not in state:  # a control that was not on the page before
             state[key] = _parse(self._kept().get(name), default, read)
+        settled.add(key)
         return key
 
     def set(self, name: str, value: Any) -> None:
@@ -129,6 +135,7 @@ class Address:
         keys = [f"app.{name}" for name in SHARED]
         keys += [field.key for field in self.fields.values()]
         state[_VALUES] = {key: state[key] for key in keys if key in state}
+        state.pop(_SETTLED, None)
 
 
 def _own(query):

@@ -32,12 +32,17 @@ def finish(style: Style, chart: Any, height: int | None = HEIGHT) -> Any:
         chart: The chart.
         height: In pixels, with its axes and legend: that is how Streamlit fits it.
     """
-    size, ink = style.font_size, style.ink
     if height is not None:
         chart = chart.properties(
             height=round(height * (1.25 if style.projector else 1))
         )
-    config = {
+    return chart.configure(**config(style))
+
+
+def config(style: Style) -> dict[str, Any]:
+    """Returns type and writing of numbers, as Vega-Lite's `config`."""
+    size, ink = style.font_size, style.ink
+    found = {
         "axis": {
             "labelFontSize": size,
             "titleFontSize": size,
@@ -62,7 +67,7 @@ def finish(style: Style, chart: Any, height: int | None = HEIGHT) -> Any:
         "title": {"fontSize": size + 1},
     }
     if style.language == "fr":
-        config["locale"] = {
+        found["locale"] = {
             "number": {
                 "decimal": ",",
                 "thousands": "\N{NARROW NO-BREAK SPACE}",
@@ -70,7 +75,7 @@ def finish(style: Style, chart: Any, height: int | None = HEIGHT) -> Any:
                 "currency": ["", "\N{NO-BREAK SPACE}€"],
             }
         }
-    return chart.configure(**config)
+    return found
 
 
 def inline(rows: Rows) -> dict[str, Any]:

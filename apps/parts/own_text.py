@@ -83,8 +83,8 @@ def _file(here):
         return next((file for file in reversed(used) if file.exists()), None)
     if len(text.strip()) < SHORTEST:
         raise Refused("upload_short", least=here.write(SHORTEST))
-    file = uploads.keep(text)
-    uploads.remove_except([*used, file])
+    file = uploads.keep(text.encode("utf-8"), "txt")
+    uploads.remove_except([*used, file], "txt")
     return file
 
 

@@ -1,7 +1,7 @@
 """Several figures side by side with one table; below each other on a phone."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import numpy as np
@@ -15,20 +15,22 @@ TYPICAL = 0.98  # the share of values within the ends of the colors
 def draw(
     here: Any,
     name: str,
-    charts: dict[str, alt.TopLevelMixin],
+    charts: dict[str, alt.TopLevelMixin | dict[str, Any]],
     rows: Sequence[dict[str, Any]],
     columns: dict[str, str] | None = None,
     across: int = 3,
+    width: Literal["stretch", "content"] = "stretch",
 ) -> None:
     """Draws figures with their titles, under the title of all.
 
     Args:
         here: The lab.
         name: The key of the title; `<name>_about` explains it, if it exists.
-        charts: The figures by their titles.
+        charts: The figures by their titles: of Altair, or as plain Vega-Lite.
         rows: The values of all.
         columns: Headings of the columns; the keys of the rows if None.
         across: How many stand side by side.
+        width: "stretch", or "content" for figures with a width of their own.
     """
     st.markdown(f"**{here.text(name)}**")
     if here.has(f"{name}_about"):
@@ -38,7 +40,11 @@ def draw(
         part = titles[start : start + across]
         for place, title in zip(st.columns(across), part, strict=False):
             place.caption(title)
-            place.altair_chart(charts[title], width="stretch", theme="streamlit")
+            chart = charts[title]
+            if isinstance(chart, dict):
+                place.vega_lite_chart(chart, width=width, theme="streamlit")
+            else:
+                place.altair_chart(chart, width=width, theme="streamlit")
     with st.expander(here.text("as_table")):
         tables.draw(here, name, rows, columns)
 

@@ -16,6 +16,7 @@ def boxes(
     limits: tuple[float, float] | None = None,
     titles: Sequence[str] | None = None,
     marked: Sequence[int] = (),
+    diverging: bool = False,
 ) -> str:
     """Returns HTML with a box for each piece.
 
@@ -26,12 +27,16 @@ def boxes(
         limits: The ends of the colors; those of the values if None.
         titles: What the mouse shows for each.
         marked: The indices of pieces with a thick border.
+        diverging: Whether 0 has no color, and negative values one of their own.
 
     Examples:
         >>> "a&lt;" in boxes(Style(), ["a<"])
         True
     """
-    paints = _by_value(style, values, limits) if values is not None else _in_turn(style)
+    if values is None:
+        paints = _in_turn(style)
+    else:
+        paints = (_by_sign if diverging else _by_value)(style, values, limits)
     found = []
     for n, piece in enumerate(pieces):
         shown = html.escape(piece.replace(" ", SPACE).replace("\n", NEWLINE)) or "∅"
@@ -94,6 +99,18 @@ def _by_value(style, values, limits):
         rgb = "255,140,66" if style.dark else "213,94,0"
         ink = "#111111" if style.dark and share > 0.45 else style.ink
         yield f"rgba({rgb},{alpha:.2f})", ink
+
+
+def _by_sign(style, values, limits):
+    """Orange for positive and blue for negative values, as in the figures."""
+    peak = max(map(abs, limits or values), default=0) or 1
+    dark, light = ("255,140,66", "86,180,233"), ("213,94,0", "0,114,178")
+    for value in values:
+        share = min(abs(value) / peak, 1)
+        rgb = (dark if style.dark else light)[value < 0]
+        ink = "#111111" if style.dark and share > 0.45 else style.ink
+        ink = "#ffffff" if not style.dark and share > 0.7 else ink
+        yield f"rgba({rgb},{0.9 * share:.2f})", ink
 
 
 def facts(names_and_values: Sequence[tuple[str, str]]) -> str:

@@ -1,8 +1,9 @@
-"""Uploaded texts, kept for the runs that train on them.
+"""Files of the user, kept for the runs that train on them.
 
-    <root>/uploads/<owner>/<hash of the content>.txt
+    <root>/uploads/<owner>/<hash of the content>.<ending>
 
-The name that a file had in the browser is not used.
+The name that a file had in the browser is not used: no file leaves the folder, or
+replaces one that another run reads.
 """
 
 import hashlib
@@ -18,10 +19,14 @@ def folder() -> pathlib.Path:
     return places.root() / "uploads" / browser.owner()
 
 
-def keep(text: str) -> pathlib.Path:
-    """Writes a text to a file, unless it is there already, and returns the file."""
-    content = text.encode("utf-8")
-    file = folder() / f"{hashlib.sha256(content).hexdigest()[:16]}.txt"
+def keep(content: bytes, ending: str) -> pathlib.Path:
+    """Writes a file, unless it is there already, and returns its path.
+
+    Args:
+        content: The file.
+        ending: The ending of its name, such as "csv".
+    """
+    file = folder() / f"{hashlib.sha256(content).hexdigest()[:16]}.{ending}"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(".part")
@@ -30,7 +35,7 @@ def keep(text: str) -> pathlib.Path:
     return file
 
 
-def remove_except(used: Iterable[pathlib.Path]) -> None:
-    """Deletes the texts of this browser that neither a run nor the page uses."""
-    for file in set(folder().glob("*.txt")) - set(used):
+def remove_except(used: Iterable[pathlib.Path], ending: str) -> None:
+    """Deletes the files of this browser that neither a run nor the page uses."""
+    for file in set(folder().glob(f"*.{ending}")) - set(used):
         file.unlink(missing_ok=True)

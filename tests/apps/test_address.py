@@ -2,6 +2,7 @@
 
 import pytest
 
+from parts import address
 from tests.apps import pages
 
 pytestmark = pytest.mark.once("state of pages")
@@ -55,6 +56,20 @@ def test_a_moved_control_wins_over_an_older_address():
     pages.control(page, "merges").set_value(5).run()
     assert pages.control(page, "merges").value == 5
     assert pages.query(page) == {"merges": "5"}
+
+
+def test_a_control_that_is_moved_before_the_page_is_complete_keeps_its_value(
+    monkeypatch,
+):
+    with monkeypatch.context() as unfinished:
+        unfinished.setattr(address.Address, "publish", lambda self: None)
+        page = pages.open_lab("tokens", merges="7")
+    pages.control(page, "merges").set_value(5).run()
+    assert pages.control(page, "merges").value == 5
+    assert pages.query(page) == {"merges": "5"}
+    page.query_params["merges"] = "7"  # the link again
+    page.run()
+    assert pages.control(page, "merges").value == 7
 
 
 @pytest.mark.parametrize("value", ["-1", "x", "", "1e9", "9" * 400, "nan", "3.5"])

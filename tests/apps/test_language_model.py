@@ -251,13 +251,13 @@ def test_an_own_text_is_kept_trained_on_and_shown(folder, stub):
 
 def test_uploads_of_a_browser(folder, monkeypatch):
     monkeypatch.setattr(browser, "owner", lambda: "one")
-    first, second = uploads.keep(TEXT), uploads.keep(TEXT + "!")
-    assert uploads.keep(TEXT) == first
-    uploads.remove_except([second])
+    first, second = (uploads.keep(content, "txt") for content in (b"a", b"b"))
+    assert uploads.keep(b"a", "txt") == first
+    uploads.remove_except([second], "txt")
     assert [*uploads.folder().iterdir()] == [second]
     monkeypatch.setattr(browser, "owner", lambda: "two")
-    other = uploads.keep(TEXT)
+    other = uploads.keep(b"a", "txt")
     assert other.parent != second.parent
-    uploads.remove_except([])
+    uploads.remove_except([], "txt")
     assert second.exists()
     assert not other.exists()

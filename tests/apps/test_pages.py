@@ -27,6 +27,7 @@ STATES = {
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
     "gradients": [{"view": "clipping"}],
+    "vision": [{"view": "texts", "which": "0"}],
 }
 CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, ()))]
 IDS = ["-".join([lab, *state.values()]) for lab, state in CASES]
@@ -178,6 +179,13 @@ OPTIONS = {
         "cell": ("gru",),
         "rate": (0.1,),
         "clip": (0.1,),
+    },
+    "vision": {
+        "view": ("texts", "image"),
+        "source": ("example", "draw"),
+        "token": (6, 0),
+        "data": ("own", "names"),
+        "which": (2, 0),
     },
 }
 

@@ -45,7 +45,7 @@ def sources(lab):
     parts = [*(APPS / "parts").glob("*.py"), APPS / "kerasseq_app.py"]
     if lab == "common":
         return [*parts, *(APPS / "labs").glob("*.py")]
-    return [APPS / "labs" / f"{lab}.py", *parts]
+    return [*(APPS / "labs").rglob(f"{lab}.py"), *parts]
 
 
 def strings_in(paths):

@@ -60,12 +60,52 @@ def classifier(recipe):
     return kerasseq.models.SequenceClassifier(cell, 2, vocabulary_size=3, units=12)
 
 
+def vision_transformer(recipe):
+    """Reads digits."""
+    import kerasseq
+
+    labels = [str(n) for n in range(10)]
+    sizes = {"image_size": 8, "patch_size": 2, "channels": 1, "hidden_dim": 8}
+    return kerasseq.models.ViT(labels, num_layers=3, num_heads=2, **sizes)
+
+
+def text_classifier(recipe):
+    """Names the language of a word."""
+    import kerasseq
+
+    tokenizer = kerasseq.text.CharacterTokenizer().fit(ALPHABET)
+    return kerasseq.models.SequenceClassifier(
+        "gru", ["cs", "de", "fr"], tokenizer=tokenizer, units=5
+    )
+
+
+RESULTS = {  # of the tasks whose results a page shows
+    "language-model": {"bits_per_character": 2.5},
+    "images": {
+        "hardest": [
+            {"file": f"digit {n}", "label": "1", "predicted": "8", "probability": 0.9}
+            for n in (5, 7)
+        ]
+    },
+    "classify": {
+        "model": "gru",
+        "accuracy": 0.75,
+        "labels": ["cs", "de", "fr"],
+        "confusion": [[3, 1, 0], [0, 2, 0], [1, 0, 1]],
+        "baselines": {"majority": {"accuracy": 0.5}},
+        "hardest": [
+            {"text": "Praha", "label": "cs", "predicted": "de", "probability": 0.9},
+            {"text": "Nice", "label": "fr", "predicted": "cs", "probability": 0.8},
+        ],
+    },
+}
 MAKERS = {
+    "images": vision_transformer,
+    "classify": text_classifier,
     "language-model": language_model,
     "translation": translator,
     "parentheses": classifier,
 }
-RESULTS = {"language-model": {"bits_per_character": 2.5}}
 
 
 def install(monkeypatch, folder):
@@ -82,9 +122,8 @@ def install(monkeypatch, folder):
             path.mkdir(parents=True)
             keras.utils.set_random_seed(0)
             MAKERS[recipe.words[0]](recipe).save(path / "model.keras")
-            (folder / name / "results.json").write_text(
-                json.dumps(RESULTS.get(recipe.words[0], {}))
-            )
+            results = RESULTS.get(recipe.words[0], {})
+            (folder / name / "results.json").write_text(json.dumps(results))
         return path
 
     def find(manager, name, backend):

@@ -1,11 +1,16 @@
 """What AppTest cannot see: the page in a real browser, and a real training."""
 
+import dataclasses
+import json
 import re
 import time
 
 import pytest
 from playwright.sync_api import expect
 
+from parts import prepared, runs
+from tests.apps.drawings import drawing
+from tests.apps.tiny_models import MAKERS, RESULTS
 from tests.browser.screenshots import settle
 
 PATIENCE = 120  # seconds, on a busy machine
@@ -144,3 +149,43 @@ def test_a_link_of_a_run_has_no_key(visit):
     (cookie,) = cookies()
     assert cookie["value"] not in page.url
     assert cookie["sameSite"] == "Strict"
+
+
+def test_a_digit_is_drawn_and_stays_in_the_address(visit, folder):
+    for name in ("vision_digits", "vision_names"):
+        place(folder, name)
+    page = visit("vision")
+    settle(page)
+    canvas = page.get_by_role("img", name="Draw a digit")
+    expect(canvas).to_be_visible()
+    page.get_by_role("button", name="Clear").click()
+    expect(page.get_by_text("There is no picture yet")).to_be_visible()
+    box = canvas.bounding_box()
+    for stroke in drawing(4):
+        points = [
+            (box["x"] + x / 256 * box["width"], box["y"] + y / 256 * box["height"])
+            for x, y in stroke
+        ]
+        page.mouse.move(*points[0])
+        page.mouse.down()
+        for point in points[1:]:
+            page.mouse.move(*point)
+        page.mouse.up()
+    wait_for(page, lambda: page.url.partition("drawing=")[2].count(".") == 1)
+    expect(page.get_by_text("From picture to patches")).to_be_visible()
+    link = page.url
+    page.goto(link)  # as from a slide
+    expect(page.get_by_text("From picture to patches")).to_be_visible()
+    assert page.url == link
+
+
+def place(folder, name):
+    """Writes a small model where the app looks for a trained one."""
+    recipe = prepared.recipes()[name]
+    run = folder / "runs" / runs.EVERYBODY / recipe.id("torch")
+    run.mkdir(parents=True, exist_ok=True)
+    run.with_suffix(".json").write_text(
+        json.dumps(dataclasses.asdict(recipe.request("torch")))
+    )
+    MAKERS[recipe.words[0]](recipe).save(run / "model.keras")
+    (run / "results.json").write_text(json.dumps(RESULTS[recipe.words[0]]))
