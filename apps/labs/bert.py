@@ -7,7 +7,7 @@ import streamlit as st
 import kerasseq
 from labs.code import bert as code
 from parts import bert_figures as draw
-from parts import lab, prepared, runs, strips, work
+from parts import lab, prepared, runs, work
 from parts.errors import Refused
 
 EQUATION = (
@@ -50,14 +50,14 @@ def trained(here):
     """Returns the folder of the trained model, and what the code says about it."""
     folder = here.prepared("bert")
     words = " ".join(prepared.recipes()["bert"].words)
-    return folder, {"model_folder": folder, "words": words}
+    return folder, {"file": folder / "model.keras", "words": words}
 
 
 def check(here, folder, *texts):
     """Refuses texts that are empty, or longer than the model reads."""
     if not all(text.strip() for text in texts):
         raise Refused("empty")
-    found, room = here.compute(code.lengths, folder, texts)
+    found, room = here.compute(code.run, "lengths", folder, texts)
     if sum(found) > room:
         raise Refused("too_long", tokens=sum(found), most=room)
 
@@ -70,15 +70,14 @@ def hole(here):
         text = re.sub(r"\[mask\]|_+", "[MASK]", text, flags=re.IGNORECASE)
         count, number = text.count("[MASK]"), 0
         if count > 1:
-            label = here.text("hole")
-            labels = {n: f"{label} {n + 1}" for n in range(count)}
+            labels = {n: str(n + 1) for n in range(count)}
             number = here.choice("hole", range(count), labels=labels)
     if not count:
         raise Refused("no_mask")
     check(here, folder, text)
-    found = here.compute(code.fill, folder, text, BEST)
+    found = here.compute(code.run, "fill", folder, text, BEST)
     draw.predictions(here, {when: holes[number] for when, holes in found.items()})
-    found = here.compute(code.attend, folder, text, number)
+    found = here.compute(code.run, "attend", folder, text, number)
     draw.attention(here, found["tokens"], found["weights"])
     options = {"text": text, "hole": number, "best": BEST}
     here.code(code.source("hole"), **options, **shown)
@@ -91,14 +90,14 @@ def following(here):
         first = here.line("first", FIRST, most=LONGEST)
         second = here.line("second", SECOND, most=LONGEST)
         seed = here.number("order", 0, 9999, 0)
-    check(here, folder, first, second)
-    pairs = here.compute(code.variants, first, second, seed)
-    for pair in pairs.values():
-        check(here, folder, *pair)
-    draw.pairs(here, pairs, here.compute(code.follows, folder, list(pairs.values())))
     others = here.compute(code.continuations, first)
-    check(here, folder, *max(others, key=lambda pair: len(pair[1])))
-    draw.continuations(here, here.compute(code.follows, folder, others))
+    longest = max((b for _, b in others), key=lambda b: len(b.split()))
+    for b in (second, first, longest):
+        check(here, folder, first, b)
+    pairs = here.compute(code.variants, first, second, seed)
+    given = list(pairs.values())
+    draw.pairs(here, pairs, here.compute(code.run, "follows", folder, given))
+    draw.continuations(here, here.compute(code.run, "follows", folder, others))
     options = {"first": first, "second": second, "seed": seed}
     here.code(code.source("next"), **options, **shown)
 
@@ -107,20 +106,19 @@ def tuning(here):
     """Draws how well classifiers with and without pre-training learn from examples."""
     folder, shown = trained(here)
     with here.controls():
-        task = here.choice("task", code.TASKS, wide=True)
+        task = here.choice("task", ("direction", "mistake"), wide=True)
         seed = here.number("tuning_seed", 0, 9999, 0)
-    texts, labels = here.compute(code.examples, task, 4, seed)
-    names = {label: here.text(f"label_{label}") for label in labels}
-    heads = draw.headings(here, "example", "label")
-    pairs = zip(texts, labels, strict=True)
-    here.table([{"example": x, "label": names[y]} for x, y in pairs], heads)
-    sizes, rows, weights = code.SIZES, [], {}
+    texts, labels = here.compute(code.examples, task, seed)
+    names = {label: here.text(f"label_{label}") for label in sorted(set(labels))}
+    rows = [{"example": texts[n], "label": names[labels[n]]} for n in range(4)]
+    here.table(rows, draw.headings(here, "example", "label"))
+    rows, weights = [], {}
     bar = st.progress(0.0)
-    for n, size in enumerate(sizes):
+    for n, size in enumerate(code.SIZES):
+        bar.progress(n / len(code.SIZES), text=here.text("tunes", size=size))
         for start in STARTS:
-            bar.progress(n / len(sizes), text=here.text("tunes", size=size))
-            arguments = folder, task, size, start, seed, code.STEPS
-            found = here.compute(code.tune, *arguments)
+            arguments = task, size, start == "pretrained", seed, code.STEPS
+            found = here.compute(code.run, "tune", folder, *arguments)
             weights[start] = found["weights"]
             accuracy = found["accuracy"]
             rows.append({"size": size, "accuracy": accuracy, "start": here.text(start)})
@@ -128,11 +126,14 @@ def tuning(here):
     draw.accuracies(here, rows)
     text = here.line("own", OWN, most=LONGEST)
     check(here, folder, text)
+    rows = []
     for start in STARTS:
-        p = here.compute(code.classify, folder, sorted(names), weights[start], text)
-        shares = ", ".join(f"{names[y]} {here.write(x, 2)}" for y, x in p.items())
-        st.html(strips.facts([(here.text(start), shares)]))
-    options = {"task": task, "text": text, "seed": seed, "sizes": sizes}
+        arguments = list(names), weights[start], text
+        p = here.compute(code.run, "classify", folder, *arguments)
+        p = {names[label]: share for label, share in p.items()}
+        rows.append({draw.headings(here, "start")["start"]: here.text(start), **p})
+    here.table(rows)
+    options = {"task": task, "text": text, "seed": seed, "sizes": code.SIZES}
     here.code(code.source("tuning"), steps=code.STEPS, **options, **shown)
 
 
@@ -145,7 +146,7 @@ def training(here):
     lines = [line for line in lines if "tokens_accuracy" in line]
     if lines:
         draw.training(here, list(runs.thinned(lines)), found["baselines"])
-    here.code(code.source("training"), **shown)
+    here.code(code.source("training"), folder=folder, **shown)
     st.subheader(here.text("more_runs"))
     here.say("more_runs_about")
     with here.controls():

@@ -221,6 +221,7 @@ def results(here: Any, found: dict[str, Any]) -> None:
         here: The lab.
         found: The results of `kerasseq train bert`.
     """
+    here.say("held_out", pairs=here.write(found["pairs"]))
     rows = [
         {"model": here.text(f"model_{name}"), **found[name]}
         for name in ("baselines", *BEFORE_AFTER)

@@ -54,6 +54,8 @@ def models_folder(tmp_path_factory):
 
 @pytest.fixture
 def models(monkeypatch, models_folder):
-    """Pages that need a trained model find a small one; what they train takes 3 steps."""
+    """Pages find small models instead of trained ones, and train a few steps."""
     monkeypatch.setattr("labs.code.gradients.STEPS", 3)
+    monkeypatch.setattr("labs.code.bert.STEPS", 2)
+    monkeypatch.setattr("labs.code.bert.SIZES", (4,))
     return tiny_models.install(monkeypatch, models_folder)

@@ -23,6 +23,7 @@ STATES = {
     ],
     "positions": [{"view": view} for view in ("criteria", "relation", "beyond")],
     "tokens": [{"view": view} for view in ("compare", "ngrams", "eliza")],
+    "bert": [{"view": view} for view in ("hole", "next", "tuning", "training")],
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
     "gradients": [{"view": "clipping"}],
@@ -55,6 +56,8 @@ def another(found):
             return (found.min, found.max)
         return found.max if found.value != found.max else found.min
     if kind in ("TextInput", "TextArea"):
+        if found.key.endswith("hole_text"):
+            return "one _ two"
         return "((" if found.key.endswith("string") else "abab cdcd abab"
     return not found.value  # of a switch
 
@@ -126,6 +129,15 @@ OPTIONS = {
         "size": (500, 1000),
         "width": (64, 768),
         "unit": ("word", "character"),
+    },
+    "bert": {
+        "view": ("hole", "masking"),
+        "rate": (0.3, 0.5),
+        "share": (0.5, 1.0),
+        "task": ("mistake", "direction"),
+        "data": ("python-reference", "counting"),
+        "mask_rate": (0.3, 0.5),
+        "steps": (300, 3000),
     },
     "count": {"model": ("bloom", "opt"), "dtype": ("float32", "bfloat16")},
     "gates": {

@@ -2,9 +2,8 @@
 
 import inspect
 
-TASKS = ("direction", "mistake")
-SIZES = (16, 64, 256, 1024)  # labeled examples
-STEPS = 120  # with 16 of them each
+SIZES = (32, 128, 512)  # labeled examples
+STEPS = 80  # with 32 of them each
 
 
 def mask(text, rate, share, seed, draws):
@@ -45,41 +44,30 @@ def mask(text, rate, share, seed, draws):
     }
 
 
-def load(folder, seed=None):
-    """Returns the model; with a seed, the same network with random weights."""
+def untrained(model, seed=0):
+    """Returns the same network with random weights."""
     import keras
 
     import kerasseq
 
-    model = kerasseq.load_model(f"{folder}/model.keras")
-    if seed is None:
-        return model
     keras.utils.set_random_seed(seed)
     return kerasseq.models.BERT.from_config(model.get_config())
 
 
-def lengths(folder, texts):
-    """Returns the number of tokens of each text, and of those a row has room for."""
-    model = load(folder)
-    found = [len(model.tokenizer.encode(text)) for text in texts]
-    return found, model.max_sequence_length - 1 - len(texts)  # [CLS], and [SEP] each
-
-
-def fill(folder, text, best):
+def fill(model, text, best):
     """Returns the most probable tokens for each [MASK], before and after training."""
     return {
-        "before": load(folder, seed=0).fill(text, best),
-        "after": load(folder).fill(text, best),
+        "before": untrained(model).fill(text, best),
+        "after": model.fill(text, best),
     }
 
 
-def attend(folder, text, hole):
+def attend(model, text, hole):
     """Returns the tokens that the model reads, and the weights of one [MASK]."""
     import numpy as np
 
     import kerasseq
 
-    model = load(folder)
     x = model.reader.read([text]).arrays
     masks = np.flatnonzero(x["ids"][0] == model.reader.special_ids["[MASK]"])
     x["positions"] = masks[None].astype("int32")
@@ -87,22 +75,22 @@ def attend(folder, text, hole):
         model(x)
     real = x["ids"][0] != model.reader.padding
     weights = [  # of each layer (heads, T)
-        layer[0, :, masks[hole], real].T
+        layer[0, :, masks[hole]][:, real]
         for name, layer in inside.items()
         if name.endswith("alignment")
     ]
     tokens = [model.tokenizer.vocabulary[i] for i in x["ids"][0, real]]
-    return {"tokens": tokens, "weights": np.stack(weights), "at": int(masks[hole])}
+    return {"tokens": tokens, "weights": np.stack(weights)}
 
 
-def follows(folder, pairs):
+def follows(model, pairs):
     """Returns P(b follows a) for each pair (a, b), before and after training."""
     from keras import ops
 
     found = {}
-    for name, seed in (("before", 0), ("after", None)):
-        logits = load(folder, seed).predict(pairs, batch_size=128, verbose=0)["next"]
-        found[name] = ops.convert_to_numpy(ops.softmax(logits))[:, 1].tolist()
+    for when, network in (("before", untrained(model)), ("after", model)):
+        logits = network.predict(pairs, batch_size=128, verbose=0)["next"]
+        found[when] = ops.convert_to_numpy(ops.softmax(logits))[:, 1].tolist()
     return found
 
 
@@ -127,57 +115,81 @@ def continuations(first):
     return [(first, " ".join(words) + " .") for words in numbers]
 
 
-def examples(task, size, seed):
-    """Returns texts and their labels."""
+def examples(task, seed):
+    """Returns 800 different texts of 4 to 11 numbers in random order, and labels."""
     import numpy as np
 
-    from kerasseq.datasets import counting, number_word
+    from kerasseq.datasets import number_word
 
-    half = size // 2
-    if task == "direction":
-        up, down = (counting(half, seed=seed + n, step=1 - 2 * n) for n in (0, 1))
-        return [text for text, *_ in up + down], ["up"] * half + ["down"] * half
     rng = np.random.default_rng(seed)
-    texts = []
-    for n in range(2 * half):
-        numbers = (rng.integers(100) + np.arange(6)) % 100
-        if n >= half:  # one number is wrong
-            place = rng.integers(1, 5)
-            numbers[place] = (numbers[place] + rng.integers(1, 100)) % 100
-        texts.append(" ".join(map(number_word, numbers)) + " .")
-    return texts, ["right"] * half + ["wrong"] * half
+    spans = [(first, length) for first in range(100) for length in range(4, 12)]
+    texts, labels = [], []
+    for n, (first, length) in enumerate(rng.permutation(spans)):
+        numbers = first + np.arange(length)
+        if task == "direction":
+            labels.append(("up", "down")[n % 2])
+            numbers = numbers[:: 1 - 2 * (n % 2)]
+        else:  # one number is another, not the first and not the last
+            labels.append(("right", "wrong")[n % 2])
+            numbers[rng.integers(1, length - 1)] += n % 2 * rng.integers(1, 100)
+        texts.append(" ".join(number_word(i % 100) for i in numbers) + " .")
+    return texts, labels
 
 
-def tune(folder, task, size, start, seed, steps):
-    """Trains a classifier on labeled texts; returns its accuracy on others."""
+def tune(model, task, size, pretrained, seed, steps):
+    """Trains a classifier on labeled texts; returns its accuracy on 250 others."""
     import keras
 
-    model = load(folder, seed if start == "scratch" else None)
-    x, y = examples(task, size, seed)
-    labels = sorted(set(y))
+    texts, labels = examples(task, seed)
+    encoder = model if pretrained else untrained(model, seed)
     keras.utils.set_random_seed(seed)
-    classifier = model.with_head("classify", labels)
+    classifier = encoder.with_head("classify", sorted(set(labels)))
     classifier.compile(keras.optimizers.Adam(1e-3))
-    batch_size = min(size, 16)
-    epochs = max(1, steps * batch_size // size)
-    classifier.fit(x, y, batch_size=batch_size, epochs=epochs, seed=seed, verbose=0)
-    others = zip(*examples(task, 500, seed + 10_000), strict=True)
-    held_out = [(text, label) for text, label in others if text not in x]
+    batch_size = min(size, 32)
+    classifier.fit(
+        texts[:size],
+        labels[:size],
+        batch_size=batch_size,
+        epochs=max(1, steps * batch_size // size),
+        seed=seed,
+        verbose=0,
+    )
     found = classifier.evaluate(
-        *zip(*held_out, strict=True), return_dict=True, verbose=0
+        texts[-250:], labels[-250:], return_dict=True, verbose=0
     )
     return {"accuracy": found["accuracy"], "weights": classifier.get_weights()}
 
 
-def classify(folder, labels, weights, text):
+def classify(model, labels, weights, text):
     """Returns the probability of each label of a text."""
-    classifier = load(folder).with_head("classify", labels)
+    classifier = model.with_head("classify", labels)
     classifier.set_weights(weights)
     return classifier.classify(text).probabilities
 
 
+# In the worker: a function of a model, with the model of a folder.
+
+
+def lengths(model, texts):
+    """Returns the number of tokens of each text, and for how many there is room."""
+    found = [len(model.tokenizer.encode(text)) for text in texts]
+    return found, model.max_sequence_length - 1 - len(texts)  # [CLS], and [SEP] each
+
+
+def run(name, folder, *arguments):
+    """Calls a function of this module with a trained model."""
+    from parts import work
+
+    return globals()[name](work.model(folder), *arguments)
+
+
 HEAD = """
-# The model was trained by: kerasseq train {words}
+# Trained by: kerasseq train {words}
+import kerasseq
+
+"""
+MODEL = """
+model = kerasseq.load_model({file})
 """
 CALLS = {
     "masking": """
@@ -187,51 +199,53 @@ print(" ".join(found["after"]))
 print({name: round(float(share), 4) for name, share in found["counts"].items()})
 """,
     "hole": """
-for name, holes in fill({model_folder}, {text}, {best}).items():
-    print(name, [(token, round(p, 3)) for token, p in holes[{hole}]])
-found = attend({model_folder}, {text}, {hole})
+for when, holes in fill(model, {text}, {best}).items():
+    print(when, [(token, round(p, 3)) for token, p in holes[{hole}]])
+found = attend(model, {text}, {hole})
 print(found["tokens"])
-print(found["weights"].round(2))
+print(found["weights"].round(2))  # (layers, heads, tokens)
 """,
     "next": """
 pairs = variants({first}, {second}, {seed})
-for name, p in follows({model_folder}, [*pairs.values()]).items():
-    print(name, dict(zip(pairs, [round(x, 3) for x in p])))
-p = follows({model_folder}, continuations({first}))["after"]
-print("The most probable numbers after it:", sorted(range(100), key=lambda n: -p[n])[:9])
+for when, p in follows(model, [*pairs.values()]).items():
+    print(when, dict(zip(pairs, [round(x, 3) for x in p])))
+p = follows(model, continuations({first}))["after"]
+best = sorted(range(100), key=lambda n: -p[n])
+print("It is most probably followed by the numbers", best[:9])
 """,
     "tuning": """
 for size in {sizes}:
-    for start in ("pretrained", "scratch"):
-        found = tune({model_folder}, {task}, size, start, {seed}, {steps})
+    for pretrained in (True, False):
+        found = tune(model, {task}, size, pretrained, {seed}, {steps})
+        start = "pre-trained" if pretrained else "random"
         print(size, start, round(found["accuracy"], 3))
-labels = sorted(set(examples({task}, 8, {seed})[1]))
-print(classify({model_folder}, labels, found["weights"], {text}))
+labels = sorted(set(examples({task}, {seed})[1]))
+print(classify(model, labels, found["weights"], {text}))
 """,
     "training": """
 import json
 import pathlib
 
-import kerasseq
-
-folder = pathlib.Path({model_folder})
+folder = pathlib.Path({folder})
 results = json.loads((folder / "results.json").read_text())
 for name in ("baselines", "before", "after"):
     print(name, results[name])
-print(kerasseq.load_model(folder / "model.keras").count_params())
+print(model.count_params(), "parameters")
 """,
 }
 USED = {
     "masking": (mask,),
-    "hole": (load, fill, attend),
-    "next": (load, follows, variants, continuations),
-    "tuning": (load, examples, tune, classify),
+    "hole": (untrained, fill, attend),
+    "next": (untrained, follows, variants, continuations),
+    "tuning": (untrained, examples, tune, classify),
     "training": (),
 }
 
 
 def source(view):
     """Returns the code of a view, as a template."""
-    parts = [inspect.getsource(function) for function in USED[view]]
-    head = "" if view == "masking" else HEAD
-    return "\n\n".join([head, *parts, CALLS[view].lstrip()])
+    functions = [inspect.getsource(function) + "\n" for function in USED[view]]
+    calls = CALLS[view].lstrip()
+    if view == "masking":
+        return "\n".join([*functions, calls])
+    return "\n".join([HEAD, *functions, MODEL.strip(), calls])
