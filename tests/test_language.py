@@ -91,6 +91,7 @@ def paths():
     for folder in FOLDERS:
         for suffix in ("py", "md", "toml"):
             found += (ROOT / folder).rglob(f"*.{suffix}")
+    found = [path for path in found if "fr" not in path.parts]  # French texts
     names = sorted(path.relative_to(ROOT).as_posix() for path in found)
     return [name for name in names if not name.startswith(DATA)]
 

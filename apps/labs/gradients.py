@@ -112,7 +112,7 @@ def clipping(here):
     ]
     keys = ("at_the_end", "at_the_end_clipped")
     here.facts(*((k, end(here, v)) for k, v in zip(keys, losses.values(), strict=True)))
-    titles = {key: here.text(f"of_{key}") for key in rows[0]}
+    titles = {key: here.text(f"of_{key}") for key in ("step", "loss", "network")}
     chart = figures.lines(
         here.style,
         rows,

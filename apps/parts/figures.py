@@ -12,7 +12,6 @@ from typing import Any
 
 import altair as alt
 import numpy as np
-import pandas as pd
 
 from parts.style import DIVERGING, SEQUENTIAL, Style
 
@@ -74,9 +73,9 @@ def finish(style: Style, chart: Any, height: int | None = HEIGHT) -> Any:
     return chart.configure(**config)
 
 
-def frame(rows: Rows) -> pd.DataFrame:
-    """Returns many rows as a table: Altair checks it once, not each of its values."""
-    return pd.DataFrame(list(rows))
+def inline(rows: Rows) -> dict[str, Any]:
+    """Returns rows as the data of a chart; Altair checks `alt.Data` value by value."""
+    return {"values": list(rows)}
 
 
 def colors(style: Style, names: Sequence[str]) -> list[str]:
@@ -147,7 +146,7 @@ def lines(
     palette = alt.Scale(domain=shown, range=colors(style, order))
     dashes = alt.Scale(domain=shown, range=[DASHES[i % 7] for i in range(len(shown))])
     base = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(inline(rows))
         .mark_line(
             strokeWidth=3 if style.projector else 2.5,
             point=points or len(rows) < 3,
@@ -162,7 +161,7 @@ def lines(
     )
     layers = [base]
     for label, value in (rules or {}).items():
-        data = alt.Data(values=[{y: value, "label": label}])
+        data = inline([{y: value, "label": label}])
         rule = alt.Chart(data).mark_rule(strokeDash=[3, 3], color="#8a8a8a")
         layers.append(rule.encode(y=f"{y}:Q", tooltip="label:N"))
         mark = alt.Chart(data).mark_text(
@@ -170,7 +169,7 @@ def lines(
         )
         layers.append(mark.encode(y=f"{y}:Q", x=alt.value("width"), text="label:N"))
     if at is not None:
-        mark = alt.Chart(alt.Data(values=[{x: at}])).mark_rule(color=style.ink)
+        mark = alt.Chart(inline([{x: at}])).mark_rule(color=style.ink)
         layers.append(mark.encode(x=f"{x}:Q"))
     return finish(style, alt.layer(*layers), height)
 
@@ -237,7 +236,7 @@ def bars(
     tooltips += [alt.Tooltip(f"{by}:N", title=titles.get(by, by))] if by else []
     tooltips += [alt.Tooltip(f"{value}:Q", title=titles.get(value, value), format=",")]
     order = list(dict.fromkeys(row[name] for row in rows))
-    base = alt.Chart(alt.Data(values=list(rows))).encode(
+    base = alt.Chart(inline(rows)).encode(
         y=alt.Y(f"{name}:N", sort=order, title=None),
         x=alt.X(
             f"{value}:Q",
@@ -287,7 +286,7 @@ def stacked(
     parts = list(dict.fromkeys(row[by] for row in rows))
     rows = [{**row, "place": parts.index(row[by])} for row in rows]
     chart = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(inline(rows))
         .mark_bar(stroke=style.paper, strokeWidth=1)
         .encode(
             y=alt.Y(f"{name}:N", sort=order, title=None),
@@ -357,7 +356,7 @@ def heat_map(
         labelAngle=0 if max(map(len, columns), default=0) < 4 else -50,
         labelOverlap=True,
     )
-    base = alt.Chart(frame(data)).encode(
+    base = alt.Chart(inline(data)).encode(
         y=alt.Y("i:O", axis=row_axis),
         x=alt.X("j:O", axis=column_axis),
         tooltip=[

@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from parts.figures import AXIS, cell_labels, finish
+from parts.figures import AXIS, cell_labels, finish, inline
 from parts.style import DIVERGING, SEQUENTIAL, Style
 
 MOST_NUMBERS = 12  # columns of a matrix whose numbers are written into its cells
@@ -62,7 +62,7 @@ def matrix(
         data = [{**row, "short": short[row["i"]][row["j"]]} for row in data]
     shown = [row["value"] for row in data if row["value"] is not None]
     limits = limits or _limits(shown, diverging)
-    base = alt.Chart(alt.Data(values=data)).encode(
+    base = alt.Chart(inline(data)).encode(
         y=alt.Y("i:O", axis=_axis(rows, titles.get("row"), small)),
         x=alt.X("j:O", axis=_axis(columns, titles.get("column"), small, below=True)),
         tooltip=[

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from parts.figures import AXIS, DASHES, LEGEND, colors, finish, frame
+from parts.figures import AXIS, DASHES, LEGEND, colors, finish, inline
 from parts.strips import NEWLINE, SPACE
 from parts.style import Style
 
@@ -50,7 +50,7 @@ def bands(
     palette = alt.Scale(domain=lines, range=colors(style, lines))
     dashes = alt.Scale(domain=lines, range=[DASHES[n % 7] for n in range(len(lines))])
     legend = alt.Legend(title=None) if len(lines) > 1 else None
-    marks = alt.Chart(frame(rows)).encode(
+    marks = alt.Chart(inline(rows)).encode(
         x=x,
         y=y,
         detail="quantity:N",
@@ -155,9 +155,7 @@ def _background(style, names, limits, shaded, x, y):
     if shaded:
         ends = {"step": shaded[0] - 0.5, "end": shaded[1] + 0.5}
         rows = [{**ends, "level": -0.1, "top": len(names) - 0.1}]
-        area = alt.Chart(alt.Data(values=rows)).mark_rect(
-            color=style.palette[1], opacity=0.16
-        )
+        area = alt.Chart(inline(rows)).mark_rect(color=style.palette[1], opacity=0.16)
         found.append(area.encode(x=x, x2="end:Q", y=y, y2="top:Q"))
     for opacity, places in ((0.25, (0.0, 1.0)), (0.7, None)):
         levels = []
@@ -165,8 +163,6 @@ def _background(style, names, limits, shaded, x, y):
             low, high = limits[name]
             for place in places or (-low / (high - low),):
                 levels.append({"level": n + FILLED * place})
-        rules = alt.Chart(alt.Data(values=levels)).mark_rule(
-            color="#8a8a8a", opacity=opacity
-        )
+        rules = alt.Chart(inline(levels)).mark_rule(color="#8a8a8a", opacity=opacity)
         found.append(rules.encode(y=y))
     return found

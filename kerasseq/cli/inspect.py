@@ -183,22 +183,31 @@ def make_example(
     if text is not None and not text.strip():
         raise ValueError("expected a text with letters or numbers, but it is empty")
     kind = type(model).__name__
-    if kind in ("LanguageModel", "GPT") and model.tokenizer is not None:
-        return _text_example(model, DEFAULT_TEXT if text is None else text)
     if kind == "SequenceClassifier" and record and record["task"] == "parentheses":
         return _parentheses_example(model, record["arguments"]["colors"], text)
-    if getattr(model, "labels", None) and model.tokenizer is not None:
-        if model.per_step:
-            return _tagged_example(model, DEFAULT_TEXT if text is None else text)
-        return _labeled_example(model, DEFAULT_TEXT if text is None else text)
-    if kind == "BERT" and model.tokenizer is not None:
-        return _bert_example(model, DEFAULT_TEXT if text is None else text)
+    example = _maker(model)
+    if example is not None:
+        return example(model, DEFAULT_TEXT if text is None else text)
     if kind == "Forecaster" and record:
         return _series_example(model, text)
     raise ValueError(
         f"expected a model of kerasseq train, received another {kind}. In Python, "
         "kerasseq.tracing.trace(model) inspects any model"
     )
+
+
+def _maker(model):
+    """The function that makes an example for a model of texts, or None."""
+    if getattr(model, "tokenizer", None) is None:
+        return None
+    if getattr(model, "labels", None):
+        return _tagged_example if model.per_step else _labeled_example
+    kinds = {
+        "LanguageModel": _text_example,
+        "GPT": _text_example,
+        "BERT": _bert_example,
+    }
+    return kinds.get(type(model).__name__)
 
 
 def _text_example(model, text):

@@ -116,7 +116,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.column is not None and args.file is None:
         raise UsageError("--column is for a table: add --file, or leave it out")
     if args.next is not None and args.text is None:
-        raise UsageError("--next is for --text; in a file, the second text is after a tab")
+        raise UsageError("--next is for --text; in a file a tab divides two texts")
     if args.file is None and not args.text.strip():
         raise ValueError("expected a text, received an empty one")
 
@@ -236,7 +236,7 @@ def predictor(model: Any, folder: str) -> Any:
 
 
 def _predicts(model, method):
-    """Whether a model that has a method uses it: heads of BERT and GPT share a class."""
+    """Whether a model that has a method uses it; not each head of BERT does."""
     if method == "fill":
         return model.head == "pretraining"
     if method in ("classify", "tag"):

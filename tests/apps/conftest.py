@@ -54,7 +54,7 @@ def models_folder(tmp_path_factory):
 
 @pytest.fixture
 def models(monkeypatch, models_folder):
-    """Pages find small models instead of trained ones, and train a few steps."""
+    """Pages find small models that are not trained; pages that train take few steps."""
     monkeypatch.setattr("labs.code.gradients.STEPS", 3)
     monkeypatch.setattr("labs.code.bert.STEPS", 2)
     monkeypatch.setattr("labs.code.bert.SIZES", (4,))

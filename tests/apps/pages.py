@@ -24,11 +24,9 @@ def open_lab(lab="start", browser="0" * 32, **address):
     page = AppTest.from_file(SCRIPT, default_timeout=TIMEOUT)
     page.session_state["browser.key"] = browser
     page.query_params.update(address)
-    page.run()
     if lab != LABS[0]:
-        page.query_params.update(address)
-        page.switch_page(f"labs/{lab}.py").run()
-    return checked(page)
+        page.switch_page(f"labs/{lab}.py")
+    return checked(page.run())
 
 
 def go(page, lab):

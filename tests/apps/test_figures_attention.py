@@ -33,19 +33,15 @@ def test_each_cell_is_drawn_and_the_mouse_shows_it():
     (rectangles,) = layers(chart, "rect")
     shown = {tip["field"]: tip["title"] for tip in rectangles["encoding"]["tooltip"]}
     assert shown == {"row": "Query", "column": "Key", "shown": "Weight"}
-    (data,) = chart["datasets"].values() if "datasets" in chart else [values(chart)]
-    assert [(c["i"], c["j"], c["value"]) for c in data] == [
+    assert [(c["i"], c["j"], c["value"]) for c in values(chart)] == [
         (i, j, VALUES[i, j]) for i in range(2) for j in range(3)
     ]
     assert rectangles["encoding"]["color"]["scale"]["domain"] == [-3, 7]
 
 
 def values(chart):
-    return (
-        chart["layer"][0]["data"]["values"]
-        if "data" not in chart
-        else chart["data"]["values"]
-    )
+    (data,) = chart["datasets"].values()
+    return data
 
 
 def test_hidden_cells_are_gray_and_have_no_number():

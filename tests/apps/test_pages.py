@@ -1,5 +1,6 @@
 """Each page in both languages, each of its controls, and the code that it shows."""
 
+import collections
 import contextlib
 import importlib
 import io
@@ -32,33 +33,54 @@ CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, (
 IDS = ["-".join([lab, *state.values()]) for lab, state in CASES]
 
 
+Shown = collections.namedtuple("Shown", "texts code")
+_english = {}  # what a page shows first: a page is drawn once for several tests
+
+
+def shown(page):
+    """Returns the texts and the code of a page."""
+    return Shown([m.value for m in page.markdown], [c.value for c in page.code])
+
+
+def english(lab, state):
+    """Returns what a page shows in English."""
+    key = lab, *state.items()
+    if key not in _english:
+        _english[key] = shown(pages.open_lab(lab, **state))
+    return _english[key]
+
+
 @pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
 def test_page_in_french(lab, state, stub, models):
-    page = pages.open_lab(lab, lang="fr", **state)
-    english = pages.open_lab(lab, lang="en", **state)
-    assert page.title[0].value != english.title[0].value or lab == "tokens"
-    assert len(page.markdown) == len(english.markdown)
+    french = shown(pages.open_lab(lab, lang="fr", **state))
+    texts = english(lab, state).texts
+    assert len(french.texts) == len(texts) and french.texts != texts
 
 
 CHOICES = ("selectbox", "multiselect", "select_slider", "segmented_control")
 CHOICES += ("button_group",)
 
 
-def another(found):
+def another(lab, kind, found, before):
     """Returns another value of a control."""
-    kind = type(found).__name__
-    if kind == "NumberInput":
+    name = found.key.partition(".")[2]
+    known = OPTIONS.get(lab, {}).get(name)
+    if isinstance(before, list):  # AppTest has the labels, the session has the values
+        return [v for v in known if v not in before][:1] or before[:1]
+    if known:
+        return next(v for v in known if v != before)
+    if kind == "number_input":
         if found.value is None:  # as published
             return 3072 if found.max >= 3072 else 8
         return found.value + found.step
-    if kind == "Slider":
+    if kind == "slider":
         if isinstance(found.value, list | tuple):
-            return (found.min, found.max)
+            low, high = int(found.min), int(found.max)
+            return (low, high - 1) if before == (low, high) else (low, high)
         return found.max if found.value != found.max else found.min
-    if kind in ("TextInput", "TextArea"):
-        if found.key.endswith("hole_text"):
-            return "one _ two"
-        return "((" if found.key.endswith("string") else "abab cdcd abab"
+    if kind in ("text_input", "text_area"):
+        return "((" if name == "string" else "abab cdcd abab"
+    assert kind not in CHOICES, f"OPTIONS has no {name} of the lab {lab}"
     return not found.value  # of a switch
 
 
@@ -67,31 +89,27 @@ def test_each_control_changes_the_address(lab, state, stub, models, monkeypatch)
     # With one backend alone there would be nothing to choose.
     monkeypatch.setattr(work, "installed", lambda: ["jax", "torch"])
     page = pages.open_lab(lab, **state)
-    keys = [
-        (kind, found.key)
-        for kind in pages.KINDS
-        for found in getattr(page, kind, ())
-        if found.key and found.key.startswith(f"{lab}.") and not found.disabled
-    ]
-    for kind, key in keys:
-        found = next(f for f in getattr(page, kind) if f.key == key)
-        before, name = page.session_state[key], key.partition(".")[2]
-        if kind in CHOICES:  # AppTest has the labels, the session has the values
-            page.session_state[key] = other_option(OPTIONS[lab][name], before)
-        else:
-            found.set_value(another(found))
+    _english[lab, *state.items()] = shown(page)
+    values = {}  # of each control, now and then
+    for kind in pages.KINDS:
+        for found in getattr(page, kind, ()):
+            if found.key and found.key.startswith(f"{lab}.") and not found.disabled:
+                before = page.session_state[found.key]
+                values[found.key] = before, another(lab, kind, found, before)
+    last = None
+    for key, (before, after) in values.items():
+        if last is not None:  # one run undoes a change and makes the next
+            page.session_state[last] = values[last][0]
+        if isinstance(before, tuple):  # the ends of an interval follow other controls
+            page.run()
+        page.session_state[key] = after
         pages.checked(page.run())
+        name = key.partition(".")[2]
         assert pages.query(page).get(name) != state.get(name), key
-        page.query_params.clear()  # Back
-        page.query_params.update(state)
-        assert pages.query(pages.checked(page.run())) == state
-
-
-def other_option(known, before):
-    """Returns another option of a choice, or of several."""
-    if isinstance(before, list):
-        return [v for v in known if v not in before][:1]
-    return next(v for v in known if v != before)
+        last = key
+    page.query_params.clear()  # Back
+    page.query_params.update(state)
+    assert pages.query(pages.checked(page.run())) == state
 
 
 OPTIONS = {
@@ -106,6 +124,7 @@ OPTIONS = {
         "task": ("other", "same"),
         "learning": (0, 10),
         "preset": ("creature", "masked"),
+        **dict.fromkeys(("table_masked", "table_creature"), ("1 2\n3 4",)),
     },
     "positions": {
         "view": ("criteria", "maps"),
@@ -134,6 +153,7 @@ OPTIONS = {
         "view": ("hole", "masking"),
         "rate": (0.3, 0.5),
         "share": (0.5, 1.0),
+        "hole_text": ("one _ two",),
         "task": ("mistake", "direction"),
         "data": ("python-reference", "counting"),
         "mask_rate": (0.3, 0.5),
@@ -141,6 +161,7 @@ OPTIONS = {
     },
     "count": {"model": ("bloom", "opt"), "dtype": ("float32", "bfloat16")},
     "gates": {
+        "length": (20,),
         "task": ("race", "text"),
         "cell": ("lstm", "gru"),
         "temperature": (0.0, 1.0),
@@ -165,14 +186,13 @@ OPTIONS = {
 
 @pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
 def test_the_code_of_the_page_runs(lab, state, stub, models):
-    page = pages.open_lab(lab, **state)
-    (shown,) = [code.value for code in page.code]
+    (source,) = english(lab, state).code
     quick = getattr(importlib.import_module(f"labs.{lab}"), "QUICK", {})
     for old, new in quick.items():
-        assert old in shown
-        shown = shown.replace(old, new)
+        assert old in source
+        source = source.replace(old, new)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(compile(shown, lab, "exec"), {})
+        exec(compile(source, lab, "exec"), {})
     assert printed.getvalue()
 
 
