@@ -20,7 +20,8 @@ SHARES = (0.0, 0.5, 0.8, 1.0)  # of the chosen tokens that become [MASK]
 DRAWS = 1000
 BEST = 5  # tokens for a hole
 HOLE = "one two three [MASK] five six seven ."
-FIRST, SECOND = "fourteen fifteen sixteen .", "seventeen eighteen nineteen twenty ."
+FIRST = "twenty one twenty two twenty three ."
+SECOND = "twenty four twenty five twenty six ."
 OWN = "thirty two thirty one thirty twenty nine ."
 LONGEST = 300  # characters of a sentence
 STARTS = ("pretrained", "scratch")
@@ -31,7 +32,8 @@ STEPS = (300, 1100, 3000, 10_000)
 def masking(here):
     """Draws which tokens are chosen, and what becomes of them."""
     with here.controls():
-        text = here.passage("text", here.text("text_default"), 2000).strip()
+        text = here.passage("text", here.text("text_default"), 2000)
+        text = "".join(c if c.isprintable() else " " for c in text).strip()
     with here.controls():
         rate = here.steps("rate", RATES, 0.15)
         share = here.steps("share", SHARES, 0.8)
@@ -46,11 +48,10 @@ def masking(here):
     here.code(code.source("masking"), draws=DRAWS, **options)
 
 
-def trained(here):
-    """Returns the folder of the trained model, and what the code says about it."""
-    folder = here.prepared("bert")
+def show(here, view, folder, **values):
+    """Sets the code of a view."""
     words = " ".join(prepared.recipes()["bert"].words)
-    return folder, {"file": folder / "model.keras", "words": words}
+    here.code(code.source(view, words), file=folder / "model.keras", **values)
 
 
 def check(here, folder, *texts):
@@ -64,7 +65,7 @@ def check(here, folder, *texts):
 
 def hole(here):
     """Draws the predictions for a hole, and to what it attends."""
-    folder, shown = trained(here)
+    folder = here.prepared("bert")
     with here.controls():
         text = here.line("hole_text", HOLE, most=LONGEST)
         text = re.sub(r"\[mask\]|_+", "[MASK]", text, flags=re.IGNORECASE)
@@ -80,12 +81,12 @@ def hole(here):
     found = here.compute(code.run, "attend", folder, text, number)
     draw.attention(here, found["tokens"], found["weights"])
     options = {"text": text, "hole": number, "best": BEST}
-    here.code(code.source("hole"), **options, **shown)
+    show(here, "hole", folder, **options)
 
 
 def following(here):
     """Draws whether a sentence follows another."""
-    folder, shown = trained(here)
+    folder = here.prepared("bert")
     with here.controls():
         first = here.line("first", FIRST, most=LONGEST)
         second = here.line("second", SECOND, most=LONGEST)
@@ -99,12 +100,12 @@ def following(here):
     draw.pairs(here, pairs, here.compute(code.run, "follows", folder, given))
     draw.continuations(here, here.compute(code.run, "follows", folder, others))
     options = {"first": first, "second": second, "seed": seed}
-    here.code(code.source("next"), **options, **shown)
+    show(here, "next", folder, **options)
 
 
 def tuning(here):
     """Draws how well classifiers with and without pre-training learn from examples."""
-    folder, shown = trained(here)
+    folder = here.prepared("bert")
     with here.controls():
         task = here.choice("task", ("direction", "mistake"), wide=True)
         seed = here.number("tuning_seed", 0, 9999, 0)
@@ -134,19 +135,19 @@ def tuning(here):
         rows.append({draw.headings(here, "start")["start"]: here.text(start), **p})
     here.table(rows)
     options = {"task": task, "text": text, "seed": seed, "sizes": code.SIZES}
-    here.code(code.source("tuning"), steps=code.STEPS, **options, **shown)
+    show(here, "tuning", folder, steps=code.STEPS, **options)
 
 
 def training(here):
     """Draws the accuracies before and after training, and trains others."""
-    folder, shown = trained(here)
+    folder = here.prepared("bert")
     found = runs.results(folder)
     draw.results(here, found)
     lines = kerasseq.runs.read_progress(folder).lines
     lines = [line for line in lines if "tokens_accuracy" in line]
     if lines:
         draw.training(here, list(runs.thinned(lines)), found["baselines"])
-    here.code(code.source("training"), folder=folder, **shown)
+    show(here, "training", folder)
     st.subheader(here.text("more_runs"))
     here.say("more_runs_about")
     with here.controls():

@@ -12,7 +12,9 @@ def mask(text, rate, share, seed, draws):
 
     import kerasseq
 
-    tokenizer = kerasseq.text.WordPieceTokenizer(10_000).fit(text)
+    # Each word of the text is a token: all pairs of pieces are merged.
+    options = {"min_count": 1, "lowercase": False}
+    tokenizer = kerasseq.text.WordPieceTokenizer(10_000, **options).fit(text)
     masking = kerasseq.training.MaskedLMMaskGenerator(
         tokenizer,
         mask_selection_rate=rate,
@@ -184,7 +186,7 @@ def run(name, folder, *arguments):
 
 
 HEAD = """
-# Trained by: kerasseq train {words}
+# Trained by: kerasseq train WORDS
 import kerasseq
 
 """
@@ -226,7 +228,7 @@ print(classify(model, labels, found["weights"], {text}))
 import json
 import pathlib
 
-folder = pathlib.Path({folder})
+folder = pathlib.Path({file}).parent
 results = json.loads((folder / "results.json").read_text())
 for name in ("baselines", "before", "after"):
     print(name, results[name])
@@ -242,10 +244,16 @@ USED = {
 }
 
 
-def source(view):
-    """Returns the code of a view, as a template."""
+def source(view, words=""):
+    """Returns the code of a view, as a template.
+
+    Args:
+        view: Its name.
+        words: The words of the command that trained the model.
+    """
     functions = [inspect.getsource(function) + "\n" for function in USED[view]]
     calls = CALLS[view].lstrip()
     if view == "masking":
         return "\n".join([*functions, calls])
-    return "\n".join([HEAD, *functions, MODEL.strip(), calls])
+    head = HEAD.replace("WORDS", words)
+    return "\n".join([head, *functions, MODEL.strip(), calls])
