@@ -90,16 +90,16 @@ def following(here):
     with here.controls():
         first = here.line("first", FIRST, most=LONGEST)
         second = here.line("second", SECOND, most=LONGEST)
-        seed = here.number("order", 0, 9999, 0)
     others = here.compute(code.continuations, first)
     longest = max((b for _, b in others), key=lambda b: len(b.split()))
     for b in (second, first, longest):
         check(here, folder, first, b)
-    pairs = here.compute(code.variants, first, second, seed)
-    given = list(pairs.values())
-    draw.pairs(here, pairs, here.compute(code.run, "follows", folder, given))
-    draw.continuations(here, here.compute(code.run, "follows", folder, others))
-    options = {"first": first, "second": second, "seed": seed}
+    pairs = here.compute(code.variants, first, second)
+    both = [*pairs.values(), *others]
+    found = here.compute(code.run, "follows", folder, both)
+    draw.pairs(here, pairs, found)  # the first of them
+    draw.continuations(here, {when: p[len(pairs) :] for when, p in found.items()})
+    options = {"first": first, "second": second}
     show(here, "next", folder, **options)
 
 

@@ -63,7 +63,7 @@ def test_before_training_is_the_network_of_the_command(model):
 
 
 def test_next_sentences(model):
-    pairs = code.variants("one two .", "three four five .", 0)
+    pairs = code.variants("one two .", "three four five .")
     assert pairs["swapped"] == ("three four five .", "one two .")
     assert sorted(pairs["shuffled"][1].split()) == sorted(
         ["three", "four", "five", "."]
