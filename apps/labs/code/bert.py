@@ -12,9 +12,8 @@ def mask(text, rate, share, seed, draws):
 
     import kerasseq
 
-    # Each word of the text is a token: all pairs of pieces are merged.
-    options = {"min_count": 1, "lowercase": False}
-    tokenizer = kerasseq.text.WordPieceTokenizer(10_000, **options).fit(text)
+    special = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
+    tokenizer = kerasseq.text.WordTokenizer(special_tokens=special).fit(text)
     masking = kerasseq.training.MaskedLMMaskGenerator(
         tokenizer,
         mask_selection_rate=rate,
