@@ -373,12 +373,14 @@ def of_datasets():
     }
     pairs = datasets.copy_task(9)
     names = {"count": 3, "source": "en", "target": "de", "low": 0, "high": 99}
+    counted = {"size": 2, "largest": 20, "seed": 0, "step": -1}
     return [
         Use("copy_task", datasets.copy_task, symbols),
         Use("reverse_task", datasets.reverse_task, symbols),
         Use("sort_task", datasets.sort_task, symbols),
         Use("number_names", datasets.number_names, {**names, "seed": 0}),
-        Use("counting", datasets.counting, {"size": 2, "largest": 20, "seed": 0}),
+        Use("counting", datasets.counting, counted),
+        Use("number_word", datasets.number_word, {"number": 42}),
         Use(
             "dates",
             datasets.dates,

@@ -231,7 +231,7 @@ def bars(
         alt.Color(
             f"{by}:N",
             scale=alt.Scale(domain=shown, range=colors(style, shown)),
-            title=alt.Undefined,
+            title=None,
             sort=shown,
         )
         if by

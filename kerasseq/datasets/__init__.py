@@ -4,7 +4,7 @@ Only `download_pairs` uses the network.
 """
 
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
-from kerasseq.datasets.counting import counting
+from kerasseq.datasets.counting import counting, number_word
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.digits import digits_folder
 from kerasseq.datasets.downloads import cache_folder
@@ -62,6 +62,7 @@ __all__ = [
     "is_balanced",
     "names_by_language",
     "number_names",
+    "number_word",
     "pair_sources",
     "parentheses",
     "python_reference",

@@ -54,6 +54,8 @@ def models_folder(tmp_path_factory):
 
 @pytest.fixture
 def models(monkeypatch, models_folder):
-    """Pages find small models that are not trained; pages that train take 3 steps."""
+    """Pages find small models that are not trained; pages that train take few steps."""
     monkeypatch.setattr("labs.code.gradients.STEPS", 3)
+    monkeypatch.setattr("labs.code.bert.STEPS", 2)
+    monkeypatch.setattr("labs.code.bert.SIZES", (4,))
     return tiny_models.install(monkeypatch, models_folder)

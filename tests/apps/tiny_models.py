@@ -60,6 +60,23 @@ def classifier(recipe):
     return kerasseq.models.SequenceClassifier(cell, 2, vocabulary_size=3, units=12)
 
 
+def bert(recipe):
+    """Reads number words."""
+    import kerasseq
+
+    documents = kerasseq.datasets.counting(30)
+    text = "\n".join(" ".join(document) for document in documents)
+    return kerasseq.models.BERT(
+        kerasseq.text.WordPieceTokenizer(98).fit(text),
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=8,
+        max_sequence_length=32,
+        dropout=0.0,
+        head="pretraining",
+    )
+
+
 def vision_transformer(recipe):
     """Reads digits."""
     import kerasseq
@@ -102,9 +119,18 @@ RESULTS = {  # of the tasks whose results a page shows
 MAKERS = {
     "images": vision_transformer,
     "classify": text_classifier,
+    "bert": bert,
     "language-model": language_model,
     "translation": translator,
     "parentheses": classifier,
+}
+RESULTS = {
+    "bert": {
+        "baselines": {"tokens": 0.125, "next": 0.5},
+        "before": {"tokens": 0.0, "next": 0.25},
+        "after": {"tokens": 0.75, "next": 0.875},
+        "pairs": 784,
+    }
 }
 
 
