@@ -26,6 +26,10 @@ STATES = {
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
     "gradients": [{"view": "clipping"}],
+    "translation": [
+        *({"attention": "none"}, {"view": "lengths"}, {"view": "forcing"}),
+        {"view": "beam", "data": "numbers"},
+    ],
 }
 CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, ()))]
 IDS = ["-".join([lab, *state.values()]) for lab, state in CASES]
@@ -138,6 +142,13 @@ OPTIONS = {
         "unit": (0, 3),
         "quantity": ("candidate", "hidden_state"),
         "side": ("after", "before"),
+    },
+    "translation": {
+        "view": ("lengths", "forcing"),
+        "data": ("numbers", "dates"),
+        "attention": ("none", "bahdanau"),
+        "example": (1,),
+        "penalty": (0.6,),
     },
     "gradients": {
         "view": ("clipping", "distance"),

@@ -7,7 +7,11 @@ from parts import prepared
 from parts.prepared import recipes
 
 TEXT = "If the object is a class, the attribute of the object is the value."
-PAIRS = (("mercredi 17 décembre 1986", "1986-12-17"), ("March 9, 2004", "2004-03-09"))
+PAIRS = (
+    ("mercredi 17 décembre 1986", "1986-12-17"),
+    ("March 9, 2004", "2004-03-09"),
+    ("forty-two thousand", "zweiundvierzigtausend"),
+)
 ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
 
 
@@ -37,13 +41,21 @@ def language_model(recipe):
 
 
 def translator(recipe):
-    """A Transformer for characters of dates."""
+    """A Transformer for characters of dates, or a recurrent model."""
     import kerasseq
 
     tokenizers = [
         kerasseq.text.CharacterTokenizer().fit("".join(texts))
         for texts in zip(*PAIRS, strict=True)
     ]
+    if option(recipe, "--model") == "gru":
+        attention = option(recipe, "--attention")
+        return kerasseq.models.Seq2Seq(
+            "gru",
+            *tokenizers,
+            units=8,
+            attention=None if attention == "none" else attention,
+        )
     return kerasseq.models.Transformer(
         *tokenizers, num_layers=2, num_heads=2, hidden_dim=8
     )
