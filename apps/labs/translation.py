@@ -12,24 +12,31 @@ EQUATION = (
 )
 VIEWS = ("align", "lengths", "forcing", "beam")
 ATTENTIONS = ("bahdanau", "none")
-SOURCES = {"dates": "mercredi 17 décembre 1986", "numbers": "forty-two thousand"}
-BEAM_SOURCES = {"dates": "sam. 9 mai 2026", "numbers": "eight hundred and eighty"}
+SOURCES = {
+    "source": {"dates": "mercredi 17 décembre 1986", "numbers": "sixty-two thousand"},
+    "searched": {
+        "dates": "01.12.1987",
+        "numbers": "sixty-seven thousand and eighty-nine",
+    },
+}
 LONGEST = 70  # characters of a source
 STEPS = 12  # of a tree that are drawn at first
 
 
-def settings(here, sources=None):
-    """Draws the controls of the model; returns its data, its folder and a source."""
-    data = here.choice("data", list(translation.DATA), wide=True)
-    attention = here.choice("attention", ATTENTIONS, wide=True)
-    folder = here.prepared(f"translation_{data}_{attention}")
-    if sources is None:
-        return data, folder, ""
-    # A source of its own for each kind of data.
-    source = here.line(f"source_{data}", sources[data], most=LONGEST).strip()
+def settings(here):
+    """Draws the controls of the model; returns its data and its folder."""
+    with here.controls():
+        data = here.choice("data", list(translation.DATA), wide=True)
+        attention = here.choice("attention", ATTENTIONS, wide=True)
+    return data, here.prepared(f"translation_{data}_{attention}")
+
+
+def line(here, name, data):
+    """Draws the box for a source: one for each kind of data, with its own example."""
+    source = here.line(f"{name}_{data}", SOURCES[name][data], most=LONGEST).strip()
     if not source:
         raise Refused("empty")
-    return data, folder, source
+    return source
 
 
 def named(here, *names):
@@ -39,8 +46,8 @@ def named(here, *names):
 
 def align(here):
     """Draws the translation of a source, and what the decoder attends to."""
-    with here.controls():
-        _, folder, source = settings(here, SOURCES)
+    data, folder = settings(here)
+    source = line(here, "source", data)
     found = here.compute(translation.align, folder, source)
     p = found["probability"]
     here.facts(
@@ -98,8 +105,7 @@ def lengths(here):
 
 def forcing(here):
     """Draws predictions after the right tokens, and after those of the model."""
-    with here.controls():
-        data, folder, _ = settings(here)
+    data, folder = settings(here)
     tested = here.compute(translation.evaluate, folder, data)
     pairs = translation.examples(tested)
     with here.controls():
@@ -154,8 +160,8 @@ def one_pair(here, found, planted):
 
 def beam(here):
     """Draws the tree of a beam search, beside greedy search."""
-    with here.controls():
-        _, folder, source = settings(here, BEAM_SOURCES)
+    data, folder = settings(here)
+    source = line(here, "searched", data)
     with here.controls():
         width = here.slider("width", 1, 6, 3)
         penalty = here.steps("penalty", (0.0, 0.3, 0.6, 1.0), 0.0)

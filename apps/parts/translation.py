@@ -183,7 +183,9 @@ def force(
     if planted:
         own = _predict(model, source, ids)
         second = int(np.argsort(own[planted - 1])[-2])
-        ids, _ = _continue(model, source, [*ids[: planted - 1], second])
+        ids = [*ids[: planted - 1], second]
+        if second != model.target_vocabulary.end:
+            ids, _ = _continue(model, source, ids)
     right = [*model.target_vocabulary.encode(target)[0].tolist()]
     logits = {
         name: _predict(model, source, x)

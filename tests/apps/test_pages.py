@@ -27,8 +27,7 @@ STATES = {
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
     "gradients": [{"view": "clipping"}],
     "translation": [
-        *({"attention": "none"}, {"view": "lengths"}, {"view": "forcing"}),
-        {"view": "beam", "data": "numbers"},
+        *({"view": "lengths"}, {"view": "forcing"}, {"view": "beam"}),
     ],
 }
 CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, ()))]
@@ -144,7 +143,7 @@ OPTIONS = {
         "side": ("after", "before"),
     },
     "translation": {
-        "view": ("lengths", "forcing"),
+        "view": ("align", "beam"),
         "data": ("numbers", "dates"),
         "attention": ("none", "bahdanau"),
         "example": (1,),

@@ -60,7 +60,8 @@ if planted:  # the second choice instead of the first one
     (source, _), _ = model.arrays([{source}], [{target}])
     z = model.predict([source, np.array([[vocabulary.start, *ids]])], verbose=0)
     second = int(z[0, planted - 1].argsort()[-2])
-    ids = own([*ids[: planted - 1], second])
+    ids = [*ids[: planted - 1], second]
+    ids = ids if second == vocabulary.end else own(ids)
     print("after ", vocabulary.tokens(np.array(ids)))
 """
 
