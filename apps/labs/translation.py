@@ -12,12 +12,11 @@ EQUATION = (
 )
 VIEWS = ("align", "lengths", "forcing", "beam")
 ATTENTIONS = ("bahdanau", "none")
-SOURCES = {
-    "source": {"dates": "mercredi 17 décembre 1986", "numbers": "sixty-two thousand"},
-    "searched": {
-        "dates": "01.12.1987",
-        "numbers": "sixty-seven thousand and eighty-nine",
-    },
+SOURCES = {  # by the names of their boxes
+    "source_dates": "mercredi 17 décembre 1986",
+    "source_numbers": "sixty-two thousand",
+    "searched_dates": "01.12.1987",
+    "searched_numbers": "sixty-seven thousand and eighty-nine",
 }
 LONGEST = 70  # characters of a source
 STEPS = 12  # of a tree that are drawn at first
@@ -33,7 +32,8 @@ def settings(here):
 
 def line(here, name, data):
     """Draws the box for a source: one for each kind of data, with its own example."""
-    source = here.line(f"{name}_{data}", SOURCES[name][data], most=LONGEST).strip()
+    key = f"{name}_{data}"
+    source = here.line(key, SOURCES[key], most=LONGEST).strip()
     if not source:
         raise Refused("empty")
     return source

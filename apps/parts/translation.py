@@ -184,7 +184,7 @@ def force(
         own = _predict(model, source, ids)
         second = int(np.argsort(own[planted - 1])[-2])
         ids = [*ids[: planted - 1], second]
-        if second != model.target_vocabulary.end:
+        if second != model.target_vocabulary.end and planted < MOST:
             ids, _ = _continue(model, source, ids)
     right = [*model.target_vocabulary.encode(target)[0].tolist()]
     logits = {

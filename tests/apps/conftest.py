@@ -56,6 +56,6 @@ def models_folder(tmp_path_factory):
 def models(monkeypatch, models_folder):
     """Pages that need a trained model find a small one; what they train takes 3 steps."""
     monkeypatch.setattr("labs.code.gradients.STEPS", 3)
-    for name, value in (("GENERATED", 400), ("TESTED", 13), ("MOST", 17)):
+    for name, value in (("GENERATED", 200), ("TESTED", 9), ("MOST", 13)):
         monkeypatch.setattr(f"parts.translation.{name}", value)
     return tiny_models.install(monkeypatch, models_folder)

@@ -61,7 +61,8 @@ if planted:  # the second choice instead of the first one
     z = model.predict([source, np.array([[vocabulary.start, *ids]])], verbose=0)
     second = int(z[0, planted - 1].argsort()[-2])
     ids = [*ids[: planted - 1], second]
-    ids = ids if second == vocabulary.end else own(ids)
+    if second != vocabulary.end and planted < {most}:
+        ids = own(ids)
     print("after ", vocabulary.tokens(np.array(ids)))
 """
 
