@@ -11,7 +11,15 @@ from kerasseq.core.progress import (
     RunState,
     read_progress,
     read_state,
+    request_model,
     request_stop,
 )
 
-__all__ = ["Progress", "RunState", "read_progress", "read_state", "request_stop"]
+__all__ = [
+    "Progress",
+    "RunState",
+    "read_progress",
+    "read_state",
+    "request_model",
+    "request_stop",
+]

@@ -1,10 +1,10 @@
-"""Lab 2, Memory race: which network remembers open parentheses, and for how long?"""
+"""Lab 2, Memory race: parentheses, and series that are forecast."""
 
 import streamlit as st
 
 import kerasseq
 from labs.code import race as code
-from parts import figures, lab, races, runs, work
+from parts import figures, forecasts, lab, races, runs, work
 from parts.errors import Refused
 
 EQUATION = (
@@ -163,7 +163,16 @@ def hidden(here, states, symbols):
 
 
 def body(here):
-    """Draws the page."""
+    """Draws one of the two parts."""
+    if here.choice("view", ("race", "forecast"), wide=True) == "race":
+        parentheses(here)
+    else:
+        names = {cell: here.text(f"cell_{cell}") for cell in CELLS}
+        forecasts.body(here, code.FORECAST, names)
+
+
+def parentheses(here):
+    """Draws the race, its results, and a string of one's own."""
     requests = settings(here)
     found = here.runs(requests, races.curves(here))
     finished = [run for run in found if run.state == "finished"]

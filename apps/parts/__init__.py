@@ -71,6 +71,8 @@ again when the model is done. What is trained stands in `apps/prepared/<lab>.tom
     [dates]
     words = ["translation", "--data", "dates", "--steps", "200"]
 
+With `early = 100`, the page works with the model from step 100 on, while it trains.
+
 **Runs.** `here.runs(requests)` draws the run panel: start, stop, continue, queue, live
 curves. A request is a `runs.Request(words, backend, title)`; `words` follow `kerasseq
 train`. It returns the runs of this browser in this lab, with their progress.

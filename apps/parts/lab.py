@@ -158,9 +158,10 @@ class Lab(Controls):
         requests: Sequence[runs.Request],
         draw: run_panel.Draw | None = None,
         start: str = "start_runs",
+        part: str = "",
     ) -> list[runs.Run]:
         """Draws the run panel, and returns the runs of this browser in this lab."""
-        return run_panel.panel(self, requests, draw, start)
+        return run_panel.panel(self, requests, draw, start, part)
 
     def code(self, template: str, **values: object) -> None:
         """Sets the code that reproduces the page; the frame draws it at the end."""

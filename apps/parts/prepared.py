@@ -4,7 +4,8 @@
 
     words = ["translation", "--data", "dates"]   # after `kerasseq train`
     part = "gru-seed0"                           # optional: the folder in the run's
-    early = true                                 # optional: work with a checkpoint
+    early = 100                                  # optional: from this step on a page
+                                                 # works with what is trained so far
 
 The folder of a model is named after its words, its backend and the version, so that
 another version of the app trains another model.
@@ -17,6 +18,7 @@ import hashlib
 import json
 import os
 import pathlib
+import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,6 +29,7 @@ import kerasseq
 from parts import run_panel, runs, work
 from parts.errors import NotReady
 
+REFRESH = 60.0  # seconds between two states of a model that trains
 FOLDER = pathlib.Path(__file__).parent.parent / "prepared"
 
 
@@ -39,14 +42,14 @@ class Recipe:
         lab: The lab that needs it.
         words: After `kerasseq train`.
         part: The folder of the model in that of the run.
-        early: Whether a page may work with a checkpoint while it trains.
+        early: The step from which a page may work with it while it trains; 0 for none.
     """
 
     name: str
     lab: str
     words: tuple[str, ...]
     part: str = ""
-    early: bool = False
+    early: int = 0
 
     def id(self, backend: str) -> str:
         """Returns the id of its run."""
@@ -120,8 +123,11 @@ def wait_for_all(here: Any, names: Sequence[str]) -> dict[str, pathlib.Path]:
 def wait(here: Any, name: str) -> pathlib.Path:
     """Returns the folder of a model; until it is trained, draws how far it is.
 
+    With `early`, the folder has a model while it trains; the page is drawn again when
+    a newer one is saved.
+
     Raises:
-        NotReady: Until it is trained. The page is drawn again then.
+        NotReady: Until there is a model. The page is drawn again then.
     """
     manager, backend = run_panel.manager(), work.backend()
     folder = find(manager, name, backend)
@@ -131,19 +137,46 @@ def wait(here: Any, name: str) -> pathlib.Path:
     if run is None or run.state == "stopped":
         run = make(manager, name, backend)
 
+    part = recipes()[name]
+    drawn = saved(run, part)  # when its model was saved, with which the page works
+
     @st.fragment(run_every=run_panel.EVERY)
     def live() -> None:
         now = manager.run(runs.EVERYBODY, run.id)
-        st.info(here.text("preparing", model=here.text(f"model_{name}")))
+        text = "preparing" if drawn is None else "early"
+        st.info(here.text(text, model=here.text(f"model_{name}")))
         st.progress(now.share, text=run_panel.describe(here, now))
-        if not now.is_active and now.state == "finished":
+        if now.state == "finished" or saved(now, part) != drawn:
             st.rerun()
+        if is_due(now, part):
+            kerasseq.runs.request_model(now.folder / part.part)
         if not now.is_active and here.button("again"):
             manager.resume(runs.EVERYBODY, run.id)
             st.rerun()
 
     live()
-    raise NotReady(name)
+    if drawn is None:
+        raise NotReady(name)
+    return run.folder / part.part
+
+
+def saved(run: runs.Run, recipe: Recipe) -> float | None:
+    """Returns when the model of a run that trains was saved; None if it is no use."""
+    file = run.folder / recipe.part / "model.keras"
+    if not recipe.early or run.line.get("step", 0) < recipe.early:
+        return None
+    with contextlib.suppress(OSError):
+        return file.stat().st_mtime
+    return None
+
+
+def is_due(run: runs.Run, recipe: Recipe) -> bool:
+    """Whether to ask a run for its model: none is saved yet, or it is old."""
+    if not recipe.early or run.state != "training":
+        return False
+    if run.line.get("step", 0) < recipe.early:
+        return False
+    return time.time() - (saved(run, recipe) or 0) > REFRESH
 
 
 def manager_state(manager: runs.Runs, name: str, backend: str) -> runs.Run | None:

@@ -23,6 +23,7 @@ def panel(
     requests: Sequence[runs.Request],
     draw: Draw | None = None,
     start: str = "start_runs",
+    part: str = "",
 ) -> list[runs.Run]:
     """Draws the panel, and returns the runs of this browser in this lab.
 
@@ -32,14 +33,17 @@ def panel(
         draw: Draws the progress: it gets the runs, and the lines of each by its id.
             Curves of loss and accuracy if None.
         start: The text of the button.
+        part: A part of the lab with runs of its own: those of requests whose lab is
+            `<lab>_<part>`.
     """
     owner = browser.owner()
-    found = _start_and_clear(here, owner, requests, start)
+    name = f"{here.name}_{part}" if part else here.name
+    found = _start_and_clear(here, owner, name, requests, start)
     every = EVERY if any(run.is_active for run in found) else None
 
     @st.fragment(run_every=every)
     def live() -> None:
-        now = manager().of(owner, here.name)
+        now = manager().of(owner, name)
         for run in now:
             row(here, owner, run)
         if now:
@@ -49,16 +53,16 @@ def panel(
             st.rerun()
 
     live()
-    return manager().of(owner, here.name)
+    return manager().of(owner, name)
 
 
-def _start_and_clear(here, owner, requests, start):
+def _start_and_clear(here, owner, name, requests, start):
     """Draws the two buttons for all runs, and returns the runs."""
     with st.container(horizontal=True):
         if here.button(start, primary=True, disabled=not requests):
             for request in requests:
                 manager().start(owner, request)
-        found = manager().of(owner, here.name)
+        found = manager().of(owner, name)
         idle = bool(found) and not any(run.is_active for run in found)
         if idle and here.button("clear_runs"):
             for run in found:

@@ -12,6 +12,7 @@ from kerasseq import training
 from kerasseq.cli import runs, signals
 from kerasseq.cli.console import MAX_SILENCE, Console, bars_of_steps, clock, note
 from kerasseq.cli.reporting import Reporter
+from kerasseq.core.progress import SAVE
 
 PLAIN_LINES = 20  # of a run, if the output is not a terminal
 
@@ -213,6 +214,30 @@ class Reported(keras.callbacks.Callback):
         self.sum += count * mean - before
         self.count += count - added
         self.added = (count * mean, count)
+
+
+class SaveModel(keras.callbacks.Callback):
+    """Saves the model after a step if `kerasseq.runs.request_model` asked for it.
+
+    Args:
+        folder: The folder of the run.
+    """
+
+    def __init__(self, folder: pathlib.Path):
+        super().__init__()
+        self.folder: pathlib.Path = folder
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        request = self.folder / SAVE
+        if request.exists():
+            runs.write_model(self.model, self.folder)
+            request.unlink(missing_ok=True)
+
+    def on_train_end(self, logs: dict[str, float] | None = None) -> None:
+        # Then the command saves the model without being asked.
+        (self.folder / SAVE).unlink(missing_ok=True)
 
 
 class Interrupt(keras.callbacks.Callback):

@@ -76,6 +76,7 @@ def fit(
                     ),
                     saved,
                     callbacks.History(folder, saved, steps, interval),
+                    callbacks.SaveModel(folder),
                     interrupt,
                 ]
                 _fit(model, stream, parts, used)

@@ -53,9 +53,15 @@ def write_json(file: str | os.PathLike[str], data: object) -> None:
 
 
 def save_model(model: "keras.Model", folder: str | os.PathLike[str]) -> None:
-    """Saves a model, atomically."""
+    """Saves a model, and shows that it does."""
+    with status("saving the model"):
+        write_model(model, folder)
+
+
+def write_model(model: "keras.Model", folder: str | os.PathLike[str]) -> None:
+    """Writes the file of a model, atomically."""
     file = pathlib.Path(folder) / MODEL
-    with replacing(file) as temporary, status("saving the model"), quiet():
+    with replacing(file) as temporary, quiet():
         model.save(temporary)  # which loads TensorFlow, if it is installed
 
 

@@ -21,7 +21,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-FILE, STOP = "progress.jsonl", "stop"
+FILE, STOP, SAVE = "progress.jsonl", "stop", "save"
 ENDS = ("stopped", "finished", "failed")  # states in which no process trains
 KILLED = "killed"
 LARGEST = 2**24  # bytes that are read at a time
@@ -161,6 +161,29 @@ def request_stop(folder: FilePath) -> None:
         ['stop']
     """
     pathlib.Path(folder, STOP).touch()
+
+
+def request_model(folder: FilePath) -> None:
+    """Saves the model of a run of `kerasseq train` after its current step.
+
+    The run goes on, and `model.keras` can be used meanwhile. This writes a file `save`
+    into the folder, which the run deletes when the model is saved. A run that ends or
+    is stopped saves its model in any case.
+
+    Args:
+        folder: The folder of the run; of a race, that of a competitor.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     request_model(folder)
+        ...     os.listdir(folder)
+        ['save']
+    """
+    pathlib.Path(folder, SAVE).touch()
 
 
 class ProgressFile:

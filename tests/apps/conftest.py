@@ -58,4 +58,6 @@ def models(monkeypatch, models_folder):
     monkeypatch.setattr("labs.code.gradients.STEPS", 3)
     monkeypatch.setattr("labs.code.bert.STEPS", 2)
     monkeypatch.setattr("labs.code.bert.SIZES", (4,))
+    for name, value in (("GENERATED", 200), ("TESTED", 9), ("MOST", 13)):
+        monkeypatch.setattr(f"parts.translation.{name}", value)
     return tiny_models.install(monkeypatch, models_folder)

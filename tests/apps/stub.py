@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from kerasseq.core.progress import STOP, ProgressFile
+from kerasseq.core.progress import SAVE, STOP, ProgressFile
 
 
 def main(folder, steps, seconds, fail=""):
@@ -27,6 +27,9 @@ def main(folder, steps, seconds, fail=""):
                 time.sleep(float(seconds))
                 line |= {"state": "training", "step": step, "time": time.time()}
                 file.append(line | {"loss": 1 / step, "accuracy": 1 - 0.5 / step})
+                if (folder / SAVE).exists():
+                    (folder / "model.keras").write_text(f"a model of step {step}")
+                    (folder / SAVE).unlink()
                 if (folder / STOP).exists():
                     (folder / STOP).unlink()
                     raise KeyboardInterrupt

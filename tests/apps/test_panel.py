@@ -1,10 +1,12 @@
 """The run panel on a page, two browsers, and models that all visitors use."""
 
+import dataclasses
 import json
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
-from parts import prepared, run_panel, runs
+from parts import prepared, run_panel, runs, work
 from tests.apps import pages
 from tests.apps.test_runs import until
 
@@ -125,6 +127,55 @@ def test_a_model_for_all_is_first_in_the_queue(manager, recipe):
     run = prepared.make(manager, "toy", "torch")
     assert manager.run(runs.EVERYBODY, run.id).place == 1
     assert manager.run("a", "race-3").place == 2
+
+
+class Slow(prepared.Recipe):
+    """A model with which a page works from step 5 on."""
+
+    def request(self, backend):
+        details = {"steps": 2000, "seconds": 0.02}
+        return dataclasses.replace(super().request(backend), details=details)
+
+
+def waiting():
+    """A page that needs one model."""
+    import streamlit as st
+
+    from parts import errors, prepared
+
+    class Here:
+        name = "start"
+
+        def text(self, key, **values):
+            return key
+
+        def write(self, value, digits=None):
+            return str(value)
+
+    try:
+        st.write(f"works with {prepared.wait(Here(), 'toy').name}")
+    except errors.NotReady:
+        st.write("waits")
+
+
+def test_a_page_works_with_a_model_that_trains(monkeypatch, stub):
+    recipe = Slow("toy", "start", ("parentheses",), early=5)
+    monkeypatch.setattr(prepared, "recipes", lambda: {"toy": recipe})
+    page = AppTest.from_function(waiting, default_timeout=60).run()
+    assert (page.info[0].value, page.markdown[-1].value) == ("preparing", "waits")
+    shown = until(lambda: page.run().info[0].value == "early" and page.markdown[-1])
+    key = recipe.id(work.backend())
+    assert shown.value == f"works with {key}"
+    run = run_panel.manager().run(runs.EVERYBODY, key)
+    assert run.state == "training" and run.line["step"] >= 5
+    assert prepared.find(run_panel.manager(), "toy", work.backend()) is None
+    saved = prepared.saved(run, recipe)
+    assert not prepared.is_due(run, recipe)
+    monkeypatch.setattr(prepared, "REFRESH", 0.0)
+    until(lambda: page.run() and prepared.saved(run, recipe) > saved)
+    assert page.markdown[-1].value == f"works with {key}"
+    never = dataclasses.replace(recipe, early=0)
+    assert prepared.saved(run, never) is None and not prepared.is_due(run, never)
 
 
 def test_recipes_name_tasks_of_the_command():

@@ -7,7 +7,11 @@ from parts import prepared
 from parts.prepared import recipes
 
 TEXT = "If the object is a class, the attribute of the object is the value."
-PAIRS = (("mercredi 17 décembre 1986", "1986-12-17"), ("March 9, 2004", "2004-03-09"))
+PAIRS = (
+    ("mercredi 17 décembre 1986", "1986-12-17"),
+    ("March 9, 2004", "2004-03-09"),
+    ("forty-two thousand", "zweiundvierzigtausend"),
+)
 ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
 
 
@@ -40,13 +44,21 @@ def language_model(recipe):
 
 
 def translator(recipe):
-    """A Transformer for characters of dates."""
+    """A Transformer for characters of dates, or a recurrent model."""
     import kerasseq
 
     tokenizers = [
         kerasseq.text.CharacterTokenizer().fit("".join(texts))
         for texts in zip(*PAIRS, strict=True)
     ]
+    if option(recipe, "--model") == "gru":
+        attention = option(recipe, "--attention")
+        return kerasseq.models.Seq2Seq(
+            "gru",
+            *tokenizers,
+            units=8,
+            attention=None if attention == "none" else attention,
+        )
     return kerasseq.models.Transformer(
         *tokenizers, num_layers=2, num_heads=2, hidden_dim=8
     )
@@ -98,6 +110,12 @@ def text_classifier(recipe):
 
 RESULTS = {  # of the tasks whose results a page shows
     "language-model": {"bits_per_character": 2.5},
+    "bert": {
+        "baselines": {"tokens": 0.125, "next": 0.5},
+        "before": {"tokens": 0.0, "next": 0.25},
+        "after": {"tokens": 0.75, "next": 0.875},
+        "pairs": 784,
+    },
     "images": {
         "hardest": [
             {"file": f"digit {n}", "label": "1", "predicted": "8", "probability": 0.9}
@@ -116,6 +134,10 @@ RESULTS = {  # of the tasks whose results a page shows
         ],
     },
 }
+SAME = {  # models that differ in their data alone are one here
+    f"translation_numbers_{kind}": f"translation_dates_{kind}"
+    for kind in ("bahdanau", "none")
+}
 MAKERS = {
     "images": vision_transformer,
     "classify": text_classifier,
@@ -123,14 +145,6 @@ MAKERS = {
     "language-model": language_model,
     "translation": translator,
     "parentheses": classifier,
-}
-RESULTS = {
-    "bert": {
-        "baselines": {"tokens": 0.125, "next": 0.5},
-        "before": {"tokens": 0.0, "next": 0.25},
-        "after": {"tokens": 0.75, "next": 0.875},
-        "pairs": 784,
-    }
 }
 
 
@@ -142,6 +156,7 @@ def install(monkeypatch, folder):
     def make(name):
         import keras
 
+        name = SAME.get(name, name)
         recipe = recipes()[name]
         path = folder / name / recipe.part
         if not (path / "model.keras").exists():

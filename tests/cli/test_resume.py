@@ -104,6 +104,38 @@ def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path):
         assert own == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.everywhere("JAX has the weights elsewhere during fit")
+def test_a_model_that_trains_is_saved_on_request(tmp_path):
+    import keras
+
+    import kerasseq
+    from kerasseq.cli.callbacks import SaveModel
+
+    kept = {}
+
+    class Ask(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 2:
+                assert not any(tmp_path.iterdir())
+                kerasseq.runs.request_model(tmp_path)
+                kept["weights"] = self.model.get_weights()
+            if batch == 4:
+                kept["files"] = [file.name for file in tmp_path.iterdir()]
+
+        def on_train_end(self, logs=None):
+            kerasseq.runs.request_model(tmp_path)  # too late, and not needed
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    x, y = np.ones((7, 3)), np.zeros((7, 2))
+    model.fit(x, y, batch_size=1, verbose=0, callbacks=[Ask(), SaveModel(tmp_path)])
+    assert kept["files"] == ["model.keras"]  # the request is deleted
+    assert [file.name for file in tmp_path.iterdir()] == ["model.keras"]
+    saved = kerasseq.load_model(tmp_path / "model.keras").get_weights()
+    np.testing.assert_allclose(saved[0], kept["weights"][0], atol=1e-6)
+    assert np.abs(saved[0] - model.get_weights()[0]).max() > 1e-4
+
+
 def terminate(folder):
     os.kill(os.getpid(), signal.SIGTERM)
 

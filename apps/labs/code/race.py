@@ -25,3 +25,26 @@ for cell in {cells}:
         found = model.evaluate(test.ids, test.labels, verbose=0, return_dict=True)
         print(cell, kind, found["accuracy"])
 """
+
+FORECAST = """
+import numpy as np
+
+import kerasseq
+
+source, season, horizon, ahead = {source}, {season}, {horizon}, 48
+if source in ("sunspots", "co2"):
+    values = kerasseq.datasets.series(source).values
+else:  # the curve
+    values = np.loadtxt(source, skiprows=1, dtype="float32")
+cut = len(values) - max(len(values) // 5, horizon)
+for cell in {cells}:
+    model = kerasseq.models.Forecaster(cell, horizon=horizon, units={units})
+    model.compile("adam")
+    x, y = model.prepare(values[:cut], season=season)
+    epochs = max(1, {steps} * 32 // len(x))
+    model.fit(x, y, batch_size=32, epochs=epochs, verbose=2)
+    table = model.read(values)
+    found = model.compare(table, [[cut]], min(ahead, len(values) - cut), [cut])
+    for name, error in found.errors_by_step().items():
+        print(cell, "|", name, error[[0, -1]].round(2))
+"""
