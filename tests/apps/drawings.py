@@ -11,6 +11,8 @@ import sys
 
 import numpy as np
 
+from tests.processes import ROOT
+
 SLANT, SHAKE = 0.12, 3.0
 
 
@@ -69,6 +71,7 @@ def drawing(digit, seed=0):
 
 def main(folder):
     """Prints what a model reads in each drawing, and in other versions of it."""
+    sys.path.insert(0, str(ROOT / "apps"))
     import kerasseq
     from labs.code.vision import image_of_strokes
 

@@ -83,8 +83,8 @@ def image_of_strokes(strokes: Sequence[Any]) -> np.ndarray:
         Refused: If nothing is drawn.
 
     Examples:
-        >>> image_of_strokes([[(3, 1), (3, 5)]])[0].tolist()
-        [0, 0, 0, 175, 175, 0, 0, 0]
+        >>> image_of_strokes([[(3, 1), (3, 5)]])[4].tolist()  # a 1
+        [0, 0, 96, 255, 255, 96, 0, 0]
     """
     strokes = [np.asarray(s, "float64").reshape(-1, 2) for s in strokes if len(s)]
     if not strokes:
