@@ -116,7 +116,9 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.column is not None and args.file is None:
         raise UsageError("--column is for a table: add --file, or leave it out")
     if args.next is not None and args.text is None:
-        raise UsageError("--next is for --text; in a file, the second text is after a tab")
+        raise UsageError(
+            "--next is for --text; in a file, the second text is after a tab"
+        )
     if args.file is None and not args.text.strip():
         raise ValueError("expected a text, received an empty one")
 
