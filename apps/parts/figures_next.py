@@ -115,7 +115,7 @@ def bars(
     )
     x_axis = {
         # Room for the numbers, but no marks above 1.
-        "scale": alt.Scale(domain=[0, (1.7 if small else 1.3) * most], nice=False),
+        "scale": alt.Scale(domain=[0, (1.7 if small else 1.45) * most], nice=False),
         "axis": alt.Axis(format=".2~f", values=_ticks(most)),
         "title": titles["before"] + " → " + titles["after"],
     }
