@@ -10,6 +10,7 @@ LENGTH = 300  # values of a drawn curve
 ORIGINS = 25  # from which held-out values are forecast, at most
 BEFORE = 60  # values that are shown before a forecast
 SIMPLE = {"naive": "naive", "seasonal naive": "seasonal_naive", "AR": "ar"}  # texts
+ACTUAL = "baseline#actual"  # gray, so that the others have the same colors in all
 SHARE = 5  # the last fifth is held out, as `kerasseq train forecast` does
 
 
@@ -176,9 +177,9 @@ def results(here: Any, done: list[runs.Run], source: str, season: int) -> None:
             errors += [{"step": n, "error": float(e), "line": line} for n, e in by_step]
     for name in simple:
         names[name] = here.text(SIMPLE[name.partition("(")[0]])
-    names["actual"] = here.text("actual")
+    names[ACTUAL] = here.text("actual")
     values = enumerate(found["values"], found["first"])
-    rows = [{"time": t, "value": float(v), "line": "actual"} for t, v in values] + rows
+    rows = [{"time": t, "value": float(v), "line": ACTUAL} for t, v in values] + rows
     for name, table, x, y in (
         ("forecasts", rows, "time", "value"),
         ("errors", errors, "step", "error"),
