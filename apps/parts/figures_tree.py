@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from parts.figures import AXIS, LEGEND, finish, frame
+from parts.figures import AXIS, LEGEND, finish, inline
 from parts.style import Style
 
 ROLES = ("both", "best", "greedy", "kept", "pruned")
@@ -62,12 +62,12 @@ def beam_tree(
         alt.Tooltip(f"{n}:{kind}", title=titles[n]) for n, kind in names.items()
     ]
     lines = (
-        alt.Chart(frame(edges or [dict.fromkeys(EDGE, None)]))
+        alt.Chart(inline(edges or [dict.fromkeys(EDGE, None)]))
         .mark_rule(strokeWidth=2)
         .encode(x=alt.X("x:Q", **x), y=alt.Y("y:Q", **y), x2="x2:Q", y2="y2:Q")
         .encode(color=color)
     )
-    base = alt.Chart(frame(shown)).encode(
+    base = alt.Chart(inline(shown)).encode(
         x=alt.X("step:Q", **x), y=alt.Y("rank:Q", **y), tooltip=tooltips
     )
     edge = alt.condition(
