@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from parts.figures import AXIS, LEGEND, Rows, cell_labels, finish
+from parts.figures import AXIS, LEGEND, Rows, cell_labels, finish, inline
 from parts.figures_steps import shown
 from parts.style import Style
 from parts.texts import number
@@ -94,7 +94,7 @@ def bars(
         max([row[key] for row in rows for key in ("before", "after")], default=1.0)
         or 1.0
     )
-    base = alt.Chart(alt.Data(values=values)).encode(
+    base = alt.Chart(inline(values)).encode(
         y=alt.Y(
             "place:O",
             title=None,
