@@ -76,7 +76,7 @@ def test_next_sentences(model):
     logits = model.predict({**x, "positions": positions}, verbose=0)["next"]
     p = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))
     np.testing.assert_allclose(found["after"], p, atol=1e-4)
-    assert np.ptp(p) > 0.01
+    assert np.ptp(p) > 0.005
     np.testing.assert_allclose(found["before"], 0.5, atol=0.1)
     others = code.continuations("one .")
     assert len(others) == 100
