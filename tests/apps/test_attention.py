@@ -119,14 +119,12 @@ def test_dot_products_need_no_training():
 TEXTS = ["x", "🙂🙃 naïve", "שלום עולם", "\u202eabc", "x" * 10**6, " "]
 
 
-@pytest.mark.parametrize(
-    "text", TEXTS, ids=["one", "emoji", "rtl", "bidi", "long", "space"]
-)
-def test_any_text_is_read(text):
+def test_any_text_is_read():
     page = pages.open_lab("attention", step="softmax")
-    pages.control(page, "text").set_value(text).run()
-    pages.checked(page)
-    assert len(pages.control(page, "token").options) <= attention.MAX_TOKENS
+    for text in TEXTS:
+        pages.control(page, "text").set_value(text).run()
+        pages.checked(page)
+        assert len(pages.control(page, "token").options) <= attention.MAX_TOKENS, text
 
 
 def test_an_empty_text_is_one_sentence_and_the_page_goes_on():
@@ -138,14 +136,15 @@ def test_an_empty_text_is_one_sentence_and_the_page_goes_on():
     pages.checked(page)
 
 
-@pytest.mark.parametrize(
-    "table", ["", "a b", "1 2\n3", "nan", "inf 0", "1e9", "0 " * 13, "0\n" * 13]
-)
-def test_a_bad_table_is_one_sentence(table):
+TABLES = ["", "a b", "1 2\n3", "nan", "inf 0", "1e9", "0 " * 13, "0\n" * 13]
+
+
+def test_a_bad_table_is_one_sentence():
     page = pages.open_lab("attention", view="slide")
-    pages.control(page, "table_masked").set_value(table).run()
-    (error,) = page.error
-    assert "12" in error.value and not page.exception
+    for table in TABLES:
+        pages.control(page, "table_masked").set_value(table).run()
+        (error,) = page.error
+        assert "12" in error.value and not page.exception, table
 
 
 def test_what_a_mask_hides_does_not_matter():

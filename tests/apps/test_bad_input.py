@@ -25,10 +25,15 @@ BOXES = [
 ]
 
 
+OTHER = pytest.mark.full("the same box on another page", cheap=False)
+PAGES = [
+    pytest.param(*box, id=box[1].get("view", "merges"), marks=[OTHER] if n else [])
+    for n, box in enumerate(BOXES)
+]
+
+
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-@pytest.mark.parametrize(
-    ("lab", "state", "name"), BOXES, ids=["merges", "compare", "eliza"]
-)
+@pytest.mark.parametrize(("lab", "state", "name"), PAGES)
 def test_any_text(lab, state, name, text):
     page = pages.open_lab(lab, **state)
     pages.control(page, name).set_value(text).run()

@@ -45,7 +45,7 @@ def test_bars_before_and_after(small):
     assert color["scale"]["domain"] == ["is kept", "is top_k", "is min_p"]
     assert len(set(color["scale"]["range"])) == 3
     assert (color["legend"] is None) == small
-    data = chart["data"]["values"]
+    (data,) = chart["datasets"].values()
     digits = "0,20 → 0,25" if small else "0,200 → 0,250"
     assert data[1]["numbers"] == digits
     assert [row["token"] for row in data] == ["a", "·", "↵", "b", "c"]

@@ -34,8 +34,13 @@ STATES = {
         *({"view": "lengths"}, {"view": "forcing"}, {"view": "beam"}),
     ],
 }
-CASES = [(lab, state) for lab in pages.LABS for state in ({}, *STATES.get(lab, ()))]
-IDS = ["-".join([lab, *state.values()]) for lab, state in CASES]
+OTHER = pytest.mark.full("a state more of a page that is tested", cheap=False)
+CASES = [pytest.param(lab, {}, id=lab) for lab in pages.LABS]
+CASES += [
+    pytest.param(lab, state, id="-".join([lab, *state.values()]), marks=OTHER)
+    for lab in pages.LABS
+    for state in STATES.get(lab, ())
+]
 
 
 Shown = collections.namedtuple("Shown", "texts code")
@@ -55,7 +60,7 @@ def english(lab, state):
     return _english[key]
 
 
-@pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
+@pytest.mark.parametrize(("lab", "state"), CASES)
 def test_page_in_french(lab, state, stub, models):
     french = shown(pages.open_lab(lab, lang="fr", **state))
     texts = english(lab, state).texts
@@ -92,7 +97,7 @@ def another(lab, kind, found, before):
 TRIED = {}  # the first state of a lab that has a control
 
 
-@pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
+@pytest.mark.parametrize(("lab", "state"), CASES)
 def test_each_control_changes_the_address(lab, state, stub, models, monkeypatch):
     # With one backend alone there would be nothing to choose.
     monkeypatch.setattr(work, "installed", lambda: ["jax", "torch"])
@@ -221,7 +226,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize(("lab", "state"), CASES, ids=IDS)
+@pytest.mark.parametrize(("lab", "state"), CASES)
 def test_the_code_of_the_page_runs(lab, state, stub, models):
     (source,) = english(lab, state).code
     quick = getattr(importlib.import_module(f"labs.{lab}"), "QUICK", {})
