@@ -184,7 +184,7 @@ def test_a_known_effect_and_a_season_are_learned():
     frame["sales"] += 20 * frame.holiday
     model = Forecaster("gru", horizon=3, units=7, known=["holiday"])
     model.compile(keras.optimizers.Adam(0.01))
-    found = model.backtest(frame, value="sales", origins=4, verbose=0, epochs=40)
+    found = model.backtest(frame, value="sales", origins=4, verbose=0, epochs=60)
     assert found.MASE["gru"] < 0.7 * found.MASE["seasonal naive"]
 
 
