@@ -44,13 +44,8 @@ def main() -> None:
         for lab in labs.COURSE
         if (FOLDER / "labs" / f"{lab}.py").exists()
     }
-    sections = {
-        texts.text("common", f"section_{section}", language): [
-            pages[lab] for lab in names if lab in pages
-        ]
-        for section, names in labs.SECTIONS.items()
-    }
-    page = st.navigation({title: found for title, found in sections.items() if found})
+    page = st.navigation(list(pages.values()), position="hidden")
+    _menu(pages, language)
     name = next(lab for lab, one in pages.items() if one == page)
     _settings(language)
     browser.remember()
@@ -66,6 +61,17 @@ def main() -> None:
     page.run()
     here.publish()
     work.worker().load_soon()
+
+
+def _menu(pages, language):
+    """Draws the links to all labs; each has the state in which its lab was left."""
+    with st.sidebar:
+        for section, names in labs.SECTIONS.items():
+            found = [lab for lab in names if lab in pages]
+            if found:
+                st.caption(texts.text("common", f"section_{section}", language))
+            for lab in found:
+                st.page_link(pages[lab], query_params=address.link(lab))
 
 
 def _settings(language):

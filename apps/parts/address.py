@@ -69,7 +69,7 @@ class Address:
         query = _own(st.query_params)
         page_before, query_before = state.get(_WRITTEN, (None, {}))
         self._source: dict[str, str] | None = query
-        if page_before != page and not query:  # by the menu, which drops the query
+        if page_before != page and query in ({}, _short(self._kept())):  # by the menu
             self._source = self._kept()
         elif page_before == page and (query == query_before or self._control_moved()):
             self._source = None
@@ -125,9 +125,8 @@ class Address:
             value = state.get(field.key, field.default)
             if value is not None and value != field.default:
                 kept[name] = field.write(value)
-        own = {name: value for name, value in kept.items() if len(value) <= LONGEST}
-        common = {name: state.get(f"app.{name}") for name in SHARED}
-        query = own | {name: value for name, value in common.items() if value}
+        own = _short(kept)
+        query = own | _common()
         if dict(st.query_params) != query:
             st.query_params.from_dict(query)
         state[_KEPT] = state.get(_KEPT, {}) | {self.page: kept}
@@ -136,6 +135,24 @@ class Address:
         keys += [field.key for field in self.fields.values()]
         state[_VALUES] = {key: state[key] for key in keys if key in state}
         state.pop(_SETTLED, None)
+
+
+def link(page: str) -> dict[str, str]:
+    """Returns the query parameters of a link to a page, as this session left it.
+
+    Without them Streamlit adds an address without state to the history of the browser,
+    and the page adds its own: Back would have to be pressed twice.
+    """
+    return _short(st.session_state.get(_KEPT, {}).get(page, {})) | _common()
+
+
+def _short(kept):
+    return {name: value for name, value in kept.items() if len(value) <= LONGEST}
+
+
+def _common():
+    found = {name: st.session_state.get(f"app.{name}") for name in SHARED}
+    return {name: value for name, value in found.items() if value}
 
 
 def _own(query):

@@ -11,8 +11,8 @@ from typing import Any
 import altair as alt
 import streamlit as st
 
-from parts import code as codes
 from parts import (
+    address,
     errors,
     overview,
     prepared,
@@ -24,6 +24,7 @@ from parts import (
     texts,
     work,
 )
+from parts import code as codes
 from parts.address import Address
 from parts.controls import Controls
 
@@ -246,4 +247,5 @@ def _next(here):
     following = names[names.index(here.name) + 1 :][:1]
     for name in following:
         label = here.text("next_lab", title=here.text(f"lab_{name}"))
-        st.page_link(pages[name], label=label, icon=":material/arrow_forward:")
+        icon, query = ":material/arrow_forward:", address.link(name)
+        st.page_link(pages[name], label=label, icon=icon, query_params=query)

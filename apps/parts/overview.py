@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from parts import prepared, run_panel, work
+from parts import address, prepared, run_panel, work
 
 
 def draw(here: Any) -> None:
@@ -14,7 +14,8 @@ def draw(here: Any) -> None:
         needed = [n for n, recipe in prepared.recipes().items() if recipe.lab == name]
         missing = [n for n in needed if prepared.find(manager, n, backend) is None]
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.page_link(page, label=here.text(f"lab_{name}"))
+            query = address.link(name)
+            st.page_link(page, label=here.text(f"lab_{name}"), query_params=query)
             if missing:
                 st.caption(here.text("to_train", count=len(missing)))
             else:

@@ -183,9 +183,47 @@ def place(folder, name):
     """Writes a small model where the app looks for a trained one."""
     recipe = prepared.recipes()[name]
     run = folder / "runs" / runs.EVERYBODY / recipe.id("torch")
-    run.mkdir(parents=True, exist_ok=True)
+    (run / recipe.part).mkdir(parents=True, exist_ok=True)
     run.with_suffix(".json").write_text(
         json.dumps(dataclasses.asdict(recipe.request("torch")))
     )
-    MAKERS[recipe.words[0]](recipe).save(run / "model.keras")
-    (run / "results.json").write_text(json.dumps(RESULTS[recipe.words[0]]))
+    MAKERS[recipe.words[0]](recipe).save(run / recipe.part / "model.keras")
+    (run / "results.json").write_text(json.dumps(RESULTS.get(recipe.words[0], {})))
+
+
+def probabilities(page):
+    """What the network of the lab Gates decides, unchanged and forced."""
+    pattern = r"P\(balanced\), unchanged\s+([\d.]+)\s+P\(balanced\), forced\s+([\d.]+)"
+    found = re.search(pattern, page.inner_text("[data-testid=stMain]"))
+    return found and [float(number) for number in found.groups()]
+
+
+def test_a_gate_is_forced(visit, folder):
+    place(folder, "gates_race_lstm")
+    page = visit("gates?string=%28%28%29%29&symbols=1~4")
+    wait_for(page, lambda: probabilities(page))
+    unchanged, zero = probabilities(page)
+    page.get_by_role("radiogroup", name="to").get_by_text("1").click()
+    has_address(page, "value=1")
+    wait_for(page, lambda: probabilities(page)[1] != zero)
+    assert probabilities(page)[0] == unchanged
+
+
+def test_the_alignment_is_shown_on_hover(visit, folder):
+    place(folder, "translation_dates_bahdanau")
+    page = visit("translation")
+    title = page.get_by_text("The characters read for each character written")
+    expect(title).to_be_visible()
+    settle(page)
+    chart(page).hover()
+    expect(page.locator("#vg-tooltip-element")).to_contain_text(re.compile(r"0\.\d"))
+
+
+def test_an_upload_that_is_too_large_is_refused(visit):
+    page = visit("language_model?corpus=own")
+    settle(page)
+    large = {"name": "war.txt", "mimeType": "text/plain", "buffer": b"a" * 2_100_000}
+    page.locator("input[type=file]").set_input_files(large)
+    expect(page.get_by_text(re.compile("war.txt is too large"))).to_be_visible()
+    page.get_by_role("link", name="Count").first.click()
+    expect(page.get_by_role("heading", name="Count", exact=True)).to_be_visible()
