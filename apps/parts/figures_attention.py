@@ -90,7 +90,9 @@ def matrix(
         ink = alt.value(style.ink) if colors else _ink(limits, diverging, root)
         size = style.font_size - (3 if len(columns) > 5 else 0)
         field = alt.Text("value:Q", format=".2f") if words is None else "short:N"
-        text = filled.mark_text(fontSize=size, clip=True)
+        # On a phone the cells have no room: the mouse or a finger shows the numbers.
+        room = alt.ExprRef(f"bandwidth('x') < {2 * size} ? 0 : 1")
+        text = filled.mark_text(fontSize=size, clip=True, opacity=room)
         chart += text.encode(text=field, color=ink)
     if small:
         return finish(style, chart, 150)

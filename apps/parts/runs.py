@@ -179,7 +179,7 @@ class Runs:
             if folder.is_dir():
                 kerasseq.runs.request_stop(folder)
             elif process := self._processes.get((owner, name)):
-                process.send_signal(signal.SIGINT)
+                process.terminate()  # SIGINT is ignored below a background process
 
     def remove(self, owner: str, name: str) -> None:
         """Deletes the files of a run that does not train."""
