@@ -258,14 +258,10 @@ def compile_model(
     """Compiles the model with Adam; the rate rises, and then falls by a cosine."""
     import keras
 
+    from kerasseq.cli.fitting import cosine
+
     warm_up = int(WARM_UP * steps)
-    rate = keras.optimizers.schedules.CosineDecay(
-        0.0,
-        steps - warm_up,
-        alpha=0.02,
-        warmup_target=settings.learning_rate,
-        warmup_steps=warm_up,
-    )
+    rate = cosine(settings.learning_rate, steps, warm_up, last=0.02)
     model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
 
 

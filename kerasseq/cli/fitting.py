@@ -135,6 +135,30 @@ def _fit(model, stream, parts, used):
         )
 
 
+def cosine(
+    rate: float, steps: int, warm_up: int = 0, *, first: float = 0.0, last: float = 0.0
+) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Returns a learning rate that rises, and then falls by a cosine.
+
+    Args:
+        rate: The highest learning rate.
+        steps: Training steps.
+        warm_up: The steps in which it rises.
+        first: The learning rate of the first step, if it rises.
+        last: The learning rate of the last step, as a fraction of `rate`.
+
+    Examples:
+        >>> schedule = cosine(0.5, steps=10, warm_up=2)
+        >>> [round(float(schedule(step)), 3) for step in (0, 1, 2, 6, 10)]
+        [0.0, 0.25, 0.5, 0.25, 0.0]
+    """
+    decay = keras.optimizers.schedules.CosineDecay
+    if not warm_up:
+        return decay(rate, max(steps, 1), last)
+    rising = {"warmup_target": rate, "warmup_steps": warm_up}
+    return decay(first, max(steps - warm_up, 1), last, **rising)
+
+
 def check_memory(
     settings: options.Settings,
     rows: int,

@@ -195,13 +195,10 @@ def compile_for(
     """
     import keras
 
+    from kerasseq.cli.fitting import cosine
+
     steps = options.number_of_steps(settings, steps_per_epoch)
     rising = int(WARM_UP * steps)
-    rate = keras.optimizers.schedules.CosineDecay(
-        0.0 if rising else settings.learning_rate,
-        max(steps - rising, 1),
-        warmup_target=settings.learning_rate if rising else None,
-        warmup_steps=rising,
-    )
+    rate = cosine(settings.learning_rate, steps, rising)
     model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
     return steps

@@ -237,16 +237,14 @@ def compile_for(
     """
     import keras
 
+    from kerasseq.cli.fitting import cosine
+
     steps = options.number_of_steps(settings, steps_per_epoch)
     if settings.steps is None and settings.epochs is None:
         steps = max(steps, LEAST_STEPS)
     warmup = round(WARMUP * steps)
-    rate = keras.optimizers.schedules.CosineDecay(
-        settings.learning_rate / (warmup + 1),
-        max(steps - warmup, 1),
-        warmup_target=settings.learning_rate,
-        warmup_steps=warmup,
-    )
+    first = settings.learning_rate / (warmup + 1)
+    rate = cosine(settings.learning_rate, steps, warmup, first=first)
     model.compile(
         keras.optimizers.AdamW(rate, weight_decay=WEIGHT_DECAY, global_clipnorm=1.0)
     )

@@ -333,8 +333,10 @@ def compile_for(
     """
     import keras
 
+    from kerasseq.cli.fitting import cosine
+
     steps = options.number_of_steps(settings, steps_per_epoch)
-    rate = keras.optimizers.schedules.CosineDecay(settings.learning_rate, steps)
+    rate = cosine(settings.learning_rate, steps)
     model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
     return steps
 

@@ -208,9 +208,10 @@ def build(
     """Builds and compiles the model."""
     import keras
 
+    from kerasseq.cli.fitting import cosine
+
     set_seed(settings.seed)
-    cosine, alpha = keras.optimizers.schedules.CosineDecay, 0.02
-    steps, rate = number_of_steps(settings), settings.learning_rate
+    steps, warm_up = number_of_steps(settings), 0
     if settings.model == "transformer":
         model = kerasseq.models.Transformer(
             *tokenizers,
@@ -221,9 +222,6 @@ def build(
             norm_placement="pre",
         )
         warm_up = min(WARM_UP, steps // 2)
-        rate = cosine(
-            0.0, steps - warm_up, alpha, warmup_target=rate, warmup_steps=warm_up
-        )
     else:
         model = kerasseq.models.Seq2Seq(
             settings.model,
@@ -233,7 +231,7 @@ def build(
             num_layers=settings.num_layers,
             dropout=settings.dropout,
         )
-        rate = cosine(rate, steps, alpha)
+    rate = cosine(settings.learning_rate, steps, warm_up, last=0.02)
     model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
     return model
 
