@@ -10,6 +10,7 @@ from kerasseq.core import checks
 from kerasseq.language.bert_heads import HEADS, Head
 from kerasseq.language.fine_tuning import FineTuningMixin
 from kerasseq.training import MaskedLMMaskGenerator, MaskedPairs, SentencePairs
+from kerasseq.training.batches import fit_arguments
 from kerasseq.training.label_batches import TrimmedBatches
 
 
@@ -81,17 +82,11 @@ class BERTTrainingMixin(FineTuningMixin):
         pretraining = {"sequence_length": sequence_length, "masking": masking}
         if _is_documents(x, y) and self.head == "pretraining":
             batches = self.batches(x, batch_size=batch_size, seed=seed, **pretraining)
-            steps = steps_per_epoch or batches.steps_per_epoch
             if _is_documents(validation_data, None):
                 validation_data = self.batches(validation_data, **pretraining).all()
-            return super().fit(
-                batches.stream(initial_epoch * steps),
-                steps_per_epoch=steps,
-                validation_data=validation_data,
-                validation_batch_size=batch_size,
-                shuffle=False,  # the stream comes shuffled
-                **shared,
-            )
+            shared = {"validation_batch_size": batch_size, **shared}
+            shared["validation_data"] = validation_data
+            return super().fit(**fit_arguments(batches, steps_per_epoch, shared))
         return super().fit(
             x,
             y,

@@ -22,6 +22,7 @@ from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.texts import id_array
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter, TextBatches
+from kerasseq.training.batches import fit_arguments
 
 
 def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
@@ -139,17 +140,11 @@ class CausalLM(TaskModel):
         ):
             ids, held_out = _cut(ids, validation_split, sequence_length)
         batches = TextBatches(ids, sequence_length, batch_size, seed)
-        steps = steps_per_epoch or batches.steps_per_epoch
         if held_out is not None:
             validation_data = _blocks(held_out, sequence_length)
-        return super().fit(
-            batches.stream(start=initial_epoch * steps),
-            steps_per_epoch=steps,
-            validation_data=validation_data,
-            validation_batch_size=batch_size,
-            shuffle=False,  # the stream comes shuffled
-            **shared,
-        )
+        shared = {"validation_batch_size": batch_size, **shared}
+        shared["validation_data"] = validation_data
+        return super().fit(**fit_arguments(batches, steps_per_epoch, shared))
 
     def evaluate(
         self, x: Any = None, y: Any = None, *, sequence_length: int = 64, **kwargs: Any

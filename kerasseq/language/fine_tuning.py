@@ -11,6 +11,7 @@ from kerasseq.language.bert_texts import Rows
 from kerasseq.language.task_heads import CLASSIFIERS, TaskHeadMixin
 from kerasseq.tasks.labeled import check_learned, training_rows
 from kerasseq.tracing.attribution import TokenInputs
+from kerasseq.training.batches import fit_arguments
 from kerasseq.training.label_batches import (
     SortedArrays,
     TrimmedBatches,
@@ -103,12 +104,7 @@ class FineTuningMixin(TaskHeadMixin):
                 **options,
             )
         batches = self._batches(rows, y, weights, batch_size, seed)
-        steps = steps_per_epoch or batches.steps_per_epoch
-        return super().fit(
-            batches.stream(initial_epoch * steps),
-            steps_per_epoch=steps,
-            **{**options, "shuffle": False},  # the batches are shuffled already
-        )
+        return super().fit(**fit_arguments(batches, steps_per_epoch, options))
 
     def batches(
         self,

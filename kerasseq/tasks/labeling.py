@@ -25,7 +25,7 @@ from kerasseq.tasks.labeled import (
 )
 from kerasseq.tasks.labels import Labels, learned
 from kerasseq.text.tokenizer import Tokenizer
-from kerasseq.training.batches import padded
+from kerasseq.training.batches import fit_arguments, padded
 from kerasseq.training.label_batches import LabelBatches, SortedBatches
 
 BATCH_SIZE = 32
@@ -182,13 +182,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
                 **options,
             )
         batches = LabelBatches(*prepared, batch_size, seed)
-        steps = steps_per_epoch or batches.steps_per_epoch
-        return super().fit(
-            batches.stream(start=initial_epoch * steps),
-            steps_per_epoch=steps,
-            shuffle=False,  # the batches are shuffled already
-            **options,
-        )
+        return super().fit(**fit_arguments(batches, steps_per_epoch, options))
 
     def batches(
         self,

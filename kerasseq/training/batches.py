@@ -4,7 +4,7 @@ A resumed run therefore continues with the next batch of the interrupted one, wi
 reading the batches before it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,37 @@ class _Batches:
         while True:
             yield self.batch(start)
             start += 1
+
+
+def fit_arguments(
+    batches: Any, steps_per_epoch: int | None, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the arguments of `keras.Model.fit` that train on batches.
+
+    Args:
+        batches: Batches with `stream` and `steps_per_epoch`, shuffled by their seed.
+        steps_per_epoch: Batches in an epoch; a whole pass if None.
+        options: Other arguments of `fit`, with `initial_epoch`, where the stream
+            begins.
+
+    Raises:
+        ValueError: If `shuffle` is False.
+
+    Examples:
+        >>> batches = ArrayBatches(np.arange(6), np.arange(6), batch_size=2, seed=0)
+        >>> arguments = fit_arguments(batches, None, {"initial_epoch": 0, "epochs": 5})
+        >>> arguments["steps_per_epoch"], arguments["epochs"]
+        (3, 5)
+    """
+    if not options.get("shuffle", True):
+        raise ValueError(
+            "shuffle=False is not possible: `seed` determines the order. For an order "
+            "of your own, pass arrays of ids or a stream of batches"
+        )
+    steps = steps_per_epoch or batches.steps_per_epoch
+    stream = batches.stream(options["initial_epoch"] * steps)
+    # Keras would not shuffle a stream, and need not know that it is shuffled.
+    return {**options, "x": stream, "steps_per_epoch": steps, "shuffle": False}
 
 
 class ArrayBatches(_Batches):

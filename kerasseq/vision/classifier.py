@@ -16,6 +16,7 @@ from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.class_labels import Classification, ClassLabels
 from kerasseq.tasks.labeled import check_learned
 from kerasseq.tasks.labels import Labels, learned
+from kerasseq.training.batches import fit_arguments
 from kerasseq.training.image_batches import ImageBatches, ImageSequence
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.vision import inputs, pixels, sizes
@@ -181,14 +182,8 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
                 sample_weight=weights,
                 **options,
             )
-        steps = steps_per_epoch or batches.steps_per_epoch
         with self._reading(batches):
-            return super().fit(
-                batches.stream(start=initial_epoch * steps),
-                steps_per_epoch=steps,
-                shuffle=False,  # the batches are shuffled already
-                **options,
-            )
+            return super().fit(**fit_arguments(batches, steps_per_epoch, options))
 
     def batches(
         self,
