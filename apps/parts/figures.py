@@ -164,7 +164,7 @@ def lines(
             tooltip=tooltips,
         )
     )
-    layers = [base]
+    layers = [base, _nearest(base)]
     for label, value in (rules or {}).items():
         data = inline([{y: value, "label": label}])
         rule = alt.Chart(data).mark_rule(strokeDash=[3, 3], color="#8a8a8a")
@@ -177,6 +177,18 @@ def lines(
         mark = alt.Chart(inline([{x: at}])).mark_rule(color=style.ink)
         layers.append(mark.encode(x=f"{x}:Q"))
     return finish(style, alt.layer(*layers), height)
+
+
+def _nearest(lines):
+    """Shows the values nearest to the mouse: a line itself is too thin to be hit."""
+    shown = lines.encoding
+    found = alt.Chart(lines.data).mark_point(size=1, opacity=0)
+    found = found.encode(x=shown.x, y=shown.y, tooltip=shown.tooltip)
+    # A name of its own: with one that Altair counts, the figure would be another one
+    # each time the page is drawn.
+    return found.add_params(
+        alt.selection_point(name="nearest", nearest=True, on="pointerover", empty=False)
+    )
 
 
 def _decades(values, ends, most=8):

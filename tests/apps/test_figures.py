@@ -100,6 +100,13 @@ def test_lines_differ_in_dashes_and_show_their_values():
     dashes = found["strokeDash"]["scale"]["range"]
     assert len({tuple(dash) for dash in dashes}) == 3
     assert [tip["title"] for tip in found["tooltip"]] == ["Run", "Step", "Loss"]
+    spec = chart.to_dict()
+    (nearest,) = spec["params"]  # the mouse need not hit a line
+    assert nearest["select"]["nearest"]
+    points = spec["layer"][1]
+    assert nearest["views"] == [points["name"]]
+    assert points["encoding"]["tooltip"] == found["tooltip"]
+    assert "color" not in points["encoding"]  # the legend shows lines
 
 
 def test_one_line_has_no_legend():
