@@ -3,7 +3,7 @@
 import numpy as np
 
 from labs.code import attention as code
-from parts import attention, block_steps, figures, figures_attention, lab, panels
+from parts import attention, block_steps, figures, figures_matrix, lab, panels
 from parts.block_steps import BY_TOKEN, STEPS, titles
 from parts.errors import Refused
 
@@ -139,8 +139,8 @@ def cross(here):
     names = titles(here, "written", "read", "softmax")
     axes = found["target"], found["source"]
     options = {"titles": names, "limits": (0, 1), "root": True}
-    chart = figures_attention.matrix(here.style, weights, *axes, **options)
-    rows = figures_attention.cells(weights, *axes)
+    chart = figures_matrix.matrix(here.style, weights, *axes, **options)
+    rows = figures_matrix.cells(weights, *axes)
     names = {key: names[key] for key in ("row", "column", "value")}
     here.picture("cross_weights", chart, rows, names)
     here.code(code.CROSS, file=folder / "model.keras", source=source)

@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from labs.code import gates as code
-from parts import figures, figures_steps, lab, prepared, strips
+from parts import figures_matrix, figures_steps, lab, prepared, strips
 from parts.errors import Refused
 
 _STATES = r"c_t = f_t \odot c_{t-1} + i_t \odot g_t \qquad h_t = o_t \odot \tanh(c_t)"
@@ -180,7 +180,7 @@ def all_units(here, task, before, after):
     values = {"before": first, "after": second, "difference": second - first}[side]
     pieces = (before if side == "before" else after)["pieces"]
     limits = LIMITS.get(name) if side != "difference" else None
-    chart = figures.heat_map(
+    chart = figures_matrix.matrix(
         here.style,
         values.T,
         [str(unit) for unit in range(1, values.shape[1] + 1)],

@@ -3,7 +3,7 @@
 import numpy as np
 
 from labs.code import positions as code
-from parts import encodings, figures, figures_attention, lab, panels
+from parts import encodings, figures, figures_matrix, lab, panels
 from parts.encodings import BIASES, KINDS, TRAINED
 
 EQUATION = (
@@ -49,14 +49,12 @@ def maps(here):
         for part, matrix, names in parts_of(here, kind, found):
             axes = [[str(n) for n in range(size)] for size in matrix.shape]
             options = {"height": 250, "diverging": bool(np.any(matrix < 0))}
-            chart = figures_attention.matrix(
+            chart = figures_matrix.matrix(
                 here.style, matrix, *axes, titles=names, **options
             )
             part = here.text(f"part_{part}")
             charts[part] = chart
-            rows += [
-                {"part": part, **c} for c in figures_attention.cells(matrix, *axes)
-            ]
+            rows += [{"part": part, **c} for c in figures_matrix.cells(matrix, *axes)]
         keys = {key: here.text(f"title_{key}") for key in ("part", "row", "column")}
         keys["value"] = here.text("title_value")
         panels.draw(here, f"map_{kind}", charts, rows, keys, across=2)
@@ -87,7 +85,7 @@ def criteria(here):
     kinds = [here.text(f"map_{kind}") for kind in KINDS]
     columns = [here.text(f"criterion_{name}") for name in CRITERIA]
     names = titles(here, "encoding", "criterion", "holds")
-    chart = figures_attention.matrix(
+    chart = figures_matrix.matrix(
         here.style,
         holds,
         kinds,

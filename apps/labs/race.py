@@ -4,7 +4,7 @@ import streamlit as st
 
 import kerasseq
 from labs.code import race as code
-from parts import figures, forecasts, lab, races, runs, work
+from parts import figures, figures_matrix, forecasts, lab, races, runs, work
 from parts.errors import Refused
 
 EQUATION = (
@@ -156,7 +156,7 @@ def hidden(here, states, symbols):
     columns = [f"{n} {symbol}" for n, symbol in enumerate(symbols, 1)]
     units = [str(n) for n in range(len(states))]
     titles = {key: here.text(key) for key in ("row", "column", "value")}
-    chart = figures.heat_map(
+    chart = figures_matrix.matrix(
         here.style, states, units, columns, titles=titles, diverging=True
     )
     here.picture("state", chart, states, titles)

@@ -3,7 +3,7 @@
 import math
 
 from labs.code import translation as code
-from parts import figures, figures_attention, figures_tree, lab, translation
+from parts import figures, figures_matrix, figures_tree, lab, translation
 from parts.errors import Refused
 
 EQUATION = (
@@ -71,8 +71,8 @@ def align(here):
     names = {key: here.text(f"title_{name}") for key, name in names.items()}
     axes = found["target"], found["source"]
     options = {"titles": names, "limits": (0, 1), "root": True}
-    chart = figures_attention.matrix(here.style, found["weights"], *axes, **options)
-    rows = figures_attention.cells(found["weights"], *axes)
+    chart = figures_matrix.matrix(here.style, found["weights"], *axes, **options)
+    rows = figures_matrix.cells(found["weights"], *axes)
     here.picture("weights", chart, rows, names)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from parts import figures, figures_attention, panels, run_panel
+from parts import figures, figures_matrix, panels, run_panel
 
 Rows = list[dict[str, Any]]
 BEFORE_AFTER = ("before", "after")
@@ -128,10 +128,8 @@ def attention(here: Any, tokens: Sequence[str], weights: Any) -> None:
     names = {"row": "head", "column": "key_token", "value": "weight"}
     titles = {key: here.text(text) for key, text in names.items()}
     options = {"titles": titles, "limits": (0, 1), "root": True}
-    chart = figures_attention.matrix(here.style, values, rows, tokens, **options)
-    here.picture(
-        "attention", chart, figures_attention.cells(values, rows, tokens), titles
-    )
+    chart = figures_matrix.matrix(here.style, values, rows, tokens, **options)
+    here.picture("attention", chart, figures_matrix.cells(values, rows, tokens), titles)
 
 
 def pairs(

@@ -3,7 +3,7 @@
 import math
 
 from parts import figures, panels
-from parts import figures_attention as drawn
+from parts import figures_matrix as drawn
 
 VECTORS = {  # what the steps show that draw vectors: recorded values of a block
     "norm": ("input", "self_attention_input"),

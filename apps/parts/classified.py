@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from parts import figures, image_views, vision
+from parts import figures, figures_matrix, image_views, vision
 from parts.errors import Refused
 
 MOST_LABELS = 20  # of a confusion matrix, the most frequent ones
-MOST_NUMBERS = 14  # labels of a matrix with numbers in its cells
 BASELINES = {  # as `kerasseq train classify` names them
     "majority": "baseline_majority",
     "logistic regression, 1 to 3 characters": "baseline_characters",
@@ -47,10 +46,8 @@ def confusion(here: Any, labels: list[str], counts: np.ndarray) -> None:
     headings = {"row": here.text("title_label"), "value": here.text("title_share")}
     headings["column"] = here.text("title_predicted")
     options = {"titles": headings, "limits": (0, 1)}
-    options["numbers"] = len(kept) <= MOST_NUMBERS
-    chart = figures.heat_map(
-        here.style, shares[np.ix_(kept, kept)], names, names, **options
-    )
+    shown = shares[np.ix_(kept, kept)]
+    chart = figures_matrix.matrix(here.style, shown, names, names, **options)
     rows = [
         {"row": str(labels[i]), "column": str(labels[j]), "count": int(counts[i, j])}
         | {"value": float(shares[i, j])}

@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from parts.style import DIVERGING, SEQUENTIAL, Style
+from parts.style import Style
 
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 2], [12, 4], [1, 3])
 HEIGHT = 320
@@ -326,83 +326,6 @@ def stacked(
     )
     legend = LEGEND * -(-len(parts) // 3)
     return finish(style, chart, 52 * len(order) + AXIS + legend)
-
-
-def heat_map(
-    style: Style,
-    values: np.ndarray,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    *,
-    titles: dict[str, str],
-    diverging: bool = False,
-    limits: tuple[float, float] | None = None,
-    numbers: bool = False,
-) -> Any:
-    """Draws a matrix.
-
-    Args:
-        style: The style.
-        values: The matrix.
-        rows: The label of each row.
-        columns: The label of each column.
-        titles: Titles of "row", "column" and "value".
-        diverging: Whether 0 is the middle of the colors.
-        limits: The ends of the colors.
-        numbers: Whether to write the values into the cells.
-    """
-    values = np.asarray(values, "float64")
-    if limits is None:
-        peak = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
-        limits = (-peak if diverging else 0.0, peak)
-    data = [
-        {"i": i, "j": j, "row": r, "column": c, "value": float(values[i, j])}
-        for i, r in enumerate(rows)
-        for j, c in enumerate(columns)
-    ]
-    row_axis = alt.Axis(
-        labelExpr=cell_labels(rows),
-        title=titles.get("row"),
-        ticks=False,
-        labelOverlap="greedy" if len(rows) > 26 else False,
-    )
-    column_axis = alt.Axis(
-        labelExpr=cell_labels(columns),
-        title=titles.get("column"),
-        ticks=False,
-        labelAngle=0 if max(map(len, columns), default=0) < 4 else -50,
-        labelOverlap=True,
-    )
-    base = alt.Chart(inline(data)).encode(
-        y=alt.Y("i:O", axis=row_axis),
-        x=alt.X("j:O", axis=column_axis),
-        tooltip=[
-            alt.Tooltip("row:N", title=titles.get("row", "row")),
-            alt.Tooltip("column:N", title=titles.get("column", "column")),
-            alt.Tooltip("value:Q", title=titles.get("value", "value"), format=".4~f"),
-        ],
-    )
-    scheme = DIVERGING if diverging else SEQUENTIAL
-    scale = alt.Scale(scheme=scheme, domain=list(limits), clamp=True)
-    legend = alt.Legend(
-        title=titles.get("value"), orient="right", gradientLength=150, format=".3~g"
-    )
-    chart = base.mark_rect().encode(
-        color=alt.Color("value:Q", scale=scale, legend=legend)
-    )
-    if numbers:
-        middle = (limits[0] + limits[1]) / 2
-        bright = alt.condition(
-            f"datum.value > {middle}", alt.value("#111111"), alt.value("#ffffff")
-        )
-        if diverging:
-            bright = alt.value("#111111")
-        text = base.mark_text(fontSize=style.font_size - 2)
-        chart += text.encode(text=alt.Text("value:Q", format=".2f"), color=bright)
-    longest = max(map(len, columns), default=0)
-    labels = AXIS + (8 * min(longest, 20) if longest >= 4 else 0)
-    height = min(640, (34 if numbers else 24) * max(2, len(rows)))
-    return finish(style, chart, height + labels)
 
 
 def cell_labels(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 import streamlit as st
 
-from parts import figures_attention, tables
+from parts import figures_matrix, tables
 
 TYPICAL = 0.98  # the share of values within the ends of the colors
 
@@ -72,7 +72,7 @@ def matrices(
         titles: Titles of "row", "column" and "value".
         across: How many stand side by side.
         shared: Whether diverging colors are the same in all.
-        **options: Arguments of `figures_attention.matrix`.
+        **options: Arguments of `figures_matrix.matrix`.
     """
     hidden = options.get("hidden")
     if options.get("diverging") and shared:
@@ -82,10 +82,10 @@ def matrices(
         if options.get("diverging") and not shared:
             options["limits"] = _limits(values)
         names = columns or [str(n + 1) for n in range(values.shape[1])]
-        charts[title] = figures_attention.matrix(
+        charts[title] = figures_matrix.matrix(
             here.style, values, rows, names, titles=titles, **options
         )
-        cells = figures_attention.cells(
+        cells = figures_matrix.cells(
             values, rows, names, hidden, None, titles.get("hidden", "")
         )
         data += [{"panel": title, **cell} for cell in cells]

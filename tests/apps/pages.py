@@ -1,5 +1,7 @@
 """Opens pages of the app without a browser."""
 
+import urllib.parse
+
 from streamlit.testing.v1 import AppTest
 
 import labs
@@ -32,6 +34,19 @@ def open_lab(lab="start", browser="0" * 32, **address):
 def go(page, lab):
     """Changes the page by the menu, which drops the query parameters."""
     page.query_params.clear()
+    page.switch_page(f"labs/{lab}.py").run()
+    return checked(page)
+
+
+def follow(page, lab):
+    """Changes the page by a click on its link in the menu, with the link's address."""
+    (link,) = [
+        found.proto.query_string
+        for found in page.sidebar.get("page_link")
+        if found.proto.page == lab
+    ]
+    page.query_params.clear()
+    page.query_params.update(dict(urllib.parse.parse_qsl(link)))
     page.switch_page(f"labs/{lab}.py").run()
     return checked(page)
 

@@ -36,6 +36,25 @@ def test_the_menu_keeps_the_state_of_each_lab():
     assert pages.query(page) == {"model": "bloom"}
 
 
+def test_a_link_has_the_state_and_the_language_of_its_lab():
+    # Otherwise the page would add a second address to the history, and Back would
+    # have to be pressed twice.
+    page = pages.open_lab("tokens", merges="7", lang="fr")
+    pages.follow(page, "count")
+    pages.control(page, "model").set_value("bloom").run()
+    pages.follow(page, "tokens")
+    assert dict(page.query_params) == {"merges": "7", "lang": "fr", "projector": "0"}
+    pages.control(page, "text").set_value("to be or not " * 140).run()
+    pages.control(page, "merges").set_value(3).run()
+    before = dict(page.query_params)
+    assert before["merges"] == "3"
+    pages.follow(page, "count")
+    assert pages.control(page, "model").value == "bloom"
+    pages.follow(page, "tokens")  # its text is too long for an address
+    assert len(pages.control(page, "text").value) > 1500
+    assert dict(page.query_params) == before
+
+
 def test_back_wins_over_the_controls():
     page = pages.open_lab("tokens")
     pages.control(page, "merges").set_value(3).run()

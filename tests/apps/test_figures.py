@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from parts import figures, moving, strips, tables
+from parts import figures, figures_matrix, moving, strips, tables
 from parts.style import CELLS, DARK, LIGHT, Style
 
 pytestmark = pytest.mark.once("figures are data")
 
+NAMED = {"row": "Row", "column": "Column", "value": "Value"}
 TITLES = {"step": "Step", "loss": "Loss", "run": "Run"}
 ROWS = [
     {"step": step, "loss": 1 / step, "run": run}
@@ -124,10 +125,7 @@ def test_every_figure_is_a_chart_in_each_style(language):
         figures.bars(style, ROWS, "loss", "step", titles=TITLES),
         figures.bars(style, ROWS, "loss", "step", titles=TITLES, by="run"),
         figures.stacked(style, ROWS, "loss", "step", "run", titles=TITLES),
-        figures.heat_map(
-            style, matrix, "ab", ["x", "long", "y"], titles={}, diverging=True
-        ),
-        figures.heat_map(style, matrix, "ab", "xyz", titles={}, numbers=True),
+        figures_matrix.matrix(style, matrix, "ab", "xyz", titles=NAMED, diverging=True),
     ]
     for chart in charts:
         config = chart.to_dict()["config"]
@@ -137,9 +135,9 @@ def test_every_figure_is_a_chart_in_each_style(language):
 
 def test_a_heat_map_has_every_value_even_with_equal_labels():
     matrix = np.array([[1.0, 2.0], [3.0, float("nan")]])
-    chart = figures.heat_map(Style(), matrix, ["a", "a"], ["b", "b"], titles={})
+    chart = figures_matrix.matrix(Style(), matrix, ["a", "a"], ["b", "b"], titles=NAMED)
     (values,) = chart.to_dict()["datasets"].values()
-    assert [v["value"] for v in values[:3]] == [1.0, 2.0, 3.0]
+    assert [v["value"] for v in values] == [1.0, 2.0, 3.0, None]
     assert {(v["i"], v["j"]) for v in values} == {(0, 0), (0, 1), (1, 0), (1, 1)}
 
 

@@ -1,5 +1,6 @@
 """Runs of the app: the queue, stop and continue, owners, damaged files."""
 
+import sys
 import time
 
 import pytest
@@ -69,6 +70,19 @@ def test_continue_up_to_a_step(manager):
     manager.resume("a", name, until=done + 5)
     until(lambda: state_of(manager, name) == "stopped" and manager.run("a", name).line)
     assert done + 5 <= manager.run("a", name).line["step"] < done + 60
+
+
+def test_a_run_that_only_begins_is_stopped(manager, monkeypatch):
+    # As below a server in the background: SIGINT is ignored, and no folder is there.
+    code = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    code += "; print('ready', flush=True); time.sleep(60)"
+    command = [sys.executable, "-c", code]
+    monkeypatch.setattr(runs, "command", lambda request, folder: command)
+    name = manager.start("a", request())
+    log = manager.folder("a", name).with_suffix(".log")
+    until(lambda: log.exists() and "ready" in log.read_text())
+    manager.stop("a", name)
+    until(lambda: not manager.run("a", name).is_active, seconds=20)
 
 
 def test_a_run_that_fails_says_why(manager):

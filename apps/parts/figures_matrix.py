@@ -1,4 +1,4 @@
-"""Figures of attention: matrices with hidden cells or words, and next-token tables."""
+"""Matrices as colored cells, with their numbers or words, and with hidden cells."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 from parts.figures import AXIS, cell_labels, finish, inline
 from parts.style import DIVERGING, SEQUENTIAL, Style
 
-MOST_NUMBERS = 12  # columns of a matrix whose numbers are written into its cells
+MOST_NUMBERS = 14  # columns of a matrix whose numbers are written into its cells
 TOOLTIPS = {"row": "row", "column": "column", "word": "word", "value": "shown"}
 MOST_CELLS = 32  # in a row or column, with lines between them
 ROOM = 80  # characters in a row of words
@@ -127,7 +127,8 @@ def cells(
     found = []
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
-            is_hidden = hidden is not None and hidden[i, j]
+            is_hidden = np.isnan(values[i, j])
+            is_hidden |= hidden is not None and hidden[i, j]
             value = None if is_hidden else round(float(values[i, j]), 6)
             shown = hidden_title if is_hidden else f"{value:.4g}"
             cell = {"i": i, "j": j, "row": row, "column": column, "value": value}

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from parts import figures_attention, panels
+from parts import figures_matrix, panels
 from parts.style import Style
 
 pytestmark = pytest.mark.once("figures are data")
@@ -16,7 +16,7 @@ ROWS, COLUMNS = ["a", "b"], ["a", "b", "a"]
 
 
 def drawn(**options):
-    chart = figures_attention.matrix(
+    chart = figures_matrix.matrix(
         Style(), VALUES, ROWS, COLUMNS, titles=TITLES, **options
     )
     found = chart.to_dict()
@@ -59,7 +59,7 @@ def test_hidden_cells_are_gray_and_have_no_number():
 def test_words_are_shortened_to_the_room_of_a_cell():
     names = [str(n) for n in range(20)]
     words = [["exceptional"] * 20]
-    chart = figures_attention.matrix(
+    chart = figures_matrix.matrix(
         Style(), np.ones((1, 20)), ["x"], names, titles=TITLES, words=words
     ).to_dict()
     (text,) = layers(chart, "text")
@@ -80,7 +80,7 @@ def test_a_few_large_values_do_not_turn_the_others_pale(monkeypatch):
     def matrix(style, values, rows, names, **options):
         drawn_with[values.sum()] = options["limits"]
 
-    monkeypatch.setattr(figures_attention, "matrix", matrix)
+    monkeypatch.setattr(figures_matrix, "matrix", matrix)
     monkeypatch.setattr(panels, "draw", lambda *_: None)
     here = type("Here", (), {"style": Style(), "text": lambda self, key: key})()
     small = np.ones((10, 20))
