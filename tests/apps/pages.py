@@ -45,9 +45,11 @@ def follow(page, lab):
         for found in page.sidebar.get("page_link")
         if found.proto.page == lab
     ]
+    address = dict(urllib.parse.parse_qsl(link))
     page.query_params.clear()
-    page.query_params.update(dict(urllib.parse.parse_qsl(link)))
+    page.query_params.update(address)
     page.switch_page(f"labs/{lab}.py").run()
+    assert dict(page.query_params) == address  # no second entry in the history
     return checked(page)
 
 
