@@ -322,6 +322,27 @@ def test_native_kernels_run_where_they_are_faster(name, steps, learns, numba, wa
         assert native.wanted(cell, None, numba) is wanted
 
 
+def test_weights_of_cudnn_lie_in_one_block():
+    # The order of cuDNN, as in TensorFlow's row of weights: matrices, then biases.
+    shapes = ((12, 5), (12, 3), (12,), (12,))
+    rng = torch.Generator().manual_seed(0)
+    weights = [torch.randn(s, generator=rng, requires_grad=True) for s in shapes]
+    block = native.in_one_block(weights)
+    ends = np.cumsum([0, *(w.numel() for w in weights)])
+    assert [part.storage_offset() for part in block] == list(ends[:-1])
+    assert len({part.untyped_storage().data_ptr() for part in block}) == 1
+
+    x, state = torch.randn(7, 2, 5, generator=rng), torch.zeros(1, 2, 3)
+
+    def results(parts):
+        arguments = (True, 1, 0.0, True, False, False)
+        y, *_ = torch._VF.lstm(x, [state, state], parts, *arguments)
+        return y, *torch.autograd.grad(y.square().sum(), weights)
+
+    for actual, expected in zip(results(block), results(weights), strict=True):
+        torch.testing.assert_close(actual, expected)
+
+
 COMPUTE = """
 import numpy as np, numba_steps
 functions = (numba_steps.elman_forward, numba_steps.elman_backward)

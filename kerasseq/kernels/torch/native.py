@@ -1,6 +1,5 @@
 """PyTorch's own recurrent kernels: oneDNN and plain loops on a CPU, cuDNN on a GPU."""
 
-import warnings
 from collections.abc import Sequence
 
 import torch
@@ -61,13 +60,20 @@ def run(cell: Recurrence, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor
     hidden = hidden if equation.name == "lstm" else hidden[0]
     training = torch.is_grad_enabled()
     kernel, biases = getattr(torch._VF, name), len(flat) == 4
-    arguments = (cell.inputs, hidden, flat, biases, 1, 0.0, training, False, False)
-    if cell.inputs.device.type == "cpu":
-        path, *last = kernel(*arguments)
-    else:
-        with warnings.catch_warnings():
-            # cuDNN prefers all weights in one block of memory, unlike Keras' variables.
-            # torch.compile calls it outside the graph, as it cannot trace the filter.
-            warnings.filterwarnings("ignore", message="RNN module weights")
-            path, *last = kernel(*arguments)
+    if cell.inputs.device.type != "cpu":
+        flat = in_one_block(flat)
+    path, *last = kernel(
+        cell.inputs, hidden, flat, biases, 1, 0.0, training, False, False
+    )
     return path, [state[0] for state in last]
+
+
+def in_one_block(weights: Sequence[Tensor]) -> list[Tensor]:
+    """Copies weights one after the other into one block of memory, as cuDNN wants them.
+
+    cuDNN's order is the one of the arguments: matrices first, then biases. Weights that
+    lie apart, as Keras' variables do, make PyTorch copy them and warn.
+    """
+    block = torch.cat([w.flatten() for w in weights])
+    parts = block.split([w.numel() for w in weights])
+    return [part.view(w.shape) for part, w in zip(parts, weights, strict=True)]
