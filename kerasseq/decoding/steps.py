@@ -14,6 +14,7 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core.types import Nested, Tensor
+from kerasseq.tracing.listeners import pause
 
 # A function (state, token) -> (logits, state).
 Step: TypeAlias = Callable[[Nested, Tensor], tuple[Tensor, Nested]]
@@ -140,7 +141,8 @@ def vocabulary_size(
 
     def find():
         token = ops.zeros((batch,), "int32")
-        logits, _ = kernels.output_specs(checked(step), state, token)
+        with pause():  # symbolic values cannot be recorded
+            logits, _ = kernels.output_specs(checked(step), state, token)
         return logits.shape[-1]
 
     leaves = tree.flatten_with_path(state)

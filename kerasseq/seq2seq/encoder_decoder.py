@@ -30,6 +30,7 @@ from kerasseq.positions.by_name import make_embedding_position
 from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.seq2seq.translator import Translator
 from kerasseq.seq2seq.vocabulary import Vocabulary
+from kerasseq.tracing.listeners import pause
 from kerasseq.training import ScheduledSampling
 from kerasseq.transformer.block import TransformerBlock
 from kerasseq.transformer.decoder import TransformerDecoder
@@ -378,7 +379,8 @@ class EncoderDecoder(Translator):
         head of each layer.
         """
         source, target = self.inputs
-        alpha = self.decoder.alignment(target, *self.encoder(source))
+        with pause():  # symbolic values cannot be recorded
+            alpha = self.decoder.alignment(target, *self.encoder(source))
         return keras.Model(self.inputs, alpha)
 
     def max_target_length(self, source: np.ndarray) -> int:

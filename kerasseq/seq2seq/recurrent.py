@@ -22,6 +22,7 @@ from kerasseq.seq2seq.vocabulary import Vocabulary
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
 from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.tracing.listeners import pause
 from kerasseq.training import ScheduledSampling
 
 
@@ -176,7 +177,9 @@ class Seq2Seq(Translator):
     def initial_state_model(self) -> keras.Model:
         """The model from sources to the state before the first token."""
         initial_state = MethodLayer(self.decoder, "initial_state")
-        return keras.Model(self.inputs[:1], initial_state(**self._encoder_outputs))
+        with pause():  # symbolic values cannot be recorded
+            state = initial_state(**self._encoder_outputs)
+        return keras.Model(self.inputs[:1], state)
 
     def initial_state(self, source: np.ndarray, length: int) -> dict[str, Any]:
         return self._compiled("initial_state_model")([source])
@@ -187,7 +190,8 @@ class Seq2Seq(Translator):
         if self.decoder.attention is None:
             return None
         attention_scores = MethodLayer(self.decoder, "attention_scores")
-        alpha = attention_scores(self.inputs[1], **self._encoder_outputs)
+        with pause():
+            alpha = attention_scores(self.inputs[1], **self._encoder_outputs)
         return keras.Model(self.inputs, alpha)
 
     def source_length(self, source: np.ndarray) -> int:

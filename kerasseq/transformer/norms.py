@@ -46,8 +46,10 @@ class LayerNormalization(keras.layers.LayerNormalization):
             return super().call(x)
         x = _divide_by_rms(x - _mean(x, self.axis), self.axis, self.epsilon)
         if self.gamma is not None:
-            x = x * ops.convert_to_tensor(self.gamma)
-        return x if self.beta is None else x + ops.convert_to_tensor(self.beta)
+            x = x * ops.cast(self.gamma, x.dtype)
+        if self.beta is not None:
+            x = x + ops.cast(self.beta, x.dtype)
+        return ops.cast(x, self.compute_dtype)
 
 
 @register
@@ -91,8 +93,8 @@ class RMSNormalization(keras.layers.RMSNormalization):
     def call(self, x: Tensor) -> Tensor:
         if not (is_float64(x) or uses_torchscript()):
             return ops.cast(super().call(x), self.compute_dtype)
-        scale = ops.convert_to_tensor(self.scale)
-        return _divide_by_rms(x, self.axis, self.epsilon) * scale
+        x = _divide_by_rms(x, self.axis, self.epsilon) * ops.cast(self.scale, x.dtype)
+        return ops.cast(x, self.compute_dtype)
 
 
 def _divide_by_rms(x, axis, epsilon):

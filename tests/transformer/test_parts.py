@@ -59,6 +59,15 @@ def test_layer_norm_in_float64_with_and_without_weights(options):
     np.testing.assert_allclose(numpy(layer(X.astype("float64"))), wanted, atol=1e-12)
 
 
+@pytest.mark.everywhere("TensorFlow does not promote types", cases=2)
+@pytest.mark.parametrize("cls", NORMS)
+def test_float64_inputs_of_float32_norms(cls):
+    x, layer = X.astype("float64"), cls(epsilon=1e-3)
+    found = layer(x)
+    assert keras.backend.standardize_dtype(found.dtype) == "float32"
+    np.testing.assert_allclose(numpy(found), normalized(x, cls, 1e-3), atol=1e-6)
+
+
 @pytest.mark.everywhere("small types", cases=2)
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("cls", NORMS)
