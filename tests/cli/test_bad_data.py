@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 
+import keras
 import pytest
 
 from kerasseq.cli import classify, forecast, labeled, options, runs, tag
@@ -198,7 +199,7 @@ def test_a_file_that_changed_before_a_run_is_resumed(refused, task, tmp_path):
     arguments = options.with_defaults(TASKS[task].DEFAULTS, {"file": str(file)})
     found = TASKS[task].read(options.Settings(**arguments))
     data = found.data if task == "forecast" else found[-1]
-    runs.create(tmp_path / "r", task, arguments, "torch", data)
+    runs.create(tmp_path / "r", task, arguments, keras.config.backend(), data)
     last = {"classify": "a,y\n", "tag": "in\tB\n", "forecast": "2022-05-01,9\n"}[task]
     file.write_text(GOOD[task] + last)
     before = snapshot(tmp_path)
