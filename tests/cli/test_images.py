@@ -1,6 +1,7 @@
 """`kerasseq train images`, and `predict`, `evaluate` and `inspect` for images."""
 
 import csv
+import itertools
 import json
 import shutil
 
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 
 import kerasseq
-from kerasseq.cli import image_data, images
+from kerasseq.cli import callbacks, image_data, images
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -98,16 +99,17 @@ def test_a_run_that_was_stopped_goes_on(command, tmp_path, monkeypatch):
     pictures = write(tmp_path / "pictures", 24)
     words = ["train", "images", pictures, *TINY, "--steps", "25", "--flip"]
     command(*words, "--run", "whole")
-    fit = kerasseq.training.ImageBatches.batch
+    after_step = callbacks.Progress.on_train_batch_end
+    steps = itertools.count(1)
 
-    def stop(self, number):
-        if number == 14:
+    def stop(self, batch, logs=None):
+        after_step(self, batch, logs)
+        if next(steps) == 14:
             raise KeyboardInterrupt
-        return fit(self, number)
 
-    monkeypatch.setattr(kerasseq.training.ImageBatches, "batch", stop)
+    monkeypatch.setattr(callbacks.Progress, "on_train_batch_end", stop)
     command(*words, "--run", "stopped", code=130)
-    monkeypatch.setattr(kerasseq.training.ImageBatches, "batch", fit)
+    monkeypatch.setattr(callbacks.Progress, "on_train_batch_end", after_step)
     command("train", "--resume", "stopped")
     whole, stopped = (
         kerasseq.load_model(tmp_path / name / "model.keras")
