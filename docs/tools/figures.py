@@ -1,0 +1,75 @@
+"""Figures as SVG that are equal in each execution, and their copies for dark pages."""
+
+import io
+import re
+from typing import TYPE_CHECKING
+
+from kerasseq.core.palette import DARK, INK, LIGHT
+
+if TYPE_CHECKING:  # heavy, and needed in the kernel only
+    from matplotlib.figure import Figure
+
+MOST_BYTES = 250_000  # of one figure
+NUMBER = re.compile(r"-?\d+\.\d{3,}")
+# Grays of matplotlib and of our plots: lines of a grid, patches, remarks.
+GRAYS = {"#000000": INK[1], "#808080": "#9a9a9a", "#b0b0b0": "#5c6270"}
+EXCHANGED = {
+    **dict(zip(LIGHT, DARK, strict=True)),
+    INK[0]: INK[1],
+    "#ffffff": "#1e2129",  # the paper of the dark pages
+    **GRAYS,
+}
+COLOR = re.compile("|".join(EXCHANGED), re.IGNORECASE)
+
+
+def style() -> dict[str, object]:
+    """Returns the settings of matplotlib for the figures of the tutorials."""
+    from cycler import cycler
+
+    ink = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color")
+    ink += ("ytick.color", "legend.labelcolor")
+    return {
+        **dict.fromkeys(ink, INK[0]),
+        "axes.prop_cycle": cycler(color=LIGHT),
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.facecolor": "none",
+        "figure.facecolor": "none",
+        "savefig.facecolor": "none",
+        "figure.constrained_layout.use": True,
+        "font.size": 10,
+        "legend.frameon": False,
+        "svg.fonttype": "none",  # text stays text, and files stay small
+        "svg.hashsalt": "kerasseq",
+    }
+
+
+def svg(figure: "Figure") -> str:
+    """Writes a figure as SVG, without the date and with short numbers."""
+    out = io.StringIO()
+    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(out, format="svg", metadata=metadata)
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", out.getvalue(), flags=re.DOTALL)
+    return shorten(text)
+
+
+def shorten(text: str) -> str:
+    """Rounds the coordinates of an SVG to two decimals.
+
+    Examples:
+        >>> shorten('<path d="M 1.234567 2.5 L -0.000001 3"/>')
+        '<path d="M 1.23 2.5 L 0 3"/>'
+    """
+    return NUMBER.sub(
+        lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), text
+    ).replace("-0 ", "0 ")
+
+
+def dark(text: str) -> str:
+    """Exchanges the colors of a figure for those of dark pages.
+
+    Examples:
+        >>> dark("stroke: #0072B2; fill: #123456")
+        'stroke: #56b4e9; fill: #123456'
+    """
+    return COLOR.sub(lambda match: EXCHANGED[match[0].lower()], text)

@@ -1,0 +1,72 @@
+"""What runs in the kernel of a tutorial, around its cells."""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from docs.tools import figures
+
+START = "from docs.tools import kernel as _kernel\n_kernel.start()"
+VALUES = "_kernel.values(globals())"
+LONGEST = 200  # characters of a string that templates may name
+_started = 0.0
+
+
+def start() -> None:
+    """Sets the style of figures, and starts the clock after heavy imports."""
+    global _started
+    import keras  # noqa: F401  # its time is not that of the tutorial
+    import matplotlib
+
+    matplotlib.use("agg")
+    matplotlib.rcParams.update(figures.style())
+    _started = time.process_time()
+
+
+def show(figure: Any) -> None:
+    """Displays a figure as SVG, and closes it."""
+    import matplotlib.pyplot as plt
+    from IPython.display import display
+
+    if not hasattr(figure, "savefig"):
+        raise TypeError(
+            "the last line of a figure cell must be a matplotlib figure, received "
+            f"{type(figure).__name__}"
+        )
+    display({"image/svg+xml": figures.svg(figure)}, raw=True)
+    plt.close("all")
+
+
+def plain(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the public numbers and short strings of a namespace.
+
+    Examples:
+        >>> plain({"n": 3, "x": np.float32(0.5), "_y": 1, "t": "a", "a": [1]})
+        {'n': 3, 'x': 0.5, 't': 'a'}
+    """
+    values = {}
+    for name, value in found.items():
+        if getattr(value, "shape", None) == () and hasattr(value, "item"):
+            value = value.item()
+        is_text = isinstance(value, str) and len(value) <= LONGEST
+        if name[0] != "_" and (is_text or isinstance(value, (int, float))):
+            values[name] = value
+    return values
+
+
+def values(found: Mapping[str, Any]) -> None:
+    """Displays what templates can name, and the CPU seconds since `start`."""
+    import keras
+    from IPython.display import display
+
+    import kerasseq
+
+    told = {
+        "values": plain(found),
+        "seconds": round(time.process_time() - _started, 1),
+        "kerasseq": kerasseq.__version__,
+        "keras": keras.__version__,
+        "backend": keras.backend.backend(),
+    }
+    display({"application/json": json.loads(json.dumps(told))}, raw=True)
