@@ -1,6 +1,8 @@
 """What tutorials, results and pages must fulfil: each problem as one line."""
 
+import html
 import pathlib
+import re
 from collections.abc import Iterator
 
 from docs.tools import key, prose, render, results, tutorial
@@ -98,11 +100,21 @@ def _labels(read):
     values = results.read(read.name, results.OUTPUTS).get("values", {})
     if result_name := values.get("result_name"):
         needed.add(result_name)
-    used |= needed
+    used |= needed | {text for text in read.labels if _is_drawn(read, text)}
     for text in sorted(needed - read.labels.keys()):
         yield f'the label "{text}" has no translation'
     for text in sorted(read.labels.keys() - used):
         yield f'the label "{text}" is not in a figure'
+
+
+def _is_drawn(read, text):
+    """Whether a label of a plot of kerasseq is in a figure, line by line."""
+    lines = {html.escape(line, quote=False) for line in text.split("\n")}
+    figures = results.folder(read.name).glob("*.en.svg")
+    return any(
+        lines <= set(re.findall(r">([^<>]+)</t", path.read_text(encoding="utf-8")))
+        for path in figures
+    )
 
 
 def result_problems(read: Tutorial) -> Iterator[str]:

@@ -102,9 +102,10 @@ def _steps(tutorial, languages):
 
 def figure_code(cell: Cell, tutorial: Tutorial, language: str) -> str:
     """Returns the code of a figure cell that shows its last expression."""
-    code = cell.source
+    code, catalogue = cell.source, ""
     if language == "fr":
         code = labels.translate(code, tutorial.labels)
+        catalogue = f", {tutorial.labels!r}"
     last = ast.parse(code).body[-1]
     if not isinstance(last, ast.Expr):
         raise TutorialError(
@@ -113,7 +114,7 @@ def figure_code(cell: Cell, tutorial: Tutorial, language: str) -> str:
         )
     before = code.splitlines()[: last.lineno - 1]
     shown = ast.get_source_segment(code, last.value)
-    return "\n".join([*before, f"_kernel.show({shown})"])
+    return "\n".join([*before, f"_kernel.show({shown}{catalogue})"])
 
 
 def _collect(name, steps, cells):

@@ -24,8 +24,12 @@ def start() -> None:
     _started = time.process_time()
 
 
-def show(figure: Any) -> None:
-    """Displays a figure as SVG, and closes it."""
+def show(figure: Any, labels: Mapping[str, str] | None = None) -> None:
+    """Displays a figure as SVG, and closes it.
+
+    The labels exchange texts that the plots of kerasseq write; those in the code of the
+    cell were exchanged before.
+    """
     import matplotlib.pyplot as plt
     from IPython.display import display
 
@@ -34,8 +38,33 @@ def show(figure: Any) -> None:
             "the last line of a figure cell must be a matplotlib figure, received "
             f"{type(figure).__name__}"
         )
+    if labels:
+        translate(figure, labels)
     display({"image/svg+xml": figures.svg(figure)}, raw=True)
     plt.close("all")
+
+
+def translate(figure: Any, labels: Mapping[str, str]) -> None:
+    """Exchanges the texts of a figure that the labels have.
+
+    Examples:
+        >>> from matplotlib.figure import Figure
+        >>> axis = Figure().subplots()
+        >>> _ = axis.set_ylabel("unit"), axis.set_xticks([0, 1], ["closed", "open"])
+        >>> translate(axis.figure, {"unit": "unité", "open": "ouverte"})
+        >>> axis.get_ylabel(), [t.get_text() for t in axis.get_xticklabels()]
+        ('unité', ['closed', 'ouverte'])
+    """
+    from matplotlib.text import Text
+
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            ticks = [tick.get_text() for tick in axis.get_majorticklabels()]
+            if labels.keys() & set(ticks):  # the axis writes its ticks when drawn
+                translated = [labels.get(tick, tick) for tick in ticks]
+                axis.set_ticks(axis.get_majorticklocs(), translated)
+    for text in figure.findobj(Text):
+        text.set_text(labels.get(text.get_text(), text.get_text()))
 
 
 def plain(found: Mapping[str, Any]) -> dict[str, Any]:
