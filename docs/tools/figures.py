@@ -1,5 +1,6 @@
 """Figures as SVG that are equal in each execution, and their copies for dark pages."""
 
+import base64
 import io
 import re
 from typing import TYPE_CHECKING
@@ -9,8 +10,16 @@ from kerasseq.core.palette import DARK, INK, LIGHT
 if TYPE_CHECKING:  # heavy, and needed in the kernel only
     from matplotlib.figure import Figure
 
-MOST_BYTES = 250_000  # of one figure
 NUMBER = re.compile(r"-?\d+\.\d{3,}")
+IMAGE = re.compile(r'data:image/png;base64,([^"]*)"')
+FONT = "'DejaVu Sans', Verdana, sans-serif"  # matplotlib measures with the first
+WITHOUT = (
+    (re.compile(r"<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL), ""),
+    (re.compile(r"font-family: [^;]*sans-serif;? ?"), ""),
+    (re.compile(r' transform="rotate\(-?0 [^)]*\)"'), ""),
+    (re.compile(r"<svg(?=[ >])"), f'<svg style="font-family: {FONT}"'),
+    (re.compile(r"\s*\n\s*"), "\n"),
+)
 # Grays of matplotlib and of our plots: lines of a grid, patches, remarks.
 GRAYS = {"#000000": INK[1], "#808080": "#9a9a9a", "#b0b0b0": "#5c6270"}
 EXCHANGED = {
@@ -49,20 +58,37 @@ def svg(figure: "Figure") -> str:
     out = io.StringIO()
     metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(out, format="svg", metadata=metadata)
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", out.getvalue(), flags=re.DOTALL)
-    return shorten(text)
+    return shorten(out.getvalue())
 
 
 def shorten(text: str) -> str:
-    """Rounds the coordinates of an SVG to two decimals.
+    r"""Rounds the coordinates of an SVG to two decimals, and names the font once.
 
     Examples:
-        >>> shorten('<path d="M 1.234567 2.5 L -0.000001 3"/>')
-        '<path d="M 1.23 2.5 L 0 3"/>'
+        >>> shorten('<g>\n <!-- line -->\n <path d="M 1.234567 2.5 L -0.000001 3"/>')
+        '<g>\n<path d="M 1.23 2.5 L 0 3"/>'
     """
-    return NUMBER.sub(
-        lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), text
-    ).replace("-0 ", "0 ")
+    for pattern, new in WITHOUT:
+        text = pattern.sub(new, text)
+    return IMAGE.sub(_repacked, NUMBER.sub(_rounded, text))
+
+
+def _rounded(match):
+    short = f"{float(match[0]):.2f}".rstrip("0").rstrip(".")
+    return "0" if short == "-0" else short
+
+
+def _repacked(match):
+    """The image of a heat map, with a table of its colors if there are few."""
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(base64.b64decode(match[1]))).convert("RGBA")
+    colors = image.getcolors(256)
+    if colors is None or any(color[3] < 255 for _, color in colors):
+        return match[0]
+    out = io.BytesIO()
+    image.convert("RGB").quantize(len(colors)).save(out, "png", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode() + '"'
 
 
 def dark(text: str) -> str:

@@ -78,6 +78,8 @@ def plain(found: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in found.items():
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             value = value.item()
+        if isinstance(value, float):
+            value = float(f"{value:.6g}")
         is_text = isinstance(value, str) and len(value) <= LONGEST
         if name[0] != "_" and (is_text or isinstance(value, (int, float))):
             values[name] = value

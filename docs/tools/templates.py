@@ -35,11 +35,11 @@ def integer(value: float, language: str) -> str:
 
 
 def scientific(value: float, digits: int, language: str) -> str:
-    """Writes a very small or large number as an equation.
+    r"""Writes a very small or large number as an equation.
 
     Examples:
         >>> scientific(3.14e-9, 1, "fr")
-        '$3{,}1 \\\\times 10^{-9}$'
+        '$3{,}1 \\times 10^{-9}$'
     """
     if not value or not math.isfinite(value):
         return number(value, digits, language)

@@ -8,20 +8,20 @@ WORDS = {
         "solution": "Solution",
         "solutions": "Solutions",
         "number": "The number on three backends",
-        "number_about": "The last cell of the experiment leaves one number in `result`: "
-        "{name}. The same tutorial with the same seeds, on each backend:",
+        "number_about": "The experiment leaves one number in `result`: {name}. The "
+        "same tutorial with the same seeds, on each backend:",
         "backend": "backend",
         "result": "number",
         "cpu": "CPU seconds",
         "version": "version",
         "date": "date",
-        "executed": "The outputs and figures of this page come from kerasseq {kerasseq} "
-        "with Keras {keras} on {backend}, executed on {date}.",
-        "install": "## Before you start\n\nThe next cell installs kerasseq, and the one "
-        "after it chooses the backend; restart the kernel if you change it later. You "
-        "need no GPU: everything is small enough for the CPU.",
-        "install_comment": "# Installed already? Then skip this cell.",
-        "choose_comment": '# "torch", "jax" or "tensorflow"; the one that is installed.',
+        "executed": "The outputs and figures of this page come from kerasseq "
+        "{kerasseq} with Keras {keras} on {backend}, executed on {date}.",
+        "install": "## Before you start\n\nThe next cell installs kerasseq, and the "
+        "one after it chooses the backend; restart the kernel if you change it later. "
+        "You need no GPU: everything is small enough for the CPU.",
+        "install_comment": "# Installed already? Then skip this cell",
+        "choose_comment": '# "torch", "jax" or "tensorflow": the installed one',
     },
     "fr": {
         "time": "Durée",
@@ -44,8 +44,8 @@ WORDS = {
         "celle d'après choisit le backend\u202f; redémarrez le noyau si vous en "
         "changez plus tard. Un GPU n'est pas nécessaire\u202f: tous les calculs sont "
         "assez petits pour le CPU.",
-        "install_comment": "# Déjà installé ? Alors passez cette cellule.",
-        "choose_comment": '# "torch", "jax" ou "tensorflow" : celui qui est installé.',
+        "install_comment": "# Déjà installé ? Alors passez cette cellule",
+        "choose_comment": '# "torch", "jax" ou "tensorflow" : celui qui est installé',
     },
 }
 BACKENDS = {"torch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow"}

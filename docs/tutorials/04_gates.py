@@ -47,10 +47,10 @@ if "KERASSEQ_SMALL" in os.environ:
 # and change it at each of them?**
 #
 # The task of this tutorial needs exactly that. A string of parentheses is balanced if
-# each one that is opened is closed later, and none is closed too early. Whoever reads
-# from left to right has to count: plus one for `(`, minus one for `)`. The cell below
-# prints one string of each class. In *hard* strings only one symbol is wrong, so no
-# glance at a part of the string gives the answer away.
+# each one that is opened is closed later, and none is closed too early. To decide this
+# from left to right one has to count: plus one for `(`, minus one for `)`. The cell
+# below prints one string of each class. In *hard* strings only one symbol is wrong, so
+# that no part of the string is enough to give the answer.
 
 # %% data
 long = kerasseq.datasets.parentheses(
@@ -266,9 +266,9 @@ figure
 # ## A misconception
 #
 # *"An LSTM is better than an Elman network everywhere, and the Elman network only fails
-# for want of units."* Both halves can be tested. The first: train both on short strings,
-# of lengths 4 to 20. The second: give the Elman network four times as many units for
-# the long strings.
+# for want of units."* Both halves can be tested. The first: train both on short
+# strings, of lengths 4 to 20. The second: give the Elman network four times as many
+# units for the long strings.
 
 # %% [markdown] experiment
 # ## The experiment
@@ -383,7 +383,8 @@ for value in (0.0, 1.0):
 # %% [markdown] references
 # ## References
 #
-# - S. Hochreiter and J. Schmidhuber, "Long Short-Term Memory", Neural Computation, 1997.
+# - S. Hochreiter and J. Schmidhuber, "Long Short-Term Memory", Neural Computation,
+#   1997.
 # - F. Gers, N. Schraudolph and J. Schmidhuber, "Learning Precise Timing with LSTM
 #   Recurrent Networks", JMLR, 2002: the peepholes.
 # - K. Cho et al., "Learning Phrase Representations using RNN Encoder–Decoder for

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kerasseq.core.checks import nearest
-from kerasseq.core.palette import LIGHT as COLORS
+from kerasseq.core.palette import LIGHT
 
 if TYPE_CHECKING:  # heavy, and needed for figures only
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
+COLORS = LIGHT
 MAX_WIDTH = 20  # inches
 
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "\\r", "\0": "\\0", "": "∅"}
