@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from docs.tools import check, execute, key, render, results, tutorial
+from docs.tools import check, key, render, results, tutorial
 from docs.tools.places import BACKENDS
 from docs.tools.tutorial import TutorialError
 
@@ -49,13 +49,14 @@ def refresh(names, options):
     """Executes the tutorials whose key changed, and renders them."""
     for name in names:
         read = tutorial.read(name)
-        now = key.key(read)
+        now, labels = key.key(read), key.labels_key(read)
         old = results.read(name, results.OUTPUTS)
-        if old.get("key") == now and not options.force:
+        same = (old.get("key"), old.get("labels")) == (now, labels)
+        if same and not options.force:
             print(f"{name}: unchanged")
         else:
             done = _execute(read, options.backend, options.threads, ("en", "fr"))
-            results.write(name, now, done)
+            results.write(name, now, labels, done)
         render.render(read)
 
 
@@ -92,6 +93,8 @@ def check_all(names, options):
 
 
 def _execute(read, backend, threads, languages):
+    from docs.tools import execute  # needs nbclient, which the other commands do not
+
     start = time.monotonic()
     shown = sys.stdout.isatty()
 

@@ -126,6 +126,8 @@ def result_problems(read: Tutorial) -> Iterator[str]:
         yield f"{read.name}: was not executed. Run {command}"
     elif outputs["key"] != now:
         yield f"{read.name}: the results are of other code. Run {command}"
+    elif outputs["labels"] != key.labels_key(read):
+        yield f"{read.name}: the figures have other French labels. Run {command}"
     found = results.read(read.name, results.BACKENDS)
     for backend in BACKENDS:
         if found.get(backend, {}).get("key") != now:

@@ -16,16 +16,26 @@ DATA = re.compile(r"\bkerasseq\.datasets\.(\w+)")
 
 
 def key(tutorial: Tutorial) -> str:
-    """Returns the key of a tutorial: code, settings, labels, and the data it names.
+    """Returns the key of a tutorial: its code, settings, and the data it names.
 
     Text, comments, the cell of small settings, and the rest of the library do not
     count. A module of data counts without its comments and docstrings.
     """
     parts = [bare(cell.source) for cell in tutorial.code]
-    figures = [cell.source for cell in tutorial.code if "figure" in cell.tags]
-    parts += [bare(labels.translate(code, tutorial.labels)) for code in figures]
     named = {name for code in parts for name in DATA.findall(code)}
     parts += [bare(path.read_text(encoding="utf-8")) for path in sources(named)]
+    return _hash(parts)
+
+
+def labels_key(tutorial: Tutorial) -> str:
+    """Returns the key of the labels that the French figures show."""
+    others = [cell.source for cell in tutorial.code if "figure" not in cell.tags]
+    elsewhere = {node.value for code in others for node in labels.literals(code)}
+    shown = sorted(tutorial.labels.items())
+    return _hash([text for pair in shown if pair[0] not in elsewhere for text in pair])
+
+
+def _hash(parts):
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

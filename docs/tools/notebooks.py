@@ -1,6 +1,7 @@
 """The notebook of a tutorial in one language: it runs anywhere."""
 
 import re
+import sys
 
 import nbformat
 
@@ -9,20 +10,9 @@ from docs.tools.tutorial import Tutorial
 from docs.tools.words import WORDS
 
 LINK = re.compile(r"\((\d\d_\w+)\.md\)")  # notebooks lie side by side
-INSTALL = "%pip install -q {packages}"
 CHOOSE = 'import os\n\nos.environ["KERAS_BACKEND"] = "torch"'
 PACKAGES = {"sklearn": "scikit-learn", "PIL": "pillow"}
-EXTRAS = {
-    "numpy",
-    "keras",
-    "kerasseq",
-    "matplotlib",
-    "os",
-    "math",
-    "collections",
-    "itertools",
-    "re",
-}
+WITH_KERASSEQ = {"keras", "kerasseq", "matplotlib", "numpy"} | sys.stdlib_module_names
 IMPORT = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
 
 
@@ -30,9 +20,7 @@ def notebook(tutorial: Tutorial, language: str) -> str:
     """Returns the notebook as JSON, without outputs."""
     words = WORDS[language]
     title, *rest = _cells(tutorial, language, solutions=False)
-    install = (
-        f"{words['install_comment']}\n{INSTALL.format(packages=packages(tutorial))}"
-    )
+    install = f"{words['install_comment']}\n%pip install -q {packages(tutorial)}"
     choose = f"{words['choose_comment']}\n{CHOOSE}"
     cells = [
         title,
@@ -63,7 +51,7 @@ def notebook(tutorial: Tutorial, language: str) -> str:
 def packages(tutorial: Tutorial) -> str:
     """Returns what pip installs: kerasseq with a backend, and what the code imports."""
     found = {name for cell in tutorial.code for name in IMPORT.findall(cell.source)}
-    others = sorted(PACKAGES.get(name, name) for name in found - EXTRAS)
+    others = sorted(PACKAGES.get(name, name) for name in found - WITH_KERASSEQ)
     return " ".join(['"kerasseq[torch,data,text,viz]"', *others])
 
 
@@ -74,7 +62,7 @@ def _cells(tutorial, language, *, solutions):
             continue
         is_solution = "solution" in cell.tags
         solved += is_solution
-        if is_solution != solutions:
+        if (is_solution or tutorial.explains_solution(cell)) != solutions:
             continue
         if not cell.is_code:
             content = pages.text(tutorial, cell.name, language)

@@ -29,7 +29,11 @@ def page(tutorial: Tutorial, language: str) -> str:
                 block = _folded(f"{WORDS[language]['solution']} {solved}", block)
             parts.append(block)
         elif not cell.is_code:
-            parts.append(_prose(tutorial, cell, language, outputs))
+            block = _prose(tutorial, cell, language, outputs)
+            if tutorial.explains_solution(cell):
+                parts[-1] += "\n\n" + textwrap.indent(block, "    ")
+            else:
+                parts.append(block)
     title, *rest = parts
     parts = [_front(title), title, _about(tutorial, language, rest, outputs), *rest]
     return "\n\n".join(filter(None, [*parts, _number(tutorial, language, outputs)]))

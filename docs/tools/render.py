@@ -36,11 +36,11 @@ def existing(name: str, home: pathlib.Path = PAGES) -> set[pathlib.Path]:
     }
 
 
-def render(tutorial: Tutorial) -> None:
+def render(tutorial: Tutorial, home: pathlib.Path = PAGES) -> None:
     """Writes the files of a tutorial, and deletes those that it no longer has."""
-    made = files(tutorial)
+    made = files(tutorial, home)
     for path, content in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
-    for path in existing(tutorial.name) - made.keys():
+    for path in existing(tutorial.name, home) - made.keys():
         path.unlink()

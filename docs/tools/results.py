@@ -6,10 +6,12 @@ import os
 import pathlib
 import shutil
 import tempfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from docs.tools.execute import Execution
 from docs.tools.places import TUTORIALS
+
+if TYPE_CHECKING:  # needs nbclient, which rendering does not
+    from docs.tools.execute import Execution
 
 OUTPUTS, BACKENDS = "outputs.json", "backends.json"
 
@@ -32,15 +34,22 @@ def figure(
     return folder(name, tutorials) / f"{cell}.{language}.svg"
 
 
-def write(name: str, key: str, done: Execution) -> None:
-    """Replaces the results of a tutorial, all at once."""
+def write(name: str, key: str, labels: str, done: "Execution") -> None:
+    """Replaces the results of a tutorial, all at once.
+
+    Args:
+        name: The name of the tutorial.
+        key: The key of its code.
+        labels: The key of the labels of its French figures.
+        done: What the execution gave.
+    """
     home = folder(name)
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent) as made:
         new = pathlib.Path(made) / "new"
         new.mkdir()
         about = {k: v for k, v in done.told.items() if k != "values"}
-        about = {"key": key, "date": today(), **about}
+        about = {"key": key, "labels": labels, "date": today(), **about}
         _write_json(
             new / OUTPUTS,
             {**about, "values": done.told["values"], "printed": done.printed},
@@ -55,7 +64,7 @@ def write(name: str, key: str, done: Execution) -> None:
     write_number(name, key, done)
 
 
-def write_number(name: str, key: str, done: Execution) -> None:
+def write_number(name: str, key: str, done: "Execution") -> None:
     """Writes the number of a tutorial on one backend."""
     told = done.told
     kept = read(name, BACKENDS)

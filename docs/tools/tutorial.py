@@ -58,6 +58,11 @@ class Tutorial:
             return self.french[name]
         return next(cell.source for cell in self.cells if cell.name == name)
 
+    def explains_solution(self, cell: Cell) -> bool:
+        """Whether a Markdown cell follows a solution, and is folded with it."""
+        before = self.cells[self.cells.index(cell) - 1]
+        return "solution" in before.tags and cell.name == f"{before.name}_after"
+
     @property
     def code(self) -> list[Cell]:
         """The code cells at full size."""

@@ -162,8 +162,8 @@ print("shapes of the weights", [w.shape for w in weights])
 print("largest difference   ", "below 1e-5" if gap < 1e-5 else gap)
 
 # %% [markdown] same_after
-# The difference is rounding. The layer is faster, since it multiplies all inputs by
-# `W` at once and has its own backward pass.
+# The difference is rounding. The layer multiplies all inputs by `W` at once, before its
+# loop over time; only the products with `U` depend on the step before.
 
 # %% [markdown] race
 # ## The race
@@ -290,6 +290,9 @@ print("lengths 40 to 60")
 _, large_elman, _ = train("elman", many_units, long, test, epochs)
 result, result_name = lstm_accuracy, "accuracy of the LSTM on lengths 40 to 60"
 
+# %% [markdown] race_figure_about
+# The figure compares all of them.
+
 # %% race_figure tags=["figure"]
 figure, axis = plt.subplots(figsize=(6.5, 3.2))
 groups = {
@@ -339,6 +342,11 @@ for name in ("ElmanRNN", "GatedRNN", "GRU", "LSTM", "PeepholeLSTM"):
     counted.build((None, None, 8))
     print(f"{name:14}{counted.count_params():6}")
 
+# %% [markdown] count_parameters_after
+# A set of $W$, $U$ and $b$ is needed for each gate and for the candidate: one in an
+# Elman network, two in a gated RNN, three in a GRU, four in an LSTM. The GRU of Keras
+# has one bias more, $b'$; the peepholes add three vectors.
+
 # %% zero_peepholes tags=["solution"]
 with_peepholes = kerasseq.layers.PeepholeLSTM(3)
 without = keras.layers.LSTM(3)
@@ -350,12 +358,20 @@ first, second = map(ops.convert_to_numpy, (with_peepholes(x), without(x)))
 gap = np.abs(first - second).max()
 print("largest difference", "below 1e-5" if gap < 1e-5 else gap)
 
+# %% [markdown] zero_peepholes_after
+# The first three weights of both layers have the same shapes and the same order.
+
 # %% forced_gates tags=["solution"]
 for value in (0.0, 1.0):
     changes = {path.replace("cell_state", "forget_gate"): value}
     with kerasseq.tracing.intervene(lstm_model, changes):
         answers = ops.convert_to_numpy(lstm_model(test.ids)).argmax(-1)
     print(f"forget gate {value:.0f}: accuracy {np.mean(answers == test.labels):.3f}")
+
+# %% [markdown] forced_gates_after
+# With a forget gate of 0 no cell state outlives a step, and the answer depends on the
+# last symbols. With a gate of 1 nothing is ever forgotten: the count survives, but
+# also what the other units would have removed.
 
 # %% [markdown] summary
 # ## What was seen
