@@ -12,6 +12,11 @@ if TYPE_CHECKING:  # heavy, and needed in the kernel only
 
 NUMBER = re.compile(r"-?\d+\.\d{3,}")
 IMAGE = re.compile(r'data:image/png;base64,([^"]*)"')
+SAVING = {
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",  # text stays text, and files stay small
+    "svg.hashsalt": "kerasseq",  # of the names of parts
+}
 FONT = "'DejaVu Sans', Verdana, sans-serif"  # matplotlib measures with the first
 WITHOUT = (
     (re.compile(r"<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL), ""),
@@ -44,20 +49,20 @@ def style() -> dict[str, object]:
         "axes.spines.top": False,
         "axes.facecolor": "none",
         "figure.facecolor": "none",
-        "savefig.facecolor": "none",
         "figure.constrained_layout.use": True,
         "font.size": 10,
         "legend.frameon": False,
-        "svg.fonttype": "none",  # text stays text, and files stay small
-        "svg.hashsalt": "kerasseq",
     }
 
 
 def svg(figure: "Figure") -> str:
     """Writes a figure as SVG, without the date and with short numbers."""
+    import matplotlib
+
     out = io.StringIO()
     metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(out, format="svg", metadata=metadata)
+    with matplotlib.rc_context(SAVING):
+        figure.savefig(out, format="svg", metadata=metadata)
     return shorten(out.getvalue())
 
 

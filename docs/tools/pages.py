@@ -11,7 +11,7 @@ from docs.tools.places import BACKENDS as ORDER
 from docs.tools.tutorial import Cell, Tutorial, TutorialError
 from docs.tools.words import BACKENDS, WORDS
 
-LINKS_TO_REFERENCE = False  # whether the site has the reference
+LINKS_TO_REFERENCE = True  # by mkdocs-autorefs
 PUBLIC = re.compile(r"(?<!\[)`(kerasseq(?:\.[a-z]\w*)+\.[A-Za-z]\w*)`(?!\])")
 HEADING = re.compile(r"^(##+ [^\n{]+?) *$", re.MULTILINE)
 WORDS_PER_MINUTE = 120  # of a text with code and equations

@@ -16,22 +16,20 @@ if TYPE_CHECKING:  # needs nbclient, which rendering does not
 OUTPUTS, BACKENDS = "outputs.json", "backends.json"
 
 
-def folder(name: str, tutorials: pathlib.Path = TUTORIALS) -> pathlib.Path:
+def folder(name: str) -> pathlib.Path:
     """Returns the folder of the results of a tutorial."""
-    return tutorials / "results" / name
+    return TUTORIALS / "results" / name
 
 
-def read(name: str, file: str, tutorials: pathlib.Path = TUTORIALS) -> dict[str, Any]:
+def read(name: str, file: str) -> dict[str, Any]:
     """Reads one of the files of the results; empty if it does not exist."""
-    path = folder(name, tutorials) / file
+    path = folder(name) / file
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def figure(
-    name: str, cell: str, language: str, tutorials: pathlib.Path = TUTORIALS
-) -> pathlib.Path:
+def figure(name: str, cell: str, language: str) -> pathlib.Path:
     """Returns the path of a figure, for light pages."""
-    return folder(name, tutorials) / f"{cell}.{language}.svg"
+    return folder(name) / f"{cell}.{language}.svg"
 
 
 def write(name: str, key: str, labels: str, done: "Execution") -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.once("makes files of files")
 GATES = tutorial.read("04_gates")
 
 
-def changed(name=None, *, french=None, labels=None, **values):
+def changed(name=None, /, *, french=None, labels=None, **values):
     """Tutorial 4 with another cell, another French text, or other labels."""
     cells = [
         dataclasses.replace(cell, **values) if cell.name == name else cell
