@@ -326,7 +326,8 @@ WITHOUT_STEPS = {
 }
 
 
-TABLE = pathlib.Path(__file__).parents[1] / "docs" / "hidden_steps.md"
+PAGES = pathlib.Path(__file__).parents[1] / "docs" / "pages" / "en"
+TABLE = PAGES / "hidden_steps.md"
 
 
 def exceptions():

@@ -17,6 +17,7 @@ REMOVED = (
     r"https?://\S+",
     r"</?[a-zA-Z][^>]*>",
     r"^\s*(?:>>>|\.\.\.)[^\n]*(?:\n(?!\s*\n|\s*>>>)[^\n]*)*",
+    r"\bscikit-learn\b",  # hunspell would take its parts for words
     r"\b\S*[_/@=]\S*",  # names in code
     r"\b\S*\w\.\w\S*",
     r"\b\w*\d\w*\b",
