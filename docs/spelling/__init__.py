@@ -13,6 +13,7 @@ from docs.spelling.prose import of_docstrings, of_page
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORDS = pathlib.Path(__file__).with_name("words.txt")
+ELISION = re.compile(r"^(?:[cdjlmnst]|qu)'|'s$", re.IGNORECASE)
 DICTIONARIES = {"en": "en_US", "fr": "fr_FR"}
 
 
@@ -36,8 +37,7 @@ def misspelled(language, prose):
     known = set(WORDS.read_text(encoding="utf-8").split())
     prose = prose.replace("’", "'")
     found = _hunspell(DICTIONARIES[language], prose).stdout.split("\n")
-    found = {word.strip("'") for word in found if word}
-    bare = {re.sub(r"^(?:[dlmnstj]|qu)'|'s$", "", word, flags=re.I): word for word in found}
+    bare = {ELISION.sub("", word.strip(".'-")) for word in found}
     return sorted(word for word in bare if word and word not in known)
 
 

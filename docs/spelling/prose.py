@@ -42,7 +42,7 @@ def of_docstrings(source):
     """Returns the prose of the docstrings of a module.
 
     >>> of_docstrings('def f(x):\\n    "Computes `x`.\\\\n\\\\nArgs:\\\\n    abc: A number."')
-    'Computes  .\\n\\nArgs:\\n     A number.'
+    '\\nComputes  .\\n\\nArgs:\\n     A number.'
     """
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
     found = [

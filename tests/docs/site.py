@@ -16,7 +16,15 @@ NO_NETWORK = {
 
 def build(folder):
     """Builds the site strictly, without network; returns what the command printed."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--site-dir",
+        folder,
+    ]
     done = subprocess.run(
         command,
         cwd=ROOT,

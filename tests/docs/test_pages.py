@@ -32,9 +32,9 @@ def test_the_reference_has_each_public_name_once():
 
 def test_all_namespaces_are_compared():
     kerasseq = importlib.import_module("kerasseq")
-    assert {name for name in NAMESPACES if "." not in name} == set(
-        kerasseq.__all__
-    ) - {"load_model"}
+    assert {name for name in NAMESPACES if "." not in name} == set(kerasseq.__all__) - {
+        "load_model"
+    }
 
 
 def test_french_pages_have_english_counterparts():
@@ -78,9 +78,8 @@ def test_messages_about_backends(language):
         assert message in done.stderr
 
 
-@pytest.mark.parametrize("language", ["en", "fr"])
-def test_first_model(tmp_path, language):
-    page = (PAGES / language / "start" / "first_model.md").read_text(encoding="utf-8")
+def test_first_model(tmp_path):
+    page = (PAGES / "en" / "start" / "first_model.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     done = run_python(code + "\nassert accuracy > 0.9, accuracy", cwd=tmp_path)
     assert "lstm/cell_state" in done.stdout

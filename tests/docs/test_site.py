@@ -51,8 +51,9 @@ def test_nothing_is_loaded_from_outside(site):
     for path in files:
         for target in loaded(path.read_text(encoding="utf-8")):
             assert not OUTSIDE.match(target), f"{path}: {target}"
-            if not target.startswith(("data:", "#", "<")) and "://" not in target:
-                name = target.split("?")[0].split("#")[0]
+            name = re.split("[?#]", target)[0]
+            # A server shows the page 404 at any address, so its paths are absolute.
+            if path.name != "404.html" and name and not target.startswith("data:"):
                 assert (path.parent / name).exists(), f"{path}: {target}"
 
 
@@ -83,4 +84,4 @@ def test_only_pages_with_diagrams_load_mermaid(site):
 def test_licenses_are_beside_what_is_included(site):
     assets = site / "assets"
     for name in ("katex/LICENSE", "mermaid/LICENSE", "js/LICENSE-iframe-worker"):
-        assert "MIT License" in (assets / name).read_text()
+        assert "Permission is hereby granted" in (assets / name).read_text()
