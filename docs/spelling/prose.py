@@ -39,10 +39,10 @@ def of_page(text):
 
 
 def of_docstrings(source):
-    """Returns the prose of the docstrings of a module.
+    r"""Returns the prose of the docstrings of a module.
 
-    >>> of_docstrings('def f(x):\\n    "Computes `x`.\\\\n\\\\nArgs:\\\\n    abc: A number."')
-    '\\nComputes  .\\n\\nArgs:\\n     A number.'
+    >>> of_docstrings('def f():\n    "Computes `x`."')
+    '\nComputes  .'
     """
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
     found = [

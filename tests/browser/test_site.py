@@ -6,18 +6,8 @@ import threading
 
 import pytest
 
-from tests.docs.site import build
-
 pytest.importorskip("mkdocs", reason="the site needs the extra docs")
 pytestmark = pytest.mark.once("a browser shows the documentation")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The folder of the built site."""
-    made = tmp_path_factory.mktemp("site")
-    build(str(made))
-    return made
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -28,12 +18,12 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module", params=["files", "server"])
-def root(request, folder):
+def root(request, site):
     """The address of the site, first in files, then on a server."""
     if request.param == "files":
-        yield folder.as_uri()
+        yield site.as_uri()
         return
-    handler = functools.partial(Quiet, directory=str(folder))
+    handler = functools.partial(Quiet, directory=str(site))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"

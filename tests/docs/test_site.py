@@ -5,8 +5,6 @@ import re
 
 import pytest
 
-from tests.docs.site import build
-
 pytest.importorskip("mkdocs", reason="the site needs the extra docs")
 pytestmark = pytest.mark.once("the documentation")
 
@@ -18,15 +16,6 @@ LOADED = re.compile(
     re.IGNORECASE,
 )
 OUTSIDE = re.compile(r"(?:[a-z]+:)?//", re.IGNORECASE)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The folder of the built site."""
-    folder = tmp_path_factory.mktemp("site")
-    printed = build(str(folder))
-    assert "WARNING" not in printed
-    return folder
 
 
 def loaded(text):
