@@ -130,11 +130,14 @@ def test_french_blocks_are_the_english_ones():
     for path in (FOLDER / "fr").rglob("*.md"):
         english = FOLDER / "en" / path.relative_to(FOLDER / "fr")
         if english.parent != GENERATED:
-            own = [_without_words(code) for *_, code in blocks(path.read_text())]
-            there = [_without_words(code) for *_, code in blocks(english.read_text())]
-            assert set(own) <= set(there), path
+            own, there = (_programs(page.read_text()) for page in (path, english))
+            assert own <= there, path
 
 
-def _without_words(code):
-    """Removes comments and the label of the result, which are translated."""
-    return re.sub(r"#.*|accuracy \{|exactitude \{", "", code)
+def _programs(page):
+    """The programs of a page, without comments and labels, which are translated."""
+    return {
+        re.sub(r"#.*|(accuracy|exactitude) \{", "", code)
+        for _, language, code in blocks(page)
+        if language != "pycon"
+    }

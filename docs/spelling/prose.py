@@ -1,4 +1,4 @@
-"""Extracts the prose of pages and docstrings: no code, equations, addresses or markup."""
+"""Extracts the prose of pages and docstrings, without code, equations and markup."""
 
 import ast
 import re
