@@ -1,6 +1,6 @@
 """Every public layer, in the order of the course.
 
-`docs/hidden_steps.md` describes how values at masked steps affect the results.
+`docs/pages/en/hidden_steps.md` describes how values at masked steps affect the results.
 """
 
 import kerasseq.core.serialization  # first: checks the backend

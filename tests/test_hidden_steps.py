@@ -2,7 +2,7 @@
 
 Every public layer is called with zeros, 1e30, infinity and NaN at masked steps. The
 results at real steps, and the gradients of weights and inputs, must be equal bit for
-bit. `docs/hidden_steps.md` lists the exceptions, which are tested as well.
+bit. `docs/pages/en/hidden_steps.md` lists the exceptions, which are tested as well.
 """
 
 import functools
@@ -326,7 +326,8 @@ WITHOUT_STEPS = {
 }
 
 
-TABLE = pathlib.Path(__file__).parents[1] / "docs" / "hidden_steps.md"
+PAGES = pathlib.Path(__file__).parents[1] / "docs" / "pages" / "en"
+TABLE = PAGES / "hidden_steps.md"
 
 
 def exceptions():

@@ -1,8 +1,10 @@
-"""Runs the fenced blocks of the README and `docs/`.
+"""Runs the fenced blocks of the README and of the pages in `docs/pages`.
 
 All Python blocks run in one process, with new variables for each page. A bash block is
 run, unless the line above it is `<!-- fresh-start: main -->` or `test`, which CI and
-users run, or `<!-- not run: reason -->`.
+users run, or `<!-- not run: reason -->`. Not here: the course, which is generated from
+programs that the tests run; the first model and the pycon blocks, which
+`tests/docs/test_pages.py` runs, and French blocks that equal the English ones.
 """
 
 import pathlib
@@ -31,10 +33,14 @@ def blocks(page):
     return [match.group("marker", "language", "code") for match in FENCE.finditer(page)]
 
 
+FOLDER = ROOT / "docs" / "pages"
+GENERATED = FOLDER / "en" / "course"
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for path in [ROOT / "README.md", *sorted((FOLDER / "en").rglob("*.md"))]
+    if GENERATED not in path.parents
 }
+FIRST_MODEL = "docs/pages/en/start/first_model.md"
 BLOCKS = blocks(PAGES["README.md"])
 
 
@@ -46,6 +52,8 @@ def test_markers_of_blocks(name):
         kind, _, what = (marker or "").partition(": ")
         assert (language, kind) in {
             ("python", ""),
+            ("pycon", ""),
+            ("mermaid", ""),
             ("bash", ""),
             ("bash", "fresh-start"),
             ("bash", "not run"),
@@ -59,6 +67,7 @@ def test_python_blocks_run(tmp_path):
             code for _, language, code in blocks(page) if language == "python"
         )
         for name, page in PAGES.items()
+        if name != FIRST_MODEL
     }
     run = "print({0!r}, file=sys.stderr); exec(compile({1!r}, {0!r}, 'exec'), {{}})"
     lines = [run.format(name, code) for name, code in programs.items() if code]
@@ -108,10 +117,27 @@ def test_ci_runs_the_command_of_the_readme():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_linked_pages_and_pictures_exist(name):
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", PAGES[name]):
+    for target in re.findall(r"\]\((?!http)([^)#]+)", PAGES[name]):
         assert (ROOT / name).parent.joinpath(target).exists(), target
 
 
-def test_readme_links_all_pages():
-    for name in PAGES:
-        assert name == "README.md" or f"({name})" in PAGES["README.md"], name
+def test_readme_links_all_guides():
+    for path in (FOLDER / "en").glob("*.md"):
+        assert f"({path.relative_to(ROOT)})" in PAGES["README.md"], path
+
+
+def test_french_blocks_are_the_english_ones():
+    for path in (FOLDER / "fr").rglob("*.md"):
+        english = FOLDER / "en" / path.relative_to(FOLDER / "fr")
+        if english.parent != GENERATED:
+            own, there = (_programs(page.read_text()) for page in (path, english))
+            assert own <= there, path
+
+
+def _programs(page):
+    """The programs of a page, without comments and labels, which are translated."""
+    return {
+        re.sub(r"#.*|(accuracy|exactitude) \{", "", code)
+        for _, language, code in blocks(page)
+        if language != "pycon"
+    }
