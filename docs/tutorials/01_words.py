@@ -133,6 +133,7 @@ print("difference from BagOfWords:", np.abs(table.T - bag.transform(sentences)).
 # a matrix $P$: the row is the context, the column the next character. The functions
 # below count the pairs, divide each row by its sum, compute $H$ and draw a text.
 
+
 # %% scratch tags=["scratch"]
 def bigram_matrix(ids, size, k):
     """Returns P, where P[c, u] is the probability of u after c."""
@@ -172,7 +173,9 @@ P = bigram_matrix(train, vocabulary_size, few)
 row_sums = ops.convert_to_numpy(ops.sum(P, axis=1))
 scratch_bits = bits(P, valid)
 print("shape of P:", tuple(P.shape), " sums of rows:", row_sums.min(), row_sums.max())
-print(f"bits per character: {scratch_bits:.3f} (uniform {np.log2(vocabulary_size):.3f})")
+print(
+    f"bits per character: {scratch_bits:.3f} (uniform {np.log2(vocabulary_size):.3f})"
+)
 print(tokenizer.decode(write(P, int(train[0]), 120, seed=1)))
 
 # %% [markdown] scratch_seen
@@ -212,8 +215,8 @@ for order, written in by_words.items():
 # %% [markdown] inside
 # ## Look inside
 #
-# The whole knowledge of the bigram model is the matrix $P$. The figure shows the rows
-# and columns of the space and the letters.
+# The matrix $P$ holds everything that the bigram model has learned. The figure shows
+# the rows and columns of the space (␣) and the letters.
 
 # %% matrix tags=["figure"]
 letters = " abcdefghijklmnopqrstuvwxyz"
@@ -246,8 +249,8 @@ for letter in "qthz":
     best = np.argsort(-rows[c])[:4]
     after = "  ".join(f"{tokenizer.decode([u])!r} {rows[c, u]:.2f}" for u in best)
     print(f"{letter}: counted {counts[c]:6}   {after}")
-empty = float(np.mean(np.bincount(train[:-1] * vocabulary_size + train[1:],
-                                  minlength=vocabulary_size**2) == 0))
+occurred = len(set(zip(train[:-1].tolist(), train[1:].tolist(), strict=True)))
+empty = 1 - occurred / vocabulary_size**2
 print(f"pairs that never occurred: {empty:.3f}")
 
 # %% [markdown] inside_seen
@@ -319,13 +322,13 @@ figure
 
 # %% [markdown] experiment_seen
 # On the training part the bits decrease with each additional character: a long context
-# has often occurred only once, and then the model knows the next character by heart.
-# On the validation part they decrease only until $n = ${{ best_n | integer }} with the
-# small constant, and until $n = ${{ best_n_many | integer }} with $k = 1$; then they
-# rise.
+# has often occurred only once, and then the next character is certain.
+# On the validation part the fewest bits are reached at $n$ = {{ best_n | integer }}
+# with the small constant and at $n$ = {{ best_n_many | integer }} with $k = 1$; with
+# longer n-grams they rise again.
 #
 # Without smoothing one unseen n-gram is enough to make $H$ infinite, since
-# $\log_2 0 = -\infty$. At $n = ${{ longest | integer }} only
+# $\log_2 0 = -\infty$. At $n$ = {{ longest | integer }} only
 # {{ seen_longest | percent }} of the n-grams of the validation part had been seen. So
 # a longer $n$ is not always better: the model needs as many counts as it
 # distinguishes contexts.
@@ -368,7 +371,9 @@ for share in (0.1, 0.33, 1.0):
 
 # %% solution_pieces tags=["solution"]
 pieces = kt.BytePairTokenizer(1000).fit(parts["train"])
-pairs = kt.NGramModel(2, k=few).fit(pieces.encode(parts["train"]), len(pieces.vocabulary))
+pairs = kt.NGramModel(2, k=few).fit(
+    pieces.encode(parts["train"]), len(pieces.vocabulary)
+)
 ids = pieces.encode(parts["valid"])
 per_character = pairs.bits_per_token(ids) * len(ids) / len(parts["valid"])
 print(f"bits per token {pairs.bits_per_token(ids):.3f}, character {per_character:.3f}")
@@ -381,8 +386,8 @@ print(f"bits per token {pairs.bits_per_token(ids):.3f}, character {per_character
 # - A tokenizer turns a text into ids, and one-hot vectors turn ids into vectors
 #   without a false order.
 # - A bigram model is a matrix of relative frequencies. The version from scratch and
-#   `kerasseq.text.NGramModel` differ by {{ difference | number(7) }} at most.
-# - The best model with a small $k$ has $n = ${{ best_n | integer }} and needs
+#   `kerasseq.text.NGramModel` differ by rounding only.
+# - The best model with a small $k$ has $n$ = {{ best_n | integer }} and needs
 #   {{ result | number(2) }} bits per character on the test part, a perplexity of
 #   {{ perplexity | number(1) }} instead of {{ vocabulary_size | integer }}.
 # - Counts do not generalize: two contexts that differ in one character have nothing in
