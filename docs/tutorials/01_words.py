@@ -14,7 +14,6 @@
 # %% imports
 import os
 
-import keras
 import matplotlib.pyplot as plt
 import numpy as np
 from keras import ops
