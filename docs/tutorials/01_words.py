@@ -317,7 +317,7 @@ figure
 # validation curves fall and then rise.
 #
 # On the text that was counted, longer is better. On text that was not, there is a best
-# n, and it depends on the smoothing.
+# n, and how fast the curve rises after it depends on the smoothing.
 
 # %% [markdown] experiment_seen
 # On the training part the bits decrease with each additional character: a long context
