@@ -378,8 +378,8 @@ print(f"LSTM {lstm_bits / 8:.2f}, zlib after the training text {packed / 8:.2f}"
 # %% [markdown] questions
 # ## Questions that the code can answer
 #
-# - From which $n$ on do n-grams beat the LSTM? Change `(1, 2, 3, 6)`. And after twice as
-#   many steps?
+# - From which $n$ on do n-grams beat the LSTM? Change `(1, 2, 3, 6)`. And after twice
+#   as many steps?
 # - What do gates contribute? Replace `"lstm"` by `"elman"`.
 # - Does top-p avoid the invented words at high temperatures? Add `top_p=0.9` to
 #   `generate` in the experiment.
