@@ -320,8 +320,9 @@ print("MASE of the direct GRU:", [round(m, 2) for m in mase])
 # The reason is that one step ahead every model is given the last value, which contains
 # most of the answer. Further ahead a model has to know what moves the series, here the
 # season and the trend. AR(2) sees two months, which are not enough to tell when
-# summer comes; AR(13) sees a year and can. And where forecasts are fed back, errors are fed
-# back as well: each of them shifts the window that the next forecast is computed from.
+# summer comes; AR(13) sees a year and can. And where forecasts are fed back, errors are
+# fed back as well: each of them shifts the window that the next forecast is computed
+# from.
 #
 # Over all {{ horizon | integer }} months the direct GRU has a MASE of
 # {{ result | number(2) }}, the mean over seeds; the seasonal naive forecast has

@@ -226,7 +226,7 @@ figure
 
 # %% [markdown] inside_after
 # Follow the rows from top to bottom: the bright cells move through the source from left
-# to right, with steps back. Where one English word becomes several French words,
+# to right. Where one English word becomes several French words,
 # several rows share a column. Where a French word depends on two English words, such as
 # *douze* on *seventy* and *two*, compare both columns: one of them can be dark, because
 # the state $h_j$ at one word has read its neighbors as well. The alignment was not in
