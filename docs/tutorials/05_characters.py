@@ -31,8 +31,8 @@ import kerasseq
 # %% settings
 num_characters, num_held_out = 600_000, 20_000
 units, sequence_length, batch_size = 128, 96, 32
-steps, learning_rate = 700, 0.006
-temperatures, num_samples, num_generated = (0.2, 0.5, 0.8, 1.0, 1.5), 6, 400
+steps, learning_rate = 1100, 0.006
+temperatures, num_samples, num_generated = (0.1, 0.3, 0.5, 0.8, 1.0, 1.5), 4, 800
 
 # %% small tags=["small"]
 if "KERASSEQ_SMALL" in os.environ:
@@ -255,7 +255,7 @@ for options in ({"temperature": 0.7}, {"temperature": 1.0, "top_p": 0.9}):
 # two shares are computed for as much text that is held out. We also let the model
 # measure its own texts: how many bits per character does it need for them?
 
-# %% experiment
+# %% temperature_run
 known = set(re.findall("[A-Za-z]{2,}", train))
 
 
