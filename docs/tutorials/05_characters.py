@@ -234,8 +234,9 @@ for options in ({"temperature": 0.7}, {"temperature": 1.0, "top_p": 0.9}):
     print(options, "\n" + sample, end="\n\n")
 
 # %% [markdown] write_after
-# Most words exist and the punctuation is plausible, but the sentences mean nothing. The
-# network has learned spelling and some syntax from half a million characters.
+# Many words exist, others are invented; line breaks, quotation marks and names of methods
+# look right, but the sentences mean nothing. In half a million characters the network
+# has learned much of the spelling and some syntax.
 
 # %% [markdown] misconception
 # ## A misconception

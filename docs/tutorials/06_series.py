@@ -192,7 +192,7 @@ print(scores.round(2))
 # ## Look inside
 #
 # What does the state of the GRU contain? We trace it while it reads the window before
-# the first origin, and draw the units whose state changes most.
+# the first origin, and draw the units whose state changes most in the last year.
 
 # %% states tags=["figure"]
 window, _ = direct.prepare(train)
@@ -200,7 +200,7 @@ with kerasseq.tracing.trace(direct) as trace:
     direct(window[-1:])
 key = next(key for key in trace if key.endswith("hidden_state"))
 states = trace[key][0]  # (time, units)
-chosen = np.argsort(-states.std(axis=0))[:4]
+chosen = np.argsort(-states[-season:].std(axis=0))[:4]  # in the last year
 figure, (above, below) = plt.subplots(2, 1, figsize=(6.5, 4), sharex=True)
 above.plot(window[-1, :, 0], "o-", color="C3", markersize=3)
 above.set_ylabel("scaled CO₂")
@@ -220,9 +220,10 @@ figure
 # each month.
 
 # %% [markdown] inside_after
-# The states follow the season, some with a delay, some in the opposite direction.
-# Together they tell the network in which part of the year it is; no date is among its
-# inputs.
+# In the first months the states have to leave their initial value 0. Then most of them
+# move with the season. Compare their peaks with those of the series above: where a state is ahead
+# of or behind another one, the two together tell in which part of the year the window
+# ends. No date is among the inputs of the network.
 
 # %% [markdown] misconception
 # ## A misconception
@@ -328,7 +329,8 @@ print("MASE of the direct GRU:", [round(m, 2) for m in mase])
 # season and the trend. AR(2) sees two months, which are not enough to tell when
 # summer comes; AR(13) sees a year and can. And where forecasts are fed back, errors are
 # fed back as well: each of them shifts the window that the next forecast is computed
-# from.
+# from. The GRU that was trained for one month shows it, beside the one that was trained
+# for the whole horizon.
 #
 # Over all {{ horizon | integer }} months the direct GRU has a MASE of
 # {{ result | number(2) }}, the mean over seeds; the seasonal naive forecast has
