@@ -32,7 +32,7 @@ import kerasseq
 num_characters, num_held_out = 600_000, 20_000
 units, sequence_length, batch_size = 128, 96, 32
 steps, learning_rate = 1100, 0.006
-temperatures, num_samples, num_generated = (0.1, 0.3, 0.5, 0.8, 1.0, 1.5), 4, 800
+temperatures, num_samples, num_generated = (0.1, 0.3, 0.5, 0.8, 1.0, 1.5), 16, 800
 
 # %% small tags=["small"]
 if "KERASSEQ_SMALL" in os.environ:
@@ -234,9 +234,9 @@ for options in ({"temperature": 0.7}, {"temperature": 1.0, "top_p": 0.9}):
     print(options, "\n" + sample, end="\n\n")
 
 # %% [markdown] write_after
-# Many words exist, others are invented; line breaks, quotation marks and names of methods
-# look right, but the sentences mean nothing. In half a million characters the network
-# has learned much of the spelling and some syntax.
+# Many words exist, others are invented; line breaks, quotation marks and names of
+# methods look right, but the sentences mean nothing. In half a million characters the
+# network has learned much of the spelling and some syntax.
 
 # %% [markdown] misconception
 # ## A misconception
@@ -289,7 +289,7 @@ cold = min(temperatures)
 _, cold_new, cold_bits = rows[cold]
 
 # %% temperatures tags=["figure"]
-figure, axis = plt.subplots(figsize=(6.5, 3.6))
+figure, axis = plt.subplots(figsize=(7, 3.4), layout="constrained")
 x = list(rows)
 axis.plot(x, [row[0] for row in rows.values()], "o-", color="C0", label="known words")
 axis.plot(x, [row[1] for row in rows.values()], "s-", color="C1", label="new strings")
@@ -299,7 +299,7 @@ axis.set_xlabel("temperature")
 axis.set_ylabel("share, 0 to 1")
 axis.set_ylim(0, 1.05)
 axis.grid(alpha=0.3)
-axis.legend(fontsize="small", loc="lower left")
+axis.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 plt.close(figure)
 figure
 

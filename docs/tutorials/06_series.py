@@ -221,9 +221,9 @@ figure
 
 # %% [markdown] inside_after
 # In the first months the states have to leave their initial value 0. Then most of them
-# move with the season. Compare their peaks with those of the series above: where a state is ahead
-# of or behind another one, the two together tell in which part of the year the window
-# ends. No date is among the inputs of the network.
+# move with the season. Compare their peaks with those of the series above: where a
+# state is ahead of or behind another one, the two together tell in which part of the
+# year the window ends. No date is among the inputs of the network.
 
 # %% [markdown] misconception
 # ## A misconception

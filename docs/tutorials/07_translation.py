@@ -34,7 +34,7 @@ units, wide = 48, 144
 
 # %% small tags=["small"]
 if "KERASSEQ_SMALL" in os.environ:
-    examples, steps, batch_size, units, wide = 200, 2, 8, 5, 7
+    examples, highest, steps, batch_size, units, wide = 120, 999, 2, 8, 5, 7
 
 # %% [markdown] question
 # ## The question
