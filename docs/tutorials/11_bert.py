@@ -21,7 +21,6 @@ import kerasseq
 import matplotlib.pyplot as plt
 import numpy as np
 from keras import ops
-from kerasseq.tracing import plots
 
 # %% [markdown] settings_text
 # These are the settings of all that follows: the number of generated documents, the
@@ -122,7 +121,7 @@ def masked_loss(logits, labels, weights):
     """Cross-entropy of the labels (B, P) where the weights are 1."""
     log_p = ops.log_softmax(logits, axis=-1)  # (B, P, V)
     log_p = ops.take_along_axis(log_p, labels[..., None], axis=-1)[..., 0]
-    return -ops.sum(weights * log_p) / ops.sum(weights)
+    return -ops.sum(ops.multiply(weights, log_p)) / ops.sum(weights)
 
 
 # %% [markdown] scratch_after
@@ -162,9 +161,8 @@ chosen[rows, masked.positions[rows, columns]] = True
 by_library = shares(masked.ids, chosen)
 
 print("case       from scratch  kerasseq")
-cases = zip(("chosen", "[MASK]", "other", "unchanged"), by_hand, by_library, strict=True)
-for name, one, other in cases:
-    print(f"{name:10} {one:12.4f} {other:9.4f}")
+for n, name in enumerate(("chosen", "[MASK]", "other", "unchanged")):
+    print(f"{name:10} {by_hand[n]:12.4f} {by_library[n]:9.4f}")
 largest_difference = float(np.max(np.abs(by_hand - by_library)))
 print(f"largest difference: {largest_difference:.4f}")
 
@@ -191,7 +189,7 @@ batches = model.batches(train, batch_size=32)
 x, y, weights = batches.batch(0)
 words = np.array(tokenizer.vocabulary)
 print(*words[x["ids"][0]])
-logits = model(x)["tokens"]
+logits = ops.convert_to_numpy(model(x)["tokens"])
 loss_by_hand = float(masked_loss(logits, y["tokens"], weights["tokens"]))
 crossentropy = keras.losses.SparseCategoricalCrossentropy(
     from_logits=True, reduction="mean_with_sample_weight"
@@ -205,7 +203,7 @@ print(f"loss {loss_by_hand:.4f}, difference {abs(loss_by_hand - loss_by_keras):.
 # the first tenth of the steps and then falls to almost zero.
 
 # %% pretraining
-warm_up = steps // 10
+warm_up = max(1, steps // 10)
 schedule = keras.optimizers.schedules.CosineDecay(
     0.0, steps - warm_up, alpha=0.02, warmup_target=3e-3, warmup_steps=warm_up
 )
@@ -229,8 +227,9 @@ _, y, weights = batches.batch(0)
 frequent = np.bincount(y["tokens"][weights["tokens"] > 0]).argmax()
 _, y, weights = tested
 most_frequent = float(np.average(y["tokens"] == frequent, weights=weights["tokens"]))
-print(f"masked tokens   {token_accuracy:.3f}  (most frequent token {most_frequent:.3f})")
-print(f"next sentences  {next_accuracy:.3f}")
+print(f"most frequent token  {most_frequent:.3f}")
+print(f"masked tokens        {token_accuracy:.3f}")
+print(f"next sentences       {next_accuracy:.3f}")
 
 # %% [markdown] pretraining_after
 # On documents that the model has never read, {{ token_accuracy | percent }} of the
@@ -288,7 +287,7 @@ with kerasseq.tracing.trace(model) as inside:
 heads = [w[0, :, hole] for key, w in inside.items() if key.endswith("alignment")]
 heads = np.concatenate(heads)  # (layers × heads, T)
 right = float(heads[:, hole + 1 :].sum() / len(heads))
-print("heads:", len(heads), "  mean weight on the right of the [MASK]:", round(right, 2))
+print(f"{len(heads)} heads, mean weight on the right of the [MASK]: {right:.2f}")
 
 # %% [markdown] inside_trace_after
 # On average {{ right | percent }} of the attention goes to tokens on the right of the
@@ -381,9 +380,10 @@ result_name = "accuracy after fine-tuning with 128 examples"
 # %% [markdown] experiment_after
 # From random weights the classifier reaches {{ random_accuracy | percent }}, where
 # guessing gives one half; from the pre-trained weights it reaches
-# {{ pretrained_accuracy | percent }} with the same examples and the same steps. Few
-# labels are the case in which pre-training is worth most: the order of a hundred numbers
-# was learned from text, and the labels only had to say which question is asked.
+# {{ pretrained_accuracy | percent }} with the same examples and the same steps.
+# Pre-training helps although there are few labels, and because of it: the order of a
+# hundred numbers was learned from text, and the labels only had to say which question
+# is asked.
 
 # %% [markdown] exercises
 # ## Exercises
@@ -466,9 +466,9 @@ print(f"accuracy {np.mean(np.array(found) == np.array(labels[-num_test:])):.3f}"
 #
 # - BERT predicts chosen tokens from both sides. Our masks and those of the library have
 #   the same rates, and the losses are equal.
-# - After {{ steps | integer }} steps {{ token_accuracy | percent }} of the masked tokens
-#   of new documents were right, against {{ most_frequent | percent }} for the most
-#   frequent token.
+# - After {{ steps | integer }} steps {{ token_accuracy | percent }} of the masked
+#   tokens of new documents were right, against {{ most_frequent | percent }} for the
+#   most frequent token.
 # - With {{ num_labeled | integer }} labeled examples the pre-trained network reached
 #   {{ pretrained_accuracy | percent }}, and the same network without pre-training
 #   {{ random_accuracy | percent }}.
@@ -478,9 +478,8 @@ print(f"accuracy {np.mean(np.array(found) == np.array(labels[-num_test:])):.3f}"
 #
 # - How many labels does the network with random weights need to reach what the
 #   pre-trained one reaches? Change `num_labeled` to 512.
-# - What changes if half of the tokens are chosen? Pass
-#   `masking=kerasseq.training.MaskedLMMaskGenerator(tokenizer, mask_selection_rate=1/2)`
-#   to `fit`.
+# - What changes if half of the tokens are chosen? Pass `masking=` to `fit`, a
+#   `kerasseq.training.MaskedLMMaskGenerator` with `mask_selection_rate=1/2`.
 # - Does the network profit from pre-training if the text counts by threes? Pass
 #   `step=3` to `kerasseq.datasets.counting`.
 

@@ -174,9 +174,12 @@ figure
 # %% library_equal
 layer = kerasseq.layers.PatchEmbedding(patch_size, hidden_dim)
 z = layer(x_test)
-E = ops.reshape(layer.kernel, (-1, hidden_dim))  # (P P C, D)
-by_hand = embed(x_test, patch_size, E, layer.bias, layer.token, layer.position_embeddings)
-difference = float(ops.max(ops.abs(z - by_hand)))
+weights = (layer.kernel, layer.bias, layer.token, layer.position_embeddings)
+E, b, x_class, E_pos = map(ops.convert_to_tensor, weights)
+E = ops.reshape(E, (-1, hidden_dim))  # (P P C, D)
+by_hand = embed(x_test, patch_size, E, b, x_class, E_pos)
+both = [ops.convert_to_numpy(each) for each in (z, by_hand)]
+difference = float(np.abs(both[0] - both[1]).max())
 print("z_0:", tuple(z.shape), f"  largest difference: {difference:.0e}")
 
 # %% [markdown] library_equal_after
@@ -200,7 +203,7 @@ def train(x, y):
     )
     steps = epochs * -(-len(x) // batch_size)
     schedule = keras.optimizers.schedules.CosineDecay(
-        1e-4, steps, warmup_target=3e-3, warmup_steps=steps // 10
+        1e-4, steps, warmup_target=3e-3, warmup_steps=max(1, steps // 10)
     )
     model.compile(
         keras.optimizers.AdamW(schedule, weight_decay=0.05, global_clipnorm=1.0)
@@ -242,14 +245,15 @@ print(f"ViT {vit_accuracy:.3f}, logistic regression on the pixels {baseline:.3f}
 # \bar A_l = \tfrac12 \Bigl( \tfrac1{N_h} \sum_n A_l^n + I \Bigr)
 # $$
 #
-# $A_l^n$ are the weights of head $n$ of $N_h$ in layer $l$, and $I$ is the identity. The
-# row of the class token in $R$ says which share each patch has. `attention_map` with
-# `layer=None` computes it.
+# $A_l^n$ are the weights of head $n$ of $N_h$ in layer $l$, and $I$ is the identity.
+# The row of the class token in $R$ says which share each patch has. `attention_map`
+# with `layer=None` computes it.
 
 # %% inside_rollout
 shown = [int(np.flatnonzero(y_test == digit)[0]) for digit in (0, 1, 2, 3, 4, 7)]
 rollout = model.attention_map(x_test[shown], layer=None)
-print("rollout:", rollout.shape, "  sum for each image:", *rollout.sum(axis=(1, 2)).round(3))
+print("rollout:", rollout.shape)
+print("sum for each image:", *rollout.sum(axis=(1, 2)).round(3))
 
 # %% [markdown] inside_rollout_after
 # Each of these images has a grid of shares that sum to one, without the share of the
@@ -361,12 +365,11 @@ result_name = "accuracy of the ViT on test digits"
 # as much as the first one on intact images, {{ vit_accuracy | percent }}. Only the
 # change between training and test is harmful: {{ mixed_accuracy | percent }}.
 #
-# The reason is in the equation. Without $E_{\mathrm{pos}}$ the encoder treats its tokens
-# as a set. The only thing that tells the places apart is the table, and it starts with
-# random vectors that belong to no place. A fixed permutation gives the rows of the table
-# other names and changes nothing else. What a ViT knows about neighborhood, it has to
-# learn from data, which is why large ViTs need many images, and a convolution needs
-# fewer: it has the neighborhood built in.
+# The reason is in the equation. Without $E_{\mathrm{pos}}$ the encoder treats its
+# tokens as a set. Only the table tells the places apart, and it starts with random
+# vectors that belong to no place. A fixed permutation gives the rows of the table other
+# names and changes nothing else. The neighborhood of patches has to be learned from
+# data. A convolution has it built in, and so it needs fewer images than a large ViT.
 
 # %% samples tags=["figure"]
 figure, axes = plt.subplots(2, len(shown), figsize=(7, 2.4), layout="constrained")
@@ -391,9 +394,9 @@ figure
 # %% [markdown] exercises
 # ## Exercises
 #
-# 1. Set the table of positions to zero in the trained model. How large is the difference
-#    between the outputs for intact and for shuffled images, and what happens to the
-#    accuracy?
+# 1. Set the table of positions to zero in the trained model. How large is the
+#    difference between the outputs for intact and for shuffled images, and what happens
+#    to the accuracy?
 # 2. Cover one patch of an image after the other with zeros, and measure how much the
 #    probability of the right digit falls. Does the order agree with the rollout?
 # 3. How does the number of attention weights of a layer depend on the size of the
