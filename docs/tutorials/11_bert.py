@@ -17,10 +17,11 @@
 import os
 
 import keras
-import kerasseq
 import matplotlib.pyplot as plt
 import numpy as np
 from keras import ops
+
+import kerasseq
 
 # %% [markdown] settings_text
 # These are the settings of all that follows: the number of generated documents, the
@@ -46,7 +47,7 @@ if "KERASSEQ_SMALL" in os.environ:
 # and how much is that knowledge worth for another task?**
 #
 # A GPT predicts the next token, so each position may only attend to what stands on
-# its left ([A Transformer, and a GPT on your text](10_gpt.md)). BERT (*Bidirectional
+# its left ([A Transformer block, and GPT](10_gpt.md)). BERT (*Bidirectional
 # Encoder Representations from Transformers*) predicts tokens that were removed from
 # the middle of a text, from what stands on the left *and* on the right. It needs no
 # causal mask, and each text is its own exercise.
@@ -103,6 +104,7 @@ print("special tokens:", *tokenizer.special_tokens)
 
 # %% [markdown] scratch_text
 # The masking and the loss fit in a few lines:
+
 
 # %% scratch tags=["scratch"]
 def mask_tokens(ids, mask_id, special_ids, vocabulary_size, rng, rate=0.15):
@@ -324,6 +326,7 @@ figure
 # once from the pre-trained weights and once from random weights. `with_head` keeps the
 # encoder and replaces the head by a new classifier on the vector of [CLS].
 
+
 # %% experiment_data
 def direction_task(seed):
     """Returns 800 different texts of 4 to 11 numbers, and "up" or "down" for each."""
@@ -344,6 +347,7 @@ print(*zip(labels[:4], texts[:4], strict=True), sep="\n")
 # %% [markdown] experiment
 # Here is the experiment. It is repeated with several seeds, which draw other examples,
 # other test texts and other initial weights.
+
 
 # %% experiment_run
 def fine_tuned_accuracy(encoder, seed):

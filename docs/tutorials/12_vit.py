@@ -18,12 +18,13 @@
 import os
 
 import keras
-import kerasseq
 import matplotlib.pyplot as plt
 import numpy as np
 from keras import ops
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+
+import kerasseq
 
 # %% [markdown] settings_text
 # The settings: the number of images, the passes over the training images, and the sizes
@@ -100,6 +101,7 @@ print("training images:", x_train.shape, "  test images:", x_test.shape)
 # The patches need no loop. A reshape splits the rows into $H / P$ groups of $P$ and the
 # columns likewise; a transpose brings the two axes of the patch together; a second
 # reshape flattens them.
+
 
 # %% scratch tags=["scratch"]
 def to_patches(images, P):
@@ -186,6 +188,7 @@ print("z_0:", tuple(z.shape), f"  largest difference: {difference:.0e}")
 # `kerasseq.models.ViT` is this layer, the encoder and the classifier. The function
 # `train` is used twice below: it builds a model and trains it with a learning rate that
 # rises and then falls.
+
 
 # %% training
 def train(x, y):
