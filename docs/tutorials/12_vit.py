@@ -46,9 +46,10 @@ if "KERASSEQ_SMALL" in os.environ:
 #
 # To take each pixel as a token would be possible, but expensive: the cost of
 # self-attention grows with the square of the length ([Self-attention by
-# hand](09_self_attention.md)), and a photograph of 224 × 224 has 50,176 pixels. The
-# Vision Transformer of 2020 cuts the image into square patches. With patches of
-# 16 × 16 pixels the same photograph is a sequence of 196 tokens.
+# hand](09_self_attention.md)), and a photograph has $224 \times 224 = 50176$ pixels
+# even when it is small. The Vision Transformer of 2020 cuts the image into square
+# patches. With patches of 16 × 16 pixels the same photograph is a sequence of 196
+# tokens.
 #
 # Our images are small: digits of 8 × 8 pixels with values from 0 to 16. One fifth is
 # kept for the test. The training images are used five times, as they are and shifted
