@@ -36,7 +36,7 @@ patch_size, hidden_dim, num_layers, num_heads = 2, 64, 3, 4
 
 # %% small tags=["small"]
 if "KERASSEQ_SMALL" in os.environ:
-    num_images, epochs, hidden_dim, num_layers = 100, 1, 8, 1
+    num_images, epochs, hidden_dim, num_layers = 300, 1, 8, 1
 
 # %% [markdown] question
 # ## The question
