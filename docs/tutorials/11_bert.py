@@ -263,12 +263,12 @@ figure
 # %% [markdown] inside
 # ## Look inside
 #
-# `fill` returns the most probable tokens for each [MASK]. The cell asks for the first
-# word of a sentence, for which only the right-hand context can help.
+# `fill` returns the most probable tokens for each [MASK]. The second sentence asks for
+# its first word, for which only the right-hand context can help.
 
 # %% inside_fill
 for sentence in (
-    "one two three [MASK] five six seven .",
+    "twenty one twenty two twenty [MASK] twenty four .",
     "[MASK] forty four forty five forty six .",
 ):
     print(sentence)
