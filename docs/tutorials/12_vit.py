@@ -114,7 +114,7 @@ def to_patches(images, P):
 
 
 def to_images(patches, P, H, W):
-    """The way back: puts patches (B, N, P P C) together to images (B, H, W, C)."""
+    """The inverse: joins patches (B, N, P P C) to images (B, H, W, C)."""
     B, C = patches.shape[0], patches.shape[2] // P**2
     x = ops.reshape(patches, (B, H // P, W // P, P, P, C))
     x = ops.transpose(x, (0, 1, 3, 2, 4, 5))  # (B, H/P, P, W/P, P, C)
