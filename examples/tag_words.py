@@ -3,7 +3,7 @@
     python examples/tag_words.py train.conll
 
 Without a file the words are pieces of Python source, to be tagged as keywords, names,
-strings, comments and so on, which takes about a minute on a laptop. The CRF scores
+strings, comments and so on, which takes half a minute on a laptop. The CRF scores
 neighboring tags as well, so that the tags of a line fit together. Source: Huang, Xu and
 Yu 2015; course slides B, C (many to many).
 """

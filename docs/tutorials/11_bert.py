@@ -43,8 +43,8 @@ if "KERASSEQ_SMALL" in os.environ:
 # ## The question
 #
 # A classifier learns from labels, and labels are expensive: each text has to be read
-# and judged by hand. Text without labels costs nothing. **What can a network learn from text alone,
-# and how much is that knowledge worth for another task?**
+# and judged by hand. Text without labels costs nothing. **What can a network learn from
+# text alone, and how much is that knowledge worth for another task?**
 #
 # A GPT predicts the next token, so each position may only attend to what stands on
 # its left ([A Transformer block, and GPT](10_gpt.md)). BERT (*Bidirectional
