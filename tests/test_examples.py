@@ -4,9 +4,11 @@ import importlib.util
 import random
 import re
 
+import keras
 import numpy as np
 import pytest
 
+import kerasseq
 from tests.processes import ROOT
 
 pytestmark = pytest.mark.once("their models are tested on all backends")
@@ -39,6 +41,60 @@ def test_digits_vit(tmp_path, capsys):
     load("digits_vit").main([str(figure), *sizes])
     assert "accuracy on 8 held-out digits" in capsys.readouterr().out
     assert figure.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "printed"),
+    [
+        ("own_cell", {"epochs": 1, "strings": 64, "units": 5}, "minimal"),
+        ("tag_words", {"epochs": 1, "lines": 30, "units": 5}, "with CRF"),
+        (
+            "forecast_covariates",
+            {"days": 60, "horizon": 5, "epochs": 1, "units": 5},
+            "with campaigns",
+        ),
+    ],
+)
+def test_examples_that_compare_two_models(name, sizes, printed, capsys):
+    load(name).main(arguments(**sizes))
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith(printed) for line in lines)
+
+
+def test_own_cell_is_traced_and_saved(tmp_path):
+    own_cell = load("own_cell")
+    layer = kerasseq.layers.RNN(own_cell.MinimalGatedCell(3), name="own")
+    model = keras.Sequential([keras.Input((None, 5)), layer])
+    x = np.random.default_rng(0).normal(size=(2, 7, 5)).astype("float32")
+    with kerasseq.tracing.trace(model) as inside:
+        y = keras.ops.convert_to_numpy(model(x))
+    assert inside["own/forget_gate"].shape == (2, 7, 3)
+    model.save(tmp_path / "own.keras")
+    again = kerasseq.load_model(tmp_path / "own.keras")
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(again(x)), y, atol=1e-6)
+
+
+def test_translate_dates(tmp_path, capsys):
+    pytest.importorskip("babel")
+    pytest.importorskip("matplotlib")
+    figure = tmp_path / "alignments.png"
+    sizes = arguments(pairs=100, steps=1, units=5)
+    load("translate_dates").main([str(figure), *sizes])
+    assert "of 2 other dates are translated" in capsys.readouterr().out
+    assert figure.stat().st_size > 1000
+
+
+def test_classify_csv(tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("pandas")
+    file = tmp_path / "reviews.csv"
+    rows = ["joy,good", "dull,bad", "fun,good", "slow,bad"] * 5
+    file.write_text("\n".join(["review,stars", *rows]), encoding="utf-8")
+    columns = arguments(text="review", label="stars", epochs=1, units=5)
+    load("classify_csv").main([str(file), *columns])
+    out = capsys.readouterr().out
+    assert "logistic regression" in out
+    assert "-> good" in out or "-> bad" in out
 
 
 gpt_tasks = load("gpt_tasks")
