@@ -117,12 +117,14 @@ def pytest_collection_finish():
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Ignores the doctests of the kernels of other backends, and the browser tests.
+    """Ignores the doctests of the kernels of other backends, and tests of a browser.
 
-    Those are a part of their own: `pytest tests/browser`.
+    Those, and the tests of the built site, are a part of their own, and run if named:
+    `pytest tests/browser tests/docs/test_site.py`.
     """
-    if collection_path == HERE / "tests" / "browser":
-        return not any("tests/browser" in word for word in config.args) or None
+    for part in ("tests/browser", "tests/docs/test_site.py"):
+        if collection_path == HERE / part:
+            return not any(part in word for word in config.args) or None
     if collection_path.parent == HERE / "kerasseq" / "kernels":
         others = set(backend.BACKENDS) - {backend.chosen()}
         if collection_path.name in others:

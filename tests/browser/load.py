@@ -50,6 +50,8 @@ class Visitor:
         url = self.address.replace("http", "ws") + "/_stcore/stream"
         headers = {"Origin": self.address, "Cookie": f"kerasseq_browser={self.key}"}
         options = {"additional_headers": headers, "max_size": 2**28}
+        # It reads nothing while it thinks, so it neither answers nor awaits pings.
+        options |= {"max_queue": None, "ping_interval": None}
         self.socket = await connect(url, subprotocols=["streamlit"], **options)
 
     @property
