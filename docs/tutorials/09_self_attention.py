@@ -139,9 +139,10 @@ slide_difference = float(np.abs(computed - slide_weights.T).max())
 print("largest difference to the slide", round(slide_difference, 4))
 
 # %% [markdown] slide_seen
-# All six queries agree with the slide to {{ slide_difference | number(4) }}, that is,
-# to the two decimals that are printed there. The first token can attend to itself only,
-# so its weight is 1 whatever the score is. Each row has the sum 1.
+# All six queries agree with the slide to {{ slide_difference | number(4) }}. The slide
+# prints rounded scores and rounded weights, so the last digit may differ. The first
+# token can attend to itself only: its weight is 1 whatever the score is. Each row has
+# the sum 1.
 
 # %% [markdown] library
 # ## The same with kerasseq
