@@ -53,7 +53,8 @@ if "KERASSEQ_SMALL" in os.environ:
 # - A **layer normalization** of the input: mean 0 and variance 1 over the features of
 #   each token, then a learned scale $\gamma$ and shift $\beta$.
 #
-# $$\mathrm{LN}(x) = \gamma \odot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta$$
+# $$\mathrm{LN}(x) =
+# \gamma \odot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta$$
 #
 # $$z = x + \mathrm{Attention}(\mathrm{LN}_1(x)), \qquad
 # y = z + W_2\, \mathrm{GELU}(W_1\, \mathrm{LN}_2(z) + b_1) + b_2$$
