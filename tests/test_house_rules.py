@@ -41,6 +41,7 @@ PUBLIC = TABLES | SERVING | KERAS_FREE | {"tracing"}
 PUBLIC_MODULES = {"kerasseq", "kerasseq.tracing.plots"} | {
     f"kerasseq.{name}" for name in PUBLIC
 }
+SHARED = "kerasseq.core.palette"  # colors of the figures of library, app and docs
 OUTSIDE = ("apps", "benchmarks", "docs", "examples")
 
 
@@ -142,7 +143,8 @@ def _reason(home, name):
     if top != "kerasseq" or home == "":
         return None
     if home in OUTSIDE:
-        return None if _is_public(name) else "not a public name"
+        is_shared = f"{name}.".startswith(f"{SHARED}.")
+        return None if is_shared or _is_public(name) else "not a public name"
     other = rest.partition(".")[0]
     if _is_light(name) and (home == "cli" or HEIGHT.get(home, 0) >= HEIGHT["tasks"]):
         return None

@@ -4,9 +4,8 @@ import dataclasses
 
 import streamlit as st
 
-# Okabe and Ito 2008 and Tol 2021, for every kind of color vision; lighter on dark.
-LIGHT = ("#0072b2", "#d55e00", "#009e73", "#882255", "#b8860b", "#117733", "#666666")
-DARK = ("#56b4e9", "#ff8c42", "#2ecc9b", "#e29ac7", "#f0c808", "#8fd694", "#bbbbbb")
+from kerasseq.core.palette import DARK, INK, LIGHT, PAPER
+
 CELLS = (  # each kind of network has the same color on every page
     "lstm",
     "elman",
@@ -43,12 +42,12 @@ class Style:
     @property
     def ink(self) -> str:
         """The color of text in figures."""
-        return "#f2f2f2" if self.dark else "#1f2430"
+        return INK[self.dark]
 
     @property
     def paper(self) -> str:
         """The color of the page."""
-        return "#0e1117" if self.dark else "#ffffff"
+        return PAPER[self.dark]
 
     @property
     def font_size(self) -> int:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kerasseq.core.checks import nearest
+from kerasseq.core.palette import LIGHT
 
 if TYPE_CHECKING:  # heavy, and needed for figures only
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-# The palette of Okabe and Ito, which is safe for color-blind readers.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLORS = LIGHT
 MAX_WIDTH = 20  # inches
 
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "\\r", "\0": "\\0", "": "∅"}

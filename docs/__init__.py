@@ -1,0 +1,1 @@
+"""The documentation: pages, tutorials, and the tools that make pages of tutorials."""

@@ -1,0 +1,101 @@
+"""Figures as SVG that are equal in each execution, and their copies for dark pages."""
+
+import base64
+import io
+import re
+from typing import TYPE_CHECKING
+
+from kerasseq.core.palette import DARK, INK, LIGHT
+
+if TYPE_CHECKING:  # heavy, and needed in the kernel only
+    from matplotlib.figure import Figure
+
+NUMBER = re.compile(r"-?\d+\.\d{3,}")
+IMAGE = re.compile(r'data:image/png;base64,([^"]*)"')
+FONT = "'DejaVu Sans', Verdana, sans-serif"  # matplotlib measures with the first
+WITHOUT = (
+    (re.compile(r"<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL), ""),
+    (re.compile(r"font-family: [^;]*sans-serif;? ?"), ""),
+    (re.compile(r' transform="rotate\(-?0 [^)]*\)"'), ""),
+    (re.compile(r"<svg(?=[ >])"), f'<svg style="font-family: {FONT}"'),
+    (re.compile(r"\s*\n\s*"), "\n"),
+)
+# Grays of matplotlib and of our plots: lines of a grid, patches, remarks.
+GRAYS = {"#000000": INK[1], "#808080": "#9a9a9a", "#b0b0b0": "#5c6270"}
+EXCHANGED = {
+    **dict(zip(LIGHT, DARK, strict=True)),
+    INK[0]: INK[1],
+    "#ffffff": "#1e2129",  # the paper of the dark pages
+    **GRAYS,
+}
+COLOR = re.compile("|".join(EXCHANGED), re.IGNORECASE)
+
+
+def style() -> dict[str, object]:
+    """Returns the settings of matplotlib for the figures of the tutorials."""
+    from cycler import cycler
+
+    ink = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color")
+    ink += ("ytick.color", "legend.labelcolor")
+    return {
+        **dict.fromkeys(ink, INK[0]),
+        "axes.prop_cycle": cycler(color=LIGHT),
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.facecolor": "none",
+        "figure.facecolor": "none",
+        "savefig.facecolor": "none",
+        "figure.constrained_layout.use": True,
+        "font.size": 10,
+        "legend.frameon": False,
+        "svg.fonttype": "none",  # text stays text, and files stay small
+        "svg.hashsalt": "kerasseq",
+    }
+
+
+def svg(figure: "Figure") -> str:
+    """Writes a figure as SVG, without the date and with short numbers."""
+    out = io.StringIO()
+    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(out, format="svg", metadata=metadata)
+    return shorten(out.getvalue())
+
+
+def shorten(text: str) -> str:
+    r"""Rounds the coordinates of an SVG to two decimals, and names the font once.
+
+    Examples:
+        >>> shorten('<g>\n <!-- line -->\n <path d="M 1.234567 2.5 L -0.000001 3"/>')
+        '<g>\n<path d="M 1.23 2.5 L 0 3"/>'
+    """
+    for pattern, new in WITHOUT:
+        text = pattern.sub(new, text)
+    return IMAGE.sub(_repacked, NUMBER.sub(_rounded, text))
+
+
+def _rounded(match):
+    short = f"{float(match[0]):.2f}".rstrip("0").rstrip(".")
+    return "0" if short == "-0" else short
+
+
+def _repacked(match):
+    """The image of a heat map, with a table of its colors if there are few."""
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(base64.b64decode(match[1]))).convert("RGBA")
+    colors = image.getcolors(256)
+    if colors is None or any(color[3] < 255 for _, color in colors):
+        return match[0]
+    out = io.BytesIO()
+    image.convert("RGB").quantize(len(colors)).save(out, "png", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode() + '"'
+
+
+def dark(text: str) -> str:
+    """Exchanges the colors of a figure for those of dark pages.
+
+    Examples:
+        >>> dark("stroke: #0072B2; fill: #123456")
+        'stroke: #56b4e9; fill: #123456'
+    """
+    return COLOR.sub(lambda match: EXCHANGED[match[0].lower()], text)

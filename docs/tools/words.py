@@ -1,0 +1,51 @@
+"""The words that the pages themselves add, in two languages."""
+
+WORDS = {
+    "en": {
+        "time": "Time",
+        "time_value": "about {minutes} minutes to read, {seconds} s to run on one core",
+        "notebook": "Download the notebook",
+        "solution": "Solution",
+        "solutions": "Solutions",
+        "number": "The number on three backends",
+        "number_about": "The experiment leaves one number in `result`: {name}. The "
+        "same tutorial with the same seeds, on each backend:",
+        "backend": "backend",
+        "result": "number",
+        "cpu": "CPU seconds",
+        "version": "version",
+        "date": "date",
+        "executed": "The outputs and figures of this page come from kerasseq "
+        "{kerasseq} with Keras {keras} on {backend}, executed on {date}.",
+        "install": "## Before you start\n\nThe next cell installs kerasseq, and the "
+        "one after it chooses the backend; restart the kernel if you change it later. "
+        "You need no GPU: everything is small enough for the CPU.",
+        "install_comment": "# Installed already? Then skip this cell",
+        "choose_comment": '# "torch", "jax" or "tensorflow": the installed one',
+    },
+    "fr": {
+        "time": "Durée",
+        "time_value": "environ {minutes} minutes de lecture, {seconds} s de calcul sur "
+        "un cœur",
+        "notebook": "Télécharger le notebook",
+        "solution": "Corrigé",
+        "solutions": "Corrigés",
+        "number": "Le nombre sur trois backends",
+        "number_about": "L'expérience laisse un nombre dans `result`\u202f: {name}. Le "
+        "même tutoriel avec les mêmes graines, sur chaque backend\u202f:",
+        "backend": "backend",
+        "result": "nombre",
+        "cpu": "secondes de CPU",
+        "version": "version",
+        "date": "date",
+        "executed": "Les sorties et les figures de cette page proviennent de kerasseq "
+        "{kerasseq} avec Keras {keras} sur {backend}, exécuté le {date}.",
+        "install": "## Avant de commencer\n\nLa cellule suivante installe kerasseq, et "
+        "celle d'après choisit le backend\u202f; redémarrez le noyau si vous en "
+        "changez plus tard. Un GPU n'est pas nécessaire\u202f: tous les calculs sont "
+        "assez petits pour le CPU.",
+        "install_comment": "# Déjà installé ? Alors passez cette cellule",
+        "choose_comment": '# "torch", "jax" ou "tensorflow" : celui qui est installé',
+    },
+}
+BACKENDS = {"torch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow"}
