@@ -77,6 +77,7 @@ if "KERASSEQ_SMALL" in os.environ:
 
 # %% scratch tags=["scratch"]
 def softmax(scores):
+    scores = ops.convert_to_tensor(scores)
     powers = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))
     return powers / ops.sum(powers, axis=-1, keepdims=True)
 
@@ -311,9 +312,10 @@ figure
 # positions.
 #
 # Left: the 16 features of the sinusoidal encoding, fast waves at the top, slow ones at
-# the bottom. Then what each way adds for a query and a key at a distance: a dot product
-# that falls and oscillates, the same for a rotated vector and itself, and the straight
-# lines of ALiBi.
+# the bottom. Then what each way gives for a query and a key at a distance. The product
+# of two sinusoidal encodings, and that of a vector of ones with its rotated copy, are
+# sums of the same cosines of the distance, so the two curves have one shape. ALiBi
+# gives straight lines.
 
 # %% [markdown] misconception
 # ## A misconception

@@ -31,7 +31,7 @@ from kerasseq.text import CharacterTokenizer, NGramModel
 
 # %% settings
 layers, heads, width, context = 3, 4, 64, 64
-steps = 800
+steps = 1200
 held_out = 10_000
 
 # %% small tags=["small"]
@@ -162,10 +162,8 @@ def difference(a, b):
 
 ids = tokenizer.encode("The object is a class")
 whole = ops.convert_to_numpy(model(ids[None]))[0]  # (T, V)
-E, P = (
-    model.get_layer(n).get_weights()[0] for n in ("embedding", "position_embedding")
-)
-w = {weight.path: ops.convert_to_numpy(weight) for weight in model.weights}
+w = {weight.path: ops.convert_to_tensor(weight) for weight in model.weights}
+E, P = w["embedding/embeddings"], w["position_embedding/embeddings"]
 scratch_difference = difference(gpt(ids, E, P, w), whole)
 print(f"from scratch  {scratch_difference:.1e}")
 
@@ -267,25 +265,26 @@ p = np.take_along_axis(lens.probabilities(), y[None, ..., None], axis=-1)
 lens_bits = -np.log2(np.maximum(p[..., 0], 1e-30)).mean(axis=(1, 2))
 for name, bits in zip(lens.layers, lens_bits, strict=True):
     print(f"{name:8} {bits:6.2f} bits")
-lens_first, lens_last = float(lens_bits[0]), float(lens_bits[-1])
+lens_first, lens_one, lens_last = (float(lens_bits[n]) for n in (0, 1, -1))
 found = tracing.logit_lens(model, tokenizer.encode(shown)[None])
 probabilities = found.probabilities()[:, 0]  # (layers + 1, T, V)
 best = probabilities.argmax(axis=-1)
 predicted = [[tokenizer.decode([int(i)]) for i in row] for row in best]
 
 # %% logit_lens tags=["figure"]
-figure, axis = plt.subplots(figsize=(7, 2.4), layout="constrained")
-image = axis.imshow(probabilities.max(axis=-1), vmin=0, vmax=1, cmap="Blues")
+figure, axis = plt.subplots(figsize=(7, 1.9), layout="constrained")
 for n, row in enumerate(predicted):
     for t, character in enumerate(row):
-        color = "C1" if probabilities[n, t].max() > 0.5 else "C0"
+        p = probabilities[n, t].max()
+        style = {"alpha": 0.3 + 0.7 * p, "weight": "bold" if p > 0.5 else "normal"}
         shape = "␣" if character.isspace() else character
-        axis.text(t, n, shape, ha="center", va="center", color=color)
+        axis.text(t, n, shape, ha="center", va="center", **style)
+axis.set_xlim(-0.5, len(shown) - 0.5)
+axis.set_ylim(layers + 0.5, -0.5)
 axis.set_xticks(range(len(shown)), shown.replace(" ", "␣"))
 axis.set_yticks(range(layers + 1), range(layers + 1))
 axis.set_xlabel("character read")
 axis.set_ylabel("after block")
-figure.colorbar(image, ax=axis, label="probability")
 plt.close(figure)
 figure
 
@@ -293,10 +292,10 @@ figure
 # A table of characters: a column for each character read, a row for the embedding and
 # for each block.
 #
-# The most probable next character after each block; row 0 is the embedding, before the
-# first block. There the answer tends to be the character that was just read, because
-# the same matrix serves as embedding and as output. The blocks turn "this character"
-# into "the next character".
+# The most probable next character after each block; bold if its probability is above
+# one half, pale if it is low. Row 0 is the embedding, before the first block. There the
+# answer tends to be the character that was just read, because the same matrix serves as
+# embedding and as output. The blocks turn "this character" into "the next character".
 
 # %% [markdown] misconception
 # ## A misconception
@@ -338,6 +337,8 @@ result = float(model.bits_per_token(test_text))
 result_name = "bits per character on held-out text"
 print(f"GPT     {result:.2f} bits per character")
 bits_2, bits_3, bits_5 = ngrams[2], ngrams[3], ngrams[5]
+table = len({train_text[i : i + 5] for i in range(len(train_text) - 4)})
+print(f"{table:,} different 5-grams in the training text")
 
 # %% curve tags=["figure"]
 figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
@@ -360,12 +361,14 @@ figure
 # models.
 
 # %% [markdown] experiment_seen
-# After {{ steps | integer }} steps the GPT needs {{ result | number(2) }} bits per
-# character. The bigrams need {{ bits_2 | number(2) }}, the trigrams
-# {{ bits_3 | number(2) }}, and the 5-grams {{ bits_5 | number(2) }}. An n-gram model is
-# a table that grows with each character of context. The GPT looks at up to
-# {{ context | integer }} characters with {{ parameters | integer }} parameters, and
-# this training took about a minute; the curve has not ended.
+# After {{ steps | integer }} steps, about a minute, the GPT needs
+# {{ result | number(2) }} bits per character. The bigrams need
+# {{ bits_2 | number(2) }}, the trigrams {{ bits_3 | number(2) }}, and the 5-grams
+# {{ bits_5 | number(2) }}. Compare the sizes as well: the 5-grams are a table with
+# {{ table | integer }} rows, one for each string of five characters in the training
+# text, and the reference repeats many phrases. Such a table grows with each character
+# of context. The GPT looks at up to {{ context | integer }} characters with
+# {{ parameters | integer }} parameters, and its curve has not ended.
 
 # %% [markdown] exercises
 # ## Exercises
