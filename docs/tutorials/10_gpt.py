@@ -74,13 +74,12 @@ if "KERASSEQ_SMALL" in os.environ:
 # ## From scratch
 #
 # The functions take the weights as a dictionary from names to arrays, with the names
-# that Keras gives them. For one text of $T$ tokens the vectors are the rows of a matrix
-# $(T, D)$.
+# that Keras gives them; `part` takes those of one layer. For one text of $T$ tokens the
+# vectors are the rows of a matrix $(T, D)$.
 
 
 # %% scratch tags=["scratch"]
 def part(w, name):
-    """The weights whose names begin with the name of a layer."""
     return {key[len(name) + 1 :]: w[key] for key in w if key.startswith(name + "/")}
 
 
@@ -102,19 +101,17 @@ def attention(x, w):
     return output + w["attention_output/bias"]
 
 
-def feed_forward(x, w):
-    hidden = (
-        ops.matmul(x, w["intermediate_dense/kernel"]) + w["intermediate_dense/bias"]
-    )
-    hidden = ops.gelu(hidden, approximate=False)
-    return ops.matmul(hidden, w["output_dense/kernel"]) + w["output_dense/bias"]
+def dense(x, w):
+    return ops.matmul(x, w["kernel"]) + w["bias"]
 
 
 def block(x, w):
     n = norm(x, part(w, "self_attention_layer_norm"))
     x = x + attention(n, part(w, "self_attention"))
     n = norm(x, part(w, "feedforward_layer_norm"))
-    return x + feed_forward(n, part(w, "feed_forward"))
+    hidden = dense(n, part(w, "feed_forward/intermediate_dense"))
+    hidden = ops.gelu(hidden, approximate=False)
+    return x + dense(hidden, part(w, "feed_forward/output_dense"))
 
 
 def gpt(ids, E, P, w):
@@ -413,7 +410,8 @@ print(f"{total:,} parameters, 12 L D^2 = {simple:,}, ratio {simple / total:.3f}"
 #   cache, the logits are the same up to rounding.
 # - The number of heads does not change the number of parameters.
 # - The residual stream can be read after each block: {{ lens_first | number(1) }} bits
-#   per character at the embedding, {{ lens_last | number(1) }} at the end.
+#   per character at the embedding, {{ lens_one | number(1) }} after the first block,
+#   {{ lens_last | number(1) }} at the end.
 # - On held-out text the small GPT needs {{ result | number(2) }} bits per character,
 #   trigrams {{ bits_3 | number(2) }}.
 
