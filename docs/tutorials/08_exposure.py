@@ -139,7 +139,7 @@ for width in (1, 2, 4, 16):
         f"width {width:2}  difference {gap:.0e}  same sequence {same:.2f}  "
         f"most probable found {found_best[width]:.2f}"
     )
-greedy_best, beam_best = found_best[1], found_best[4]
+greedy_best, two_best, beam_best = (found_best[width] for width in (1, 2, 4))
 
 # %% [markdown] library_seen
 # The two searches agree up to rounding. The last column compares them with all
@@ -186,7 +186,7 @@ def train(scheduled_sampling=None):
 
 
 forced_model, sampled_model = train(), train(schedule)
-shown = forced_model.generate(test.sources[:4])
+shown = forced_model.generate(test.sources[:4], longest)
 for source, output in zip(test.sources[:4], shown, strict=True):
     print(f"{source:12}  {output:12}  {'right' if output == source[::-1] else 'wrong'}")
 
@@ -332,9 +332,9 @@ figure
 # *"Beam search finds the most probable sequence, and the wider the beam, the better the
 # output."*
 #
-# The first half was tested on the Markov chains: a beam often misses the most probable
-# sequence. The second half supposes that more probable is better. This is a question to
-# the model, not to the search.
+# The first half was tested on the Markov chains: a beam of width 2 found the most
+# probable sequence in {{ two_best | percent }} of them. The second half supposes that
+# more probable is better. This is a question to the model, not to the search.
 
 # %% [markdown] experiment
 # ## The experiment
