@@ -328,12 +328,14 @@ class Runs:
         }
         with open(run.folder.with_suffix(".log"), "wb") as log:
             return subprocess.Popen(
-                [*([nice, "-n", "5"] if nice else []), *words],
+                [*([nice, "-n", "10"] if nice else []), *words],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C of the terminal is for the server
+                # Ctrl-C of the terminal is for the server. In a session of its own, a
+                # run would get as much of the processors as the server (autogroup).
+                process_group=0,
             )
 
 

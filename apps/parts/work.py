@@ -8,6 +8,7 @@ the backend of Keras is fixed in a process, and two computations at once take lo
 import concurrent.futures
 import contextlib
 import functools
+import gc
 import importlib.util
 import os
 import pathlib
@@ -48,6 +49,10 @@ class Worker:
 
     def _load(self):
         self.backend = load()
+        # Streamlit has Keras collect garbage after each page: half a second with all
+        # that a backend imports, unless that is exempt.
+        gc.collect()
+        gc.freeze()
 
     def model(self, folder: str | os.PathLike[str]) -> Any:
         """Loads the model of a run, once; again if its file has changed."""
