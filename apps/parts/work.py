@@ -12,6 +12,7 @@ import gc
 import importlib.util
 import os
 import pathlib
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -30,12 +31,13 @@ class Worker:
         self._pool = concurrent.futures.ThreadPoolExecutor(1, "kerasseq-worker")
         self._models: dict[tuple[str, float], Any] = {}
         self._asked = False
+        self._modules = 0  # that are exempt from garbage collection
         self.backend = ""  # once it is loaded
         self._lock = threading.Lock()
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Computes in the thread, and returns the result or raises its error."""
-        return self._pool.submit(function, *arguments).result()
+        return self._pool.submit(self._compute, function, arguments).result()
 
     def load_soon(self) -> None:
         """Loads Keras after the page that is being drawn."""
@@ -49,10 +51,22 @@ class Worker:
 
     def _load(self):
         self.backend = load()
-        # Streamlit has Keras collect garbage after each page: half a second with all
-        # that a backend imports, unless that is exempt.
-        gc.collect()
-        gc.freeze()
+        self._exempt_imports()
+
+    def _compute(self, function, arguments):
+        result = function(*arguments)
+        self._exempt_imports()  # of what the function imported
+        return result
+
+    def _exempt_imports(self):
+        """Exempts what was imported from garbage collection.
+
+        Streamlit has Keras collect garbage after each page: half a second otherwise.
+        """
+        if len(sys.modules) > self._modules:
+            self._modules = len(sys.modules)
+            gc.collect()
+            gc.freeze()
 
     def model(self, folder: str | os.PathLike[str]) -> Any:
         """Loads the model of a run, once; again if its file has changed."""
