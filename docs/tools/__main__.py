@@ -47,33 +47,49 @@ def _parser():
 
 def refresh(names, options):
     """Executes the tutorials whose key changed, and renders them."""
-    for name in names:
-        read = tutorial.read(name)
-        now, labels = key.key(read), key.labels_key(read)
-        old = results.read(name, results.OUTPUTS)
-        same = (old.get("key"), old.get("labels")) == (now, labels)
-        if same and not options.force:
-            print(f"{name}: unchanged")
-        else:
-            done = _execute(read, options.backend, options.threads, ("en", "fr"))
-            results.write(name, now, labels, done)
-        render.render(read)
+    return _each(names, lambda read: _refresh(read, options))
+
+
+def _refresh(read, options):
+    now, labels = key.key(read), key.labels_key(read)
+    old = results.read(read.name, results.OUTPUTS)
+    same = (old.get("key"), old.get("labels")) == (now, labels)
+    if same and not options.force:
+        print(f"{read.name}: unchanged")
+    else:
+        done = _execute(read, options.backend, options.threads, ("en", "fr"))
+        results.write(read.name, now, labels, done)
+    render.render(read)
 
 
 def numbers(names, options):
     """Executes the tutorials on the backends whose number is missing or old."""
+    return _each(names, lambda read: _numbers(read, options))
+
+
+def _numbers(read, options):
+    now = key.key(read)
+    for backend in BACKENDS:
+        old = results.read(read.name, results.BACKENDS).get(backend, {})
+        if old.get("key") == now and not options.force:
+            print(f"{read.name}: {backend}: unchanged")
+            continue
+        done = _execute(read, backend, options.threads, ())
+        results.write_number(read.name, now, done)
+    if results.read(read.name, results.OUTPUTS):
+        render.render(read)
+
+
+def _each(names, run):
+    """Runs a function on each tutorial, and the others also after one that fails."""
+    code = 0
     for name in names:
-        read = tutorial.read(name)
-        now = key.key(read)
-        for backend in BACKENDS:
-            old = results.read(name, results.BACKENDS).get(backend, {})
-            if old.get("key") == now and not options.force:
-                print(f"{name}: {backend}: unchanged")
-                continue
-            done = _execute(read, backend, options.threads, ())
-            results.write_number(name, now, done)
-        if results.read(name, results.OUTPUTS):
-            render.render(read)
+        try:
+            run(tutorial.read(name))
+        except TutorialError as error:
+            print(f"error: {error}", file=sys.stderr)
+            code = 1
+    return code
 
 
 def render_all(names, options):

@@ -68,7 +68,7 @@ def _languages(read):
 
 def _scratch(read):
     cells = [cell for cell in read.code if "scratch" in cell.tags]
-    lines = sum(len(cell.source.splitlines()) for cell in cells)
+    lines = sum(len(re.findall(r"(?m)^.*\S", cell.source)) for cell in cells)
     if not cells or lines > MOST_LINES:
         yield f"{lines} lines of code have the tag scratch, between 1 and {MOST_LINES}"
 

@@ -76,6 +76,13 @@ def execute(
             f"{tutorial.name}: cell {failed} failed on {backend}\n"
             + ESCAPE.sub("", error.traceback)
         ) from None
+    except (AssertionError, nbclient.exceptions.DeadKernelError):
+        # At Ctrl-C nbclient ends the kernel, and fails when it finds it gone.
+        if hasattr(client, "_async_cleanup_kernel_future"):
+            raise KeyboardInterrupt from None
+        raise TutorialError(
+            f"{tutorial.name}: the kernel ended on {backend}; is there enough memory?"
+        ) from None
     return _collect(tutorial.name, steps, notebook.cells)
 
 

@@ -31,7 +31,7 @@ WORDS = {
         "solution": "Corrigé",
         "solutions": "Corrigés",
         "number": "Le nombre sur trois backends",
-        "number_about": "L'expérience laisse un nombre dans `result`\u202f: {name}. Le "
+        "number_about": "L’expérience laisse un nombre dans `result`\u202f: {name}. Le "
         "même tutoriel avec les mêmes graines, sur chaque backend\u202f:",
         "backend": "backend",
         "result": "nombre",
@@ -41,8 +41,8 @@ WORDS = {
         "executed": "Les sorties et les figures de cette page proviennent de kerasseq "
         "{kerasseq} avec Keras {keras} sur {backend}, exécuté le {date}.",
         "install": "## Avant de commencer\n\nLa cellule suivante installe kerasseq, et "
-        "celle d'après choisit le backend\u202f; redémarrez le noyau si vous en "
-        "changez plus tard. Un GPU n'est pas nécessaire\u202f: tous les calculs sont "
+        "celle d’après choisit le backend\u202f; redémarrez le noyau si vous en "
+        "changez plus tard. Un GPU n’est pas nécessaire\u202f: tous les calculs sont "
         "assez petits pour le CPU.",
         "install_comment": "# Déjà installé ? Alors passez cette cellule",
         "choose_comment": '# "torch", "jax" ou "tensorflow" : celui qui est installé',

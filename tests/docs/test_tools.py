@@ -143,7 +143,7 @@ def test_page():
     assert "figures/04_gates_race_figure_dark.svg#only-dark" in french
     assert english.count('??? success "Solution ') == 3
     folded = french[french.index('??? success "Corrigé 3"') :]
-    assert "\n    Si la porte d'oubli vaut 0" in folded
+    assert "\n    Si la porte d’oubli vaut 0" in folded
     assert french.count("| PyTorch | 1,00 |") == 1
 
 
