@@ -108,9 +108,9 @@ print(f"loss of always 0 on the last {last} batches: {zero_loss:.3f}")
 # %% [markdown] scratch_about
 # ## From scratch
 #
-# The function runs the network forward and keeps the states. Then it multiplies by one
-# Jacobian after another, from the last step to the first, and notes the norm of the
-# gradient each time. The loss is the simplest possible: $L = h_T v^\top$ with a random
+# The function runs the network forward and keeps the derivatives of the activation. Then
+# it multiplies by one Jacobian after another, from the last step to the first, and notes
+# the norm of the gradient each time. The loss is the simplest possible: $L = h_T v^\top$ with a random
 # row $v$, so that $\partial L / \partial h_T = v$.
 
 
@@ -202,8 +202,8 @@ names = ("radius 0.5", "radius 1", "radius 1.5")
 for n, (name, radius) in enumerate(zip(names, radii, strict=True)):
     axis.plot(norms["linear", radius], color=f"C{n}", label=name)
     axis.plot(norms["tanh", radius], color=f"C{n}", linestyle="--")
-axis.plot([], [], color="0.5", label="linear")
-axis.plot([], [], color="0.5", linestyle="--", label="tanh")
+axis.plot([], [], color="0.5", label="linear activation")
+axis.plot([], [], color="0.5", linestyle="--", label="tanh activation")
 axis.set_yscale("log")
 axis.set_xlabel("distance k in steps")
 axis.set_ylabel("norm of the gradient,\nrelative to k = 0")
@@ -313,9 +313,9 @@ ratio_low, ratio_one, ratio_high = (float(f[0] / f[-1]) for f in flows.values())
 # %% inside_figure tags=["figure"]
 figure = plots.plot_gradient_flow(
     {
-        "radius 0.5": flows["low"],
-        "radius 1": flows["one"],
-        "radius 1.5": flows["high"],
+        "ρ = 0.5/hidden_state": flows["low"],
+        "ρ = 1/hidden_state": flows["one"],
+        "ρ = 1.5/hidden_state": flows["high"],
     },
     tokens=[str(t) for t in range(1, length + 1)],
     title="",
