@@ -108,10 +108,10 @@ print(f"loss of always 0 on the last {last} batches: {zero_loss:.3f}")
 # %% [markdown] scratch_about
 # ## From scratch
 #
-# The function runs the network forward and keeps the derivatives of the activation. Then
-# it multiplies by one Jacobian after another, from the last step to the first, and notes
-# the norm of the gradient each time. The loss is the simplest possible: $L = h_T v^\top$ with a random
-# row $v$, so that $\partial L / \partial h_T = v$.
+# The function runs the network forward and keeps the derivatives of the activation.
+# Then it multiplies by one Jacobian after another, from the last step to the first, and
+# notes the norm of the gradient each time. The loss is the simplest possible:
+# $L = h_T v^\top$ with a random row $v$, so that $\partial L / \partial h_T = v$.
 
 
 # %% scratch tags=["scratch"]
