@@ -15,6 +15,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 WORDS = pathlib.Path(__file__).with_name("words.txt")
 ELISION = re.compile(r"^(?:[cdjlmnst]|qu)'|'s$", re.IGNORECASE)
 DICTIONARIES = {"en": "en_US", "fr": "fr_FR"}
+EITHER = "either"  # the references of a French page: titles in both languages
+REFERENCES = re.compile(r"^## .*\{ #references \}$", re.MULTILINE)
 
 
 def available():
@@ -34,6 +36,8 @@ def _hunspell(dictionary, text):
 
 def misspelled(language, prose):
     """Lists the words of a prose that neither dictionary nor `words.txt` has."""
+    if language == EITHER:
+        return sorted(set.intersection(*(set(misspelled(n, prose)) for n in DICTIONARIES)))
     known = set(WORDS.read_text(encoding="utf-8").split())
     prose = prose.replace("’", "'")
     found = _hunspell(DICTIONARIES[language], prose).stdout.split("\n")
@@ -47,8 +51,11 @@ def texts():
     for language in DICTIONARIES:
         pages = sorted((ROOT / "docs" / "pages" / language).rglob("*.md"))
         for page in pages + (readme if language == "en" else []):
-            name = str(page.relative_to(ROOT))
-            yield language, name, of_page(page.read_text(encoding="utf-8"))
+            name, text = str(page.relative_to(ROOT)), page.read_text(encoding="utf-8")
+            text, *references = REFERENCES.split(text)
+            yield language, name, of_page(text)
+            for part in references:
+                yield EITHER if language == "fr" else "en", name, of_page(part)
     for module in sorted((ROOT / "kerasseq").rglob("*.py")):
         name = str(module.relative_to(ROOT))
         yield "en", name, of_docstrings(module.read_text(encoding="utf-8"))
@@ -61,7 +68,7 @@ def problems(checked=None):
     """
     checked = list(texts() if checked is None else checked)
     found = {}
-    for language in DICTIONARIES:
+    for language in (*DICTIONARIES, EITHER):
         own = [(name, prose) for lang, name, prose in checked if lang == language]
         for word in misspelled(language, "\n".join(prose for _, prose in own)):
             pattern = re.compile(rf"\b{re.escape(word)}\b")
