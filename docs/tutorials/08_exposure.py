@@ -269,9 +269,10 @@ figure
 #
 # Scheduled sampling has {{ sampled_forced | percent }} with the right target and
 # {{ sampled_own | percent }} with its own output; {{ sampled_exact | percent }} of its
-# outputs are right. Training on its own predictions narrows or widens the distance at a
-# price: the model trains on inputs that do not fit the target any more, and learns more
-# slowly. It is a trade-off to be measured, not an improvement for free.
+# outputs are right. It has a price: as soon as the model's own predictions are inputs,
+# some of them do not fit the target any more, and the model learns more slowly from
+# them. Bengio et al. report gains with it in image captioning, parsing and speech, with
+# longer training. It is a trade-off that has to be measured in each task.
 
 # %% [markdown] tree_text
 # ## The tree of a beam search
@@ -296,21 +297,20 @@ print(
 # %% beam_tree tags=["figure"]
 figure, axis = plt.subplots(figsize=(7, 3.2), layout="constrained")
 tree = found.tree
+position = tree.step + 1
 order = np.lexsort((-tree.score, tree.step))
 rank = np.empty(len(order), int)
-rank[order] = np.arange(len(order)) - np.searchsorted(
-    tree.step[order], tree.step[order]
-)
+first = np.searchsorted(tree.step[order], tree.step[order])
+rank[order] = np.arange(1, len(order) + 1) - first
 for n, parent in enumerate(tree.parent):
     if parent >= 0:
         color = "C1" if n in found.best else "C0"
-        x, y = [tree.step[parent], tree.step[n]], [rank[parent], rank[n]]
+        x, y = [position[parent], position[n]], [rank[parent], rank[n]]
         axis.plot(x, y, color=color, alpha=0.8 if tree.kept[n] else 0.2, zorder=1)
 for n, text in enumerate(found.tokens):
     color = "C1" if n in found.best else "C0" if tree.kept[n] else "0.6"
-    axis.scatter(tree.step[n], rank[n], s=130, color=color, zorder=2)
-    shape = text if len(text) == 1 else "∎"
-    place = (tree.step[n], rank[n])
+    axis.scatter(position[n], rank[n], s=130, color=color, zorder=2)
+    shape, place = (text if len(text) == 1 else "∎"), (position[n], rank[n])
     axis.annotate(shape, place, ha="center", va="center", zorder=3, fontsize="small")
 axis.invert_yaxis()
 axis.set_xlabel("position in the target")

@@ -346,7 +346,7 @@ axis.axhline(bits_3, color="C2", linestyle="--", label="3-grams")
 axis.axhline(bits_5, color="C3", linestyle="--", label="5-grams")
 axis.set_xlabel("training steps")
 axis.set_ylabel("bits per character")
-axis.legend()
+axis.legend(loc=(0.03, 0.12))
 plt.close(figure)
 figure
 
