@@ -37,7 +37,8 @@ def _hunspell(dictionary, text):
 def misspelled(language, prose):
     """Lists the words of a prose that neither dictionary nor `words.txt` has."""
     if language == EITHER:
-        return sorted(set.intersection(*(set(misspelled(n, prose)) for n in DICTIONARIES)))
+        wrong = [set(misspelled(name, prose)) for name in DICTIONARIES]
+        return sorted(set.intersection(*wrong))
     known = set(WORDS.read_text(encoding="utf-8").split())
     prose = prose.replace("’", "'")
     found = _hunspell(DICTIONARIES[language], prose).stdout.split("\n")
