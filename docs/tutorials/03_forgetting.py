@@ -227,8 +227,8 @@ figure
 # the linear network explodes here. With $\tanh$ the norms are
 # {{ tanh_low | scientific }}, {{ tanh_one | scientific }} and
 # {{ tanh_high | scientific }}: the random inputs drive the states away from 0, and
-# there the derivative is below 1. A network with $\tanh$ does explode at this radius where
-# its states stay small, and the task below is such a case.
+# there the derivative is below 1. A network with $\tanh$ does explode at this radius
+# if its states stay small, and the task below is such a case.
 
 # %% [markdown] gate_about
 # The LSTM has gates instead. The forget gate of an untrained LSTM is near $\sigma$ of
@@ -278,8 +278,8 @@ figure
 # default of Keras, {{ bias_1 | scientific }}, and a bias of 3
 # {{ bias_3 | number(2) }}. These three include the paths through $h$, which add to the
 # gradient; the gate alone would leave less, $\sigma(3)^{40} \approx 0.14$ for the bias
-# of 3. With a gate of 1 and no other path it is {{ gate_1 | number(3) }}: the cell state
-# is copied, and so is its gradient. An LSTM is therefore not safe from vanishing
+# of 3. With a gate of 1 and no other path it is {{ gate_1 | number(3) }}: the cell
+# state is copied, and so is its gradient. An LSTM is therefore not safe from vanishing
 # gradients by its architecture alone. It can *learn* gates near 1, and the bias decides
 # where it starts.
 
@@ -476,9 +476,8 @@ for limit in (1.0, 1 / 10, 1 / 30):
 #    `length` in the settings.
 # 2. Does a smaller learning rate make clipping unnecessary at the largest radius?
 #    Change `learning_rate`.
-# 3. What does ReLU do to the gradients? Print the last value of
-#    `gradient_by_distance(elman(radius, "relu"), distance)["hidden_state"]` in the loop
-#    of the first solution, in place of the factor.
+# 3. What does ReLU do to the gradients? Replace `elman(radius)` by
+#    `elman(radius, "relu")` in the first solution.
 
 # %% [markdown] references
 # ## References
