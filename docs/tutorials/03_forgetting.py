@@ -36,7 +36,7 @@ seed = 0
 
 # %% small tags=["small"]
 if "KERASSEQ_SMALL" in os.environ:
-    units, distance, length, steps, batch_size, last = 4, 5, 5, 3, 2, 2
+    units, distance, length, steps, batch_size, last = 4, 5, 5, 6, 2, 2
 
 # %% [markdown] question
 # ## The question
