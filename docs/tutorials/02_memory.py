@@ -274,7 +274,7 @@ figure
 #
 # Above: the depth and the state of unit {{ unit }}. Below: the states of all
 # {{ units }} units. Over all strings and steps the correlation of this unit with the
-# depth is {{ correlation | number(2) }} in absolute value.
+# depth is {{ correlation | number(3) }} in absolute value.
 
 # %% [markdown] inside_after
 # The training never named the depth, but a unit follows it: the state has become a
@@ -301,7 +301,7 @@ figure
 
 # %% probe
 def probe(state, target):
-    """Returns the predictions of a linear probe on the second half of the strings."""
+    """Returns the predictions of a linear probe, fitted on every other string."""
     inputs = np.column_stack([state, np.ones(len(state))])
     coefficients = np.linalg.lstsq(inputs[::2], target[::2], rcond=None)[0]
     return inputs[1::2] @ coefficients
