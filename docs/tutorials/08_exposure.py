@@ -363,12 +363,14 @@ result_name = "accuracy of tokens on the model's own output"
 # %% [markdown] experiment_seen
 # From greedy search to a beam of width {{ widest | integer }} the mean log-probability
 # goes from {{ score_narrow | number(3) }} to {{ score_wide | number(3) }}, and the
-# right outputs from {{ exact_narrow | percent }} to {{ exact_wide | percent }}. The
-# search finds sequences that the model prefers, but most errors are errors of the
-# model: it gives the wrong string a higher probability than the right one, and no
-# search over its probabilities can repair this. In machine translation with large
-# models very wide beams even make the output worse, as they find short targets that the
-# model overrates (Koehn and Knowles 2017).
+# right outputs from {{ exact_narrow | percent }} to {{ exact_wide | percent }}. Why not
+# further? Of the {{ wrong_count | integer }} wrong greedy outputs,
+# {{ of_search | integer }} have a lower probability than the right target (exercise 2):
+# these are errors of the search. The others are errors of the model, which gives the
+# wrong string a higher probability than the right one, and no search over its
+# probabilities can repair them. In machine translation very wide beams can even make
+# the output worse, as they find short targets that the model overrates (Koehn and
+# Knowles 2017).
 
 # %% [markdown] exercises
 # ## Exercises
@@ -399,8 +401,9 @@ all_log_p = ops.convert_to_numpy(ops.log_softmax(logits))
 chosen_log_p = np.take_along_axis(all_log_p, labels[..., None], axis=-1)[..., 0]
 right_scores = np.where(labels > 0, chosen_log_p, 0).sum(axis=1)
 wrong = [n for n, g in enumerate(greedy) if g.text != test.targets[n]]
-of_search = sum(greedy[n].score < right_scores[n] for n in wrong)
-print(f"{len(wrong)} wrong outputs, {of_search} of them errors of the search")
+of_search = int(sum(greedy[n].score < right_scores[n] for n in wrong))
+wrong_count = len(wrong)
+print(f"{wrong_count} wrong outputs, {of_search} of them errors of the search")
 
 # %% solution_schedules tags=["solution"]
 arguments = {
