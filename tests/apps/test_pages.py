@@ -227,12 +227,13 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(("lab", "state"), CASES)
-def test_the_code_of_the_page_runs(lab, state, stub, models):
+def test_the_code_of_the_page_runs(lab, state, stub, models, tmp_path, monkeypatch):
     (source,) = english(lab, state).code
     quick = getattr(importlib.import_module(f"labs.{lab}"), "QUICK", {})
     for old, new in quick.items():
         assert old in source or state  # other states have other code
         source = source.replace(old, new)
+    monkeypatch.chdir(tmp_path)  # one writes a figure
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(source, lab, "exec"), {})
     assert printed.getvalue()
