@@ -252,28 +252,28 @@ def test_attention_weights_and_hidden_states_of_a_transformer():
         np.testing.assert_allclose(out, expected, atol=1e-5)
 
 
-@pytest.mark.everywhere("symbolic calls of the decoder inside intervene")
-def test_attention_of_one_head_and_of_a_decoder_that_runs_step_by_step():
-    for attention in ("bahdanau", "luong"):
-        model = toys.ids_model(attention=attention)
-        source, target = np.array([[3, 4, 5, 1, 2]]), np.array([[1, 4, 6, 5]])
-        first = np.eye(5)[0]
-        with tracing.trace(model) as inside:
-            model([source, target])
-        (key,) = (key for key in inside if key.endswith("/alignment"))
-        with tracing.intervene(model, {key: first}), tracing.trace(model) as inside:
-            model([source, target])
-        assert inside[key].shape == (1, 4, 5)
-        np.testing.assert_array_equal(inside[key], np.broadcast_to(first, (1, 4, 5)))
-        context = inside[key.replace("alignment", "context")]
-        np.testing.assert_allclose(context, context[:, :1].repeat(4, axis=1))
-        layer = key.replace("alignment", "scores")
-        changes = {key: tracing.at(0.0, units=0), "decoder/gru/update_gate": 0.5}
-        with tracing.intervene(model, changes), tracing.trace(model) as inside:
-            changed = model.translate(source[0], max_new_tokens=4).alignment
-        np.testing.assert_array_equal(changed[:, 0], 0)
-        steps = inside["decoder/gru/update_gate"]  # of decoding, and of the alignment
-        assert all((step == 0.5).all() for step in steps) and len(inside[layer]) > 4
+@pytest.mark.everywhere("symbolic calls of the decoder inside intervene", cases=1)
+@pytest.mark.parametrize("attention", ["bahdanau", "luong"])
+def test_attention_of_one_head_and_of_a_decoder_that_runs_step_by_step(attention):
+    model = toys.ids_model(attention=attention)
+    source, target = np.array([[3, 4, 5, 1, 2]]), np.array([[1, 4, 6, 5]])
+    first = np.eye(5)[0]
+    with tracing.trace(model) as inside:
+        model([source, target])
+    (key,) = (key for key in inside if key.endswith("/alignment"))
+    with tracing.intervene(model, {key: first}), tracing.trace(model) as inside:
+        model([source, target])
+    assert inside[key].shape == (1, 4, 5)
+    np.testing.assert_array_equal(inside[key], np.broadcast_to(first, (1, 4, 5)))
+    context = inside[key.replace("alignment", "context")]
+    np.testing.assert_allclose(context, context[:, :1].repeat(4, axis=1))
+    layer = key.replace("alignment", "scores")
+    changes = {key: tracing.at(0.0, units=0), "decoder/gru/update_gate": 0.5}
+    with tracing.intervene(model, changes), tracing.trace(model) as inside:
+        changed = model.translate(source[0], max_new_tokens=4).alignment
+    np.testing.assert_array_equal(changed[:, 0], 0)
+    steps = inside["decoder/gru/update_gate"]  # of decoding, and of the alignment
+    assert all((step == 0.5).all() for step in steps) and len(inside[layer]) > 4
 
 
 @pytest.mark.everywhere("generation runs uncompiled")
