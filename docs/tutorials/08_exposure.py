@@ -309,7 +309,7 @@ for n, parent in enumerate(tree.parent):
         axis.plot(x, y, color=color, alpha=0.8 if tree.kept[n] else 0.2, zorder=1)
 for n, text in enumerate(found.tokens):
     color = "C1" if n in found.best else "C0" if tree.kept[n] else "0.6"
-    axis.scatter(position[n], rank[n], s=130, color=color, zorder=2)
+    axis.scatter(position[n], rank[n], s=130, color=color, alpha=0.4, zorder=2)
     shape, place = (text if len(text) == 1 else "∎"), (position[n], rank[n])
     axis.annotate(shape, place, ha="center", va="center", zorder=3, fontsize="small")
 axis.invert_yaxis()
