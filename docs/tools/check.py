@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from docs.tools import key, prose, render, results, tutorial
 from docs.tools.labels import literals, shown
-from docs.tools.places import LANGUAGES, PAGES, TUTORIALS, course
+from docs.tools.places import BACKENDS, LANGUAGES, PAGES, TUTORIALS, course
 from docs.tools.tutorial import Tutorial, TutorialError
 
 SECTIONS = (
@@ -129,10 +129,10 @@ def result_problems(read: Tutorial) -> Iterator[str]:
     elif outputs["labels"] != key.labels_key(read):
         yield f"{read.name}: the figures have other French labels. Run {command}"
     found = results.read(read.name, results.BACKENDS)
-    for backend, row in found.items():
-        if row["key"] != now:
+    for backend in BACKENDS:
+        if found.get(backend, {}).get("key") != now:
             yield (
-                f"{read.name}: the number on {backend} is of other code. "
+                f"{read.name}: the number on {backend} is missing or of other code. "
                 f"Run python -m docs.tools numbers {number}"
             )
 
