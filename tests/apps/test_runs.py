@@ -1,5 +1,6 @@
 """Runs of the app: the queue, stop and continue, owners, damaged files."""
 
+import os
 import sys
 import time
 
@@ -60,6 +61,17 @@ def test_stop_continue_and_finish(manager):
     until(lambda: state_of(manager, name) == "finished")
     lines = runs.Curves().update(manager.folder("a", name))
     assert [line["step"] for line in lines] == list(range(1, 31))
+
+
+def test_a_run_leaves_processors_and_ctrl_c_to_the_server(manager):
+    name = manager.start("a", request(400, 0.05))
+    until(lambda: state_of(manager, name) == "training")
+    process = manager._processes["a", name].pid
+    assert os.getpgid(process) != os.getpgid(0)  # Ctrl-C
+    assert os.getsid(process) == os.getsid(0)  # one share of the processors for both
+    assert os.getpriority(os.PRIO_PROCESS, process) > os.getpriority(
+        os.PRIO_PROCESS, os.getpid()
+    )
 
 
 def test_continue_up_to_a_step(manager):
