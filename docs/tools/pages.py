@@ -11,7 +11,6 @@ from docs.tools.places import BACKENDS as ORDER
 from docs.tools.tutorial import Cell, Tutorial, TutorialError
 from docs.tools.words import BACKENDS, WORDS
 
-LINKS_TO_REFERENCE = True  # by mkdocs-autorefs
 PUBLIC = re.compile(r"(?<!\[)`(kerasseq(?:\.[a-z]\w*)+\.[A-Za-z]\w*)`(?!\])")
 HEADING = re.compile(r"^(##+ [^\n{]+?) *$", re.MULTILINE)
 WORDS_PER_MINUTE = 120  # of a text with code and equations
@@ -99,15 +98,13 @@ def _prose(tutorial, cell, language, outputs):
     return refer(filled)
 
 
-def refer(content: str, links: bool | None = None) -> str:
-    """Makes links to the reference of public names in code font.
+def refer(content: str) -> str:
+    """Makes links to the reference of public names in code font, for mkdocs-autorefs.
 
     Examples:
-        >>> refer("See `kerasseq.layers.LSTM`.", True)
+        >>> refer("See `kerasseq.layers.LSTM`.")
         'See [`kerasseq.layers.LSTM`][kerasseq.layers.LSTM].'
     """
-    if not (LINKS_TO_REFERENCE if links is None else links):
-        return content
     return PUBLIC.sub(r"[`\1`][\1]", content)
 
 

@@ -20,6 +20,11 @@ needs_hunspell = pytest.mark.skipif(
         ("en", "A netwrok with a hidden state.", ["netwrok"]),
         ("fr", "Un réseau réccurent et l’état caché.", ["réccurent"]),
         ("fr", "Un reseau.", ["reseau"]),
+        (
+            spelling.EITHER,
+            "Bengio, *Long-term dependancies*, réseau.",
+            ["dependancies"],
+        ),
         ("en", "The LSTM of `netwrok` and $netwrok$ in Keras.", []),
     ],
 )
