@@ -102,7 +102,7 @@ class TrimmedBatches(GroupedBatches):
 
 
 class SortedArrays(keras.utils.PyDataset):
-    """All rows of padded arrays once, for evaluation, sorted by length.
+    """All rows of padded arrays once, for evaluation, in the order of `longest_first`.
 
     Args:
         x: As for `TrimmedBatches`, like the next four.
@@ -130,7 +130,7 @@ class SortedArrays(keras.utils.PyDataset):
         self.lengths = lengths
         self.per_step = per_step
         self.batch_size = batch_size
-        self.order: np.ndarray = np.argsort(lengths, kind="stable")
+        self.order: np.ndarray = longest_first(lengths, batch_size)
 
     def __len__(self) -> int:
         return -(-len(self.order) // self.batch_size)
@@ -140,6 +140,24 @@ class SortedArrays(keras.utils.PyDataset):
         length = bucket(int(self.lengths[rows].max()))
         data = self.x, self.y, self.weights
         return trimmed(*data, rows, length, self.per_step)
+
+
+def longest_first(lengths: Sequence[int] | np.ndarray, batch_size: int) -> np.ndarray:
+    """Returns the order of rows: the longest batch, then the others by their length.
+
+    A compiling backend compares the first two batches to find dynamic axes. They are
+    the longest and the shortest, and differ if any two batches do.
+
+    Args:
+        lengths: The length of each row.
+        batch_size: Rows in a batch.
+
+    Examples:
+        >>> longest_first([1, 3, 9, 5, 7], batch_size=2).tolist()
+        [4, 2, 0, 1, 3]
+    """
+    order = np.argsort(lengths, kind="stable")
+    return np.concatenate([order[-batch_size:], order[:-batch_size]])
 
 
 def trimmed(
@@ -183,7 +201,7 @@ def real_lengths(ids: np.ndarray, padding: int) -> np.ndarray:
 
 
 class SortedBatches(keras.utils.PyDataset):
-    """All rows once, for evaluation; rows of ids are sorted by length.
+    """All rows once, for evaluation; rows of ids in the order of `longest_first`.
 
     Args:
         rows: Ids, a list of integer arrays `(time,)` of any lengths; or an array
@@ -208,7 +226,7 @@ class SortedBatches(keras.utils.PyDataset):
         self.batch_size = batch_size
         self.order: np.ndarray = np.arange(len(rows))
         if isinstance(rows, list):
-            self.order = np.argsort([len(row) for row in rows], kind="stable")
+            self.order = longest_first([len(row) for row in rows], batch_size)
 
     def __len__(self) -> int:
         return -(-len(self.rows) // self.batch_size)

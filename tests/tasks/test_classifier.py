@@ -200,6 +200,15 @@ def test_vectors_in_lists_and_batches_of_keras():
         model.fit([x[0].tolist(), x[1, :2].tolist()], [0, 1])
 
 
+@pytest.mark.everywhere("TensorFlow fixes the axes that the first two batches share")
+def test_many_batches_of_which_the_last_is_longer():
+    texts = ["ab", "ba", "aa", "bb", "a" * 40]
+    model = SequenceClassifier("elman", ["x", "y"], tokenizer="character", units=3)
+    model.fit(texts, [*"xyxyx"], validation_data=(texts, [*"xyxyx"]), batch_size=1)
+    found = model.predict(texts, batch_size=1, verbose=0)
+    np.testing.assert_allclose(found[-1:], model.predict(texts[-1:]), atol=1e-6)
+
+
 def test_a_validation_split_is_the_end():
     texts, labels = words(20)
     model = model_of()
