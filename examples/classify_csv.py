@@ -21,7 +21,13 @@ from sklearn.pipeline import make_pipeline
 def read(file, text, label):
     """Returns the texts and labels of a table, or names and their languages."""
     if file is not None:
-        table = pandas.read_csv(file).dropna(subset=[text, label])
+        table = pandas.read_csv(file)
+        if missing := [name for name in (text, label) if name not in table]:
+            raise SystemExit(
+                f"{file} has no column {missing[0]}; it has {', '.join(table)}. "
+                "Choose two with --text and --label"
+            )
+        table = table.dropna(subset=[text, label])
         return table[text].astype(str).tolist(), table[label].astype(str).tolist()
     parts = kerasseq.datasets.names_by_language()
     texts = [text for part in parts for text in part.texts]

@@ -255,6 +255,7 @@ def test_other_classes_begin_anew():
 
 @pytest.mark.everywhere("trained, saved, loaded")
 def test_every_weight_of_pretraining_moves(tokenizer):
+    keras.utils.set_random_seed(1)  # some initial weights move single biases less
     net = BERT(tokenizer, **SIZES, head="pretraining", dropout=0)
     before = [array(w).copy() for w in net.trainable_variables]
     net.compile(keras.optimizers.Adam(1e-2))
