@@ -8,7 +8,9 @@ implementation.
 import importlib
 import json
 import os
+import pathlib
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -50,12 +52,22 @@ def report(options, backend, table):
         table: Rows of the table.
     """
     return {
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} "
-        "cores",
+        "machine": f"{processor()}, {os.cpu_count()} cores",
         "backend": backend + (", XLA" if options.jit else ""),
         "rounds": options.rounds,
         "table": table,
     }
+
+
+def processor():
+    """Returns the name of the processor, and whether it has AVX-512."""
+    try:
+        about = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:  # no Linux
+        return platform.processor() or platform.machine()
+    name = re.search(r"^model name\s*: (.*)$", about, re.MULTILINE)
+    found = name[1] if name else platform.machine()
+    return found + (", AVX-512" if " avx512f " in about else "")
 
 
 class Worker:
