@@ -9,6 +9,8 @@ import pytest
 from kerasseq import layers
 from tests.docs.site import PAGES
 
+pytestmark = pytest.mark.full("the checks of each layer compare with Keras, too")
+
 PAGE = (PAGES / "en" / "howto" / "moving.md").read_text(encoding="utf-8")
 TIME, VOCABULARY = 7, 11
 RNG = np.random.default_rng(0)
@@ -46,7 +48,8 @@ def check_keras(row, **library):
     theirs, ours = (eval(code, NAMES | library) for code in (theirs, ours))
     build(theirs, call)
     build(ours, call)
-    theirs.set_weights([RNG.normal(size=w.shape) for w in theirs.get_weights()])
+    rng = np.random.default_rng(1)
+    theirs.set_weights([rng.normal(size=w.shape) for w in theirs.get_weights()])
     ours.set_weights(theirs.get_weights())
     found, expected = (
         keras.ops.convert_to_numpy(eval(call, {"layer": layer, **INPUTS}))
@@ -61,7 +64,6 @@ def test_keras(row):
     check_keras(row)
 
 
-@pytest.mark.full("KerasHub's layers are compositions, as ours are")
 @pytest.mark.parametrize("row", rows("keras_hub.layers"), ids=by_code)
 def test_keras_hub(row):
     check_keras(row, keras_hub=pytest.importorskip("keras_hub"))
@@ -72,7 +74,7 @@ def from_torch():
     """The functions of the page that give the weights of PyTorch's layers."""
     torch = pytest.importorskip("torch")
     code = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[1]
-    names = {"keras": keras, "layers": layers, "np": np, "torch": torch}
+    names = NAMES | {"np": np, "torch": torch, "nn": torch.nn}
     exec(code, names)
     return names
 
@@ -82,11 +84,13 @@ def from_torch():
 def test_torch(row, from_torch):
     (theirs, their_call), (ours, our_call), (weights,) = row
     theirs, ours = eval(theirs, from_torch).eval(), eval(ours, NAMES)
-    for weight in theirs.parameters():  # biases too, with values that no zero hides
-        from_torch["torch"].nn.init.uniform_(weight, -1, 1)
+    torch = from_torch["torch"]
+    generator = torch.Generator().manual_seed(1)
+    for weight in theirs.parameters():  # also biases, which can be 0 otherwise
+        torch.nn.init.uniform_(weight, -1, 1, generator=generator)
     build(ours, our_call)
     ours.set_weights(eval(weights, {**from_torch, "theirs": theirs}))
-    tensors = {name: from_torch["torch"].tensor(x) for name, x in INPUTS.items()}
+    tensors = {name: torch.tensor(x) for name, x in INPUTS.items()}
     expected = eval(their_call, {"theirs": theirs, **tensors}).detach().numpy()
     found = keras.ops.convert_to_numpy(eval(our_call, {"ours": ours, **INPUTS}))
     np.testing.assert_allclose(found, expected, atol=1e-5)
