@@ -1,5 +1,6 @@
 """Trains every model that the pages need, as before a lecture: `app --prepare`."""
 
+import signal
 import sys
 import time
 
@@ -40,5 +41,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
+        # At exit the runs save. A second Ctrl-C, as the command sends, does not end it.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         print("stopped; the same command continues", file=sys.stderr)
         sys.exit(130)
