@@ -8,6 +8,12 @@ from kerasseq.datasets.counting import counting, number_word
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.digits import digits_folder
 from kerasseq.datasets.downloads import cache_folder
+from kerasseq.datasets.family_grammar import FamilyTree, family_labels
+from kerasseq.datasets.family_sentences import (
+    FamilySentences,
+    family_sentences,
+    unlabeled_family_sentences,
+)
 from kerasseq.datasets.image_folder import LabeledImages, image_files, image_folder
 from kerasseq.datasets.image_reading import read_image
 from kerasseq.datasets.names import LabeledTexts, names_by_language
@@ -39,6 +45,8 @@ from kerasseq.datasets.text import python_reference, text_file
 
 __all__ = [
     "Entry",
+    "FamilySentences",
+    "FamilyTree",
     "LabeledImages",
     "LabeledTexts",
     "PairSource",
@@ -56,6 +64,8 @@ __all__ = [
     "dates",
     "digits_folder",
     "download_pairs",
+    "family_labels",
+    "family_sentences",
     "generated_pairs",
     "image_files",
     "image_folder",
@@ -78,5 +88,6 @@ __all__ = [
     "split",
     "symbol_ids",
     "text_file",
+    "unlabeled_family_sentences",
     "windows",
 ]

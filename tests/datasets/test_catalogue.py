@@ -10,6 +10,7 @@ NAMES = [
     "parentheses",
     "parentheses-plain",
     "names",
+    "family",
     "python-tokens",
     "python-reference",
     "counting",
