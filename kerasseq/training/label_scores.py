@@ -116,12 +116,12 @@ def multilabel_f1(
         0.6666666666666666
     """
     one_of("average", average, ("micro", "macro"))
-    true, predicted = _decisions("y_true", y_true), _decisions("y_pred", y_pred)
-    _check_same_shape(true, predicted)
+    true, predicted = decisions("y_true", y_true), decisions("y_pred", y_pred)
+    check_same_shape(true, predicted)
     axis = 0 if average == "macro" else None
     correct = np.sum(true & predicted, axis=axis)
     both = np.sum(true, axis=axis) + np.sum(predicted, axis=axis)
-    return float(np.mean(_quotient(2 * correct, both)))
+    return float(np.mean(quotient(2 * correct, both)))
 
 
 def by_class(
@@ -143,9 +143,9 @@ def by_class(
     """
     correct, predicted, support = map(np.asarray, (correct, predicted, support))
     columns = (
-        _quotient(correct, predicted).tolist(),
-        _quotient(correct, support).tolist(),
-        _quotient(2 * correct, predicted + support).tolist(),
+        quotient(correct, predicted).tolist(),
+        quotient(correct, support).tolist(),
+        quotient(2 * correct, predicted + support).tolist(),
         support.tolist(),
     )
     rows = zip(*columns, strict=True)
@@ -163,17 +163,17 @@ def averages(report: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     result = {}
     for name, weights in (("macro avg", [1] * len(rows)), ("weighted avg", support)):
         totals = np.full(len(SCORES), sum(weights))
-        means = _quotient(np.array(weights, float) @ table, totals).tolist()
+        means = quotient(np.array(weights, float) @ table, totals).tolist()
         row = dict(zip(SCORES, means, strict=True))
         result[name] = {**row, "support": sum(support)}
     return result
 
 
-def _quotient(numerator: ArrayLike, denominator: ArrayLike) -> np.ndarray:
+def quotient(numerator: ArrayLike, denominator: ArrayLike) -> np.ndarray:
     """Divides; 0 where the denominator is 0.
 
     Examples:
-        >>> _quotient([1, 0], [2, 0])
+        >>> quotient([1, 0], [2, 0])
         array([0.5, 0. ])
     """
     quotient = np.zeros(np.shape(denominator))
@@ -191,7 +191,7 @@ def _indices(
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Returns true and predicted classes as indices, and the names of the classes."""
     true, predicted = _labels("y_true", y_true), _labels("y_pred", y_pred)
-    _check_same_shape(true, predicted)
+    check_same_shape(true, predicted)
     if (true.dtype.kind == "U") != (predicted.dtype.kind == "U"):
         raise TypeError(
             "`y_true` and `y_pred` must both be whole numbers or both strings, "
@@ -248,7 +248,7 @@ def _labels(name: str, values: ArrayLike) -> np.ndarray:
     return array
 
 
-def _decisions(name: str, values: ArrayLike) -> np.ndarray:
+def decisions(name: str, values: ArrayLike) -> np.ndarray:
     array = _array(name, values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` must be 0 or 1, received {short(values)}.")
@@ -276,7 +276,7 @@ def _array(name: str, values: ArrayLike) -> np.ndarray:
     return array
 
 
-def _check_same_shape(true: np.ndarray, predicted: np.ndarray) -> None:
+def check_same_shape(true: np.ndarray, predicted: np.ndarray) -> None:
     if true.shape != predicted.shape:
         raise ValueError(
             "`y_true` and `y_pred` must have the same shape, received "

@@ -1,0 +1,248 @@
+"""Scores of several learners on the same test texts, with intervals, and their tables.
+
+The F1 of a learner is the mean over its seeds. Its interval of 95 % comes from
+bootstrap samples of the test texts, which are the same for all learners; the range is
+that over the seeds.
+"""
+
+import csv
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli.console import Console, clock
+from kerasseq.core.files import replacing
+from kerasseq.training.label_scores import SCORES
+
+MACRO = "macro avg"
+QUANTILES = (0.025, 0.975)
+WIDTH = 86  # of a table with a column for each label
+KEYS = ("precision", "recall", "f1")
+COLUMNS = (
+    *("learner", "seed", "label", *KEYS, "f1_low", "f1_high"),
+    *("support", "seconds"),
+)
+
+Predictions = dict[str, dict[int, np.ndarray]]  # 0 or 1 by learner and seed
+Seconds = dict[str, dict[int, float]]
+
+
+def compare(
+    y: np.ndarray,
+    labels: Sequence[str],
+    predictions: Predictions,
+    seconds: Seconds,
+    *,
+    groups: dict[str, list[str]],
+    samples: int,
+) -> dict[str, Any]:
+    """Scores all learners.
+
+    Args:
+        y: 0 or 1 of shape `(texts, labels)`.
+        labels: The names of the labels.
+        predictions: Predictions of the same shape, by learner and seed.
+        seconds: What each took, by learner and seed.
+        groups: Labels whose mean F1 is of interest, by the title of the mean.
+        samples: Number of bootstrap samples.
+
+    Returns:
+        Plain data: for each learner the scores of each label, of groups and of the
+        mean, with interval and range; for each label who is best.
+    """
+    means = {**{title: names for title, names in groups.items()}, MACRO: list(labels)}
+    found, drawn = {}, {}
+    for name, by_seed in predictions.items():
+        rows = {seed: _scores(y, p, labels, means) for seed, p in by_seed.items()}
+        drawn[name] = _bootstrap(y, by_seed, labels, means, samples)
+        found[name] = {
+            "scores": _summary(rows, drawn[name]),
+            "seeds": {str(seed): row for seed, row in rows.items()},
+            "seconds": float(np.median(list(seconds[name].values()))),
+        }
+    return {
+        "learners": found,
+        "support": dict(zip(labels, y.sum(axis=0).tolist(), strict=True)),
+        "groups": groups,
+        "winners": _winners(found, drawn),
+    }
+
+
+def _scores(y, predicted, labels, means):
+    """Precision, recall and F1 of each label and each mean, for one seed."""
+    rows = [
+        [[labels[n] for n in np.flatnonzero(row)] for row in part]
+        for part in (y, predicted)
+    ]
+    report = kerasseq.training.label_report(*rows, labels, multi_label=True).scores
+    found = {
+        name: {key: report[name][score] for key, score in zip(KEYS, SCORES, strict=True)}
+        for name in labels
+    }
+    for title, names in means.items():
+        found[title] = {
+            key: float(np.mean([found[name][key] for name in names])) for key in KEYS
+        }
+    return found
+
+
+def _bootstrap(y, by_seed, labels, means, samples):
+    """F1 on each bootstrap sample, the mean over the seeds, by label and mean."""
+    f1 = np.mean(
+        [kerasseq.training.bootstrap_f1(y, p, samples=samples) for p in by_seed.values()],
+        axis=0,
+    )
+    found = dict(zip(labels, f1.T, strict=True))
+    for title, names in means.items():
+        found[title] = np.mean([found[name] for name in names], axis=0)
+    return found
+
+
+def _summary(rows, drawn):
+    """Means over the seeds, with the interval and the range of F1."""
+    found = {}
+    for name, values in drawn.items():
+        scores = [row[name] for row in rows.values()]
+        f1 = [each["f1"] for each in scores]
+        low, high = np.quantile(values, QUANTILES).tolist()
+        found[name] = {
+            **{key: float(np.mean([each[key] for each in scores])) for key in KEYS},
+            **{"low": low, "high": high, "min": min(f1), "max": max(f1)},
+        }
+    return found
+
+
+def _winners(found, drawn):
+    """For each label the two best learners, and the interval of their difference."""
+    if len(found) < 2:
+        return {}
+    winners = {}
+    for label in next(iter(drawn.values())):
+        ranked = sorted(found, key=lambda name: -found[name]["scores"][label]["f1"])
+        first, second = ranked[:2]
+        difference = drawn[first][label] - drawn[second][label]
+        winners[label] = {
+            "best": first,
+            "f1": found[first]["scores"][label]["f1"],
+            "next": second,
+            "next_f1": found[second]["scores"][label]["f1"],
+            "difference": np.quantile(difference, QUANTILES).tolist(),
+        }
+    return winners
+
+
+# Tables
+
+
+def show(console: Console, results: dict[str, Any]) -> None:
+    """Prints the tables."""
+    groups, learners = results["groups"], results["learners"]
+    columns = ("learner", f">{MACRO}", ">95 %", ">seeds", *(f">{g}" for g in groups))
+    rows = [
+        (
+            name,
+            f"{(s := each['scores'][MACRO])['f1']:.3f}",
+            f"{s['low']:.3f}-{s['high']:.3f}",
+            f"{s['min']:.3f}-{s['max']:.3f}",
+            *(f"{each['scores'][g]['f1']:.3f}" for g in groups),
+            f"{each['seconds']:.1f}",
+        )
+        for name, each in learners.items()
+    ]
+    title = f"F1 on {results['texts'][1]:,} held-out texts, {_seeds(results)}"
+    console.table(title, (*columns, ">seconds"), rows)
+    shown, titles = shown_labels(results), ("Precision", "Recall", "F1")
+    for key, title in zip(KEYS, titles, strict=True):
+        console.table(title, *_by_label(results, shown, key))
+    if len(shown) < len(results["support"]):
+        count = len(results["support"]) - len(shown)
+        console.write(f"and {count} rarer labels, in comparison.csv")
+    _show_winners(console, results, shown)
+    if results["pretraining"]:
+        note_pretraining(console, results["pretraining"])
+
+
+def _seeds(results):
+    count = len(results["seeds"])
+    return f"mean of {count} seeds" if count > 1 else f"seed {results['seeds'][0]}"
+
+
+def _by_label(results, shown, key):
+    rows = [("support", *(str(results["support"][label]) for label in shown))]
+    rows += [
+        (name, *(f"{each['scores'][label][key]:.2f}" for label in shown))
+        for name, each in results["learners"].items()
+    ]
+    return ("learner", *(f">{label}" for label in shown)), rows
+
+
+def shown_labels(results: dict[str, Any]) -> list[str]:
+    """Returns the labels that fit into a table, the most frequent ones, in order."""
+    support = results["support"]
+    room = WIDTH - 2 - max(map(len, results["learners"]))
+    chosen = set()
+    for label in sorted(support, key=lambda name: -support[name]):
+        room -= 2 + max(4, len(label))
+        if room < 0:
+            break
+        chosen.add(label)
+    return [label for label in support if label in chosen]
+
+
+def _show_winners(console, results, shown):
+    rows = []
+    for label in (*shown, *results["groups"], MACRO):
+        if each := results["winners"].get(label):
+            low, high = each["difference"]
+            sure = "yes" if low > 0 else "no"
+            rows.append(
+                (
+                    *(label, each["best"], f"{each['f1']:.3f}"),
+                    *(each["next"], f"{each['next_f1']:.3f}"),
+                    *(f"{low:+.3f} to {high:+.3f}", sure),
+                )
+            )
+    if rows:
+        columns = ("label", "best", ">F1", "next", ">F1", ">difference, 95 %", "clear")
+        console.table("Who is best at which label", columns, rows)
+
+
+def note_pretraining(console: Console, found: dict[str, Any]) -> None:
+    """Prints what the pre-training of BERT took, which its seconds do not have."""
+    console.write(
+        f"bert was pre-trained once, on {found['texts']:,} texts in {found['steps']:,} "
+        f"steps, which took {clock(found['seconds'])} minutes: "
+        f"{found['tokens_accuracy']:.1%} of the masked tokens were right."
+    )
+
+
+def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:
+    """Writes the scores of each learner, seed and label, and the means over seeds."""
+    with (
+        replacing(file) as temporary,
+        open(temporary, "w", newline="", encoding="utf-8") as out,
+    ):
+        writer = csv.DictWriter(out, COLUMNS)
+        writer.writeheader()
+        for row in _rows(results):
+            writer.writerow(
+                {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
+            )
+
+
+def _rows(results):
+    for name, each in results["learners"].items():
+        parts = {**each["seeds"], "mean": each["scores"]}
+        for seed, scores in parts.items():
+            for label, row in scores.items():
+                interval = {"f1_low": row.get("low"), "f1_high": row.get("high")}
+                yield {
+                    **{"learner": name, "seed": seed, "label": label},
+                    **{key: row[key] for key in KEYS},
+                    **interval,
+                    "support": results["support"].get(label),
+                    "seconds": each["seconds"] if seed == "mean" else None,
+                }

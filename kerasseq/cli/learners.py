@@ -1,0 +1,306 @@
+"""The learners of `kerasseq compare`: simple models, networks and a pre-trained BERT.
+
+All sizes, rates and thresholds are fixed: none is chosen on the test part.
+"""
+
+import importlib.util
+import pathlib
+import time
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import kerasseq
+from kerasseq.cli import options, runs
+from kerasseq.cli.compare_data import Data
+from kerasseq.cli.console import Console, progress, set_seed, status
+from kerasseq.cli.reporting import Reporter
+from kerasseq.core.files import read_json
+
+if TYPE_CHECKING:
+    import keras
+
+TFIDF = "-tfidf"  # ending of the name of a simple model
+SIMPLE = ("elastic-net", "gradient-boosting", "random-forest", "svc")
+BERTS = ("bert", "bert-scratch")
+NAMES = (*SIMPLE, *(name + TFIDF for name in SIMPLE), *options.ARCHITECTURES, *BERTS)
+DEFAULT = [
+    *(name + ending for name in SIMPLE for ending in ("", TFIDF)),
+    *("gru", "lstm", "transformer", "bert"),
+]
+FEATURES = 20_000  # words and pairs of words that are counted
+TOKEN = r"\w+|[?!]"  # noqa: S105, a pattern
+# Of networks.
+EPOCHS, BATCH_SIZE, VOCABULARY_SIZE, DROPOUT, WARM_UP = 20, 32, 2000, 0.3, 0.1
+RATES = {"transformer": 1e-3}  # learning rates
+RATE = 5e-3
+LAYERS = {"transformer": 2}
+# Of BERT.
+PRETRAINING, PRETRAINED_SEED, DOCUMENT, SHORTEST = "pretraining", 0, 8, 2
+BERT_LAYERS, BERT_HEADS, BERT_DROPOUT, BERT_RATE = 2, 4, 0.1, 5e-4
+PRETRAINING_RATE, LONGEST = 1e-3, 64
+
+
+def check_packages(names: list[str]) -> None:
+    """Raises an `ImportError` if scikit-learn is needed and not installed."""
+    simple = [name for name in names if is_simple(name)]
+    if simple and importlib.util.find_spec("sklearn") is None:
+        raise ImportError(
+            f"{simple[0]} needs scikit-learn, which is not installed: "
+            'pip install "kerasseq[data]". Or choose others with --models'
+        )
+
+
+def is_simple(name: str) -> bool:
+    """Whether a learner is one of scikit-learn."""
+    return name.removesuffix(TFIDF) in SIMPLE
+
+
+class Learners:
+    """Trains learners on the training part, and predicts the labels of the test part.
+
+    Args:
+        data: The data.
+        settings: Arguments of the run.
+        folder: The folder of the run.
+        console: Where to print.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        settings: options.Settings,
+        folder: pathlib.Path,
+        console: Console,
+    ):
+        self.data: Data = data
+        self.settings: options.Settings = settings
+        self.folder: pathlib.Path = folder
+        self.console: Console = console
+
+    def predict(self, name: str, seed: int) -> tuple[np.ndarray, float]:
+        """Trains a learner, and predicts.
+
+        Args:
+            name: Its name.
+            seed: Random seed.
+
+        Returns:
+            0 or 1 for each test text and label, and the seconds that it took.
+        """
+        pretrained = self.pretrained() if name == "bert" else None
+        start = time.perf_counter()
+        if is_simple(name):
+            found = self._simple(name, seed)
+        else:
+            found = self._network(name, seed, pretrained)
+        return found, time.perf_counter() - start
+
+    # scikit-learn
+
+    def _simple(self, name, seed):
+        data, what = self.data, f"training {name}, seed {seed}"
+        y = data.indicators(data.y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it could run longer
+            with status(f"{what}: counting words"):
+                vectorizer = _vectorizer(name)
+                x = vectorizer.fit_transform(data.x)
+                tested = vectorizer.transform(data.tested)
+            kind = name.removesuffix(TFIDF)
+            if not data.multi_label:
+                with status(what):
+                    model = estimator(kind, seed).fit(x, y.argmax(axis=1))
+                    return np.eye(y.shape[1], dtype=int)[model.predict(tested)]
+            columns = []
+            with progress(f"{what}, labels", y.shape[1]) as show:
+                for column in y.T:
+                    model = estimator(kind, seed).fit(x, column)
+                    columns.append(model.predict(tested))
+                    show(len(columns))
+        return np.stack(columns, axis=1)
+
+    # Networks
+
+    def _network(self, name, seed, pretrained):
+        import keras
+
+        keras.utils.clear_session()
+        set_seed(seed)
+        model = self._build(name, pretrained)
+        data, settings = self.data, self.settings
+        labels = data.y if data.multi_label else [row[0] for row in data.y]
+        with status("tokenizing the texts"):
+            batches = model.batches(
+                data.x, labels, batch_size=settings.batch_size, seed=seed
+            )
+        steps = max(1, round(settings.epochs * batches.steps_per_epoch))
+        rate = BERT_RATE if name in BERTS else RATES.get(name, RATE)
+        _compile(model, rate, steps)
+        with progress(f"training {name}, seed {seed}, steps", steps) as show:
+            _fit(model, batches, steps, show)
+        with status(f"testing {name}"):
+            found = model.classify(data.tested, batch_size=256)
+        rows = [each.label if data.multi_label else [each.label] for each in found]
+        return data.indicators(rows)
+
+    def _build(self, name, pretrained):
+        data, settings = self.data, self.settings
+        if pretrained is not None:
+            return self._with_head(pretrained)
+        with status("training the tokenizer"):
+            tokenizer = self._tokenizer(data.x)
+        if name in BERTS:
+            return self._with_head(self._bert(tokenizer))
+        return kerasseq.models.SequenceClassifier(
+            name,
+            data.labels,
+            tokenizer=tokenizer,
+            multi_label=data.multi_label,
+            units=settings.units,
+            num_layers=LAYERS.get(name, 1),
+            bidirectional=True,
+            dropout=BERT_DROPOUT if name == "transformer" else DROPOUT,
+        )
+
+    def _tokenizer(self, texts):
+        tokenizer = kerasseq.text.WordPieceTokenizer(VOCABULARY_SIZE)
+        return tokenizer.fit("\n".join(texts))
+
+    def _bert(self, tokenizer):
+        return kerasseq.models.BERT(
+            tokenizer,
+            num_layers=BERT_LAYERS,
+            num_heads=BERT_HEADS,
+            hidden_dim=self.settings.units,
+            max_sequence_length=LONGEST,
+            dropout=BERT_DROPOUT,
+            head="pretraining",
+        )
+
+    def _with_head(self, model):
+        data = self.data
+        return model.with_head(
+            "classify", data.labels, multi_label=data.multi_label, truncate=True
+        )
+
+    # Pre-training
+
+    def pretrained(self) -> "kerasseq.models.BERT":
+        """Returns the pre-trained BERT, which all seeds are fine-tuned from.
+
+        Pre-training is done once, with checkpoints, in a folder of its own.
+        """
+        folder = self.folder / PRETRAINING
+        if (folder / runs.RESULTS).exists():
+            with status("loading the pre-trained model"):
+                return kerasseq.load_model(folder / runs.MODEL)
+        from kerasseq.cli import fitting  # loads Keras
+
+        set_seed(PRETRAINED_SEED)
+        texts, steps = self.data.unlabeled, self.settings.pretraining_steps
+        with status("training the tokenizer of BERT", sum(map(len, texts))):
+            model = self._bert(self._tokenizer(texts))
+        size = max(SHORTEST, min(DOCUMENT, len(texts) // 4))
+        documents = [texts[n : n + size] for n in range(0, len(texts), size)]
+        documents = [each for each in documents if len(each) >= SHORTEST]
+        with status("tokenizing the unlabeled texts"):
+            batches = model.batches(
+                documents, batch_size=self.settings.batch_size, seed=PRETRAINED_SEED
+            )
+        _compile(model, PRETRAINING_RATE, steps)
+        reporter = Reporter(folder, keep=True)
+        with reporter:
+            history = fitting.fit(
+                model,
+                batches.stream,
+                folder=folder,
+                steps=steps,
+                interval=min(100, steps),
+                console=self.console,
+                reporter=reporter,
+                label="bert, pre-training",
+                metric="tokens_accuracy",
+                steps_per_epoch=batches.steps_per_epoch,
+            )
+            runs.save_model(model, folder)
+        lines = kerasseq.runs.read_progress(folder).lines
+        results = {
+            "texts": len(texts),
+            "steps": steps,
+            "parameters": model.count_params(),
+            "tokens_accuracy": history[-1]["tokens_accuracy"],
+            "seconds": lines[-1]["seconds"],  # without pauses
+        }
+        runs.write_json(folder / runs.RESULTS, results)
+        return model
+
+    def pretraining(self) -> dict[str, Any] | None:
+        """Returns the results of the pre-training; None if there was none."""
+        file = self.folder / PRETRAINING / runs.RESULTS
+        return read_json(file) if file.exists() else None
+
+
+def _vectorizer(name: str) -> Any:
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+
+    kind = TfidfVectorizer if name.endswith(TFIDF) else CountVectorizer
+    return kind(ngram_range=(1, 2), token_pattern=TOKEN, max_features=FEATURES)
+
+
+def estimator(kind: str, seed: int) -> Any:
+    """Returns a model of scikit-learn for one label, or for several classes.
+
+    Args:
+        kind: A name of `SIMPLE`.
+        seed: Its random seed.
+    """
+    from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import SVC
+
+    if kind == "elastic-net":
+        net = {"solver": "saga", "l1_ratio": 0.5, "C": 10, "max_iter": 100, "tol": 0.01}
+        if LogisticRegression().get_params().get("penalty") == "l2":
+            net["penalty"] = "elasticnet"  # before scikit-learn 1.8
+        return LogisticRegression(**net, random_state=seed)
+    if kind == "gradient-boosting":
+        return GradientBoostingClassifier(
+            n_estimators=200,
+            learning_rate=0.2,
+            subsample=0.8,
+            max_features="sqrt",
+            random_state=seed,
+        )
+    if kind == "random-forest":
+        return RandomForestClassifier(random_state=seed)
+    return SVC(kernel="linear", random_state=seed)
+
+
+def _compile(model: "keras.Model", rate: float, steps: int) -> None:
+    """Compiles a model with Adam; the rate rises, and then falls by a cosine."""
+    import keras
+
+    from kerasseq.cli.fitting import cosine
+
+    schedule = cosine(rate, steps, int(WARM_UP * steps))
+    model.compile(keras.optimizers.Adam(schedule, global_clipnorm=1.0))
+
+
+def _fit(
+    model: "keras.Model", batches: Any, steps: int, show: Callable[[int], None]
+) -> None:
+    import keras
+
+    shown = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: show(batch + 1)
+    )
+    model.fit(
+        batches.stream(0),
+        steps_per_epoch=steps,
+        verbose=0,
+        shuffle=False,
+        callbacks=[shown],
+    )
