@@ -252,9 +252,7 @@ def _store(file, name, seed, predicted, seconds):
     )
 
 
-def read_stored(
-    file: Any, shape: tuple[int, int]
-) -> tuple[np.ndarray, float] | None:
+def read_stored(file: Any, shape: tuple[int, int]) -> tuple[np.ndarray, float] | None:
     """Reads predictions and seconds of a learner; None if it is not trained yet.
 
     Args:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli.console import Console, clock
+from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
 from kerasseq.core.files import replacing
 from kerasseq.training.label_scores import SCORES
 
 MACRO = "macro avg"
 QUANTILES = (0.025, 0.975)
-WIDTH = 86  # of a table with a column for each label
+PADDING = 3  # of a column of a table
 KEYS = ("precision", "recall", "f1")
 COLUMNS = (
     *("learner", "seed", "label", *KEYS, "f1_low", "f1_high"),
@@ -79,7 +79,9 @@ def _scores(y, predicted, labels, means):
     ]
     report = kerasseq.training.label_report(*rows, labels, multi_label=True).scores
     found = {
-        name: {key: report[name][score] for key, score in zip(KEYS, SCORES, strict=True)}
+        name: {
+            key: report[name][score] for key, score in zip(KEYS, SCORES, strict=True)
+        }
         for name in labels
     }
     for title, names in means.items():
@@ -92,7 +94,10 @@ def _scores(y, predicted, labels, means):
 def _bootstrap(y, by_seed, labels, means, samples):
     """F1 on each bootstrap sample, the mean over the seeds, by label and mean."""
     f1 = np.mean(
-        [kerasseq.training.bootstrap_f1(y, p, samples=samples) for p in by_seed.values()],
+        [
+            kerasseq.training.bootstrap_f1(y, p, samples=samples)
+            for p in by_seed.values()
+        ],
         axis=0,
     )
     found = dict(zip(labels, f1.T, strict=True))
@@ -154,7 +159,10 @@ def show(console: Console, results: dict[str, Any]) -> None:
     ]
     title = f"F1 on {results['texts'][1]:,} held-out texts, {_seeds(results)}"
     console.table(title, (*columns, ">seconds"), rows)
-    shown, titles = shown_labels(results), ("Precision", "Recall", "F1")
+    shown, titles = (
+        shown_labels(results),
+        ("Precision, percent", "Recall, percent", "F1, percent"),
+    )
     for key, title in zip(KEYS, titles, strict=True):
         console.table(title, *_by_label(results, shown, key))
     if len(shown) < len(results["support"]):
@@ -173,7 +181,7 @@ def _seeds(results):
 def _by_label(results, shown, key):
     rows = [("support", *(str(results["support"][label]) for label in shown))]
     rows += [
-        (name, *(f"{each['scores'][label][key]:.2f}" for label in shown))
+        (name, *(f"{100 * each['scores'][label][key]:.0f}" for label in shown))
         for name, each in results["learners"].items()
     ]
     return ("learner", *(f">{label}" for label in shown)), rows
@@ -182,10 +190,10 @@ def _by_label(results, shown, key):
 def shown_labels(results: dict[str, Any]) -> list[str]:
     """Returns the labels that fit into a table, the most frequent ones, in order."""
     support = results["support"]
-    room = WIDTH - 2 - max(map(len, results["learners"]))
+    room = PLAIN_WIDTH - PADDING - max(map(len, results["learners"]))
     chosen = set()
     for label in sorted(support, key=lambda name: -support[name]):
-        room -= 2 + max(4, len(label))
+        room -= PADDING + max(3, len(label))
         if room < 0:
             break
         chosen.add(label)

@@ -192,6 +192,22 @@ def race(
     )
 
 
+def comparison(file: pathlib.Path, results: dict[str, Any]) -> pathlib.Path:
+    """Draws F1 of several learners, from the results of `kerasseq compare`."""
+    learners, support = results["learners"], results["support"]
+    shown = sorted(support, key=lambda label: -support[label])[:MAX_UNITS]
+    scores = {
+        name: {
+            label: each["scores"][label]["f1"] for label in support if label in shown
+        }
+        for name, each in learners.items()
+    }
+    means = {name: each["scores"]["macro avg"] for name, each in learners.items()}
+    means = {name: [m["f1"], m["low"], m["high"]] for name, m in means.items()}
+    title = f"{results['source']}: {results['texts'][1]:,} held-out texts"
+    return save(kerasseq.tracing.plots.plot_scores(scores, means, title), file)
+
+
 def record(model: "keras.Model", x: Any) -> Recorded:
     """Returns what the layers record in a forward pass."""
     with kerasseq.tracing.trace(model) as trace:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import keras
 
 TFIDF = "-tfidf"  # ending of the name of a simple model
-SIMPLE = ("elastic-net", "gradient-boosting", "random-forest", "svc")
+SIMPLE = ("elastic-net", "boosting", "forest", "svc")
 BERTS = ("bert", "bert-scratch")
 NAMES = (*SIMPLE, *(name + TFIDF for name in SIMPLE), *options.ARCHITECTURES, *BERTS)
 DEFAULT = [
@@ -31,7 +31,7 @@ DEFAULT = [
     *("gru", "lstm", "transformer", "bert"),
 ]
 FEATURES = 20_000  # words and pairs of words that are counted
-TOKEN = r"\w+|[?!]"  # noqa: S105, a pattern
+TOKEN = r"\w+|[?!]"
 # Of networks.
 EPOCHS, BATCH_SIZE, VOCABULARY_SIZE, DROPOUT, WARM_UP = 20, 32, 2000, 0.3, 0.1
 RATES = {"transformer": 1e-3}  # learning rates
@@ -266,7 +266,7 @@ def estimator(kind: str, seed: int) -> Any:
         if LogisticRegression().get_params().get("penalty") == "l2":
             net["penalty"] = "elasticnet"  # before scikit-learn 1.8
         return LogisticRegression(**net, random_state=seed)
-    if kind == "gradient-boosting":
+    if kind == "boosting":
         return GradientBoostingClassifier(
             n_estimators=200,
             learning_rate=0.2,
@@ -274,7 +274,7 @@ def estimator(kind: str, seed: int) -> Any:
             max_features="sqrt",
             random_state=seed,
         )
-    if kind == "random-forest":
+    if kind == "forest":
         return RandomForestClassifier(random_state=seed)
     return SVC(kernel="linear", random_state=seed)
 

@@ -20,6 +20,7 @@ COMMANDS = (
     "quickstart",
     "app",
     "train",
+    "compare",
     "generate",
     "translate",
     "predict",

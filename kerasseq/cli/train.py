@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from kerasseq.cli import (
     bert,
     classify,
+    compare,
     forecast,
     heads,
     images,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 TASKS = {
     "language-model": language_model,
     "classify": classify,
+    "compare": compare,
     "tag": tag,
     "images": images,
     "parentheses": race,

@@ -20,6 +20,7 @@ from kerasseq.tracing.drawing import COLORS, check_tokens, label_time, words
 from kerasseq.tracing.forecast_plots import ForecastPanel, plot_forecast
 from kerasseq.tracing.image_plots import plot_images, plot_pixels
 from kerasseq.tracing.positions import plot_positions
+from kerasseq.tracing.score_plot import plot_scores
 
 if TYPE_CHECKING:  # heavy, and needed for figures only
     from matplotlib.figure import Figure
@@ -40,6 +41,7 @@ __all__ = [
     "plot_pixels",
     "plot_positions",
     "plot_race",
+    "plot_scores",
 ]
 
 

@@ -5,6 +5,7 @@ from kerasseq.core import backend
 backend.require()
 
 from kerasseq.training.batches import ArrayBatches, TextBatches  # noqa: E402
+from kerasseq.training.bootstrap import bootstrap_f1  # noqa: E402
 from kerasseq.training.checkpoint import (  # noqa: E402
     Checkpoint,
     batches_done,
@@ -64,6 +65,7 @@ __all__ = [
     "TokenAccuracy",
     "batches_done",
     "bleu",
+    "bootstrap_f1",
     "chrf",
     "classification_report",
     "confusion_matrix",

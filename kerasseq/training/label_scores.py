@@ -249,6 +249,7 @@ def _labels(name: str, values: ArrayLike) -> np.ndarray:
 
 
 def decisions(name: str, values: ArrayLike) -> np.ndarray:
+    """Returns 0 or 1 of shape `(size, labels)` as booleans, or raises."""
     array = _array(name, values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` must be 0 or 1, received {short(values)}.")
@@ -277,6 +278,7 @@ def _array(name: str, values: ArrayLike) -> np.ndarray:
 
 
 def check_same_shape(true: np.ndarray, predicted: np.ndarray) -> None:
+    """Raises a `ValueError` if two arrays differ in shape."""
     if true.shape != predicted.shape:
         raise ValueError(
             "`y_true` and `y_pred` must have the same shape, received "
