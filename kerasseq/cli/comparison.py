@@ -15,12 +15,12 @@ import numpy as np
 import kerasseq
 from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
 from kerasseq.core.files import replacing
-from kerasseq.training.label_scores import SCORES
 
 MACRO = "macro avg"
 QUANTILES = (0.025, 0.975)
 PADDING = 3  # of a column of a table
 KEYS = ("precision", "recall", "f1")
+SCORES = ("precision", "recall", "f1-score")  # as in a `LabelReport`
 COLUMNS = (
     *("learner", "seed", "label", *KEYS, "f1_low", "f1_high"),
     *("support", "seconds"),

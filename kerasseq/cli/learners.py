@@ -32,15 +32,14 @@ DEFAULT = [
 ]
 FEATURES = 20_000  # words and pairs of words that are counted
 TOKEN = r"\w+|[?!]"
-# Of networks.
-EPOCHS, BATCH_SIZE, VOCABULARY_SIZE, DROPOUT, WARM_UP = 20, 32, 2000, 0.3, 0.1
-RATES = {"transformer": 1e-3}  # learning rates
-RATE = 5e-3
+# Of networks; learning rates and dropout by name.
+EPOCHS, BATCH_SIZE, VOCABULARY_SIZE, WARM_UP = 20, 32, 2000, 0.1
+RATE, RATES = 5e-3, {"transformer": 1e-3, "bert": 1e-3, "bert-scratch": 1e-3}
+DROPOUT, DROPOUTS = 0.3, {"transformer": 0.1}
 LAYERS = {"transformer": 2}
-# Of BERT.
-PRETRAINING, PRETRAINED_SEED, DOCUMENT, SHORTEST = "pretraining", 0, 8, 2
-BERT_LAYERS, BERT_HEADS, BERT_DROPOUT, BERT_RATE = 2, 4, 0.1, 5e-4
-PRETRAINING_RATE, LONGEST = 1e-3, 64
+# Of the pre-training. Most pairs of sentences of the default data fit the length.
+PRETRAINING, PRETRAINED_SEED, PRETRAINING_RATE = "pretraining", 0, 3e-3
+DOCUMENT, PRETRAINING_LENGTH, MASKED = 2, 32, 0.3
 
 
 def check_packages(names: list[str]) -> None:
@@ -127,33 +126,41 @@ class Learners:
     def _network(self, name, seed, pretrained):
         import keras
 
+        from kerasseq.cli.pooled_bert import PooledClassifier  # loads Keras
+
         keras.utils.clear_session()
         set_seed(seed)
-        model = self._build(name, pretrained)
         data, settings = self.data, self.settings
+        model = self._build(name, pretrained)
+        is_bert = name in BERTS
+        if is_bert:
+            model = PooledClassifier(model, data.labels, data.multi_label)
         labels = data.y if data.multi_label else [row[0] for row in data.y]
         with status("tokenizing the texts"):
-            batches = model.batches(
+            batches = (model.reader if is_bert else model).batches(
                 data.x, labels, batch_size=settings.batch_size, seed=seed
             )
         steps = max(1, round(settings.epochs * batches.steps_per_epoch))
-        rate = BERT_RATE if name in BERTS else RATES.get(name, RATE)
-        _compile(model, rate, steps)
+        model.compile(_adam(RATES.get(name, RATE), steps))
         with progress(f"training {name}, seed {seed}, steps", steps) as show:
-            _fit(model, batches, steps, show)
+            _fit(model.model if is_bert else model, batches, steps, show)
         with status(f"testing {name}"):
+            if is_bert:
+                return data.indicators(model.predict(data.tested))
             found = model.classify(data.tested, batch_size=256)
         rows = [each.label if data.multi_label else [each.label] for each in found]
         return data.indicators(rows)
 
     def _build(self, name, pretrained):
+        from kerasseq.cli import pooled_bert  # loads Keras
+
         data, settings = self.data, self.settings
         if pretrained is not None:
-            return self._with_head(pretrained)
+            return pretrained
         with status("training the tokenizer"):
-            tokenizer = self._tokenizer(data.x)
+            tokenizer = _tokenizer(data.x)
         if name in BERTS:
-            return self._with_head(self._bert(tokenizer))
+            return pooled_bert.build(tokenizer, settings.units)
         return kerasseq.models.SequenceClassifier(
             name,
             data.labels,
@@ -162,28 +169,7 @@ class Learners:
             units=settings.units,
             num_layers=LAYERS.get(name, 1),
             bidirectional=True,
-            dropout=BERT_DROPOUT if name == "transformer" else DROPOUT,
-        )
-
-    def _tokenizer(self, texts):
-        tokenizer = kerasseq.text.WordPieceTokenizer(VOCABULARY_SIZE)
-        return tokenizer.fit("\n".join(texts))
-
-    def _bert(self, tokenizer):
-        return kerasseq.models.BERT(
-            tokenizer,
-            num_layers=BERT_LAYERS,
-            num_heads=BERT_HEADS,
-            hidden_dim=self.settings.units,
-            max_sequence_length=LONGEST,
-            dropout=BERT_DROPOUT,
-            head="pretraining",
-        )
-
-    def _with_head(self, model):
-        data = self.data
-        return model.with_head(
-            "classify", data.labels, multi_label=data.multi_label, truncate=True
+            dropout=DROPOUTS.get(name, DROPOUT),
         )
 
     # Pre-training
@@ -197,20 +183,25 @@ class Learners:
         if (folder / runs.RESULTS).exists():
             with status("loading the pre-trained model"):
                 return kerasseq.load_model(folder / runs.MODEL)
-        from kerasseq.cli import fitting  # loads Keras
+        from kerasseq.cli import fitting, pooled_bert  # these load Keras
 
         set_seed(PRETRAINED_SEED)
         texts, steps = self.data.unlabeled, self.settings.pretraining_steps
         with status("training the tokenizer of BERT", sum(map(len, texts))):
-            model = self._bert(self._tokenizer(texts))
-        size = max(SHORTEST, min(DOCUMENT, len(texts) // 4))
-        documents = [texts[n : n + size] for n in range(0, len(texts), size)]
-        documents = [each for each in documents if len(each) >= SHORTEST]
+            model = pooled_bert.build(_tokenizer(texts), self.settings.units)
+        last = len(texts) - len(texts) % DOCUMENT
+        documents = [texts[n : n + DOCUMENT] for n in range(0, last, DOCUMENT)]
         with status("tokenizing the unlabeled texts"):
             batches = model.batches(
-                documents, batch_size=self.settings.batch_size, seed=PRETRAINED_SEED
+                documents,
+                sequence_length=PRETRAINING_LENGTH,
+                masking=kerasseq.training.MaskedLMMaskGenerator(
+                    model.tokenizer, mask_selection_rate=MASKED, seed=PRETRAINED_SEED
+                ),
+                batch_size=2 * self.settings.batch_size,
+                seed=PRETRAINED_SEED,
             )
-        _compile(model, PRETRAINING_RATE, steps)
+        model.compile(_adam(PRETRAINING_RATE, steps))
         reporter = Reporter(folder, keep=True)
         with reporter:
             history = fitting.fit(
@@ -279,14 +270,19 @@ def estimator(kind: str, seed: int) -> Any:
     return SVC(kernel="linear", random_state=seed)
 
 
-def _compile(model: "keras.Model", rate: float, steps: int) -> None:
-    """Compiles a model with Adam; the rate rises, and then falls by a cosine."""
+def _tokenizer(texts: list[str]) -> Any:
+    tokenizer = kerasseq.text.WordPieceTokenizer(VOCABULARY_SIZE)
+    return tokenizer.fit("\n".join(texts))
+
+
+def _adam(rate: float, steps: int) -> "keras.optimizers.Optimizer":
+    """Returns Adam; its rate rises, and then falls by a cosine."""
     import keras
 
     from kerasseq.cli.fitting import cosine
 
     schedule = cosine(rate, steps, int(WARM_UP * steps))
-    model.compile(keras.optimizers.Adam(schedule, global_clipnorm=1.0))
+    return keras.optimizers.Adam(schedule, global_clipnorm=1.0)
 
 
 def _fit(
