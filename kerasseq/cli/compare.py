@@ -185,6 +185,7 @@ def train(job: "Job") -> runs.Results:
     results |= {
         "task": job.task,
         "source": data.record["source"],
+        "labels": data.labels,
         "texts": [len(data.x), len(data.tested)],
         "multi_label": data.multi_label,
         "seeds": settings.seeds,

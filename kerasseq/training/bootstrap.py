@@ -43,6 +43,7 @@ def bootstrap_f1(
         >>> f1.shape
         (1000, 1)
         >>> np.quantile(f1, [0.025, 0.975]).round(2).tolist()
+        [0.44, 1.0]
 
     References:
         Efron 1979.
