@@ -47,6 +47,7 @@ def test_digits_vit(tmp_path, capsys):
     ("name", "sizes", "printed"),
     [
         ("own_cell", {"epochs": 1, "strings": 64, "units": 5}, "minimal"),
+        ("compare_classifiers", {"epochs": 1, "texts": 97, "units": 5}, "GRU"),
         ("tag_words", {"epochs": 1, "lines": 30, "units": 5}, "with CRF"),
         (
             "forecast_covariates",
