@@ -49,7 +49,10 @@ PHRASES = {
     r"\b(centre|licence|grey|programme|per cent|judgement)\b": "American spelling",
 }
 # Data in the words of its source, and this list.
-DATA = ("kerasseq/text/eliza/", "tests/text/test_eliza", "tests/test_language.py")
+DATA = (
+    *("kerasseq/text/eliza/", "tests/text/test_eliza", "tests/test_language.py"),
+    "kerasseq/datasets/family_sentences.toml",
+)
 # Phrases that are still in use, by the beginning of the path.
 REMAINING = {}
 

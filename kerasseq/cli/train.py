@@ -63,13 +63,13 @@ if TYPE_CHECKING:
 TASKS = {
     "language-model": language_model,
     "classify": classify,
-    "compare": compare,
     "tag": tag,
     "images": images,
     "parentheses": race,
     "forecast": forecast,
     "translation": translate,
     "bert": bert,
+    "compare": compare,
 }
 
 ALIASES = {"race": "parentheses"}  # other names that a task can be typed with

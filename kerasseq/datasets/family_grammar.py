@@ -192,7 +192,7 @@ class Grammar:
     # Persons
 
     def person(self, labels: str) -> Person:
-        """Returns a mention of persons: "mes parents", or "ma mère et mon père"."""
+        """Returns a mention of persons: `mes parents`, or `ma mère et mon père`."""
         people = self.table["people"]
         if len(labels) == 1:
             return self._one(labels, self.pick(people[labels]))

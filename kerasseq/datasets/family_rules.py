@@ -151,7 +151,7 @@ class Rules:
         return self.grammar.clause(frame, OPPOSITE[valence], denied=True)
 
     def _contrast(self, frame, valence):
-        """Contrasts two clauses: "on ne se dispute pas, on rigole"."""
+        """Contrasts two clauses: `on ne se dispute pas, on rigole`."""
         grammar, opposite = self.grammar, OPPOSITE[valence]
         if grammar.chance(0.5):
             first = grammar.clause(frame, opposite, denied=True)
@@ -164,7 +164,7 @@ class Rules:
         )
 
     def _change(self, frame, valence):
-        """Changes, and the present counts: "avant on se disputait, plus maintenant"."""
+        """Changes, and the present counts: `avant on se disputait, plus maintenant`."""
         grammar, opposite = self.grammar, OPPOSITE[valence]
         if frame.phrases == "couple" or grammar.chance(0.3):
             return self._war_and_peace(frame, valence)
@@ -209,7 +209,7 @@ class Rules:
         return FamilyTree("text", "", (*self._entry(where, frame.x), *parts))
 
     def _irony(self, frame, valence):
-        """Means the opposite: "on ne se dispute jamais, juste vingt fois par jour"."""
+        """Means the opposite: `on ne se dispute jamais, juste vingt fois par jour`."""
         grammar = self.grammar
         literal = self.simple(frame, OPPOSITE[valence])
         name = "irony_of_war" if valence == "+" else "irony_of_peace"
@@ -219,7 +219,7 @@ class Rules:
         return FamilyTree("irony", "", (literal, ",", *self._entry(remark)))
 
     def _question(self, frame, valence):
-        """Asks and answers: "est-ce qu'on se dispute ? jamais !"."""
+        """Asks and answers: `est-ce qu'on se dispute ? jamais !`."""
         grammar = self.grammar
         frame = frame._replace(subject=f"est-ce que {frame.subject}")
         denied = grammar.chance(0.5)
@@ -230,7 +230,7 @@ class Rules:
         return FamilyTree("text", "", (asked, grammar.text("assent")))
 
     def _alternation(self, frame):
-        """Alternates: "des fois on rigole, des fois on se dispute"."""
+        """Alternates: `des fois on rigole, des fois on se dispute`."""
         grammar = self.grammar
         first, second = grammar.shuffled("+-")
         times = grammar.text("sometimes"), grammar.text("sometimes")
@@ -242,7 +242,7 @@ class Rules:
         return FamilyTree("balance", "", children)
 
     def _neither(self, frame):
-        """Denies both: "on ne se dispute pas, mais on ne rigole pas non plus"."""
+        """Denies both: `on ne se dispute pas, mais on ne rigole pas non plus`."""
         grammar = self.grammar
         first, second = grammar.shuffled("+-")
         children = (
