@@ -208,14 +208,18 @@ def _show_winners(console, results, shown):
             sure = "yes" if low > 0 else "no"
             rows.append(
                 (
-                    *(label, each["best"], f"{each['f1']:.3f}"),
-                    *(each["next"], f"{each['next_f1']:.3f}"),
-                    *(f"{low:+.3f} to {high:+.3f}", sure),
+                    *(label, each["best"], f"{each['f1']:.2f}"),
+                    *(each["next"], f"{each['next_f1']:.2f}"),
+                    *(f"{low:+.2f} to {high:+.2f}", sure),
                 )
             )
     if rows:
-        columns = ("label", "best", ">F1", "next", ">F1", ">difference, 95 %", "clear")
-        console.table("Who is best at which label", columns, rows)
+        columns = ("label", "best", ">F1", "next", ">F1", ">difference", "clear")
+        console.table(
+            "Who is best at which label, and the interval of 95 % of the difference",
+            columns,
+            rows,
+        )
 
 
 def note_pretraining(console: Console, found: dict[str, Any]) -> None:

@@ -56,7 +56,7 @@ def plot_scores(
     figure = drawing.figure(cells + 3.4, height)
     left, right = figure.subplots(1, 2, width_ratios=(cells, 2.9), sharey=True)
     _draw_cells(left, table, labels)
-    left.set_yticks(range(len(learners)), map(drawing.visible, learners))
+    left.set_yticks(range(len(learners)), [str(name)[:30] for name in learners])
     _draw_means(right, [means[name] for name in learners])
     left.set_title("F1 of each label", fontsize="medium")
     right.set_title("mean, and interval of 95 %", fontsize="medium")
