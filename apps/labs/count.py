@@ -4,8 +4,9 @@ from parts import figures, lab
 from parts.errors import Refused
 
 EQUATION = (
-    r"P \approx 12\,L\,d^2 + V d, \qquad \text{FLOPs} = 2P + 4\,L\,T\,N H, \qquad "
-    r"\text{cache} = 2\,L\,N_{kv}\,H\,T\,B"
+    r"P \approx 12\,L\,d^2 + V d",
+    r"\text{FLOPs} = 2P + 4\,L\,T\,N H",
+    r"\text{cache} = 2\,L\,N_{kv}\,H\,T\,B",
 )
 SIZES = {  # attributes of an architecture: the ends of their boxes
     "num_layers": (1, 1000),
@@ -19,7 +20,7 @@ GIB = 2**30
 CODE = """
 import kerasseq
 
-model = kerasseq.models.architectures[{name}].scaled(**{changes})
+model = kerasseq.models.architectures[{name}]
 print(kerasseq.models.count(model))
 print(f"{kerasseq.models.count(model, what='all').total:,} parameters in all")
 costs = kerasseq.models.costs(
@@ -115,7 +116,9 @@ def body(here):
     matrices(here, found)
     memory(here, found)
     cache(here, found)
-    here.code(CODE, name=name, changes=changes, length=length, batch=batch, dtype=dtype)
+    code = CODE.replace("{name}]", "{name}].scaled(**{changes})") if changes else CODE
+    length = found["length"]
+    here.code(code, name=name, changes=changes, length=length, batch=batch, dtype=dtype)
 
 
 def results(here, found):

@@ -7,8 +7,8 @@ from parts import encodings, figures, figures_matrix, lab, panels
 from parts.encodings import BIASES, KINDS, TRAINED
 
 EQUATION = (
-    r"PE(p)_{2i} = \sin\left(p / 10000^{2i/D}\right), \quad "
-    r"PE(p)_{2i+1} = \cos\left(p / 10000^{2i/D}\right)"
+    r"PE(p)_{2i} = \sin\left(p / 10000^{2i/D}\right)",
+    r"PE(p)_{2i+1} = \cos\left(p / 10000^{2i/D}\right)",
 )
 VIEWS = ("maps", "criteria", "relation", "beyond")
 CRITERIA = ("unique", "relation", "length", "width", "deterministic")

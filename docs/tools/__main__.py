@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 
+import docs.tools.seeds as others
 from docs.tools import check, key, render, results, tutorial
 from docs.tools.places import BACKENDS
 from docs.tools.tutorial import TutorialError
@@ -29,6 +30,7 @@ def _parser():
     for run, about in (
         (refresh, "executes tutorials at full size, and renders them"),
         (numbers, "executes tutorials on each backend, for the table of the number"),
+        (seeds, "executes tutorials with other seeds of the weights, on PyTorch"),
         (render_all, "writes pages, figures and notebooks, without executing"),
         (check_all, "checks tutorials, results and pages"),
     ):
@@ -36,7 +38,7 @@ def _parser():
         command = commands.add_parser(name, help=about, description=about)
         command.add_argument("numbers", nargs="*", metavar="04", help="default: all")
         command.set_defaults(run=run)
-        if run in (refresh, numbers):
+        if run in (refresh, numbers, seeds):
             command.add_argument("--force", action="store_true", help="also if the key "
                                  "of the code is that of the results")  # fmt: skip
             command.add_argument("--threads", type=int, default=1)
@@ -76,6 +78,27 @@ def _numbers(read, options):
             continue
         done = _execute(read, backend, options.threads, ())
         results.write_number(read.name, now, done)
+    if results.read(read.name, results.OUTPUTS):
+        render.render(read)
+
+
+def seeds(names, options):
+    """Executes the tutorials with other seeds whose numbers are missing or old."""
+    return _each(names, lambda read: _seeds(read, options))
+
+
+def _seeds(read, options):
+    now = key.key(read)
+    if results.read(read.name, results.SEEDS).get("key") == now and not options.force:
+        print(f"{read.name}: unchanged")
+        return
+    steps = others.STEPS if others.draws(read) else ()
+    found = [
+        _execute(others.other(read, step), "torch", options.threads, ())
+        for step in steps
+    ]
+    numbers = [done.told["values"]["result"] for done in found]
+    results.write_seeds(read.name, now, "torch", numbers)
     if results.read(read.name, results.OUTPUTS):
         render.render(read)
 

@@ -135,6 +135,11 @@ def result_problems(read: Tutorial) -> Iterator[str]:
                 f"{read.name}: the number on {backend} is missing or of other code. "
                 f"Run python -m docs.tools numbers {number}"
             )
+    if results.read(read.name, results.SEEDS).get("key") != now:
+        yield (
+            f"{read.name}: the numbers with other seeds are missing or of other code. "
+            f"Run python -m docs.tools seeds {number}"
+        )
 
 
 def page_problems(read: Tutorial) -> Iterator[str]:

@@ -174,4 +174,17 @@ def _number(tutorial, language, outputs):
     )
     about = words["number_about"].format(name=name)
     heading = f"## {words['number']} {{ #number }}"
-    return "\n\n".join([heading, about, table, executed]) + "\n"
+    noise = _noise(tutorial.name, language)
+    return "\n\n".join(filter(None, [heading, about, table, noise, executed])) + "\n"
+
+
+def _noise(name, language):
+    """Returns how far the number moves with other seeds, in a sentence."""
+    words, found = WORDS[language], results.read(name, results.SEEDS)
+    if not found:
+        return ""
+    if not found["results"]:
+        return words["no_seeds"]
+    first, second = (templates.significant(x, language) for x in found["results"])
+    backend = BACKENDS[found["backend"]]
+    return words["seeds"].format(backend=backend, first=first, second=second)

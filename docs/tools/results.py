@@ -1,4 +1,4 @@
-"""What an execution gave, in files: `outputs.json`, `backends.json` and SVG."""
+"""What executions gave, in files of JSON and SVG."""
 
 import datetime
 import json
@@ -13,7 +13,7 @@ from docs.tools.places import TUTORIALS
 if TYPE_CHECKING:  # needs nbclient, which rendering does not
     from docs.tools.execute import Execution
 
-OUTPUTS, BACKENDS = "outputs.json", "backends.json"
+OUTPUTS, BACKENDS, SEEDS = "outputs.json", "backends.json", "seeds.json"
 
 
 def folder(name: str) -> pathlib.Path:
@@ -54,8 +54,9 @@ def write(name: str, key: str, labels: str, done: "Execution") -> None:
         )
         for (cell, language), text in done.figures.items():
             (new / f"{cell}.{language}.svg").write_text(text, encoding="utf-8")
-        if (home / BACKENDS).exists():
-            shutil.copy(home / BACKENDS, new / BACKENDS)
+        for kept in (home / BACKENDS, home / SEEDS):
+            if kept.exists():
+                shutil.copy(kept, new)
         if home.exists():
             home.rename(pathlib.Path(made) / "old")
         new.rename(home)
@@ -74,9 +75,22 @@ def write_number(name: str, key: str, done: "Execution") -> None:
         "keras": told["keras"],
         "date": today(),
     }
+    _replace(name, BACKENDS, kept)
+
+
+def write_seeds(name: str, key: str, backend: str, found: list[float]) -> None:
+    """Writes the numbers of a tutorial with other seeds; none if it draws nothing."""
+    _replace(
+        name,
+        SEEDS,
+        {"key": key, "backend": backend, "results": found, "date": today()},
+    )
+
+
+def _replace(name, file, content):
     folder(name).mkdir(parents=True, exist_ok=True)
-    path = folder(name) / BACKENDS
-    _write_json(path.with_suffix(".tmp"), kept)
+    path = folder(name) / file
+    _write_json(path.with_suffix(".tmp"), content)
     os.replace(path.with_suffix(".tmp"), path)
 
 

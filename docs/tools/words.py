@@ -10,6 +10,10 @@ WORDS = {
         "number": "The number on three backends",
         "number_about": "The experiment leaves one number in `result`: {name}. The "
         "same tutorial with the same seeds, on each backend:",
+        "seeds": "With other seeds of the weights, {backend} gives {first} and "
+        "{second}: a difference between backends means no more than one between seeds.",
+        "no_seeds": "No weights are drawn at random here: the number is the same with "
+        "every seed.",
         "backend": "backend",
         "result": "number",
         "cpu": "CPU seconds",
@@ -33,6 +37,11 @@ WORDS = {
         "number": "Le nombre sur trois backends",
         "number_about": "L’expérience laisse un nombre dans `result`\u202f: {name}. Le "
         "même tutoriel avec les mêmes graines, sur chaque backend\u202f:",
+        "seeds": "Avec d’autres graines pour les poids, {backend} donne {first} et "
+        "{second}\u202f: un écart entre backends ne dit rien de plus qu’un écart entre "
+        "graines.",
+        "no_seeds": "Aucun poids n’est tiré au hasard ici\u202f: le nombre est le même "
+        "avec toute graine.",
         "backend": "backend",
         "result": "nombre",
         "cpu": "secondes de CPU",

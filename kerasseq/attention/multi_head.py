@@ -244,22 +244,24 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         checks.fits_memory("value_dim", V, M * value_shape[-1])
         use_bias = self.use_query_key_value_bias
         use_bias = self.use_bias if use_bias is None else use_bias
-        initializer = self.kernel_initializer
-        options = {"use_bias": use_bias, **self._projection_options(initializer)}
-        self.query_dense = input_projection(query_shape, N, K, name="query", **options)
-        self.key_dense = input_projection(key_shape, M, K, name="key", **options)
+        kernel = self.kernel_initializer
+        value_kernel = self.value_initializer or kernel
+
+        def options(initializer=kernel, bias=use_bias):
+            return {"use_bias": bias, **self._projection_options(initializer)}
+
+        query, key, value = options(), options(), options(value_kernel)
+        self.query_dense = input_projection(query_shape, N, K, name="query", **query)
+        self.key_dense = input_projection(key_shape, M, K, name="key", **key)
         if self.use_gate:
-            gate = {**options, "use_bias": self.use_bias, "activation": "sigmoid"}
+            gate = {**options(bias=self.use_bias), "activation": "sigmoid"}
             self.gate_dense = input_projection(query_shape, N, V, name="gate", **gate)
-        initializer = self.value_initializer or initializer
-        options |= self._projection_options(initializer)
-        self.value_dense = input_projection(value_shape, M, V, name="value", **options)
+        self.value_dense = input_projection(value_shape, M, V, name="value", **value)
         self.output_dense = output_projection(
             (*query_shape[:-1], N, V),
             self._output_widths(query_shape),
-            use_bias=self.use_bias,
             name="attention_output",
-            **self._projection_options(self.output_initializer or initializer),
+            **options(self.output_initializer or value_kernel, self.use_bias),
         )
         if (norm := self.query_key_norm) is not None:
             self.query_norm = objects.copy_norm(norm, "query_norm", self.dtype_policy)
@@ -276,10 +278,10 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         return (widths,) if isinstance(widths, int) else tuple(widths)
 
     def _projection_options(self, kernel_initializer):
-        """Arguments of a projection. A config makes an initializer of its own."""
+        """Arguments of a projection, with initializers of its own."""
         return {
-            "kernel_initializer": keras.initializers.serialize(kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_initializer": objects.copy_initializer(kernel_initializer),
+            "bias_initializer": objects.copy_initializer(self.bias_initializer),
             "kernel_regularizer": self.kernel_regularizer,
             "bias_regularizer": self.bias_regularizer,
             "activity_regularizer": self._activity_regularizer,

@@ -43,6 +43,21 @@ def initializer(name: str, value: Identifier) -> Callable[..., Tensor] | None:
     return _get(keras.initializers, "an initializer", name, value)
 
 
+def copy_initializer(value: Callable[..., Tensor] | None) -> Any:
+    """Returns an initializer that draws its own values; a function as it is.
+
+    Keras' own `serialize` would make a copy, too, but imports TensorFlow on every
+    backend where it is installed.
+
+    Examples:
+        >>> zeros = keras.initializers.Zeros()
+        >>> type(copy_initializer(zeros)).__name__, copy_initializer(zeros) is zeros
+        ('Zeros', False)
+    """
+    is_keras = isinstance(value, keras.initializers.Initializer)
+    return value.clone() if is_keras else value
+
+
 def regularizer(name: str, value: Identifier) -> Callable[[Tensor], Tensor] | None:
     """The regularizer that `value` names, or None; see `activation`."""
     return _get(keras.regularizers, "a regularizer", name, value)

@@ -178,11 +178,12 @@ def output_specs(function: Callable, *args: Nested) -> Nested:
 def default_jit_compile() -> bool:
     """Whether models compile with XLA if `jit_compile` is not given.
 
-    On TensorFlow Keras' own "auto" leaves XLA off on a CPU, where it is faster. On
-    PyTorch `jit_compile` means inductor, which needs a C++ compiler and most of a
-    minute.
+    On TensorFlow Keras' own "auto" leaves XLA off on a CPU, where it is faster. In the
+    scope of a `tf.distribute` strategy with several replicas it stays off, because XLA
+    compiles for one device. On PyTorch `jit_compile` means inductor, which needs a C++
+    compiler and most of a minute.
     """
-    return keras.backend.backend() != "torch"
+    return backend_module("functions").default_jit_compile()
 
 
 def compiler() -> str:

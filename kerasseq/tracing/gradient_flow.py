@@ -90,6 +90,7 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
     flow = {}
     for (path, call, name), gradient in found.items():
         gradient = ops.convert_to_numpy(ops.cast(gradient, "float32"))
+        gradient = gradient.astype("float64")  # squares of small numbers are not 0
         key = join(path, name)
         flow[key + (f"#{call}" if call else "")] = np.linalg.norm(gradient, axis=(0, 2))
     return flow

@@ -172,7 +172,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             output_initializer=_scaled(self.output_initializer, beta),
             use_query_key_value_bias=self.use_query_key_value_bias,
             query_key_norm=None if norm is None else self._make_norm("norm", norm),
-            bias_initializer=keras.initializers.serialize(self.bias_initializer),
+            bias_initializer=objects.copy_initializer(self.bias_initializer),
             kernel_initializer=_scaled(self.kernel_initializer, gamma),
             name=name,
             dtype=self.dtype_policy,
@@ -206,7 +206,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
                 use_bias=self.use_bias,
                 kernel_initializer=_scaled(self.kernel_initializer, beta),
                 output_initializer=_scaled(self.output_initializer, beta),
-                bias_initializer=keras.initializers.serialize(self.bias_initializer),
+                bias_initializer=objects.copy_initializer(self.bias_initializer),
                 name="feed_forward",
                 dtype=self.dtype_policy,
             )
@@ -286,11 +286,11 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
 
 
 def _scaled(initializer, factor):
-    """The config of an initializer, with its values scaled; None of None."""
-    config = keras.initializers.serialize(initializer)
+    """A copy of an initializer, with its values scaled; None of None."""
+    own = objects.copy_initializer(initializer)
     if initializer is None or factor == 1:
-        return config
-    return ScaledInitializer(config, factor)
+        return own
+    return ScaledInitializer(own, factor)
 
 
 def check_self_attention_masks(

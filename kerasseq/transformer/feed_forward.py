@@ -161,8 +161,8 @@ class FeedForward(WithSublayers, keras.layers.Layer):
             use_bias=self.use_bias,
             name=name,
             dtype=self.dtype_policy,
-            kernel_initializer=keras.initializers.serialize(initializer),
-            bias_initializer=keras.initializers.serialize(self.bias_initializer),
+            kernel_initializer=objects.copy_initializer(initializer),
+            bias_initializer=objects.copy_initializer(self.bias_initializer),
         )
         layer.build((None, width))
         return layer

@@ -93,14 +93,14 @@ def test_fault_of_a_source_is_found(planted, problem):
 def test_faults_of_results_are_found():
     stale = changed("settings", source="epochs = 7")
     found = [*check.result_problems(stale)]
-    assert len(found) == 4  # the results, and the number on each backend
+    assert len(found) == 5  # the results, three backends, other seeds
     assert "Run python -m docs.tools refresh 04" in found[0]
     (line,) = check.result_problems(changed(labels=GATES.labels | {"1 open": "1"}))
     assert "other French labels" in line
     never = dataclasses.replace(GATES, name="99_never")
     nothing, *missing = check.result_problems(never)
     assert "was not executed" in nothing
-    assert ["missing" in line for line in missing] == [True, True, True]
+    assert ["missing" in line for line in missing] == [True] * 4
 
 
 def test_fault_of_a_page_is_found():
@@ -244,12 +244,38 @@ def test_results_are_replaced_at_once(monkeypatch, tmp_path):
     told |= {"keras": "3.15.1", "kerasseq": "0.1.0"}
     first = execute.Execution({"a": "x"}, {("old", "en"): "<svg/>"}, told)
     results.write("04_gates", "k1", "l1", first)
+    results.write_seeds("04_gates", "k1", "torch", [0.25, 0.75])
     second = execute.Execution({"a": "y"}, {("new", "en"): "<svg/>"}, told)
     results.write("04_gates", "k2", "l2", second)
     found = {path.name for path in (tmp_path / "results").rglob("*")}
-    assert found == {"04_gates", "backends.json", "new.en.svg", "outputs.json"}
+    files = {"backends.json", "new.en.svg", "outputs.json", "seeds.json"}
+    assert found == {"04_gates", *files}
     assert results.read("04_gates", results.OUTPUTS)["printed"] == {"a": "y"}
     assert results.read("04_gates", results.BACKENDS)["torch"]["key"] == "k2"
+
+
+def test_other_seeds_change_weights_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(results, "folder", lambda name: tmp_path / name)
+    given = []
+
+    def run(read, backend, **_):
+        given.append("\n".join(cell.source for cell in read.code))
+        number = 0.25 * len(given)
+        told = {"values": {"result": number}, "seconds": 1.0, "backend": backend}
+        return execute.Execution(told=told)
+
+    monkeypatch.setattr(execute, "execute", run)
+    assert __main__.main(["seeds", "01", "04"]) == 0
+    assert results.read("01_words", results.SEEDS)["results"] == []
+    assert results.read("04_gates", results.SEEDS)["results"] == [0.25, 0.5]
+    first, second = given
+    assert "set_random_seed(1000 + seed)" in first
+    plain = "\n".join(cell.source for cell in GATES.code)
+    assert second.replace("2000 + ", "") == plain
+    assert pages._noise("01_words", "en").startswith("No weights are drawn")
+    assert "donne 0,250 et 0,500" in pages._noise("04_gates", "fr")
+    assert __main__.main(["seeds", "04"]) == 0
+    assert len(given) == 2  # not again
 
 
 def test_render_deletes_what_is_of_no_cell(tmp_path):

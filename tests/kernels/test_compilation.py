@@ -1,3 +1,5 @@
+from unittest import mock
+
 import keras
 import numpy as np
 import pytest
@@ -10,6 +12,16 @@ pytestmark = pytest.mark.everywhere("kernels differ between backends")
 def test_xla_by_default_except_on_torch():
     on_torch = keras.backend.backend() == "torch"
     assert kernels.default_jit_compile() is not on_torch
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.distribute")
+def test_xla_is_off_for_several_replicas():
+    import tensorflow as tf
+
+    strategy = tf.distribute.get_strategy()
+    several = mock.Mock(wraps=strategy, num_replicas_in_sync=2)
+    with mock.patch.object(tf.distribute, "get_strategy", lambda: several):
+        assert not kernels.default_jit_compile()
 
 
 def test_numbers_are_concrete_and_stand_ins_are_not():

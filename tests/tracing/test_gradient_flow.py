@@ -60,6 +60,12 @@ def test_the_spectral_radius_says_what_becomes_of_the_gradient(radius):
     np.testing.assert_allclose(found[:-1] / found[1:], radius, rtol=1e-4)
 
 
+def test_norms_of_small_gradients_are_not_zero():
+    small = np.full((H, H), 1e-9)  # their squares are below the numbers of float32
+    found = flow_of(linear_model(small))["linear/hidden_state"]
+    np.testing.assert_allclose(found[-4:-2] / found[-3:-1], H * 1e-9, rtol=1e-4)
+
+
 def test_an_open_forget_gate_keeps_the_gradient_along_the_memory():
     layer = LSTM(H, unroll=True, name="lstm")
     model = compiled(layer)

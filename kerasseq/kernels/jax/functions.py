@@ -98,6 +98,11 @@ def output_specs(function: Callable[..., Nested], *args: Nested) -> Nested:
     return jax.eval_shape(function, *args)
 
 
+def default_jit_compile() -> bool:
+    """See `kerasseq.kernels.default_jit_compile`."""
+    return True
+
+
 def has_cudnn() -> bool:
     """See `kerasseq.kernels.has_cudnn`."""
     return any(device.platform == "gpu" for device in jax.local_devices())

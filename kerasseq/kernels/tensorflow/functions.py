@@ -54,6 +54,11 @@ def output_specs(function: Callable[..., Nested], *args: Nested) -> Nested:
     return graph.structured_outputs
 
 
+def default_jit_compile() -> bool:
+    """See `kerasseq.kernels.default_jit_compile`."""
+    return tf.distribute.get_strategy().num_replicas_in_sync == 1
+
+
 def has_cudnn() -> bool:
     """See `kerasseq.kernels.has_cudnn`."""
     return bool(tf.config.list_physical_devices("GPU"))

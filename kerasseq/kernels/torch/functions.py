@@ -67,6 +67,11 @@ def output_specs(function: Callable[..., Nested], *args: Nested) -> Nested:
         return function(*args)
 
 
+def default_jit_compile() -> bool:
+    """See `kerasseq.kernels.default_jit_compile`."""
+    return False
+
+
 def has_cudnn() -> bool:
     """See `kerasseq.kernels.has_cudnn`."""
     return torch.cuda.is_available() and torch.backends.cudnn.is_available()
