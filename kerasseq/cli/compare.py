@@ -43,7 +43,7 @@ DEFAULTS = {
     "data_seed": 0,
     "units": 96,
     "batch_size": learners.BATCH_SIZE,
-    "epochs": learners.EPOCHS,
+    "epochs": float(learners.EPOCHS),
     "pretraining_steps": 1500,
     "seeds": [0, 1, 2],
     "bootstrap": 1000,

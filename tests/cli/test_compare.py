@@ -14,6 +14,7 @@ from kerasseq.cli import (
     learners,
     options,
     pooled_bert,
+    runs,
 )
 from kerasseq.training import bootstrap_f1
 from tests.cli.conftest import snapshot
@@ -183,6 +184,13 @@ def test_tables_and_figure(compared, command, drawn, tmp_path):
     rows = [line for line in done.out.splitlines() if line.startswith("  ")]
     assert max(map(len, rows)) <= 88
     assert (folder / compare.FIGURE).stat().st_size > 5000
+
+
+def test_a_run_with_the_defaults_can_be_resumed(tmp_path):
+    arguments = {**compare.DEFAULTS, "data": "family"}
+    record = {"source": "family", "sha256": "0"}
+    runs.create(tmp_path, "compare", arguments, "torch", record)
+    assert runs.read(tmp_path)["arguments"] == arguments
 
 
 def test_labels_that_fit_into_a_table():
