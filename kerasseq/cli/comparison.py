@@ -205,18 +205,18 @@ def _show_winners(console, results, shown):
     for label in (*shown, *results["groups"], MACRO):
         if each := results["winners"].get(label):
             low, high = each["difference"]
-            sure = "yes" if low > 0 else "no"
+            sure = "*" if low > 0 else " "
             rows.append(
                 (
                     *(label, each["best"], f"{each['f1']:.2f}"),
                     *(each["next"], f"{each['next_f1']:.2f}"),
-                    *(f"{low:+.2f} to {high:+.2f}", sure),
+                    f"{low:+.2f} to {high:+.2f} {sure}",
                 )
             )
     if rows:
-        columns = ("label", "best", ">F1", "next", ">F1", ">difference", "clear")
+        columns = ("label", "best", ">F1", "next", ">F1", ">difference")
         console.table(
-            "Who is best at which label, and the interval of 95 % of the difference",
+            "Who is best at which label; difference: interval of 95 %, * above 0",
             columns,
             rows,
         )
