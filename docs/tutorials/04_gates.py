@@ -24,7 +24,8 @@ import kerasseq
 from kerasseq.tracing import plots
 
 # %% [markdown] settings_about
-# All settings are in one place. Change them and run again.
+# All settings are in one place; change them and run again. `many_units` and
+# `short_epochs` belong to the experiment at the end.
 
 # %% settings
 examples, test_examples = 20_000, 1000
@@ -42,15 +43,15 @@ if "KERASSEQ_SMALL" in os.environ:
 # ## The question
 #
 # An Elman network overwrites its whole state at every step, and the gradient of a late
-# error shrinks or grows at each step on its way back
-# ([Why it forgets](03_forgetting.md)). **Can a network keep a number for fifty steps
-# and change it at each of them?**
+# error shrinks or grows at each step on its way back ([Why it
+# forgets](03_forgetting.md)). **Can a network keep a number for fifty steps and change
+# it at each of them?**
 #
-# The task of this tutorial needs exactly that. A string of parentheses is balanced if
-# each one that is opened is closed later, and none is closed too early. To decide this
-# from left to right one has to count: plus one for `(`, minus one for `)`. The cell
-# below prints one string of each class. In *hard* strings only one symbol is wrong, so
-# that no part of the string is enough to give the answer.
+# Balanced parentheses ([A network with memory](02_memory.md)) need exactly that: the
+# number of open ones, plus one at each `(`, minus one at each `)`. This time the
+# strings have 40 to 60 symbols and are *hard*: an unbalanced string is a balanced one
+# in which a single symbol was replaced, so that every symbol has to be counted. The
+# cell prints one string of each class.
 
 # %% data
 long = kerasseq.datasets.parentheses(
@@ -61,19 +62,22 @@ for label in (1, 0):
     print("balanced  " if label else "unbalanced", "".join(" ()"[i] for i in row))
 
 # %% [markdown] data_after
-# The two strings look alike. A network gets one id per symbol, 1 for `(`, 2 for `)` and
-# 0 for the padding at the end, and answers after the last symbol.
+# The two strings look alike. As before, a network gets one id per symbol, 1 for `(`, 2
+# for `)` and 0 for the padding at the end, and answers after the last symbol.
 
 # %% [markdown] equation
 # ## The equations
 #
-# A **gate** is a vector of numbers between 0 and 1, computed from the input and the
-# state by a sigmoid $\sigma$, that multiplies another vector element by element
-# ($\odot$). Near 0 it blocks, near 1 it lets pass. In all equations $x_t$ is the input
-# at step $t$ as a row, $h_t$ the state, and $W$, $U$ and $b$ are learned.
+# A **gate** is a vector of numbers between 0 and 1 that multiplies another vector
+# element by element ($\odot$). Near 0 it blocks, near 1 it lets pass. A sigmoid
+# $\sigma(a) = 1 / (1 + e^{-a})$ computes it from the input $x_t$, a row, and from the
+# state $h_{t-1}$. At the start $h_0 = 0$. The matrices $W$ and $U$ and the vectors $b$
+# are learned; each gate has its own.
 #
-# The **gated RNN** has a single gate. It mixes the old state with a candidate
-# $\bar h_t$, which is an Elman network's new state:
+# The **gated RNN** has a single gate, $z_t$. (In the last tutorial $z_t$ was the
+# pre-activation; from here on it is a gate, as in the papers.) It mixes the old state
+# with a **candidate** $\bar h_t$, which is what an Elman network takes as its new
+# state:
 #
 # $$
 # \begin{aligned}
@@ -83,9 +87,12 @@ for label in (1, 0):
 # \end{aligned}
 # $$
 #
-# With $z_t = 1$ the state is copied exactly, and so is the gradient. The **LSTM**
-# separates what is stored, the cell state $c_t$, from what is shown, $h_t$, and has
-# three gates: forget $f_t$, input $i_t$ and output $o_t$.
+# Where $z_t = 1$ the state is copied exactly, and so is the gradient on its way back.
+#
+# The **LSTM** separates what is stored, the **cell state** $c_t$ with $c_0 = 0$, from
+# its output $h_t$. Its candidate is called $g_t$. The **forget gate** $f_t$ multiplies
+# the old cell state, the **input gate** $i_t$ the candidate, and the **output gate**
+# $o_t$ the new cell state after a $\tanh$:
 #
 # $$
 # \begin{aligned}
@@ -98,12 +105,18 @@ for label in (1, 0):
 # \end{aligned}
 # $$
 #
-# The terms with $p$ are the **peepholes**: each gate may use the cell state of its own
-# unit, also while the output gate hides it. Without them, $p = 0$. Note the fourth
-# line: with $f_t = 1$ the cell state is a sum, and a sum can count.
+# The fourth line is the important one. With $f_t = 1$ and $i_t = 1$ the cell state is
+# the sum of all candidates. If $g_t$ is positive at each `(` and equally negative at
+# each `)`, this sum counts.
 #
-# The **GRU** has no cell state. Its update gate $z_t$ keeps the state as in the gated
-# RNN, and its reset gate $r_t$ decides how much of the state the candidate uses:
+# The terms with $p$ are the **peepholes**. $p_i$, $p_f$ and $p_o$ are learned vectors,
+# so that a gate depends on the cell state of its own unit only. Without them the gates
+# depend on the cell states through $h_{t-1}$ alone, in which a unit with a closed
+# output gate is 0. The usual LSTM, also that of Keras, has no peepholes: $p = 0$.
+#
+# The **GRU** has no cell state. Its **update gate** $z_t$ is the gate of the gated RNN.
+# Its **reset gate** $r_t$ multiplies what the candidate gets from the old state,
+# including a second bias $b'_h$:
 #
 # $$
 # \begin{aligned}
@@ -117,9 +130,10 @@ for label in (1, 0):
 # %% [markdown] scratch_about
 # ## From scratch
 #
-# The function below is the LSTM with peepholes, line by line. The four matrices $W_i$,
-# $W_f$, $W_g$ and $W_o$ stand side by side in one array `W`, so that one product per
-# step computes all of them; `ops.split` separates the results.
+# The function below is the LSTM with peepholes, line by line. $W_i$, $W_f$, $W_g$ and
+# $W_o$ stand side by side in one array `W`, and `U` and `b` are built in the same way,
+# so that one line computes the pre-activations `z` of all four; `ops.split` separates
+# them. The rows of `p` are the three peepholes.
 
 
 # %% scratch tags=["scratch"]
@@ -145,9 +159,9 @@ def lstm(x, W, U, b, p):
 # %% [markdown] library
 # ## The same with kerasseq
 #
-# `kerasseq.layers.PeepholeLSTM` takes its weights in the same order: `W`, `U`, `b` and
-# the peepholes. The cell gives it random weights, calls both, and prints the largest
-# difference of two states.
+# `kerasseq.layers.PeepholeLSTM` has its weights in the same order: `W`, `U`, `b` and
+# `p`. The cell gives it random weights, calls both versions on two sequences of seven
+# vectors, and prints the largest difference between their states.
 
 # %% same
 rng = np.random.default_rng(seed)
@@ -162,15 +176,16 @@ print("shapes of the weights", [w.shape for w in weights])
 print("largest difference   ", "below 1e-5" if gap < 1e-5 else gap)
 
 # %% [markdown] same_after
-# The difference is rounding. The layer multiplies all inputs by `W` at once, before its
-# loop over time; only the products with `U` depend on the step before.
+# The difference is rounding. Look at the shapes: with 5 inputs and 3 units, `W` has 5
+# rows and 4 times 3 columns.
 
 # %% [markdown] race
 # ## The race
 #
-# `SequenceClassifier` is an embedding, a recurrent network and a dense layer on its
-# last state. The function trains one and measures its accuracy on strings that it has
-# not seen. The same call trains every kind of network; only the name differs.
+# `SequenceClassifier` is an embedding, which gives each id a learned vector, a
+# recurrent network, and a dense layer on its last state. The function trains one and
+# measures its accuracy on new strings. Only the name of the network differs between the
+# calls.
 
 
 # %% train
@@ -197,17 +212,18 @@ _, peephole_accuracy, _ = train("peephole_lstm", units, long, test, epochs)
 _, elman_accuracy, _ = train("elman", units, long, test, epochs)
 
 # %% [markdown] race_after
-# Half of the strings are balanced, so guessing gives one half. On lengths 40 to 60 the
-# Elman network reaches {{ elman_accuracy | percent }}, the LSTM
-# {{ lstm_accuracy | percent }} and the LSTM with peepholes
-# {{ peephole_accuracy | percent }}, after the same number of steps.
+# Half of the strings are balanced, so guessing gives one half. After the same number of
+# training steps the Elman network reaches {{ elman_accuracy | percent }}, the LSTM {{
+# lstm_accuracy | percent }} and the LSTM with peepholes {{ peephole_accuracy | percent
+# }}.
 
 # %% [markdown] inside
 # ## Look inside
 #
-# What does the LSTM store? The next cell records the states while the trained network
-# reads one balanced string, computes how many parentheses are open after each symbol,
-# and chooses the unit whose cell state is most correlated with this number.
+# What does the LSTM store? `kerasseq.tracing.trace` records its states and gates while
+# the trained network reads one balanced string. The record is a dictionary whose keys
+# end in `/cell_state`, `/forget_gate` and so on. The cell chooses the unit whose cell
+# state is most correlated with the number of open parentheses.
 
 # %% inside_figure tags=["figure"]
 chosen = list(test.labels).index(1)
@@ -233,14 +249,14 @@ figure
 # Two curves over the symbols of a balanced string: the number of open parentheses, and
 # the cell state of one unit of the LSTM, which rises and falls with it or against it.
 #
-# The number of open parentheses (above) and the cell state of unit {{ unit }} (below).
-# Their correlation is {{ correlation | number(2) }} in absolute value.
+# Above: the number of open parentheses. Below: the cell state of unit {{ unit }}. The
+# two curves turn at the same symbols; if the lower one is upside down, the unit counts
+# with the opposite sign. Their correlation is {{ correlation | number(2) }} in absolute
+# value.
 
 # %% [markdown] inside_after
-# The cell state of this unit rises and falls with the number of open parentheses, or
-# against it if its sign is negative. Nothing in the training named this number: the
-# network got only the answer at the end. The gates at the same steps show how the unit
-# keeps it.
+# Nothing in the training named this number: the network got only the answer at the end
+# of each string. The next figure shows the gates while it reads the same string.
 
 # %% gates_figure tags=["figure"]
 figure = plots.plot_gates(
@@ -255,20 +271,21 @@ figure
 # %% [markdown] gates_figure_caption
 # Three heat maps of the forget, input and output gate of each unit at each symbol.
 #
-# The gates of all units. A row of the forget gate that stays near 1 belongs to a unit
-# that keeps its cell state.
+# A row for each unit, a column for each symbol. A row of the forget gate that stays
+# bright belongs to a unit that keeps its cell state; a row that changes with the
+# symbols, to a unit that erases it at some of them. Find the row of unit {{ unit }}.
 
 # %% [markdown] gates_after
-# Compare the rows: in some units the forget gate hardly moves, in others it changes
-# with every symbol. The input gate and the candidate then decide what is added.
+# Where the forget gate is bright, the input gate and the candidate decide what is added
+# to the cell state.
 
 # %% [markdown] misconception
 # ## A misconception
 #
 # *"An LSTM is better than an Elman network everywhere, and the Elman network only fails
-# for want of units."* Both halves can be tested. The first: train both on short
-# strings, of lengths 4 to 20. The second: give the Elman network four times as many
-# units for the long strings.
+# for want of units."* Both halves can be tested. The first: train both networks on
+# short strings, of lengths 4 to 20. The second: give the Elman network four times as
+# many units for the long strings.
 
 # %% [markdown] experiment
 # ## The experiment
@@ -291,7 +308,7 @@ _, large_elman, _ = train("elman", many_units, long, test, epochs)
 result, result_name = lstm_accuracy, "accuracy of the LSTM on lengths 40 to 60"
 
 # %% [markdown] race_figure_about
-# The figure compares all of them.
+# The figure compares all six trainings.
 
 # %% race_figure tags=["figure"]
 figure, axis = plt.subplots(figsize=(6.5, 3.2))
@@ -316,25 +333,32 @@ figure
 # Bars of the accuracy on new strings: on short ones the Elman network and the LSTM are
 # alike, on long ones only the networks with gates are above one half.
 #
-# Accuracy on new strings. The dashed line is guessing.
+# Accuracy on new strings; the dashed line is guessing. Compare blue and green in both
+# groups. The other two networks were trained on long strings only.
 
 # %% [markdown] experiment_after
-# On short strings the Elman network reaches {{ short_elman | percent }} and the LSTM
-# {{ short_lstm | percent }}. On long ones {{ many_units }} units give the Elman network
-# {{ large_elman | percent }}, and {{ units }} units give the LSTM
-# {{ lstm_accuracy | percent }}. What the Elman network lacks is not room for the
-# number, but a path on which the gradient survives fifty steps. Where the distance is
-# short it needs no gates, and has fewer parameters and less work per step.
+# On short strings the Elman network reaches {{ short_elman | percent }} and the LSTM {{
+# short_lstm | percent }}. There it needs no gates, and it has fewer parameters and less
+# work per step.
+#
+# On long strings the Elman network reaches {{ large_elman | percent }} with {{
+# many_units }} units, the LSTM {{ lstm_accuracy | percent }} with {{ units }}. Room for
+# the number is not what is missing: trained on short strings, an Elman network also
+# classifies many of length 40 correctly ([A network with memory](02_memory.md)). So
+# weights that can count do exist, but training on long strings does not find them. What
+# is missing is a path on which the gradient survives fifty steps.
 
 # %% [markdown] exercises
 # ## Exercises
 #
-# 1. Count the parameters of each kind of layer with {{ units }} units and 8 inputs.
-#    Explain the ratios by the equations.
-# 2. Show that an LSTM with peepholes equals `keras.layers.LSTM` if the peepholes are
-#    zero.
+# 1. Count the parameters of `ElmanRNN`, `GatedRNN`, `GRU`, `LSTM` and `PeepholeLSTM` of
+#    `kerasseq.layers` with {{ units }} units and 8 inputs: call `layer.build((None,
+#    None, 8))`, then `layer.count_params()`. Explain the ratios by the equations.
+# 2. Show that `PeepholeLSTM` equals `keras.layers.LSTM` if the peepholes are zero and
+#    the other weights are the same.
 # 3. Force the forget gate of the trained LSTM to 0, then to 1, while it reads the test
-#    strings. Which accuracy do you expect in each case?
+#    strings. `kerasseq.tracing.intervene(model, {key: value})` does so within a `with`
+#    block; the keys are those of the trace. Which accuracy do you expect in each case?
 
 # %% count_parameters tags=["solution"]
 for name in ("ElmanRNN", "GatedRNN", "GRU", "LSTM", "PeepholeLSTM"):
@@ -344,8 +368,10 @@ for name in ("ElmanRNN", "GatedRNN", "GRU", "LSTM", "PeepholeLSTM"):
 
 # %% [markdown] count_parameters_after
 # A set of $W$, $U$ and $b$ is needed for each gate and for the candidate: one in an
-# Elman network, two in a gated RNN, three in a GRU, four in an LSTM. The GRU of Keras
-# has one bias more, $b'$; the peepholes add three vectors.
+# Elman network, two in a gated RNN, three in a GRU, four in an LSTM. The peepholes add
+# three vectors. The GRU, as that of Keras, stores a second bias in each of its three
+# sets. Only $b'_h$ makes a difference: in the gates the two biases are simply added,
+# and the equations write their sum.
 
 # %% zero_peepholes tags=["solution"]
 with_peepholes = kerasseq.layers.PeepholeLSTM(3)
@@ -369,9 +395,9 @@ for value in (0.0, 1.0):
     print(f"forget gate {value:.0f}: accuracy {np.mean(answers == test.labels):.3f}")
 
 # %% [markdown] forced_gates_after
-# With a forget gate of 0 no cell state outlives a step, and the answer depends on the
-# last symbols. With a gate of 1 nothing is ever forgotten: the count survives, but
-# also what the other units would have removed.
+# With a forget gate of 0 no cell state outlives a step; only $h_{t-1}$ carries anything
+# on. With a gate of 1 nothing is ever forgotten: the count survives, but so does what
+# other units would have erased.
 
 # %% [markdown] summary
 # ## What was seen
@@ -380,21 +406,21 @@ for value in (0.0, 1.0):
 #   gradient are copied.
 # - On strings of 40 to 60 symbols the LSTM reached {{ lstm_accuracy | percent }} and
 #   the Elman network {{ elman_accuracy | percent }}, or {{ large_elman | percent }}
-#   with four times as many units.
-# - On strings of 4 to 20 symbols the Elman network reached
-#   {{ short_elman | percent }}.
+#   with four times as many units; on strings of 4 to 20 symbols it reached {{
+#   short_elman | percent }}.
 # - The cell state of one unit followed the number of open parentheses, with a
-#   correlation of {{ correlation | number(2) }}.
+#   correlation of {{ correlation | number(2) }} in absolute value.
 
 # %% [markdown] questions
 # ## Questions that the code can answer
 #
-# 1. Does a GRU learn the long strings in the same number of steps? Replace `"lstm"` by
-#    `"gru"` in one call of `train`, then increase `epochs`.
-# 2. At which length does the Elman network begin to fail? Change the lengths of
-#    `short` and `short_test`.
-# 3. Does the LSTM count beyond what it has seen? Evaluate `lstm_model` on strings of
-#    lengths 80 to 100.
+# 1. Does a GRU learn the long strings in the same number of steps, and a gated RNN?
+#    Call `train("gru", units, long, test, epochs)`, then `train` with `"gated"`, then
+#    both with more epochs.
+# 2. At which length does the Elman network begin to fail? Change the lengths of `short`
+#    and `short_test`, for example to `(20, 30)`.
+# 3. Does the LSTM count beyond what it has seen? Sample strings of lengths 80 to 100 as
+#    `test` was sampled, and give them to `lstm_model.evaluate`.
 
 # %% [markdown] references
 # ## References
