@@ -5,7 +5,7 @@ import pathlib
 import streamlit as st
 
 import labs
-from parts import address, browser, style, texts, work
+from parts import address, browser, phone, style, texts, work
 
 FOLDER = pathlib.Path(__file__).parent
 ICONS = {
@@ -49,6 +49,7 @@ def main() -> None:
     name = next(lab for lab, one in pages.items() if one == page)
     _settings(language)
     browser.remember()
+    phone.close_menu()
     looks = style.current(language, st.session_state["app.projector"] == "1")
     style.apply(looks)
     here = address.Address(name)
@@ -87,6 +88,7 @@ def _settings(language):
             format_func=texts.LANGUAGES.__getitem__,
             key="app.lang",
             required=True,
+            wrap=True,
         )
         st.segmented_control(
             text("size"),
@@ -94,6 +96,7 @@ def _settings(language):
             format_func=lambda size: text(f"size_{size}"),
             key="app.projector",
             required=True,
+            wrap=True,
         )
         st.caption(text("backend_here", backend=work.backend() or "—"))
 

@@ -69,6 +69,7 @@ def body(here):
         task = here.choice("task", ("race", "text"), wide=True)
         labels = {cell: here.text(f"cell_{cell}") for cell in GATES}
         cell = here.choice("cell", list(GATES), wide=True, labels=labels)
+    here.say("about_elman")
     for line in EQUATIONS[cell]:
         st.latex(line)
     with here.controls():
@@ -170,9 +171,8 @@ def all_units(here, task, before, after):
     """Draws one quantity for all units."""
     with here.controls():
         names = list(before["values"])
-        state = (
-            "cell_state" if "cell_state" in names and task == "race" else "hidden_state"
-        )
+        counts = task == "race" and "cell_state" in names
+        state = "cell_state" if counts else "hidden_state"
         labels = {name: here.text(f"value_{name}") for name in names}
         name = here.choice("quantity", names, state, labels=labels)
         side = here.choice("side", ("before", "after", "difference"), wide=True)

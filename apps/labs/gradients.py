@@ -8,10 +8,11 @@ from parts.errors import Refused
 
 EQUATION = (
     r"\frac{\partial L}{\partial h_t} = \frac{\partial L}{\partial h_T} "
-    r"\prod_{k=t+1}^{T} \frac{\partial h_k}{\partial h_{k-1}}",
-    r"\text{Elman: } \frac{\partial h_k}{\partial h_{k-1}} = "
-    r"U\,\mathrm{diag}\big(\tanh'(\cdot)\big)",
-    r"\text{LSTM: } \frac{\partial c_k}{\partial c_{k-1}} \approx f_k",
+    r"\prod_{k=T}^{t+1} \frac{\partial h_k}{\partial h_{k-1}}",
+    r"\text{Elman}\quad \frac{\partial h_k}{\partial h_{k-1}} = "
+    r"\mathrm{diag}\big(\varphi'(z_k)\big)\,U",
+    r"\text{LSTM}\quad \frac{\partial c_k}{\partial c_{k-1}} \approx "
+    r"\mathrm{diag}(f_k)",
 )
 CELLS = ("elman", "lstm", "gru")
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "linear")
@@ -58,8 +59,8 @@ def distance(here):
         for k, norm in enumerate(values)
         if SMALLEST <= norm <= LARGEST
     ]
-    titles = {"distance": here.text("steps_back"), "norm": here.text("norm")}
-    titles["network"] = here.text("network")
+    titles = {"distance": here.text("steps_back"), "network": here.text("network")}
+    titles["norm"] = here.text(norm(state, cells))
     names["baseline"] = here.text("bound")
     here.say("factor")
     here.facts(*((f"cell_{cell}", factor(here, norms[cell])) for cell in cells))
@@ -75,6 +76,13 @@ def distance(here):
         height=440,
     )
     here.picture("flow", chart, rows, titles)
+
+
+def norm(state, cells):
+    """Returns the text of the vertical axis: only an LSTM has a cell state."""
+    if state == "hidden_state" or "lstm" not in cells:
+        return "norm_h"
+    return "norm_c" if len(cells) == 1 else "norm_both"
 
 
 def factor(here, norms):
@@ -137,6 +145,7 @@ def end(here, losses):
 
 def body(here):
     """Draws one of the two views."""
+    here.say("letters")
     view = here.choice("view", ("distance", "clipping"), wide=True)
     {"distance": distance, "clipping": clipping}[view](here)
 

@@ -4,18 +4,28 @@ import streamlit as st
 
 import kerasseq
 from labs.code import race as code
-from parts import figures, figures_matrix, forecasts, lab, races, runs, work
+from parts import (
+    figures,
+    figures_matrix,
+    forecasts,
+    lab,
+    races,
+    run_names,
+    runs,
+    work,
+)
 from parts.errors import Refused
 
 EQUATION = (
-    r"h_t = \varphi(W x_t + U h_{t-1} + b) \qquad c_t = f_t \odot c_{t-1} + \dots"
+    r"\text{Elman}\quad h_t = \varphi(W x_t + U h_{t-1} + b)",
+    r"\text{LSTM}\quad c_t = f_t \odot c_{t-1} + i_t \odot g_t",
 )
 CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru", "transformer")
 KINDS = ("hard", "training")
 TESTS = ("balanced", "training", "hard")
 BRACKETS = "()[]{}<>«»"  # a pair for each color
 LONGEST = 200  # characters of a string of one's own
-QUICK = {"20_000": "64", "(500,": "(20,", "max(1, ": "min(1, "}
+QUICK = {"20_000": "64", " 500,": " 20,", "max(1, ": "min(1, "}
 
 
 def settings(here):
@@ -33,7 +43,7 @@ def settings(here):
             "colors": here.choice("colors", (1, 2, 5), labels=str),
             "lengths": here.interval("lengths", 4, 80, (40, 60), step=2),
             "kind": here.choice("kind", KINDS, width=300),
-            "steps": here.steps("steps", (100, 300, 700, 1500, 3000, 10_000), 700),
+            "steps": here.steps("steps", (100, 300, 700, 1500, 3000, 10_000), 1500),
         }
     with here.controls():
         sizes = {
@@ -48,7 +58,7 @@ def settings(here):
         races.request(
             cell,
             backend=backend,
-            title=f"{names[cell]} {seed}",
+            title=names[cell],
             lab="race",
             seed=seed,
             **task,
@@ -60,18 +70,19 @@ def settings(here):
     ]
 
 
-def results(here, finished):
+def results(here, finished, names):
     """Draws the accuracies of finished runs beside the answer of the majority."""
-    rows, names = [], ("run", "backend", *(f"test_{kind}" for kind in TESTS))
+    rows, tests = [], [f"test_{kind}" for kind in TESTS]
     for run in finished:
         found = runs.results(run.folder)
-        tests = found["accuracy"][run.request.details["cell"]]
-        row = {"run": run.request.title, "backend": run.request.backend}
-        rows.append(row | {f"test_{kind}": seeds[0] for kind, seeds in tests.items()})
+        by_kind = found["accuracy"][run.request.details["cell"]]
+        row = {f"test_{kind}": seeds[0] for kind, seeds in by_kind.items()}
+        about = run_names.about(here, run)
+        rows.append({"run": names[run.id], **row, "settings": about})
         often = {f"test_{k}": max(p, 1 - p) for k, p in found["majority"].items()}
-    rows.append({"run": here.text("majority"), "backend": ""} | often)
+    rows.append({"run": here.text("majority"), **often, "settings": ""})
     here.say("results")
-    shown = [name for name in names if any(name in row for row in rows)]
+    shown = [k for k in ("run", *tests, "settings") if any(k in row for row in rows)]
     here.table(rows, {name: here.text(name) for name in shown})
 
 
@@ -83,7 +94,7 @@ def through(named, ids, cells):
     length = len(ids)
     prefixes = np.tril(np.tile(np.array(ids, "int32"), (length, 1)))
     found = {}
-    for (title, folder), cell in zip(named, cells, strict=True):
+    for (name, folder), cell in zip(named, cells, strict=True):
         model = work.model(folder)
         logits = model.predict(prefixes, verbose=0)
         chances = keras.ops.convert_to_numpy(keras.ops.softmax(logits))[:, 1]
@@ -91,11 +102,11 @@ def through(named, ids, cells):
             model(prefixes[-1:])
         key = f"{cell}/hidden_state"
         states = inside[key][0].T if key in inside else None
-        found[title] = chances, states
+        found[name] = chances, states
     return found
 
 
-def own_string(here, finished):
+def own_string(here, finished, names):
     """Steps through a string of one's own."""
     colors = {run.request.details["colors"] for run in finished}
     choices = BRACKETS[: 2 * min(colors)]
@@ -106,31 +117,30 @@ def own_string(here, finished):
     if not symbols or set(symbols) - set(choices):
         raise Refused("bad_string", brackets=" ".join(choices))
     same = [run for run in finished if run.request.details["colors"] == min(colors)]
-    named = [(f"{run.request.title} ({run.id})", races.model_of(run)) for run in same]
+    named = [(run.id, races.model_of(run)) for run in same]
     ids, labels = races.encode(symbols, min(colors), choices)
     cells = [run.request.details["cell"] for run in same]
     found = here.compute(through, named, ids, cells)
     with here.controls():
         at = here.stepper("at", 1, max(2, len(symbols)), len(symbols))
-        chosen = here.choice("network", list(found), labels=str)
+        chosen = here.choice("network", list(found), labels=names)
     at = min(at, len(symbols))
     here.strip("read", symbols, marked=[at - 1], values=labels, limits=(0, 4))
     truth = here.text("balanced" if labels[at - 1] else "unbalanced")
     here.say("truth", so_far="".join(symbols[:at]), truth=truth)
-    cells_of = {title: cell for (title, _), cell in zip(named, cells, strict=True)}
     rows = [
         {
             "position": n + 1,
             "chance": float(chance),
             "error": abs(float(chance) - labels[n]),
             "symbol": symbols[n],
-            "run": f"{cells_of[title]}#{title}",
+            "run": races.name_of(run),
         }
-        for title, (chances, _) in found.items()
-        for n, chance in enumerate(chances)
+        for run in same
+        for n, chance in enumerate(found[run.id][0])
     ]
     titles = {key: here.text(key) for key in rows[0]}
-    names = {f"{cell}#{title}": title for title, cell in cells_of.items()}
+    of = {races.name_of(run): names[run.id] for run in same}
     for value in ("chance", "error"):
         chart = figures.lines(
             here.style,
@@ -139,12 +149,11 @@ def own_string(here, finished):
             value,
             "run",
             titles=titles,
-            names=names,
+            names=of,
             range_y=(0, 1),
             at=at,
         )
-        shown = [{**row, "run": names[row["run"]]} for row in rows]
-        here.picture(value, chart, shown, titles)
+        here.picture(value, chart, [{**r, "run": of[r["run"]]} for r in rows], titles)
     hidden(here, found[chosen][1], symbols)
 
 
@@ -177,8 +186,9 @@ def parentheses(here):
     found = here.runs(requests, races.curves(here))
     finished = [run for run in found if run.state == "finished"]
     if finished:
-        results(here, finished)
-        own_string(here, finished)
+        names = run_names.names(here, found)
+        results(here, finished, names)
+        own_string(here, finished, names)
     else:
         here.say("none_yet")
 

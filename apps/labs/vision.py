@@ -18,8 +18,8 @@ from parts.errors import Refused
 
 EQUATION = (
     r"z_0 = [x_{\mathrm{class}};\; x^1 E;\; \dots;\; x^N E] + E_{\mathrm{pos}}",
-    r"R = \bar A_L \cdots \bar A_2 \bar A_1, \quad"
-    r" \bar A_l = \tfrac12 (\tfrac1N {\textstyle\sum_n} A_l^n + I)",
+    r"R = \bar A_L \cdots \bar A_2 \bar A_1",
+    r"\bar A_l = \tfrac12 (\tfrac1N {\textstyle\sum_n} A_l^n + I)",
 )
 VIEWS = ("image", "texts")
 SOURCES = ("draw", "example", "hard", "upload")

@@ -21,6 +21,7 @@ import streamlit as st
 LONGEST = 1500  # characters of a value in an address; longer ones stay in the session
 SHARED = ("lang", "projector")  # parameters that every page has
 _KEPT, _WRITTEN, _VALUES = "address.kept", "address.written", "address.values"
+_AWAY = "address.away"  # controls of each page that its view does not show now
 _SETTLED = "address.settled"  # the controls that an unfinished page has drawn
 
 
@@ -109,7 +110,8 @@ class Address:
         if self._source is not None and not (key in settled and key in state):
             state[key] = _parse(self._source.get(name), default, read)
         elif key not in state:  # a control that was not on the page before
-            state[key] = _parse(self._kept().get(name), default, read)
+            away = state.get(_AWAY, {}).get(self.page, {})
+            state[key] = _parse((away | self._kept()).get(name), default, read)
         settled.add(key)
         return key
 
@@ -129,6 +131,9 @@ class Address:
         query = own | _common()
         if dict(st.query_params) != query:
             st.query_params.from_dict(query)
+        away = state.get(_AWAY, {}).get(self.page, {}) | self._kept()
+        away = {name: v for name, v in away.items() if name not in self.fields}
+        state[_AWAY] = state.get(_AWAY, {}) | {self.page: away}
         state[_KEPT] = state.get(_KEPT, {}) | {self.page: kept}
         state[_WRITTEN] = self.page, own
         keys = [f"app.{name}" for name in SHARED]

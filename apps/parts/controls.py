@@ -65,7 +65,9 @@ class Controls:
             st.session_state[key] = default
         words = self._words(name, key=key, format_func=self._labels(name, labels))
         if wide:
-            return st.segmented_control(options=options, required=True, **words)
+            return st.segmented_control(
+                options=options, required=True, wrap=True, **words
+            )
         return st.selectbox(options=options, width=width, **words)
 
     def several(
@@ -92,7 +94,13 @@ class Controls:
         _keep(key, [v for v in st.session_state[key] if v in options])
         words = self._words(name, key=key, format_func=self._labels(name, labels))
         found = st.multiselect(
-            options=options, max_selections=most, width=width, **words
+            options=options,
+            max_selections=most,
+            width=width,
+            wrap=True,
+            placeholder=self.texts.text("choose_some"),
+            select_all=False,  # its label would be English
+            **words,
         )
         return [option for option in options if option in found]
 
@@ -100,6 +108,10 @@ class Controls:
         self, name: str, low: float, high: float, default: float, step: float = 1
     ) -> Any:
         """Draws a slider over numbers; all arguments are integers or all are floats."""
+        if isinstance(low, float):  # Streamlit's own writes them with a point
+            count = round((high - low) / step)
+            numbers = [round(low + n * step, 9) for n in range(count + 1)]
+            return self.steps(name, numbers, default)
         key = self.address.field(name, default, _bounded(low, high))
         _clip(key, low, high)
         return st.slider(
@@ -120,7 +132,7 @@ class Controls:
             return SEPARATOR.join(map(str, pair))
 
         key = self.address.field(name, default, read, write)
-        _keep(key, tuple(min(max(end, low), high) for end in st.session_state[key]))
+        _clip(key, low, high)
         words = self._words(name, key=key)
         return tuple(st.slider(min_value=low, max_value=high, step=step, **words))
 
@@ -145,8 +157,7 @@ class Controls:
 
     def steps(self, name: str, options: Sequence[Any], default: Any) -> Any:
         """Draws a slider over listed values, such as 0.001, 0.003, 0.01."""
-        by_text = {str(option): option for option in options}
-        key = self.address.field(name, default, lambda t: by_text[_known(t, by_text)])
+        key = self.address.field(name, default, _listed(options))
         if st.session_state[key] not in options:
             st.session_state[key] = default
         words = self._words(name, key=key, format_func=self.texts.write)
@@ -256,6 +267,17 @@ def _known(text, options):
     return text
 
 
+def _listed(options):
+    def read(text):
+        number = float(text)
+        found = min(options, key=lambda option: abs(option - number))
+        if not abs(found - number) <= 1e-9:  # also for nan
+            raise ValueError(text)
+        return found
+
+    return read
+
+
 def _bounded(low, high):
     kind = type(low)
 
@@ -269,9 +291,21 @@ def _bounded(low, high):
 
 
 def _clip(key, low, high):
-    value = st.session_state[key]
-    if value is not None:
-        _keep(key, min(max(value, low), high))
+    """Keeps a number, or both of an interval, within bounds that may have changed.
+
+    A slider with other bounds is another one for Streamlit, and would begin anew.
+    """
+    value, bounds = st.session_state[key], f"{key}.bounds"
+    if value is None:
+        return
+    if isinstance(value, tuple | list):
+        clipped = tuple(min(max(end, low), high) for end in value)
+    else:
+        clipped = min(max(value, low), high)
+    if st.session_state.get(bounds, (low, high)) != (low, high):
+        st.session_state[key] = clipped
+    st.session_state[bounds] = low, high
+    _keep(key, clipped)
 
 
 def _keep(key, value):

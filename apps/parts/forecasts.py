@@ -3,7 +3,7 @@
 import pathlib
 from typing import Any
 
-from parts import figures, races, runs, uploads, work
+from parts import figures, races, run_names, runs, uploads, work
 
 SERIES = {"sunspots": 11, "co2": 52}  # by the steps of a season
 LENGTH = 300  # values of a drawn curve
@@ -103,6 +103,7 @@ def request(cell: str, title: str, source: str, season: int, **sizes: Any) -> An
         "source": source,
         "season": season,
         "steps": sizes["steps"],
+        "settings": {"series": source if source in SERIES else "drawn", **sizes},
     }
     return runs.Request(
         ("forecast", *words), work.backend(), title, "race_forecast", details
@@ -153,13 +154,23 @@ def body(here: Any, code: str, names: dict[str, str]) -> None:
         if run.state == "finished" and run.request.details["source"] == source
     ]
     if done:
-        results(here, done, source, season)
+        results(here, done, run_names.names(here, found), source, season)
     else:
         here.say("no_forecast")
 
 
-def results(here: Any, done: list[runs.Run], source: str, season: int) -> None:
-    """Draws the forecasts of finished runs, and their errors by step."""
+def results(
+    here: Any, done: list[runs.Run], called: dict[str, str], source: str, season: int
+) -> None:
+    """Draws the forecasts of finished runs, and their errors by step.
+
+    Args:
+        here: The lab.
+        done: The runs.
+        called: Their names.
+        source: The name of the series, or the file of a curve.
+        season: Steps of a season.
+    """
     with here.controls():
         steps = here.slider("ahead", 2, 60, 48)
         start = here.slider("begin", 0.0, 1.0, 0.0, 0.05)
@@ -168,7 +179,7 @@ def results(here: Any, done: list[runs.Run], source: str, season: int) -> None:
         found = here.compute(forecast, run.folder, source, season, steps, start)
         own, *simple = found["forecasts"]
         key = races.name_of(run)
-        names[key] = f"{run.request.title} ({run.id.rpartition('-')[2]})"
+        names[key] = called[run.id]
         kinds = {own: key} | ({} if run is not done[0] else {s: s for s in simple})
         for name, line in kinds.items():
             values = enumerate(found["forecasts"][name], found["origin"])

@@ -90,10 +90,20 @@ def reading(style: Style, symbols: Sequence[int], label: str) -> str:
       from {{ clip-path: inset(0 100% 0 0); }}
       80%, to {{ clip-path: inset(0 0 0 0); }}
     }}
+    /* On a phone the drawing is wider than the page, and follows the reading. */
+    @keyframes kerasseq-follow {{
+      80%, to {{ transform: translateX(min(0px, calc(100cqw - 100%))); }}
+    }}
     .kerasseq-read {{ animation: kerasseq-read {SECONDS}s linear infinite; }}
-    @media (prefers-reduced-motion: reduce) {{ .kerasseq-read {{ animation: none; }} }}
+    .kerasseq-follow {{ display: grid; min-width: 34rem;
+      animation: kerasseq-follow {SECONDS}s linear infinite; }}
+    .kerasseq-window {{ overflow: hidden; container-type: inline-size; }}
+    @media (prefers-reduced-motion: reduce) {{
+      .kerasseq-read, .kerasseq-follow {{ animation: none; }}
+      .kerasseq-window {{ overflow-x: auto; }}
+    }}
     </style>
-    <div style="overflow-x:auto;"><div style="display:grid;min-width:34rem;">
+    <div class="kerasseq-window"><div class="kerasseq-follow">
       <div style="grid-area:1/1;">{svg}{zero}</svg></div>
       <div class="kerasseq-read" style="grid-area:1/1;">{svg}{letters}{line}</svg></div>
     </div></div>"""

@@ -144,8 +144,9 @@ def wait(here: Any, name: str) -> pathlib.Path:
     def live() -> None:
         now = manager.run(runs.EVERYBODY, run.id)
         text = "preparing" if drawn is None else "early"
-        st.info(here.text(text, model=here.text(f"model_{name}")))
-        st.progress(now.share, text=run_panel.describe(here, now))
+        called = here.text(f"model_{name}")
+        st.info(here.text(text, model=called))
+        st.progress(now.share, text=run_panel.describe(here, now, called))
         if now.state == "finished" or saved(now, part) != drawn:
             st.rerun()
         if is_due(now, part):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import kerasseq
-from parts import figures, runs
+from parts import figures, run_names, runs
 
 LINES = 260  # points of a curve
 
@@ -30,7 +30,7 @@ def request(
     Args:
         cell: The kind of network.
         backend: The backend.
-        title: What its curve is called.
+        title: What the network is called.
         lab: The lab.
         seed: The random seed.
         steps: Training steps.
@@ -56,9 +56,18 @@ def request(
         "seeds": seed,
     }
     words = [f"--{name}={value}" for name, value in options.items()]
-    details = {"cell": cell, "seed": seed, "units": units, "colors": colors}
-    details["part"] = f"{cell}-seed{seed}"
-    details |= {"lengths": list(lengths), "kind": kind, "steps": steps}
+    settings = {
+        "lengths": list(lengths),
+        "kind": kind,
+        "colors": colors,
+        "units": units,
+        "seed": seed,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+        "steps": steps,
+    }
+    details = {"cell": cell, "colors": colors, "part": f"{cell}-seed{seed}"}
+    details |= {"steps": steps, "settings": settings}
     return runs.Request(("parentheses", *words), backend, title, lab, details)
 
 
@@ -86,7 +95,8 @@ def curves(
     """Returns a function that draws the curves of runs, for `here.runs`."""
 
     def draw(found: list[runs.Run], lines: dict[str, list[dict[str, Any]]]) -> None:
-        names = {name_of(run): run.request.title for run in found}
+        called = run_names.names(here, found)
+        names = {name_of(run): called[run.id] for run in found}
         steps = max((run.line.get("steps", 1) for run in found), default=1)
         for value in values:
             table = rows(found, lines, value)

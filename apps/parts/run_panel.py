@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from parts import browser, figures, places, runs
+from parts import browser, figures, places, run_names, runs
 
 EVERY = 1.0  # seconds between two pictures of a run that trains
 STEP = 50  # training steps of the button "step"
@@ -44,8 +44,9 @@ def panel(
     @st.fragment(run_every=every)
     def live() -> None:
         now = manager().of(owner, name)
+        names = run_names.names(here, now)
         for run in now:
-            row(here, owner, run)
+            row(here, owner, run, names[run.id])
         if now:
             lines = {run.id: curves().update(run.curve) for run in now}
             (draw or _curves(here))(now, lines)
@@ -76,10 +77,17 @@ def curves() -> runs.Curves:
     return st.session_state.setdefault("runs.curves", runs.Curves())
 
 
-def row(here: Any, owner: str, run: runs.Run) -> None:
-    """Draws one run: how far it is, and its buttons."""
+def row(here: Any, owner: str, run: runs.Run, name: str) -> None:
+    """Draws one run: how far it is, its buttons, and its settings."""
+    with st.container(gap=None):
+        _state(here, owner, run, name)
+        if about := run_names.about(here, run):
+            st.caption(about)
+
+
+def _state(here, owner, run, name):
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(run.share, text=describe(here, run), width="stretch")
+        st.progress(run.share, text=describe(here, run, name), width="stretch")
         keys = f"{here.name}.{run.id}"
         if run.state == "stopping":
             return
@@ -101,9 +109,11 @@ def row(here: Any, owner: str, run: runs.Run) -> None:
             st.rerun()
 
 
-def describe(here: Any, run: runs.Run) -> str:
+def describe(here: Any, run: runs.Run, name: str) -> str:
     """Returns what a run is and where it stands, in one line."""
-    words = [f"**{run.request.title}** · {run.request.backend}"]
+    words = [f"**{name}**"]
+    if not run_names.of(run):  # else the backend is among its settings
+        words.append(run.request.backend)
     words.append(here.text(f"state_{run.state}", place=run.place))
     if "step" in run.line:
         words.append(f"{here.write(run.line['step'])}/{here.write(run.line['steps'])}")

@@ -62,7 +62,7 @@ def fit(
     parts = _parts(epochs, batches, steps, interval)
     done = parts[0].first_step if parts else steps
     reporter.rewind(done)
-    reporter.update(step=done, steps=steps)
+    reporter.update(step=done, steps=steps, parameters=model.count_params())
     if parts:
         reporter.enter("compiling")
         saved = training.Checkpoint(folder)

@@ -69,10 +69,11 @@ def read_progress(folder: FilePath, offset: int = 0) -> Progress:
 
     Each line has "state", "pid", "time" (seconds since 1970) and "seconds" (of the run,
     without pauses), and as far as they are known "phase" (what the command does),
-    "step", "steps" (of the whole run) and "message" (of a run that failed). While the
-    run trains, a line about every half second also has "loss" (the mean of the steps
-    since the line before that has it), the metrics (the means since the last
-    checkpoint) and "epoch" (passes over the data). A number that is not finite is None.
+    "step", "steps" (of the whole run), "parameters" (how many the model has) and
+    "message" (of a run that failed). While the run trains, a line about every half
+    second also has "loss" (the mean of the steps since the line before that has it),
+    the metrics (the means since the last checkpoint) and "epoch" (passes over the
+    data). A number that is not finite is None.
 
     Args:
         folder: The folder of the run.

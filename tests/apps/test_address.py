@@ -118,6 +118,33 @@ def test_language_and_size_stay_on_every_page():
     assert page.session_state["app.lang"] == "fr"
 
 
+def test_a_view_keeps_the_controls_that_the_other_does_not_have():
+    page = pages.open_lab("race", units="8", lengths="20~30", cells="gru")
+    pages.control(page, "view").set_value("forecast").run()
+    assert pages.query(page) == {"view": "forecast", "cells": "gru"}
+    pages.control(page, "horizon").set_value(3).run()
+    pages.go(page, "count")
+    pages.go(page, "race")
+    pages.control(page, "view").set_value("race").run()
+    expected = {"units": "8", "lengths": "20~30", "cells": "gru"}
+    assert pages.query(page) == expected
+    assert pages.control(page, "units").value == 8
+    pages.control(page, "units").set_value(32).run()  # the default
+    pages.control(page, "view").set_value("forecast").run()
+    assert pages.control(page, "horizon").value == 3
+    pages.control(page, "view").set_value("race").run()
+    assert pages.query(page) == {"lengths": "20~30", "cells": "gru"}
+
+
+def test_a_listed_number_is_read_however_it_is_written():
+    page = pages.open_lab("race", view="forecast", series="drawn", amplitude="4")
+    assert pages.control(page, "amplitude").value == 4.0
+    assert pages.query(page)["amplitude"] == "4.0"
+    for value in ("4.2", "nan", "x", "-1"):
+        page = pages.open_lab("race", view="forecast", series="drawn", noise=value)
+        assert pages.control(page, "noise").value == 0.5
+
+
 def test_a_long_text_stays_in_the_session():
     page = pages.open_lab("tokens")
     text = "to be or not " * 140

@@ -57,6 +57,14 @@ def test_chosen_units_and_symbols_are_forced_and_what_follows_changes(folder):
     assert np.abs(after["p"][2:] - before["p"][2:]).max() > 0
 
 
+def test_another_string_leaves_the_chosen_symbols(folder):
+    page = pages.open_lab("gates", symbols="5~5")
+    pages.control(page, "string").set_value("(()(()))()()").run()
+    assert pages.control(page, "symbols").value == (5, 5)
+    pages.checked(pages.control(page, "string").set_value("(())").run())
+    assert pages.control(page, "symbols").value == (4, 4)
+
+
 def test_a_closed_output_gate_leaves_the_bias(folder):
     found = code.read(folder("race_gru"), "()", change("update_gate", 1.0))
     assert (found["values"]["hidden_state"] == 0).all()  # z = 1 keeps the first state

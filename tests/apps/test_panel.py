@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
+from hashlib import sha256
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from parts import prepared, run_panel, runs, work
+from parts import prepared, races, run_panel, runs, work
 from tests.apps import pages
 from tests.apps.test_runs import until
 
@@ -26,8 +27,6 @@ def button(page, name, lab="start"):
 def states(page):
     """Where the runs of a page stand, without `stopping` and the like in between."""
     owner = page.session_state["browser.key"]
-    from hashlib import sha256
-
     folder = sha256(owner.encode()).hexdigest()[:16]
     return [run.state for run in run_panel.manager().of(folder, "start")]
 
@@ -85,6 +84,31 @@ def test_a_damaged_run_is_shown_and_the_page_goes_on(slow, folder):
     record.write_text("{")
     pages.checked(page.run())
     assert states(page)[0] == "damaged"
+
+
+@pytest.mark.parametrize(
+    ("lstm", "elman", "said"),
+    [(0.99, 0.52, "overwrites"), (0.99, 0.97, "both"), (0.53, 0.5, "not learned")],
+)
+def test_start_says_what_was_seen_and_nothing_else(folder, lstm, elman, said):
+    owner = folder / "runs" / sha256(OWNERS[0].encode()).hexdigest()[:16]
+    for number, (cell, accuracy) in enumerate(
+        {"elman": elman, "lstm": lstm}.items(), 1
+    ):
+        request = races.request(
+            cell, backend="torch", title=cell, lab="start", seed=0, steps=9
+        )
+        run = owner / f"start-{number}"
+        run.mkdir(parents=True)
+        content = json.dumps(dataclasses.asdict(request))
+        run.with_suffix(".json").write_text(content)
+        line = {"state": "finished", "step": 9, "steps": 9, "accuracy": accuracy}
+        (run / "progress.jsonl").write_text(json.dumps(line) + "\n")
+    page = pages.open_lab("start", browser=OWNERS[0])
+    (seen,) = [m.value for m in page.markdown if "What you saw" in m.value]
+    assert said in seen
+    (first, second) = [c.value for c in page.caption if "learning rate" in c.value]
+    assert first == second and "seed 0" in first
 
 
 RECIPE = prepared.Recipe("toy", "start", ("parentheses",))

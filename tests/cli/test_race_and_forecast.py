@@ -66,6 +66,9 @@ def test_resumed_race_trains_no_model_twice(command, refused, monkeypatch, tmp_p
     line = read_state("r").line
     assert (line["step"], line["steps"]) == (8, 8)
     assert line["competitors"]["gru-seed0"]["state"] == "finished"
+    results = json.loads((tmp_path / "r/gru-seed0/results.json").read_text())
+    parameters = line["competitors"]["gru-seed0"]["parameters"]
+    assert parameters == results["parameters"]
     (tmp_path / "r" / "results.json").unlink()
     (tmp_path / "r/elman-seed0/results.json").write_text('{"accuracy": {"hard": 2}}')
     assert "results.json is damaged" in refused("train", "--resume", "r")

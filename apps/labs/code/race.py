@@ -8,7 +8,9 @@ strings = kerasseq.datasets.parentheses(
     20_000, colors={colors}, lengths={lengths}, kind={kind}, seed={seed}
 )
 tests = {
-    kind: kerasseq.datasets.parentheses(500, colors={colors}, kind=kind, seed=9)
+    kind: kerasseq.datasets.parentheses(
+        500, colors={colors}, lengths={lengths}, kind=kind, seed=9
+    )
     for kind in ("balanced", "training", "hard")
 }
 for cell in {cells}:
