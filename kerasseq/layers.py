@@ -30,6 +30,8 @@ from kerasseq.rnn.gated import GatedCell, GatedRNN
 from kerasseq.rnn.gru import GRU, GRUCell
 from kerasseq.rnn.layer import RNN
 from kerasseq.rnn.lstm import LSTM, LSTMCell, PeepholeLSTM
+from kerasseq.rnn.min_gru import MinGRU, MinGRUCell
+from kerasseq.rnn.min_lstm import MinLSTM, MinLSTMCell
 from kerasseq.rnn.stacked import StackedRNN
 from kerasseq.tasks.crf import CRF
 from kerasseq.transformer.decoder import TransformerDecoder
@@ -49,6 +51,10 @@ __all__ = [
     "PeepholeLSTM",
     "GRU",
     "GRUCell",
+    "MinGRU",
+    "MinGRUCell",
+    "MinLSTM",
+    "MinLSTMCell",
     "RNN",
     "StackedRNN",
     "AlignmentAttention",

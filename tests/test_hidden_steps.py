@@ -234,6 +234,8 @@ CASES = {
     "PeepholeLSTM": steps(L.PeepholeLSTM, 3, **PEEPHOLES),
     "GRU": steps(L.GRU, 3),
     "GRU-before": last(L.GRU, 3, reset_after=False),
+    "MinGRU": steps(L.MinGRU, 3),
+    "MinLSTM": last(L.MinLSTM, 3),
     "RNN": last(lambda: L.RNN(keras.layers.GRUCell(3))),
     "StackedRNN": last(
         lambda: L.StackedRNN([L.GRUCell(3), L.GatedCell(3)], bidirectional=True)
@@ -242,6 +244,8 @@ CASES = {
     "GatedCell": cell_in_keras(L.GatedCell, 3),
     "LSTMCell": cell_in_keras(L.LSTMCell, 3),
     "GRUCell": cell_in_keras(L.GRUCell, 3),
+    "MinGRUCell": cell_in_keras(L.MinGRUCell, 3),
+    "MinLSTMCell": cell_in_keras(L.MinLSTMCell, 3),
     "AlignmentAttention": self_attention(L.AlignmentAttention, 3, score="concat"),
     "AlignmentAttention-memory": cross_attention(
         L.AlignmentAttention, score="scaled_dot", name="mask"
@@ -420,6 +424,7 @@ EVERYWHERE = [
     "LSTM",
     "LSTM-traced",
     "GRU",
+    "MinGRU",
     "RNN",
     "AlignmentAttention",
     "AlignmentAttention-keys",

@@ -64,6 +64,10 @@ BUILDERS = {
     "PeepholeLSTM": [last("PeepholeLSTM", **PEEPHOLES)],
     "GRU": [last("GRU"), sequence("GRU", reset_after=False, update="replace")],
     "GRUCell": [in_keras("GRUCell")],
+    "MinGRU": [sequence("MinGRU")],
+    "MinGRUCell": [in_keras("MinGRUCell")],
+    "MinLSTM": [last("MinLSTM")],
+    "MinLSTMCell": [in_keras("MinLSTMCell")],
     "RNN": [lambda **kw: layers.RNN(layers.GatedCell(3, **kw), go_backwards=True)],
     "StackedRNN": [
         lambda **kw: layers.StackedRNN(

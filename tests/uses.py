@@ -107,6 +107,9 @@ RECURRENT = {
     **{"return_sequences": True, "recurrent_dropout": 0.0, "kernel_constraint": None},
 }
 CELL = {k: v for k, v in RECURRENT.items() if k != "return_sequences"}
+MINIMAL = {
+    k: v for k, v in RECURRENT.items() if k not in ("activation", "recurrent_dropout")
+}
 BLOCK = {
     **{"intermediate_dim": 7, "num_heads": 2, "dropout": 0.0, "activation": "relu"},
     **{"layer_norm_epsilon": 1e-5, "normalize_first": False, "norm": "layer"},
@@ -136,6 +139,8 @@ def of_layers():
         layer(layers.ElmanCell, X, **CELL),
         layer(layers.LSTMCell, X, **CELL, unit_forget_bias=True),
         layer(layers.GRUCell, X, **CELL),
+        layer(layers.MinGRU, X, **MINIMAL),
+        layer(layers.MinLSTM, X, **MINIMAL),
         layer(layers.AlignmentAttention, X, X, units=3, score="additive", **ATTENTION),
         layer(layers.BahdanauAttention, X, X, units=3, **ATTENTION),
         layer(layers.LuongAttention, X, X, score="general", **ATTENTION),
