@@ -10,7 +10,8 @@ from parts.errors import Refused
 EQUATION = (
     r"h_t = \varphi(W x_t + U h_{t-1} + b) \qquad c_t = f_t \odot c_{t-1} + \dots"
 )
-CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru", "transformer")
+CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru")
+CELLS += ("min_gru", "min_lstm", "transformer")
 KINDS = ("hard", "training")
 TESTS = ("balanced", "training", "hard")
 BRACKETS = "()[]{}<>«»"  # a pair for each color

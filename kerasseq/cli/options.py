@@ -28,6 +28,8 @@ ARCHITECTURES = (
     "full_peephole_lstm",
     "coupled_lstm",
     "gru",
+    "min_gru",
+    "min_lstm",
     "transformer",
 )
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")

@@ -28,8 +28,8 @@ class LanguageModel(GenerationMixin, CausalLM):
 
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
-            "coupled_lstm", "gru", "transformer", or a causal layer with outputs
-            `(batch, time, units)`.
+            "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", or a causal
+            layer with outputs `(batch, time, units)`.
         tokenizer: A fitted tokenizer of `kerasseq.text`. It is saved with the model.
         vocabulary_size: Number of ids, for a model without a tokenizer.
         units: Width of the layers, for an architecture by name.

@@ -16,6 +16,8 @@ from kerasseq.rnn.gated import GatedRNN
 from kerasseq.rnn.gru import GRU
 from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.rnn.lstm import LSTM, PeepholeLSTM
+from kerasseq.rnn.min_gru import MinGRU
+from kerasseq.rnn.min_lstm import MinLSTM
 from kerasseq.tasks.transformer_stack import TransformerStack
 
 RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
@@ -26,6 +28,8 @@ RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
     "full_peephole_lstm": (LSTM, {"peephole": "full"}),
     "coupled_lstm": (LSTM, {"coupled": True}),
     "gru": (GRU, {}),
+    "min_gru": (MinGRU, {}),
+    "min_lstm": (MinLSTM, {}),
 }
 ARCHITECTURES = (*RECURRENT, "transformer")
 

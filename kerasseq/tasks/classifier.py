@@ -33,8 +33,8 @@ class SequenceClassifier(ClassLabels, SequenceLabeler):
 
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
-            "coupled_lstm", "gru", "transformer", or a layer with outputs
-            `(batch, units)` or `(batch, time, units)`.
+            "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", or a layer with
+            outputs `(batch, units)` or `(batch, time, units)`.
         labels: The names of the classes; their number, for labels from 0 on; or None:
             `fit` learns the names.
         tokenizer: A fitted tokenizer; or "character", "word", "bpe", "wordpiece" or
