@@ -12,6 +12,7 @@ import os
 
 BENCHMARKS = (
     "attention",
+    "beyond",
     "bottleneck",
     "exposure",
     "fitting",

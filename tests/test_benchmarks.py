@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import attention, fitting, transformer
+from benchmarks import attention, beyond, fitting, transformer
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -68,6 +68,17 @@ def test_attention(in_this_process):
     assert {"kerasseq", "keras"} <= set(rows) <= {*rows, "torch SDPA"}
     assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
     assert rows["kerasseq"]["token, full to empty cache"] > 0
+
+
+def test_beyond_attention(in_this_process):
+    pytest.importorskip("torch")
+    in_this_process(beyond)
+    options = argparse.Namespace(
+        **OPTIONS, parts=["minimal"], sizes=["tiny"], backend=backend.chosen()
+    )
+    rows = {row["implementation"]: row for row in beyond.run(options)["table"]}
+    assert set(rows) == set(beyond.PARTS["minimal"])
+    assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
 
 
 def test_fitting(in_this_process):
