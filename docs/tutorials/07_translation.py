@@ -125,9 +125,11 @@ print("words:", english.vocabulary_size, "English,", french.vocabulary_size, "Fr
 # turns the scores into **attention weights** $\alpha_{tj}$, whose sum over $j$ is 1:
 #
 # $$
-# e_{tj} = v^\top \tanh(W_q s_{t-1} + W_k h_j) \qquad
-# \alpha_{tj} = \frac{\exp e_{tj}}{\sum_{i=1}^{S} \exp e_{ti}} \qquad
-# c_t = \sum_{j=1}^{S} \alpha_{tj} h_j
+# \begin{aligned}
+# e_{tj} &= v^\top \tanh(W_q s_{t-1} + W_k h_j) \\
+# \alpha_{tj} &= \frac{\exp e_{tj}}{\sum_{i=1}^{S} \exp e_{ti}} \\
+# c_t &= \sum_{j=1}^{S} \alpha_{tj} h_j
+# \end{aligned}
 # $$
 #
 # The score is called *additive*, as two projections are added: one of the **query**
@@ -262,8 +264,8 @@ figure
 #
 # Each row is a word that the decoder writes; its bright cells are the words of the
 # source whose states $h_j$ its context is made of. The sum of a row is 1. Compare the
-# row *soixante*, with one bright cell, and the row *cent*, with none, and look for the
-# rows that share the columns *ninety* and *one*.
+# row "soixante", with one bright cell, and the row "cent", with none, and look for the
+# rows that share the columns "ninety" and "one".
 
 # %% [markdown] inside_after
 # Follow the rows from top to bottom: the bright cells move through the source from left
@@ -375,7 +377,7 @@ print("             without attention", round(long_without, 3))
 # long the source.
 #
 # The experiment stops after {{ steps | integer }} steps. It doesn't show that a model
-# without attention cannot learn the task. With more steps both come closer, also the
+# without attention cannot learn the task. With more steps both come closer, even the
 # narrow one, whose vector has no more room than before; the first of the questions
 # below tries it. What attention saves here is training. The first encoder-decoders
 # without attention translated whole sentences, with large states and days of training.

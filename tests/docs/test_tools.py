@@ -143,6 +143,7 @@ def test_page():
     assert f"```text\n{printed['same']}\n```" in english
     assert 'axis.set_ylabel("exactitude sur de nouvelles chaînes")' in french
     assert "figures/04_gates_race_figure_dark.svg#only-dark" in french
+    assert english.count("<figcaption") == english.count('<figcaption markdown="span">')
     assert english.count('??? success "Solution ') == 3
     folded = french[french.index('??? success "Corrigé 3"') :]
     assert "\n    Si la porte d’oubli vaut 0" in folded
