@@ -126,8 +126,8 @@ print("words:", english.vocabulary_size, "English,", french.vocabulary_size, "Fr
 #
 # $$
 # \begin{aligned}
-# e_{tj} &= v^\top \tanh(W_q s_{t-1} + W_k h_j) \\
-# \alpha_{tj} &= \frac{\exp e_{tj}}{\sum_{i=1}^{S} \exp e_{ti}} \\
+# e_{tj} &= v^\top \tanh(W_q s_{t-1} + W_k h_j) \\[1ex]
+# \alpha_{tj} &= \frac{\exp e_{tj}}{\sum_{i=1}^{S} \exp e_{ti}} \\[1ex]
 # c_t &= \sum_{j=1}^{S} \alpha_{tj} h_j
 # \end{aligned}
 # $$
