@@ -3,8 +3,8 @@
 All Python blocks run in one process, with new variables for each page. A bash block is
 run, unless the line above it is `<!-- fresh-start: main -->` or `test`, which CI and
 users run, or `<!-- not run: reason -->`. Not here: the course, which is generated from
-programs that the tests run; the first model and the pycon blocks, which
-`tests/docs/test_pages.py` runs, and French blocks that equal the English ones.
+programs that the tests run; the pycon blocks, which `tests/docs/test_pages.py` runs,
+and French blocks that equal the English ones.
 """
 
 import pathlib
@@ -67,12 +67,14 @@ def test_python_blocks_run(tmp_path):
             code for _, language, code in blocks(page) if language == "python"
         )
         for name, page in PAGES.items()
-        if name != FIRST_MODEL
     }
+    programs[FIRST_MODEL] += "\nassert accuracy > 0.9, accuracy"
     run = "print({0!r}, file=sys.stderr); exec(compile({1!r}, {0!r}, 'exec'), {{}})"
     lines = [run.format(name, code) for name, code in programs.items() if code]
     done = run_python("\n".join(["import sys", *lines]), cwd=tmp_path)
     assert "peephole_lstm/forget_gate" in done.stdout
+    assert "lstm/cell_state" in done.stdout  # of the first model
+    assert (tmp_path / "gates.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
