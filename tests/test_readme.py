@@ -9,6 +9,7 @@ and French blocks that equal the English ones.
 
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
@@ -93,15 +94,12 @@ def test_bash_blocks_run(tmp_path, code):
     subprocess.run(["bash", "-ec", code], cwd=tmp_path, env=environment, check=True)
 
 
-def test_script_of_the_picture(tmp_path):
+def test_script_of_the_picture(tmp_path, monkeypatch):
     command = re.search(r"`python (examples/\S+) (\S+)`", PAGES["README.md"])
     script, picture = command.groups()
-    subprocess.run(
-        [sys.executable, ROOT / script, picture],
-        cwd=tmp_path,
-        env=clean_environment({"KERAS_HOME": str(tmp_path)}),
-        check=True,
-    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [script, picture])
+    runpy.run_path(str(ROOT / script), run_name="__main__")
     assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
 
 
