@@ -11,6 +11,7 @@ from docs.tools import (
     check,
     execute,
     figures,
+    kernel,
     key,
     notebooks,
     pages,
@@ -211,8 +212,9 @@ def test_execution(tiny):
     json.dumps(done.told)
 
 
-def test_cell_that_fails(tiny):
+def test_cell_that_fails(tiny, monkeypatch):
     pytest.importorskip("matplotlib")
+    monkeypatch.setattr(kernel, "START", "")  # loads Keras; `test_execution` runs it
     failing = Cell("broken", "1 / 0", True)
     planted = dataclasses.replace(tiny, cells=(failing,))
     with pytest.raises(
