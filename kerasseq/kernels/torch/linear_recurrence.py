@@ -3,7 +3,7 @@
 `numba_linear.py` runs on a CPU in float32, where numba is installed. Elsewhere
 `torch.addcmul` writes each state where it belongs, in any dtype and on any device: for
 batches of 32 by 128 units it takes as long, for small ones up to three times as long.
-A program that is recorded or exported has the reference loop.
+A program that is recorded or exported has the reference loop, which also finds shapes.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 def run(a: Tensor, b: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     """See `reference.linear_recurrence.run`."""
     recorded = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if recorded or in_dispatch_mode():
+    if recorded or in_dispatch_mode() or b.device.type == "meta":
         return reference.run(a, b, h)
     use_numba = numba_linear is not None and all(map(holds_float32, (a, b, h)))
     return _LinearRecurrence.apply(use_numba, a, b, h)
