@@ -202,6 +202,21 @@ def with_mask(cls, *args, **options):
     return Case(lambda: cls(*args, **options), call)
 
 
+def convolution(cls, *args, **options):
+    """A convolution over time: all outputs and the last states."""
+
+    def call(layer, x):
+        y, states = layer.advance(x, mask=REAL)
+        return [layer(x, mask=REAL), y, *states]
+
+    def build():
+        layer = cls(*args, **options)
+        layer.build(X.shape)
+        return layer
+
+    return Case(build, call, (REAL, REAL) + 3 * (EVERY,))
+
+
 def cell_in_keras(cls, *args):
     def build():
         return keras.layers.RNN(cls(*args), return_sequences=True)
@@ -242,6 +257,9 @@ CASES = {
     "GatedCell": cell_in_keras(L.GatedCell, 3),
     "LSTMCell": cell_in_keras(L.LSTMCell, 3),
     "GRUCell": cell_in_keras(L.GRUCell, 3),
+    "CausalConv1D": convolution(L.CausalConv1D, 3, 2, dilation_rate=2),
+    "WaveNet": convolution(L.WaveNet, 3, dilations=[1, 2]),
+    "WaveNet-traced": traced(convolution(L.WaveNet, 3, dilations=[1, 2])),
     "AlignmentAttention": self_attention(L.AlignmentAttention, 3, score="concat"),
     "AlignmentAttention-memory": cross_attention(
         L.AlignmentAttention, score="scaled_dot", name="mask"
@@ -419,6 +437,7 @@ EVERYWHERE = [
     "ElmanRNN",
     "LSTM",
     "LSTM-traced",
+    "WaveNet",
     "GRU",
     "RNN",
     "AlignmentAttention",
