@@ -262,11 +262,13 @@ def _scale(model: "keras.Model", path: str, factor: float) -> None:
 def check_options(settings: options.Settings) -> None:
     """Raises a `UsageError` if an option fits none of the models, or not all."""
     models = settings.model
-    if settings.activation is not None and "transformer" in models:
+    others = [name for name in models if name not in CELLS]
+    if settings.activation is not None and others:
         raise UsageError(
-            "--activation is for recurrent models: leave it out, or transformer"
+            "--activation is for recurrent models: leave it out, or "
+            f"{', '.join(others)}"
         )
-    if settings.recurrent_scale != 1 and models == ["transformer"]:
+    if settings.recurrent_scale != 1 and others == models:
         raise UsageError("--recurrent-scale is for recurrent models: leave it out")
     if settings.forget_bias != 1 and not set(models) & set(LSTMS):
         raise UsageError(

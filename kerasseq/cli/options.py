@@ -29,6 +29,7 @@ ARCHITECTURES = (
     "coupled_lstm",
     "gru",
     "transformer",
+    "wavenet",
 )
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained

@@ -7,6 +7,7 @@ import keras
 from keras import ops, tree
 
 from kerasseq import kernels
+from kerasseq.convolution.wavenet import WaveNet
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
@@ -16,6 +17,7 @@ from kerasseq.rnn.gated import GatedRNN
 from kerasseq.rnn.gru import GRU
 from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.rnn.lstm import LSTM, PeepholeLSTM
+from kerasseq.tasks.both_directions import BothDirections
 from kerasseq.tasks.transformer_stack import TransformerStack
 
 RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
@@ -27,7 +29,7 @@ RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
     "coupled_lstm": (LSTM, {"coupled": True}),
     "gru": (GRU, {}),
 }
-ARCHITECTURES = (*RECURRENT, "transformer")
+ARCHITECTURES = (*RECURRENT, "transformer", "wavenet")
 
 
 def build_layers(
@@ -44,17 +46,17 @@ def build_layers(
     Args:
         architecture: A name from `ARCHITECTURES`, or a layer, which is used as it is.
         units: Units of each layer; the hidden size of a Transformer.
-        num_layers: Number of layers.
+        num_layers: Number of layers; the stacks of a WaveNet.
         bidirectional: Whether an output may depend on later inputs. Recurrent layers
-            are then wrapped in `Bidirectional`; the attention of a Transformer is
-            causal without it.
+            are then wrapped in `Bidirectional`, a WaveNet in `BothDirections`; the
+            attention of a Transformer is causal without it.
         dropout: Dropout rate of the inputs of each layer.
         return_sequences: Whether the last recurrent layer returns all outputs. A
-            Transformer always does.
+            Transformer and a WaveNet always do.
 
     Returns:
         A list of layers, named after the architecture, numbered if several. The
-        Transformer is one layer.
+        Transformer and the WaveNet are one layer.
 
     Raises:
         ValueError: If the name is unknown, or a number is out of range.
@@ -87,6 +89,17 @@ def build_layers(
                 name="transformer",
             )
         ]
+    if architecture == "wavenet":
+        layer = WaveNet(
+            units,
+            stacks=count,
+            dropout=dropout,
+            seed=drawn_seed(dropout),
+            name="wavenet",
+        )
+        if bidirectional:
+            layer = BothDirections(layer, name="bidirectional_wavenet")
+        return [layer]
     cls, options = RECURRENT[architecture]
     layers = []
     for n in range(1, count + 1):

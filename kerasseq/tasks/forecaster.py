@@ -45,7 +45,8 @@ class Forecaster(TableForecasts, TaskModel):
             named instead.
         horizon: Number of steps that the model predicts at once, $k$.
         units: Units of each layer, for an architecture by name.
-        num_layers: Number of layers, for an architecture by name.
+        num_layers: Number of layers, for an architecture by name; the stacks of a
+            WaveNet.
         dropout: Dropout rate of the inputs of each layer.
         past: Columns of a table that are known up to the last value only, such as the
             number of visitors.
