@@ -142,7 +142,8 @@ class WaveNet(CarriesState, WithSublayers, keras.layers.Layer):
     nothing. Outputs at masked steps are zeros.
 
     A trace has the filter (tanh) and the gate ($\sigma$) of each block, and its input
-    as `hidden_state`, such as `"wavenet/block_1/filter"`.
+    as `hidden_state`, such as `"wavenet/block_1/filter"`. All are zeros at masked
+    steps.
 
     Args:
         units: Channels of the blocks and of the output, C.

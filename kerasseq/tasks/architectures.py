@@ -4,13 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-from keras import ops, tree
+from keras import tree
 
-from kerasseq import kernels
 from kerasseq.convolution.wavenet import WaveNet
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
-from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
 from kerasseq.rnn.elman import ElmanRNN
 from kerasseq.rnn.gated import GatedRNN
@@ -51,8 +49,8 @@ def build_layers(
             are then wrapped in `Bidirectional`, a WaveNet in `BothDirections`; the
             attention of a Transformer is causal without it.
         dropout: Dropout rate of the inputs of each layer.
-        return_sequences: Whether the last recurrent layer returns all outputs. A
-            Transformer and a WaveNet always do.
+        return_sequences: Whether the last recurrent layer, or `BothDirections`, returns
+            all outputs. A Transformer and a WaveNet always do.
 
     Returns:
         A list of layers, named after the architecture, numbered if several. The
@@ -98,7 +96,11 @@ def build_layers(
             name="wavenet",
         )
         if bidirectional:
-            layer = BothDirections(layer, name="bidirectional_wavenet")
+            layer = BothDirections(
+                layer,
+                return_sequences=return_sequences,
+                name="bidirectional_wavenet",
+            )
         return [layer]
     cls, options = RECURRENT[architecture]
     layers = []
@@ -116,39 +118,6 @@ def build_layers(
             layer = keras.layers.Bidirectional(layer, name=f"bidirectional_{name}")
         layers.append(layer)
     return layers
-
-
-@register
-class LastStep(keras.layers.Layer):
-    """The output at the last real step, `(batch, time, units)` to `(batch, units)`.
-
-    Examples:
-        >>> x = np.arange(6.0).reshape(1, 3, 2)
-        >>> y = LastStep()(x, mask=np.array([[True, True, False]]))
-        >>> keras.ops.convert_to_numpy(y).tolist()
-        [[2.0, 3.0]]
-    """
-
-    def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
-        return last_step(sequence, mask)
-
-    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
-        return None
-
-
-def last_step(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Selects the last real step: `(batch, time, units)` to `(batch, units)`.
-
-    Args:
-        sequence: `(batch, time, units)`.
-        mask: Boolean `(batch, time)`, True at real steps; or None.
-    """
-    if mask is None:
-        return sequence[:, -1]
-    mask = ops.cast(mask, "bool")
-    time = ops.arange(ops.shape(mask)[1], dtype="int32")
-    last = ops.amax(ops.where(mask, time, 0), axis=1)
-    return kernels.take_steps(sequence, last[:, None])[:, 0]
 
 
 def first_output(result: Any) -> Tensor:

@@ -10,9 +10,10 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
-from kerasseq.tasks.architectures import LastStep, build_layers, first_output
+from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
 from kerasseq.tasks.forecaster_layers import Baseline, SplitFuture, Standardize
+from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.quantile_loss import QuantileLoss, checked_quantiles
 from kerasseq.tasks.series_dates import CALENDAR
 from kerasseq.tasks.series_frames import SeriesTable, is_frame

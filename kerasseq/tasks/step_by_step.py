@@ -11,8 +11,8 @@ from kerasseq import tracing
 from kerasseq.core.carried_state import carries_state
 from kerasseq.core.padding import pad_rows
 from kerasseq.core.types import Tensor
-from kerasseq.tasks.architectures import LastStep
 from kerasseq.tasks.labels import Label
+from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.transformer_stack import TransformerStack
 from kerasseq.text.surprise import token_texts
 

@@ -34,6 +34,22 @@ def test_the_second_half_reads_from_the_end():
     np.testing.assert_array_equal(y[..., H:], array(turned)[:, ::-1])
 
 
+def test_each_copy_has_read_everything_at_its_last_step():
+    layer = BothDirections(WaveNet(H, dilations=[1, 2]), return_sequences=False)
+    layer.build(vectors.shape)
+    y = array(layer(vectors, mask=mask))
+    for row, real in enumerate(mask):
+        alone = vectors[row : row + 1, real]
+        ends = layer.forward_layer(alone), layer.backward_layer(alone[:, ::-1].copy())
+        expected = np.concatenate([array(end)[0, -1] for end in ends])
+        np.testing.assert_allclose(y[row], expected, atol=1e-6)
+    model = SequenceClassifier(
+        "wavenet", C, vocabulary_size=V, units=H, bidirectional=True
+    )
+    assert model.output_shape == (None, C)
+    assert model.layers[-2].name == "bidirectional_wavenet"
+
+
 def test_all_layer_checks():
     check_layer(
         both(), vectors, (B, T, 2 * H), seeded=lambda seed: both(dropout=0.5, seed=seed)
