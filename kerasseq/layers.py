@@ -14,6 +14,8 @@ from kerasseq.attention.alignment import (
 )
 from kerasseq.attention.kernel_regression import KernelAttention
 from kerasseq.attention.multi_head import MultiHeadAttention
+from kerasseq.convolution.causal import CausalConv1D
+from kerasseq.convolution.wavenet import WaveNet
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
 from kerasseq.positions.base import AttentionPosition
@@ -57,6 +59,8 @@ __all__ = [
     "MinLSTMCell",
     "RNN",
     "StackedRNN",
+    "CausalConv1D",
+    "WaveNet",
     "AlignmentAttention",
     "BahdanauAttention",
     "LuongAttention",

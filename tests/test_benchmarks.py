@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import attention, beyond, fitting, transformer
+from benchmarks import attention, beyond, fitting, transformer, wavenet
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -101,6 +101,13 @@ def test_transformer(part, in_this_process):
     assert set(rows) <= set(transformer.PARTS[part])
     for row in rows.values():
         assert row["time"] * row["speed"] == pytest.approx(1)
+
+
+def test_wavenet(in_this_process):
+    in_this_process(wavenet)
+    options = argparse.Namespace(**OPTIONS, sizes=["tiny"], backend=backend.chosen())
+    (row,) = wavenet.run(options)["table"]
+    assert row["receptive field"] == 8 and row["again / state"] == 1
 
 
 def test_ngrams():

@@ -31,6 +31,7 @@ ARCHITECTURES = (
     "min_gru",
     "min_lstm",
     "transformer",
+    "wavenet",
 )
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained
