@@ -22,6 +22,7 @@ BENCHMARKS = (
     "text",
     "tracing",
     "transformer",
+    "vectors",
 )
 
 
