@@ -1,6 +1,7 @@
 """Word vectors: CBOW, skip-gram with negative sampling, and GloVe."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -27,6 +28,7 @@ from kerasseq.language.vector_windows import BLOCK
 
 METHODS = ("skip_gram", "cbow", "glove")
 LEARNING_RATES = {"skip_gram": 0.025, "cbow": 0.05, "glove": 0.05}
+CHECKED_EVERY = 50  # batches, for a loss that is not finite
 BATCH_SIZES = {"skip_gram": 256, "cbow": 256, "glove": 1024}
 
 
@@ -283,7 +285,7 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
         Raises:
             TypeError: If the text has another type, or can be read only once.
             ValueError: If it is empty, or has fewer than two words that are frequent
-                enough.
+                enough; or if the loss becomes infinite.
         """
         if isinstance(x, Iterator):
             x = _checked_stream(x)
@@ -294,6 +296,9 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
             steps_per_epoch = steps_per_epoch or batches.steps_per_epoch
             x = batches.stream(initial_epoch * steps_per_epoch)
         kwargs["shuffle"] = False  # the batches are random already
+        others = kwargs.pop("callbacks", None) or []
+        others = others if isinstance(others, list | tuple) else [others]
+        kwargs["callbacks"] = [*others, _StopIfDiverged()]
         with kernels.keep_variables(self):
             return super().fit(
                 x,
@@ -423,6 +428,27 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
             "words": self.words or None,
             **{name: getattr(self, name) for name in names},
         }
+
+
+class _StopIfDiverged(keras.callbacks.Callback):
+    """Raises if the loss is not finite, as after too large updates of one row."""
+
+    def on_train_batch_end(self, batch: int, logs: Config | None = None) -> None:
+        if batch % CHECKED_EVERY == 0:
+            self._check(logs)
+
+    def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:
+        self._check(logs)
+
+    def _check(self, logs):
+        loss = float((logs or {}).get("loss", 0.0))
+        if not math.isfinite(loss):
+            raise ValueError(
+                f"training diverged: the loss is {loss}. The words of a batch are "
+                "updated together, so that frequent words take large steps. Lower "
+                "batch_size, or the learning rate of `compile`, or set `subsample`; "
+                "and build the model anew"
+            )
 
 
 def _checked_vocabulary(words: Iterable[str]) -> list[str]:

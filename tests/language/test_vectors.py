@@ -348,6 +348,15 @@ def test_refused_compilation():
         model.compile(loss="mse")
 
 
+def test_divergence_is_an_error():
+    model = tiny()
+    model.compile(1e20)
+    with pytest.raises(
+        ValueError, match="training diverged: the loss is nan. .* Lower"
+    ):
+        model.fit(TEXT, epochs=3, verbose=0)
+
+
 def test_large_tables_are_refused_before_they_are_made():
     with pytest.raises(
         ValueError, match="dimensions must be a size that fits into mem"
