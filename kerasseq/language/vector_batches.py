@@ -44,6 +44,7 @@ class WindowBatches:
     Attributes:
         words: Centers in a batch.
         steps_per_epoch: Batches in an epoch.
+        steps: Batches in which the learning rate falls. Can be set.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class WindowBatches:
         self.updates: int = int(np.clip(round(kept / batch_size), 1, UPDATES))
         self.words: int = self.updates * batch_size
         self.steps_per_epoch: int = max(1, round(kept / self.words))
-        self._steps = epochs * self.steps_per_epoch
+        self.steps: int = epochs * self.steps_per_epoch
 
     def stream(self, start: int = 0) -> Iterator[Batch]:
         """Yields the batches from number `start` on, without end.
@@ -135,7 +136,7 @@ class WindowBatches:
     def _rates(self, number: int) -> np.ndarray:
         """The learning rates of the updates, relative to the first: a line."""
         updates = number * self.updates + np.arange(self.updates)
-        done = updates / (self._steps * self.updates)
+        done = updates / (self.steps * self.updates)
         return np.maximum(1 - done, LOWEST_RATE).astype("float32")
 
 
