@@ -12,6 +12,7 @@ Word Representations in Vector Space", 2013 (CBOW, skip-gram); Pennington et al.
 
 from typing import NamedTuple
 
+import numpy as np
 from keras import ops
 
 from kerasseq.core.types import Tensor
@@ -33,7 +34,7 @@ class SampledGradients(NamedTuple):
     negatives: Tensor
 
 
-def skip_gram(v: Tensor, u: Tensor, u_k: Tensor, m: Tensor, a: Tensor):
+def skip_gram(v: Tensor, u: Tensor, u_k: Tensor, m: Tensor, a: Tensor) -> SampledGradients:
     r"""Skip-gram with negative sampling: a word predicts its contexts.
 
     $$
@@ -62,7 +63,7 @@ def skip_gram(v: Tensor, u: Tensor, u_k: Tensor, m: Tensor, a: Tensor):
     return SampledGradients(J, dv, du, dt[..., None] * v[:, :, None])
 
 
-def cbow(u: Tensor, v: Tensor, u_k: Tensor, m: Tensor, a: Tensor):
+def cbow(u: Tensor, v: Tensor, u_k: Tensor, m: Tensor, a: Tensor) -> SampledGradients:
     r"""CBOW with negative sampling: the mean of the contexts predicts a word.
 
     $$
@@ -114,7 +115,7 @@ class GloVeGradients(NamedTuple):
     b: Tensor
 
 
-def glove(w: Tensor, w_: Tensor, b: Tensor, b_: Tensor, f: Tensor, log_x: Tensor):
+def glove(w: Tensor, w_: Tensor, b: Tensor, b_: Tensor, f: Tensor, log_x: Tensor) -> GloVeGradients:
     r"""GloVe: products of vectors approximate logarithms of counts.
 
     $$
@@ -138,11 +139,10 @@ def glove(w: Tensor, w_: Tensor, b: Tensor, b_: Tensor, f: Tensor, log_x: Tensor
     return GloVeGradients(ops.sum(f * d * d), (g[:, None] * w_, g[:, None] * w), g)
 
 
-def glove_weight(x, x_max: float, alpha: float):
+def glove_weight(x: np.ndarray, x_max: float, alpha: float) -> np.ndarray:
     r"""GloVe's weight of a count: $f(x) = \min(1, (x / x_{max})^\alpha)$.
 
     Examples:
-        >>> import numpy as np
         >>> glove_weight(np.array([1.0, 100.0, 1e4]), x_max=100, alpha=0.5).tolist()
         [0.1, 1.0, 1.0]
     """

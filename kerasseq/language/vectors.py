@@ -113,8 +113,8 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
         self.window: int = checks.size("window", window)
         self.negatives: int = checks.size("negatives", negatives)
         self.min_count: int = checks.size("min_count", min_count)
-        self.max_words = checks.optional(checks.size, "max_words", max_words)
-        self.subsample = checks.optional(checks.positive, "subsample", subsample)
+        self.max_words: int | None = checks.optional(checks.size, "max_words", max_words)
+        self.subsample: float | None = checks.optional(checks.positive, "subsample", subsample)
         self.x_max: float = checks.positive("x_max", x_max)
         self.alpha: float = checks.positive("alpha", alpha)
         self.lowercase: bool = checks.truth("lowercase", lowercase)
@@ -172,16 +172,18 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
             for seed in seeds
         )
         glove = self.method == "glove"
-        self.v = self.add_weight(shape=(V, D), initializer=first, name="v")
-        self.u = self.add_weight(
+        self.v: keras.Variable = self.add_weight(
+            shape=(V, D), initializer=first, name="v"
+        )
+        self.u: keras.Variable = self.add_weight(
             shape=(V, D), initializer=second if glove else "zeros", name="u"
         )
         if glove:
-            self.biases = [
+            self.biases: list[keras.Variable] = [
                 self.add_weight(shape=(V,), initializer="zeros", name=name)
                 for name in ("b_v", "b_u")
             ]
-            self.squares = [  # AdaGrad's sums of squared gradients
+            self.squares: list[keras.Variable] = [  # AdaGrad's sums of squared gradients
                 self.add_weight(
                     shape=table.shape,
                     initializer="ones",
