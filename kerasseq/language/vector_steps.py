@@ -34,7 +34,9 @@ class SampledGradients(NamedTuple):
     negatives: Tensor
 
 
-def skip_gram(v: Tensor, u: Tensor, u_k: Tensor, m: Tensor, a: Tensor) -> SampledGradients:
+def skip_gram(
+    v: Tensor, u: Tensor, u_k: Tensor, m: Tensor, a: Tensor
+) -> SampledGradients:
     r"""Skip-gram with negative sampling: a word predicts its contexts.
 
     $$
@@ -115,7 +117,9 @@ class GloVeGradients(NamedTuple):
     b: Tensor
 
 
-def glove(w: Tensor, w_: Tensor, b: Tensor, b_: Tensor, f: Tensor, log_x: Tensor) -> GloVeGradients:
+def glove(
+    w: Tensor, w_: Tensor, b: Tensor, b_: Tensor, f: Tensor, log_x: Tensor
+) -> GloVeGradients:
     r"""GloVe: products of vectors approximate logarithms of counts.
 
     $$

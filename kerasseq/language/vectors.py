@@ -113,8 +113,12 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
         self.window: int = checks.size("window", window)
         self.negatives: int = checks.size("negatives", negatives)
         self.min_count: int = checks.size("min_count", min_count)
-        self.max_words: int | None = checks.optional(checks.size, "max_words", max_words)
-        self.subsample: float | None = checks.optional(checks.positive, "subsample", subsample)
+        self.max_words: int | None = checks.optional(
+            checks.size, "max_words", max_words
+        )
+        self.subsample: float | None = checks.optional(
+            checks.positive, "subsample", subsample
+        )
         self.x_max: float = checks.positive("x_max", x_max)
         self.alpha: float = checks.positive("alpha", alpha)
         self.lowercase: bool = checks.truth("lowercase", lowercase)
@@ -183,7 +187,9 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
                 self.add_weight(shape=(V,), initializer="zeros", name=name)
                 for name in ("b_v", "b_u")
             ]
-            self.squares: list[keras.Variable] = [  # AdaGrad's sums of squared gradients
+            self.squares: list[
+                keras.Variable
+            ] = [  # AdaGrad's sums of squared gradients
                 self.add_weight(
                     shape=table.shape,
                     initializer="ones",
