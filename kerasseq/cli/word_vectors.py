@@ -43,7 +43,7 @@ DEFAULTS = {
 }
 SHOWN, NEAREST = 6, 5  # words in the table, and neighbors of each
 DRAWN = 60  # words in the figure
-SHORTEST = 4  # letters of a word that is shown: shorter ones are mostly grammar
+SHORTEST = 5  # letters of a word that is shown: shorter ones are mostly grammar
 
 
 def add_task(add: options.Add, tasks: options.Subparsers) -> None:
