@@ -23,6 +23,7 @@ BENCHMARKS = (
     "text",
     "tracing",
     "transformer",
+    "vectors",
     "wavenet",
 )
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import attention, beyond, fitting, transformer, wavenet
+from benchmarks import attention, beyond, fitting, transformer, vectors, wavenet
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -175,3 +175,17 @@ def test_tokenizers(tmp_path):
         (kind, name) for kind in ("bpe", "wordpiece", "unigram") for name in both
     ]
     assert all(row["training"] > 0 and row["MB/s"] > 0 for row in found["table"])
+
+
+def test_word_vectors():
+    parser = argparse.ArgumentParser()
+    vectors.add_arguments(parser)
+    options = parser.parse_args(
+        ["--words", "1000", "--rounds", "1", "--methods", "skip_gram,cbow,glove"]
+    )
+    found = vectors.run(options)
+    rows = {row["implementation"]: row for row in found["table"]}
+    ours = {f"kerasseq {method}" for method in vectors.METHODS}
+    assert ours <= set(rows) <= ours | {"gensim skip_gram", "gensim cbow"}
+    assert ("gensim" in found) == ("gensim skip_gram" not in rows)
+    assert all(row["words/s"] > 0 for row in rows.values())

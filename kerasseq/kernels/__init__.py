@@ -47,12 +47,14 @@ from kerasseq.kernels.reference.precision import (  # noqa: E402
     precise,
     tanh,
 )
+from kerasseq.kernels.rows import add_to_rows, take_rows, train_steps  # noqa: E402
 from kerasseq.kernels.scan import scan  # noqa: E402
 
 __all__ = [
     "Fingerprint",
     "Programs",
     "Recurrence",
+    "add_to_rows",
     "affine",
     "compiled",
     "compiler",
@@ -79,9 +81,11 @@ __all__ = [
     "scan",
     "size_is_guessed",
     "state_dtype",
+    "take_rows",
     "take_steps",
     "tanh",
     "top_k",
+    "train_steps",
     "uncompiled",
     "uses_torchscript",
 ]

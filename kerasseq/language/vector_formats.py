@@ -6,6 +6,7 @@ import re
 from typing import IO, NamedTuple
 
 from kerasseq.core import checks
+from kerasseq.core.types import FilePath
 
 TEXT, BINARY, GLOVE = FORMATS = ("word2vec_text", "word2vec_binary", "glove")
 CHUNK = 2**20  # bytes that are read at a time
@@ -29,7 +30,9 @@ class Layout(NamedTuple):
         return "line 1 has" if self.count is None else "the header says"
 
 
-def recognize(path, file, format, no_header) -> Layout:
+def recognize(
+    path: FilePath, file: IO[bytes], format: str | None, no_header: bool | None
+) -> Layout:
     """Recognizes the format by the first two lines."""
     head = file.read(CHUNK)
     if not head.strip():
@@ -85,7 +88,9 @@ def count_numbers(fields: list[bytes]) -> int:
     return count
 
 
-def count_words(path, file, layout, limit) -> int:
+def count_words(
+    path: FilePath, file: IO[bytes], layout: Layout, limit: int | None
+) -> int:
     """Returns how many words to make room for, at most `limit`.
 
     Without a header the lines are counted. With one, a count that the size of the file
@@ -129,6 +134,6 @@ def _is_compressed(path) -> bool:
         return file.read(len(GZIP)) == GZIP
 
 
-def opened(path) -> IO[bytes]:
+def opened(path: FilePath) -> IO[bytes]:
     """Opens a file for reading, decompressed."""
     return gzip.open(path, "rb") if _is_compressed(path) else open(path, "rb")

@@ -1,9 +1,13 @@
 """Reads the words and vectors of a file of a known layout. Loads no Keras."""
 
+from collections.abc import Callable
+from typing import IO
+
 import numpy as np
 
 from kerasseq.core import checks
-from kerasseq.language.vector_formats import CHUNK, NUMBER, count_numbers
+from kerasseq.core.types import FilePath
+from kerasseq.language.vector_formats import CHUNK, NUMBER, Layout, count_numbers
 
 LONGEST = 2**16  # bytes of a word
 OFTEN = 2**12  # words between two calls of `progress`
@@ -12,14 +16,22 @@ OFTEN = 2**12  # words between two calls of `progress`
 class Table:
     """The words and vectors that have been read."""
 
-    def __init__(self, path, rows, dimension, errors, duplicates, progress):
-        self.path = path
+    def __init__(
+        self,
+        path: FilePath,
+        rows: int,
+        dimension: int,
+        errors: str,
+        duplicates: str,
+        progress: Callable[[int, int], object] | None,
+    ) -> None:
+        self.path: FilePath = path
         self.words: list[str] = []
-        self.matrix = np.empty((rows, dimension), "float32")
-        self.errors = errors
-        self.duplicates = duplicates
-        self.progress = progress
-        self.read = 0  # the words, with repetitions
+        self.matrix: np.ndarray = np.empty((rows, dimension), "float32")
+        self.errors: str = errors
+        self.duplicates: str = duplicates
+        self.progress: Callable[[int, int], object] | None = progress
+        self.read: int = 0  # the words, with repetitions
         self._known: set[str] = set()
 
     @property
@@ -74,7 +86,7 @@ class Table:
         return self.matrix[: len(self.words)]
 
 
-def read_text(file, table, layout, is_whole):
+def read_text(file: IO[bytes], table: Table, layout: Layout, is_whole: bool) -> None:
     """Reads the lines after the header; `is_whole` if no limit leaves some."""
     number = 1 if layout.count is None else 2
     longest = LONGEST + 64 * layout.dimension
@@ -115,7 +127,7 @@ def _fields(line: bytes, dimension: int) -> list[bytes]:
     return fields
 
 
-def read_binary(file, table, layout, is_whole):
+def read_binary(file: IO[bytes], table: Table, layout: Layout, is_whole: bool) -> None:
     """Reads the words and numbers after the header."""
     size = 4 * layout.dimension
     chunk, at, offset = b"", 0, layout.start  # `offset` of the chunk in the file
