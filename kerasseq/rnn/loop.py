@@ -186,10 +186,13 @@ class Steps:
     ) -> None:
         cell = layer.cell
         inputs = {"x": cell.project(x, training) if has_steps(cell) else x}
-        self.inputs = inputs if real is None else {**inputs, "mask": real}
-        self.layer, self.cell = layer, cell
+        mask = {} if real is None else {"mask": real}
+        self.inputs: dict[str, Any] = {**inputs, **mask}
+        self.layer: keras.layers.RNN = layer
+        self.cell: Any = cell
         self.carry: Carry = (first_output(cell, states), states)
-        self.training, self.return_sequences = training, return_sequences
+        self.training: bool = training
+        self.return_sequences: bool = return_sequences
 
     def run(self) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Returns the last output, all outputs and the last states."""

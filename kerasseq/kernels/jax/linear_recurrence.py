@@ -4,6 +4,8 @@ XLA fuses a step into one kernel. `lax.scan` needs time on the first axis, and t
 twice as long on a CPU; `lax.associative_scan` takes ten times as long there.
 """
 
+from collections.abc import Callable
+
 import jax
 from jax import lax
 from jax import numpy as jnp
@@ -53,4 +55,4 @@ def _at(x, t):
 
 
 # Compiled here, so that eager calls do not trace it again.
-run = jax.jit(_run)
+run: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] = jax.jit(_run)

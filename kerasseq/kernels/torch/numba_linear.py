@@ -5,13 +5,18 @@ number is read and written once. `numba_steps.py` explains how the code is writt
 """
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from kerasseq.kernels.torch.numba_steps import F2, F3, VANISHED, ZERO, compile_functions
 
+Array: TypeAlias = np.ndarray
 
-def forward(a, b, first, h):
+NO_GRADIENT = np.zeros((0, 0, 0), "float32")
+
+
+def forward(a: Array, b: Array, first: Array, h: Array) -> None:
     """Computes h = a h + b over all steps."""
     for n in range(h.shape[0]):
         before = first[n]
@@ -21,7 +26,9 @@ def forward(a, b, first, h):
             before = h[n, t]
 
 
-def backward(a, h, first, d_h, d, d_a, d_b):
+def backward(
+    a: Array, h: Array, first: Array, d_h: Array, d: Array, d_a: Array, d_b: Array
+) -> None:
     """Computes the gradients of a and b, and in d that of the first state.
 
     Args:
@@ -52,6 +59,3 @@ def functions() -> tuple[Callable[..., None], ...]:
     """Compiles both functions, or returns them if they are compiled."""
     types = (F3, F3, F2, F3), (F3, F3, F2, F3, F2, F3, F3)
     return compile_functions(forward, backward, signatures=types)
-
-
-NO_GRADIENT = np.zeros((0, 0, 0), "float32")
