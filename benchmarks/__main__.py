@@ -12,6 +12,7 @@ import os
 
 BENCHMARKS = (
     "attention",
+    "beyond",
     "bottleneck",
     "exposure",
     "fitting",
@@ -23,6 +24,7 @@ BENCHMARKS = (
     "tracing",
     "transformer",
     "vectors",
+    "wavenet",
 )
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import attention, fitting, transformer, vectors
+from benchmarks import attention, beyond, fitting, transformer, vectors, wavenet
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -70,6 +70,17 @@ def test_attention(in_this_process):
     assert rows["kerasseq"]["token, full to empty cache"] > 0
 
 
+def test_beyond_attention(in_this_process):
+    pytest.importorskip("torch")
+    in_this_process(beyond)
+    options = argparse.Namespace(
+        **OPTIONS, parts=["minimal"], sizes=["tiny"], backend=backend.chosen()
+    )
+    rows = {row["implementation"]: row for row in beyond.run(options)["table"]}
+    assert set(rows) == set(beyond.PARTS["minimal"])
+    assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
+
+
 def test_fitting(in_this_process):
     in_this_process(fitting)
     options = argparse.Namespace(
@@ -90,6 +101,13 @@ def test_transformer(part, in_this_process):
     assert set(rows) <= set(transformer.PARTS[part])
     for row in rows.values():
         assert row["time"] * row["speed"] == pytest.approx(1)
+
+
+def test_wavenet(in_this_process):
+    in_this_process(wavenet)
+    options = argparse.Namespace(**OPTIONS, sizes=["tiny"], backend=backend.chosen())
+    (row,) = wavenet.run(options)["table"]
+    assert row["receptive field"] == 8 and row["again / state"] == 1
 
 
 def test_ngrams():

@@ -202,6 +202,21 @@ def with_mask(cls, *args, **options):
     return Case(lambda: cls(*args, **options), call)
 
 
+def convolution(cls, *args, **options):
+    """A convolution over time: all outputs and the last states."""
+
+    def call(layer, x):
+        y, states = layer.advance(x, mask=REAL)
+        return [layer(x, mask=REAL), y, *states]
+
+    def build():
+        layer = cls(*args, **options)
+        layer.build(X.shape)
+        return layer
+
+    return Case(build, call, (REAL, REAL) + 3 * (EVERY,))
+
+
 def cell_in_keras(cls, *args):
     def build():
         return keras.layers.RNN(cls(*args), return_sequences=True)
@@ -234,6 +249,8 @@ CASES = {
     "PeepholeLSTM": steps(L.PeepholeLSTM, 3, **PEEPHOLES),
     "GRU": steps(L.GRU, 3),
     "GRU-before": last(L.GRU, 3, reset_after=False),
+    "MinGRU": steps(L.MinGRU, 3),
+    "MinLSTM": last(L.MinLSTM, 3),
     "RNN": last(lambda: L.RNN(keras.layers.GRUCell(3))),
     "StackedRNN": last(
         lambda: L.StackedRNN([L.GRUCell(3), L.GatedCell(3)], bidirectional=True)
@@ -242,6 +259,11 @@ CASES = {
     "GatedCell": cell_in_keras(L.GatedCell, 3),
     "LSTMCell": cell_in_keras(L.LSTMCell, 3),
     "GRUCell": cell_in_keras(L.GRUCell, 3),
+    "MinGRUCell": cell_in_keras(L.MinGRUCell, 3),
+    "MinLSTMCell": cell_in_keras(L.MinLSTMCell, 3),
+    "CausalConv1D": convolution(L.CausalConv1D, 3, 2, dilation_rate=2),
+    "WaveNet": convolution(L.WaveNet, 3, dilations=[1, 2]),
+    "WaveNet-traced": traced(convolution(L.WaveNet, 3, dilations=[1, 2])),
     "AlignmentAttention": self_attention(L.AlignmentAttention, 3, score="concat"),
     "AlignmentAttention-memory": cross_attention(
         L.AlignmentAttention, score="scaled_dot", name="mask"
@@ -419,7 +441,9 @@ EVERYWHERE = [
     "ElmanRNN",
     "LSTM",
     "LSTM-traced",
+    "WaveNet",
     "GRU",
+    "MinGRU",
     "RNN",
     "AlignmentAttention",
     "AlignmentAttention-keys",

@@ -10,7 +10,8 @@ from parts.errors import Refused
 EQUATION = (
     r"h_t = \varphi(W x_t + U h_{t-1} + b) \qquad c_t = f_t \odot c_{t-1} + \dots"
 )
-CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru", "transformer")
+CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru")
+CELLS += ("min_gru", "min_lstm", "transformer", "wavenet")
 KINDS = ("hard", "training")
 TESTS = ("balanced", "training", "hard")
 BRACKETS = "()[]{}<>«»"  # a pair for each color
@@ -75,7 +76,7 @@ def results(here, finished):
     here.table(rows, {name: here.text(name) for name in shown})
 
 
-def through(named, ids, cells):
+def through(named, ids):
     """Returns probability and hidden states of each network, character by character."""
     import keras
     import numpy as np
@@ -83,14 +84,14 @@ def through(named, ids, cells):
     length = len(ids)
     prefixes = np.tril(np.tile(np.array(ids, "int32"), (length, 1)))
     found = {}
-    for (title, folder), cell in zip(named, cells, strict=True):
+    for title, folder in named:
         model = work.model(folder)
         logits = model.predict(prefixes, verbose=0)
         chances = keras.ops.convert_to_numpy(keras.ops.softmax(logits))[:, 1]
         with kerasseq.tracing.trace(model) as inside:
             model(prefixes[-1:])
-        key = f"{cell}/hidden_state"
-        states = inside[key][0].T if key in inside else None
+        keys = [key for key in inside if key.endswith("/hidden_state")]
+        states = inside[keys[-1]][0].T if keys else None  # of a WaveNet's last block
         found[title] = chances, states
     return found
 
@@ -108,8 +109,7 @@ def own_string(here, finished):
     same = [run for run in finished if run.request.details["colors"] == min(colors)]
     named = [(f"{run.request.title} ({run.id})", races.model_of(run)) for run in same]
     ids, labels = races.encode(symbols, min(colors), choices)
-    cells = [run.request.details["cell"] for run in same]
-    found = here.compute(through, named, ids, cells)
+    found = here.compute(through, named, ids)
     with here.controls():
         at = here.stepper("at", 1, max(2, len(symbols)), len(symbols))
         chosen = here.choice("network", list(found), labels=str)
@@ -117,6 +117,7 @@ def own_string(here, finished):
     here.strip("read", symbols, marked=[at - 1], values=labels, limits=(0, 4))
     truth = here.text("balanced" if labels[at - 1] else "unbalanced")
     here.say("truth", so_far="".join(symbols[:at]), truth=truth)
+    cells = [run.request.details["cell"] for run in same]
     cells_of = {title: cell for (title, _), cell in zip(named, cells, strict=True)}
     rows = [
         {

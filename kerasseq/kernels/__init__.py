@@ -29,6 +29,10 @@ from kerasseq.kernels.functions import (  # noqa: E402
     uncompiled,
     uses_torchscript,
 )
+from kerasseq.kernels.linear_recurrence import (  # noqa: E402
+    linear_recurrence,
+    state_dtype,
+)
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.projection import affine, dense, project  # noqa: E402
 from kerasseq.kernels.ranking import top_k  # noqa: E402
@@ -67,6 +71,7 @@ __all__ = [
     "is_float64",
     "is_uncompiled",
     "keep_variables",
+    "linear_recurrence",
     "matmul",
     "output_specs",
     "precise",
@@ -75,6 +80,7 @@ __all__ = [
     "recurrence",
     "scan",
     "size_is_guessed",
+    "state_dtype",
     "take_rows",
     "take_steps",
     "tanh",

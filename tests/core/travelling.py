@@ -31,7 +31,7 @@ def forecaster():
 
 
 def language_model():
-    return models.LanguageModel("elman", LETTERS, units=3)
+    return models.LanguageModel("min_gru", LETTERS, units=3)
 
 
 def gpt():
