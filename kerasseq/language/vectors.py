@@ -187,9 +187,8 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
                 self.add_weight(shape=(V,), initializer="zeros", name=name)
                 for name in ("b_v", "b_u")
             ]
-            self.squares: list[
-                keras.Variable
-            ] = [  # AdaGrad's sums of squared gradients
+            # AdaGrad's sums of squared gradients.
+            self.squares: list[keras.Variable] = [
                 self.add_weight(
                     shape=table.shape,
                     initializer="ones",
@@ -203,15 +202,13 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
     @property
     def matrix(self) -> np.ndarray:
         """The vectors of the words, `(words, D)`."""
-        return ops.convert_to_numpy(self._vectors(slice(None)))
-
-    def _vectors(self, rows: Any) -> Tensor:
         self._check_words()
-        if isinstance(rows, slice):
-            v, u = self.v.value, self.u.value
-        else:
-            v, u = kernels.take_rows(self.v, rows), kernels.take_rows(self.u, rows)
-        return v + u if self.method == "glove" else v
+        v = self.v.value
+        return ops.convert_to_numpy(v + self.u.value if self._is_sum else v)
+
+    @property
+    def _is_sum(self) -> bool:
+        return self.method == "glove"
 
     def _check_words(self) -> None:
         if not self.words:
@@ -221,7 +218,12 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
 
     def call(self, ids: Tensor) -> Tensor:
         """Returns the vectors of ids, `(*ids.shape, D)`."""
-        return ops.cast(self._vectors(ops.cast(ids, "int32")), self.compute_dtype)
+        self._check_words()
+        ids = ops.cast(ids, "int32")
+        vectors = kernels.take_rows(self.v, ids)
+        if self._is_sum:
+            vectors = vectors + kernels.take_rows(self.u, ids)
+        return ops.cast(vectors, self.compute_dtype)
 
     def compile(self, learning_rate: float | None = None, **kwargs: Any) -> None:
         """Configures training. The update is that of the method.
@@ -302,6 +304,8 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
                 x, epochs=epochs, batch_size=batch_size, encoding=encoding
             )
             steps_per_epoch = steps_per_epoch or batches.steps_per_epoch
+            if isinstance(batches, WindowBatches):
+                batches.steps = epochs * steps_per_epoch
             x = batches.stream(initial_epoch * steps_per_epoch)
         kwargs["shuffle"] = False  # the batches are random already
         others = kwargs.pop("callbacks", None) or []

@@ -244,6 +244,15 @@ def test_a_run_is_repeated_and_resumed_exactly():
     np.testing.assert_array_equal(whole.matrix, resumed.matrix)
 
 
+def test_the_learning_rate_falls_over_the_steps_that_are_asked_for():
+    model, other = tiny(), tiny()
+    model.fit(TEXT, epochs=2, steps_per_epoch=2, batch_size=32, verbose=0)
+    batches = other.batches(TEXT, batch_size=32)
+    batches.steps = 4
+    other.fit(batches.stream(), epochs=1, steps_per_epoch=4, verbose=0)
+    np.testing.assert_array_equal(model.matrix, other.matrix)
+
+
 def test_known_words_are_trained_further_on_another_text():
     model = WordVectors.from_vectors(["a", "b", "z"], np.eye(3), window=2)
     model.fit(["a b x"] * 20, epochs=3, verbose=0)
