@@ -29,6 +29,7 @@ from kerasseq.kernels.functions import (  # noqa: E402
     uncompiled,
     uses_torchscript,
 )
+from kerasseq.kernels.linear_attention import linear_attention  # noqa: E402
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.projection import affine, dense, project  # noqa: E402
 from kerasseq.kernels.ranking import top_k  # noqa: E402
@@ -65,6 +66,7 @@ __all__ = [
     "is_float64",
     "is_uncompiled",
     "keep_variables",
+    "linear_attention",
     "matmul",
     "output_specs",
     "precise",
