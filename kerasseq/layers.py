@@ -14,6 +14,8 @@ from kerasseq.attention.alignment import (
 )
 from kerasseq.attention.kernel_regression import KernelAttention
 from kerasseq.attention.multi_head import MultiHeadAttention
+from kerasseq.linear.gated import GatedLinearAttention, Retention
+from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
 from kerasseq.positions.base import AttentionPosition
@@ -76,6 +78,9 @@ __all__ = [
     "FeedForward",
     "TransformerEncoder",
     "TransformerDecoder",
+    "LinearAttention",
+    "GatedLinearAttention",
+    "Retention",
     "PatchEmbedding",
     "CRF",
 ]

@@ -202,6 +202,16 @@ def with_mask(cls, *args, **options):
     return Case(lambda: cls(*args, **options), call)
 
 
+def state(cls, *args, **options):
+    """A layer with a state: outputs of both calls, and the last states."""
+
+    def call(layer, x):
+        y, states = layer.advance(x, mask=REAL)
+        return [layer(x, mask=REAL), y, *states]
+
+    return Case(lambda: cls(*args, **options), call, (REAL, REAL, EVERY, EVERY))
+
+
 def cell_in_keras(cls, *args):
     def build():
         return keras.layers.RNN(cls(*args), return_sequences=True)
@@ -274,6 +284,11 @@ CASES = {
     "MultiHeadAttention-some": masked_for_some(L.MultiHeadAttention, 2, 3),
     "MultiHeadAttention-axes": over_axes(1, 2),
     "MultiHeadAttention-axis": over_axes(2),
+    "LinearAttention": state(L.LinearAttention, 2, 3),
+    "LinearAttention-all": with_mask(L.LinearAttention, 2, 3, causal=False),
+    "LinearAttention-traced": traced(state(L.LinearAttention, 2, 3)),
+    "GatedLinearAttention": state(L.GatedLinearAttention, 2, 3),
+    "Retention": state(L.Retention, 2, 4),
     "AttentionPosition": heads(L.AttentionPosition),
     "RotaryEmbedding": heads(L.RotaryEmbedding),
     "AlibiBias": heads(L.AlibiBias),
@@ -428,6 +443,7 @@ EVERYWHERE = [
     "MultiHeadAttention",
     "MultiHeadAttention-scores",
     "MultiHeadAttention-some",
+    "GatedLinearAttention",
     "TransformerXLPosition",
     "FeedForward",
     "TransformerEncoder",

@@ -27,6 +27,7 @@ def of_calls():
             call(made, {"sequences": X, "mask": MASK})
             for made in (layers.ElmanRNN(3), layers.LSTM(3), layers.GRU(3))
         ),
+        call(layers.LinearAttention(2, 3), {"x": X, "mask": MASK}),
         call(layers.AlignmentAttention(3), memory),
         call(layers.LuongAttention(), memory),
         call(layers.MultiHeadAttention(2, 3), {**memory, "attention_mask": SQUARE}),
