@@ -15,6 +15,7 @@ BENCHMARKS = (
     "bottleneck",
     "exposure",
     "fitting",
+    "linear",
     "ngrams",
     "pretrained",
     "recurrent",

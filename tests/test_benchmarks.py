@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import attention, fitting, transformer
+from benchmarks import attention, fitting, linear, transformer
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -68,6 +68,15 @@ def test_attention(in_this_process):
     assert {"kerasseq", "keras"} <= set(rows) <= {*rows, "torch SDPA"}
     assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
     assert rows["kerasseq"]["token, full to empty cache"] > 0
+
+
+def test_linear(in_this_process):
+    in_this_process(linear)
+    options = argparse.Namespace(**OPTIONS, sizes=["tiny"], backend=backend.chosen())
+    rows = {row["layer"]: row for row in linear.run(options)["table"]}
+    assert rows.keys() == {"MultiHeadAttention", *linear.DECAYS}
+    assert rows["Retention"]["training speed"] > 0
+    assert rows["Retention"]["decay"] == "per head"
 
 
 def test_fitting(in_this_process):
