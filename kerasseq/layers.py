@@ -14,6 +14,8 @@ from kerasseq.attention.alignment import (
 )
 from kerasseq.attention.kernel_regression import KernelAttention
 from kerasseq.attention.multi_head import MultiHeadAttention
+from kerasseq.convolution.causal import CausalConv1D
+from kerasseq.convolution.wavenet import WaveNet
 from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.positions.alibi import AlibiBias
@@ -53,6 +55,8 @@ __all__ = [
     "GRUCell",
     "RNN",
     "StackedRNN",
+    "CausalConv1D",
+    "WaveNet",
     "AlignmentAttention",
     "BahdanauAttention",
     "LuongAttention",

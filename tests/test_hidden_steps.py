@@ -202,14 +202,19 @@ def with_mask(cls, *args, **options):
     return Case(lambda: cls(*args, **options), call)
 
 
-def state(cls, *args, **options):
+def carries_state(cls, *args, **options):
     """A layer with a state: outputs of both calls, and the last states."""
 
     def call(layer, x):
         y, states = layer.advance(x, mask=REAL)
         return [layer(x, mask=REAL), y, *states]
 
-    return Case(lambda: cls(*args, **options), call, (REAL, REAL, EVERY, EVERY))
+    def build():
+        layer = cls(*args, **options)
+        layer.build(X.shape)
+        return layer
+
+    return Case(build, call, (REAL, REAL) + 4 * (EVERY,))
 
 
 def cell_in_keras(cls, *args):
@@ -252,6 +257,9 @@ CASES = {
     "GatedCell": cell_in_keras(L.GatedCell, 3),
     "LSTMCell": cell_in_keras(L.LSTMCell, 3),
     "GRUCell": cell_in_keras(L.GRUCell, 3),
+    "CausalConv1D": carries_state(L.CausalConv1D, 3, 2, dilation_rate=2),
+    "WaveNet": carries_state(L.WaveNet, 3, dilations=[1, 2]),
+    "WaveNet-traced": traced(carries_state(L.WaveNet, 3, dilations=[1, 2])),
     "AlignmentAttention": self_attention(L.AlignmentAttention, 3, score="concat"),
     "AlignmentAttention-memory": cross_attention(
         L.AlignmentAttention, score="scaled_dot", name="mask"
@@ -284,11 +292,11 @@ CASES = {
     "MultiHeadAttention-some": masked_for_some(L.MultiHeadAttention, 2, 3),
     "MultiHeadAttention-axes": over_axes(1, 2),
     "MultiHeadAttention-axis": over_axes(2),
-    "LinearAttention": state(L.LinearAttention, 2, 3),
+    "LinearAttention": carries_state(L.LinearAttention, 2, 3),
     "LinearAttention-all": with_mask(L.LinearAttention, 2, 3, causal=False),
-    "LinearAttention-traced": traced(state(L.LinearAttention, 2, 3)),
-    "GatedLinearAttention": state(L.GatedLinearAttention, 2, 3),
-    "Retention": state(L.Retention, 2, 4),
+    "LinearAttention-traced": traced(carries_state(L.LinearAttention, 2, 3)),
+    "GatedLinearAttention": carries_state(L.GatedLinearAttention, 2, 3),
+    "Retention": carries_state(L.Retention, 2, 4),
     "AttentionPosition": heads(L.AttentionPosition),
     "RotaryEmbedding": heads(L.RotaryEmbedding),
     "AlibiBias": heads(L.AlibiBias),
@@ -434,6 +442,7 @@ EVERYWHERE = [
     "ElmanRNN",
     "LSTM",
     "LSTM-traced",
+    "WaveNet",
     "GRU",
     "RNN",
     "AlignmentAttention",

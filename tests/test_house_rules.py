@@ -21,6 +21,7 @@ HEIGHT = {
     "kernels": 1,
     "tracing": 2,
     "rnn": 3,
+    "convolution": 3,
     "positions": 3,
     "attention": 4,
     "linear": 4,

@@ -77,6 +77,10 @@ BUILDERS = {
             residual=True,
         )
     ],
+    "CausalConv1D": [
+        lambda **kw: layers.CausalConv1D(3, 2, dilation_rate=2, activation="tanh")
+    ],
+    "WaveNet": [lambda **kw: layers.WaveNet(3, dilations=[1, 2], skip_units=4, **kw)],
     "AlignmentAttention": [
         on_itself("AlignmentAttention", 3, score="concat"),
     ],
@@ -144,6 +148,7 @@ SAME_SHAPE = (
     *LINEAR,
 )
 NORMS = (layers.LayerNormalization, layers.RMSNormalization)
+CONVOLUTIONS = (layers.CausalConv1D, layers.WaveNet)
 # The first weights positions by their index, which padding on the left changes; the
 # second and norms compute each position by itself; images have no padding.
 UNMASKED = (
@@ -184,11 +189,11 @@ def test_layer(build):
     inside = getattr(layer, "layer", layer)
     same_shape = isinstance(layer, (Wrapper, *SAME_SHAPE))
     width = 5 if same_shape else {layers.StackedRNN: 6}.get(type(layer), 3)
-    whole = getattr(layer, "return_sequences", same_shape)
+    whole = same_shape or isinstance(layer, CONVOLUTIONS)
+    whole = getattr(layer, "return_sequences", whole)
     random = not isinstance(layer, (Added, AsImage, Marginals))
-    random = random and not isinstance(
-        inside, (layers.KernelAttention, *NORMS, *LINEAR)
-    )
+    certain = (layers.KernelAttention, layers.CausalConv1D, *NORMS, *LINEAR)
+    random = random and not isinstance(inside, certain)
     position = getattr(inside, "position", None)
     check_layer(
         layer,

@@ -136,6 +136,18 @@ def of_layers():
         layer(layers.ElmanCell, X, **CELL),
         layer(layers.LSTMCell, X, **CELL, unit_forget_bias=True),
         layer(layers.GRUCell, X, **CELL),
+        layer(
+            *(layers.CausalConv1D, X),
+            **{"filters": 4, "kernel_size": 2, "dilation_rate": 2, "groups": 2},
+            **{"activation": "tanh", "use_bias": True, "kernel_constraint": None},
+            **{"kernel_initializer": "zeros", "bias_regularizer": None},
+        ),
+        layer(
+            *(layers.WaveNet, X),
+            **{"units": 3, "kernel_size": 2, "dilations": [1, 2], "stacks": 1},
+            **{"skip_units": None, "use_bias": True, "dropout": 0.0, "seed": 1},
+            **{"kernel_initializer": "zeros", "bias_initializer": "zeros"},
+        ),
         layer(layers.AlignmentAttention, X, X, units=3, score="additive", **ATTENTION),
         layer(layers.BahdanauAttention, X, X, units=3, **ATTENTION),
         layer(layers.LuongAttention, X, X, score="general", **ATTENTION),
