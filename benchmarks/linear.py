@@ -2,7 +2,8 @@
 
 Compares, projections included, `MultiHeadAttention` with a causal mask and the layers
 with a state of constant size: no decay (`LinearAttention`), one decay for each head
-(`Retention`) and for each channel (`GatedLinearAttention`). The cost of the dense
+(`Retention`), for each channel (`GatedLinearAttention`), and with erasing (`DeltaNet`,
+which has a short convolution as well). The cost of the dense
 attention grows with the square of the length, theirs with the length. Each runs in a
 process of its own, in rounds (see `benchmarks.rounds`); a speed of 10 is a tenth of the
 time of the dense attention.
@@ -26,6 +27,7 @@ DECAYS = {
     "LinearAttention": "none",
     "Retention": "per head",
     "GatedLinearAttention": "per channel",
+    "DeltaNet": "per head, erasing",
 }
 
 

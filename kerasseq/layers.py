@@ -16,6 +16,7 @@ from kerasseq.attention.kernel_regression import KernelAttention
 from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.convolution.causal import CausalConv1D
 from kerasseq.convolution.wavenet import WaveNet
+from kerasseq.linear.delta_net import DeltaNet
 from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.positions.alibi import AlibiBias
@@ -85,6 +86,7 @@ __all__ = [
     "LinearAttention",
     "GatedLinearAttention",
     "Retention",
+    "DeltaNet",
     "PatchEmbedding",
     "CRF",
 ]

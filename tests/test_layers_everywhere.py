@@ -131,13 +131,17 @@ BUILDERS = {
     "GatedLinearAttention": [
         linear("GatedLinearAttention", 3, decay_rank=2, epsilon=1e-2)
     ],
-    "Retention": [linear("Retention", 4, epsilon=1e-2)],
+    "Retention": [linear("Retention", 4, epsilon=1e-2, conv_kernel=3)],
+    "DeltaNet": [linear("DeltaNet", 3, num_key_heads=1, epsilon=1e-2)],
     "PatchEmbedding": [
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
     ],
     "CRF": [lambda **kw: Marginals(layers.CRF(5, initializer="glorot_uniform"))],
 }
-LINEAR = layers.LinearAttention, layers.GatedLinearAttention, layers.Retention
+LINEAR = (
+    *(layers.LinearAttention, layers.GatedLinearAttention, layers.Retention),
+    layers.DeltaNet,
+)
 # Layers whose output has the shape of their input.
 SAME_SHAPE = (
     layers.LayerNormalization,

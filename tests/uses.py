@@ -165,7 +165,8 @@ def of_layers():
                 (layers.LinearAttention, {"causal": True, "use_bias": False}),
                 (layers.GatedLinearAttention, {"decay_rank": 2, "epsilon": 1e-6}),
                 (layers.GatedLinearAttention, {"decay_temperature": 16.0}),
-                (layers.Retention, {**wave, "kernel_initializer": "zeros"}),
+                (layers.Retention, {**wave, "conv_kernel": 2}),
+                (layers.DeltaNet, {"num_key_heads": 1, "gated": False}),
             )
         ),
         layer(layers.AmplitudePosition, X, scale=1.0),

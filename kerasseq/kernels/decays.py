@@ -79,9 +79,9 @@ class HeadDecay:
             cross = b[..., :, None] + x[..., None, :]
             between = _blocks(m, ops.full_like(m, -np.inf), cross, n)
             first, last = _join(a, b, x, y, axis=-1)
-        self.between = ops.exp(between[..., 0, :, :])  # (C, B, N, L, L)
-        self.first = ops.exp(first[..., 0, :, None])  # (C, B, N, L, 1)
-        self.last = ops.exp(last[..., 0, :, None])
+        self.between: Tensor = ops.exp(between[..., 0, :, :])  # (C, B, N, L, L)
+        self.first: Tensor = ops.exp(first[..., 0, :, None])  # (C, B, N, L, 1)
+        self.last: Tensor = ops.exp(last[..., 0, :, None])
 
     def products(self, q: Tensor, k: Tensor, exclusive: bool = False) -> Tensor:
         """See `Decays`."""
@@ -110,13 +110,14 @@ class ChannelDecay:
 
     def __init__(self, log_decay: Tensor) -> None:
         first, last = log_decay[..., None, :], ops.zeros_like(log_decay)[..., None, :]
-        self.levels = []  # of pairs of blocks: decays in the second and in the first
+        # Of pairs of blocks: the decays in the second and in the first.
+        self.levels: list[tuple[Tensor, Tensor]] = []
         for h in _sizes(log_decay.shape[-2]):
             (a, b), (x, y) = _pairs(first, h, 2), _pairs(last, h, 2)
             self.levels.append((ops.exp(b), ops.exp(x)))
             first, last = _join(a, b, x, y, axis=-2)
-        self.first = ops.exp(first[..., 0, :, :])  # (C, B, N, L, K)
-        self.last = ops.exp(last[..., 0, :, :])
+        self.first: Tensor = ops.exp(first[..., 0, :, :])  # (C, B, N, L, K)
+        self.last: Tensor = ops.exp(last[..., 0, :, :])
 
     def products(self, q: Tensor, k: Tensor, exclusive: bool = False) -> Tensor:
         """See `Decays`."""

@@ -12,10 +12,12 @@ import keras
 from keras import ops
 
 from kerasseq import kernels, tracing
+from kerasseq.convolution.causal import CausalConv1D
 from kerasseq.core import checks, masks, objects
+from kerasseq.core.carried_state import CarriesState, check_sequence, check_states
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64
-from kerasseq.core.shapes import check_mask, check_numbers, check_shape, check_width
+from kerasseq.core.shapes import check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
@@ -24,10 +26,10 @@ from kerasseq.tracing import listeners
 States = list[Tensor]
 
 
-class StatefulHeads(WithSublayers, keras.layers.Layer):
+class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
     """Heads that carry a state through time.
 
-    A subclass overrides `attend`, `state_shapes`, and `finish` if there is a norm or a
+    A subclass overrides `attend`, `head_states`, and `finish` if there is a norm or a
     gate. Any cut of a sequence gives the result of the whole: `layer(x)` and `advance`
     by chunks or by steps.
 
@@ -35,6 +37,9 @@ class StatefulHeads(WithSublayers, keras.layers.Layer):
         num_heads: N, number of heads.
         key_dim: K, width of each query and key head.
         value_dim: V, width of each value head; K if None.
+        conv_kernel: Steps that a short convolution with SiLU reads, which follows the
+            projections to queries, keys and values channel by channel. No convolution
+            if None.
         use_bias: Whether the projections have biases.
         kernel_initializer: Initializer of the projections' kernels.
         bias_initializer: Initializer of the projections' biases.
@@ -44,6 +49,7 @@ class StatefulHeads(WithSublayers, keras.layers.Layer):
     query_dense: keras.layers.Dense
     key_dense: keras.layers.Dense
     value_dense: keras.layers.Dense
+    conv: CausalConv1D
     output_dense: keras.layers.Dense
 
     def __init__(
@@ -52,6 +58,7 @@ class StatefulHeads(WithSublayers, keras.layers.Layer):
         key_dim: int,
         value_dim: int | None = None,
         *,
+        conv_kernel: int | None,
         use_bias: bool,
         kernel_initializer: Identifier,
         bias_initializer: Identifier,
@@ -65,6 +72,7 @@ class StatefulHeads(WithSublayers, keras.layers.Layer):
         self.key_dim: int = size("key_dim", key_dim)
         value_dim = checks.optional(size, "value_dim", value_dim)
         self.value_dim: int = value_dim or self.key_dim
+        self.conv_kernel: int | None = checks.optional(size, "conv_kernel", conv_kernel)
         self.use_bias: bool = checks.flag("use_bias", use_bias)
         self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
             "kernel_initializer", kernel_initializer
@@ -72,6 +80,11 @@ class StatefulHeads(WithSublayers, keras.layers.Layer):
         self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
             "bias_initializer", bias_initializer
         )
+
+    @property
+    def key_heads(self) -> int:
+        """M, number of query and key heads."""
+        return self.num_heads
 
     @property
     def state_dtype(self) -> str:
@@ -84,9 +97,12 @@ class StatefulHeads(WithSublayers, keras.layers.Layer):
         checks.fits_memory("key_dim", K, N * D)
         checks.fits_memory("value_dim", V, N * D)
         self.input_width: int = D
-        self.query_dense = self.projection("query", D, N * K)
-        self.key_dense = self.projection("key", D, N * K)
-        self.value_dense = self.projection("value", D, N * V)
+        q, k, v = self._widths()
+        self.query_dense = self.projection("query", D, q)
+        self.key_dense = self.projection("key", D, k)
+        self.value_dense = self.projection("value", D, v)
+        if self.conv_kernel is not None:
+            self.conv = self._short_convolution(q + k + v)
         self.build_heads(D)
         self.output_dense = self.projection("attention_output", N * V, D)
         self.built = True
@@ -123,6 +139,24 @@ class StatefulHeads(WithSublayers, keras.layers.Layer):
         layer.build((None, inputs))
         return layer
 
+    def _short_convolution(self, channels):
+        """Creates the short convolution, built, with PyTorch's initial weights."""
+        checks.fits_memory("conv_kernel", self.conv_kernel, channels)
+        layer = CausalConv1D(
+            channels,
+            self.conv_kernel,
+            groups=channels,
+            activation="silu",
+            use_bias=False,
+            kernel_initializer=keras.initializers.VarianceScaling(
+                1 / 3, mode="fan_in", distribution="uniform"
+            ),
+            dtype=self.dtype_policy,
+            name="conv",
+        )
+        layer.build((None, None, channels))
+        return layer
+
     def call(
         self, x: Tensor, mask: Tensor | None = None, training: bool = False
     ) -> Tensor:
@@ -145,74 +179,94 @@ class StatefulHeads(WithSublayers, keras.layers.Layer):
             All outputs `(B, T, D)`, and the list of states to continue from.
 
         Raises:
+            TypeError: If `states` is not a list of tensors.
             ValueError: If the states are those of another batch size or layer.
         """
+        check_sequence("x", x, mask)
         if not self.built:
             self.build(tuple(x.shape))
         if states is None:
             states = self.get_initial_state(ops.shape(x)[0])
-        self._check_states(states, x.shape[0])
+        check_states(states, self.state_shapes(), x.shape[0])
         return MethodLayer(self, "_advance")(x, hidden=_Hidden(list(states), mask))
 
     def _advance(self, x, hidden):
         return self._run(x, hidden.states, hidden.mask)
 
-    def get_initial_state(self, batch: int | Tensor) -> States:
+    def get_initial_state(self, batch_size: int | Tensor) -> States:
         """The states before the first step: zeros.
 
         Args:
-            batch: B.
+            batch_size: B.
 
         Returns:
             A list of tensors, whose sizes do not depend on the length of the sequence.
         """
         return [
-            ops.zeros((batch, *shape), dtype or self.state_dtype)
-            for shape, dtype in self.state_shapes()
+            ops.zeros((batch_size, *shape), dtype)
+            for shape, dtype in self.head_states() + self._conv_states()
         ]
+
+    def state_shapes(self) -> list[Shape]:
+        """The shape of each state, without the batch."""
+        return [shape for shape, _ in self.head_states() + self._conv_states()]
+
+    def head_states(self) -> list[tuple[Shape, str]]:
+        """Shape without the batch and dtype of each state of the heads."""
+        shape = (self.num_heads, self.key_dim, self.value_dim)
+        return [(shape, self.state_dtype)]
+
+    def _conv_states(self):
+        """The last inputs of the short convolution, in the same form."""
+        if self.conv_kernel is None:
+            return []
+        return [((self.conv_kernel - 1, sum(self._widths())), self.compute_dtype)]
+
+    def _widths(self):
+        """Widths of the projections to queries, keys and values."""
+        M = self.key_heads
+        return [M * self.key_dim, M * self.key_dim, self.num_heads * self.value_dim]
 
     def start(self, x: Tensor) -> States:
         """The states before the first step of x `(B, T, D)` in a call of the layer."""
         return self.get_initial_state(ops.shape(x)[0])
 
-    def state_shapes(self) -> list[tuple[tuple[int, ...], str | None]]:
-        """Shape without the batch and dtype of each state; None for `state_dtype`."""
-        return [((self.num_heads, self.key_dim, self.value_dim), None)]
-
-    def _check_states(self, states, batch):
-        expected = [shape for shape, _ in self.state_shapes()]
-        received = [tuple(getattr(state, "shape", ())) for state in states]
-        batches = {shape[0] for shape in received if shape} - {None}
-        same = [shape[1:] for shape in received] == expected
-        if not same or (isinstance(batch, int) and batches - {batch}):
-            wanted = ", ".join(str((batch, *shape)) for shape in expected)
-            raise ValueError(
-                f"states must be tensors of shapes {wanted}, received shapes "
-                f"{', '.join(map(str, received))}. Start from "
-                f"get_initial_state({batch}) of this layer"
-            )
-
     def _run(self, x, states, mask):
         """All outputs, and the states after the last step."""
-        check_numbers("x", x)
+        check_sequence("x", x, mask)
         check_width("x", x.shape, self.input_width)
-        check_mask("mask", mask, ("batch", "time"), x.shape[:2])
         mask = None if mask is None else ops.cast(mask, "bool")
         x = masks.zero_masked(x, mask)
         states = self.start(x) if states is None else states
-        y, states = self.attend(x, states, mask)  # (B, T, N, V)
+        count = len(self.head_states())
+        (q, k, v), conv_states = self._project(x, states[count:], mask)
+        y, states = self.attend(x, (q, k, v), states[:count], mask)  # (B, T, N, V)
         y = ops.cast(self.finish(y, x), self.compute_dtype)
         B, T = ops.shape(x)[:2]
         y = ops.reshape(y, (B, T, self.num_heads * self.value_dim))
-        return tracing.record(self, "context", dense(self.output_dense, y)), states
+        y = tracing.record(self, "context", dense(self.output_dense, y))
+        return y, states + conv_states
+
+    def _project(self, x, states, mask):
+        """Queries, keys and values of the heads, and the states of the convolution."""
+        widths = self._widths()
+        layers = self.query_dense, self.key_dense, self.value_dense
+        parts = [dense(layer, x) for layer in layers]
+        if self.conv_kernel is not None:
+            y, states = self.conv._advance(ops.concatenate(parts, -1), states, mask)
+            parts = ops.split(y, [widths[0], widths[0] + widths[1]], axis=-1)
+        K, V = self.key_dim, self.value_dim
+        heads = [self.to_heads(*pair) for pair in zip(parts, (K, K, V), strict=True)]
+        return heads, list(states)
 
     def attend(
-        self, x: Tensor, states: States, mask: Tensor | None
+        self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
     ) -> tuple[Tensor, States]:
         """The heads of all steps `(B, T, N, V)`, and the states after the last one.
 
         Args:
             x: `(B, T, D)`, zeros at masked steps.
+            qkv: Queries and keys `(B, T, M, K)`, and values `(B, T, N, V)`.
             states: The states before the first step.
             mask: Boolean `(B, T)`, or None.
         """
@@ -227,18 +281,9 @@ class StatefulHeads(WithSublayers, keras.layers.Layer):
         """
         return y
 
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys `(B, T, N, K)`, and values `(B, T, N, V)`."""
-        widths = self.key_dim, self.key_dim, self.value_dim
-        layers = self.query_dense, self.key_dense, self.value_dense
-        return tuple(
-            self.to_heads(dense(layer, x), width)
-            for layer, width in zip(layers, widths, strict=True)
-        )
-
     def to_heads(self, x: Tensor, width: int) -> Tensor:
-        """Splits `(B, T, N * width)` into heads `(B, T, N, width)`."""
-        return ops.reshape(x, (*ops.shape(x)[:2], self.num_heads, width))
+        """Splits the last axis into heads, `(B, T, heads, width)`."""
+        return ops.reshape(x, (*ops.shape(x)[:2], -1, width))
 
     def run_kernel(
         self, q: Tensor, k: Tensor, v: Tensor, state: Tensor, **options: Any
@@ -326,6 +371,7 @@ class StatefulHeads(WithSublayers, keras.layers.Layer):
             "num_heads": self.num_heads,
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
+            "conv_kernel": self.conv_kernel,
             "use_bias": self.use_bias,
             "kernel_initializer": initializer(self.kernel_initializer),
             "bias_initializer": initializer(self.bias_initializer),

@@ -12,7 +12,7 @@ and keys rotated by their position; Sun et al. 2023 (RetNet).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -22,7 +22,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Identifier, Tensor
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.linear.base import StatefulHeads, States
 from kerasseq.positions.rotary import RotaryEmbedding
@@ -40,6 +40,7 @@ class NormedHeads(StatefulHeads):
         **kwargs: Arguments of `StatefulHeads`.
     """
 
+    gated: bool = True  # whether the gate follows the norm
     gate_dense: keras.layers.Dense
     norm_scale: keras.Variable
 
@@ -57,7 +58,9 @@ class NormedHeads(StatefulHeads):
 
     def build_heads(self, D: int) -> None:
         """See `StatefulHeads`."""
-        self.gate_dense = self.projection("gate", D, self.num_heads * self.value_dim)
+        if self.gated:
+            units = self.num_heads * self.value_dim
+            self.gate_dense = self.projection("gate", D, units)
         self.norm_scale = self.add_weight(
             name="norm_scale",
             shape=(self.value_dim,),
@@ -70,6 +73,8 @@ class NormedHeads(StatefulHeads):
         square = ops.sum(y * y, axis=-1, keepdims=True) / self.value_dim
         y = y * ops.rsqrt(square + self.epsilon)
         y = y * ops.cast(self.norm_scale, y.dtype)
+        if not self.gated:
+            return y
         gate = keras.activations.silu(dense(self.gate_dense, x))
         gate = self.record_heads("gate", self.to_heads(gate, self.value_dim))
         return y * ops.cast(gate, y.dtype)
@@ -89,6 +94,9 @@ class GatedLinearAttention(NormedHeads):
         num_heads: N, number of heads.
         key_dim: K, width of each query and key head.
         value_dim: V, width of each value head; K if None.
+        conv_kernel: Steps that a short convolution with SiLU reads, which follows the
+            projections to queries, keys and values channel by channel, as in later
+            models. No convolution if None.
         decay_rank: Width between $W_1$ and $W_2$.
         decay_temperature: τ. The larger, the closer to 1 are the decays.
         epsilon: ε of the norm.
@@ -127,6 +135,7 @@ class GatedLinearAttention(NormedHeads):
         key_dim: int,
         value_dim: int | None = None,
         *,
+        conv_kernel: int | None = None,
         decay_rank: int = 16,
         decay_temperature: float = 16.0,
         epsilon: float = 1e-6,
@@ -141,6 +150,7 @@ class GatedLinearAttention(NormedHeads):
             key_dim,
             value_dim,
             epsilon=epsilon,
+            conv_kernel=conv_kernel,
             use_bias=use_bias,
             kernel_initializer=kernel_initializer,
             bias_initializer=bias_initializer,
@@ -164,10 +174,10 @@ class GatedLinearAttention(NormedHeads):
         self.decay_up = self.projection("decay_up", rank, units, **bias)
 
     def attend(
-        self, x: Tensor, states: States, mask: Tensor | None
+        self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
     ) -> tuple[Tensor, States]:
         """See `StatefulHeads`."""
-        q, k, v = self.project(x)
+        q, k, v = qkv
         z = self.to_heads(dense(self.decay_up, dense(self.decay_down, x)), self.key_dim)
         log_decay = ops.log_sigmoid(ops.cast(z, self.state_dtype))
         log_decay = self.record_decay(log_decay / self.decay_temperature)
@@ -198,6 +208,9 @@ class Retention(NormedHeads):
         num_heads: N, number of heads.
         key_dim: K, width of each query and key head; even.
         value_dim: V, width of each value head; K if None.
+        conv_kernel: Steps that a short convolution with SiLU reads, which follows the
+            projections to queries, keys and values channel by channel, as in later
+            models. No convolution if None.
         max_wavelength: λ of the rotation. The longest wavelength is nearly 2πλ steps.
         epsilon: ε of the norm.
         use_bias: Whether the projections have biases.
@@ -231,6 +244,7 @@ class Retention(NormedHeads):
         key_dim: int,
         value_dim: int | None = None,
         *,
+        conv_kernel: int | None = None,
         max_wavelength: float = 10000,
         epsilon: float = 1e-6,
         use_bias: bool = False,
@@ -243,6 +257,7 @@ class Retention(NormedHeads):
             key_dim,
             value_dim,
             epsilon=epsilon,
+            conv_kernel=conv_kernel,
             use_bias=use_bias,
             kernel_initializer=kernel_initializer,
             bias_initializer=bias_initializer,
@@ -267,23 +282,24 @@ class Retention(NormedHeads):
         """The logarithm of 1 - α of each head."""
         return -math.log(2) * (5.0 + np.arange(self.num_heads))
 
-    def state_shapes(self) -> list[tuple[tuple[int, ...], str | None]]:
+    def head_states(self) -> list[tuple[Shape, str]]:
         """S, and the number of real steps so far."""
-        return [*super().state_shapes(), ((), "int32")]
+        return [*super().head_states(), ((), "int32")]
 
     def start(self, x: Tensor) -> States:
         """See `StatefulHeads`; all sequences have the same angles."""
-        return [super().start(x)[0], 0]
+        S, _, *conv = super().start(x)
+        return [S, 0, *conv]
 
     def attend(
-        self, x: Tensor, states: States, mask: Tensor | None
+        self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
     ) -> tuple[Tensor, States]:
         """See `StatefulHeads`."""
         S, count = states
         T = ops.shape(x)[1]
         positions = masks.positions(mask, T, count)
         real = T if mask is None else ops.sum(ops.cast(mask, "int32"), axis=1)
-        q, k, v = self.project(x)
+        q, k, v = qkv
         q, k = (
             self.rotary.rotate(ops.cast(x, self.state_dtype), positions) for x in (q, k)
         )

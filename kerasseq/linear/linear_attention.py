@@ -16,7 +16,7 @@ from keras import ops
 
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Identifier, Tensor
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import linear_attention, matmul
 from kerasseq.linear.base import StatefulHeads, States
 
@@ -33,6 +33,9 @@ class LinearAttention(StatefulHeads):
         num_heads: N, number of heads.
         key_dim: K, width of each query and key head.
         value_dim: V, width of each value head; K if None.
+        conv_kernel: Steps that a short convolution with SiLU reads, which follows the
+            projections to queries, keys and values channel by channel, as in later
+            models. No convolution if None.
         causal: Whether a step attends to its own and earlier steps only. If not, it
             attends to all.
         use_bias: Whether the projections have biases.
@@ -66,6 +69,7 @@ class LinearAttention(StatefulHeads):
         key_dim: int,
         value_dim: int | None = None,
         *,
+        conv_kernel: int | None = None,
         causal: bool = True,
         use_bias: bool = True,
         kernel_initializer: Identifier = "glorot_uniform",
@@ -76,6 +80,7 @@ class LinearAttention(StatefulHeads):
             num_heads,
             key_dim,
             value_dim,
+            conv_kernel=conv_kernel,
             use_bias=use_bias,
             kernel_initializer=kernel_initializer,
             bias_initializer=bias_initializer,
@@ -83,16 +88,16 @@ class LinearAttention(StatefulHeads):
         )
         self.causal: bool = checks.flag("causal", causal)
 
-    def state_shapes(self) -> list[tuple[tuple[int, ...], str | None]]:
+    def head_states(self) -> list[tuple[Shape, str]]:
         """S and z."""
-        S, dtype = super().state_shapes()[0]
+        S, dtype = super().head_states()[0]
         return [(S, dtype), (S[:-1], dtype)]
 
     def attend(
-        self, x: Tensor, states: States, mask: Tensor | None
+        self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
     ) -> tuple[Tensor, States]:
         """See `StatefulHeads`."""
-        q, k, v = self.project(x)
+        q, k, v = qkv
         q, k = (phi(ops.cast(x, self.state_dtype)) for x in (q, k))
         S, z = states
         S = ops.concatenate([S, z[..., None]], axis=-1)  # z is the sum of values of 1

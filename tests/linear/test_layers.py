@@ -14,7 +14,11 @@ B, T, D, N, K, V = 2, 7, 5, 2, 4, 3
 X = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
 LAYERS = {
     "linear": lambda **kw: layers.LinearAttention(N, K, V, **kw),
-    "gla": lambda **kw: layers.GatedLinearAttention(N, K, V, decay_rank=7, **kw),
+    "gla": lambda **kw: layers.GatedLinearAttention(
+        N, K, V, decay_rank=7, conv_kernel=3, **kw
+    ),
+    "delta": lambda **kw: layers.DeltaNet(N, K, V, num_key_heads=1, **kw),
+    "plain delta": lambda **kw: layers.DeltaNet(N, K, V, gated=False, **kw),
     "retention": lambda **kw: layers.Retention(N, K, V, **kw),
 }
 EVERY = pytest.mark.parametrize("name", LAYERS)
@@ -35,8 +39,19 @@ def built():
 def projected(layer, name, x=X):
     """x W + b in float64, `(B, T, N, ...)`."""
     dense = next(one for one in layer._layers if one.name == name)
-    kernel, bias = (ops.convert_to_numpy(w).astype("float64") for w in dense.weights)
-    return (x @ kernel + bias).reshape(*x.shape[:2], N, -1)
+    weights = [ops.convert_to_numpy(w).astype("float64") for w in dense.weights]
+    y = x @ weights[0] + sum(weights[1:])
+    names = ["query", "key", "value"]
+    if layer.conv_kernel is not None and name in names:
+        M = layer.key_heads
+        start = [0, M * K, 2 * M * K][names.index(name)]
+        kernel = ops.convert_to_numpy(layer.conv.kernel)[:, 0, start:][:, : y.shape[-1]]
+        y = sum(
+            np.roll(np.pad(y, ((0, 0), (9, 0), (0, 0))), n, 1)[:, 9:] * kernel[-1 - n]
+            for n in range(layer.conv_kernel)
+        )
+        y = y * sigmoid(y)
+    return y.reshape(*x.shape[:2], -1, {"value": V, "gate": V}.get(name, K))
 
 
 def sigmoid(x):
@@ -47,8 +62,10 @@ def finished(layer, y):
     """The output for the heads y, in NumPy."""
     if hasattr(layer, "norm_scale"):
         y = y / np.sqrt(np.mean(y * y, axis=-1, keepdims=True) + layer.epsilon)
-        gate = projected(layer, "gate")
-        y = y * ops.convert_to_numpy(layer.norm_scale) * gate * sigmoid(gate)
+        y = y * ops.convert_to_numpy(layer.norm_scale)
+        if layer.gated:
+            gate = projected(layer, "gate")
+            y = y * gate * sigmoid(gate)
     kernel, bias = (ops.convert_to_numpy(w) for w in layer.output_dense.weights)
     return y.reshape(B, T, -1) @ kernel + bias
 
@@ -63,9 +80,31 @@ def rotated(x):
     return np.concatenate([z.real, z.imag], axis=-1)
 
 
+def delta_rule(layer, q, k):
+    """The weights of the values by the delta rule, step by step."""
+    q, k = (x / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-6) for x in (q, k))
+    q, k = (np.repeat(x, N // layer.key_heads, axis=2) for x in (q, k))
+    beta, alpha = (np.ones((B, T, N, 1)) for _ in range(2))
+    kernel, bias = (ops.convert_to_numpy(w) for w in layer.write_dense.weights)
+    beta = sigmoid(X @ kernel + bias)[..., None]
+    if layer.gated:
+        z = X @ ops.convert_to_numpy(layer.decay_dense.kernel)
+        rate, bias = map(ops.convert_to_numpy, (layer.log_rate, layer.decay_bias))
+        alpha = np.exp(-np.exp(rate) * np.log1p(np.exp(z + bias)))[..., None]
+    S, weights = np.zeros((B, N, K, T)), np.zeros((B, N, T, T))
+    for t in range(T):
+        S = alpha[:, t, ..., None] * S
+        error = np.eye(T)[t] - np.einsum("bnk,bnks->bns", k[:, t], S)
+        S = S + np.einsum("bnk,bns->bnks", beta[:, t] * k[:, t], error)
+        weights[:, :, t] = np.einsum("bnk,bnks->bns", q[:, t], S) / np.sqrt(K)
+    return weights
+
+
 def numpy(name, layer):
     """The equation of the layer as attention weights `(B, N, T, T)` of the values."""
     q, k = projected(layer, "query"), projected(layer, "key")
+    if name.endswith("delta"):
+        return delta_rule(layer, q, k)
     if name == "linear":
         scores = np.einsum("btnk,bsnk->bnts", elu_plus_1(q), elu_plus_1(k))
         scores = np.tril(scores) if layer.causal else scores
@@ -93,8 +132,10 @@ def test_equation_and_trace(name, built):
     assert_close(inside["heads"], y.swapaxes(1, 2))
     assert_close(traced, expected, atol=3e-5)
     assert_close(called(layer, X), traced)
-    if name != "linear":
+    if name not in ("linear", "plain delta"):
         assert inside["decay"].shape == ((B, N, T, K) if name == "gla" else (B, N, T))
+    if name == "delta":
+        assert np.all((inside["write"] > 0) & (inside["write"] < 1))
 
 
 @EVERY
@@ -165,9 +206,13 @@ def test_a_replaced_alignment_is_used(built):
 def test_errors(built):
     layer = built["gla"]
     states = layer.get_initial_state(B + 1)
-    with pytest.raises(ValueError, match=r"shapes \(2, 2, 4, 3\), received .*\(3, 2"):
+    with pytest.raises(
+        ValueError, match=r"states\[0\] must .* \(2, 2, 4, 3\), .* \(3, 2"
+    ):
         layer.advance(X, states)
-    with pytest.raises(ValueError, match=r"shapes \(2, 2, 4, 3\), \(2,\), received"):
+    with pytest.raises(
+        ValueError, match=r"states\[1\] must have shape \(2\), received"
+    ):
         built["retention"].advance(X, layer.get_initial_state(B))
     with pytest.raises(ValueError, match="x must have the 5 features"):
         layer(X[..., :3])
@@ -177,6 +222,8 @@ def test_errors(built):
         ValueError, match="key_dim must be even, .* key_dim=3. Choose 4"
     ):
         layers.Retention(2, 3)
+    with pytest.raises(ValueError, match="num_key_heads must divide num_heads=3, .*=2"):
+        layers.DeltaNet(3, 4, num_key_heads=2)
     with pytest.raises(ValueError, match="decay_temperature must be .* received 0"):
         layers.GatedLinearAttention(2, 3, decay_temperature=0)
 
