@@ -16,6 +16,7 @@ BENCHMARKS = (
     "bottleneck",
     "exposure",
     "fitting",
+    "linear",
     "ngrams",
     "pretrained",
     "recurrent",

@@ -16,6 +16,9 @@ from kerasseq.attention.kernel_regression import KernelAttention
 from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.convolution.causal import CausalConv1D
 from kerasseq.convolution.wavenet import WaveNet
+from kerasseq.linear.delta_net import DeltaNet
+from kerasseq.linear.gated import GatedLinearAttention, Retention
+from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
 from kerasseq.positions.base import AttentionPosition
@@ -86,6 +89,10 @@ __all__ = [
     "FeedForward",
     "TransformerEncoder",
     "TransformerDecoder",
+    "LinearAttention",
+    "GatedLinearAttention",
+    "Retention",
+    "DeltaNet",
     "PatchEmbedding",
     "CRF",
 ]

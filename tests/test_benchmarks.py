@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import attention, beyond, fitting, transformer, vectors, wavenet
+from benchmarks import attention, beyond, fitting, linear, transformer, vectors, wavenet
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -79,6 +79,15 @@ def test_beyond_attention(in_this_process):
     rows = {row["implementation"]: row for row in beyond.run(options)["table"]}
     assert set(rows) == set(beyond.PARTS["minimal"])
     assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
+
+
+def test_linear(in_this_process):
+    in_this_process(linear)
+    options = argparse.Namespace(**OPTIONS, sizes=["tiny"], backend=backend.chosen())
+    rows = {row["layer"]: row for row in linear.run(options)["table"]}
+    assert rows.keys() == {"MultiHeadAttention", *linear.DECAYS}
+    assert rows["Retention"]["training speed"] > 0
+    assert rows["Retention"]["decay"] == "per head"
 
 
 def test_fitting(in_this_process):

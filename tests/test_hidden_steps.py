@@ -202,8 +202,8 @@ def with_mask(cls, *args, **options):
     return Case(lambda: cls(*args, **options), call)
 
 
-def convolution(cls, *args, **options):
-    """A convolution over time: all outputs and the last states."""
+def carries_state(cls, *args, **options):
+    """A layer with a state: outputs of both calls, and the last states."""
 
     def call(layer, x):
         y, states = layer.advance(x, mask=REAL)
@@ -214,7 +214,7 @@ def convolution(cls, *args, **options):
         layer.build(X.shape)
         return layer
 
-    return Case(build, call, (REAL, REAL) + 3 * (EVERY,))
+    return Case(build, call, (REAL, REAL) + 4 * (EVERY,))
 
 
 def cell_in_keras(cls, *args):
@@ -261,9 +261,9 @@ CASES = {
     "GRUCell": cell_in_keras(L.GRUCell, 3),
     "MinGRUCell": cell_in_keras(L.MinGRUCell, 3),
     "MinLSTMCell": cell_in_keras(L.MinLSTMCell, 3),
-    "CausalConv1D": convolution(L.CausalConv1D, 3, 2, dilation_rate=2),
-    "WaveNet": convolution(L.WaveNet, 3, dilations=[1, 2]),
-    "WaveNet-traced": traced(convolution(L.WaveNet, 3, dilations=[1, 2])),
+    "CausalConv1D": carries_state(L.CausalConv1D, 3, 2, dilation_rate=2),
+    "WaveNet": carries_state(L.WaveNet, 3, dilations=[1, 2]),
+    "WaveNet-traced": traced(carries_state(L.WaveNet, 3, dilations=[1, 2])),
     "AlignmentAttention": self_attention(L.AlignmentAttention, 3, score="concat"),
     "AlignmentAttention-memory": cross_attention(
         L.AlignmentAttention, score="scaled_dot", name="mask"
@@ -296,6 +296,12 @@ CASES = {
     "MultiHeadAttention-some": masked_for_some(L.MultiHeadAttention, 2, 3),
     "MultiHeadAttention-axes": over_axes(1, 2),
     "MultiHeadAttention-axis": over_axes(2),
+    "LinearAttention": carries_state(L.LinearAttention, 2, 3),
+    "LinearAttention-all": with_mask(L.LinearAttention, 2, 3, causal=False),
+    "LinearAttention-traced": traced(carries_state(L.LinearAttention, 2, 3)),
+    "GatedLinearAttention": carries_state(L.GatedLinearAttention, 2, 3),
+    "Retention": carries_state(L.Retention, 2, 4),
+    "DeltaNet": carries_state(L.DeltaNet, 2, 3),
     "AttentionPosition": heads(L.AttentionPosition),
     "RotaryEmbedding": heads(L.RotaryEmbedding),
     "AlibiBias": heads(L.AlibiBias),
@@ -452,6 +458,7 @@ EVERYWHERE = [
     "MultiHeadAttention",
     "MultiHeadAttention-scores",
     "MultiHeadAttention-some",
+    "DeltaNet",
     "TransformerXLPosition",
     "FeedForward",
     "TransformerEncoder",

@@ -24,6 +24,7 @@ HEIGHT = {
     "convolution": 3,
     "positions": 3,
     "attention": 4,
+    "linear": 4,
     "transformer": 5,
     "tasks": 6,
     "vision": 7,

@@ -47,6 +47,11 @@ def added(name, *sizes, **options):
     return lambda **kw: Added(getattr(layers, name)(*sizes, **options))
 
 
+def linear(name, key_dim, **options):
+    """A layer with two heads of a state, which has no dropout."""
+    return lambda **kw: getattr(layers, name)(2, key_dim, 7, **options)
+
+
 PEEPHOLES = {"peephole_initializer": "uniform"}
 
 # Functions of `dropout` and `seed` that build a layer, by public name.
@@ -126,11 +131,21 @@ BUILDERS = {
             "TransformerXLPosition", biases=layers.TransformerXLBiases()
         )(**kw)
     ],
+    "LinearAttention": [linear("LinearAttention", 3)],
+    "GatedLinearAttention": [
+        linear("GatedLinearAttention", 3, decay_rank=2, epsilon=1e-2)
+    ],
+    "Retention": [linear("Retention", 4, epsilon=1e-2, conv_kernel=3)],
+    "DeltaNet": [linear("DeltaNet", 3, num_key_heads=1, epsilon=1e-2)],
     "PatchEmbedding": [
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
     ],
     "CRF": [lambda **kw: Marginals(layers.CRF(5, initializer="glorot_uniform"))],
 }
+LINEAR = (
+    *(layers.LinearAttention, layers.GatedLinearAttention, layers.Retention),
+    layers.DeltaNet,
+)
 # Layers whose output has the shape of their input.
 SAME_SHAPE = (
     layers.LayerNormalization,
@@ -138,6 +153,7 @@ SAME_SHAPE = (
     layers.FeedForward,
     layers.TransformerEncoder,
     layers.TransformerDecoder,
+    *LINEAR,
 )
 NORMS = (layers.LayerNormalization, layers.RMSNormalization)
 CONVOLUTIONS = (layers.CausalConv1D, layers.WaveNet)
@@ -184,7 +200,7 @@ def test_layer(build):
     whole = same_shape or isinstance(layer, CONVOLUTIONS)
     whole = getattr(layer, "return_sequences", whole)
     random = not isinstance(layer, (Added, AsImage, Marginals))
-    certain = (layers.KernelAttention, layers.CausalConv1D, *NORMS)
+    certain = (layers.KernelAttention, layers.CausalConv1D, *NORMS, *LINEAR)
     random = random and not isinstance(inside, certain)
     position = getattr(inside, "position", None)
     check_layer(
@@ -193,7 +209,7 @@ def test_layer(build):
         (2, 7, width) if whole else (2, width),
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
         still={}
-        if isinstance(position, layers.RotaryEmbedding)
+        if isinstance(position, layers.RotaryEmbedding) or isinstance(inside, LINEAR)
         else {"key/bias": "adds the same number to all scores of a query"},
         masked=not isinstance(inside, UNMASKED),
     )

@@ -164,6 +164,16 @@ def of_layers():
             **{"use_bias": True, "num_key_value_heads": None, "scale": None},
             **{"position": None, "sliding_window": None, "output_shape": None},
         ),
+        *(
+            layer(made, X, **{"num_heads": 2, "key_dim": 4, "value_dim": None}, **more)
+            for made, more in (
+                (layers.LinearAttention, {"causal": True, "use_bias": False}),
+                (layers.GatedLinearAttention, {"decay_rank": 2, "epsilon": 1e-6}),
+                (layers.GatedLinearAttention, {"decay_temperature": 16.0}),
+                (layers.Retention, {**wave, "conv_kernel": 2}),
+                (layers.DeltaNet, {"num_key_heads": 1, "gated": False}),
+            )
+        ),
         layer(layers.AmplitudePosition, X, scale=1.0),
         layer(layers.SinePositionEncoding, X, **wave),
         layer(layers.PositionEmbedding, X, sequence_length=5, initializer="zeros"),

@@ -29,6 +29,7 @@ def of_calls():
         ),
         call(layers.CausalConv1D(3, 2), {"x": X, "mask": MASK}),
         call(layers.WaveNet(3, dilations=[1, 2]), {"x": X, "mask": MASK}),
+        call(layers.LinearAttention(2, 3), {"x": X, "mask": MASK}),
         call(layers.AlignmentAttention(3), memory),
         call(layers.LuongAttention(), memory),
         call(layers.MultiHeadAttention(2, 3), {**memory, "attention_mask": SQUARE}),

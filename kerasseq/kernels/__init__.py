@@ -29,6 +29,7 @@ from kerasseq.kernels.functions import (  # noqa: E402
     uncompiled,
     uses_torchscript,
 )
+from kerasseq.kernels.linear_attention import linear_attention  # noqa: E402
 from kerasseq.kernels.linear_recurrence import (  # noqa: E402
     linear_recurrence,
     state_dtype,
@@ -71,6 +72,7 @@ __all__ = [
     "is_float64",
     "is_uncompiled",
     "keep_variables",
+    "linear_attention",
     "linear_recurrence",
     "matmul",
     "output_specs",
