@@ -12,9 +12,11 @@ import os
 
 BENCHMARKS = (
     "attention",
+    "beyond",
     "bottleneck",
     "exposure",
     "fitting",
+    "linear",
     "ngrams",
     "pretrained",
     "recurrent",
@@ -22,6 +24,8 @@ BENCHMARKS = (
     "text",
     "tracing",
     "transformer",
+    "vectors",
+    "wavenet",
 )
 
 

@@ -14,6 +14,11 @@ from kerasseq.attention.alignment import (
 )
 from kerasseq.attention.kernel_regression import KernelAttention
 from kerasseq.attention.multi_head import MultiHeadAttention
+from kerasseq.convolution.causal import CausalConv1D
+from kerasseq.convolution.wavenet import WaveNet
+from kerasseq.linear.delta_net import DeltaNet
+from kerasseq.linear.gated import GatedLinearAttention, Retention
+from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
 from kerasseq.positions.base import AttentionPosition
@@ -30,6 +35,8 @@ from kerasseq.rnn.gated import GatedCell, GatedRNN
 from kerasseq.rnn.gru import GRU, GRUCell
 from kerasseq.rnn.layer import RNN
 from kerasseq.rnn.lstm import LSTM, LSTMCell, PeepholeLSTM
+from kerasseq.rnn.min_gru import MinGRU, MinGRUCell
+from kerasseq.rnn.min_lstm import MinLSTM, MinLSTMCell
 from kerasseq.rnn.stacked import StackedRNN
 from kerasseq.tasks.crf import CRF
 from kerasseq.transformer.decoder import TransformerDecoder
@@ -49,8 +56,14 @@ __all__ = [
     "PeepholeLSTM",
     "GRU",
     "GRUCell",
+    "MinGRU",
+    "MinGRUCell",
+    "MinLSTM",
+    "MinLSTMCell",
     "RNN",
     "StackedRNN",
+    "CausalConv1D",
+    "WaveNet",
     "AlignmentAttention",
     "BahdanauAttention",
     "LuongAttention",
@@ -76,6 +89,10 @@ __all__ = [
     "FeedForward",
     "TransformerEncoder",
     "TransformerDecoder",
+    "LinearAttention",
+    "GatedLinearAttention",
+    "Retention",
+    "DeltaNet",
     "PatchEmbedding",
     "CRF",
 ]

@@ -15,6 +15,7 @@ from kerasseq.language.counting import count
 from kerasseq.language.gpt import GPT
 from kerasseq.language.gpt_task import GPTTask
 from kerasseq.language.language_model import LanguageModel
+from kerasseq.language.vectors import WordVectors
 from kerasseq.pretrained.checkpoints import from_pretrained, save_pretrained
 from kerasseq.seq2seq.recurrent import Seq2Seq
 from kerasseq.seq2seq.t5 import T5, T5Encoder
@@ -37,6 +38,7 @@ __all__ = [
     "GPTTask",
     "BERT",
     "ViT",
+    "WordVectors",
     "architectures",
     "costs",
     "count",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import attention, fitting, transformer
+from benchmarks import attention, beyond, fitting, linear, transformer, vectors, wavenet
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -70,6 +70,26 @@ def test_attention(in_this_process):
     assert rows["kerasseq"]["token, full to empty cache"] > 0
 
 
+def test_beyond_attention(in_this_process):
+    pytest.importorskip("torch")
+    in_this_process(beyond)
+    options = argparse.Namespace(
+        **OPTIONS, parts=["minimal"], sizes=["tiny"], backend=backend.chosen()
+    )
+    rows = {row["implementation"]: row for row in beyond.run(options)["table"]}
+    assert set(rows) == set(beyond.PARTS["minimal"])
+    assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
+
+
+def test_linear(in_this_process):
+    in_this_process(linear)
+    options = argparse.Namespace(**OPTIONS, sizes=["tiny"], backend=backend.chosen())
+    rows = {row["layer"]: row for row in linear.run(options)["table"]}
+    assert rows.keys() == {"MultiHeadAttention", *linear.DECAYS}
+    assert rows["Retention"]["training speed"] > 0
+    assert rows["Retention"]["decay"] == "per head"
+
+
 def test_fitting(in_this_process):
     in_this_process(fitting)
     options = argparse.Namespace(
@@ -90,6 +110,13 @@ def test_transformer(part, in_this_process):
     assert set(rows) <= set(transformer.PARTS[part])
     for row in rows.values():
         assert row["time"] * row["speed"] == pytest.approx(1)
+
+
+def test_wavenet(in_this_process):
+    in_this_process(wavenet)
+    options = argparse.Namespace(**OPTIONS, sizes=["tiny"], backend=backend.chosen())
+    (row,) = wavenet.run(options)["table"]
+    assert row["receptive field"] == 8 and row["again / state"] == 1
 
 
 def test_ngrams():
@@ -157,3 +184,17 @@ def test_tokenizers(tmp_path):
         (kind, name) for kind in ("bpe", "wordpiece", "unigram") for name in both
     ]
     assert all(row["training"] > 0 and row["MB/s"] > 0 for row in found["table"])
+
+
+def test_word_vectors():
+    parser = argparse.ArgumentParser()
+    vectors.add_arguments(parser)
+    options = parser.parse_args(
+        ["--words", "1000", "--rounds", "1", "--methods", "skip_gram,cbow,glove"]
+    )
+    found = vectors.run(options)
+    rows = {row["implementation"]: row for row in found["table"]}
+    ours = {f"kerasseq {method}" for method in vectors.METHODS}
+    assert ours <= set(rows) <= ours | {"gensim skip_gram", "gensim cbow"}
+    assert ("gensim" in found) == ("gensim skip_gram" not in rows)
+    assert all(row["words/s"] > 0 for row in rows.values())

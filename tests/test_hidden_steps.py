@@ -202,6 +202,21 @@ def with_mask(cls, *args, **options):
     return Case(lambda: cls(*args, **options), call)
 
 
+def carries_state(cls, *args, **options):
+    """A layer with a state: outputs of both calls, and the last states."""
+
+    def call(layer, x):
+        y, states = layer.advance(x, mask=REAL)
+        return [layer(x, mask=REAL), y, *states]
+
+    def build():
+        layer = cls(*args, **options)
+        layer.build(X.shape)
+        return layer
+
+    return Case(build, call, (REAL, REAL) + 4 * (EVERY,))
+
+
 def cell_in_keras(cls, *args):
     def build():
         return keras.layers.RNN(cls(*args), return_sequences=True)
@@ -234,6 +249,8 @@ CASES = {
     "PeepholeLSTM": steps(L.PeepholeLSTM, 3, **PEEPHOLES),
     "GRU": steps(L.GRU, 3),
     "GRU-before": last(L.GRU, 3, reset_after=False),
+    "MinGRU": steps(L.MinGRU, 3),
+    "MinLSTM": last(L.MinLSTM, 3),
     "RNN": last(lambda: L.RNN(keras.layers.GRUCell(3))),
     "StackedRNN": last(
         lambda: L.StackedRNN([L.GRUCell(3), L.GatedCell(3)], bidirectional=True)
@@ -242,6 +259,11 @@ CASES = {
     "GatedCell": cell_in_keras(L.GatedCell, 3),
     "LSTMCell": cell_in_keras(L.LSTMCell, 3),
     "GRUCell": cell_in_keras(L.GRUCell, 3),
+    "MinGRUCell": cell_in_keras(L.MinGRUCell, 3),
+    "MinLSTMCell": cell_in_keras(L.MinLSTMCell, 3),
+    "CausalConv1D": carries_state(L.CausalConv1D, 3, 2, dilation_rate=2),
+    "WaveNet": carries_state(L.WaveNet, 3, dilations=[1, 2]),
+    "WaveNet-traced": traced(carries_state(L.WaveNet, 3, dilations=[1, 2])),
     "AlignmentAttention": self_attention(L.AlignmentAttention, 3, score="concat"),
     "AlignmentAttention-memory": cross_attention(
         L.AlignmentAttention, score="scaled_dot", name="mask"
@@ -274,6 +296,12 @@ CASES = {
     "MultiHeadAttention-some": masked_for_some(L.MultiHeadAttention, 2, 3),
     "MultiHeadAttention-axes": over_axes(1, 2),
     "MultiHeadAttention-axis": over_axes(2),
+    "LinearAttention": carries_state(L.LinearAttention, 2, 3),
+    "LinearAttention-all": with_mask(L.LinearAttention, 2, 3, causal=False),
+    "LinearAttention-traced": traced(carries_state(L.LinearAttention, 2, 3)),
+    "GatedLinearAttention": carries_state(L.GatedLinearAttention, 2, 3),
+    "Retention": carries_state(L.Retention, 2, 4),
+    "DeltaNet": carries_state(L.DeltaNet, 2, 3),
     "AttentionPosition": heads(L.AttentionPosition),
     "RotaryEmbedding": heads(L.RotaryEmbedding),
     "AlibiBias": heads(L.AlibiBias),
@@ -419,7 +447,9 @@ EVERYWHERE = [
     "ElmanRNN",
     "LSTM",
     "LSTM-traced",
+    "WaveNet",
     "GRU",
+    "MinGRU",
     "RNN",
     "AlignmentAttention",
     "AlignmentAttention-keys",
@@ -428,6 +458,7 @@ EVERYWHERE = [
     "MultiHeadAttention",
     "MultiHeadAttention-scores",
     "MultiHeadAttention-some",
+    "DeltaNet",
     "TransformerXLPosition",
     "FeedForward",
     "TransformerEncoder",

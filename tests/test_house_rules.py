@@ -21,8 +21,10 @@ HEIGHT = {
     "kernels": 1,
     "tracing": 2,
     "rnn": 3,
+    "convolution": 3,
     "positions": 3,
     "attention": 4,
+    "linear": 4,
     "transformer": 5,
     "tasks": 6,
     "vision": 7,
@@ -35,7 +37,11 @@ SERVING = {"decoding", "training"}  # used by models, and independent of them
 KERAS_FREE = {"text", "datasets"}
 # Modules of `language` that do not load Keras: packages of models and the command may
 # import them.
-LIGHT = ("kerasseq.language.architectures", "kerasseq.language.counting")
+LIGHT = (
+    "kerasseq.language.architectures",
+    "kerasseq.language.counting",
+    "kerasseq.language.vector_files",
+)
 TABLES = {"layers", "models", "runs"}  # tables of contents: layers.py and others
 PUBLIC = TABLES | SERVING | KERAS_FREE | {"tracing"}
 PUBLIC_MODULES = {"kerasseq", "kerasseq.tracing.plots"} | {

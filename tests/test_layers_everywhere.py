@@ -47,6 +47,11 @@ def added(name, *sizes, **options):
     return lambda **kw: Added(getattr(layers, name)(*sizes, **options))
 
 
+def linear(name, key_dim, **options):
+    """A layer with two heads of a state, which has no dropout."""
+    return lambda **kw: getattr(layers, name)(2, key_dim, 7, **options)
+
+
 PEEPHOLES = {"peephole_initializer": "uniform"}
 
 # Functions of `dropout` and `seed` that build a layer, by public name.
@@ -64,6 +69,10 @@ BUILDERS = {
     "PeepholeLSTM": [last("PeepholeLSTM", **PEEPHOLES)],
     "GRU": [last("GRU"), sequence("GRU", reset_after=False, update="replace")],
     "GRUCell": [in_keras("GRUCell")],
+    "MinGRU": [sequence("MinGRU")],
+    "MinGRUCell": [in_keras("MinGRUCell")],
+    "MinLSTM": [last("MinLSTM")],
+    "MinLSTMCell": [in_keras("MinLSTMCell")],
     "RNN": [lambda **kw: layers.RNN(layers.GatedCell(3, **kw), go_backwards=True)],
     "StackedRNN": [
         lambda **kw: layers.StackedRNN(
@@ -72,6 +81,10 @@ BUILDERS = {
             residual=True,
         )
     ],
+    "CausalConv1D": [
+        lambda **kw: layers.CausalConv1D(3, 2, dilation_rate=2, activation="tanh")
+    ],
+    "WaveNet": [lambda **kw: layers.WaveNet(3, dilations=[1, 2], skip_units=4, **kw)],
     "AlignmentAttention": [
         on_itself("AlignmentAttention", 3, score="concat"),
     ],
@@ -118,11 +131,21 @@ BUILDERS = {
             "TransformerXLPosition", biases=layers.TransformerXLBiases()
         )(**kw)
     ],
+    "LinearAttention": [linear("LinearAttention", 3)],
+    "GatedLinearAttention": [
+        linear("GatedLinearAttention", 3, decay_rank=2, epsilon=1e-2)
+    ],
+    "Retention": [linear("Retention", 4, epsilon=1e-2, conv_kernel=3)],
+    "DeltaNet": [linear("DeltaNet", 3, num_key_heads=1, epsilon=1e-2)],
     "PatchEmbedding": [
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
     ],
     "CRF": [lambda **kw: Marginals(layers.CRF(5, initializer="glorot_uniform"))],
 }
+LINEAR = (
+    *(layers.LinearAttention, layers.GatedLinearAttention, layers.Retention),
+    layers.DeltaNet,
+)
 # Layers whose output has the shape of their input.
 SAME_SHAPE = (
     layers.LayerNormalization,
@@ -130,8 +153,10 @@ SAME_SHAPE = (
     layers.FeedForward,
     layers.TransformerEncoder,
     layers.TransformerDecoder,
+    *LINEAR,
 )
 NORMS = (layers.LayerNormalization, layers.RMSNormalization)
+CONVOLUTIONS = (layers.CausalConv1D, layers.WaveNet)
 # The first weights positions by their index, which padding on the left changes; the
 # second and norms compute each position by itself; images have no padding.
 UNMASKED = (
@@ -172,9 +197,11 @@ def test_layer(build):
     inside = getattr(layer, "layer", layer)
     same_shape = isinstance(layer, (Wrapper, *SAME_SHAPE))
     width = 5 if same_shape else {layers.StackedRNN: 6}.get(type(layer), 3)
-    whole = getattr(layer, "return_sequences", same_shape)
+    whole = same_shape or isinstance(layer, CONVOLUTIONS)
+    whole = getattr(layer, "return_sequences", whole)
     random = not isinstance(layer, (Added, AsImage, Marginals))
-    random = random and not isinstance(inside, (layers.KernelAttention, *NORMS))
+    certain = (layers.KernelAttention, layers.CausalConv1D, *NORMS, *LINEAR)
+    random = random and not isinstance(inside, certain)
     position = getattr(inside, "position", None)
     check_layer(
         layer,
@@ -182,7 +209,7 @@ def test_layer(build):
         (2, 7, width) if whole else (2, width),
         seeded=(lambda seed: build(dropout=0.5, seed=seed)) if random else None,
         still={}
-        if isinstance(position, layers.RotaryEmbedding)
+        if isinstance(position, layers.RotaryEmbedding) or isinstance(inside, LINEAR)
         else {"key/bias": "adds the same number to all scores of a query"},
         masked=not isinstance(inside, UNMASKED),
     )

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.once("error messages")
 
 X = np.ones((2, 3, 5), "float32")
 Y = np.ones((2, 7, 5), "float32")
-RECURRENT = ["ElmanRNN", "GatedRNN", "LSTM", "PeepholeLSTM", "GRU"]
+RECURRENT = ["ElmanRNN", "GatedRNN", "LSTM", "PeepholeLSTM", "GRU", "MinGRU"]
 
 
 @pytest.mark.parametrize("sequences", [False, True])

@@ -107,6 +107,9 @@ RECURRENT = {
     **{"return_sequences": True, "recurrent_dropout": 0.0, "kernel_constraint": None},
 }
 CELL = {k: v for k, v in RECURRENT.items() if k != "return_sequences"}
+MINIMAL = {
+    k: v for k, v in RECURRENT.items() if k not in ("activation", "recurrent_dropout")
+}
 BLOCK = {
     **{"intermediate_dim": 7, "num_heads": 2, "dropout": 0.0, "activation": "relu"},
     **{"layer_norm_epsilon": 1e-5, "normalize_first": False, "norm": "layer"},
@@ -136,6 +139,20 @@ def of_layers():
         layer(layers.ElmanCell, X, **CELL),
         layer(layers.LSTMCell, X, **CELL, unit_forget_bias=True),
         layer(layers.GRUCell, X, **CELL),
+        layer(layers.MinGRU, X, **MINIMAL),
+        layer(layers.MinLSTM, X, **MINIMAL),
+        layer(
+            *(layers.CausalConv1D, X),
+            **{"filters": 4, "kernel_size": 2, "dilation_rate": 2, "groups": 2},
+            **{"activation": "tanh", "use_bias": True, "kernel_constraint": None},
+            **{"kernel_initializer": "zeros", "bias_regularizer": None},
+        ),
+        layer(
+            *(layers.WaveNet, X),
+            **{"units": 3, "kernel_size": 2, "dilations": [1, 2], "stacks": 1},
+            **{"skip_units": None, "use_bias": True, "dropout": 0.0, "seed": 1},
+            **{"kernel_initializer": "zeros", "bias_initializer": "zeros"},
+        ),
         layer(layers.AlignmentAttention, X, X, units=3, score="additive", **ATTENTION),
         layer(layers.BahdanauAttention, X, X, units=3, **ATTENTION),
         layer(layers.LuongAttention, X, X, score="general", **ATTENTION),
@@ -146,6 +163,16 @@ def of_layers():
             **{"num_heads": 2, "key_dim": 3, "value_dim": None, "dropout": 0.0},
             **{"use_bias": True, "num_key_value_heads": None, "scale": None},
             **{"position": None, "sliding_window": None, "output_shape": None},
+        ),
+        *(
+            layer(made, X, **{"num_heads": 2, "key_dim": 4, "value_dim": None}, **more)
+            for made, more in (
+                (layers.LinearAttention, {"causal": True, "use_bias": False}),
+                (layers.GatedLinearAttention, {"decay_rank": 2, "epsilon": 1e-6}),
+                (layers.GatedLinearAttention, {"decay_temperature": 16.0}),
+                (layers.Retention, {**wave, "conv_kernel": 2}),
+                (layers.DeltaNet, {"num_key_heads": 1, "gated": False}),
+            )
         ),
         layer(layers.AmplitudePosition, X, scale=1.0),
         layer(layers.SinePositionEncoding, X, **wave),

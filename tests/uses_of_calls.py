@@ -27,6 +27,9 @@ def of_calls():
             call(made, {"sequences": X, "mask": MASK})
             for made in (layers.ElmanRNN(3), layers.LSTM(3), layers.GRU(3))
         ),
+        call(layers.CausalConv1D(3, 2), {"x": X, "mask": MASK}),
+        call(layers.WaveNet(3, dilations=[1, 2]), {"x": X, "mask": MASK}),
+        call(layers.LinearAttention(2, 3), {"x": X, "mask": MASK}),
         call(layers.AlignmentAttention(3), memory),
         call(layers.LuongAttention(), memory),
         call(layers.MultiHeadAttention(2, 3), {**memory, "attention_mask": SQUARE}),

@@ -26,7 +26,7 @@ EQUATION = (
     r"\mathrm{bits} = -\log_2 p(x_{t+1} \mid x_1 \dots x_t)",
 )
 VIEWS = ("next", "write", "surprise", "compare")
-NETWORKS = ("lstm", "elman", "gpt")
+NETWORKS = ("lstm", "elman", "min_gru", "gpt", "wavenet")
 PROMPT = "If the object is ca"
 MOST = 600  # characters of a text
 SHOWN, SMALL = 20, 10  # tokens in a figure, and in one of several

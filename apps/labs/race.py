@@ -20,7 +20,8 @@ EQUATION = (
     r"\text{Elman}\quad h_t = \varphi(W x_t + U h_{t-1} + b)",
     r"\text{LSTM}\quad c_t = f_t \odot c_{t-1} + i_t \odot g_t",
 )
-CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru", "transformer")
+CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru")
+CELLS += ("min_gru", "min_lstm", "transformer", "wavenet")
 KINDS = ("hard", "training")
 TESTS = ("balanced", "training", "hard")
 BRACKETS = "()[]{}<>«»"  # a pair for each color
@@ -86,7 +87,7 @@ def results(here, finished, names):
     here.table(rows, {name: here.text(name) for name in shown})
 
 
-def through(named, ids, cells):
+def through(named, ids):
     """Returns probability and hidden states of each network, character by character."""
     import keras
     import numpy as np
@@ -94,14 +95,14 @@ def through(named, ids, cells):
     length = len(ids)
     prefixes = np.tril(np.tile(np.array(ids, "int32"), (length, 1)))
     found = {}
-    for (name, folder), cell in zip(named, cells, strict=True):
+    for name, folder in named:
         model = work.model(folder)
         logits = model.predict(prefixes, verbose=0)
         chances = keras.ops.convert_to_numpy(keras.ops.softmax(logits))[:, 1]
         with kerasseq.tracing.trace(model) as inside:
             model(prefixes[-1:])
-        key = f"{cell}/hidden_state"
-        states = inside[key][0].T if key in inside else None
+        keys = [key for key in inside if key.endswith("/hidden_state")]
+        states = inside[keys[-1]][0].T if keys else None  # of a WaveNet's last block
         found[name] = chances, states
     return found
 
@@ -119,8 +120,7 @@ def own_string(here, finished, names):
     same = [run for run in finished if run.request.details["colors"] == min(colors)]
     named = [(run.id, races.model_of(run)) for run in same]
     ids, labels = races.encode(symbols, min(colors), choices)
-    cells = [run.request.details["cell"] for run in same]
-    found = here.compute(through, named, ids, cells)
+    found = here.compute(through, named, ids)
     with here.controls():
         at = here.stepper("at", 1, max(2, len(symbols)), len(symbols))
         chosen = here.choice("network", list(found), labels=names)

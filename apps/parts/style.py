@@ -14,6 +14,8 @@ CELLS = (  # each kind of network has the same color on every page
     "gated",
     "transformer",
     "baseline",
+    "min_gru",
+    "min_lstm",
 )
 SEQUENTIAL = "viridis"
 DIVERGING = "blueorange"

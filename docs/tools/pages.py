@@ -133,8 +133,8 @@ def _figure(tutorial: Tutorial, cell: Cell, language: str) -> str:
         f"![{alternative}]({path}_{theme}.svg#only-{theme}){{ loading=lazy }}"
         for theme in ("light", "dark")
     ]
-    lines = ['<figure markdown="span">', *images, f"<figcaption>{content}</figcaption>"]
-    return "\n".join([*lines, "</figure>"])
+    words = f'<figcaption markdown="span">{content}</figcaption>'  # $n$ in it
+    return "\n".join(['<figure markdown="span">', *images, words, "</figure>"])
 
 
 def _folded(title, block):

@@ -262,12 +262,17 @@ def _scale(model: "keras.Model", path: str, factor: float) -> None:
 def check_options(settings: options.Settings) -> None:
     """Raises a `UsageError` if an option fits none of the models, or not all."""
     models = settings.model
-    if settings.activation is not None and "transformer" in models:
+    others = [name for name in models if name not in CELLS]
+    if settings.activation is not None and others:
         raise UsageError(
-            "--activation is for recurrent models: leave it out, or transformer"
+            "--activation is for recurrent models with an activation: leave it out, or "
+            + ", ".join(others)
         )
-    if settings.recurrent_scale != 1 and models == ["transformer"]:
-        raise UsageError("--recurrent-scale is for recurrent models: leave it out")
+    if settings.recurrent_scale != 1 and others == models:
+        raise UsageError(
+            "--recurrent-scale is for recurrent models with recurrent weights: leave "
+            "it out"
+        )
     if settings.forget_bias != 1 and not set(models) & set(LSTMS):
         raise UsageError(
             f"--forget-bias is for models with a forget gate: {', '.join(LSTMS)}. "

@@ -17,7 +17,7 @@ from kerasseq.training import checkpoint
 BYTES = 4  # of a float32
 COPIES = 4  # of each parameter: value, gradient and two moments of Adam
 # Parameters of a layer, as a multiple of the square of its width.
-SQUARES = {"elman": 2, "gated": 4, "gru": 6}
+SQUARES = {"elman": 2, "gated": 4, "gru": 6, "min_gru": 2, "min_lstm": 3}
 SQUARES |= dict.fromkeys(("bert", "gpt", "transformer", "vit"), 12)
 SQUARES_OF_LSTM = 8
 

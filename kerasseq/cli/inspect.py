@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import bert, figures, image_data, options, runs
+from kerasseq.cli import bert, figures, image_data, options, runs, word_vectors
 from kerasseq.cli.console import Console, choose_backend, note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.tokenize import note_unknown, pieces
@@ -35,7 +35,8 @@ def add_command(add: options.Add) -> None:
 Print the structure of a model. Then apply it to a text. For a recurrent model, print
 how open its gates are and how far back the gradient of its last prediction reaches, and
 draw both. For a Transformer, draw the attention weights. For a model of images, draw
-the attention to the patches of an image, and which pixels moved the decision.""",
+the attention to the patches of an image, and which pixels moved the decision. For word
+vectors, print the nearest words of those in --text, and draw them in the plane.""",
         """\
 examples:
   kerasseq inspect runs/quickstart
@@ -71,6 +72,9 @@ def run(args: argparse.Namespace) -> None:
     model, record = runs.load_model(args.folder)
     if hasattr(model, "attention_map"):
         inspect_image(console, model, record, args)
+        return
+    if hasattr(model, "nearest"):
+        inspect_vectors(console, model, args)
         return
     example = make_example(model, record, args)
     show_structure(console, model)
@@ -117,6 +121,27 @@ def inspect_image(
     with status("drawing the figures"):
         files = figures.of_image(folder, model, image, found)
     console.write(f"Figures: {', '.join(map(str, files))}")
+
+
+def inspect_vectors(
+    console: Console, model: "kerasseq.models.WordVectors", args: argparse.Namespace
+) -> None:
+    """Prints the nearest words of words, and draws them in the plane."""
+    if args.layer is not None:
+        raise UsageError("the model has word vectors and no layers: leave out --layer")
+    text = args.text
+    if args.file is not None:
+        text = datasets.text_file(args.file, args.encoding)
+    words = word_vectors.examples(model) if text is None else text.split()
+    show_structure(console, model)
+    found = {"nearest": word_vectors.nearest_words(model, words), "analogies": {}}
+    word_vectors.show(console, found)
+    figures.require()
+    drawn = model.words[: word_vectors.DRAWN] if text is None else words
+    with status("drawing the words"):
+        drawn = list(dict.fromkeys(drawn))
+        file = word_vectors.draw_words(model, drawn, _output_folder(args), model.method)
+    console.write(f"Figures: {file}")
 
 
 def show_labels(console: Console, p: dict[Any, float]) -> None:

@@ -28,7 +28,10 @@ ARCHITECTURES = (
     "full_peephole_lstm",
     "coupled_lstm",
     "gru",
+    "min_gru",
+    "min_lstm",
     "transformer",
+    "wavenet",
 )
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained

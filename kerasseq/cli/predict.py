@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from kerasseq.cli import forecast as forecasts
-from kerasseq.cli import image_data, images, labeled, options, runs, tables
+from kerasseq.cli import (
+    image_data,
+    images,
+    labeled,
+    options,
+    runs,
+    tables,
+    word_vectors,
+)
 from kerasseq.cli.classify import TEXT_NAMES, cut, read_text_table
 from kerasseq.cli.console import choose_backend, print_json
 from kerasseq.cli.errors import UsageError
@@ -34,7 +42,8 @@ def add_command(add: options.Add) -> None:
 Apply the model of a run to texts: a classifier gives labels with probabilities, a
 tagger a tag for each word, a translation model translations, a language model the most
 probable next tokens, and BERT the most probable tokens for [MASK] and the probability
-that a second text follows. A classifier of images takes an image or a folder. A
+that a second text follows. Word vectors give the nearest words of a word, and for three
+words the answer of an analogy. A classifier of images takes an image or a folder. A
 forecast continues its series, or those of a newer table with the same columns.""",
         """\
 examples:
@@ -43,6 +52,7 @@ examples:
   kerasseq predict runs/images-vit-1 --file picture.png
   kerasseq predict runs/bert-1 --text "one two [MASK] four"
   kerasseq predict runs/bert-1 --text "one two ." --next "three four ."
+  kerasseq predict runs/vectors-skip_gram-1 --text "man woman king"
   kerasseq predict runs/forecast-lstm-1 --horizon 6
   kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv""",
     )
@@ -225,6 +235,7 @@ def predictor(model: Any, folder: str) -> Any:
         "translate": (translate, 128),
         "generate": (next_tokens, 64),  # as the logits of all tokens are kept
         "fill": (fill, 64),
+        "nearest": (word_vectors.predict, 4096),
     }
     for method, (function, rows) in kinds.items():
         if hasattr(model, method) and _predicts(model, method):
@@ -361,6 +372,9 @@ def describe(row: dict[str, Any]) -> str:
         return row["translation"]
     if "next" in row:
         return _tokens(row["next"])
+    if "nearest" in row:
+        found = row["nearest"]
+        return "  ".join(f"{each['word']} {each['similarity']:.2f}" for each in found)
     if "masks" in row or "follows" in row:
         lines = [_tokens(each) for each in row.get("masks", ())]
         if "follows" in row:

@@ -35,6 +35,7 @@ from kerasseq.cli import (
     signals,
     tag,
     translate,
+    word_vectors,
 )
 from kerasseq.cli.console import (
     Console,
@@ -69,6 +70,7 @@ TASKS = {
     "forecast": forecast,
     "translation": translate,
     "bert": bert,
+    "vectors": word_vectors,
     "compare": compare,
 }
 
@@ -185,7 +187,7 @@ class Job:
         model: "keras.Model",
         batches: "Batches",
         steps: int,
-        metric: str,
+        metric: str | None,
     ) -> runs.History:
         """Trains and saves a model, also after Ctrl-C.
 
@@ -193,7 +195,7 @@ class Job:
             model: A compiled model.
             batches: Its batches, which have `stream`.
             steps: Number of training steps.
-            metric: Name of the metric to show beside the loss.
+            metric: Name of the metric to show beside the loss, or None.
 
         Returns:
             The history: a dictionary per interval.

@@ -16,6 +16,7 @@ class MethodLayer(keras.layers.Layer):
         layer: A built layer, whose weights become weights of this layer; or a built
             model, whose weights do not.
         method: The name of one of its methods.
+        casts: Whether Keras casts floating arguments to the compute dtype.
 
     Examples:
         >>> dense = keras.layers.Dense(2, dtype="mixed_bfloat16")
@@ -26,13 +27,14 @@ class MethodLayer(keras.layers.Layer):
         'bfloat16'
     """
 
-    def __init__(self, layer: keras.Layer, method: str) -> None:
+    def __init__(self, layer: keras.Layer, method: str, *, casts: bool = True) -> None:
         # TensorFlow's names of scopes begin with a letter.
         name = f"{method.strip('_')}_{layer.name}"
         super().__init__(dtype=layer.dtype_policy, name=name)
         self.bound: Callable[..., Any] = getattr(layer, method)
         if not isinstance(layer, keras.Model):  # a model may contain this layer: a
             self.layer = layer  # cycle, in which reading a file of weights never ends
+        self._convert_input_args = casts  # as Keras' own layers do
         self.supports_masking = True
         self.built = True
 

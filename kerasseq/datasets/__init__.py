@@ -3,6 +3,7 @@
 Only `download_pairs` uses the network.
 """
 
+from kerasseq.datasets.analogies import Analogies, analogies
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.counting import counting, number_word
 from kerasseq.datasets.dates import dates
@@ -44,6 +45,7 @@ from kerasseq.datasets.tagged import Tagged, read_tagged
 from kerasseq.datasets.text import python_reference, text_file
 
 __all__ = [
+    "Analogies",
     "Entry",
     "FamilySentences",
     "FamilyTree",
@@ -56,6 +58,7 @@ __all__ = [
     "Report",
     "Series",
     "Tagged",
+    "analogies",
     "cache_folder",
     "calendar_features",
     "catalogue",

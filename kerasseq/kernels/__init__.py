@@ -29,6 +29,11 @@ from kerasseq.kernels.functions import (  # noqa: E402
     uncompiled,
     uses_torchscript,
 )
+from kerasseq.kernels.linear_attention import linear_attention  # noqa: E402
+from kerasseq.kernels.linear_recurrence import (  # noqa: E402
+    linear_recurrence,
+    state_dtype,
+)
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.projection import affine, dense, project  # noqa: E402
 from kerasseq.kernels.ranking import top_k  # noqa: E402
@@ -43,12 +48,14 @@ from kerasseq.kernels.reference.precision import (  # noqa: E402
     precise,
     tanh,
 )
+from kerasseq.kernels.rows import add_to_rows, take_rows, train_steps  # noqa: E402
 from kerasseq.kernels.scan import scan  # noqa: E402
 
 __all__ = [
     "Fingerprint",
     "Programs",
     "Recurrence",
+    "add_to_rows",
     "affine",
     "compiled",
     "compiler",
@@ -65,6 +72,8 @@ __all__ = [
     "is_float64",
     "is_uncompiled",
     "keep_variables",
+    "linear_attention",
+    "linear_recurrence",
     "matmul",
     "output_specs",
     "precise",
@@ -73,9 +82,12 @@ __all__ = [
     "recurrence",
     "scan",
     "size_is_guessed",
+    "state_dtype",
+    "take_rows",
     "take_steps",
     "tanh",
     "top_k",
+    "train_steps",
     "uncompiled",
     "uses_torchscript",
 ]

@@ -28,8 +28,8 @@ from kerasseq.language import bert_heads
 from kerasseq.language.bert_heads import Features, MaskLogits
 from kerasseq.language.bert_texts import Rows
 from kerasseq.language.gpt_texts import GPTTextReader
-from kerasseq.tasks.architectures import LastStep
 from kerasseq.tasks.labels import plain_list
+from kerasseq.tasks.last_step import LastStep
 
 
 @dataclasses.dataclass

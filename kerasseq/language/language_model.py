@@ -9,12 +9,12 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
+from kerasseq.core.carried_state import carries_state
 from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.language.causal_lm import CausalLM, known_ids
 from kerasseq.language.generation import GenerationMixin
-from kerasseq.rnn.layer import RNN
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import embedding_width
 from kerasseq.text.tokenizer import Tokenizer
@@ -28,12 +28,13 @@ class LanguageModel(GenerationMixin, CausalLM):
 
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
-            "coupled_lstm", "gru", "transformer", or a causal layer with outputs
-            `(batch, time, units)`.
+            "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", "wavenet", or a
+            causal layer with outputs `(batch, time, units)`.
         tokenizer: A fitted tokenizer of `kerasseq.text`. It is saved with the model.
         vocabulary_size: Number of ids, for a model without a tokenizer.
         units: Width of the layers, for an architecture by name.
-        num_layers: Number of layers, for an architecture by name.
+        num_layers: Number of layers, for an architecture by name; the stacks of a
+            WaveNet.
         embedding_dim: Width of the vector of a token. `units` if None.
         dropout: Fraction dropped before each layer in training.
         **kwargs: `name` and `trainable`.
@@ -99,7 +100,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         super().__init__(inputs, logits(x), config, **kwargs)
         self._sequence_layers = layers
         backwards = any(getattr(layer, "go_backwards", False) for layer in layers)
-        if backwards or not self._is_recurrent():
+        if backwards or not self._carries_state():
             self._check_causal()
 
     def _check_causal(self) -> None:
@@ -127,13 +128,14 @@ class LanguageModel(GenerationMixin, CausalLM):
             count: How many tokens will be generated.
 
         Returns:
-            The state: "states" of the recurrent layers; for other layers "ids", the
+            The state: "states" of layers that carry one, as recurrent layers and
+            convolutions do; for other layers "ids", the
             text so far, and "index", the next position of each row. And the last
             tokens `(B, 1)`.
         """
         longest = max(map(len, rows))
         last = np.array([[row[-1]] for row in rows], "int32")
-        if self._is_recurrent():
+        if self._carries_state():
             ids = pad_rows([row[:-1] for row in rows])
             lengths = np.array([[len(row) - 1] for row in rows])
             mask = np.arange(ids.shape[1]) < lengths
@@ -151,7 +153,8 @@ class LanguageModel(GenerationMixin, CausalLM):
     ) -> tuple[Tensor, dict[str, Nested]]:
         """The step function of decoding: `(state, token) -> (logits, state)`.
 
-        Recurrent layers advance by one token. Other layers read the whole text again.
+        Layers that carry a state advance by one token. Other layers read the whole text
+        again.
         """
         if "states" in state:
             h, states = self._advance(token[:, None], state["states"])
@@ -164,7 +167,7 @@ class LanguageModel(GenerationMixin, CausalLM):
         return logits[:, 0], {"ids": ids, "index": state["index"] + 1}
 
     def prefill(self, ids: Tensor, mask: Tensor) -> list[Nested]:
-        """The states of the recurrent layers after prompts `(B, P)`."""
+        """The states of the layers after prompts `(B, P)`."""
         states = [
             layer.get_initial_state(ops.shape(ids)[0])
             for layer in self._sequence_layers
@@ -180,16 +183,16 @@ class LanguageModel(GenerationMixin, CausalLM):
     def _advance(
         self, ids: Tensor, states: list[Nested], mask: Tensor | None = None
     ) -> tuple[Tensor, list[Nested]]:
-        """The outputs of the last recurrent layer, and the states of all."""
+        """The outputs of the last layer, and the states of all."""
         x, after = self.get_layer("embedding")(ids), []
         for layer, state in zip(self._sequence_layers, states, strict=True):
             x, state = layer.advance(x, state, mask)
             after.append(state)
         return x, after
 
-    def _is_recurrent(self) -> bool:
-        return all(isinstance(layer, RNN) for layer in self._sequence_layers)
+    def _carries_state(self) -> bool:
+        return all(map(carries_state, self._sequence_layers))
 
     def _compiles_loop(self) -> bool:
         # A custom layer may not compile with XLA.
-        return super()._compiles_loop() and self._is_recurrent()
+        return super()._compiles_loop() and self._carries_state()

@@ -71,7 +71,7 @@ class DropoutMasks:
 DropoutRNNCell: type[DropoutMasks] = dropout_base()
 
 
-class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
+class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
     r"""One step of a recurrent network, in two halves.
 
     `project` computes $x_t W + b$, for all steps in one product if they are given
@@ -79,34 +79,27 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
     cell also works in `keras.layers.RNN`.
 
     A subclass passes `gates`, the number of blocks of `units` columns in each kernel,
-    and implements `step`. If `kernels.recurrence` has its equation, the attribute
-    `equation` is a tuple: the name of the equation and the names of the attributes that
-    select one of its forms.
+    and implements `step`.
     """
 
-    equation: tuple[str, ...] | None = None
     state_names: tuple[str, ...] = ("hidden_state",)
     # Index in the kernels of the gate that keeps the state where it is 1, if any.
     keep_gate: int | None = None
+    recurrent_dropout: float = 0.0
 
     def __init__(
         self,
         units: int,
         *,
         gates: int,
-        activation: Identifier,
         use_bias: bool,
         kernel_initializer: Identifier,
-        recurrent_initializer: Identifier,
         bias_initializer: Identifier,
         kernel_regularizer: Identifier,
-        recurrent_regularizer: Identifier,
         bias_regularizer: Identifier,
         kernel_constraint: Identifier,
-        recurrent_constraint: Identifier,
         bias_constraint: Identifier,
         dropout: float,
-        recurrent_dropout: float,
         seed: int | None,
         **kwargs: Any,
     ) -> None:
@@ -114,15 +107,9 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         self.units: int = checks.size("units", units)
         self.gates = gates
         checks.fits_memory("units", self.units, gates * self.units, 2)
-        self.activation: Callable[[Tensor], Tensor] = objects.activation(
-            "activation", activation
-        )
         self.use_bias: bool = checks.flag("use_bias", use_bias)
         self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
             "kernel_initializer", kernel_initializer
-        )
-        self.recurrent_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "recurrent_initializer", recurrent_initializer
         )
         self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
             "bias_initializer", bias_initializer
@@ -130,64 +117,36 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         self.kernel_regularizer: Callable[..., Tensor] | None = objects.regularizer(
             "kernel_regularizer", kernel_regularizer
         )
-        self.recurrent_regularizer: Callable[..., Tensor] | None = objects.regularizer(
-            "recurrent_regularizer", recurrent_regularizer
-        )
         self.bias_regularizer: Callable[..., Tensor] | None = objects.regularizer(
             "bias_regularizer", bias_regularizer
         )
         self.kernel_constraint: Callable[..., Tensor] | None = objects.constraint(
             "kernel_constraint", kernel_constraint
         )
-        self.recurrent_constraint: Callable[..., Tensor] | None = objects.constraint(
-            "recurrent_constraint", recurrent_constraint
-        )
         self.bias_constraint: Callable[..., Tensor] | None = objects.constraint(
             "bias_constraint", bias_constraint
         )
         self.dropout: float = checks.rate("dropout", dropout)
-        self.recurrent_dropout: float = checks.rate(
-            "recurrent_dropout", recurrent_dropout
-        )
         self.seed: int | None = checks.optional(checks.seed, "seed", seed)
         check_float64(self)
         self.seed_generator: keras.random.SeedGenerator = arguments.seed_generator(
             self.seed
         )
-        if self.recurrent_dropout and gates > 1:  # as Keras: a mask for each gate
-            self.dropout_mask_count: int | None = gates
         states = len(self.state_names)
         self.state_size: int | list[int] = (
             self.units if states == 1 else [self.units] * states
         )
         self.output_size: int = self.units
 
-    @property
-    def phi(self) -> Callable[[Tensor], Tensor]:
-        """The activation of the state and of candidates, as in the equations."""
-        return kernels.precise(self.activation)
-
-    @property
-    def sigma(self) -> Callable[[Tensor], Tensor]:
-        """The activation of the gates."""
-        return kernels.precise(self.recurrent_activation)
-
     def build(self, input_shape: Shape) -> None:
-        units = self.units
         self.kernel: keras.Variable = self.add_weight(
-            shape=(input_shape[-1], self.gates * units),
+            shape=(input_shape[-1], self.gates * self.units),
             name="kernel",
             initializer=self.kernel_initializer,
             regularizer=self.kernel_regularizer,
             constraint=self.kernel_constraint,
         )
-        self.recurrent_kernel: keras.Variable = self.add_weight(
-            shape=(units, self.gates * units),
-            name="recurrent_kernel",
-            initializer=self.recurrent_initializer,
-            regularizer=self.recurrent_regularizer,
-            constraint=self.recurrent_constraint,
-        )
+        self.build_recurrent_weights()
         self.bias: keras.Variable | None = None
         if self.use_bias:
             self.bias = self.add_weight(
@@ -197,6 +156,9 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
                 regularizer=self.bias_regularizer,
                 constraint=self.bias_constraint,
             )
+
+    def build_recurrent_weights(self) -> None:
+        """Adds the weights that act on the state: none here."""
 
     def bias_shape(self) -> tuple[int, ...]:
         return (self.gates * self.units,)
@@ -244,20 +206,6 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
     def input_bias(self) -> Tensor:
         return ops.convert_to_tensor(self.bias)
 
-    def recurrent_product(
-        self, h: Tensor, training: bool = False, first: int = 0, last: int | None = None
-    ) -> Tensor:
-        """Computes $h U$ for the gates from `first` up to, not including, `last`."""
-        last = last or self.gates
-        kernel = self.recurrent_kernel
-        if (first, last) != (0, self.gates):
-            kernel = kernel[:, first * self.units : last * self.units]
-        masks = None
-        if training and self.recurrent_dropout:
-            masks = self.get_recurrent_dropout_mask(h)
-            masks = masks[first:last] if isinstance(masks, list) else masks
-        return _products(h, kernel, masks, last - first)
-
     def step(
         self, projected: Tensor, states: Sequence[Tensor], training: bool = False
     ) -> tuple[Tensor, list[Tensor]]:
@@ -272,6 +220,110 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             The output $h_t$, and the list of the states after the step.
         """
         raise NotImplementedError(f"{type(self).__name__} must define step")
+
+    def call(
+        self, inputs: Tensor, states: Tensor | Sequence[Tensor], training: bool = False
+    ) -> tuple[Tensor, Tensor | list[Tensor]]:
+        nested = isinstance(states, (list, tuple))
+        projected = self.project(inputs, training)
+        h, new_states = self.step(projected, states if nested else [states], training)
+        return h, new_states if nested else new_states[0]
+
+    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
+        size = (batch_size, self.units)
+        return [ops.zeros(size, dtype=self.compute_dtype) for _ in self.state_names]
+
+    def own_config(self) -> Config:
+        """Returns the arguments of the constructor, without those of `Layer`."""
+        return {
+            "units": self.units,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
+            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), **self.own_config()}
+
+
+class RecurrentCell(ProjectingCell):
+    r"""A cell whose gates depend on the state, through the product $h_{t-1} U$.
+
+    If `kernels.recurrence` has its equation, the attribute `equation` is a tuple: the
+    name of the equation and the names of the attributes that select one of its forms.
+    """
+
+    equation: tuple[str, ...] | None = None
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        gates: int,
+        activation: Identifier,
+        recurrent_initializer: Identifier,
+        recurrent_regularizer: Identifier,
+        recurrent_constraint: Identifier,
+        recurrent_dropout: float,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(units, gates=gates, **kwargs)
+        self.activation: Callable[[Tensor], Tensor] = objects.activation(
+            "activation", activation
+        )
+        self.recurrent_initializer: Callable[..., Tensor] | None = objects.initializer(
+            "recurrent_initializer", recurrent_initializer
+        )
+        self.recurrent_regularizer: Callable[..., Tensor] | None = objects.regularizer(
+            "recurrent_regularizer", recurrent_regularizer
+        )
+        self.recurrent_constraint: Callable[..., Tensor] | None = objects.constraint(
+            "recurrent_constraint", recurrent_constraint
+        )
+        self.recurrent_dropout: float = checks.rate(
+            "recurrent_dropout", recurrent_dropout
+        )
+        if self.recurrent_dropout and gates > 1:  # as Keras: a mask for each gate
+            self.dropout_mask_count: int | None = gates
+
+    @property
+    def phi(self) -> Callable[[Tensor], Tensor]:
+        """The activation of the state and of candidates, as in the equations."""
+        return kernels.precise(self.activation)
+
+    @property
+    def sigma(self) -> Callable[[Tensor], Tensor]:
+        """The activation of the gates."""
+        return kernels.precise(self.recurrent_activation)
+
+    def build_recurrent_weights(self) -> None:
+        self.recurrent_kernel: keras.Variable = self.add_weight(
+            shape=(self.units, self.gates * self.units),
+            name="recurrent_kernel",
+            initializer=self.recurrent_initializer,
+            regularizer=self.recurrent_regularizer,
+            constraint=self.recurrent_constraint,
+        )
+
+    def recurrent_product(
+        self, h: Tensor, training: bool = False, first: int = 0, last: int | None = None
+    ) -> Tensor:
+        """Computes $h U$ for the gates from `first` up to, not including, `last`."""
+        last = last or self.gates
+        kernel = self.recurrent_kernel
+        if (first, last) != (0, self.gates):
+            kernel = kernel[:, first * self.units : last * self.units]
+        masks = None
+        if training and self.recurrent_dropout:
+            masks = self.get_recurrent_dropout_mask(h)
+            masks = masks[first:last] if isinstance(masks, list) else masks
+        return _products(h, kernel, masks, last - first)
 
     def recurrence(
         self, inputs: Tensor, training: bool = False, cudnn: bool | str = "auto"
@@ -305,7 +357,7 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
             masks = self.get_recurrent_dropout_mask(h)
             weights["dropout"] = list(masks) if isinstance(masks, list) else masks
         masks = self.get_dropout_mask(inputs[0]) if training and self.dropout else None
-        plain = type(self).project is RecurrentCell.project
+        plain = type(self).project is ProjectingCell.project
         if isinstance(masks, list) or not plain:  # inputs differ between gates
             project = functools.partial(self.project, training=training)
             return kernels.Recurrence(equation, weights, inputs, project, cudnn=cudnn)
@@ -323,46 +375,21 @@ class RecurrentCell(keras.layers.Layer, DropoutRNNCell):
         """Returns the weights that act on the state, by the names of the kernels."""
         return {"U": self.recurrent_kernel}
 
-    def call(
-        self, inputs: Tensor, states: Tensor | Sequence[Tensor], training: bool = False
-    ) -> tuple[Tensor, Tensor | list[Tensor]]:
-        nested = isinstance(states, (list, tuple))
-        projected = self.project(inputs, training)
-        h, new_states = self.step(projected, states if nested else [states], training)
-        return h, new_states if nested else new_states[0]
-
-    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
-        size = (batch_size, self.units)
-        return [ops.zeros(size, dtype=self.compute_dtype) for _ in self.state_names]
-
     def own_config(self) -> Config:
-        """Returns the arguments of the constructor, without those of `Layer`."""
         return {
-            "units": self.units,
+            **super().own_config(),
             "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "recurrent_initializer": keras.initializers.serialize(
                 self.recurrent_initializer
             ),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
             "recurrent_regularizer": keras.regularizers.serialize(
                 self.recurrent_regularizer
             ),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
             "recurrent_constraint": keras.constraints.serialize(
                 self.recurrent_constraint
             ),
-            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
-            "dropout": self.dropout,
             "recurrent_dropout": self.recurrent_dropout,
-            "seed": self.seed,
         }
-
-    def get_config(self) -> Config:
-        return {**super().get_config(), **self.own_config()}
 
 
 def _products(x, kernel, masks, gates):

@@ -160,7 +160,14 @@ class RNN(WithSublayers, keras.layers.RNN):
             self.build(sequences.shape)
         if states is None:
             states = self.get_initial_state(ops.shape(sequences)[0])
-        return MethodLayer(self, "_advance")(sequences, states, mask)
+        # A linear cell has states in float32, which Keras would cast.
+        wide = getattr(self.cell, "state_dtype", None)
+        if wide is not None:
+            sequences = ops.cast(sequences, self.compute_dtype)
+            states = [ops.cast(state, wide) for state in states]
+            mask = None if mask is None else ops.cast(mask, "bool")
+        advance = MethodLayer(self, "_advance", casts=wide is None)
+        return advance(sequences, states, mask)
 
     def _advance(self, sequences, states, mask):
         _, outputs, states = run_through_time(self, sequences, states, mask=mask)

@@ -4,7 +4,8 @@ Cells of kerasseq run in `kernels.recurrence`, which computes all steps in one
 operation. The loop calls `cell.step` for each step instead while values inside it are
 traced, with `unroll=True`, for a single step, and for cells whose equation the kernels
 do not know: those of others, and subclasses that override `step`. Both follow the same
-rule for masks: a masked step leaves the state unchanged.
+rule for masks: a masked step leaves the state unchanged. A `LinearCell`, whose
+coefficients do not depend on the state, runs in `kernels.linear_recurrence`.
 """
 
 import dataclasses
@@ -53,20 +54,16 @@ def run_through_time(
     sequences = masks.zero_masked(sequences, mask)
     x = time_first(sequences, layer.go_backwards)  # (T, B, ...)
     real = None if mask is None else time_first(mask, layer.go_backwards)  # (T, B)
-    states = list(initial_state)
-    if layer.stateful:  # Keras assigns the new states before gradients are computed
-        states = tree.map_structure(ops.copy, states)
+    states = first_states(layer, initial_state)
     observed = loops.observe(
         loops.Owner(layer, layer.cell), backwards=layer.go_backwards
     )
     changes = observed is not None and observed.changes
     single = x.shape[0] == 1 and not kernels.is_exporting()  # one step needs no loop
     slow = layer.unroll or changes or single
-    fast = None if slow else fast_recurrence(layer, x, training)
+    fast = None if slow else as_one_operation(layer, x, training, return_sequences)
     if fast is not None:
-        fast = dataclasses.replace(fast, path=return_sequences)
-        outputs, last_states = kernels.recurrence(fast, states, real)
-        last = last_states[0]
+        last, outputs, last_states = fast(states, real)
         if real is not None:
             last, outputs = apply_output_mask(
                 last, outputs, real, layer.zero_output_for_mask
@@ -83,6 +80,42 @@ def run_through_time(
             last, outputs, last_states = found
     outputs = ops.swapaxes(outputs, 0, 1) if return_sequences else last[:, None]
     return last, outputs, last_states
+
+
+def first_states(
+    layer: keras.layers.RNN, initial_state: Sequence[Tensor]
+) -> list[Tensor]:
+    """Returns the states before the first step, in the dtype that the steps use."""
+    states = list(initial_state)
+    if hasattr(layer.cell, "state_dtype"):
+        states = [ops.cast(state, layer.cell.state_dtype) for state in states]
+    if layer.stateful:  # Keras assigns the new states before gradients are computed
+        states = tree.map_structure(ops.copy, states)
+    return states
+
+
+def as_one_operation(
+    layer: keras.layers.RNN, x: Tensor, training: bool, return_sequences: bool
+) -> Callable[..., tuple[Tensor, Tensor | None, list[Tensor]]] | None:
+    """Returns a function of the states and the mask that runs all steps at once.
+
+    It returns the last output, all outputs with time first, and the list of the last
+    states. None if the cell must run step by step.
+    """
+    cell = layer.cell
+    if hasattr(cell, "coefficients") and has_steps(cell):
+        own = issubclass(definer(cell, "run"), definer(cell, "step"))
+        return functools.partial(cell.run, x, training=training) if own else None
+    fast = fast_recurrence(layer, x, training)
+    if fast is None:
+        return None
+    fast = dataclasses.replace(fast, path=return_sequences)
+
+    def run(states, mask):
+        outputs, last_states = kernels.recurrence(fast, states, mask)
+        return last_states[0], outputs, last_states
+
+    return run
 
 
 def fast_recurrence(
@@ -153,10 +186,13 @@ class Steps:
     ) -> None:
         cell = layer.cell
         inputs = {"x": cell.project(x, training) if has_steps(cell) else x}
-        self.inputs = inputs if real is None else {**inputs, "mask": real}
-        self.layer, self.cell = layer, cell
+        mask = {} if real is None else {"mask": real}
+        self.inputs: dict[str, Any] = {**inputs, **mask}
+        self.layer: keras.layers.RNN = layer
+        self.cell: Any = cell
         self.carry: Carry = (first_output(cell, states), states)
-        self.training, self.return_sequences = training, return_sequences
+        self.training: bool = training
+        self.return_sequences: bool = return_sequences
 
     def run(self) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Returns the last output, all outputs and the last states."""
@@ -268,4 +304,5 @@ def first_output(cell: keras.Layer, initial_state: Sequence[Tensor]) -> Tensor:
     """Returns zeros, the output before the first real step."""
     like = tree.flatten(initial_state)[0]
     size = getattr(cell, "output_size", None) or like.shape[-1]
-    return ops.zeros((ops.shape(like)[0], size), dtype=like.dtype)
+    dtype = cell.compute_dtype if hasattr(cell, "state_dtype") else like.dtype
+    return ops.zeros((ops.shape(like)[0], size), dtype=dtype)

@@ -70,7 +70,10 @@ def cell_step(
 ) -> tuple[Tensor, list[Tensor]]:
     """Returns the output of one step of any cell, and the list of its new states."""
     if has_steps(cell):
-        return cell.step(cell.project(x, training), states, training)
+        output, after = cell.step(cell.project(x, training), states, training)
+        # In mixed precision linear cells compute float32; the carry keeps its dtype.
+        pairs = zip(after, states, strict=True)
+        return output, [ops.cast(new, old.dtype) for new, old in pairs]
     return record_states(cell, *call_keras_cell(cell, x, states, training))
 
 
@@ -90,10 +93,11 @@ def dropout_masks(
     cells = [layer.cell for layer in layers if hasattr(layer.cell, "get_dropout_mask")]
     for cell in cells if training else ():
         batch = ops.shape(inputs)[0]
-        features, units = cell.kernel.shape[0], cell.recurrent_kernel.shape[0]
         if cell.dropout:
+            features = cell.kernel.shape[0]
             cell.get_dropout_mask(ops.ones((batch, features), inputs.dtype))
         if cell.recurrent_dropout:
+            units = cell.recurrent_kernel.shape[0]
             cell.get_recurrent_dropout_mask(ops.ones((batch, units), inputs.dtype))
     try:
         yield

@@ -4,18 +4,20 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-from keras import ops, tree
+from keras import tree
 
-from kerasseq import kernels
+from kerasseq.convolution.wavenet import WaveNet
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
-from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
 from kerasseq.rnn.elman import ElmanRNN
 from kerasseq.rnn.gated import GatedRNN
 from kerasseq.rnn.gru import GRU
 from kerasseq.rnn.layer import RecurrentLayer
 from kerasseq.rnn.lstm import LSTM, PeepholeLSTM
+from kerasseq.rnn.min_gru import MinGRU
+from kerasseq.rnn.min_lstm import MinLSTM
+from kerasseq.tasks.both_directions import BothDirections
 from kerasseq.tasks.transformer_stack import TransformerStack
 
 RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
@@ -26,8 +28,10 @@ RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
     "full_peephole_lstm": (LSTM, {"peephole": "full"}),
     "coupled_lstm": (LSTM, {"coupled": True}),
     "gru": (GRU, {}),
+    "min_gru": (MinGRU, {}),
+    "min_lstm": (MinLSTM, {}),
 }
-ARCHITECTURES = (*RECURRENT, "transformer")
+ARCHITECTURES = (*RECURRENT, "transformer", "wavenet")
 
 
 def build_layers(
@@ -44,17 +48,17 @@ def build_layers(
     Args:
         architecture: A name from `ARCHITECTURES`, or a layer, which is used as it is.
         units: Units of each layer; the hidden size of a Transformer.
-        num_layers: Number of layers.
+        num_layers: Number of layers; the stacks of a WaveNet.
         bidirectional: Whether an output may depend on later inputs. Recurrent layers
-            are then wrapped in `Bidirectional`; the attention of a Transformer is
-            causal without it.
+            are then wrapped in `Bidirectional`, a WaveNet in `BothDirections`; the
+            attention of a Transformer is causal without it.
         dropout: Dropout rate of the inputs of each layer.
-        return_sequences: Whether the last recurrent layer returns all outputs. A
-            Transformer always does.
+        return_sequences: Whether the last recurrent layer, or `BothDirections`, returns
+            all outputs. A Transformer and a WaveNet always do.
 
     Returns:
         A list of layers, named after the architecture, numbered if several. The
-        Transformer is one layer.
+        Transformer and the WaveNet are one layer.
 
     Raises:
         ValueError: If the name is unknown, or a number is out of range.
@@ -87,6 +91,21 @@ def build_layers(
                 name="transformer",
             )
         ]
+    if architecture == "wavenet":
+        layer = WaveNet(
+            units,
+            stacks=count,
+            dropout=dropout,
+            seed=drawn_seed(dropout),
+            name="wavenet",
+        )
+        if bidirectional:
+            layer = BothDirections(
+                layer,
+                return_sequences=return_sequences,
+                name="bidirectional_wavenet",
+            )
+        return [layer]
     cls, options = RECURRENT[architecture]
     layers = []
     for n in range(1, count + 1):
@@ -103,39 +122,6 @@ def build_layers(
             layer = keras.layers.Bidirectional(layer, name=f"bidirectional_{name}")
         layers.append(layer)
     return layers
-
-
-@register
-class LastStep(keras.layers.Layer):
-    """The output at the last real step, `(batch, time, units)` to `(batch, units)`.
-
-    Examples:
-        >>> x = np.arange(6.0).reshape(1, 3, 2)
-        >>> y = LastStep()(x, mask=np.array([[True, True, False]]))
-        >>> keras.ops.convert_to_numpy(y).tolist()
-        [[2.0, 3.0]]
-    """
-
-    def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
-        return last_step(sequence, mask)
-
-    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
-        return None
-
-
-def last_step(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Selects the last real step: `(batch, time, units)` to `(batch, units)`.
-
-    Args:
-        sequence: `(batch, time, units)`.
-        mask: Boolean `(batch, time)`, True at real steps; or None.
-    """
-    if mask is None:
-        return sequence[:, -1]
-    mask = ops.cast(mask, "bool")
-    time = ops.arange(ops.shape(mask)[1], dtype="int32")
-    last = ops.amax(ops.where(mask, time, 0), axis=1)
-    return kernels.take_steps(sequence, last[:, None])[:, 0]
 
 
 def first_output(result: Any) -> Tensor:

@@ -33,8 +33,8 @@ class SequenceClassifier(ClassLabels, SequenceLabeler):
 
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
-            "coupled_lstm", "gru", "transformer", or a layer with outputs
-            `(batch, units)` or `(batch, time, units)`.
+            "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", "wavenet", or a
+            layer with outputs `(batch, units)` or `(batch, time, units)`.
         labels: The names of the classes; their number, for labels from 0 on; or None:
             `fit` learns the names.
         tokenizer: A fitted tokenizer; or "character", "word", "bpe", "wordpiece" or
@@ -44,10 +44,11 @@ class SequenceClassifier(ClassLabels, SequenceLabeler):
         vocabulary_size: Number of ids, if the inputs are ids.
         features: Number of features, if the inputs are vectors.
         units: Units of each layer, for an architecture by name.
-        num_layers: Number of layers, for an architecture by name.
+        num_layers: Number of layers, for an architecture by name; the stacks of a
+            WaveNet.
         bidirectional: Whether an output of a layer may depend on later steps: recurrent
-            layers run in both directions, and the attention of a Transformer is not
-            causal.
+            layers and a WaveNet run in both directions, and the attention of a
+            Transformer is not causal.
         dropout: Dropout rate of the inputs of each layer.
         embedding_dim: Size of the embedding of an id. `units` if None.
         mask_value: For vectors: a step whose features all have this value is padding.

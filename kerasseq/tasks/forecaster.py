@@ -10,9 +10,10 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Tensor
-from kerasseq.tasks.architectures import LastStep, build_layers, first_output
+from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
 from kerasseq.tasks.forecaster_layers import Baseline, SplitFuture, Standardize
+from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.quantile_loss import QuantileLoss, checked_quantiles
 from kerasseq.tasks.series_dates import CALENDAR
 from kerasseq.tasks.series_frames import SeriesTable, is_frame
@@ -45,7 +46,8 @@ class Forecaster(TableForecasts, TaskModel):
             named instead.
         horizon: Number of steps that the model predicts at once, $k$.
         units: Units of each layer, for an architecture by name.
-        num_layers: Number of layers, for an architecture by name.
+        num_layers: Number of layers, for an architecture by name; the stacks of a
+            WaveNet.
         dropout: Dropout rate of the inputs of each layer.
         past: Columns of a table that are known up to the last value only, such as the
             number of visitors.

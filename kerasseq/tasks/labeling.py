@@ -10,7 +10,7 @@ from kerasseq.core import checks, ids
 from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.types import Config
 from kerasseq.tasks import text_inputs
-from kerasseq.tasks.architectures import LastStep, build_layers, first_output
+from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import (
     TaskModel,
     check_sizes,
@@ -24,6 +24,7 @@ from kerasseq.tasks.labeled import (
     training_rows,
 )
 from kerasseq.tasks.labels import Labels, learned
+from kerasseq.tasks.last_step import LastStep
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training.batches import fit_arguments, padded
 from kerasseq.training.label_batches import LabelBatches, SortedBatches

@@ -8,11 +8,11 @@ import numpy as np
 from keras import ops
 
 from kerasseq import tracing
+from kerasseq.core.carried_state import carries_state
 from kerasseq.core.padding import pad_rows
 from kerasseq.core.types import Tensor
-from kerasseq.rnn.layer import RNN
-from kerasseq.tasks.architectures import LastStep
 from kerasseq.tasks.labels import Label
+from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.transformer_stack import TransformerStack
 from kerasseq.text.surprise import token_texts
 
@@ -88,13 +88,17 @@ def _scores_at_all_steps(model, inputs: np.ndarray) -> Tensor | None:
     if is_ids:
         x = model.get_layer("embedding")(x)
     for layer in layers:
-        x = layer.advance(x)[0] if isinstance(layer, RNN) else layer(x, training=False)
+        if carries_state(layer):
+            x, _ = layer.advance(x)
+        else:
+            x = layer(x, training=False)
     return ops.convert_to_numpy(model.get_layer("output")(x[0]))
 
 
 def _is_causal(layer):
-    if isinstance(layer, RNN):
-        return not layer.go_backwards and not layer.stateful
+    if carries_state(layer):
+        options = ("go_backwards", "stateful")
+        return not any(getattr(layer, option, False) for option in options)
     return isinstance(layer, TransformerStack) and layer.causal
 
 

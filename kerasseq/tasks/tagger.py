@@ -57,9 +57,11 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         vocabulary_size: Number of ids, if the inputs are ids.
         features: Number of features, if the inputs are vectors.
         units: Units of each layer, for an architecture by name.
-        num_layers: Number of layers, for an architecture by name.
-        bidirectional: Whether a label may depend on later steps: recurrent layers run
-            in both directions, and the attention of a Transformer is not causal.
+        num_layers: Number of layers, for an architecture by name; the stacks of a
+            WaveNet.
+        bidirectional: Whether a label may depend on later steps: recurrent layers and a
+            WaveNet run in both directions, and the attention of a Transformer is not
+            causal.
         dropout: Dropout rate of the inputs of each layer.
         embedding_dim: Size of the embedding of an id. `units` if None.
         mask_value: For vectors: a step whose features all have this value is padding.

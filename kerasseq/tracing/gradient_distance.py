@@ -43,8 +43,8 @@ def gradient_by_distance(
         spectral_radius: Scales each matrix $U$ of the recurrent kernel to this largest
             absolute eigenvalue $\rho$; unchanged if None.
         forget_bias: Sets the bias of the gate that keeps the state where it is 1: the
-            forget gate of an LSTM, $z$ of a GRU and of a gated network; unchanged if
-            None.
+            forget gate of an LSTM and a MinLSTM, $z$ of a GRU and of a gated network;
+            unchanged if None.
         batch_size: Number of sequences.
         seed: Seed of the inputs and of $v$.
 
@@ -64,7 +64,7 @@ def gradient_by_distance(
         [1.0, 0.5, 0.25, 0.125]
     """
     cell = getattr(layer, "cell", None)
-    if not hasattr(cell, "recurrent_weights"):
+    if not hasattr(cell, "keep_gate"):
         raise TypeError(
             "layer must be a recurrent layer of kerasseq.layers, such as LSTM(8), "
             f"received {checks.short(layer)}"
@@ -113,6 +113,11 @@ def _scale_recurrent_kernel(cell, radius):
     """Gives the matrix of each gate this spectral radius."""
     if checks.finite("spectral_radius", radius) < 0:
         raise ValueError(f"spectral_radius must be 0 or more, received {radius}")
+    if not hasattr(cell, "recurrent_kernel"):
+        raise ValueError(
+            f"spectral_radius must be None for {type(cell).__name__}, which has no "
+            f"recurrent kernel, received {radius}"
+        )
     kernel = ops.convert_to_numpy(cell.recurrent_kernel)
     matrices = np.split(kernel.astype("float64"), cell.gates, axis=1)
     largest = [np.abs(np.linalg.eigvals(U)).max() for U in matrices]

@@ -16,7 +16,8 @@ class _Probes(Listener):
     """Gives each time loop its probes during a differentiated call.
 
     A probe is an array of zeros that the loop adds to a state at every step. The
-    gradient with respect to the probe is the gradient with respect to the state.
+    gradient with respect to the probe is the gradient with respect to the state. A
+    layer that records its states of all steps at once has them added here.
     """
 
     differentiates = True
@@ -39,18 +40,28 @@ class _Probes(Listener):
             if of == path and at == call
         }
 
+    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+        if name not in STATES:
+            return value
+        path = self._paths.get(id(layer))
+        call = self._calls.get((path, name), 0)
+        self._calls[path, name] = call + 1
+        probe = self._probes.get((path, call, name))
+        return value if probe is None else value + ops.cast(probe, value.dtype)
+
 
 def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndarray]:
     r"""Computes the norm of the loss gradient at each state of each time step.
 
     For each recurrent layer and time step this is
     $\lVert\partial L/\partial h_t\rVert$, and $\lVert\partial L/\partial c_t\rVert$
-    if there is a cell state. The norm is over batch and units, and the gradient
+    if there is a cell state; for each block of a `WaveNet` it is the gradient at the
+    input of the block. The norm is over batch and units, and the gradient
     includes all paths from the state to the loss $L$, through later steps as well.
     Where it vanishes, the network cannot learn from the inputs up to that step.
 
     Args:
-        model: A compiled Keras model with recurrent layers of kerasseq.
+        model: A compiled Keras model with recurrent layers or a `WaveNet` of kerasseq.
         x: Inputs, as for `model.fit`.
         y: Targets, as for `model.fit`.
 

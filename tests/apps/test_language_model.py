@@ -140,7 +140,7 @@ def test_the_recipes_are_compared_on_the_part_that_ngrams_are_not_fitted_to():
     from kerasseq.cli.language_model import split
     from kerasseq.cli.main import parse
 
-    for name in ("elman", "lstm", "gpt"):
+    for name in ("elman", "lstm", "min_gru", "gpt", "wavenet"):
         words = prepared.recipes()[f"language_model_{name}"].words
         settings = parse(["train", *words, "--run", "x"])
         for text in ("abc" * 13, "abc" * 100_000):
@@ -207,7 +207,7 @@ def test_comparison_of_all_models():
     # Quicker, with one kind of n-grams and a part of the text.
     code = page.code[0].value.replace("[1, 2, 3, 4, 5, 6]", "[2]")
     code = code.replace("python_reference()", "python_reference()[-9000:]")
-    assert len(run(code).splitlines()) == 4
+    assert len(run(code).splitlines()) == 6  # 2-grams and five networks
 
 
 def test_any_text_is_taken_or_refused_in_a_sentence():

@@ -80,14 +80,16 @@ def test_unwritable_folder(refused, text_path, monkeypatch):
     )
 
 
-def test_disk_that_fills_up(text_path, tmp_path):
+def test_disk_that_fills_up(command, text_path, tmp_path):
     """The system limits the size of a file."""
-    code = "import resource, sys\nsys.dont_write_bytecode = True\n"
-    code += "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
-    done = run_python(code + MAIN, *TRAIN, "--text", text_path, "--run", "r",
-                      check=False, cwd=tmp_path)  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.splitlines()[-1] == "kerasseq: error: file too large"
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
+    try:
+        done = command(*TRAIN, "--text", text_path, "--run", "r", code=2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.err.splitlines()[-1] == "kerasseq: error: file too large"
     assert set(snapshot(tmp_path)) == {"r/run.json", "r/progress.jsonl"}
 
 

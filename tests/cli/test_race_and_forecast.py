@@ -150,6 +150,10 @@ def test_options_of_the_cells(num_layers):
         (["--model", "gru", "--forget-bias", "2"], "models with a forget gate"),
         (["--model", "transformer", "--activation", "tanh"], "recurrent models"),
         (["--model", "transformer", "--recurrent-scale", "2"], "recurrent models"),
+        (
+            ["--model", "gru,min_gru", "--activation", "tanh"],
+            "out, or min_gru",
+        ),
     ],
 )
 def test_wrong_options_of_a_race(refused, tmp_path, words, message):

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from kerasseq.cli import runs
+from kerasseq.cli import callbacks, runs
 from kerasseq.core.progress import ProgressFile
 from kerasseq.runs import read_progress, read_state, request_stop
 from tests.cli.conftest import RUN, snapshot
@@ -16,29 +16,28 @@ from tests.processes import run_python
 
 pytestmark = pytest.mark.once("the command line")
 
-# Runs the command in a process that sends itself a signal within an interval.
-STOPPED = """
+# Runs the command in a process that kills itself within an interval.
+KILLED = """
 import os, signal, sys
 from kerasseq.cli import console, main, reporting
 
 reporting.INTERVAL = 0  # each step is in the progress
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a shell
 def load_keras():
     from kerasseq.cli.callbacks import Progress
     before = Progress.on_train_batch_end
     def after(self, batch, logs=None):
         before(self, batch, logs)
-        if self.done == int(sys.argv[2]):
-            os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+        if self.done == int(sys.argv[1]):
+            os.kill(os.getpid(), signal.SIGKILL)
     Progress.on_train_batch_end = after
 
 console.load_keras = load_keras
-sys.exit(main(sys.argv[3:]))
+sys.exit(main(sys.argv[2:]))
 """
 
 
-def run_stopped(how, step, *words):
-    return run_python(STOPPED, how, step, *words, check=False)
+def run_killed(step, *words):
+    return run_python(KILLED, step, *words, check=False)
 
 
 def steps_with_loss(folder):
@@ -59,8 +58,8 @@ def test_run_resumed_after_kill_equals_uninterrupted_run(
     command, text_path, trained, tmp_path
 ):
     folder = tmp_path / "killed"
-    done = run_stopped("SIGKILL", 17, "train", "language-model", "--text", text_path,
-                   "--run", folder, *RUN)  # fmt: skip
+    done = run_killed(17, "train", "language-model", "--text", text_path,
+                  "--run", folder, *RUN)  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert len(json.loads((folder / "history.json").read_text())) == 1
     assert not (folder / "results.json").exists()
@@ -80,13 +79,25 @@ def test_run_resumed_after_kill_equals_uninterrupted_run(
     assert read_state(folder).state == "finished"
 
 
-def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path):
+def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path, monkeypatch):
     folder = tmp_path / "stopped"
-    done = run_stopped("SIGINT", 13, "train", "language-model", "--text", text_path,
-                   "--run", folder, *RUN)  # fmt: skip
-    assert done.returncode == 130, done.stderr
-    assert "Traceback" not in done.stderr
-    assert f"kerasseq train --resume {folder}" in done.stderr
+    after = callbacks.Progress.on_train_batch_end
+
+    def stop(self, batch, logs=None):
+        after(self, batch, logs)
+        if self.done == 13:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    words = ["train", "language-model", "--text", text_path, "--run", folder, *RUN]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # in a shell's background
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(callbacks.Progress, "on_train_batch_end", stop)
+            done = command(*words, code=130)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "Traceback" not in done.err
+    assert f"kerasseq train --resume {folder}" in done.err
     assert {p.name for p in folder.iterdir()} == {
         "run.json", "checkpoint.npz", "history.json", "model.keras", "progress.jsonl"
     }  # fmt: skip

@@ -1,10 +1,12 @@
 """`kerasseq train translation --model transformer`."""
 
+import argparse
 import json
 
 import pytest
 
 from kerasseq.cli import translate
+from kerasseq.text import CharacterTokenizer
 
 pytestmark = pytest.mark.once("the command line")
 
@@ -25,6 +27,14 @@ def test_train_and_translate(command, refused, tmp_path, monkeypatch):
     assert "finished" in command("train", "--resume", "runs/t").out
     wrong = refused(*TINY, "--attention", "luong", "--run", "runs/u")
     assert "--attention is for recurrent models" in wrong
+
+
+def test_a_wavenet_encodes_for_a_gru():
+    sizes = {"model": "wavenet", "units": 6, "num_layers": 1, "learning_rate": 1e-3}
+    settings = argparse.Namespace(**translate.DEFAULTS | sizes)
+    model = translate.build(settings, 2 * [CharacterTokenizer().fit("ab")])
+    names = [layer.name for layer in model.decoder.recurrent_layers]
+    assert names == ["gru"] and model.get_layer("bidirectional_wavenet")
 
 
 def test_help_shows_the_defaults_of_both_kinds(command):

@@ -1,7 +1,10 @@
 """A model saved on one backend goes on on every other."""
 
+import contextlib
 import importlib.util
 import json
+import subprocess
+import sys
 import zipfile
 
 import keras
@@ -12,13 +15,10 @@ import kerasseq
 from kerasseq import kernels
 from kerasseq.core import portable
 from kerasseq.models import SequenceClassifier
-from tests.processes import run_python
+from tests.processes import ROOT, clean_environment, run_python
 
 pytestmark = pytest.mark.once("settings are plain data, by rule of each backend")
 BACKENDS = ("torch", "jax", "tensorflow")
-RUN = (
-    "import runpy, sys; runpy.run_module('tests.core.travelling', run_name='__main__')"
-)
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
@@ -28,13 +28,45 @@ def test_models_travel_between_all_backends(tmp_path, request):
     missing = [name for name in BACKENDS if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"needs {missing}, too")
-    full = request.config.getoption("full")
+    what = "everything" if request.config.getoption("full") else "usual"
     folders = [tmp_path / name for name in BACKENDS]
-    for folder in folders:
-        folder.mkdir()
-        on(folder.name, "write everything" if full else "write", folder)
-    for name in BACKENDS:
-        on(name, "read everything" if full else "read", *folders)
+    with contextlib.ExitStack() as running:
+        travellers = [running.enter_context(traveller(f, what)) for f in folders]
+        for turn in ("write", "read"):
+            for process in travellers:  # one at a time
+                print(turn, *folders, sep="\t", file=process.stdin, flush=True)
+                assert process.stdout.readline() == f"{turn}\n", errors_of(process)
+
+
+@contextlib.contextmanager
+def traveller(folder, what):
+    """A process on the backend that the folder is named after, which takes orders.
+
+    It writes and then reads, as loading Keras twice would cost the most.
+    """
+    folder.mkdir()
+    changes = {"KERAS_BACKEND": folder.name, "XLA_FLAGS": QUICK, "KERAS_HOME": folder}
+    with (
+        (folder / "errors.txt").open("w+") as errors,
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.core.travelling", what, folder],
+            **dict.fromkeys(("stdin", "stdout"), subprocess.PIPE),
+            stderr=errors,
+            text=True,
+            cwd=ROOT,
+            env=clean_environment({k: str(v) for k, v in changes.items()}),
+        ) as process,
+    ):
+        process.errors = folder / "errors.txt"
+        try:
+            yield process
+        finally:
+            process.stdin.close()  # the end of its orders
+
+
+def errors_of(process):
+    process.wait()
+    return process.errors.read_text()
 
 
 @pytest.mark.full("processes of two more backends")
@@ -58,10 +90,6 @@ def test_the_folder_of_a_run_is_used_on_every_backend(tmp_path, request):
     }
     assert len(set(found.values())) == 1, found
     assert len(found[first].strip()) > 2
-
-
-def on(name, *arguments):
-    run_python(RUN, *arguments, KERAS_BACKEND=name, XLA_FLAGS=QUICK)
 
 
 PRIVATE = "keras.src.backend.torch.optimizers.torch_adam"

@@ -1,6 +1,6 @@
 """Seven kinds of models that are saved on one backend and go on on another.
 
-Run as a program with a task and folders; see `test_travel`.
+Run as a program with what to do and its own folder; see `test_travel`.
 """
 
 import pathlib
@@ -31,7 +31,7 @@ def forecaster():
 
 
 def language_model():
-    return models.LanguageModel("elman", LETTERS, units=3)
+    return models.LanguageModel("min_gru", LETTERS, units=3)
 
 
 def gpt():
@@ -154,10 +154,12 @@ def as_array(outputs):
 
 
 if __name__ == "__main__":
-    task, *folders = sys.argv[1:]
-    folders = [pathlib.Path(folder) for folder in folders]
-    everything = task.endswith("everything")
-    if task.startswith("write"):
-        write(*folders, KINDS if everything else USUAL)
-    else:
-        read(folders, everything)
+    what, own = sys.argv[1:]
+    kinds = KINDS if what == "everything" else USUAL
+    for order in sys.stdin:
+        turn, *folders = order.rstrip("\n").split("\t")
+        if turn == "write":
+            write(pathlib.Path(own), kinds)
+        else:
+            read([pathlib.Path(f) for f in folders], what == "everything")
+        print(turn, flush=True)

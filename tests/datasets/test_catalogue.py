@@ -14,6 +14,7 @@ NAMES = [
     "python-tokens",
     "python-reference",
     "counting",
+    "analogies",
     "ar",
     "sunspots",
     "co2",
@@ -27,7 +28,7 @@ NAMES = [
 PACKAGES = {
     **dict.fromkeys(["sunspots", "co2"], "statsmodels"),
     **dict.fromkeys(["numbers-fr", "numbers-de"], "num2words"),
-    **dict.fromkeys(["dates", "names"], "babel"),
+    **dict.fromkeys(["analogies", "dates", "names"], "babel"),
 }
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.docs.site import PAGES, ROOT, documented
-from tests.processes import clean_environment, run_python
+from tests.processes import clean_environment
 
 pytestmark = pytest.mark.once("the documentation")
 
@@ -76,11 +76,3 @@ def test_messages_about_backends(language):
             text=True,
         )
         assert message in done.stderr
-
-
-def test_first_model(tmp_path):
-    page = (PAGES / "en" / "start" / "first_model.md").read_text(encoding="utf-8")
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-    done = run_python(code + "\nassert accuracy > 0.9, accuracy", cwd=tmp_path)
-    assert "lstm/cell_state" in done.stdout
-    assert (tmp_path / "gates.png").read_bytes().startswith(b"\x89PNG")

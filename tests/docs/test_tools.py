@@ -11,6 +11,7 @@ from docs.tools import (
     check,
     execute,
     figures,
+    kernel,
     key,
     notebooks,
     pages,
@@ -143,6 +144,7 @@ def test_page():
     assert f"```text\n{printed['same']}\n```" in english
     assert 'axis.set_ylabel("exactitude sur de nouvelles chaînes")' in french
     assert "figures/04_gates_race_figure_dark.svg#only-dark" in french
+    assert english.count("<figcaption") == english.count('<figcaption markdown="span">')
     assert english.count('??? success "Solution ') == 3
     folded = french[french.index('??? success "Corrigé 3"') :]
     assert "\n    Si la porte d’oubli vaut 0" in folded
@@ -210,8 +212,9 @@ def test_execution(tiny):
     json.dumps(done.told)
 
 
-def test_cell_that_fails(tiny):
+def test_cell_that_fails(tiny, monkeypatch):
     pytest.importorskip("matplotlib")
+    monkeypatch.setattr(kernel, "START", "")  # loads Keras; `test_execution` runs it
     failing = Cell("broken", "1 / 0", True)
     planted = dataclasses.replace(tiny, cells=(failing,))
     with pytest.raises(

@@ -64,6 +64,34 @@ def test_follows_a_loop_in_numpy():
     assert_close(actual, np.stack(sums))
 
 
+def test_shapes_are_those_of_the_results():
+    """On PyTorch, Keras asks with 83 and with 89 steps: one stands for all."""
+    taken = []
+
+    def counted(carry, now):
+        taken.append(now)
+        return step(carry, now)
+
+    class Scan(keras.layers.Layer):
+        def call(self, carry, inputs):
+            return kernels.scan(counted, carry, inputs)
+
+    carry, inputs = tree.map_structure(ops.convert_to_tensor, arguments(5))
+    expected = kernels.scan(step, carry, inputs)
+    for length in (5, None):
+
+        def symbolic(x, length=length):
+            shape = tuple(length if size == 5 else size for size in x.shape)
+            return keras.KerasTensor(shape, keras.backend.standardize_dtype(x.dtype))
+
+        wanted, given = tree.map_structure(symbolic, (expected, (carry, inputs)))
+        found = Scan()(*given)
+        for a, b in zip(tree.flatten(found), tree.flatten(wanted), strict=True):
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+    if keras.backend.backend() == "torch":
+        assert len(taken) == 3
+
+
 def test_no_outputs_at_all():
     carry, outputs = kernels.scan(lambda c, x: (c + x, ()), H, X)
     assert_close(carry, H + X.sum(axis=0))

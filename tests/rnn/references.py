@@ -76,6 +76,26 @@ def gru(reset_after=True, update="keep"):
     return step
 
 
+def g(x):
+    return np.where(x >= 0, x + 0.5, sigmoid(x))
+
+
+def min_gru(weights, x, states):
+    (h,) = states
+    k, v = np.split(x @ weights[0] + weights[1], 2, axis=-1)
+    z = sigmoid(k)
+    h = (1 - z) * h + z * g(v)
+    return h, [h]
+
+
+def min_lstm(weights, x, states):
+    (h,) = states
+    f, i, v = np.split(x @ weights[0] + weights[1], 3, axis=-1)
+    f, i = sigmoid(f), sigmoid(i)
+    h = f / (f + i) * h + i / (f + i) * g(v)
+    return h, [h]
+
+
 def run(step, weights, x, states, mask=None, backwards=False, zero=False):
     """What a recurrent layer must give: see the table of cases in the design.
 

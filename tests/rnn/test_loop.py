@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 import kerasseq
 from kerasseq import kernels
-from kerasseq.layers import GRU, LSTM, RNN, ElmanRNN, GatedRNN, LSTMCell
+from kerasseq.layers import (
+    GRU,
+    LSTM,
+    RNN,
+    ElmanRNN,
+    GatedRNN,
+    LSTMCell,
+    MinGRU,
+    MinLSTM,
+)
 from kerasseq.rnn import loop
 from kerasseq.rnn.layer import as_mask
 from tests.layer_checks import assert_close
@@ -24,6 +33,8 @@ KINDS = {
     "gated": (GatedRNN, references.gated, 1),
     "lstm": (LSTM, references.lstm(), 2),
     "gru": (GRU, references.gru(), 1),
+    "min_gru": (MinGRU, references.min_gru, 1),
+    "min_lstm": (MinLSTM, references.min_lstm, 1),
 }
 MASK = np.array(
     [
@@ -197,7 +208,9 @@ def test_wrong_mask():
 @pytest.mark.everywhere("masks, gradients and directions of the kernels", cases=4)
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("zero_output_for_mask", [False, True])
-@pytest.mark.parametrize("name", ["ElmanRNN", "GatedRNN", "PeepholeLSTM", "GRU"])
+@pytest.mark.parametrize(
+    "name", ["ElmanRNN", "GatedRNN", "PeepholeLSTM", "GRU", "MinGRU"]
+)
 def test_as_one_operation_or_step_by_step(name, zero_output_for_mask, masked):
     mask = np.array([[0, 1, 0, 1, 1, 0, 0], [0] * 7, [1] * 7], bool) if masked else None
     x = np.random.default_rng(0).normal(size=(3, 7, 5)).astype("float32")

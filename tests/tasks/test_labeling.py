@@ -9,7 +9,8 @@ import pytest
 import kerasseq
 from kerasseq.layers import GRU, LSTM, StackedRNN
 from kerasseq.models import SequenceClassifier, SequenceTagger
-from kerasseq.tasks.architectures import RECURRENT, LastStep
+from kerasseq.tasks.architectures import RECURRENT
+from kerasseq.tasks.last_step import LastStep
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import sys
 import warnings
 from itertools import pairwise
 
@@ -10,7 +11,6 @@ import pytest
 
 from kerasseq import tracing
 from kerasseq.tracing import plots
-from tests.processes import run_python
 
 pytestmark = pytest.mark.once("arguments, messages and files")
 
@@ -272,17 +272,12 @@ def test_a_figure_shows_itself_in_a_notebook_and_can_be_pickled():
     assert pickle.loads(pickle.dumps(figure)).axes[0].get_title()
 
 
-def test_tracing_needs_no_matplotlib_until_it_draws():
-    done = run_python(
-        "import sys\n"
-        "sys.modules['matplotlib'] = None\n"
-        "import kerasseq\n"
-        "try:\n"
-        "    kerasseq.tracing.plots.plot_race({'lstm': {'hard': [0.9]}})\n"
-        "except ImportError as error:\n"
-        "    print(error)"
-    )
-    assert 'pip install "kerasseq[viz]"' in done.stdout
+def test_drawing_without_matplotlib_says_what_to_install(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("matplotlib.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'pip install "kerasseq\[viz\]"'):
+        plots.plot_race({"lstm": {"hard": [0.9]}})
 
 
 def test_positions_are_drawn_side_by_side():

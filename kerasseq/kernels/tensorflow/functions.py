@@ -121,7 +121,10 @@ def scan(
         lambda n, *_: n < length,
         body,
         (tf.constant(1), keep_shapes(after_first, carry_0), arrays),
-        maximum_iterations=length - 1,  # XLA needs a bound to keep what gradients need
+        # XLA needs a bound, above 0, to keep what gradients need.
+        maximum_iterations=max(length - 1, 1)
+        if isinstance(length, int)
+        else tf.maximum(length - 1, 1),
         parallel_iterations=1,  # each step waits for the one before it
     )
     outputs = tree.pack_sequence_as(first, [a.stack() for a in arrays])

@@ -429,17 +429,23 @@ SIGNATURES: dict[Callable[..., None], tuple[Any, ...]] = {
 @functools.cache
 def compile_functions(
     *functions: Callable[..., None],
+    signatures: tuple[tuple[Any, ...], ...] | None = None,
 ) -> tuple[Callable[..., None], ...]:
-    """Compiles functions of this file for this CPU, or loads them from numba's cache.
+    """Compiles functions for this CPU, or loads them from numba's cache.
 
     Each dtype and layout of the arguments is compiled in advance: other arrays raise an
     error instead of being compiled anew.
+
+    Args:
+        *functions: Functions without a result.
+        signatures: The types of their arguments; not needed for those of this file.
 
     Returns:
         The compiled functions, in the same order.
     """
     start = time.perf_counter()
-    found, kept = zip(*map(_compiled, functions), strict=True)
+    types = signatures or tuple(SIGNATURES[function] for function in functions)
+    found, kept = zip(*map(_compiled, functions, types), strict=True)
     if not all(kept):
         names = ", ".join(function.__name__ for function in functions)
         print(
@@ -449,9 +455,11 @@ def compile_functions(
     return found
 
 
-def _compiled(function: Callable[..., None]) -> tuple[Callable[..., None], bool]:
+def _compiled(
+    function: Callable[..., None], types: tuple[Any, ...]
+) -> tuple[Callable[..., None], bool]:
     """The compiled function, and whether it came from the cache."""
-    signature = numba.void(*SIGNATURES[function])
+    signature = numba.void(*types)
     try:
         made = numba.njit(signature, cache=True, **OPTIONS)(function)
     except Exception:  # no folder can be written to, or a file of the cache is damaged

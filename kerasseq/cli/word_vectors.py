@@ -1,0 +1,266 @@
+"""`kerasseq train vectors`: word vectors of a text, with nearest words and analogies.
+
+The text is read line by line, and need not fit into memory.
+"""
+
+import hashlib
+import importlib.util
+import os
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import kerasseq
+from kerasseq.cli import figures, labeled, options, runs
+from kerasseq.cli.console import Console, note, status
+from kerasseq.cli.options import PerModel
+from kerasseq.core.files import regular
+from kerasseq.datasets import analogies, python_reference
+from kerasseq.datasets.files import check_is_file
+
+if TYPE_CHECKING:
+    from kerasseq.cli.train import Job
+    from kerasseq.models import WordVectors
+
+FILE = "text"  # the argument that names the user's data
+DATA = ("python-reference", "analogies")
+MODELS = ("skip_gram", "cbow", "glove")
+DEFAULTS = {
+    "model": "skip_gram",
+    "text": None,
+    "data": None,
+    "encoding": "utf-8",
+    "dimensions": 100,
+    "window": 5,
+    "negatives": 5,
+    "min_count": 5,
+    "subsample": 1e-3,
+    "batch_size": PerModel(256, glove=1024),
+    "learning_rate": PerModel(0.025, cbow=0.05, glove=0.05),
+    "epochs": None,
+    "steps": None,
+    "checkpoint_every": 100,
+    "seed": 0,
+}
+SHOWN, NEAREST = 6, 5  # words in the table, and neighbors of each
+DRAWN = 60  # words in the figure
+SHORTEST = 5  # letters of a word that is shown: shorter ones are mostly grammar
+
+
+def add_task(add: options.Add, tasks: options.Subparsers) -> None:
+    """Adds the task to the parser of `kerasseq train`."""
+    parser = add(
+        "vectors",
+        "learn a vector for each word of a text",
+        """\
+Learn word vectors from a text, each line of which is a sentence or a paragraph. The
+text is read line by line: it need not fit into memory. At the end the nearest words of
+some frequent words are printed, and how many analogies (man, woman; king, queen) are
+answered, as far as the text has their words.""",
+        """\
+examples:
+  kerasseq train vectors my.txt --run runs/mine
+  kerasseq train vectors --data analogies --min-count 1
+  kerasseq train vectors my.txt.gz --model glove --dimensions 50 --epochs 30
+then:
+  kerasseq predict runs/mine --text king
+  kerasseq predict runs/mine --text "man woman king"
+  kerasseq inspect runs/mine""",
+        tasks=tasks,
+    )
+    options.add_resume(parser)
+    group = options.add_data(parser, DEFAULTS, "--text", "a text", DATA)
+    text = "a text, as --text"
+    group.add_argument(
+        "text", nargs="?", metavar="TEXT", default=options.SUPPRESS, help=text
+    )
+    text = "words that are rarer are left out"
+    options.add(group, DEFAULTS, "--min-count", options.integer(), text)
+    text = "threshold of the random omission of frequent words; 0 keeps all"
+    options.add(group, DEFAULTS, "--subsample", options.share, text, "X")
+    group = parser.add_argument_group("model")
+    kind = options.one_of("model", MODELS)
+    options.add(group, DEFAULTS, "--model", kind, ", ".join(MODELS), "NAME")
+    text = "size of a vector"
+    options.add(group, DEFAULTS, "--dimensions --size", options.units, text)
+    text = "largest distance of a context"
+    options.add(group, DEFAULTS, "--window", options.integer(at_most=1000), text)
+    text = "negative words for each word, not for glove"
+    options.add(group, DEFAULTS, "--negatives", options.integer(at_most=1000), text)
+    add_training(parser)
+    options.add_location(parser, "runs/vectors-MODEL-N")
+
+
+def add_training(parser: options.Options) -> None:
+    """Adds how the vectors are trained."""
+    group = parser.add_argument_group("training")
+    text = "words of an update, a multiple of 32; of glove co-occurrences"
+    options.add(group, DEFAULTS, "--batch-size", options.integer(), text)
+    text = "first learning rate"
+    options.add(group, DEFAULTS, "--learning-rate", options.positive, text, "X")
+    text = "training steps of up to 16 updates, instead of --epochs"
+    group.add_argument("--steps", type=options.integer(), metavar="N", help=text)
+    text = "steps between two checkpoints"
+    options.add(group, DEFAULTS, "--checkpoint-every", options.integer(), text)
+    seed = options.integer(0, 2**31 - 1)
+    options.add(group, DEFAULTS, "--seed", seed, "random seed")
+    options.add_epochs(group, "text")
+
+
+def train(job: "Job") -> runs.Results:
+    """Trains the vectors, prints nearest words and analogies, and draws a figure.
+
+    Args:
+        job: The `Job` of `kerasseq train`.
+
+    Returns:
+        The results, as plain data.
+    """
+    settings = job.settings
+    with status("reading the text"):
+        text, data = read(settings)
+    job.check_data(data)
+    model = kerasseq.models.WordVectors(
+        settings.model,
+        settings.dimensions,
+        window=settings.window,
+        negatives=settings.negatives,
+        min_count=settings.min_count,
+        subsample=settings.subsample or None,
+        seed=settings.seed,
+    )
+    model.compile(settings.learning_rate)
+    with status("counting the words"):
+        batches = model.batches(
+            text, batch_size=settings.batch_size, encoding=settings.encoding
+        )
+    steps = options.number_of_steps(settings, batches.steps_per_epoch)
+    if settings.model != "glove":  # whose AdaGrad takes smaller steps by itself
+        batches.steps = steps
+    job.start(data)
+    job.console.write(f"{data['source']}: {len(model.words):,} words have a vector.")
+    history = job.fit(model, batches, steps, None)
+    results = {
+        "task": job.task,
+        "model": settings.model,
+        "parameters": model.count_params(),
+        "words": len(model.words),
+        "steps": steps,
+        "loss": history[-1]["loss"],
+        "nearest": nearest_words(model, examples(model)),
+        "analogies": analogy_scores(model),
+        "run": str(job.folder),
+    }
+    show(job.console, results)
+    labeled.draw(job.console, job.folder, lambda: draw(job, model, history))
+    job.finish(results)
+    return results
+
+
+def read(settings: options.Settings) -> tuple[Any, dict[str, Any]]:
+    """Returns the text, or the path of its file, and its source with a checksum."""
+    if settings.text is not None:
+        settings.text = os.path.abspath(settings.text)  # to resume from any folder
+        path = pathlib.Path(settings.text)
+        check_is_file(path)
+        return path, {"source": path.name, "sha256": _checksum(path)}
+    settings.data = source = settings.data or DATA[0]
+    if source == "analogies":
+        text = analogies(seed=0).sentences
+    else:
+        text = python_reference().split("\n\n")  # its lines break within sentences
+    return text, {"source": source, "sha256": runs.sha256("\n".join(text))}
+
+
+def _checksum(path: pathlib.Path) -> str:
+    """Returns the SHA-256 of a file, which is not loaded."""
+    with regular(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def examples(model: "WordVectors") -> list[str]:
+    """Returns frequent words that are not the most frequent words of grammar."""
+    long = [word for word in model.words if len(word) >= SHORTEST]
+    return (long or model.words)[:SHOWN]
+
+
+def nearest_words(model: "WordVectors", words: list[str]) -> dict[str, Any]:
+    """Returns the nearest words of some words, as plain data."""
+    return {
+        word: [neighbor._asdict() for neighbor in model.nearest(word, NEAREST)]
+        for word in words
+    }
+
+
+def analogy_scores(model: "WordVectors") -> dict[str, dict[str, Any]]:
+    """Answers the analogies of which the model has all words, as plain data."""
+    try:
+        questions = analogies(1).questions
+    except ImportError:  # babel, for the currencies
+        return {}
+    return {
+        name: model.analogy_score(rows)._asdict()
+        for name, rows in questions.items()
+        if any(all(word in model for word in row) for row in rows)
+    }
+
+
+def show(console: Console, results: runs.Results) -> None:
+    """Prints the nearest words, and the analogies."""
+    rows = [
+        (word, ", ".join(f"{each['word']} {each['similarity']:.2f}" for each in found))
+        for word, found in results["nearest"].items()
+    ]
+    console.table("Nearest words", ("word", "nearest, with cosine"), rows)
+    rows = [
+        (
+            name,
+            f"{score['questions']:,}",
+            *(f"{score[key]:.3f}" for key in ("accuracy", "nearest", "chance")),
+        )
+        for name, score in results["analogies"].items()
+    ]
+    if rows:
+        columns = ("class", ">questions", ">accuracy", ">nearest word", ">chance")
+        console.table("Analogies", columns, rows)
+
+
+def draw(job: "Job", model: "WordVectors", history: runs.History) -> list[pathlib.Path]:
+    """Draws the training, and the most frequent words in the plane."""
+    title = f"{job.settings.model} on {job.record['data']['source']}"
+    files = [figures.history(job.folder, history, "loss", title)]
+    if importlib.util.find_spec("sklearn") is None:
+        note(
+            "no figure of the words: scikit-learn is not installed. Install it with  "
+            'pip install "kerasseq[data]"'
+        )
+    elif len(model.words) > 2 and model.dimensions > 1:
+        files.append(draw_words(model, model.words[:DRAWN], job.folder, title))
+    return files
+
+
+def draw_words(
+    model: "WordVectors", words: list[str], folder: pathlib.Path, title: str
+) -> pathlib.Path:
+    """Draws words in the plane, by their two principal components."""
+    found = model.projection(words)
+    figure = kerasseq.tracing.plots.plot_words(found.points, found.words, title=title)
+    return figures.save(figure, folder / "words.png")
+
+
+def predict(model: "WordVectors", texts: list[str]) -> list[dict[str, Any]]:
+    """Returns the nearest words of a word, or the answers of three words."""
+    found = []
+    for text in texts:
+        words = [text] if text in model else text.split()
+        words = [word.lower() if model.lowercase else word for word in words]
+        if len(words) == 3:
+            neighbors = model.analogy(*words, count=NEAREST)
+        elif len(words) == 1:
+            neighbors = model.nearest(words[0], NEAREST)
+        else:
+            raise ValueError(
+                "expected a word, or three words of an analogy such as "
+                f"'man woman king', received {text[:60]!r}"
+            )
+        found.append({"nearest": [each._asdict() for each in neighbors]})
+    return found

@@ -1,0 +1,1 @@
+"""Convolutions over time that read no later steps."""

@@ -1,0 +1,150 @@
+"""States that a layer hands on from one part of a sequence to the next."""
+
+from collections.abc import Sequence
+
+import keras
+from keras import ops
+
+from kerasseq.core import checks
+from kerasseq.core.method_layer import MethodLayer
+from kerasseq.core.shapes import check_mask, check_numbers
+from kerasseq.core.types import Shape, Tensor
+
+
+class CarriesState:
+    """A layer that continues a sequence from a list of states: a mixin.
+
+    Outputs and states do not depend on where a sequence is cut: the parts, each read
+    with the states after the one before, give the outputs of the whole. A masked step
+    is skipped, as if it were not there.
+
+    A subclass defines `state_shapes`, and `_advance(x, states, mask)`, which returns
+    the outputs and the list of new states. None in place of a state means zeros.
+    """
+
+    def state_shapes(self) -> list[Shape]:
+        """Returns the shape of each state, without the batch."""
+        raise NotImplementedError(f"{type(self).__name__} must define state_shapes")
+
+    def get_initial_state(self, batch_size: int | Tensor) -> list[Tensor]:
+        """Returns the states before the first step: zeros.
+
+        Args:
+            batch_size: Number of sequences.
+
+        Raises:
+            ValueError: If the layer is not built.
+        """
+        if not self.built:
+            raise ValueError(
+                "get_initial_state needs the number of features of the inputs, "
+                f"received a layer {self.name} that is not built. Call "
+                "layer.build((None, None, features)) first"
+            )
+        return [
+            ops.zeros((batch_size, *shape), self.compute_dtype)
+            for shape in self.state_shapes()
+        ]
+
+    def advance(
+        self,
+        x: Tensor,
+        states: Sequence[Tensor] | None = None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Continues from `states`, and returns all outputs and the last states.
+
+        Args:
+            x: `(batch, time, features)`.
+            states: The states that an earlier call returned; None to start.
+            mask: Boolean `(batch, time)`, False at padding. No padding if None.
+
+        Returns:
+            The outputs `(batch, time, units)`, and the list of states to continue from.
+
+        Raises:
+            TypeError: If `states` is not a list of tensors.
+            ValueError: If the states are those of another layer or batch.
+        """
+        check_sequence("x", x, mask)
+        if not self.built:
+            self.build(x.shape)
+        shapes = self.state_shapes()
+        if states is None:
+            states = [None] * len(shapes)
+        else:
+            check_states(states, shapes, x.shape[0])
+        return MethodLayer(self, "_advance")(x, list(states), mask)
+
+
+def carries_state(layer: keras.Layer) -> bool:
+    """Whether a layer continues a sequence from states, as those of `rnn` do, too.
+
+    Examples:
+        >>> carries_state(keras.layers.GRU(3))
+        False
+    """
+    return hasattr(layer, "advance") and hasattr(layer, "get_initial_state")
+
+
+def check_sequence(name: str, x: Tensor, mask: Tensor | None) -> None:
+    """Raises unless x is `(batch, time, features)` with a step, and has this mask.
+
+    Examples:
+        >>> check_sequence("x", np.ones((2, 0, 3)), None)
+        Traceback (most recent call last):
+        ...
+        ValueError: x has shape (2, 0, 3), of 0 steps: there must be at least one step
+    """
+    check_numbers(name, x)
+    if x.shape[1] == 0:
+        raise ValueError(
+            f"{name} has shape {tuple(x.shape)}, of 0 steps: there must be at least "
+            "one step"
+        )
+    check_mask("mask", mask, ("batch", "time"), x.shape[:2], broadcasts=False)
+
+
+def check_states(
+    states: Sequence[Tensor], shapes: Sequence[Shape], batch_size: int | None
+) -> None:
+    """Raises unless each state has its shape and the batch size of the sequences.
+
+    Args:
+        states: The states.
+        shapes: The shape of each, without the batch.
+        batch_size: Number of sequences; None if it is not known.
+
+    Examples:
+        >>> check_states([np.zeros((3, 4, 5))], [(4, 5)], 2)
+        Traceback (most recent call last):
+        ...
+        ValueError: states[0] must have shape (2, 4, 5), received shape (3, 4, 5). \
+Pass the states that advance of this layer returned for these sequences
+    """
+    advice = "Pass the states that advance of this layer returned for these sequences"
+    if not isinstance(states, list | tuple):
+        raise TypeError(
+            f"states must be a list of {len(shapes)} tensors, received "
+            f"{checks.short(states)}. {advice}"
+        )
+    if len(states) != len(shapes):
+        raise ValueError(
+            f"states must have {len(shapes)} tensors, received {len(states)}. {advice}"
+        )
+    for n, (state, shape) in enumerate(zip(states, shapes, strict=True)):
+        found = getattr(state, "shape", None)
+        if found is None:
+            raise TypeError(
+                f"states[{n}] must be a tensor, received {checks.short(state)}. "
+                f"{advice}"
+            )
+        wanted = (batch_size, *shape)
+        if len(found) != len(wanted) or any(
+            None not in (a, b) and a != b for a, b in zip(found, wanted, strict=True)
+        ):
+            shown = ", ".join("batch" if a is None else str(a) for a in wanted)
+            raise ValueError(
+                f"states[{n}] must have shape ({shown}), received shape "
+                f"{tuple(found)}. {advice}"
+            )

@@ -1,0 +1,1 @@
+"""Linear attention: layers with a state of constant size in place of all keys."""

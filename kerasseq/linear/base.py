@@ -1,0 +1,387 @@
+r"""Base class of the layers whose heads read from a state: $y_t = S_t^T q_t$.
+
+A layer projects its inputs to queries, keys and values, runs `kernels.linear_attention`
+and projects the heads back. Katharopoulos et al. 2020 ("Transformers are RNNs").
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from kerasseq import kernels, tracing
+from kerasseq.convolution.causal import CausalConv1D
+from kerasseq.core import checks, masks, objects
+from kerasseq.core.carried_state import CarriesState, check_sequence, check_states
+from kerasseq.core.method_layer import MethodLayer
+from kerasseq.core.serialization import check_float64
+from kerasseq.core.shapes import check_shape, check_width
+from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.kernels import dense
+from kerasseq.tracing import listeners
+
+States = list[Tensor]
+
+
+class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
+    """Heads that carry a state through time.
+
+    A subclass overrides `attend`, `head_states`, and `finish` if there is a norm or a
+    gate. Any cut of a sequence gives the result of the whole: `layer(x)` and `advance`
+    by chunks or by steps.
+
+    Args:
+        num_heads: N, number of heads.
+        key_dim: K, width of each query and key head.
+        value_dim: V, width of each value head; K if None.
+        conv_kernel: Steps that a short convolution with SiLU reads, which follows the
+            projections to queries, keys and values channel by channel. No convolution
+            if None.
+        use_bias: Whether the projections have biases.
+        kernel_initializer: Initializer of the projections' kernels.
+        bias_initializer: Initializer of the projections' biases.
+        **kwargs: Arguments of `keras.layers.Layer`.
+    """
+
+    query_dense: keras.layers.Dense
+    key_dense: keras.layers.Dense
+    value_dense: keras.layers.Dense
+    conv: CausalConv1D
+    output_dense: keras.layers.Dense
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        *,
+        conv_kernel: int | None,
+        use_bias: bool,
+        kernel_initializer: Identifier,
+        bias_initializer: Identifier,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_float64(self)
+        self.supports_masking = True
+        size = checks.size
+        self.num_heads: int = size("num_heads", num_heads)
+        self.key_dim: int = size("key_dim", key_dim)
+        value_dim = checks.optional(size, "value_dim", value_dim)
+        self.value_dim: int = value_dim or self.key_dim
+        self.conv_kernel: int | None = checks.optional(size, "conv_kernel", conv_kernel)
+        self.use_bias: bool = checks.flag("use_bias", use_bias)
+        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
+            "bias_initializer", bias_initializer
+        )
+
+    @property
+    def key_heads(self) -> int:
+        """M, number of query and key heads."""
+        return self.num_heads
+
+    @property
+    def state_dtype(self) -> str:
+        """The dtype of the states: float32 in mixed precision."""
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+    def build(self, shape: Shape) -> None:
+        check_shape("x", shape)
+        D, N, K, V = shape[-1], self.num_heads, self.key_dim, self.value_dim
+        checks.fits_memory("key_dim", K, N * D)
+        checks.fits_memory("value_dim", V, N * D)
+        self.input_width: int = D
+        q, k, v = self._widths()
+        self.query_dense = self.projection("query", D, q)
+        self.key_dense = self.projection("key", D, k)
+        self.value_dense = self.projection("value", D, v)
+        if self.conv_kernel is not None:
+            self.conv = self._short_convolution(q + k + v)
+        self.build_heads(D)
+        self.output_dense = self.projection("attention_output", N * V, D)
+        self.built = True
+
+    def build_heads(self, D: int) -> None:
+        """Builds the weights that a subclass adds.
+
+        Args:
+            D: Width of the inputs.
+        """
+
+    def projection(
+        self, name: str, inputs: int, units: int, **options: Any
+    ) -> keras.layers.Dense:
+        """Creates a dense layer, built.
+
+        Args:
+            name: Its name.
+            inputs: Width of its inputs.
+            units: Width of its outputs.
+            **options: Arguments of `keras.layers.Dense`.
+        """
+        copy = objects.copy_initializer
+        options = {"use_bias": self.use_bias, "name": name, **options}
+        layer = keras.layers.Dense(
+            units,
+            dtype=self.dtype_policy,
+            kernel_initializer=copy(self.kernel_initializer),
+            bias_initializer=copy(
+                options.pop("bias_initializer", self.bias_initializer)
+            ),
+            **options,
+        )
+        layer.build((None, inputs))
+        return layer
+
+    def _short_convolution(self, channels):
+        """Creates the short convolution, built, with PyTorch's initial weights."""
+        checks.fits_memory("conv_kernel", self.conv_kernel, channels)
+        layer = CausalConv1D(
+            channels,
+            self.conv_kernel,
+            groups=channels,
+            activation="silu",
+            use_bias=False,
+            kernel_initializer=keras.initializers.VarianceScaling(
+                1 / 3, mode="fan_in", distribution="uniform"
+            ),
+            dtype=self.dtype_policy,
+            name="conv",
+        )
+        layer.build((None, None, channels))
+        return layer
+
+    def call(
+        self, x: Tensor, mask: Tensor | None = None, training: bool = False
+    ) -> Tensor:
+        return self._run(x, None, mask)[0]
+
+    def advance(
+        self,
+        x: Tensor,
+        states: Sequence[Tensor] | None = None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, States]:
+        """Continues from `states`, and returns all outputs and the last states.
+
+        Args:
+            x: `(B, T, D)`.
+            states: The states that an earlier call returned; None to start.
+            mask: Boolean `(B, T)`, False at padding. No padding if None.
+
+        Returns:
+            All outputs `(B, T, D)`, and the list of states to continue from.
+
+        Raises:
+            TypeError: If `states` is not a list of tensors.
+            ValueError: If the states are those of another batch size or layer.
+        """
+        check_sequence("x", x, mask)
+        if not self.built:
+            self.build(tuple(x.shape))
+        if states is None:
+            states = self.get_initial_state(ops.shape(x)[0])
+        check_states(states, self.state_shapes(), x.shape[0])
+        return MethodLayer(self, "_advance")(x, hidden=_Hidden(list(states), mask))
+
+    def _advance(self, x, hidden):
+        return self._run(x, hidden.states, hidden.mask)
+
+    def get_initial_state(self, batch_size: int | Tensor) -> States:
+        """The states before the first step: zeros.
+
+        Args:
+            batch_size: B.
+
+        Returns:
+            A list of tensors, whose sizes do not depend on the length of the sequence.
+        """
+        return [
+            ops.zeros((batch_size, *shape), dtype)
+            for shape, dtype in self.head_states() + self._conv_states()
+        ]
+
+    def state_shapes(self) -> list[Shape]:
+        """The shape of each state, without the batch."""
+        return [shape for shape, _ in self.head_states() + self._conv_states()]
+
+    def head_states(self) -> list[tuple[Shape, str]]:
+        """Shape without the batch and dtype of each state of the heads."""
+        shape = (self.num_heads, self.key_dim, self.value_dim)
+        return [(shape, self.state_dtype)]
+
+    def _conv_states(self):
+        """The last inputs of the short convolution, in the same form."""
+        if self.conv_kernel is None:
+            return []
+        return [((self.conv_kernel - 1, sum(self._widths())), self.compute_dtype)]
+
+    def _widths(self):
+        """Widths of the projections to queries, keys and values."""
+        M = self.key_heads
+        return [M * self.key_dim, M * self.key_dim, self.num_heads * self.value_dim]
+
+    def start(self, x: Tensor) -> States:
+        """The states before the first step of x `(B, T, D)` in a call of the layer."""
+        return self.get_initial_state(ops.shape(x)[0])
+
+    def _run(self, x, states, mask):
+        """All outputs, and the states after the last step."""
+        check_sequence("x", x, mask)
+        check_width("x", x.shape, self.input_width)
+        mask = None if mask is None else ops.cast(mask, "bool")
+        x = masks.zero_masked(x, mask)
+        states = self.start(x) if states is None else states
+        count = len(self.head_states())
+        (q, k, v), conv_states = self._project(x, states[count:], mask)
+        y, states = self.attend(x, (q, k, v), states[:count], mask)  # (B, T, N, V)
+        y = ops.cast(self.finish(y, x), self.compute_dtype)
+        B, T = ops.shape(x)[:2]
+        y = ops.reshape(y, (B, T, self.num_heads * self.value_dim))
+        y = tracing.record(self, "context", dense(self.output_dense, y))
+        return y, states + conv_states
+
+    def _project(self, x, states, mask):
+        """Queries, keys and values of the heads, and the states of the convolution."""
+        widths = self._widths()
+        layers = self.query_dense, self.key_dense, self.value_dense
+        parts = [dense(layer, x) for layer in layers]
+        if self.conv_kernel is not None:
+            y, states = self.conv._advance(ops.concatenate(parts, -1), states, mask)
+            parts = ops.split(y, [widths[0], widths[0] + widths[1]], axis=-1)
+        K, V = self.key_dim, self.value_dim
+        heads = [self.to_heads(*pair) for pair in zip(parts, (K, K, V), strict=True)]
+        return heads, list(states)
+
+    def attend(
+        self, x: Tensor, qkv: Sequence[Tensor], states: States, mask: Tensor | None
+    ) -> tuple[Tensor, States]:
+        """The heads of all steps `(B, T, N, V)`, and the states after the last one.
+
+        Args:
+            x: `(B, T, D)`, zeros at masked steps.
+            qkv: Queries and keys `(B, T, M, K)`, and values `(B, T, N, V)`.
+            states: The states before the first step.
+            mask: Boolean `(B, T)`, or None.
+        """
+        raise NotImplementedError
+
+    def finish(self, y: Tensor, x: Tensor) -> Tensor:
+        """Normalizes and gates the heads; by default they are unchanged.
+
+        Args:
+            y: `(B, T, N, V)`, in the dtype of the states.
+            x: `(B, T, D)`.
+        """
+        return y
+
+    def to_heads(self, x: Tensor, width: int) -> Tensor:
+        """Splits the last axis into heads, `(B, T, heads, width)`."""
+        return ops.reshape(x, (*ops.shape(x)[:2], -1, width))
+
+    def run_kernel(
+        self, q: Tensor, k: Tensor, v: Tensor, state: Tensor, **options: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Runs `kernels.linear_attention`, and records what is worth a look.
+
+        Args:
+            q: `(B, T, N, K)`.
+            k: `(B, T, N, K)`.
+            v: `(B, T, N, V)`.
+            state: `(B, N, K, V)`.
+            **options: Arguments of `kernels.linear_attention`.
+
+        Returns:
+            The heads `(B, T, N, V)`, and the last state.
+        """
+        q, k, v = (
+            self.record_heads(name, x)
+            for name, x in (("query", q), ("key", k), ("value", v))
+        )
+        v = ops.cast(v, self.state_dtype)
+        y, state = self.kernel(q, k, v, state, **options)
+        if listeners.active():
+            y = self._record_alignment(q, k, v, y, options)
+        return self.record_heads("heads", y), tracing.record(self, "state", state)
+
+    def _record_alignment(self, q, k, v, y, options):
+        """The heads, from the alignment `(B, N, T, T)` if that was replaced."""
+        before = self.alignment(q, k, **options)
+        alignment = tracing.record(self, "alignment", before)
+        if alignment is before:
+            return y
+        return ops.swapaxes(kernels.matmul(alignment, ops.swapaxes(v, 1, 2)), 1, 2)
+
+    def alignment(self, q: Tensor, k: Tensor, **options: Any) -> Tensor:
+        """The weights of the values of all steps in each head, `(B, N, T, T)`.
+
+        Args:
+            q: `(B, T, N, K)`.
+            k: `(B, T, N, K)`.
+            **options: Arguments of `kernels.linear_attention`.
+        """
+        B, T, N, _ = ops.shape(q)
+        eye = ops.eye(T, dtype=self.state_dtype)[None, :, None]
+        one_hot = ops.broadcast_to(eye, (B, T, N, T))
+        return ops.swapaxes(self.kernel(q, k, one_hot, **options)[0], 1, 2)
+
+    def kernel(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        state: Tensor | None = None,
+        **options: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """`kernels.linear_attention`, for a subclass that changes its result."""
+        return kernels.linear_attention(q, k, v, initial_state=state, **options)
+
+    def record_decay(self, log_decay: Tensor) -> Tensor:
+        r"""Records α, and returns its logarithm.
+
+        Args:
+            log_decay: $\log \alpha$, `(B, T, N)` or `(B, T, N, K)`.
+        """
+        if not listeners.active():
+            return log_decay
+        before = ops.exp(log_decay)
+        after = self.record_heads("decay", before)
+        return log_decay if after is before else ops.log(after)
+
+    def record_heads(self, name: str, x: Tensor) -> Tensor:
+        """Records `(B, T, N, ...)` as `(B, N, T, ...)`, as attention does."""
+        if not listeners.active():
+            return x
+        before = ops.swapaxes(x, 1, 2)
+        after = tracing.record(self, name, before)
+        return x if after is before else ops.swapaxes(after, 1, 2)
+
+    def compute_output_shape(self, shape: Shape) -> Shape:
+        return shape
+
+    def get_config(self) -> Config:
+        initializer = keras.initializers.serialize
+        config = {
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "conv_kernel": self.conv_kernel,
+            "use_bias": self.use_bias,
+            "kernel_initializer": initializer(self.kernel_initializer),
+            "bias_initializer": initializer(self.bias_initializer),
+        }
+        return {**super().get_config(), **config}
+
+
+@dataclasses.dataclass
+class _Hidden:
+    """Hides states from Keras, which would cast them to the compute dtype."""
+
+    states: States
+    mask: Tensor | None

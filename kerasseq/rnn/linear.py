@@ -1,0 +1,140 @@
+r"""Cells whose state has a linear recurrence: the base class of MinGRU and MinLSTM.
+
+$h_t = a_t \odot h_{t-1} + b_t$, where $a_t$ and $b_t$ depend on the input alone. All
+of them are known before the first step, so `kernels.linear_recurrence` computes a
+sequence without a product of matrices inside the loop.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from keras import ops
+
+from kerasseq import kernels
+from kerasseq.core.types import Identifier, Tensor
+from kerasseq.rnn.cell import ProjectingCell
+from kerasseq.tracing import listeners, record
+
+
+class LinearCell(ProjectingCell):
+    r"""One step of $h_t = a_t \odot h_{t-1} + b_t$.
+
+    A subclass passes `gates` and implements `coefficients`. The state is float32 in
+    mixed precision, where a decay near 1 would be rounded to 1; outputs have the
+    compute dtype.
+    """
+
+    gates: int
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        use_bias: bool = True,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier = None,
+        bias_regularizer: Identifier = None,
+        kernel_constraint: Identifier = None,
+        bias_constraint: Identifier = None,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            units,
+            gates=self.gates,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            dropout=dropout,
+            seed=seed,
+            **kwargs,
+        )
+
+    @property
+    def state_dtype(self) -> str:
+        """The dtype of the state in the loop of kerasseq's layers."""
+        return kernels.state_dtype(self.compute_dtype)
+
+    def coefficients(self, projected: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes the decay and what is written, for one step or for all at once.
+
+        Args:
+            projected: `project(inputs)`, `(..., gates * units)`, in `state_dtype`.
+
+        Returns:
+            $a$ and $b$, each `(..., units)`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define coefficients")
+
+    def step(
+        self, projected: Tensor, states: Sequence[Tensor], training: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
+        (h,) = states
+        a, b = self.coefficients(ops.cast(projected, self.state_dtype))
+        a = record(self, "decay", a)
+        b = record(self, "written", b)
+        h = record(self, "hidden_state", a * ops.cast(h, self.state_dtype) + b)
+        return ops.cast(h, self.compute_dtype), [h]
+
+    def run(
+        self,
+        inputs: Tensor,
+        states: Sequence[Tensor],
+        mask: Tensor | None,
+        training: bool = False,
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Computes all steps as one operation.
+
+        Args:
+            inputs: $x_t$ of all steps, `(time, batch, features)`.
+            states: List of one state, `(batch, units)`.
+            mask: Boolean `(time, batch)`, or None.
+            training: Whether dropout is on.
+
+        Returns:
+            The last output `(batch, units)`, all outputs `(time, batch, units)`, and
+            the list of the last state.
+        """
+        if training and self.dropout:
+            inputs = inputs * self.get_dropout_mask(inputs[0])
+        projected = self.project(ops.swapaxes(inputs, 0, 1))  # (B, T, gates * H)
+        with listeners.pause():
+            a, b = self.coefficients(ops.cast(projected, self.state_dtype))
+        real = None if mask is None else ops.swapaxes(mask, 0, 1)
+        path, last = kernels.linear_recurrence(a, b, states[0], mask=real)
+        path = ops.swapaxes(path, 0, 1)
+        outputs = [ops.cast(h, self.compute_dtype) for h in (last, path)]
+        return *outputs, [last]
+
+    def call(
+        self, inputs: Tensor, states: Tensor | Sequence[Tensor], training: bool = False
+    ) -> tuple[Tensor, Tensor | list[Tensor]]:
+        nested = isinstance(states, (list, tuple))
+        (before,) = states if nested else [states]
+        h, (after,) = self.step(self.project(inputs, training), [before], training)
+        after = ops.cast(after, before.dtype)  # other loops keep the dtype that it had
+        return h, [after] if nested else after
+
+    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
+        return [ops.zeros((batch_size, self.units), dtype=self.state_dtype)]
+
+
+def positive_candidate(x: Tensor) -> Tensor:
+    r"""Computes $g(x) = x + \frac12$ where $x \ge 0$, else $\sigma(x)$.
+
+    It is positive and continuous. Near 0 its slope is not zero, and large inputs are
+    not saturated.
+
+    Examples:
+        >>> y = positive_candidate(np.array([-100.0, 0.0, 3.0], "float32"))
+        >>> keras.ops.convert_to_numpy(y).round(3).tolist()
+        [0.0, 0.5, 3.5]
+    """
+    x = ops.convert_to_tensor(x)
+    return ops.where(x >= 0, x + 0.5, ops.sigmoid(x))
