@@ -11,6 +11,7 @@ from keras import ops
 import kerasseq
 from kerasseq import tracing
 from kerasseq.layers import MinGRU, MinGRUCell, MinLSTM, MinLSTMCell
+from kerasseq.seq2seq.decoder_cells import cell_step
 from tests.layer_checks import assert_close
 from tests.rnn import references
 
@@ -73,6 +74,15 @@ def test_half_precision_does_not_round_the_decay_to_1():
     _, (state,) = layer.advance(np.zeros((1, 2049, 1), "float32"))
     found = float(ops.convert_to_numpy(state)[0, 0])
     assert found == pytest.approx(1 - (1 - z) ** 2049, rel=0.02)
+
+
+def test_the_loop_of_a_decoder_keeps_the_dtype_of_its_states():
+    cell = MinGRUCell(H, dtype="mixed_bfloat16")
+    cell.build((None, D))
+    state = ops.zeros((B, H), "bfloat16")
+    output, (after,) = cell_step(cell, ops.cast(X[:, 0], "bfloat16"), [state])
+    for x in (output, after):
+        assert keras.backend.standardize_dtype(x.dtype) == "bfloat16"
 
 
 @pytest.mark.everywhere("long loops of the backend", cases=1)
