@@ -23,6 +23,7 @@ from kerasseq.language.vector_corpus import (
     vocabulary,
 )
 from kerasseq.language.vector_embedding import EmbeddingTransfer
+from kerasseq.language.vector_exchange import VectorExchange, checked_vocabulary
 from kerasseq.language.vector_queries import VectorQueries
 from kerasseq.language.vector_windows import BLOCK
 
@@ -33,7 +34,7 @@ BATCH_SIZES = {"skip_gram": 256, "cbow": 256, "glove": 1024}
 
 
 @register
-class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
+class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model):
     r"""A vector for each word of a text, learned from the words around it.
 
     Skip-gram predicts each context $o$ of a word $c$, and CBOW the word from the mean
@@ -127,42 +128,8 @@ class WordVectors(EmbeddingTransfer, VectorQueries, keras.Model):
         self.words: list[str] = []
         self.index: dict[str, int] = {}
         if words is not None:
-            self._set_words(_checked_vocabulary(words))
+            self._set_words(checked_vocabulary(words))
         self.compile()
-
-    @classmethod
-    def from_vectors(
-        cls, words: Iterable[str], matrix: Any, **options: Any
-    ) -> "WordVectors":
-        """Builds a model from words and their vectors, such as those of a file.
-
-        Args:
-            words: The words.
-            matrix: Their vectors, `(words, D)`.
-            **options: Other arguments of `WordVectors`.
-
-        Returns:
-            The model, which can be trained further.
-
-        Raises:
-            ValueError: If there are not as many vectors as words.
-
-        Examples:
-            >>> model = WordVectors.from_vectors(["a", "b"], np.eye(2))
-            >>> round(model.similarity("a", "b"), 3)
-            0.0
-        """
-        words, matrix = _checked_vocabulary(words), np.asarray(matrix)
-        if matrix.ndim != 2 or len(matrix) != len(words):
-            raise ValueError(
-                f"matrix must have the shape ({len(words)}, D), with a row for each "
-                f"word, received {matrix.shape}"
-            )
-        model = cls(dimensions=matrix.shape[1], words=words, **options)
-        model.v.assign(matrix)
-        if model.method == "glove":
-            model.u.assign(np.zeros_like(matrix))
-        return model
 
     def _set_words(self, words: list[str]) -> None:
         """Takes a vocabulary, and builds the tables."""
@@ -461,19 +428,6 @@ class _StopIfDiverged(keras.callbacks.Callback):
                 "batch_size, or the learning rate of `compile`, or set `subsample`; "
                 "and build the model anew"
             )
-
-
-def _checked_vocabulary(words: Iterable[str]) -> list[str]:
-    words = checks.several("words", words)
-    for word in words:
-        if not isinstance(word, str):
-            raise TypeError(f"words must be strings, received {checks.short(word)}")
-    if len(words) < 2 or len(set(words)) < len(words):
-        raise ValueError(
-            "words must be at least two distinct words, received "
-            f"{len(words)}, of which {len(set(words))} distinct"
-        )
-    return words
 
 
 def _checked_stream(stream: Iterator[Any]) -> Iterator[Any]:

@@ -371,3 +371,30 @@ def test_large_tables_are_refused_before_they_are_made():
         ValueError, match="dimensions must be a size that fits into mem"
     ):
         WordVectors(dimensions=10**12, words=["a", "b"])
+
+
+@pytest.mark.parametrize("format", ["word2vec_text", "word2vec_binary", "glove"])
+def test_vectors_from_a_file(tmp_path, format):
+    model = tiny("glove", words=["Roi", "reine", "b", "c", "d"])
+    model.to_file(tmp_path / "v.gz", format)
+    read = WordVectors.from_file(tmp_path / "v.gz", subsample=None)
+    assert (read.words, read.dimensions) == (model.words, 3)
+    np.testing.assert_array_equal(read.matrix, model.matrix)  # w + w~ of GloVe
+    again = WordVectors.from_file(tmp_path / "v.gz", limit=2, method="glove")
+    assert again.words == ["Roi", "reine"]
+    np.testing.assert_array_equal(again.matrix, model.matrix[:2])
+    read.fit(["b c d b Roi reine"] * 5, epochs=3, verbose=0)  # the first moves u alone
+    assert read.words == model.words and np.abs(read.matrix - model.matrix).max() > 0
+
+
+def test_a_bad_file_of_vectors(tmp_path):
+    file = tmp_path / "vectors.txt"
+    file.write_text("a 1 2\nb 1\n")
+    with pytest.raises(ValueError, match="line 2"):
+        WordVectors.from_file(file)
+    file.write_text("a 1 2\n")
+    with pytest.raises(ValueError, match="at least two distinct words"):
+        WordVectors.from_file(file)
+    with pytest.raises(ValueError, match="no words yet"):
+        WordVectors().to_file(tmp_path / "none.txt")
+    assert not (tmp_path / "none.txt").exists()
