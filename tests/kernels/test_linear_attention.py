@@ -147,6 +147,17 @@ def test_strong_decay_over_thousands_of_steps(decay):
     assert_close(S, last)
 
 
+def test_equal_keys():
+    """Each step erases all that the one before wrote: the hardest system to solve."""
+    arguments = inputs(67, None, "delta")
+    arguments["k"][:] = arguments["c"][:] = arguments["k"][:, :1]
+    outputs, last = numpy(**arguments)
+    y, S = attend(arguments)
+    largest = np.abs(outputs).max()
+    assert_close(y, outputs, atol=1e-5 * largest)
+    assert_close(S, last, atol=1e-5 * largest)
+
+
 @pytest.mark.skipif(not float64_is_there(), reason="JAX has no float64 by default")
 @pytest.mark.parametrize(("decay", "erase"), [("step", "delta"), ("channel", None)])
 def test_float64_is_exact(decay, erase):
