@@ -1,9 +1,9 @@
-"""Lab 9, Tokens: byte-pair encoding merge by merge, its alternatives, and rules."""
+"""Lab 9, Tokens: byte-pair encoding, its alternatives, word vectors, and rules."""
 
 import streamlit as st
 
 from labs.code import tokens as code
-from parts import figures, lab
+from parts import figures, lab, word_vectors
 from parts.errors import Refused
 
 EQUATION = r"(a, b) = \arg\max_{(x, y)} N(x\,y), \qquad V \leftarrow V \cup \{ab\}"
@@ -13,7 +13,7 @@ This is one example of tokenization.
 There is several tokenizer algorithms.
 Hopefully, you will be able to understand how they are trained and generate tokens."""
 SENTENCE = "The tokenizer of an unbelievably long word is unbelievable!"
-VIEWS = ("merges", "compare", "ngrams", "eliza")
+VIEWS = ("merges", "compare", "vectors", "ngrams", "eliza")
 MAX_MERGES = 60
 CHARACTERS = 100_000  # of the reference of Python, to train on
 KINDS = {  # the classes in kerasseq.text
@@ -175,9 +175,11 @@ def eliza(here):
 
 
 def body(here):
-    """Draws one of the four parts."""
+    """Draws one of the five parts."""
     view = here.choice("view", VIEWS, wide=True)
-    {"merges": merges, "compare": compare, "ngrams": ngrams, "eliza": eliza}[view](here)
+    parts = {"merges": merges, "compare": compare, "vectors": word_vectors.draw}
+    parts |= {"ngrams": ngrams, "eliza": eliza}
+    parts[view](here)
 
 
 if __name__ == "__main__":

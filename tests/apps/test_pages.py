@@ -23,7 +23,10 @@ STATES = {
         {"view": "slide", "preset": "creature"},
     ],
     "positions": [{"view": view} for view in ("criteria", "relation", "beyond")],
-    "tokens": [{"view": view} for view in ("compare", "ngrams", "eliza")],
+    "tokens": [
+        *({"view": view} for view in ("compare", "ngrams", "eliza", "vectors")),
+        *({"view": "vectors", "part": part} for part in ("analogy", "plural")),
+    ],
     "bert": [{"view": view} for view in ("hole", "next", "tuning", "training")],
     "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
@@ -170,6 +173,9 @@ OPTIONS = {
         "size": (500, 1000),
         "width": (64, 768),
         "unit": ("word", "character"),
+        "part": ("analogy", "nearest"),
+        **dict.fromkeys(("word", "first", "second", "third"), ("queen",)),
+        "plurals": ("is", "cat"),
     },
     "bert": {
         "view": ("hole", "masking"),

@@ -108,6 +108,22 @@ def text_classifier(recipe):
     )
 
 
+def word_vectors(recipe):
+    """Exact analogies: each pair has a place of its own and the step of its class."""
+    import numpy as np
+
+    import kerasseq
+
+    rng, vectors = np.random.default_rng(0), {}
+    for questions in kerasseq.datasets.analogies(1).questions.values():
+        step = rng.normal(size=13)
+        for first, second in dict.fromkeys(question[:2] for question in questions):
+            place = rng.normal(size=13)
+            vectors |= {first: place - step, second: place + step}
+    matrix = np.stack(list(vectors.values()))
+    return kerasseq.models.WordVectors.from_vectors(list(vectors), matrix)
+
+
 RESULTS = {  # of the tasks whose results a page shows
     "language-model": {"bits_per_character": 2.5},
     "bert": {
@@ -139,6 +155,7 @@ SAME = {  # models that differ in their data alone are one here
     for kind in ("bahdanau", "none")
 }
 MAKERS = {
+    "vectors": word_vectors,
     "images": vision_transformer,
     "classify": text_classifier,
     "bert": bert,
