@@ -70,7 +70,7 @@ def arrows(
         for row in rows
     ]
     head = alt.Chart(figures.inline(middle)).mark_point(
-        shape="triangle", size=110, filled=True, color=gray, angle=alt.expr(ANGLE)
+        shape="triangle", size=200, filled=True, color=gray, angle=alt.expr(ANGLE)
     )
     head = head.encode(x="x_at:Q", y="y_at:Q")
     shown = [titles["from"], titles["to"]]

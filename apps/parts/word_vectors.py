@@ -19,7 +19,7 @@ EQUATIONS = {
 }
 COUNT = 10  # nearest words
 FEW = 5  # in each of two figures side by side
-DRAWN = ("dog", "horse", "goose", "tree", "book", "city", "river", "tooth")
+DRAWN = ("mouse", "horse", "goose", "tree", "book", "city", "tooth")
 LEAST, MOST = 2, 12  # pairs that are drawn; the others give the direction
 
 
@@ -101,10 +101,10 @@ def draw(here: Any) -> None:
     st.latex(EQUATIONS[part])
     here.say(f"part_{part}_about")
     words = " ".join(prepared.recipes()[RECIPE].words)
-    values = {"words": words, "model_file": folder / "model.keras"}
     drawn = {"nearest": draw_nearest, "analogy": draw_analogy, "plural": draw_plural}
-    template = getattr(code, part.upper())
-    here.code(template, **values, **drawn[part](here, folder))
+    template = getattr(code, part.upper()).replace("{words}", words)
+    values = drawn[part](here, folder)
+    here.code(template, model_file=folder / "model.keras", **values)
 
 
 def draw_nearest(here: Any, folder: pathlib.Path) -> dict[str, Any]:
