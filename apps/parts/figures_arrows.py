@@ -1,4 +1,4 @@
-"""Pairs of labelled points in the plane with an arrow from the first to the second."""
+"""Pairs of labeled points in the plane with an arrow from the first to the second."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -46,7 +46,7 @@ def arrows(
     *,
     titles: dict[str, str],
 ) -> Any:
-    """Draws arrows between labelled points.
+    """Draws arrows between labeled points.
 
     Args:
         style: The style.

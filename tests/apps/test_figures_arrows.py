@@ -1,4 +1,4 @@
-"""Arrows between labelled points."""
+"""Arrows between labeled points."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ POINTS = np.array([[0.5, 1], [2, 3], [-1, 0.25], [5, 7]], "float32")
 KEYS = ("from", "to", "x", "y", "word")
 
 
-def test_each_pair_is_an_arrow_between_its_labelled_points():
+def test_each_pair_is_an_arrow_between_its_labeled_points():
     titles = {key: key.title() for key in KEYS}
     chart = figures_arrows.arrows(Style(), PAIRS, POINTS, titles=titles).to_dict()
     _, _, point, _ = chart["layer"]
