@@ -123,3 +123,26 @@ def copy_norm(config: Config, name: str, dtype: DType) -> keras.Layer:
     norm = type(norm).from_config({**norm.get_config(), "name": name, "dtype": dtype})
     norm.supports_masking = True  # each vector is normalized by itself
     return norm
+
+
+def copy_layer(
+    layer: keras.Layer, name: str, *, dtype: DType | None = None, seed_offset: int = 0
+) -> keras.Layer:
+    """Creates a layer with the arguments of another, without its weights.
+
+    Args:
+        layer: The layer.
+        name: Name of the new layer.
+        dtype: Its dtype policy; that of `layer` if None.
+        seed_offset: Added to the seed of dropout, so that the two drop other numbers.
+
+    Examples:
+        >>> copy_layer(keras.layers.Dropout(0.5, seed=3), "other", seed_offset=1).seed
+        4
+    """
+    config = {**layer.get_config(), "name": name}
+    if dtype is not None:
+        config["dtype"] = dtype
+    if config.get("seed") is not None:
+        config["seed"] = (config["seed"] + seed_offset) % 2**31
+    return type(layer).from_config(config)

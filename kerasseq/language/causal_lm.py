@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
@@ -61,6 +62,25 @@ class CausalLM(TaskModel):
         self.vocabulary_size: int = known_ids(
             self.tokenizer, arguments["vocabulary_size"]
         )
+
+    def _check_causal(self, name: str) -> None:
+        """Raises if the first outputs depend on the last input.
+
+        Args:
+            name: What the message says sees the future.
+        """
+        if self.vocabulary_size < 2:
+            return
+        ids = np.zeros((1, 7), "int32")
+        other = ids.copy()
+        other[0, -1] = 1
+        before, after = (ops.convert_to_numpy(self(i))[0, :-1] for i in (ids, other))
+        if not np.array_equal(before, after):
+            raise ValueError(
+                f"{name} sees the future: its outputs at early steps depend on later "
+                "tokens, which it must predict. A bidirectional layer cannot be used "
+                "here"
+            )
 
     def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -353,7 +353,9 @@ class GenerationMixin(NextTokensMixin):
                     yield text[written:]
                     written = len(text)
             if row[-1] in options.stop:
-                return
+                break
+        if self.tokenizer is not None and len(self._output(row)) > written:
+            yield self._output(row)[written:]  # a character that was not completed
 
     def _limit(self, rows: list[list[int]], options: Options) -> int:
         """The most tokens to generate."""

@@ -19,21 +19,20 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.attention.cache import update_cache
 from kerasseq.core import checks
 from kerasseq.core.arguments import drawn_seed
-from kerasseq.core.padding import bucket
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.language.architectures import Architecture, find
+from kerasseq.language.cached_decoding import CachedDecoding
 from kerasseq.language.causal_lm import CausalLM, check_memory, known_ids
-from kerasseq.language.generation import GenerationMixin
 from kerasseq.language.gpt_task import GPTTask
 from kerasseq.positions import by_name
 from kerasseq.tasks.labels import Label
 from kerasseq.text.tokenizer import Tokenizer
-from kerasseq.transformer import norms
+from kerasseq.transformer import mixers, norms
 from kerasseq.transformer.decoder import TransformerDecoder
+from kerasseq.transformer.feed_forward import NONE
 
 KINDS = ("decoder", "prefix_decoder")
 FIELDS = (  # of an architecture, which are arguments here
@@ -41,7 +40,6 @@ FIELDS = (  # of an architecture, which are arguments here
     *("norm_placement", "feed_forward", "use_bias", "position", "head_dim"),
     *("num_key_value_heads", "parallel", "embedding_norm", "tie_embeddings"),
 )
-SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
 
 
 @dataclasses.dataclass
@@ -74,7 +72,8 @@ class Stack:
 
         Args:
             ids: `(B, T)`.
-            caches: A cache of keys and values per block, or None.
+            caches: For each block a cache of keys and values, or the states that it
+                carries; or None.
             index: With caches, the position of the first id: an integer, or one per
                 row `(B,)`.
         """
@@ -90,12 +89,13 @@ class Stack:
             x: Token embeddings `(B, T, D)`.
             caches: As for a call.
             index: As for a call.
-            mask: Without caches: boolean `(B, T)`, False at padding, or None.
+            mask: Boolean `(B, T)`, False at padding, or None. With caches, keys of
+                padding are written as well, to be overwritten.
         """
         if self.embedding_scale is not None:
             x = x * self.embedding_scale
         if self.position is not None:
-            padding = {} if mask is None else {"mask": mask}
+            padding = {} if mask is None or caches is not None else {"mask": mask}
             x = x + self.position(x, **_position_arguments(index), **padding)
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
@@ -104,11 +104,14 @@ class Stack:
             if caches is None:
                 x = block(x, decoder_padding_mask=mask)
                 continue
-            x, cache = block(
-                x,
-                self_attention_cache=caches[n],
-                self_attention_cache_update_index=index,
-            )
+            if block.carries_states:
+                x, cache = block.advance(x, caches[n], mask, index=index)
+            else:
+                x, cache = block(
+                    x,
+                    self_attention_cache=caches[n],
+                    self_attention_cache_update_index=index,
+                )
             updated.append(cache)
         return x if self.final_norm is None else self.final_norm(x), updated
 
@@ -128,11 +131,11 @@ class Stack:
 
     @property
     def cache_limit(self) -> int | None:
-        """The longest text whose keys may be cached; None if there is no limit.
+        """The longest text that may be continued from caches; None if without limit.
 
-        See `RotaryEmbedding.constant_length`.
+        See `TransformerDecoder.cache_limit`.
         """
-        limits = [getattr(b.position, "constant_length", None) for b in self.blocks]
+        limits = [block.cache_limit for block in self.blocks]
         return min((n for n in limits if n is not None), default=None)
 
 
@@ -145,37 +148,44 @@ def _position_arguments(index: Tensor) -> dict[str, Tensor]:
 
 def make_stack(vocabulary_size: int, config: Any) -> Stack:
     """Makes the layers of a GPT from its arguments, as attributes of `config`."""
-    c, D = config, config.hidden_dim
+    c, D, L = config, config.hidden_dim, config.num_layers
     # Each of the 2 L outputs that are added to the residual stream starts smaller.
-    output_stddev = 0.02 / (2 * c.num_layers) ** 0.5
-    positions = by_name.make_decoder_positions(c.position, c.num_layers, D)
-    blocks = [
-        TransformerDecoder(
-            c.intermediate_dim or 4 * D,
+    output_stddev = 0.02 / (2 * L) ** 0.5
+    positions = by_name.make_decoder_positions(c.position, L, D)
+    attentions = mixers.for_each_block("attention", c.attention, L)
+    no_heads = "multi_head" not in attentions  # then the blocks say what is wrong
+    blocks = []
+    for n, f in enumerate(mixers.for_each_block("feed_forward", c.feed_forward, L)):
+        named = f != NONE and not isinstance(f, keras.Layer)
+        heads = {
+            "position": positions[n],
+            "num_key_value_heads": c.num_key_value_heads,
+            "sliding_window": c.sliding_window,
+            "use_query_key_value_bias": c.use_query_key_value_bias,
+            "query_key_norm": c.query_key_norm,
+        }
+        block = TransformerDecoder(
+            (c.intermediate_dim or 4 * D) if named else None,
             c.num_heads,
             c.dropout,
             layer_norm_epsilon=c.layer_norm_epsilon,
             norm=c.norm,
             norm_placement=c.norm_placement,
-            feed_forward=c.feed_forward,
+            feed_forward=f,
             kernel_initializer=normal(),
             output_initializer=(
                 normal(output_stddev) if c.norm_placement == "pre" else None
             ),
             use_bias=c.use_bias,
-            position=positions[n],
-            num_key_value_heads=c.num_key_value_heads,
             head_dim=c.head_dim,
             parallel=c.parallel,
-            sliding_window=c.sliding_window,
-            depth=c.num_layers if c.norm_placement == "deep" else None,
+            depth=L if c.norm_placement == "deep" else None,
             seed=drawn_seed(c.dropout),
-            use_query_key_value_bias=c.use_query_key_value_bias,
-            query_key_norm=c.query_key_norm,
+            attention=attentions[n],
             name=f"block_{n}",
+            **(heads if no_heads or attentions[n] == "multi_head" else {}),
         )
-        for n in range(c.num_layers)
-    ]
+        blocks.append(block)
 
     def norm(name: str) -> keras.Layer:
         options = {"epsilon": c.layer_norm_epsilon, "use_bias": c.use_bias}
@@ -208,7 +218,7 @@ def normal(stddev: float = 0.02) -> keras.initializers.Initializer:
 
 
 @register
-class GPT(GenerationMixin, CausalLM):
+class GPT(CachedDecoding, CausalLM):
     r"""A decoder-only Transformer that predicts each token from those before it.
 
     Its options are the columns of the course's table of language models: with options
@@ -231,7 +241,8 @@ class GPT(GenerationMixin, CausalLM):
         norm: "layer" or "rms".
         norm_placement: "pre", "post" or "deep".
         feed_forward: "gelu", "gelu_tanh" as in the weights of GPT-2, "relu", "swiglu",
-            "geglu" …, see `FeedForward`.
+            "geglu" …, see `FeedForward`; "none" for blocks without one; a layer, of
+            which each block gets a copy; or a list with one of these for each block.
         use_bias: Whether dense layers and norms have biases.
         position: "learned", "sinusoidal", "rope", "alibi", "relative" as in T5,
             "transformer_xl", None, or a position object as for `MultiHeadAttention`.
@@ -250,6 +261,10 @@ class GPT(GenerationMixin, CausalLM):
         embedding_scale: Factor of the token embeddings: $\sqrt D$ in Gemma; 1 if None.
         head: "tokens" for logits `(B, T, V)`, or None for hidden states `(B, T, D)`,
             to which `with_head` adds a task.
+        attention: What reads the sequence in the blocks: "multi_head", or in its place
+            "gla", "min_gru" …, see `TransformerDecoder`; a causal layer, of which each
+            block gets a copy; or a list with one of these for each block. Layers that
+            carry states know the order of tokens, and need no `position`.
         **kwargs: `name` and `trainable`.
 
     Raises:
@@ -280,7 +295,7 @@ class GPT(GenerationMixin, CausalLM):
         dropout: float = 0.0,
         norm: str = "layer",
         norm_placement: str = "pre",
-        feed_forward: str = "gelu",
+        feed_forward: Any = "gelu",
         use_bias: bool = True,
         position: Any = "learned",
         num_key_value_heads: int | None = None,
@@ -294,6 +309,7 @@ class GPT(GenerationMixin, CausalLM):
         query_key_norm: str | None = None,
         embedding_scale: float | None = None,
         head: str | None = "tokens",
+        attention: Any = "multi_head",
         **kwargs: Any,
     ) -> None:
         optional = functools.partial(checks.optional, checks.size)
@@ -331,6 +347,7 @@ class GPT(GenerationMixin, CausalLM):
                 checks.positive, "embedding_scale", embedding_scale
             ),
             "head": checks.one_of("head", head, ("tokens", None)),
+            "attention": attention,
         }
         if isinstance(position, str) or position is None:
             checks.one_of("position", position, by_name.DECODER_POSITIONS)
@@ -354,6 +371,8 @@ class GPT(GenerationMixin, CausalLM):
         self.max_sequence_length: int = config["max_sequence_length"]
         # Only learned positions end.
         self.context_length: int | None = self.max_sequence_length if learned else None
+        if not isinstance(attention, str):
+            self._check_causal("attention")
 
     def ids(self, source: Any) -> np.ndarray | None:
         """The ids of a text, as for `CausalLM`.
@@ -369,57 +388,6 @@ class GPT(GenerationMixin, CausalLM):
                 'another head with with_head("classify", labels=2), for example'
             )
         return found
-
-    def start(
-        self, rows: list[list[int]], count: int
-    ) -> tuple[dict[str, Nested], np.ndarray]:
-        """The state of decoding after prompts, with room for `count` more tokens.
-
-        Returns:
-            The state after all but the last token of each row of ids: "caches", the
-            keys and values of each layer, and "index" `(B,)`, the next position. And
-            the last tokens `(B, 1)`.
-        """
-        batch, longest_prompt = len(rows), max(map(len, rows))
-        length = max(bucket(longest_prompt + count), SHORTEST_CACHE)
-        if self.context_length is not None:
-            length = min(length, self.context_length)
-        prompt_length = min(bucket(max(longest_prompt - 1, 1)), length)
-        limit = self.stack.cache_limit
-        cached = limit is None or max(prompt_length, longest_prompt + count) <= limit
-        ids = np.zeros((batch, prompt_length if cached else length), "int32")
-        for row, prompt in enumerate(rows):
-            ids[row, : len(prompt) - 1] = prompt[:-1]
-        index = np.array([len(prompt) - 1 for prompt in rows], "int32")
-        last = np.array([[prompt[-1]] for prompt in rows], "int32")
-        ids, index = ops.convert_to_tensor(ids), ops.convert_to_tensor(index)
-        if not cached:  # keys change with the length: each step reads the whole text
-            return {"ids": ids, "index": index}, last
-        return {"caches": self._compiled_prefill(length)(ids), "index": index}, last
-
-    def step(
-        self, state: dict[str, Nested], token: Tensor
-    ) -> tuple[Tensor, dict[str, Nested]]:
-        """The step function of decoding: `(state, token) -> (logits, state)`."""
-        index = state["index"]
-        if "ids" in state:
-            ids = update_cache(state["ids"], token[:, None], index)
-            logits = self.stack.next_logits(ids, index)
-            return logits, {"ids": ids, "index": index + 1}
-        logits, caches = self.stack(token[:, None], state["caches"], index)
-        return logits[:, 0], {"caches": caches, "index": index + 1}
-
-    def prefill(self, ids: Tensor, length: int) -> list[Nested]:
-        """Caches of so many tokens, filled with those of prompts `(B, P)`."""
-        caches = self.stack.make_caches(ops.shape(ids)[0], length)
-        return self.stack.hidden_states(self.stack.embedding(ids), caches, 0)[1]
-
-    def _compiled_prefill(self, length):
-        programs = kernels.programs(self.step)
-        prefill = functools.partial(self.prefill, length=length)
-        return programs.get(
-            "prefill", length, lambda: kernels.compiled(prefill, pure=programs.pure)
-        )
 
     def with_head(
         self,

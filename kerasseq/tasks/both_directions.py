@@ -5,7 +5,7 @@ from typing import Any, Self
 import keras
 from keras import ops
 
-from kerasseq.core import checks
+from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
@@ -55,8 +55,12 @@ class BothDirections(WithSublayers, keras.layers.Layer):
         self.supports_masking = True
         self._config: Config = keras.saving.serialize_keras_object(layer)
         self._config.pop("build_config", None)
-        self.forward_layer: keras.layers.Layer = _copy(layer, "forward", 0)
-        self.backward_layer: keras.layers.Layer = _copy(layer, "backward", 1)
+        self.forward_layer: keras.layers.Layer = objects.copy_layer(
+            layer, f"forward_{layer.name}"
+        )
+        self.backward_layer: keras.layers.Layer = objects.copy_layer(
+            layer, f"backward_{layer.name}", seed_offset=1
+        )
 
     def build(self, shape: Shape) -> None:
         self.forward_layer.build(shape)
@@ -92,12 +96,3 @@ class BothDirections(WithSublayers, keras.layers.Layer):
     def from_config(cls, config: Config) -> Self:
         layer = keras.saving.deserialize_keras_object(config["layer"])
         return cls(**{**config, "layer": layer})
-
-
-def _copy(layer: keras.layers.Layer, direction: str, offset: int) -> keras.layers.Layer:
-    """A copy without weights, whose dropout differs from that of the other copy."""
-    config = layer.get_config()
-    config["name"] = f"{direction}_{layer.name}"
-    if config.get("seed") is not None:
-        config["seed"] = (config["seed"] + offset) % 2**31
-    return type(layer).from_config(config)

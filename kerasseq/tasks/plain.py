@@ -11,6 +11,8 @@ from kerasseq.text.with_tokenizer import tokenizer_config, tokenizer_from_config
 def as_plain(value: Any) -> Any:
     """An argument as plain JSON: a tokenizer or a Keras object as its config.
 
+    In a list, each of its items.
+
     Examples:
         >>> as_plain("gru"), as_plain(keras.layers.Dense(3))["class_name"]
         ('gru', 'Dense')
@@ -19,6 +21,8 @@ def as_plain(value: Any) -> Any:
         return tokenizer_config(value)
     if hasattr(value, "get_config"):
         return keras.saving.serialize_keras_object(value)
+    if isinstance(value, list):
+        return [as_plain(item) for item in value]
     return value
 
 
@@ -29,6 +33,8 @@ def from_plain(value: Any) -> Any:
         >>> from_plain(as_plain(keras.layers.Dense(3))).units
         3
     """
+    if isinstance(value, list):
+        return [from_plain(item) for item in value]
     if not isinstance(value, dict) or "class_name" not in value:
         return value
     if value.keys() == {"class_name", "config"}:

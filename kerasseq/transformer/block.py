@@ -12,13 +12,18 @@ from kerasseq.attention.inputs import check_head_groups
 from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.core import checks, objects
 from kerasseq.core.arguments import seed_generator
+from kerasseq.core.carried_state import carries_state
 from kerasseq.core.serialization import check_float64, shared_config
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Tensor
 from kerasseq.positions.base import AttentionPosition, check_position
-from kerasseq.transformer import residual
-from kerasseq.transformer.feed_forward import check_feed_forward, make_feed_forward
+from kerasseq.transformer import mixers, residual
+from kerasseq.transformer.feed_forward import (
+    NONE,
+    check_feed_forward,
+    make_feed_forward,
+)
 from kerasseq.transformer.initializers import ScaledInitializer
 from kerasseq.transformer.norms import check_norm, make_norm
 
@@ -55,6 +60,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         use_query_key_value_bias: bool | None = None,
         query_key_norm: str | keras.Layer | None = None,
         output_initializer: Identifier = None,
+        attention: str | keras.Layer = "multi_head",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -112,6 +118,10 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         self.query_key_norm: str | Config | None = optional(
             check_norm, "query_key_norm", query_key_norm
         )
+        self.attention: str | mixers.Template = mixers.check_attention(
+            "attention", attention
+        )
+        self._check_attention_options()
         self._placement = self._check_norm_placement()
         # Each sublayer has a seed of its own, so that dropout differs between them.
         seeds = random.Random(seed)
@@ -128,13 +138,18 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         return checks.whole_number(name, value)
 
     def _check_norm_placement(self):
-        """The placement of the norms, from three arguments that must agree."""
+        """The placement of the norms, from arguments that must agree."""
         given = self.norm_placement
         checks.one_of("norm_placement", given, (None, *residual.NORM_PLACEMENTS))
         if self.normalize_first and given not in (None, "pre"):
             raise ValueError(
                 'norm_placement must be "pre" with normalize_first=True, received '
                 f'norm_placement="{given}". Leave normalize_first out'
+            )
+        if self.parallel and self.feed_forward == NONE:
+            raise ValueError(
+                'feed_forward must not be "none" with parallel=True, which adds its '
+                "output to that of attention. Leave parallel out"
             )
         if given == "deep" and self.parallel:
             raise ValueError(
@@ -148,15 +163,64 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             )
         return given or ("pre" if self.normalize_first else "post")
 
+    def _check_attention_options(self):
+        """Raise if an option of multi-head attention is given without it."""
+        if self.attention == "multi_head":
+            return
+        for name in (
+            *("position", "num_key_value_heads", "scale", "sliding_window"),
+            *("use_query_key_value_bias", "query_key_norm"),
+        ):
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(
+                    f'{name} is an option of attention="multi_head", received {name}='
+                    f"{checks.short(value)} and another attention. Leave it out, or "
+                    "pass a layer that has it"
+                )
+
+    def _make_self_attention(self, shape, beta):
+        """Creates and builds self-attention, or the layer in its place."""
+        if self.attention == "multi_head":
+            return self._make_attention(
+                "self_attention",
+                shape,
+                shape,
+                seed=self._seeds[1],
+                beta=beta,
+                position=self.position,
+                sliding_window=self.sliding_window,
+            )
+        return mixers.make_attention(
+            self.attention,
+            shape,
+            num_heads=self.num_heads,
+            head_dim=self.head_dim,
+            dtype=self.dtype_policy,
+        )
+
+    @property
+    def _attends(self):
+        """Whether the first sublayer is self-attention, not a layer in its place."""
+        return isinstance(self._self_attention_layer, MultiHeadAttention)
+
+    def _check_no_scores(self, attention_mask, return_attention_scores):
+        """Raise if there is something that only multi-head attention can do."""
+        for name, value in (
+            ("attention_mask", attention_mask),
+            ("return_attention_scores", return_attention_scores or None),
+        ):
+            if value is not None:
+                raise ValueError(
+                    f'{name} needs attention="multi_head", received a block with '
+                    f"{self._self_attention_layer.name}, which has no scores. Leave it "
+                    "out"
+                )
+
     def _make_attention(self, name, shape, value_shape, seed, beta, **options):
         """Creates and builds an attention whose weights are scaled for DeepNorm."""
         D, N = shape[-1], self.num_heads
-        if self.head_dim is None and D % N:
-            raise ValueError(
-                f"num_heads must divide the hidden size {D}, received num_heads={N}. "
-                f"Choose a divisor, or pass head_dim={max(D // N, 1)}"
-            )
-        K = self.head_dim or D // N
+        K = mixers.head_width(D, N, self.head_dim)
         # With a larger scale, queries and keys start smaller: the scores stay the same.
         gamma = max(1, (self.scale or 0) * K**0.5) ** -0.5
         norm = self.query_key_norm
@@ -196,8 +260,10 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         return norm
 
     def _build_feed_forward(self, shape, beta):
-        """The feed-forward network, built; a given layer is used as it is."""
+        """The feed-forward network, built; a given layer is used as it is, or None."""
         layer = self.feed_forward
+        if layer == NONE:
+            return None
         if not isinstance(layer, keras.Layer):
             layer = make_feed_forward(
                 layer,
@@ -210,8 +276,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
                 name="feed_forward",
                 dtype=self.dtype_policy,
             )
-        if not layer.built:
-            layer.build(shape)
+        mixers.build(layer, shape)
         return layer
 
     def _pre_sublayer(self, x, norm, name):
@@ -226,14 +291,18 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         )
         return record(y) if self._placement == "pre" else y
 
-    def _feed_forward_and_dropout(self, n, training):
-        return self._drop(self._feedforward_sublayer(n), training)
+    def _feed_forward_and_dropout(self, n, training, mask=None):
+        layer = self._feedforward_sublayer
+        f_x = mixers.run(layer, n, mask) if carries_state(layer) else layer(n)
+        return self._drop(f_x, training)
 
-    def _feed_forward_branch(self, x, training):
+    def _feed_forward_branch(self, x, training, mask=None):
         """The feed-forward network with dropout, norm and residual connection."""
+        if self._feedforward_sublayer is None:
+            return x
         norm, name = self._feedforward_layer_norm, "feed_forward"
         n = self._pre_sublayer(x, norm, name)
-        f_x = self._feed_forward_and_dropout(n, training)
+        f_x = self._feed_forward_and_dropout(n, training, mask)
         return self._post_sublayer(x, f_x, norm, name)
 
     def _drop(self, x, training):
@@ -281,6 +350,11 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             "use_query_key_value_bias": self.use_query_key_value_bias,
             "query_key_norm": self.query_key_norm,
             "output_initializer": initializer(self.output_initializer),
+            "attention": (
+                self.attention
+                if isinstance(self.attention, str)
+                else self.attention.get_config()
+            ),
         }
         return {**super().get_config(), **config}
 

@@ -11,20 +11,28 @@ another place, see `residual`. Vaswani et al. 2017; Radford et al. 2018 without 
 encoder. Course slides A, B, C, D.
 """
 
+import dataclasses
+from typing import TypeAlias
+
 import keras
 from keras import ops
 
 from kerasseq import tracing
 from kerasseq.attention import cache as caches
 from kerasseq.core import masks
+from kerasseq.core.carried_state import carries_state
+from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_mask, check_numbers, check_shape
-from kerasseq.core.types import Shape, Tensor
-from kerasseq.transformer import residual
+from kerasseq.core.types import Nested, Shape, Tensor
+from kerasseq.transformer import mixers, residual
 from kerasseq.transformer.block import (
     TransformerBlock,
     check_self_attention_masks,
 )
+from kerasseq.transformer.feed_forward import NONE
+
+States: TypeAlias = dict[str, Nested]  # of "attention" and "feed_forward"
 
 
 @register
@@ -37,7 +45,7 @@ class TransformerDecoder(TransformerBlock):
 
     Args:
         intermediate_dim: F, the width of the hidden layer of the feed-forward network;
-            None if `feed_forward` is a layer.
+            None if `feed_forward` is a layer or "none".
         num_heads: N, number of heads of each attention.
         dropout: Fraction to drop in training, of the attention weights and of the
             output of each sublayer.
@@ -50,7 +58,8 @@ class TransformerDecoder(TransformerBlock):
         norm_placement: Where the norms are: "post", "pre", or "deep" for DeepNorm. If
             None, as `normalize_first` says.
         feed_forward: "relu", "gelu", "silu", the gated "glu", "bilinear", "reglu",
-            "geglu", "swiglu", or a layer. If None, `activation` without a gate.
+            "geglu", "swiglu", a layer, or "none" for a block without this sublayer. If
+            None, `activation` without a gate.
         use_bias: Whether projections and layer norms have biases.
         position: Position encoding inside the self-attention, as in
             `MultiHeadAttention`.
@@ -69,6 +78,11 @@ class TransformerDecoder(TransformerBlock):
             encoding: "layer", "rms", a layer of which copies are made, or None.
         output_initializer: Initializer of the last kernel of each sublayer;
             `kernel_initializer` if None.
+        attention: What reads the sequence: "multi_head", or in its place
+            "linear_attention", "gla", "retention", "delta_net", "min_gru", "min_lstm",
+            "gru", "lstm", or a layer that keeps the shape, of which a copy is made.
+            Arguments of heads apply to names that have heads. If a layer carries
+            states, `advance` continues from them.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -133,15 +147,7 @@ class TransformerDecoder(TransformerBlock):
         beta = 1.0
         if self._placement == "deep":
             self.alpha, beta = residual.deepnorm_decoder(self.depth, cross)
-        self._self_attention_layer = self._make_attention(
-            "self_attention",
-            shape,
-            shape,
-            seed=self._seeds[1],
-            beta=beta,
-            position=self.position,
-            sliding_window=self.sliding_window,
-        )
+        self._self_attention_layer = self._make_self_attention(shape, beta)
         self._self_attention_layer_norm = self._build_norm(
             "self_attention_layer_norm", shape
         )
@@ -156,7 +162,7 @@ class TransformerDecoder(TransformerBlock):
                 "cross_attention_layer_norm", shape
             )
         self._feedforward_sublayer = self._build_feed_forward(shape, beta)
-        if not self.parallel:
+        if not self.parallel and self.feed_forward != NONE:
             self._feedforward_layer_norm = self._build_norm(
                 "feedforward_layer_norm", shape
             )
@@ -183,6 +189,13 @@ class TransformerDecoder(TransformerBlock):
         encoder_sequence_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         self._check_encoder(encoder_sequence, cross_attention_cache)
+        if self_attention_cache is not None and (
+            self.carries_states or not self._attends
+        ):
+            raise ValueError(
+                f"self_attention_cache is for blocks that attend, received a block "
+                f"with {self._self_attention_layer.name}. Call advance with its states"
+            )
         own = self_attention_cache, self_attention_cache_update_index
         cross = cross_attention_cache, cross_attention_cache_update_index
         self._check_caches(*own, *cross)
@@ -201,17 +214,22 @@ class TransformerDecoder(TransformerBlock):
         x = tracing.record(self, "input", x)
         norm, name = self._self_attention_layer_norm, "self_attention"
         n = self._pre_sublayer(x, norm, name)
-        a, *results = self._attend_to_itself(
-            n,
-            (decoder_padding_mask, keras_mask),
-            *own,
-            attention_mask=decoder_attention_mask,
-            use_causal_mask=use_causal_mask,
-            **options,
-        )
+        real = masks.first_given(decoder_padding_mask, keras_mask)
+        if self._attends:
+            a, *results = self._attend_to_itself(
+                n,
+                (decoder_padding_mask, keras_mask),
+                *own,
+                attention_mask=decoder_attention_mask,
+                use_causal_mask=use_causal_mask,
+                **options,
+            )
+        else:
+            self._check_no_scores(decoder_attention_mask, return_attention_scores)
+            a, results = mixers.run(self._self_attention_layer, n, real), []
         a = self._drop(a, training)
         if self.parallel:
-            a = a + self._feed_forward_and_dropout(n, training)
+            a = a + self._feed_forward_and_dropout(n, training, real)
         x = self._post_sublayer(x, a, norm, name)
         if self._cross_attention_layer is not None:
             norm, name = self._cross_attention_layer_norm, "cross_attention"
@@ -226,9 +244,90 @@ class TransformerDecoder(TransformerBlock):
             x = self._post_sublayer(x, self._drop(a, training), norm, name)
             results = [y for pair in zip(results, more, strict=True) for y in pair]
         if not self.parallel:
-            x = self._feed_forward_branch(x, training)
+            x = self._feed_forward_branch(x, training, real)
         x = tracing.record(self, "output", x)
         return (x, *results) if results else x
+
+    @property
+    def carries_states(self) -> bool:
+        """Whether a sublayer carries states, so that `advance` continues from them."""
+        layers = self._self_attention_layer, self._feedforward_sublayer
+        return any(layer is not None and carries_state(layer) for layer in layers)
+
+    @property
+    def cache_limit(self) -> int | None:
+        """The longest text that the block can continue; None if there is no limit.
+
+        It is 0 with a layer that carries no states. See also
+        `RotaryEmbedding.constant_length`.
+        """
+        layer = self._self_attention_layer
+        if not self._attends and not carries_state(layer):
+            return 0
+        return getattr(getattr(layer, "position", None), "constant_length", None)
+
+    def advance(
+        self,
+        x: Tensor,
+        states: States,
+        mask: Tensor | None = None,
+        *,
+        index: int | Tensor | None = None,
+    ) -> tuple[Tensor, States]:
+        """Continues a sequence, where a sublayer carries states.
+
+        Args:
+            x: The next steps, `(B, T, D)`.
+            states: From `make_cache`, or as returned for the steps before.
+            mask: Boolean `(B, T)`, False at padding, which changes no state.
+            index: If the block attends: where the keys of x go in the cache.
+
+        Returns:
+            The outputs `(B, T, D)`, and the states after x.
+
+        Raises:
+            ValueError: If there is an encoder, or the states are those of another
+                layer.
+        """
+        self._check_built()
+        if self._cross_attention_layer is not None:
+            raise ValueError(
+                f"{self.name} has cross-attention, and cannot advance. Call it on the "
+                "whole sequence"
+            )
+        return MethodLayer(self, "_advance")(x, hidden=_Hidden(states, mask, index))
+
+    def _advance(self, x, hidden):
+        mask, index = hidden.mask, hidden.index
+        x = tracing.record(self, "input", x)
+        norm, name = self._self_attention_layer_norm, "self_attention"
+        n = self._pre_sublayer(x, norm, name)
+        attention, states = self._self_attention_layer, dict(hidden.states)
+        if self._attends:
+            options = {"use_causal_mask": True, "return_attention_scores": False}
+            a, states["attention"] = self._attend_to_itself(
+                n, (None, mask), states["attention"], index, **options
+            )
+        else:
+            a, states["attention"] = attention.advance(n, states["attention"], mask)
+        if self.parallel:
+            f, states["feed_forward"] = self._advance_feed_forward(n, states, mask)
+            return tracing.record(
+                self, "output", self._post_sublayer(x, a + f, norm, name)
+            ), states
+        x = self._post_sublayer(x, a, norm, name)
+        if self._feedforward_sublayer is not None:
+            norm, name = self._feedforward_layer_norm, "feed_forward"
+            n = self._pre_sublayer(x, norm, name)
+            f, states["feed_forward"] = self._advance_feed_forward(n, states, mask)
+            x = self._post_sublayer(x, f, norm, name)
+        return tracing.record(self, "output", x), states
+
+    def _advance_feed_forward(self, n, states, mask):
+        layer = self._feedforward_sublayer
+        if carries_state(layer):
+            return layer.advance(n, states["feed_forward"], mask)
+        return layer(n), []
 
     def _attend_to_itself(self, n, padding_masks, cache, index, **options):
         """Self-attention: a list of its output, weights and cache, as asked for."""
@@ -314,18 +413,24 @@ class TransformerDecoder(TransformerBlock):
                     f"Pass {name} as well"
                 )
 
-    def make_cache(self, batch: int, length: int) -> caches.Cache:
-        """Creates an empty cache of the self-attention.
+    def make_cache(self, batch: int, length: int) -> caches.Cache | States:
+        """Creates an empty cache of the self-attention, or the states before a text.
 
         Args:
             batch: B.
-            length: S, the maximum number of tokens.
+            length: S, the maximum number of tokens. States do not depend on it.
 
         Returns:
-            Zeros, for `self_attention_cache`.
+            Zeros, for `self_attention_cache`. If a sublayer carries states, these are
+            for `advance`: "attention", a list of states or a cache, and "feed_forward",
+            a list of states.
         """
         self._check_built()
-        return self._self_attention_layer.make_cache(batch, length)
+        own = mixers.start(self._self_attention_layer, batch, length)
+        if not self.carries_states:
+            return own
+        after = mixers.start(self._feedforward_sublayer, batch, length)
+        return {"attention": own, "feed_forward": after}
 
     def project_memory(self, encoder_sequence: Tensor) -> caches.Cache:
         """Computes the keys and values of an encoder's output, once for all steps.
@@ -370,3 +475,12 @@ def _outputs(outputs, cache):
     if cache is not None:
         outputs[-1] = caches.restore_cache_format(outputs[-1], cache)
     return outputs
+
+
+@dataclasses.dataclass
+class _Hidden:
+    """Hides states from Keras, which would cast them to the compute dtype."""
+
+    states: States
+    mask: Tensor | None
+    index: int | Tensor | None

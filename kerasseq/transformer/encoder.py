@@ -21,11 +21,12 @@ from kerasseq import tracing
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Shape, Tensor
-from kerasseq.transformer import residual
+from kerasseq.transformer import mixers, residual
 from kerasseq.transformer.block import (
     TransformerBlock,
     check_self_attention_masks,
 )
+from kerasseq.transformer.feed_forward import NONE
 
 
 @register
@@ -38,7 +39,7 @@ class TransformerEncoder(TransformerBlock):
 
     Args:
         intermediate_dim: F, the width of the hidden layer of the feed-forward network;
-            None if `feed_forward` is a layer.
+            None if `feed_forward` is a layer or "none".
         num_heads: N, number of attention heads.
         dropout: Fraction to drop in training, of the attention weights and of the
             output of each sublayer.
@@ -51,7 +52,8 @@ class TransformerEncoder(TransformerBlock):
         norm_placement: Where the norms are: "post", "pre", or "deep" for DeepNorm. If
             None, as `normalize_first` says.
         feed_forward: "relu", "gelu", "silu", the gated "glu", "bilinear", "reglu",
-            "geglu", "swiglu", or a layer. If None, `activation` without a gate.
+            "geglu", "swiglu", a layer, or "none" for a block without this sublayer. If
+            None, `activation` without a gate.
         use_bias: Whether projections and layer norms have biases.
         position: Position encoding inside the self-attention, as in
             `MultiHeadAttention`.
@@ -70,6 +72,9 @@ class TransformerEncoder(TransformerBlock):
             encoding: "layer", "rms", a layer of which copies are made, or None.
         output_initializer: Initializer of the last kernel of each sublayer;
             `kernel_initializer` if None.
+        attention: What reads the sequence: "multi_head", or in its place
+            "linear_attention", or a layer that keeps the shape, of which a copy is
+            made. Other names of `TransformerDecoder` are causal here as well.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -109,19 +114,11 @@ class TransformerEncoder(TransformerBlock):
         if self._placement == "deep":
             depth = self.depth if isinstance(self.depth, tuple) else (self.depth,)
             self.alpha, beta = residual.deepnorm_encoder(*depth)
-        self._self_attention_layer = self._make_attention(
-            "self_attention",
-            inputs_shape,
-            inputs_shape,
-            seed=self._seeds[1],
-            beta=beta,
-            position=self.position,
-            sliding_window=self.sliding_window,
-        )
+        self._self_attention_layer = self._make_self_attention(inputs_shape, beta)
         self._self_attention_layer_norm = self._build_norm(
             "self_attention_layer_norm", inputs_shape
         )
-        if not self.parallel:
+        if not self.parallel and self.feed_forward != NONE:
             self._feedforward_layer_norm = self._build_norm(
                 "feedforward_layer_norm", inputs_shape
             )
@@ -145,24 +142,31 @@ class TransformerEncoder(TransformerBlock):
         x = tracing.record(self, "input", x)
         norm, name = self._self_attention_layer_norm, "self_attention"
         n = self._pre_sublayer(x, norm, name)
-        a = self._self_attention_layer(
-            n,
-            n,
-            query_mask=padding_mask,
-            value_mask=padding_mask,
-            attention_mask=attention_mask,
-            return_attention_scores=return_attention_scores,
-            training=training,
-        )
+        if self._attends:
+            a = self._self_attention_layer(
+                n,
+                n,
+                query_mask=padding_mask,
+                value_mask=padding_mask,
+                attention_mask=attention_mask,
+                return_attention_scores=return_attention_scores,
+                training=training,
+            )
+        else:
+            self._check_no_scores(attention_mask, return_attention_scores)
+            a = mixers.run(self._self_attention_layer, n, padding_mask)
         a, *weights = a if return_attention_scores else (a,)
         a = self._drop(a, training)
         if self.parallel:
             y = self._post_sublayer(
-                x, a + self._feed_forward_and_dropout(n, training), norm, name
+                x,
+                a + self._feed_forward_and_dropout(n, training, padding_mask),
+                norm,
+                name,
             )
         else:
             z = self._post_sublayer(x, a, norm, name)
-            y = self._feed_forward_branch(z, training)
+            y = self._feed_forward_branch(z, training, padding_mask)
         y = tracing.record(self, "output", y)
         return (y, *weights) if weights else y
 

@@ -56,6 +56,7 @@ FEED_FORWARDS = {
     "geglu_tanh": (gelu_tanh, True),
     "swiglu": ("silu", True),
 }
+NONE = "none"  # a block without a feed-forward network, as in Mamba
 
 
 @register
@@ -217,10 +218,11 @@ def check_feed_forward(
         intermediate_dim: Width of the hidden layer; None with a layer.
         activation: Activation function of the block.
     """
-    if isinstance(feed_forward, keras.Layer):
+    if isinstance(feed_forward, keras.Layer) or feed_forward == NONE:
         if intermediate_dim is not None:
+            kind = '"none"' if feed_forward == NONE else "a layer"
             raise ValueError(
-                "intermediate_dim must be None where feed_forward is a layer, received "
+                f"intermediate_dim must be None where feed_forward is {kind}, received "
                 f"{intermediate_dim}. Pass None"
             )
         return
@@ -230,9 +232,10 @@ def check_feed_forward(
     if not isinstance(feed_forward, str):
         raise TypeError(
             "feed_forward must be a name, a layer or None, received "
-            f"{checks.short(feed_forward)}. The names are {', '.join(FEED_FORWARDS)}"
+            f"{checks.short(feed_forward)}. The names are "
+            f"{', '.join((*FEED_FORWARDS, NONE))}"
         )
-    checks.one_of("feed_forward", feed_forward, FEED_FORWARDS)
+    checks.one_of("feed_forward", feed_forward, (*FEED_FORWARDS, NONE))
     if activation is not keras.activations.relu:
         raise ValueError(
             "activation must be the default where feed_forward names its own, received "
