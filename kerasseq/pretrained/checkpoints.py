@@ -10,7 +10,12 @@ from kerasseq.core.checks import nearest
 from kerasseq.core.types import FilePath
 from kerasseq.pretrained import conversion, folders, tokenizers, weight_files
 from kerasseq.pretrained.bert import BERT, ROBERTA
-from kerasseq.pretrained.family import Arguments, Family, architecture
+from kerasseq.pretrained.family import (
+    Arguments,
+    Family,
+    architecture,
+    layers_mismatch,
+)
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.gpt2 import GPT2
 from kerasseq.pretrained.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
@@ -220,7 +225,10 @@ def family_of_model(model: keras.Model, form: str, arguments: Arguments) -> Fami
         raise TypeError(
             f"model must be one of {', '.join(classes)}, received {name}{inner}"
         )
-    reasons = [(family, family.mismatch(arguments)) for family in known]
+    reasons = [
+        (family, layers_mismatch(arguments) or family.mismatch(arguments))
+        for family in known
+    ]
     for family, reason in reasons:
         if reason is None and getattr(family, form) is None:
             raise ValueError(

@@ -105,6 +105,20 @@ def difference(arguments: Arguments, expected: Arguments) -> str | None:
     return None
 
 
+def layers_mismatch(a: Arguments) -> str | None:
+    """Describes the layers that a model has in its blocks, where no format has them.
+
+    Examples:
+        >>> layers_mismatch({"attention": "gla"})
+        "attention='gla'"
+    """
+    for name, standard in (("attention", "multi_head"), ("feed_forward", "")):
+        value = a.get(name, standard)
+        if not isinstance(value, str) or standard and value != standard:
+            return f"{name}={value!r}"
+    return None
+
+
 def attention_mismatch(a: Arguments, expected: Arguments) -> str | None:
     """Describes why a model is not one with a key per query and `expected` options."""
     for name, value in (

@@ -31,6 +31,7 @@ from kerasseq.transformer.norms import check_norm, make_norm
 class TransformerBlock(WithSublayers, keras.layers.Layer):
     """Base class of encoder and decoder blocks, which document the arguments."""
 
+    causal: bool  # whether a step attends to earlier ones only
     alpha: float  # of DeepNorm, set by `build`
     input_spec: keras.layers.InputSpec
 
@@ -196,6 +197,7 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
             shape,
             num_heads=self.num_heads,
             head_dim=self.head_dim,
+            causal=self.causal,
             dtype=self.dtype_policy,
         )
 
@@ -204,13 +206,10 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         """Whether the first sublayer is self-attention, not a layer in its place."""
         return isinstance(self._self_attention_layer, MultiHeadAttention)
 
-    def _check_no_scores(self, attention_mask, return_attention_scores):
-        """Raise if there is something that only multi-head attention can do."""
-        for name, value in (
-            ("attention_mask", attention_mask),
-            ("return_attention_scores", return_attention_scores or None),
-        ):
-            if value is not None:
+    def _check_no_scores(self, **arguments):
+        """Raise if something is given that only multi-head attention can do."""
+        for name, value in arguments.items():
+            if value is not None and value is not False:
                 raise ValueError(
                     f'{name} needs attention="multi_head", received a block with '
                     f"{self._self_attention_layer.name}, which has no scores. Leave it "

@@ -130,6 +130,8 @@ class TransformerDecoder(TransformerBlock):
         ((3, 1, 4), (3, 7, 2, 2))
     """
 
+    causal = True
+
     def build(
         self, decoder_sequence_shape: Shape, encoder_sequence_shape: Shape | None = None
     ) -> None:
@@ -225,7 +227,10 @@ class TransformerDecoder(TransformerBlock):
                 **options,
             )
         else:
-            self._check_no_scores(decoder_attention_mask, return_attention_scores)
+            self._check_no_scores(
+                decoder_attention_mask=decoder_attention_mask,
+                return_attention_scores=return_attention_scores,
+            )
             a, results = mixers.run(self._self_attention_layer, n, real), []
         a = self._drop(a, training)
         if self.parallel:

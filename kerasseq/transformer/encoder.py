@@ -98,6 +98,8 @@ class TransformerEncoder(TransformerBlock):
         (3, 7, 4)
     """
 
+    causal = False
+
     @staticmethod
     def _check_depth(name, value):
         """A number, or a pair of numbers of encoder and decoder layers."""
@@ -153,7 +155,10 @@ class TransformerEncoder(TransformerBlock):
                 training=training,
             )
         else:
-            self._check_no_scores(attention_mask, return_attention_scores)
+            self._check_no_scores(
+                attention_mask=attention_mask,
+                return_attention_scores=return_attention_scores,
+            )
             a = mixers.run(self._self_attention_layer, n, padding_mask)
         a, *weights = a if return_attention_scores else (a,)
         a = self._drop(a, training)

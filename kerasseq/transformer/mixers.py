@@ -126,6 +126,7 @@ def make_attention(
     *,
     num_heads: int,
     head_dim: int | None,
+    causal: bool = True,
     dtype: DType | None = None,
 ) -> keras.Layer:
     """Creates and builds the layer that stands in place of self-attention.
@@ -135,6 +136,7 @@ def make_attention(
         shape: Shape of the inputs, `(B, T, D)`.
         num_heads: N, of a layer by name that has heads.
         head_dim: K, the width of these heads; D / N if None.
+        causal: Whether "linear_attention" reads earlier steps only, as others do.
         dtype: Dtype policy of the layer.
 
     Raises:
@@ -153,7 +155,10 @@ def make_attention(
             return layer
     elif attention in WITH_HEADS:
         K = head_width(shape[-1], num_heads, head_dim)
-        layer = WITH_HEADS[attention](num_heads, K, name=attention, dtype=dtype)
+        options = {"name": attention, "dtype": dtype}
+        if attention == "linear_attention":
+            options["causal"] = causal
+        layer = WITH_HEADS[attention](num_heads, K, **options)
     else:
         options = {"return_sequences": True, "name": attention, "dtype": dtype}
         layer = WITH_UNITS[attention](shape[-1], **options)

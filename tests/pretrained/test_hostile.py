@@ -498,6 +498,7 @@ class TestWriting:
             ({"head_dim": 3}, "head_dim=3 instead of 5"),
             ({"num_key_value_heads": 1}, "num_key_value_heads=1 instead of 2"),
             ({"sliding_window": 3}, "sliding_window=3"),
+            ({"attention": ["min_gru", "multi_head"]}, "attention=['min_gru',"),
         ],
     )
     def test_models_that_others_do_not_have(self, model, words, tmp_path):
