@@ -5,8 +5,11 @@ length 64, batch size 12, AdamW with cosine decay from 1e-3 to 1e-4 after 100 wa
 steps, betas 0.9 and 0.99, weight decay 0.1, gradients clipped to norm 1, 2000 steps.
 Both models are trained on the same batches of the first nine tenths of the text. The
 loss, in nats per character, is that of the last tenth in sequences of 64.
+
+With `--attention` the same GPT is trained with other layers in place of attention.
 """
 
+import functools
 import math
 import pathlib
 import time
@@ -27,6 +30,12 @@ def add_arguments(parser):
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--models", default="kerasseq,plain PyTorch")
+    parser.add_argument(
+        "--attention",
+        default="",
+        help="names of layers in place of attention, without positions, such as "
+        "min_gru,gla: see kerasseq.layers.TransformerDecoder",
+    )
 
 
 def run(options):
@@ -39,9 +48,14 @@ def run(options):
     ids = tokenizer.encode(source)
     cut = int(0.9 * len(ids))
     table = []
+    trained = {"kerasseq": train_kerasseq, "plain PyTorch": train_torch}
+    for name in filter(None, options.attention.split(",")):
+        layer = {"attention": name, "position": None}
+        trained[name] = functools.partial(train_kerasseq, **layer)
+    names = [*filter(None, options.models.split(",")), *list(trained)[2:]]
     for seed in map(int, options.seeds.split(",")):
-        for name in options.models.split(","):
-            train = {"kerasseq": train_kerasseq, "plain PyTorch": train_torch}[name]
+        for name in names:
+            train = trained[name]
             start = time.perf_counter()
             loss = train(ids[:cut], ids[cut:], tokenizer, options.steps, seed)
             seconds = round(time.perf_counter() - start)
@@ -52,13 +66,13 @@ def run(options):
         f"mean loss of {name}": float(
             np.mean([r["loss"] for r in table if r["model"] == name])
         )
-        for name in options.models.split(",")
+        for name in names
     }
     return {"characters": len(ids), "steps": options.steps, **means, "table": table}
 
 
-def train_kerasseq(train_ids, test_ids, tokenizer, steps, seed):
-    """Trains `kerasseq.models.GPT` and returns its test loss."""
+def train_kerasseq(train_ids, test_ids, tokenizer, steps, seed, **arguments):
+    """Trains `kerasseq.models.GPT` with more arguments and returns its test loss."""
     import keras
 
     from kerasseq import models, training
@@ -70,6 +84,7 @@ def train_kerasseq(train_ids, test_ids, tokenizer, steps, seed):
         num_heads=SHAPE["heads"],
         hidden_dim=SHAPE["width"],
         max_sequence_length=LENGTH,
+        **arguments,
     )
     model.compile(training.gpt_optimizer(model, LEARNING_RATE, steps, warm_up=WARM_UP))
     model.fit(
