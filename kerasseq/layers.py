@@ -19,6 +19,7 @@ from kerasseq.convolution.wavenet import WaveNet
 from kerasseq.linear.delta_net import DeltaNet
 from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
+from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
 from kerasseq.positions.base import AttentionPosition
@@ -38,6 +39,8 @@ from kerasseq.rnn.lstm import LSTM, LSTMCell, PeepholeLSTM
 from kerasseq.rnn.min_gru import MinGRU, MinGRUCell
 from kerasseq.rnn.min_lstm import MinLSTM, MinLSTMCell
 from kerasseq.rnn.stacked import StackedRNN
+from kerasseq.state_space.mamba import Mamba
+from kerasseq.state_space.s4d import S4D
 from kerasseq.tasks.crf import CRF
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.encoder import TransformerEncoder
@@ -93,6 +96,10 @@ __all__ = [
     "GatedLinearAttention",
     "Retention",
     "DeltaNet",
+    "RWKV4TimeMix",
+    "RWKV4ChannelMix",
+    "S4D",
+    "Mamba",
     "PatchEmbedding",
     "CRF",
 ]

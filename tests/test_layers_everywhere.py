@@ -137,6 +137,17 @@ BUILDERS = {
     ],
     "Retention": [linear("Retention", 4, epsilon=1e-2, conv_kernel=3)],
     "DeltaNet": [linear("DeltaNet", 3, num_key_heads=1, epsilon=1e-2)],
+    "RWKV4TimeMix": [lambda **kw: layers.RWKV4TimeMix(7)],
+    "RWKV4ChannelMix": [lambda **kw: layers.RWKV4ChannelMix(11)],
+    "S4D": [lambda **kw: layers.S4D(4, time_step_min=0.05, initialization="inv")],
+    "Mamba": [
+        lambda **kw: layers.Mamba(
+            3,
+            time_step_min=0.5,
+            time_step_max=1.0,
+            kernel_initializer=keras.initializers.RandomNormal(stddev=0.5, seed=1),
+        )
+    ],
     "PatchEmbedding": [
         lambda **kw: AsImage(layers.PatchEmbedding((1, 5), 5, image_size=(4, 5)))
     ],
@@ -144,7 +155,8 @@ BUILDERS = {
 }
 LINEAR = (
     *(layers.LinearAttention, layers.GatedLinearAttention, layers.Retention),
-    layers.DeltaNet,
+    *(layers.DeltaNet, layers.RWKV4TimeMix, layers.RWKV4ChannelMix),
+    *(layers.S4D, layers.Mamba),
 )
 # Layers whose output has the shape of their input.
 SAME_SHAPE = (

@@ -174,6 +174,10 @@ def of_layers():
                 (layers.DeltaNet, {"num_key_heads": 1, "gated": False}),
             )
         ),
+        layer(layers.RWKV4TimeMix, X, units=3, layer_index=0, num_layers=2),
+        layer(layers.RWKV4ChannelMix, X, intermediate_dim=7, num_layers=2),
+        layer(layers.S4D, X, state_size=4, time_step_min=0.1, initialization="inv"),
+        layer(layers.Mamba, X, state_size=3, expand=2, time_step_rank=1, use_bias=True),
         layer(layers.AmplitudePosition, X, scale=1.0),
         layer(layers.SinePositionEncoding, X, **wave),
         layer(layers.PositionEmbedding, X, sequence_length=5, initializer="zeros"),

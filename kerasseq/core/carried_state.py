@@ -1,5 +1,6 @@
 """States that a layer hands on from one part of a sequence to the next."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import keras
@@ -9,6 +10,14 @@ from kerasseq.core import checks
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.shapes import check_mask, check_numbers
 from kerasseq.core.types import Shape, Tensor
+
+
+@dataclasses.dataclass
+class Hidden:
+    """Hides states from Keras, which would cast them to the compute dtype."""
+
+    states: list[Tensor]
+    mask: Tensor | None
 
 
 class CarriesState:
@@ -26,6 +35,10 @@ class CarriesState:
         """Returns the shape of each state, without the batch."""
         raise NotImplementedError(f"{type(self).__name__} must define state_shapes")
 
+    def state_dtypes(self) -> list[str]:
+        """Returns the dtype of each state: by default the compute dtype."""
+        return [self.compute_dtype] * len(self.state_shapes())
+
     def get_initial_state(self, batch_size: int | Tensor) -> list[Tensor]:
         """Returns the states before the first step: zeros.
 
@@ -42,8 +55,10 @@ class CarriesState:
                 "layer.build((None, None, features)) first"
             )
         return [
-            ops.zeros((batch_size, *shape), self.compute_dtype)
-            for shape in self.state_shapes()
+            ops.zeros((batch_size, *shape), dtype)
+            for shape, dtype in zip(
+                self.state_shapes(), self.state_dtypes(), strict=True
+            )
         ]
 
     def advance(
@@ -74,7 +89,11 @@ class CarriesState:
             states = [None] * len(shapes)
         else:
             check_states(states, shapes, x.shape[0])
-        return MethodLayer(self, "_advance")(x, list(states), mask)
+        hidden = Hidden(list(states), mask)
+        return MethodLayer(self, "_advance_hidden")(x, hidden=hidden)
+
+    def _advance_hidden(self, x, hidden):
+        return self._advance(x, hidden.states, hidden.mask)
 
 
 def carries_state(layer: keras.Layer) -> bool:

@@ -278,6 +278,35 @@ def several(name: str, value: Iterable[Value], what: str = "strings") -> list[Va
         ) from None
 
 
+def ordered(**bounds: float) -> None:
+    """Raise unless the first of two numbers is at most the second.
+
+    Examples:
+        >>> ordered(low=3, high=2)
+        Traceback (most recent call last):
+        ...
+        ValueError: low must be at most high=2, received 3. Exchange them
+    """
+    (low, first), (high, second) = bounds.items()
+    if first > second:
+        raise ValueError(
+            f"{low} must be at most {high}={second}, received {first}. Exchange them"
+        )
+
+
+def channels(name: str, value: Iterable[int]) -> list[int]:
+    """Return the indices of channels as a list of whole numbers of at least 0.
+
+    Examples:
+        >>> channels("channels", (0, 2))
+        [0, 2]
+    """
+    found = several(name, value, "whole numbers")
+    if not found:
+        raise ValueError(f"{name} must have at least one channel, received {value!r}")
+    return [whole_number(name, one, at_least=0) for one in found]
+
+
 def random_generator(
     seed: "int | Sequence[int] | np.random.Generator | None", name: str = "seed"
 ) -> "np.random.Generator":

@@ -266,6 +266,20 @@ def take_steps(x: Tensor, index: Tensor) -> Tensor:
     return ops.take_along_axis(x, index, axis=1)
 
 
+def running_maximum(x: Tensor) -> Tensor:
+    """Returns the maximum of each step and those before, without a gradient.
+
+    Args:
+        x: `(B, T, ...)`.
+
+    Examples:
+        >>> y = running_maximum(keras.ops.array([[3.0, 1.0, 4.0, 1.0]]))
+        >>> keras.ops.convert_to_numpy(y).tolist()
+        [[3.0, 3.0, 4.0, 4.0]]
+    """
+    return backend_module("functions").running_maximum(ops.stop_gradient(x))
+
+
 def size_is_guessed(value: Tensor) -> bool:
     """Whether Keras infers shapes and has replaced an unknown size by a number.
 

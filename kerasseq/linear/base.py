@@ -4,7 +4,6 @@ A layer projects its inputs to queries, keys and values, runs `kernels.linear_at
 and projects the heads back. Katharopoulos et al. 2020 ("Transformers are RNNs").
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +13,12 @@ from keras import ops
 from kerasseq import kernels, tracing
 from kerasseq.convolution.causal import CausalConv1D
 from kerasseq.core import checks, masks, objects
-from kerasseq.core.carried_state import CarriesState, check_sequence, check_states
+from kerasseq.core.carried_state import (
+    CarriesState,
+    Hidden,
+    check_sequence,
+    check_states,
+)
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64
 from kerasseq.core.shapes import check_shape, check_width
@@ -188,7 +192,7 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         if states is None:
             states = self.get_initial_state(ops.shape(x)[0])
         check_states(states, self.state_shapes(), x.shape[0])
-        return MethodLayer(self, "_advance")(x, hidden=_Hidden(list(states), mask))
+        return MethodLayer(self, "_advance")(x, hidden=Hidden(list(states), mask))
 
     def _advance(self, x, hidden):
         return self._run(x, hidden.states, hidden.mask)
@@ -377,11 +381,3 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
             "bias_initializer": initializer(self.bias_initializer),
         }
         return {**super().get_config(), **config}
-
-
-@dataclasses.dataclass
-class _Hidden:
-    """Hides states from Keras, which would cast them to the compute dtype."""
-
-    states: States
-    mask: Tensor | None

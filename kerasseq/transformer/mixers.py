@@ -18,10 +18,13 @@ from kerasseq.core.types import Config, DType, Nested, Shape, Tensor
 from kerasseq.linear.delta_net import DeltaNet
 from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
+from kerasseq.linear.rwkv4 import RWKV4TimeMix
 from kerasseq.rnn.gru import GRU
 from kerasseq.rnn.lstm import LSTM
 from kerasseq.rnn.min_gru import MinGRU
 from kerasseq.rnn.min_lstm import MinLSTM
+from kerasseq.state_space.mamba import Mamba
+from kerasseq.state_space.s4d import S4D
 from kerasseq.transformer.feed_forward import FeedForward
 
 WITH_HEADS: dict[str, type[keras.Layer]] = {
@@ -36,7 +39,12 @@ WITH_UNITS: dict[str, type[keras.Layer]] = {
     "gru": GRU,
     "lstm": LSTM,
 }
-ATTENTIONS = ("multi_head", *WITH_HEADS, *WITH_UNITS)
+OF_ANY_WIDTH: dict[str, type[keras.Layer]] = {
+    "s4d": S4D,
+    "mamba": Mamba,
+    "rwkv4": RWKV4TimeMix,
+}
+ATTENTIONS = ("multi_head", *WITH_HEADS, *WITH_UNITS, *OF_ANY_WIDTH)
 
 
 class Template:
@@ -159,9 +167,11 @@ def make_attention(
         if attention == "linear_attention":
             options["causal"] = causal
         layer = WITH_HEADS[attention](num_heads, K, **options)
-    else:
+    elif attention in WITH_UNITS:
         options = {"return_sequences": True, "name": attention, "dtype": dtype}
         layer = WITH_UNITS[attention](shape[-1], **options)
+    else:
+        layer = OF_ANY_WIDTH[attention](name=attention, dtype=dtype)
     build(layer, shape)
     return layer
 

@@ -128,3 +128,8 @@ def keep_variables(model: keras.Model) -> Iterator[None]:
                 variable.assign(value)
         model.jax_state_sync()  # the values after the last step, if there was one
         raise
+
+
+def running_maximum(x: Tensor) -> Tensor:
+    """See `kerasseq.kernels.running_maximum`."""
+    return jax.lax.cummax(x, axis=1)

@@ -141,3 +141,16 @@ def told(x: Tensor, shape: Shape | tf.TensorShape) -> Tensor:
     """`x`, which knows its shape, without an operation at run time to check it."""
     x.set_shape(shape)
     return x
+
+
+def running_maximum(x: tf.Tensor) -> tf.Tensor:
+    """See `kerasseq.kernels.running_maximum`; TensorFlow has only sums and products."""
+
+    def step(largest, now):
+        largest = tf.maximum(largest, now)
+        return largest, largest
+
+    order = [1, 0, *range(2, len(x.shape))]
+    steps = tf.transpose(x, order)
+    _, path = scan(step, steps[0], steps, reverse=False)
+    return tf.transpose(path, order)

@@ -122,3 +122,8 @@ def take_steps(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     shape = x.shape[0], index.shape[1], *x.shape[2:]
     index = index.reshape(*index.shape, *[1] * (x.ndim - 2))
     return torch.gather(x, 1, index.to(torch.int64).expand(shape))
+
+
+def running_maximum(x: torch.Tensor) -> torch.Tensor:
+    """See `kerasseq.kernels.running_maximum`."""
+    return torch.cummax(x, dim=1).values

@@ -1,0 +1,501 @@
+r"""RWKV-4: a weighted mean of all earlier values whose weights decay, with a state.
+
+$$
+\begin{aligned}
+\mathrm{mix}_\mu(x)_t &= \mu \odot x_t + (1 - \mu) \odot x_{t-1} \\
+r_t, k_t, v_t &= \mathrm{mix}_{\mu_r}(x)_t W^r,\ \mathrm{mix}_{\mu_k}(x)_t W^k,\
+\mathrm{mix}_{\mu_v}(x)_t W^v \\
+y_t &= \frac{\sum_{s<t} e^{k_s - (t-1-s) w} v_s + e^{u + k_t} v_t}
+{\sum_{s<t} e^{k_s - (t-1-s) w} + e^{u + k_t}} \\
+\mathrm{TimeMix}_t &= (\sigma(r_t) \odot y_t)\, W^o \\
+\mathrm{ChannelMix}_t &= \sigma(\mathrm{mix}_{\mu_r}(x)_t W^r) \odot
+\mathrm{ReLU}(\mathrm{mix}_{\mu_k}(x)_t W^k)^2\, W^v
+\end{aligned}
+$$
+
+with a decay $w = e^{\mathrm{time\_decay}} > 0$ for each channel. Both sums are linear
+recurrences. They are stored divided by $e^{m_t}$, the largest term so far, so that no
+exponential overflows: $m_t = \max(m_{t-1} - w, k_t)$. Peng et al. 2023 (arXiv
+2305.13048); the numbers are those of Hugging Face's `RwkvModel`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from kerasseq import kernels, tracing
+from kerasseq.convolution.real_steps import RealSteps
+from kerasseq.core import checks, masks, objects
+from kerasseq.core.carried_state import CarriesState, check_sequence
+from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import check_shape, check_width
+from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.tracing import listeners
+
+NOTHING = -1e38  # m before the first step: e to this power is 0
+
+
+class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
+    """Base class of the two layers, whose projections read mixes of two steps.
+
+    Args:
+        layer_index: Index of the block, from 0, on which initial values depend.
+        num_layers: L, number of blocks.
+        kernel_initializer: Initializer of the projections' kernels.
+        **kwargs: For `keras.layers.Layer`.
+    """
+
+    width: int
+
+    def __init__(
+        self,
+        *,
+        layer_index: int,
+        num_layers: int,
+        kernel_initializer: Identifier,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_float64(self)
+        self.supports_masking = True
+        self.num_layers: int = checks.whole_number("num_layers", num_layers)
+        self.layer_index: int = checks.whole_number(
+            "layer_index", layer_index, at_least=0
+        )
+        if self.layer_index >= self.num_layers:
+            raise ValueError(
+                f"layer_index must be below num_layers={num_layers}, received "
+                f"{layer_index}. The first block has index 0"
+            )
+        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
+            "kernel_initializer", kernel_initializer
+        )
+
+    def _start_build(self, shape):
+        check_shape("x", shape)
+        self.width = shape[-1]
+        self.start = self.layer_index / max(self.num_layers - 1, 1)  # from 0 to 1
+        self.rest = 1 - self.layer_index / self.num_layers  # from 1 to almost 0
+
+    def _dense(self, name, inputs, units):
+        """Creates a dense layer without bias, built."""
+        layer = keras.layers.Dense(
+            units,
+            use_bias=False,
+            kernel_initializer=objects.copy_initializer(self.kernel_initializer),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        layer.build((None, inputs))
+        return layer
+
+    def _mix_weight(self, name, power, offset=0.0):
+        """Creates μ, which grows with the index of the channel."""
+
+        def initial(shape: Shape, dtype: DType | None = None) -> Tensor:
+            channels = ops.arange(shape[0], dtype=dtype) / shape[0]
+            return ops.power(channels, power) + offset
+
+        return self.add_weight(
+            name=f"{name}_mix", shape=(self.width,), initializer=initial
+        )
+
+    def shift(
+        self, x: Tensor, state: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The last real step before each of x, and the last one of all.
+
+        Args:
+            x: `(B, T, D)`.
+            state: The step before the first, `(B, D)`; zeros if None.
+            mask: Boolean `(B, T)`, or None.
+        """
+        if state is None:
+            state = ops.zeros_like(x[:, 0])
+        real = None if mask is None else RealSteps(mask)
+        front = x if real is None else real.pack(x)
+        first = ops.cast(state, x.dtype)[:, None]
+        steps = ops.concatenate([first, front], axis=1)
+        before = steps[:, :-1]
+        if real is None:
+            return before, steps[:, -1]
+        return real.unpack(before), real.last(steps, 1)[:, 0]
+
+    def mix(self, weight: keras.Variable, x: Tensor, before: Tensor) -> Tensor:
+        r"""$\mu \odot x_t + (1 - \mu) \odot x_{t-1}$."""
+        mu = ops.cast(ops.convert_to_tensor(weight), x.dtype)
+        return before + mu * (x - before)
+
+    def checked(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """X with zeros at masked steps, and the mask as booleans."""
+        check_sequence("x", x, mask)
+        check_width("x", x.shape, self.width)
+        mask = None if mask is None else ops.cast(mask, "bool")
+        return masks.zero_masked(x, mask), mask
+
+    def call(
+        self, x: Tensor, mask: Tensor | None = None, training: bool = False
+    ) -> Tensor:
+        return self._advance(x, [None] * len(self.state_shapes()), mask)[0]
+
+    def compute_output_shape(self, shape: Shape) -> Shape:
+        return shape
+
+    def get_config(self) -> Config:
+        config = {
+            "layer_index": self.layer_index,
+            "num_layers": self.num_layers,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+        return {**super().get_config(), **config}
+
+
+@register
+class RWKV4TimeMix(TokenShift):
+    r"""The layer of RWKV-4 that reads the sequence, in place of self-attention.
+
+    $y_t$ is a mean of the values so far: weights decay with the distance by $e^{-w}$ in
+    each channel, and the current step has the bonus u. Any cut of a sequence gives the
+    result of the whole: `advance` continues from the last input, the two sums, and the
+    logarithm of their scale.
+
+    A trace has `key`, `value`, `receptance` $\sigma(r)$, `decay` $e^{-w}$, `written`,
+    the part of the largest term that a step adds, `hidden_state`, the sum of values,
+    the `output` y, and the `alignment` of `alignment_channels`, `(B, channels, T, T)`,
+    with which alignment · value = output.
+
+    Args:
+        units: Channels of keys and values; the width of the inputs if None.
+        layer_index: Index of the block, from 0, on which initial decays and mixes
+            depend.
+        num_layers: L, number of blocks.
+        alignment_channels: The channels whose alignment a trace records.
+        kernel_initializer: Initializer of the projections' kernels.
+        **kwargs: For `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        mask: Boolean `(B, T)`, set by Keras. Masked steps leave the state as it is.
+
+    Returns:
+        `(B, T, D)`.
+
+    Raises:
+        TypeError: If a size is not a whole number.
+        ValueError: If an argument is out of range, or the shapes do not match.
+
+    Examples:
+        >>> layer = RWKV4TimeMix()
+        >>> x = np.random.default_rng(0).normal(size=(2, 7, 5))
+        >>> keras.ops.shape(layer(x))
+        (2, 7, 5)
+        >>> y, states = layer.advance(x)  # and on with layer.advance(more, states)
+        >>> [keras.ops.shape(state) for state in states]
+        [(2, 5), (2, 5), (2, 5), (2, 5)]
+    """
+
+    receptance_dense: keras.layers.Dense
+    key_dense: keras.layers.Dense
+    value_dense: keras.layers.Dense
+    output_dense: keras.layers.Dense
+    time_decay: keras.Variable  # log w
+    time_first: keras.Variable  # u
+
+    def __init__(
+        self,
+        units: int | None = None,
+        *,
+        layer_index: int = 0,
+        num_layers: int = 1,
+        alignment_channels: Sequence[int] = (0, 1, 2, 3),
+        kernel_initializer: Identifier = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            layer_index=layer_index,
+            num_layers=num_layers,
+            kernel_initializer=kernel_initializer,
+            **kwargs,
+        )
+        self.units: int | None = checks.optional(checks.size, "units", units)
+        self.alignment_channels: list[int] = checks.channels(
+            "alignment_channels", alignment_channels
+        )
+
+    @property
+    def state_dtype(self) -> str:
+        """The dtype of the sums: float32 in mixed precision."""
+        return kernels.state_dtype(self.compute_dtype)
+
+    def build(self, shape: Shape) -> None:
+        self._start_build(shape)
+        D = self.width
+        A = self.channels = self.units or D
+        checks.fits_memory("units", A, 4 * D)
+        for name, power, offset in (
+            ("key", self.rest, 0.0),
+            ("value", self.rest, 0.3 * self.start),
+            ("receptance", 0.5 * self.rest, 0.0),
+        ):
+            setattr(self, f"{name}_mix", self._mix_weight(name, power, offset))
+        self.receptance_dense = self._dense("receptance", D, A)
+        self.key_dense = self._dense("key", D, A)
+        self.value_dense = self._dense("value", D, A)
+        self.output_dense = self._dense("attention_output", A, D)
+        options = {"shape": (A,), "autocast": False}
+        self.time_decay = self.add_weight(
+            name="time_decay", initializer=self._decays, **options
+        )
+        self.time_first = self.add_weight(
+            name="time_first", initializer=first_bonuses, **options
+        )
+        self.built = True
+
+    def _decays(self, shape: Shape, dtype: DType | None = None) -> Tensor:
+        """Initial log w, from -5 to 3: slow in the first channels, fast in the last."""
+        channels = ops.arange(shape[0], dtype=dtype) / max(shape[0] - 1, 1)
+        return -5 + 8 * ops.power(channels, 0.7 + 1.3 * self.start)
+
+    def state_shapes(self) -> list[Shape]:
+        return [(self.width,), *[(self.channels,)] * 3]
+
+    def state_dtypes(self) -> list[str]:
+        return [self.compute_dtype, *[self.state_dtype] * 3]
+
+    def get_initial_state(self, batch_size: int | Tensor) -> list[Tensor]:
+        """Returns the states before the first step: no step, empty sums.
+
+        Args:
+            batch_size: Number of sequences.
+        """
+        *zeros, m = super().get_initial_state(batch_size)
+        return [*zeros, m + NOTHING]
+
+    def _advance(self, x, states, mask):
+        x, mask = self.checked(x, mask)
+        before, last = self.shift(x, states[0], mask)
+        mixed = [
+            self.mix(weight, x, before)
+            for weight in (self.receptance_mix, self.key_mix, self.value_mix)
+        ]
+        layers = self.receptance_dense, self.key_dense, self.value_dense
+        r, k, v = map(kernels.dense, layers, mixed)
+        r = tracing.record(self, "receptance", ops.sigmoid(r))
+        k = tracing.record(self, "key", ops.cast(k, self.state_dtype))
+        v = tracing.record(self, "value", ops.cast(v, self.state_dtype))
+        y, sums = self.weighted_mean(k, v, states[1:], mask)
+        y = kernels.dense(self.output_dense, r * ops.cast(y, r.dtype))
+        return tracing.record(self, "context", y), [last, *sums]
+
+    def weighted_mean(
+        self,
+        k: Tensor,
+        v: Tensor,
+        states: Sequence[Tensor | None] = (None, None, None),
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The mean of the values so far at each step, and the sums after the last.
+
+        Args:
+            k: `(B, T, A)`.
+            v: `(B, T, A)`.
+            states: The sum of the values and that of the weights, both divided by
+                $e^m$, and m, each `(B, A)`.
+            mask: Boolean `(B, T)`, or None.
+        """
+        if states[0] is None:
+            zero = ops.zeros_like(k[:, 0])
+            states = [zero, zero, zero + NOTHING]
+        terms = self._terms(k, states[2], mask)
+        y, sums = self._mean(terms, v, states[:2], mask)
+        y = tracing.record(self, "output", y)
+        if listeners.active():
+            y = self._record_alignment(terms, v, y, mask)
+        return y, [*sums, terms["m"][:, -1]]
+
+    def _terms(self, k, m, mask):
+        """The decays and weights of all steps, relative to the largest so far."""
+        log_decay = -ops.exp(ops.cast(self.time_decay, k.dtype))
+        log_decay = self._record_decay(log_decay)
+        steps = ops.ones_like(k[..., :1]) if mask is None else mask[..., None]
+        age = ops.cumsum(ops.cast(steps, k.dtype), axis=1)  # real steps so far
+        grown = k - age * log_decay
+        if mask is not None:
+            grown = ops.where(mask[..., None], grown, NOTHING)
+        grown = ops.concatenate([m[:, None], grown], axis=1)
+        path = kernels.running_maximum(grown)[:, 1:] + age * log_decay  # (B, T, A)
+        path = ops.stop_gradient(path)
+        before = ops.concatenate([ops.stop_gradient(m)[:, None], path[:, :-1]], axis=1)
+        if mask is not None:
+            path = ops.where(mask[..., None], path, before)
+        largest = ops.maximum(before, ops.stop_gradient(k + self._bonus(k)))
+        power = k - path  # of masked steps before the first it is infinite
+        power = power if mask is None else ops.where(mask[..., None], power, 0)
+        written = tracing.record(self, "written", ops.exp(power))
+        return {
+            "decay": ops.exp(before - path + log_decay),
+            "written": written,
+            "kept": ops.exp(before - largest),  # of the sums, in the output
+            "now": ops.exp(k + self._bonus(k) - largest),
+            "m": path,
+        }
+
+    def _bonus(self, k):
+        return ops.cast(self.time_first, k.dtype)
+
+    def _record_decay(self, log_decay):
+        if not listeners.active():
+            return log_decay
+        before = ops.exp(log_decay)
+        after = tracing.record(self, "decay", before)
+        return log_decay if after is before else ops.log(after)
+
+    def _mean(self, terms, v, sums, mask):
+        """The weighted mean at each step, and both sums after the last."""
+        decay, written = terms["decay"], terms["written"]
+        pairs = []
+        for b, state in zip((written * v, written), sums, strict=True):
+            path, last = kernels.linear_recurrence(decay, b, state, mask=mask)
+            path = ops.concatenate([state[:, None], path[:, :-1]], axis=1)
+            pairs.append((path, last))
+        (num, num_last), (den, den_last) = pairs
+        num = tracing.record(self, "hidden_state", num)
+        num = terms["kept"] * num + terms["now"] * v
+        den = terms["kept"] * den + terms["now"]
+        return num / den, [num_last, den_last]
+
+    def _record_alignment(self, terms, v, y, mask):
+        """y, with the channels of the alignment computed from it if it was replaced."""
+        channels = [c for c in self.alignment_channels if c < self.channels]
+        with listeners.pause():
+            before = self._alignment(terms, v, mask, channels)
+        alignment = tracing.record(self, "alignment", before)
+        if alignment is before:
+            return y
+        values = ops.stack([v[..., c] for c in channels], axis=1)[..., None]
+        mixed = kernels.matmul(alignment, values)[..., 0]  # (B, channels, T)
+        columns = [y[..., c] for c in range(self.channels)]
+        for n, c in enumerate(channels):
+            columns[c] = mixed[:, n]
+        return ops.stack(columns, axis=-1)
+
+    def _alignment(self, terms, v, mask, channels):
+        """The weights of the values of all steps, `(B, channels, T, T)`."""
+        B, T = ops.shape(v)[:2]
+        eye = ops.broadcast_to(ops.eye(T, dtype=v.dtype), (B, T, T))  # v = identity
+        zero = ops.zeros((B, T), v.dtype)
+        rows = []
+        for c in channels:
+            one = {
+                name: ops.broadcast_to(term[..., c : c + 1], (B, T, T))
+                for name, term in terms.items()
+            }
+            rows.append(self._mean(one, eye, [zero, zero], mask)[0])
+        return ops.stack(rows, axis=1)
+
+    def get_config(self) -> Config:
+        config = {"units": self.units, "alignment_channels": self.alignment_channels}
+        return {**super().get_config(), **config}
+
+
+@register
+class RWKV4ChannelMix(TokenShift):
+    r"""The feed-forward network of RWKV-4, which reads the step before as well.
+
+    $\sigma(\mathrm{mix}_{\mu_r}(x)_t W^r) \odot
+    \mathrm{ReLU}(\mathrm{mix}_{\mu_k}(x)_t W^k)^2\, W^v$. Its state is the last input.
+
+    Args:
+        intermediate_dim: F, width of the hidden layer; 4 D if None.
+        layer_index: Index of the block, from 0, on which initial mixes depend.
+        num_layers: L, number of blocks.
+        kernel_initializer: Initializer of the kernels.
+        **kwargs: For `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        mask: Boolean `(B, T)`, set by Keras. Masked steps leave the state as it is.
+
+    Returns:
+        `(B, T, D)`.
+
+    Raises:
+        TypeError: If a size is not a whole number.
+        ValueError: If an argument is out of range, or the shapes do not match.
+
+    Examples:
+        >>> layer = RWKV4ChannelMix(11)
+        >>> y, states = layer.advance(np.ones((2, 7, 5)))
+        >>> keras.ops.shape(y), [keras.ops.shape(state) for state in states]
+        ((2, 7, 5), [(2, 5)])
+    """
+
+    receptance_dense: keras.layers.Dense
+    key_dense: keras.layers.Dense
+    value_dense: keras.layers.Dense
+    key_mix: keras.Variable
+    receptance_mix: keras.Variable
+
+    def __init__(
+        self,
+        intermediate_dim: int | None = None,
+        *,
+        layer_index: int = 0,
+        num_layers: int = 1,
+        kernel_initializer: Identifier = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            layer_index=layer_index,
+            num_layers=num_layers,
+            kernel_initializer=kernel_initializer,
+            **kwargs,
+        )
+        self.intermediate_dim: int | None = checks.optional(
+            checks.size, "intermediate_dim", intermediate_dim
+        )
+
+    def build(self, shape: Shape) -> None:
+        self._start_build(shape)
+        D = self.width
+        F = self.intermediate_dim or 4 * D
+        checks.fits_memory("intermediate_dim", F, 2 * D)
+        self.key_mix = self._mix_weight("key", self.rest)
+        self.receptance_mix = self._mix_weight("receptance", self.rest)
+        self.receptance_dense = self._dense("receptance", D, D)
+        self.key_dense = self._dense("key", D, F)
+        self.value_dense = self._dense("value", F, D)
+        self.built = True
+
+    def state_shapes(self) -> list[Shape]:
+        return [(self.width,)]
+
+    def _advance(self, x, states, mask):
+        x, mask = self.checked(x, mask)
+        before, last = self.shift(x, states[0], mask)
+        k = kernels.dense(self.key_dense, self.mix(self.key_mix, x, before))
+        h = tracing.record(self, "hidden", ops.square(ops.relu(k)))  # (B, T, F)
+        mixed = self.mix(self.receptance_mix, x, before)
+        r = ops.sigmoid(kernels.dense(self.receptance_dense, mixed))
+        r = tracing.record(self, "receptance", r)
+        y = r * kernels.dense(self.value_dense, h)
+        return tracing.record(self, "output", y), [last]
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "intermediate_dim": self.intermediate_dim}
+
+
+def first_bonuses(shape: Shape, dtype: DType | None = None) -> Tensor:
+    """Initial u: log 0.3, a half more or less in two of three channels.
+
+    Examples:
+        >>> u = keras.ops.convert_to_numpy(first_bonuses((3,)))
+        >>> print(np.round(u - u[0], 1))
+        [ 0.   0.5 -0.5]
+    """
+    zigzag = (ops.arange(shape[0]) + 1) % 3 - 1
+    return 0.5 * ops.cast(zigzag, dtype or "float32") + math.log(0.3)

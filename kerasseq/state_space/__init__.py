@@ -1,0 +1,1 @@
+"""State space models: linear recurrences with a structured decay of the state."""

@@ -1,0 +1,403 @@
+r"""S4D: a diagonal state space model in each channel, a convolution in training.
+
+$$
+\begin{aligned}
+h_t &= \bar A \odot h_{t-1} + \bar B\, u_t, \qquad \bar A = e^{\Delta A}, \quad
+\bar B = (\bar A - 1) / A \\
+y_t &= 2\, \mathrm{Re}(C \cdot h_t) + D\, u_t = \sum_{s \le t} K_{t-s}\, u_s + D\, u_t,
+\qquad K_l = 2\, \mathrm{Re} \sum_n C_n \bar B_n \bar A_n^l
+\end{aligned}
+$$
+
+The state has N complex numbers of which one in each conjugate pair is stored, N / 2.
+The coefficients do not depend on the input, so that a whole sequence is a convolution,
+computed by Fourier transforms; step by step it is a recurrence. $\bar A$ and $\bar B$
+come from the zero-order hold: the input is constant between two steps. Gu et al. 2022
+(arXiv 2206.11893), with the three initial A of table 1.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from kerasseq import kernels, tracing
+from kerasseq.convolution.real_steps import RealSteps
+from kerasseq.core import checks, masks, objects
+from kerasseq.core.carried_state import CarriesState, check_sequence
+from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import check_shape, check_width
+from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.state_space.initializers import StepSizes
+from kerasseq.tracing import listeners
+
+INITIALIZATIONS = ("lin", "inv", "legs")
+
+
+@register
+class S4D(CarriesState, WithSublayers, keras.layers.Layer):
+    r"""Diagonal state space model with GELU and a gated output projection.
+
+    Any cut of a sequence gives the result of the whole: a call is a convolution, and
+    `advance` is the recurrence.
+
+    A trace has the `value` u, the `kernel` K `(D, T)`, the `output` y without the term
+    of D, `hidden_state` in `advance`, and the `alignment` of `alignment_channels`,
+    `(B, channels, T, T)`, with which alignment · value = output.
+
+    Args:
+        state_size: N, an even number.
+        initialization: The initial A, with real parts −1/2: "lin" has the imaginary
+            parts π n, "inv" N / π (N / (2 n + 1) − 1), "legs" those of the matrix of
+            HiPPO-LegS.
+        time_step_min: The smallest initial step size Δ.
+        time_step_max: The largest initial step size.
+        activation: Activation function of y.
+        use_bias: Whether the output projection has a bias.
+        alignment_channels: The channels whose alignment a trace records.
+        kernel_initializer: Initializer of the output projection's kernel.
+        bias_initializer: Initializer of its bias.
+        **kwargs: For `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        mask: Boolean `(B, T)`, set by Keras. Masked steps leave the state as it is.
+
+    Returns:
+        `(B, T, D)`.
+
+    Raises:
+        TypeError: If a size is not a whole number.
+        ValueError: If an argument is out of range, or the shapes do not match.
+
+    Examples:
+        >>> layer = S4D(state_size=4)
+        >>> x = np.random.default_rng(0).normal(size=(2, 7, 5))
+        >>> keras.ops.shape(layer(x))
+        (2, 7, 5)
+        >>> y, states = layer.advance(x)  # and on with layer.advance(more, states)
+        >>> [keras.ops.shape(state) for state in states]
+        [(2, 5, 2, 2)]
+    """
+
+    log_step: keras.Variable  # log Δ
+    log_rate: keras.Variable  # log(-Re A)
+    frequency: keras.Variable  # Im A
+    readout: keras.Variable  # C
+    skip: keras.Variable  # D
+    output_dense: keras.layers.Dense
+
+    def __init__(
+        self,
+        state_size: int = 64,
+        *,
+        initialization: str = "lin",
+        time_step_min: float = 0.001,
+        time_step_max: float = 0.1,
+        activation: Identifier = "gelu",
+        use_bias: bool = True,
+        alignment_channels: Sequence[int] = (0, 1, 2, 3),
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_float64(self)
+        self.supports_masking = True
+        self.state_size: int = checks.size("state_size", state_size)
+        if self.state_size % 2:
+            raise ValueError(
+                "state_size must be even, as the numbers of the state are conjugate "
+                f"pairs, received {state_size}. Choose {state_size + 1}"
+            )
+        self.initialization: str = checks.one_of(
+            "initialization", initialization, INITIALIZATIONS
+        )
+        self.time_step_min: float = checks.positive("time_step_min", time_step_min)
+        self.time_step_max: float = checks.positive("time_step_max", time_step_max)
+        checks.ordered(
+            time_step_min=self.time_step_min, time_step_max=self.time_step_max
+        )
+        self.activation: Callable[[Tensor], Tensor] = objects.activation(
+            "activation", activation
+        )
+        self.use_bias: bool = checks.flag("use_bias", use_bias)
+        self.alignment_channels: list[int] = checks.channels(
+            "alignment_channels", alignment_channels
+        )
+        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.bias_initializer: Callable[..., Tensor] | None = objects.initializer(
+            "bias_initializer", bias_initializer
+        )
+
+    @property
+    def state_dtype(self) -> str:
+        """The dtype of the state: float32 in mixed precision."""
+        return kernels.state_dtype(self.compute_dtype)
+
+    def build(self, shape: Shape) -> None:
+        check_shape("x", shape)
+        D, M = shape[-1], self.state_size // 2
+        checks.fits_memory("state_size", self.state_size, D)
+        self.width: int = D
+        real, imaginary = initial_poles(self.initialization, self.state_size)
+
+        def constant(row: np.ndarray) -> Callable[..., Tensor]:
+            return lambda shape, dtype=None: ops.convert_to_tensor(
+                np.broadcast_to(row, shape).copy(), dtype
+            )
+
+        options = {"autocast": False}
+        self.log_step = self.add_weight(
+            name="log_step",
+            shape=(D,),
+            initializer=StepSizes(self.time_step_min, self.time_step_max),
+            **options,
+        )
+        self.log_rate = self.add_weight(
+            name="log_rate",
+            shape=(D, M),
+            initializer=constant(np.log(-real)),
+            **options,
+        )
+        self.frequency = self.add_weight(
+            name="frequency", shape=(D, M), initializer=constant(imaginary), **options
+        )
+        self.readout = self.add_weight(  # real and imaginary parts of variance 1/2
+            name="readout",
+            shape=(D, M, 2),
+            initializer=keras.initializers.RandomNormal(stddev=math.sqrt(0.5)),
+            **options,
+        )
+        self.skip = self.add_weight(
+            name="skip",
+            shape=(D,),
+            initializer=keras.initializers.RandomNormal(stddev=1.0),
+            **options,
+        )
+        self.output_dense = keras.layers.Dense(
+            2 * D,
+            use_bias=self.use_bias,
+            kernel_initializer=objects.copy_initializer(self.kernel_initializer),
+            bias_initializer=objects.copy_initializer(self.bias_initializer),
+            dtype=self.dtype_policy,
+            name="attention_output",
+        )
+        self.output_dense.build(shape)
+        self.built = True
+
+    def state_shapes(self) -> list[Shape]:
+        return [(self.width, self.state_size // 2, 2)]
+
+    def state_dtypes(self) -> list[str]:
+        return [self.state_dtype]
+
+    def call(
+        self, x: Tensor, mask: Tensor | None = None, training: bool = False
+    ) -> Tensor:
+        x, u, mask = self._inputs(x, mask)
+        real = None if mask is None else RealSteps(mask)
+        K = tracing.record(self, "kernel", self.kernel(ops.shape(u)[1]))  # (D, T)
+        y = causal_convolution(u if real is None else real.pack(u), K)
+        y = tracing.record(self, "output", y if real is None else real.unpack(y))
+        if listeners.active():
+            y = self._record_alignment(K, u, y, mask)
+        return self._finish(x, u, y)
+
+    def _advance(self, x, states, mask):
+        x, u, mask = self._inputs(x, mask)
+        h = states[0]
+        if h is None:
+            h = self.get_initial_state(ops.shape(x)[0])[0]
+        y, h = self.recurrence(u, h, mask)
+        return self._finish(x, u, tracing.record(self, "output", y)), [h]
+
+    def _inputs(self, x, mask):
+        """X with zeros at masked steps, the same as values u, and the mask."""
+        check_sequence("x", x, mask)
+        check_width("x", x.shape, self.width)
+        mask = None if mask is None else ops.cast(mask, "bool")
+        x = masks.zero_masked(x, mask)
+        u = tracing.record(self, "value", ops.cast(x, self.state_dtype))
+        return x, u, mask
+
+    def _finish(self, x, u, y):
+        """The term of D, the activation, and the projection with a gate."""
+        y = y + ops.cast(self.skip, y.dtype) * u
+        y = ops.cast(kernels.precise(self.activation)(y), x.dtype)
+        a, b = ops.split(kernels.dense(self.output_dense, y), 2, axis=-1)
+        return tracing.record(self, "context", a * ops.sigmoid(b))
+
+    def coefficients(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        r"""$\Delta A$ and $C \bar B$, each as real and imaginary part `(D, N / 2)`."""
+        dtype = self.state_dtype
+        step = ops.exp(ops.cast(self.log_step, dtype))[:, None]
+        re, im = (
+            -ops.exp(ops.cast(self.log_rate, dtype)),
+            ops.cast(self.frequency, dtype),
+        )
+        C = ops.cast(self.readout, dtype)
+        power = step * re, step * im
+        grown = ops.exp(power[0])
+        change = grown * ops.cos(power[1]) - 1, grown * ops.sin(power[1])
+        square = re * re + im * im
+        B = product(change, (re / square, -im / square))  # (e^(ΔA) - 1) / A
+        return power, product((C[..., 0], C[..., 1]), B)
+
+    def kernel(self, length: int | Tensor) -> Tensor:
+        r"""$K_l$ for the distances l from 0, `(D, length)`.
+
+        Args:
+            length: Number of distances.
+        """
+        (re, im), (CB_re, CB_im) = self.coefficients()
+        distance = ops.cast(ops.arange(length), re.dtype)  # l
+        size = ops.exp(re[..., None] * distance)  # (D, N / 2, length)
+        angle = im[..., None] * distance
+        terms = CB_re[..., None] * ops.cos(angle) - CB_im[..., None] * ops.sin(angle)
+        return 2 * ops.sum(size * terms, axis=1)
+
+    def recurrence(
+        self, u: Tensor, h: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The y without the term of D, `(B, T, D)`, and the state, step by step.
+
+        Args:
+            u: `(B, T, D)`.
+            h: The state before, `(B, D, N / 2, 2)`. It is that of inputs times C B.
+            mask: Boolean `(B, T)`, or None.
+        """
+        (re, im), CB = self.coefficients()
+        B, T = ops.shape(u)[:2]
+        M = self.state_size // 2
+        size = ops.exp(re)
+        decay = ops.stack([size * ops.cos(im), size * ops.sin(im)], axis=-1)
+        written = u[..., None, None] * ops.stack(CB, axis=-1)  # (B, T, D, N / 2, 2)
+        a = ops.broadcast_to(_complex(decay), (B, T, self.width, M))
+        flat = (B, T, self.width * M)
+        path, last = kernels.linear_recurrence(
+            ops.reshape(a, flat),
+            ops.reshape(_complex(written), flat),
+            ops.reshape(_complex(h), (B, self.width * M)),
+            mask=mask,
+        )
+        path = ops.reshape(ops.real(path), (B, T, self.width, M))
+        path = tracing.record(self, "hidden_state", path)
+        last = ops.stack([ops.real(last), ops.imag(last)], axis=-1)
+        return 2 * ops.sum(path, axis=-1), ops.reshape(last, (B, self.width, M, 2))
+
+    def _record_alignment(self, K, u, y, mask):
+        """y, with the channels of the alignment computed from it if it was replaced."""
+        channels = [c for c in self.alignment_channels if c < self.width]
+        before = _toeplitz(K, channels, ops.ones_like(u[..., 0], "bool"), mask)
+        alignment = tracing.record(self, "alignment", before)
+        if alignment is before:
+            return y
+        values = ops.stack([u[..., c] for c in channels], axis=1)[..., None]
+        mixed = kernels.matmul(alignment, values)[..., 0]  # (B, channels, T)
+        columns = [y[..., c] for c in range(self.width)]
+        for n, c in enumerate(channels):
+            columns[c] = mixed[:, n]
+        return ops.stack(columns, axis=-1)
+
+    def compute_output_shape(self, shape: Shape) -> Shape:
+        return shape
+
+    def get_config(self) -> Config:
+        initializer = keras.initializers.serialize
+        config = {
+            "state_size": self.state_size,
+            "initialization": self.initialization,
+            "time_step_min": self.time_step_min,
+            "time_step_max": self.time_step_max,
+            "activation": keras.activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "alignment_channels": self.alignment_channels,
+            "kernel_initializer": initializer(self.kernel_initializer),
+            "bias_initializer": initializer(self.bias_initializer),
+        }
+        return {**super().get_config(), **config}
+
+
+def product(
+    x: tuple[Tensor, Tensor], y: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Product of complex numbers as real and imaginary parts.
+
+    Examples:
+        >>> product((1.0, 2.0), (3.0, 4.0))
+        (-5.0, 10.0)
+    """
+    return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
+
+
+def _complex(x):
+    """A complex tensor of real and imaginary parts in the last axis."""
+    return ops.view_as_complex(x)
+
+
+def causal_convolution(u: Tensor, K: Tensor) -> Tensor:
+    r"""$\sum_{s \le t} K_{t-s}\, u_s$ in each channel, by Fourier transforms.
+
+    Args:
+        u: `(B, T, D)`.
+        K: `(D, T)`.
+
+    Examples:
+        >>> u, K = np.ones((1, 3, 1), "float32"), np.array([[1, 2, 4]], "float32")
+        >>> y = causal_convolution(u, K)
+        >>> np.round(keras.ops.convert_to_numpy(y).ravel(), 3).tolist()
+        [1.0, 3.0, 7.0]
+    """
+    T = ops.shape(u)[1]
+    length = 2 * T  # or the end of K would meet the start of u
+    spectrum = product(
+        ops.rfft(ops.swapaxes(u, 1, 2), length), ops.rfft(K, length)
+    )  # (B, D, T + 1)
+    return ops.swapaxes(ops.irfft(spectrum, length)[..., :T], 1, 2)
+
+
+def _toeplitz(K, channels, real, mask):
+    """K by the distance of two real steps, `(B, channels, T, T)`."""
+    real = real if mask is None else mask
+    age = ops.cumsum(ops.cast(real, "int32"), axis=1)
+    distance = age[:, :, None] - age[:, None]  # (B, T, T)
+    seen = (distance >= 0) & real[:, :, None] & real[:, None]
+    index = ops.where(seen, distance, 0)
+    rows = [ops.where(seen, ops.take(K[c], index), 0) for c in channels]
+    return ops.stack(rows, axis=1)
+
+
+def initial_poles(
+    initialization: str, state_size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Real and imaginary parts of the initial A, one of each conjugate pair.
+
+    Args:
+        initialization: "lin", "inv" or "legs".
+        state_size: N.
+
+    Examples:
+        >>> real, imaginary = initial_poles("lin", 6)
+        >>> print(real, np.round(imaginary, 2))
+        [-0.5 -0.5 -0.5] [0.   3.14 6.28]
+        >>> print(np.round(initial_poles("legs", 6)[1], 2))
+        [ 0.47  2.47 10.95]
+    """
+    N = state_size
+    n = np.arange(N // 2)
+    if initialization == "lin":
+        imaginary = np.pi * n
+    elif initialization == "inv":
+        imaginary = N / np.pi * (N / (2 * n + 1) - 1)
+    else:  # the eigenvalues of the normal part of HiPPO-LegS
+        root = np.sqrt(2 * np.arange(N) + 1)
+        S = np.tril(np.outer(root, root), -1) / 2
+        imaginary = np.sort(np.linalg.eigvals(S.T - S).imag)[N // 2 :]
+    return np.full(N // 2, -0.5), imaginary
