@@ -20,138 +20,21 @@ exponential overflows: $m_t = \max(m_{t-1} - w, k_t)$. Peng et al. 2023 (arXiv
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
 from kerasseq import kernels, tracing
-from kerasseq.convolution.real_steps import RealSteps
-from kerasseq.core import checks, masks, objects
-from kerasseq.core.carried_state import CarriesState, check_sequence
-from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import check_shape, check_width
-from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core import checks
+from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.linear.token_shift import TokenShift
 from kerasseq.tracing import listeners
+from kerasseq.tracing.channels import record_alignment
 
 NOTHING = -1e38  # m before the first step: e to this power is 0
-
-
-class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
-    """Base class of the two layers, whose projections read mixes of two steps.
-
-    Args:
-        layer_index: Index of the block, from 0, on which initial values depend.
-        num_layers: L, number of blocks.
-        kernel_initializer: Initializer of the projections' kernels.
-        **kwargs: For `keras.layers.Layer`.
-    """
-
-    width: int
-
-    def __init__(
-        self,
-        *,
-        layer_index: int,
-        num_layers: int,
-        kernel_initializer: Identifier,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        check_float64(self)
-        self.supports_masking = True
-        self.num_layers: int = checks.whole_number("num_layers", num_layers)
-        self.layer_index: int = checks.whole_number(
-            "layer_index", layer_index, at_least=0
-        )
-        if self.layer_index >= self.num_layers:
-            raise ValueError(
-                f"layer_index must be below num_layers={num_layers}, received "
-                f"{layer_index}. The first block has index 0"
-            )
-        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
-            "kernel_initializer", kernel_initializer
-        )
-
-    def _start_build(self, shape):
-        check_shape("x", shape)
-        self.width = shape[-1]
-        self.start = self.layer_index / max(self.num_layers - 1, 1)  # from 0 to 1
-        self.rest = 1 - self.layer_index / self.num_layers  # from 1 to almost 0
-
-    def _dense(self, name, inputs, units):
-        """Creates a dense layer without bias, built."""
-        layer = keras.layers.Dense(
-            units,
-            use_bias=False,
-            kernel_initializer=objects.copy_initializer(self.kernel_initializer),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        layer.build((None, inputs))
-        return layer
-
-    def _mix_weight(self, name, power, offset=0.0):
-        """Creates μ, which grows with the index of the channel."""
-
-        def initial(shape: Shape, dtype: DType | None = None) -> Tensor:
-            channels = ops.arange(shape[0], dtype=dtype) / shape[0]
-            return ops.power(channels, power) + offset
-
-        return self.add_weight(
-            name=f"{name}_mix", shape=(self.width,), initializer=initial
-        )
-
-    def shift(
-        self, x: Tensor, state: Tensor | None, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """The last real step before each of x, and the last one of all.
-
-        Args:
-            x: `(B, T, D)`.
-            state: The step before the first, `(B, D)`; zeros if None.
-            mask: Boolean `(B, T)`, or None.
-        """
-        if state is None:
-            state = ops.zeros_like(x[:, 0])
-        real = None if mask is None else RealSteps(mask)
-        front = x if real is None else real.pack(x)
-        first = ops.cast(state, x.dtype)[:, None]
-        steps = ops.concatenate([first, front], axis=1)
-        before = steps[:, :-1]
-        if real is None:
-            return before, steps[:, -1]
-        return real.unpack(before), real.last(steps, 1)[:, 0]
-
-    def mix(self, weight: keras.Variable, x: Tensor, before: Tensor) -> Tensor:
-        r"""$\mu \odot x_t + (1 - \mu) \odot x_{t-1}$."""
-        mu = ops.cast(ops.convert_to_tensor(weight), x.dtype)
-        return before + mu * (x - before)
-
-    def checked(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """X with zeros at masked steps, and the mask as booleans."""
-        check_sequence("x", x, mask)
-        check_width("x", x.shape, self.width)
-        mask = None if mask is None else ops.cast(mask, "bool")
-        return masks.zero_masked(x, mask), mask
-
-    def call(
-        self, x: Tensor, mask: Tensor | None = None, training: bool = False
-    ) -> Tensor:
-        return self._advance(x, [None] * len(self.state_shapes()), mask)[0]
-
-    def compute_output_shape(self, shape: Shape) -> Shape:
-        return shape
-
-    def get_config(self) -> Config:
-        config = {
-            "layer_index": self.layer_index,
-            "num_layers": self.num_layers,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-        return {**super().get_config(), **config}
 
 
 @register
@@ -313,8 +196,11 @@ class RWKV4TimeMix(TokenShift):
         terms = self._terms(k, states[2], mask)
         y, sums = self._mean(terms, v, states[:2], mask)
         y = tracing.record(self, "output", y)
-        if listeners.active():
-            y = self._record_alignment(terms, v, y, mask)
+        y = record_alignment(
+            self,
+            lambda channels: self._alignment(terms, v, mask, channels),
+            *(v, y, self.alignment_channels),
+        )
         return y, [*sums, terms["m"][:, -1]]
 
     def _terms(self, k, m, mask):
@@ -367,21 +253,6 @@ class RWKV4TimeMix(TokenShift):
         num = terms["kept"] * num + terms["now"] * v
         den = terms["kept"] * den + terms["now"]
         return num / den, [num_last, den_last]
-
-    def _record_alignment(self, terms, v, y, mask):
-        """y, with the channels of the alignment computed from it if it was replaced."""
-        channels = [c for c in self.alignment_channels if c < self.channels]
-        with listeners.pause():
-            before = self._alignment(terms, v, mask, channels)
-        alignment = tracing.record(self, "alignment", before)
-        if alignment is before:
-            return y
-        values = ops.stack([v[..., c] for c in channels], axis=1)[..., None]
-        mixed = kernels.matmul(alignment, values)[..., 0]  # (B, channels, T)
-        columns = [y[..., c] for c in range(self.channels)]
-        for n, c in enumerate(channels):
-            columns[c] = mixed[:, n]
-        return ops.stack(columns, axis=-1)
 
     def _alignment(self, terms, v, mask, channels):
         """The weights of the values of all steps, `(B, channels, T, T)`."""

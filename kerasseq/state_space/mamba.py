@@ -33,7 +33,7 @@ from kerasseq.core.shapes import check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.state_space.initializers import StepSizes, log_whole_numbers
-from kerasseq.tracing import listeners
+from kerasseq.tracing.channels import record_alignment
 
 
 @register
@@ -249,8 +249,11 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         decay, written = self.coefficients(step, B)
         path, h = self._recurrence(decay, written * u[..., None], h, mask)
         y = tracing.record(self, "output", _read(C, path))
-        if listeners.active():
-            y = self._record_alignment(step, B, C, u, y, mask)
+        y = record_alignment(
+            self,
+            lambda channels: self._alignment(step, B, C, mask, channels),
+            *(u, y, self.alignment_channels),
+        )
         return y + ops.cast(self.skip, y.dtype) * u, h
 
     def selection(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -282,20 +285,6 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         )
         path = tracing.record(self, "hidden_state", ops.reshape(path, shape))
         return path, ops.reshape(h, (shape[0], *shape[2:]))
-
-    def _record_alignment(self, step, B, C, u, y, mask):
-        """y, with the channels of the alignment computed from it if it was replaced."""
-        channels = [c for c in self.alignment_channels if c < self.channels]
-        before = self._alignment(step, B, C, mask, channels)
-        alignment = tracing.record(self, "alignment", before)
-        if alignment is before:
-            return y
-        values = ops.stack([u[..., c] for c in channels], axis=1)  # (B, channels, T)
-        mixed = kernels.matmul(alignment, values[..., None])[..., 0]
-        columns = [y[..., c] for c in range(self.channels)]
-        for n, c in enumerate(channels):
-            columns[c] = mixed[:, n]
-        return ops.stack(columns, axis=-1)
 
     def _alignment(self, step, B, C, mask, channels):
         """The weights of the values of all steps, `(B, channels, T, T)`."""

@@ -33,7 +33,7 @@ from kerasseq.core.shapes import check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.state_space.initializers import StepSizes
-from kerasseq.tracing import listeners
+from kerasseq.tracing.channels import record_alignment
 
 INITIALIZATIONS = ("lin", "inv", "legs")
 
@@ -206,8 +206,12 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         K = tracing.record(self, "kernel", self.kernel(ops.shape(u)[1]))  # (D, T)
         y = causal_convolution(u if real is None else real.pack(u), K)
         y = tracing.record(self, "output", y if real is None else real.unpack(y))
-        if listeners.active():
-            y = self._record_alignment(K, u, y, mask)
+        real = ops.ones_like(u[..., 0], "bool") if mask is None else mask
+        y = record_alignment(
+            self,
+            lambda channels: _toeplitz(K, channels, real),
+            *(u, y, self.alignment_channels),
+        )
         return self._finish(x, u, y)
 
     def _advance(self, x, states, mask):
@@ -292,20 +296,6 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         last = ops.stack([ops.real(last), ops.imag(last)], axis=-1)
         return 2 * ops.sum(path, axis=-1), ops.reshape(last, (B, self.width, M, 2))
 
-    def _record_alignment(self, K, u, y, mask):
-        """y, with the channels of the alignment computed from it if it was replaced."""
-        channels = [c for c in self.alignment_channels if c < self.width]
-        before = _toeplitz(K, channels, ops.ones_like(u[..., 0], "bool"), mask)
-        alignment = tracing.record(self, "alignment", before)
-        if alignment is before:
-            return y
-        values = ops.stack([u[..., c] for c in channels], axis=1)[..., None]
-        mixed = kernels.matmul(alignment, values)[..., 0]  # (B, channels, T)
-        columns = [y[..., c] for c in range(self.width)]
-        for n, c in enumerate(channels):
-            columns[c] = mixed[:, n]
-        return ops.stack(columns, axis=-1)
-
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
 
@@ -363,9 +353,8 @@ def causal_convolution(u: Tensor, K: Tensor) -> Tensor:
     return ops.swapaxes(ops.irfft(spectrum, length)[..., :T], 1, 2)
 
 
-def _toeplitz(K, channels, real, mask):
+def _toeplitz(K, channels, real):
     """K by the distance of two real steps, `(B, channels, T, T)`."""
-    real = real if mask is None else mask
     age = ops.cumsum(ops.cast(real, "int32"), axis=1)
     distance = age[:, :, None] - age[:, None]  # (B, T, T)
     seen = (distance >= 0) & real[:, :, None] & real[:, None]

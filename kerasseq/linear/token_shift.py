@@ -1,0 +1,135 @@
+r"""Token shift: projections that read a mix of each step and the one before.
+
+$$\mathrm{mix}_\mu(x)_t = \mu \odot x_t + (1 - \mu) \odot x_{t-1}$$
+
+with a learned $\mu$ for each channel. Peng et al. 2023 (arXiv 2305.13048).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from kerasseq.convolution.real_steps import RealSteps
+from kerasseq.core import checks, masks, objects
+from kerasseq.core.carried_state import CarriesState, check_sequence
+from kerasseq.core.serialization import check_float64
+from kerasseq.core.shapes import check_shape, check_width
+from kerasseq.core.sublayers import WithSublayers
+from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+
+
+class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
+    """Base class of the two layers, whose projections read mixes of two steps.
+
+    Args:
+        layer_index: Index of the block, from 0, on which initial values depend.
+        num_layers: L, number of blocks.
+        kernel_initializer: Initializer of the projections' kernels.
+        **kwargs: For `keras.layers.Layer`.
+    """
+
+    width: int
+
+    def __init__(
+        self,
+        *,
+        layer_index: int,
+        num_layers: int,
+        kernel_initializer: Identifier,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_float64(self)
+        self.supports_masking = True
+        self.num_layers: int = checks.whole_number("num_layers", num_layers)
+        self.layer_index: int = checks.whole_number(
+            "layer_index", layer_index, at_least=0
+        )
+        if self.layer_index >= self.num_layers:
+            raise ValueError(
+                f"layer_index must be below num_layers={num_layers}, received "
+                f"{layer_index}. The first block has index 0"
+            )
+        self.kernel_initializer: Callable[..., Tensor] | None = objects.initializer(
+            "kernel_initializer", kernel_initializer
+        )
+
+    def _start_build(self, shape):
+        check_shape("x", shape)
+        self.width = shape[-1]
+        self.start = self.layer_index / max(self.num_layers - 1, 1)  # from 0 to 1
+        self.rest = 1 - self.layer_index / self.num_layers  # from 1 to almost 0
+
+    def _dense(self, name, inputs, units):
+        """Creates a dense layer without bias, built."""
+        layer = keras.layers.Dense(
+            units,
+            use_bias=False,
+            kernel_initializer=objects.copy_initializer(self.kernel_initializer),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        layer.build((None, inputs))
+        return layer
+
+    def _mix_weight(self, name, power, offset=0.0):
+        """Creates μ, which grows with the index of the channel."""
+
+        def initial(shape: Shape, dtype: DType | None = None) -> Tensor:
+            channels = ops.arange(shape[0], dtype=dtype) / shape[0]
+            return ops.power(channels, power) + offset
+
+        return self.add_weight(
+            name=f"{name}_mix", shape=(self.width,), initializer=initial
+        )
+
+    def shift(
+        self, x: Tensor, state: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The last real step before each of x, and the last one of all.
+
+        Args:
+            x: `(B, T, D)`.
+            state: The step before the first, `(B, D)`; zeros if None.
+            mask: Boolean `(B, T)`, or None.
+        """
+        if state is None:
+            state = ops.zeros_like(x[:, 0])
+        real = None if mask is None else RealSteps(mask)
+        front = x if real is None else real.pack(x)
+        first = ops.cast(state, x.dtype)[:, None]
+        steps = ops.concatenate([first, front], axis=1)
+        before = steps[:, :-1]
+        if real is None:
+            return before, steps[:, -1]
+        return real.unpack(before), real.last(steps, 1)[:, 0]
+
+    def mix(self, weight: keras.Variable, x: Tensor, before: Tensor) -> Tensor:
+        r"""$\mu \odot x_t + (1 - \mu) \odot x_{t-1}$."""
+        mu = ops.cast(ops.convert_to_tensor(weight), x.dtype)
+        return before + mu * (x - before)
+
+    def checked(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """X with zeros at masked steps, and the mask as booleans."""
+        check_sequence("x", x, mask)
+        check_width("x", x.shape, self.width)
+        mask = None if mask is None else ops.cast(mask, "bool")
+        return masks.zero_masked(x, mask), mask
+
+    def call(
+        self, x: Tensor, mask: Tensor | None = None, training: bool = False
+    ) -> Tensor:
+        return self._advance(x, [None] * len(self.state_shapes()), mask)[0]
+
+    def compute_output_shape(self, shape: Shape) -> Shape:
+        return shape
+
+    def get_config(self) -> Config:
+        config = {
+            "layer_index": self.layer_index,
+            "num_layers": self.num_layers,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+        return {**super().get_config(), **config}
