@@ -17,7 +17,7 @@ def record_alignment(
     y: Tensor,
     channels: Sequence[int],
 ) -> Tensor:
-    """Records the alignment of some channels, if somebody listens.
+    """Records the alignment of some channels, if a trace is active.
 
     Args:
         layer: The layer, which has as many channels as y.

@@ -183,7 +183,7 @@ def build(layer: keras.Layer, shape: Shape) -> None:
         ValueError: If it returns another shape.
 
     Examples:
-        >>> build(keras.layers.Dense(5), (None, 7, 3))
+        >>> build(keras.layers.Dense(5, name="dense"), (None, 7, 3))
         Traceback (most recent call last):
         ...
         ValueError: dense must return the shape of its inputs (None, 7, 3), received \
