@@ -6,7 +6,7 @@ from `index` on are written at each step. KerasHub keeps keys and values in one 
 `(B, 2, S, M, K)`; `to_dict_cache` and `restore_cache_format` convert between the two.
 """
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keras import ops
 
@@ -215,3 +215,25 @@ def mask_of_cache(
         return None
     earlier = ops.ones(ops.shape(cache["key"])[:2], "bool")
     return update_cache(earlier, ops.cast(new_mask, "bool"), index)
+
+
+def call_options(
+    attention: "MultiHeadAttention",
+    cache: Cache,
+    index: int | Tensor | None,
+    mask: Tensor | None,
+) -> dict[str, Any]:
+    """Returns the arguments of a call of an attention with a cache.
+
+    Args:
+        attention: The attention layer.
+        cache: Its cache.
+        index: Where new keys go in the cache; None if they are in it.
+        mask: Boolean `(B, S)` of the tokens in the cache.
+    """
+    return {
+        "cache": add_positions(cache, attention, mask),
+        "cache_update_index": index,
+        "cached_mask": mask,
+        "causal_cache": False,  # `use_causal_mask` decides
+    }

@@ -20,7 +20,7 @@ Options: TypeAlias = argparse._ActionsContainer  # a parser, or a group of optio
 SUPPRESS = argparse.SUPPRESS  # the default of an argument that leaves none
 
 # The names in kerasseq.tasks.architectures, which would load Keras; a test compares.
-ARCHITECTURES = (
+RECURRENT = (
     "elman",
     "gated",
     "lstm",
@@ -30,8 +30,18 @@ ARCHITECTURES = (
     "gru",
     "min_gru",
     "min_lstm",
+)
+ARCHITECTURES = (
+    *RECURRENT,
     "transformer",
     "wavenet",
+    "linear_attention",
+    "gla",
+    "retention",
+    "delta_net",
+    "s4d",
+    "mamba",
+    "rwkv4",
 )
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained

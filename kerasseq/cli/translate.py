@@ -76,7 +76,7 @@ def add_task(add: options.Add, tasks: options.Subparsers) -> None:
 Train a translation model with attention on pairs: number names, dates, or a file with a
 source, a tab and a target on each line. Some pairs are held out. The percentage of them
 that is translated exactly is printed, with BLEU and chrF. The decoder is of the kind of
-the encoder; that of a WaveNet is a GRU.""",
+the encoder; for one that is not recurrent, it is a GRU.""",
         """\
 examples:
   kerasseq train translation --data numbers-de
@@ -227,7 +227,7 @@ def build(
         model = kerasseq.models.Seq2Seq(
             settings.model,
             *tokenizers,
-            decoder="gru" if settings.model == "wavenet" else None,
+            decoder=None if settings.model in options.RECURRENT else "gru",
             attention=None if settings.attention == "none" else settings.attention,
             units=settings.units,
             num_layers=settings.num_layers,

@@ -28,8 +28,9 @@ class LanguageModel(GenerationMixin, CausalLM):
 
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
-            "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", "wavenet", or a
-            causal layer with outputs `(batch, time, units)`.
+            "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", "wavenet",
+            "linear_attention", "gla", "retention", "delta_net", "s4d", "mamba",
+            "rwkv4", or a causal layer with outputs `(batch, time, units)`.
         tokenizer: A fitted tokenizer of `kerasseq.text`. It is saved with the model.
         vocabulary_size: Number of ids, for a model without a tokenizer.
         units: Width of the layers, for an architecture by name.
@@ -114,9 +115,8 @@ class LanguageModel(GenerationMixin, CausalLM):
 
         Returns:
             The state: "states" of layers that carry one, as recurrent layers and
-            convolutions do; for other layers "ids", the
-            text so far, and "index", the next position of each row. And the last
-            tokens `(B, 1)`.
+            convolutions do; for other layers "ids", the text so far, and "index", the
+            next position of each row. And the last tokens `(B, 1)`.
         """
         longest = max(map(len, rows))
         last = np.array([[row[-1]] for row in rows], "int32")

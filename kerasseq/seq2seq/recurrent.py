@@ -36,9 +36,10 @@ class Seq2Seq(Translator):
     Args:
         architecture: The encoder: "elman", "gated", "lstm", "peephole_lstm",
             "full_peephole_lstm", "coupled_lstm", "gru", "min_gru" or "min_lstm";
-            "transformer" or "wavenet", with a recurrent `decoder`; a layer from
-            `(B, S, E)` to `(B, S, M)`; or a `keras.Model` whose input is the source,
-            such as an image, and whose output is `(B, S, M)` or a feature map
+            "transformer", "wavenet", "linear_attention", "gla", "retention",
+            "delta_net", "s4d", "mamba" or "rwkv4", with a recurrent `decoder`; a layer
+            from `(B, S, E)` to `(B, S, M)`; or a `keras.Model` whose input is the
+            source, such as an image, and whose output is `(B, S, M)` or a feature map
             `(B, rows, columns, M)`.
         source_tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
         target_tokenizer: The same for targets.

@@ -18,6 +18,7 @@ from kerasseq.rnn.lstm import LSTM, PeepholeLSTM
 from kerasseq.rnn.min_gru import MinGRU
 from kerasseq.rnn.min_lstm import MinLSTM
 from kerasseq.tasks.both_directions import BothDirections
+from kerasseq.tasks.residual_stack import RESIDUAL, ResidualStack
 from kerasseq.tasks.transformer_stack import TransformerStack
 
 RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
@@ -31,7 +32,7 @@ RECURRENT: dict[str, tuple[Callable[..., RecurrentLayer], dict[str, Any]]] = {
     "min_gru": (MinGRU, {}),
     "min_lstm": (MinLSTM, {}),
 }
-ARCHITECTURES = (*RECURRENT, "transformer", "wavenet")
+ARCHITECTURES = (*RECURRENT, "transformer", "wavenet", *RESIDUAL)
 
 
 def build_layers(
@@ -48,17 +49,17 @@ def build_layers(
     Args:
         architecture: A name from `ARCHITECTURES`, or a layer, which is used as it is.
         units: Units of each layer; the hidden size of a Transformer.
-        num_layers: Number of layers; the stacks of a WaveNet.
+        num_layers: Number of layers or blocks; the stacks of a WaveNet.
         bidirectional: Whether an output may depend on later inputs. Recurrent layers
-            are then wrapped in `Bidirectional`, a WaveNet in `BothDirections`; the
+            are then wrapped in `Bidirectional`, others in `BothDirections`; the
             attention of a Transformer is causal without it.
         dropout: Dropout rate of the inputs of each layer.
         return_sequences: Whether the last recurrent layer, or `BothDirections`, returns
-            all outputs. A Transformer and a WaveNet always do.
+            all outputs. Other layers always do.
 
     Returns:
-        A list of layers, named after the architecture, numbered if several. The
-        Transformer and the WaveNet are one layer.
+        A list of layers, named after the architecture, numbered if several. Those that
+        are not recurrent layers are one layer.
 
     Raises:
         ValueError: If the name is unknown, or a number is out of range.
@@ -80,30 +81,13 @@ def build_layers(
     checks.one_of("architecture", architecture, ARCHITECTURES)
     checks.whole_number("units", units)
     count = checks.whole_number("num_layers", num_layers)
-    if architecture == "transformer":
-        return [
-            TransformerStack(
-                units,
-                count,
-                causal=not bidirectional,
-                dropout=dropout,
-                seed=drawn_seed(dropout),
-                name="transformer",
-            )
-        ]
-    if architecture == "wavenet":
-        layer = WaveNet(
-            units,
-            stacks=count,
-            dropout=dropout,
-            seed=drawn_seed(dropout),
-            name="wavenet",
-        )
-        if bidirectional:
+    if architecture not in RECURRENT:
+        layer = _one_layer(architecture, units, count, not bidirectional, dropout)
+        if bidirectional and architecture != "transformer":
             layer = BothDirections(
                 layer,
                 return_sequences=return_sequences,
-                name="bidirectional_wavenet",
+                name=f"bidirectional_{architecture}",
             )
         return [layer]
     cls, options = RECURRENT[architecture]
@@ -122,6 +106,16 @@ def build_layers(
             layer = keras.layers.Bidirectional(layer, name=f"bidirectional_{name}")
         layers.append(layer)
     return layers
+
+
+def _one_layer(architecture, units, count, causal, dropout):
+    """The layer of an architecture whose blocks are inside one layer."""
+    options = {"dropout": dropout, "seed": drawn_seed(dropout), "name": architecture}
+    if architecture == "transformer":
+        return TransformerStack(units, count, causal=causal, **options)
+    if architecture == "wavenet":
+        return WaveNet(units, stacks=count, **options)
+    return ResidualStack(architecture, units, count, **options)
 
 
 def first_output(result: Any) -> Tensor:

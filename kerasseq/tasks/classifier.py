@@ -33,8 +33,10 @@ class SequenceClassifier(ClassLabels, SequenceLabeler):
 
     Args:
         architecture: "elman", "gated", "lstm", "peephole_lstm", "full_peephole_lstm",
-            "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", "wavenet", or a
-            layer with outputs `(batch, units)` or `(batch, time, units)`.
+            "coupled_lstm", "gru", "min_gru", "min_lstm", "transformer", "wavenet",
+            "linear_attention", "gla", "retention", "delta_net", "s4d", "mamba",
+            "rwkv4", or a layer with outputs `(batch, units)` or
+            `(batch, time, units)`.
         labels: The names of the classes; their number, for labels from 0 on; or None:
             `fit` learns the names.
         tokenizer: A fitted tokenizer; or "character", "word", "bpe", "wordpiece" or
@@ -46,9 +48,8 @@ class SequenceClassifier(ClassLabels, SequenceLabeler):
         units: Units of each layer, for an architecture by name.
         num_layers: Number of layers, for an architecture by name; the stacks of a
             WaveNet.
-        bidirectional: Whether an output of a layer may depend on later steps: recurrent
-            layers and a WaveNet run in both directions, and the attention of a
-            Transformer is not causal.
+        bidirectional: Whether an output of a layer may depend on later steps: layers
+            run in both directions, and the attention of a Transformer is not causal.
         dropout: Dropout rate of the inputs of each layer.
         embedding_dim: Size of the embedding of an id. `units` if None.
         mask_value: For vectors: a step whose features all have this value is padding.

@@ -59,9 +59,8 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         units: Units of each layer, for an architecture by name.
         num_layers: Number of layers, for an architecture by name; the stacks of a
             WaveNet.
-        bidirectional: Whether a label may depend on later steps: recurrent layers and a
-            WaveNet run in both directions, and the attention of a Transformer is not
-            causal.
+        bidirectional: Whether a label may depend on later steps: layers run in both
+            directions, and the attention of a Transformer is not causal.
         dropout: Dropout rate of the inputs of each layer.
         embedding_dim: Size of the embedding of an id. `units` if None.
         mask_value: For vectors: a step whose features all have this value is padding.

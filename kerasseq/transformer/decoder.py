@@ -254,10 +254,22 @@ class TransformerDecoder(TransformerBlock):
         return (x, *results) if results else x
 
     @property
+    def state_carriers(self) -> dict[str, keras.Layer]:
+        """The sublayers that carry states, by their key in the states of `advance`."""
+        layers = {
+            "attention": self._self_attention_layer,
+            "feed_forward": self._feedforward_sublayer,
+        }
+        return {
+            key: layer
+            for key, layer in layers.items()
+            if layer is not None and carries_state(layer)
+        }
+
+    @property
     def carries_states(self) -> bool:
         """Whether a sublayer carries states, so that `advance` continues from them."""
-        layers = self._self_attention_layer, self._feedforward_sublayer
-        return any(layer is not None and carries_state(layer) for layer in layers)
+        return bool(self.state_carriers)
 
     @property
     def cache_limit(self) -> int | None:
@@ -347,7 +359,7 @@ class TransformerDecoder(TransformerBlock):
             mask = caches.mask_of_cache(
                 "decoder_padding_mask", *padding_masks, known, index
             )
-            options |= _cache_options(attention, known, index, mask)
+            options |= caches.call_options(attention, known, index, mask)
         return _outputs(attention(n, n, **options), cache)
 
     def _attend_to_encoder(self, n, memory, padding_masks, cache, index, **options):
@@ -368,7 +380,7 @@ class TransformerDecoder(TransformerBlock):
             mask = caches.mask_of_cache(
                 "encoder_padding_mask", *padding_masks, known, index
             )
-            options |= _cache_options(attention, known, index, mask)
+            options |= caches.call_options(attention, known, index, mask)
         memory = n if memory is None else memory  # not used with a complete cache
         return _outputs(attention(n, memory, **options), cache)
 
@@ -462,16 +474,6 @@ class TransformerDecoder(TransformerBlock):
         self, decoder_sequence_shape: Shape, encoder_sequence_shape: Shape | None = None
     ) -> Shape:
         return decoder_sequence_shape
-
-
-def _cache_options(attention, cache, index, mask):
-    """Arguments of an attention with a cache."""
-    return {
-        "cache": caches.add_positions(cache, attention, mask),
-        "cache_update_index": index,
-        "cached_mask": mask,
-        "causal_cache": False,  # `use_causal_mask` decides
-    }
 
 
 def _outputs(outputs, cache):

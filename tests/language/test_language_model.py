@@ -28,7 +28,7 @@ def array(value):
 
 
 def small(architecture="gru", **options):
-    return LanguageModel(architecture, vocabulary_size=V, units=H, **options)
+    return LanguageModel(architecture, vocabulary_size=V, **{"units": H, **options})
 
 
 def eager(model):
@@ -69,7 +69,7 @@ def test_it_learns_a_text_better_than_bigrams(trained):
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_name_carries_its_state(name):
-    model = small(name)
+    model = small(name, units=6)
     written = model.generate(ids[:3], 5, temperature=0)
     assert written[:3].tolist() == ids[:3].tolist()
     other = written.copy()
@@ -77,8 +77,8 @@ def test_every_name_carries_its_state(name):
     logits, changed = array(model(np.stack([written, other])))
     for end in range(3, 8):  # carried on = read from the start
         assert logits[end - 1].max() - logits[end - 1, written[end]] < 1e-5
-    np.testing.assert_allclose(logits[:-1], changed[:-1], atol=1e-7)  # no future seen
-    assert np.abs(logits[-1] - changed[-1]).max() > 1e-6
+    np.testing.assert_allclose(logits[:-1], changed[:-1], atol=2e-6)  # no future seen
+    assert np.abs(logits[-1] - changed[-1]).max() > 1e-5
 
 
 LAYERS = {

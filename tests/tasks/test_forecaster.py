@@ -80,7 +80,7 @@ def test_the_first_data_set_mean_and_spread_once(tmp_path):
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_name(name):
-    model = Forecaster(name, features=2, horizon=5, units=3)
+    model = Forecaster(name, features=2, horizon=5, units=4)
     assert model.output_shape == (None, 5)
 
 

@@ -1,0 +1,121 @@
+"""Layers after attention by name: their residual blocks in every task model."""
+
+import keras
+import numpy as np
+import pytest
+
+import kerasseq
+from kerasseq.models import Seq2Seq, SequenceClassifier, SequenceTagger
+from kerasseq.tasks.residual_stack import RESIDUAL, ResidualStack
+from tests.layer_checks import check_layer
+from tests.tasks.helpers import array
+
+pytestmark = pytest.mark.full("the layers inside are tested everywhere")
+
+B, T, V, D, C, H = 2, 7, 11, 5, 3, 4
+rng = np.random.default_rng(0)
+ids = rng.integers(1, V, (B, T)).astype("int32")
+vectors = rng.normal(size=(B, T, D)).astype("float32")
+
+
+@pytest.mark.parametrize("name", RESIDUAL)
+def test_any_cut_gives_the_whole(name):
+    layer = ResidualStack(name, H, num_layers=2)
+    layer.build(vectors.shape)
+    mask = np.array([[0, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0, 0]], bool)
+    whole, states, parts = array(layer(vectors, mask=mask)), None, []
+    for cut in (slice(0, 1), slice(1, 5), slice(5, 7)):
+        y, states = layer.advance(vectors[:, cut], states, mask[:, cut])
+        parts.append(array(y))
+    parts = np.concatenate(parts, axis=1)
+    np.testing.assert_allclose(parts[mask], whole[mask], atol=1e-5)
+    shapes = [tuple(state.shape) for state in layer.get_initial_state(B)]
+    assert shapes == [tuple(state.shape) for state in states]
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("name", RESIDUAL)
+def test_padding_and_later_steps(name, bidirectional):
+    model = SequenceTagger(
+        name, C, vocabulary_size=V, units=H, bidirectional=bidirectional
+    )
+    y = array(model(ids))
+    zeros = np.zeros((B, 3), "int32")
+    right = array(model(np.hstack([ids, zeros])))[:, :T]
+    left = array(model(np.hstack([zeros, ids])))[:, 3:]
+    np.testing.assert_allclose(right, y, atol=1e-5)
+    np.testing.assert_allclose(left, y, atol=1e-5)
+    other = ids.copy()
+    other[:, -1] = ids[:, -1] % (V - 1) + 1
+    change = np.abs(array(model(other)) - y).max(axis=(0, 2))
+    assert change[-1] > 1e-5 and (change[:-1].max() > 1e-5) == bidirectional
+
+
+def test_the_blocks_are_those_of_the_papers():
+    def kinds(name):
+        layer = ResidualStack(name, H, num_layers=2)
+        layer.build((None, None, H))
+        assert layer.projection is None
+        block = layer.blocks[1]
+        network = block._feedforward_sublayer
+        found = type(layer.norm).__name__, network and type(network).__name__
+        return [type(block._self_attention_layer).__name__, *found]
+
+    assert kinds("mamba") == ["Mamba", "RMSNormalization", None]
+    mixes = ["RWKV4TimeMix", "LayerNormalization", "RWKV4ChannelMix"]
+    assert kinds("rwkv4") == mixes
+    assert kinds("s4d") == ["S4D", "LayerNormalization", "FeedForward"]
+
+
+@pytest.mark.everywhere("trained, saved, loaded", cases=1)
+@pytest.mark.parametrize("name", ["mamba", "rwkv4", "delta_net"])
+def test_classifier_learns_and_is_saved(name, tmp_path):
+    keras.utils.set_random_seed(0)
+    x = rng.integers(1, V, (64, T))
+    y = (x[:, 0] > V // 2).astype("int32")  # must be carried to the last step
+    model = SequenceClassifier(name, 2, vocabulary_size=V, units=16, dropout=0.1)
+    model.compile(keras.optimizers.Adam(0.01))
+    model.fit(x, y, epochs=40, verbose=0)
+    loss, accuracy = model.evaluate(x, y, verbose=0)
+    assert accuracy > 0.95
+    model.save(tmp_path / "model.keras")
+    loaded = kerasseq.load_model(tmp_path / "model.keras")
+    assert loaded.evaluate(x, y, verbose=0) == pytest.approx([loss, accuracy], rel=1e-4)
+    found = model.step_by_step(x[0])  # one pass over the sequence
+    expected = [model.predict(x[:1, : end + 1], verbose=0)[0] for end in range(T)]
+    expected = model.probabilities(np.array(expected))
+    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+
+
+def test_an_encoder_needs_a_recurrent_decoder():
+    sizes = {"source_vocabulary_size": V, "target_vocabulary_size": V, "units": H}
+    model = Seq2Seq("mamba", decoder="gru", **sizes)
+    model.fit((ids, ids), ids, verbose=0)
+    with pytest.raises(ValueError, match='recurrent .*received "mamba"'):
+        Seq2Seq("mamba", **sizes)
+
+
+@pytest.mark.parametrize("name", ["rwkv4", "s4d", "retention"])
+def test_all_layer_checks(name):
+    def make(**options):
+        return ResidualStack(name, H, num_layers=2, **options)
+
+    check_layer(
+        make(), vectors, (B, T, H), seeded=lambda seed: make(dropout=0.5, seed=seed)
+    )
+
+
+def test_messages():
+    with pytest.raises(ValueError, match=r"num_heads must divide .* 6, received"):
+        ResidualStack("gla", 6, num_heads=5)
+    with pytest.raises(ValueError, match='architecture="lstm" is not one of'):
+        ResidualStack("lstm", H)
+    with pytest.raises(ValueError, match='even for "retention".* received 5. Choose 6'):
+        ResidualStack("retention", 5)
+    layer = ResidualStack("mamba", H)
+    with pytest.raises(ValueError, match="that is not built"):
+        layer.get_initial_state(B)
+    layer.build((None, None, D))
+    _, states = layer.advance(vectors)
+    with pytest.raises(ValueError, match=r"states must have 2 tensors, received 1"):
+        layer.advance(vectors, states[:1])
