@@ -26,7 +26,9 @@ EQUATION = (
     r"\mathrm{bits} = -\log_2 p(x_{t+1} \mid x_1 \dots x_t)",
 )
 VIEWS = ("next", "write", "surprise", "compare")
-NETWORKS = ("lstm", "elman", "min_gru", "gpt", "wavenet")
+COMPARED = ("lstm", "elman", "min_gru", "gpt", "wavenet")  # unless others are chosen
+NETWORKS = (*COMPARED, "min_lstm", "linear_attention", "gla", "retention")
+NETWORKS += ("delta_net", "s4d", "mamba", "rwkv4")
 PROMPT = "If the object is ca"
 MOST = 600  # characters of a text
 SHOWN, SMALL = 20, 10  # tokens in a figure, and in one of several
@@ -155,6 +157,10 @@ def surprise(here, model, text, file):
 def compare(here, found, file):
     """Draws the bits per character of all models on the part held out."""
     missing = [name for name, network in found.items() if network.folder is None]
+    if missing:
+        labels = {name: found[name].label for name in missing}
+        missing = here.several("compared", missing, COMPARED, labels=labels, width=620)
+        found = {name: found[name] for name in missing}
     trained = here.all_prepared([f"language_model_{name}" for name in missing])
     for name, folder in zip(missing, trained.values(), strict=True):
         found[name] = dataclasses.replace(found[name], folder=folder)

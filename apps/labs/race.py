@@ -21,7 +21,8 @@ EQUATION = (
     r"\text{LSTM}\quad c_t = f_t \odot c_{t-1} + i_t \odot g_t",
 )
 CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru")
-CELLS += ("min_gru", "min_lstm", "transformer", "wavenet")
+CELLS += ("min_gru", "min_lstm", "transformer", "wavenet", "linear_attention")
+CELLS += ("gla", "retention", "delta_net", "s4d", "mamba", "rwkv4")
 KINDS = ("hard", "training")
 TESTS = ("balanced", "training", "hard")
 BRACKETS = "()[]{}<>«»"  # a pair for each color

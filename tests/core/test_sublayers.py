@@ -140,7 +140,7 @@ def test_a_model_keeps_the_type_that_was_default(again, policy):
     np.testing.assert_array_equal(array(loaded(IDS)), array(model(IDS)))
 
 
-@pytest.mark.everywhere("each backend has another type for the state of a seed")
+@pytest.mark.everywhere("the state of a seed is of the backend", cases=1)
 def test_going_on_after_loading_draws_as_going_on(again):
     layer = layers.GRU(3, recurrent_dropout=0.5, dropout=0.3, return_sequences=True)
     model = models.SequenceClassifier(layer, labels=2, vocabulary_size=5, units=3)

@@ -53,7 +53,13 @@ def outputs_and_gradients(run, equation, arrays, mask, dropout):
 
 
 @pytest.mark.parametrize("jit", [True, False], ids=["xla", "graph"])
-@pytest.mark.parametrize("masked", [True, False], ids=["mask", ""])
+@pytest.mark.parametrize(
+    "masked",
+    [
+        pytest.param(True, id="mask"),
+        pytest.param(False, id="", marks=pytest.mark.full("less than with a mask")),
+    ],
+)
 @pytest.mark.parametrize("equation", EQUATIONS, ids=name_of)
 def test_compiled_recurrence_is_the_equation(equation, masked, jit):
     arrays = tree.map_structure(tf.constant, case(equation))

@@ -253,7 +253,7 @@ def test_other_classes_begin_anew():
     assert run(other, inputs())["output"].shape == (B, C + 1)
 
 
-@pytest.mark.everywhere("trained, saved, loaded")
+@pytest.mark.full("one training runs everywhere")
 def test_every_weight_of_pretraining_moves(tokenizer):
     keras.utils.set_random_seed(1)  # some initial weights move single biases less
     net = BERT(tokenizer, **SIZES, head="pretraining", dropout=0)

@@ -89,6 +89,7 @@ def test_language_model_generates_the_most_probable_tokens():
         assert logits[end - 1].max() - logits[end - 1, written[end]] < 1e-4
 
 
+@pytest.mark.full("one fit of the classifier runs everywhere")
 def test_seq2seq_has_a_transformer_encoder_and_a_recurrent_decoder():
     sizes = {"source_vocabulary_size": V, "target_vocabulary_size": V, "units": H}
     model = Seq2Seq("transformer", decoder="gru", **sizes)
@@ -98,6 +99,7 @@ def test_seq2seq_has_a_transformer_encoder_and_a_recurrent_decoder():
         Seq2Seq("transformer", **sizes)
 
 
+@pytest.mark.full("one fit of the classifier runs everywhere")
 def test_forecaster_of_any_length():
     model = Forecaster("transformer", units=H, horizon=2)
     for time in (T, T + 2):

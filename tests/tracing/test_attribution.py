@@ -44,13 +44,14 @@ def gpt():
     return GPT(tokenizer, **SMALL).with_head("entail", ["x", "y"])
 
 
+@pytest.mark.everywhere("gradients outside of training", cases=2)
 @pytest.mark.parametrize(
     ("make", "text", "tokens"),
     [
         (lambda: model_of("gru"), "abcab", list("abcab")),
+        (gpt, ("ab", "c"), list("abc")),
         (bert, "ab ca", ["ab", "c", "a"]),
         (bert, ("ab", "ca"), ["ab", "c", "a"]),
-        (gpt, ("ab", "c"), list("abc")),
     ],
 )
 def test_attributions_are_slopes(make, text, tokens):

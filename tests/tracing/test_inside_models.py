@@ -123,7 +123,7 @@ def test_surprise_of_language_models_is_minus_log2_of_the_softmax(name):
         model = gpt()
     else:
         model = randomize_model(LanguageModel(name, TOKENIZER, units=4))
-    found = model.surprise(TEXT)
+    found = model.surprise(TEXT, sequence_length=13)
     ids = TOKENIZER.encode(TEXT)
     log_p = log_softmax(array(model(ids[None])))[0]
     expected = -log_p[np.arange(len(ids) - 1), ids[1:]] / math.log(2)
