@@ -15,6 +15,8 @@ from kerasseq.language.counting import count
 from kerasseq.language.gpt import GPT
 from kerasseq.language.gpt_task import GPTTask
 from kerasseq.language.language_model import LanguageModel
+from kerasseq.language.mamba import Mamba
+from kerasseq.language.rwkv import RWKV
 from kerasseq.language.vectors import WordVectors
 from kerasseq.pretrained.checkpoints import from_pretrained, save_pretrained
 from kerasseq.seq2seq.recurrent import Seq2Seq
@@ -36,6 +38,8 @@ __all__ = [
     "T5Encoder",
     "GPT",
     "GPTTask",
+    "Mamba",
+    "RWKV",
     "BERT",
     "ViT",
     "WordVectors",

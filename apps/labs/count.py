@@ -37,11 +37,15 @@ def table():
     """Returns title, stacks and sizes of each published model."""
     import kerasseq
 
-    return {
+    found = {
         name: {"title": a.title, "note": a.note, "size": a.size, "kind": a.kind}
         | {size: getattr(a, size) for size in (*SIZES, "max_sequence_length")}
         for name, a in kerasseq.models.architectures.items()
     }
+    for name, row in found.items():
+        if kerasseq.models.architectures[name].attention != "multi_head":
+            row["num_heads"] = None
+    return found
 
 
 def counted(name, changes, length, batch, dtype):
@@ -85,7 +89,7 @@ def sizes(here, row):
                 changes[name] = found
     width = changes.get("hidden_dim", row["hidden_dim"])
     heads = changes.get("num_heads", row["num_heads"])
-    if {"hidden_dim", "num_heads"} & set(changes) and width % heads:
+    if heads and {"hidden_dim", "num_heads"} & set(changes) and width % heads:
         raise Refused("bad_heads", heads=heads, width=width)
     return changes
 

@@ -108,7 +108,7 @@ def _sizes(a):
     return (
         a.name,
         a.num_layers,
-        a.num_heads,
+        a.num_heads if a.attention == "multi_head" else "–",
         f"{a.hidden_dim:,}",
         short(a.size),
         f"{count(a, what='all').total:,}",

@@ -13,9 +13,14 @@ import keras  # noqa: E402
 Registered = TypeVar("Registered")
 
 
-def register(cls: Registered) -> Registered:
-    """Register a class or function with Keras' serialization as `kerasseq>name`."""
-    return keras.saving.register_keras_serializable(package="kerasseq")(cls)
+def register(cls: Registered, name: str | None = None) -> Registered:
+    """Register a class or function with Keras' serialization as `kerasseq>name`.
+
+    Args:
+        cls: The class or function.
+        name: The name; that of the class if None.
+    """
+    return keras.saving.register_keras_serializable("kerasseq", name)(cls)
 
 
 def shared_config(thing: object) -> Config | None:

@@ -1,4 +1,4 @@
-"""Published Transformer architectures: the table of large language models, and others.
+"""Published architectures: the table of large language models, and others.
 
 `architectures.toml` has a row for each, with its paper, and with assumptions where the
 paper is silent. A row is an `Architecture`, whose attributes are the arguments of the
@@ -27,7 +27,11 @@ _CHOICES = {
     "kind": tuple(STACKS),
     "norm": ("layer", "rms"),
     "norm_placement": ("pre", "post", "deep"),
-    "feed_forward": ("relu", "gelu", "gelu_tanh", "swiglu", "geglu"),
+    "attention": ("multi_head", "mamba", "rwkv4"),
+    "feed_forward": (
+        *("relu", "gelu", "gelu_tanh", "swiglu", "geglu"),
+        *("channel_mix", "none"),
+    ),
     "position": (
         "learned",
         "sinusoidal",
@@ -35,6 +39,7 @@ _CHOICES = {
         "alibi",
         "relative",
         "transformer_xl",
+        "none",
     ),
 }
 _OF_IMAGES = ("image_size", "patch_size", "channels", "classes")
@@ -64,20 +69,25 @@ class Architecture:
         kind: "decoder", "prefix_decoder" (bidirectional over the prompt), "encoder",
             "encoder_decoder" or "vision" (an encoder of patches).
         num_layers: L, of each stack.
-        num_heads: N, of attention.
+        attention: What reads the sequence: "multi_head", "mamba" or "rwkv4".
+        num_heads: N, of attention; 1 where nothing has heads.
         num_key_value_heads: Key and value heads: N, or 1 in multi-query attention.
         head_dim: H, the width of a head.
         hidden_dim: d.
-        intermediate_dim: Width of the feed-forward networks.
+        intermediate_dim: Width of the feed-forward networks; of the layer itself in
+            Mamba.
+        state_size: Numbers in the state of each channel of a Mamba.
+        conv_kernel: Steps that its short convolution reads.
         vocabulary_size: V; None for images.
         max_sequence_length: T; None if the paper gives none.
         norm: "layer" or "rms".
         norm_placement: Where the norms are: "pre", "post", or "deep", which is post
             with a scaled residual. With "pre" a norm follows the last layer.
-        feed_forward: "relu", "gelu", "gelu_tanh", "swiglu" or "geglu".
+        feed_forward: "relu", "gelu", "gelu_tanh", "swiglu", "geglu", "channel_mix"
+            of RWKV, or "none".
         use_bias: Whether dense layers have biases, and layer norms offsets.
         position: "learned", "sinusoidal", "rope", "alibi", "relative" (buckets, as in
-            T5) or "transformer_xl".
+            T5), "transformer_xl" or "none".
         tie_embeddings: Whether the output projection is the embedding matrix.
         parallel: Whether attention and feed-forward network are applied in parallel.
         embedding_norm: Whether to normalize the embeddings.
@@ -97,11 +107,14 @@ class Architecture:
     note: str = ""
     kind: str
     num_layers: int
+    attention: str = "multi_head"
     num_heads: int
     num_key_value_heads: int | None = None
     head_dim: int | None = None
     hidden_dim: int
     intermediate_dim: int
+    state_size: int | None = None
+    conv_kernel: int | None = None
     vocabulary_size: int | None = None
     max_sequence_length: int | None = None
     norm: str
@@ -150,12 +163,19 @@ class Architecture:
             yield from _OF_IMAGES[:3]
             return
         yield "vocabulary_size"
+        if self.attention == "mamba":
+            yield from ("state_size", "conv_kernel")
         if self.position == "learned":
             yield "max_sequence_length"
         if self.position == "relative":
             yield "relative_buckets"
 
     def _fill_heads(self) -> None:
+        if self.attention != "multi_head" and self.num_heads != 1:
+            raise ValueError(
+                f'num_heads must be 1 for attention="{self.attention}", which has no '
+                f"heads, received {self.num_heads} for {self.title}"
+            )
         if self.num_key_value_heads is None:
             object.__setattr__(self, "num_key_value_heads", self.num_heads)
         if self.head_dim is None:
@@ -178,6 +198,16 @@ class Architecture:
     def stacks(self) -> tuple[str, ...]:
         """The stacks of layers, in order."""
         return STACKS[self.kind]
+
+    @property
+    def expand(self) -> int:
+        """How many times as wide as the model the layers of a Mamba are.
+
+        Examples:
+            >>> architectures["mamba_130m"].expand
+            2
+        """
+        return self.intermediate_dim // self.hidden_dim
 
     @property
     def patches(self) -> int:
@@ -264,6 +294,8 @@ class Architecture:
             (24, 4, 10, 96)
         """
         sizes = {k: v for k, v in _TINY.items() if getattr(self, k)}
+        if self.attention != "multi_head":
+            return self.scaled(**(sizes | {"num_heads": 1}))
         fill = self.num_heads * self.head_dim == self.hidden_dim
         return self.scaled(**sizes, head_dim=6 if fill else 10)
 

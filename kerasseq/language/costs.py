@@ -10,8 +10,10 @@ $$
 floating-point operations: a multiplication and an addition for each parameter, and for
 each of the $T$ positions and $N H$ features one of each for the score and for the
 weighted sum. Backpropagation takes twice as many again (Kaplan et al. 2020; Chowdhery
-et al. 2022, appendix B). The memory of the activations is that of Korthikanti et al.
-2022: what the backward pass needs, without recomputation.
+et al. 2022, appendix B). Layers without attention have no such term: a Mamba takes
+$6 L E N$ for the states of its $E$ channels of $N$ numbers. The memory of the
+activations is that of Korthikanti et al. 2022: what the backward pass needs, without
+recomputation.
 
 Loads no Keras.
 """
@@ -26,6 +28,7 @@ from kerasseq.language.counting import weights
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 BACKWARD = 2  # operations of the backward pass, in those of the forward pass
 MASTER = 4  # bytes of a float32: Adam's two moments, and weights in float32
+STATE = 4  # bytes of a float32: the numbers of a state
 ONCE = ("pooler", "classes")  # applied once in a sequence
 TABLES = ("token_embedding", "segment_embedding", "position_embedding")
 
@@ -43,8 +46,8 @@ class Costs:
         forward_flops: Operations of the forward pass per token. With two stacks, of one
             source and one target token.
         weights_bytes: Memory of the weights.
-        cache_bytes: Memory of the keys and values of all tokens during generation; 0
-            for an encoder.
+        cache_bytes: Memory of the keys and values of all tokens during generation, or
+            of the states, whatever the number of tokens; 0 for an encoder.
         gradients_bytes: Memory of the gradients.
         optimizer_bytes: Memory of Adam: two moments in float32, and for 16-bit weights
             a copy in float32.
@@ -133,7 +136,7 @@ def costs(
         parameters=number,
         forward_flops=_forward_flops(a, length),
         weights_bytes=number * size,
-        cache_bytes=_cached_numbers(a) * length * batch * size,
+        cache_bytes=_cache_bytes(a, length, size) * batch,
         gradients_bytes=number * size,
         optimizer_bytes=number * MASTER * (2 if size == MASTER else 3),
         activations_bytes=_activations(a, length, size) * length * batch,
@@ -165,14 +168,22 @@ def _forward_flops(a: Architecture, length: int) -> int:
             each += part.weights
     width = a.num_heads * a.head_dim
     scores = 4 * a.num_layers * sum(_attentions(a)) * length * width
+    if a.attention != "multi_head":
+        scores = 6 * a.num_layers * a.intermediate_dim * (a.state_size or 0)
     return 2 * each + math.ceil(2 * once / length) + scores
 
 
-def _cached_numbers(a: Architecture) -> int:
-    """The numbers in the cache of one token: its keys and values in each layer."""
+def _cache_bytes(a: Architecture, length: int, size: int) -> int:
+    """The keys and values of a sequence in each layer, or the states, in bytes."""
     if "decoder" not in a.stacks:
         return 0
-    return 2 * a.num_layers * _attentions(a)[-1] * a.num_key_value_heads * a.head_dim
+    d, E = a.hidden_dim, a.intermediate_dim
+    if a.attention == "mamba":
+        return a.num_layers * E * (a.state_size * STATE + (a.conv_kernel - 1) * size)
+    if a.attention == "rwkv4":  # two last inputs; both sums and their scale
+        return a.num_layers * d * (2 * size + 3 * STATE)
+    heads = _attentions(a)[-1] * a.num_key_value_heads
+    return 2 * a.num_layers * heads * a.head_dim * length * size
 
 
 def _activations(a: Architecture, length: int, size: int) -> int:
@@ -181,8 +192,15 @@ def _activations(a: Architecture, length: int, size: int) -> int:
     Of each attention: its input, queries, keys, values, context and a dropout mask of
     one byte; the weights before and after dropout, and a mask. Of the feed-forward
     network: its input, what is inside before and after the activation, and a mask. Of
-    each norm: its input.
+    each norm: its input. Of a Mamba also decays, what is written, and states; of RWKV's
+    layers mixes, decays and sums.
     """
+    if a.attention == "mamba":
+        return a.num_layers * _activations_of_mamba(a, size)
+    if a.attention == "rwkv4":
+        d, F = a.hidden_dim, a.intermediate_dim
+        time_mix = size * 9 * d + STATE * 6 * d
+        return a.num_layers * (time_mix + size * (6 * d + 2 * F))
     d, heads = a.hidden_dim, a.num_heads * a.head_dim
     keys = a.num_key_value_heads * a.head_dim
     attention = size * (d + 2 * heads + 2 * keys) + d
@@ -193,3 +211,9 @@ def _activations(a: Architecture, length: int, size: int) -> int:
     return a.num_layers * sum(
         k * attention + feed_forward + (k + 1) * norm for k in _attentions(a)
     )
+
+
+def _activations_of_mamba(a: Architecture, size: int) -> int:
+    d, E, N = a.hidden_dim, a.intermediate_dim, a.state_size
+    inputs = 2 * d + 5 * E + math.ceil(d / 16) + 2 * N
+    return size * inputs + STATE * (E + 3 * E * N)

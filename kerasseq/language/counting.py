@@ -26,6 +26,11 @@ _MATRICES = {  # by the end of the name
     "value/kernel": "Value",
     "position/kernel": "Position",
     "attention_output/kernel": "Output",
+    "input/kernel": "Input",
+    "conv/kernel": "Convolution",
+    "selection/kernel": "Selection",
+    "step/kernel": "Step",
+    "receptance/kernel": "Receptance",
     "gate/kernel": "Gate",
     "up/kernel": "Up-projection",
     "down/kernel": "Down-projection",
@@ -161,7 +166,7 @@ def _matrices(a: Architecture) -> Iterator[Part]:
 
 
 def _as_matrices(part: Part, per_head: bool) -> tuple[tuple[int, ...], int]:
-    if per_head:
+    if per_head and len(part.shape) == 3:
         d, n, h = part.shape
         return (h, d), n * part.number
     *inputs, outputs = part.shape
@@ -220,13 +225,21 @@ def _layers(a: Architecture, stack: str) -> Iterator[Part]:
     if a.parallel:
         yield from _norm(a, f"{path}/norm", a.num_layers)
     sublayers = ["self_attention", "feed_forward"]
+    if a.feed_forward == "none":
+        sublayers = ["self_attention"]
     if stack == "decoder" and "encoder" in a.stacks:
         sublayers.insert(1, "cross_attention")
     for name in sublayers:
         if not a.parallel:
             yield from _norm(a, f"{path}/{name}_norm", a.num_layers)
-        make = _feed_forward if name == "feed_forward" else _attention
-        yield from make(a, f"{path}/{name}")
+        yield from _MAKE.get(_kind(a, name), _attention)(a, f"{path}/{name}")
+
+
+def _kind(a: Architecture, sublayer: str) -> str:
+    """What a sublayer is: "feed_forward", or the name of another layer."""
+    if sublayer == "feed_forward" and a.feed_forward != "channel_mix":
+        return sublayer
+    return a.feed_forward if sublayer == "feed_forward" else a.attention
 
 
 def _attention(a: Architecture, path: str) -> Iterator[Part]:
@@ -252,6 +265,47 @@ def _feed_forward(a: Architecture, path: str) -> Iterator[Part]:
     for name in up:
         yield from _dense(a, f"{path}/{name}", "feed-forward", d, inner, number)
     yield from _dense(a, f"{path}/down", "feed-forward", inner, d, number)
+
+
+def _mamba(a: Architecture, path: str) -> Iterator[Part]:
+    d, E, N, L = a.hidden_dim, a.intermediate_dim, a.state_size, a.num_layers
+    R = math.ceil(d / 16)
+    for name, shape in (
+        ("input/kernel", (d, 2 * E)),
+        ("conv/kernel", (a.conv_kernel, 1, E)),
+        ("conv/bias", (E,)),
+        ("selection/kernel", (E, R + 2 * N)),
+        ("step/kernel", (R, E)),
+        ("step/bias", (E,)),
+        ("log_rate", (E, N)),
+        ("skip", (E,)),
+        ("attention_output/kernel", (E, d)),
+    ):
+        yield Part(f"{path}/{name}", "attention", shape, L)
+
+
+def _time_mix(a: Architecture, path: str) -> Iterator[Part]:
+    d, L = a.hidden_dim, a.num_layers
+    for name in ("receptance", "key", "value", "attention_output"):
+        yield Part(f"{path}/{name}/kernel", "attention", (d, d), L)
+    for name in ("key_mix", "value_mix", "receptance_mix", "time_decay", "time_first"):
+        yield Part(f"{path}/{name}", "attention", (d,), L)
+
+
+def _channel_mix(a: Architecture, path: str) -> Iterator[Part]:
+    d, F, L = a.hidden_dim, a.intermediate_dim, a.num_layers
+    for name, shape in (("receptance", (d, d)), ("up", (d, F)), ("down", (F, d))):
+        yield Part(f"{path}/{name}/kernel", "feed-forward", shape, L)
+    for name in ("key_mix", "receptance_mix"):
+        yield Part(f"{path}/{name}", "feed-forward", (d,), L)
+
+
+_MAKE = {  # by the name of a sublayer; others are attention
+    "feed_forward": _feed_forward,
+    "mamba": _mamba,
+    "rwkv4": _time_mix,
+    "channel_mix": _channel_mix,
+}
 
 
 def _head(a: Architecture) -> Iterator[Part]:

@@ -217,6 +217,23 @@ def normal(stddev: float = 0.02) -> keras.initializers.Initializer:
     return keras.initializers.RandomNormal(stddev=stddev)
 
 
+BUILDERS = {"multi_head": "GPT", "mamba": "Mamba", "rwkv4": "RWKV"}  # by attention
+
+
+def check_kind(row: Architecture, attention: str = "multi_head") -> None:
+    """Raises unless a row is a decoder with this layer in its blocks."""
+    if row.kind not in KINDS:
+        raise ValueError(
+            f"{row.title} is of kind={row.kind!r}; {BUILDERS[attention]} builds "
+            + " and ".join(KINDS)
+        )
+    if row.attention != attention:
+        raise ValueError(
+            f"{row.title} has attention={row.attention!r}; {BUILDERS[attention]} "
+            f"builds {attention!r}. Use models.{BUILDERS[row.attention]}"
+        )
+
+
 @register
 class GPT(CachedDecoding, CausalLM):
     r"""A decoder-only Transformer that predicts each token from those before it.
@@ -456,10 +473,7 @@ class GPT(CachedDecoding, CausalLM):
             17328
         """
         row = find(architecture, **changes)
-        if row.kind not in KINDS:
-            raise ValueError(
-                f"{row.title} is of kind={row.kind!r}; GPT builds {' and '.join(KINDS)}"
-            )
+        check_kind(row)
         options = {name: getattr(row, name) for name in FIELDS}
         if row.max_sequence_length:
             options["max_sequence_length"] = row.max_sequence_length

@@ -19,12 +19,15 @@ from kerasseq.pretrained.family import (
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.gpt2 import GPT2
 from kerasseq.pretrained.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
+from kerasseq.pretrained.mamba import MAMBA
 from kerasseq.pretrained.rows import expand_layers
+from kerasseq.pretrained.rwkv import RWKV4
 from kerasseq.pretrained.t5 import T5, T5_ENCODER
 from kerasseq.pretrained.vit import VIT
 
 FAMILIES = (
     *(GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA),
+    *(MAMBA, RWKV4),
     *(BERT, ROBERTA, T5_ENCODER, T5, VIT),
 )
 FORMATS = {"huggingface": "Hugging Face", "keras_hub": "KerasHub"}
@@ -48,6 +51,7 @@ def from_pretrained(folder: FilePath) -> keras.Model:
     |---|---|---|
     | Hugging Face | gpt2, llama, mistral, qwen2, qwen3, gemma | `GPT`; with \
 `head=None` for a base model without weights for logits |
+    | | mamba, rwkv | `Mamba`, `RWKV` |
     | | bert | `BERT` with the head in the file: "pretraining", "tokens", \
 "classify", "tag", "span", None, or "sequence" without a pooler |
     | | roberta, xlm-roberta, camembert | `BERT` with `pair_separators=2` and such a \
@@ -161,7 +165,8 @@ def save_pretrained(
 
     Args:
         model: A `GPT` with the options of GPT-2, LLaMA, Mistral, Qwen2, Qwen3 or Gemma,
-            a `BERT`, which may be a RoBERTa, a `T5`, a `T5Encoder` or a `ViT`.
+            a `Mamba`, an `RWKV`, a `BERT`, which may be a RoBERTa, a `T5`, a
+            `T5Encoder` or a `ViT`.
         folder: Path of the folder, which must not exist or be empty.
         format: "huggingface" or "keras_hub".
 

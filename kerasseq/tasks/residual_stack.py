@@ -8,9 +8,10 @@ Y = \mathrm{Norm}(Z_L)
 $$
 
 $W$ is there only if the inputs have another width than $Z$. There is no position
-encoding: these layers know the order of the steps. A block is the one in which its
-authors use the layer: Mamba's has no feed-forward network and a root-mean-square norm,
-that of RWKV-4 has the channel mix as feed-forward network, others have GELU.
+encoding: these layers know the order of the steps, "linear_attention" by a convolution
+over four steps before queries, keys and values. A block is the one in which the authors
+use the layer: Mamba's has no feed-forward network and a root-mean-square norm, that of
+RWKV-4 has the channel mix as feed-forward network, others have GELU.
 """
 
 import math
@@ -28,12 +29,14 @@ from kerasseq.core.serialization import register
 from kerasseq.core.shapes import check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
 from kerasseq.transformer import mixers
 from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.feed_forward import NONE
 from kerasseq.transformer.norms import make_norm
 
+CONV_KERNEL = 4
 RESIDUAL = (*mixers.WITH_HEADS, *mixers.OF_ANY_WIDTH)
 
 
@@ -134,6 +137,14 @@ class ResidualStack(CarriesState, WithSublayers, keras.layers.Layer):
         """Block n, from 0, as the authors of its layer use it."""
         options = {"intermediate_dim": 4 * self.units, "feed_forward": "gelu"}
         attention = self.architecture
+        if attention == "linear_attention":
+            attention = LinearAttention(
+                self.num_heads,
+                self.units // self.num_heads,
+                conv_kernel=CONV_KERNEL,
+                name=attention,
+                dtype=self.dtype_policy,
+            )
         if attention == "mamba":
             options = {"intermediate_dim": None, "feed_forward": NONE}
         if attention == "rwkv4":

@@ -48,6 +48,14 @@ PUBLISHED = {
     "gpt2_xl": 1_557_611_200,
     "bert_base": 109_482_240,
     "bert_large": 335_141_888,
+    "mamba_130m": 129_135_360,
+    "mamba_370m": 371_516_416,
+    "mamba_790m": 793_204_224,
+    "mamba_1_4b": 1_372_178_432,
+    "mamba_2_8b": 2_768_345_600,
+    "rwkv4_169m": 169_342_464,
+    "rwkv4_430m": 430_397_440,
+    "rwkv4_1_5b": 1_515_106_304,
     "vit_base_16": 86_567_656,
     "vit_base_32": 88_224_232,
     "vit_large_16": 304_326_632,
@@ -64,6 +72,8 @@ TOLERANCE = {
     "t5_11b": 0.03,  # "11B", of 11.3
     "transformer_base": 0.03,
     "bert_large": 0.015,
+    "mamba_1_4b": 0.02,  # "1.4B", of 1.372
+    "mamba_2_8b": 0.012,
 }
 # Other sizes of the same families: layers, width, heads, width of a head, and weights.
 SIBLINGS = [
@@ -239,6 +249,8 @@ def by_formula(a):
         relative = 32 * heads
     gates = 2 if a.feed_forward in ("swiglu", "geglu") else 1
     forward = gates * (d + b) * inner + (inner + b) * d
+    if a.attention != "multi_head":
+        attention, forward = without_attention(a, norm)
     total = a.embedding_norm * norm + a.pooler * (d + b) * d + a.segments * d
     for sublayers in {"encoder_decoder": (1, 2)}.get(a.kind, (1,)):
         norms = 1 if a.parallel else sublayers + 1
@@ -252,6 +264,13 @@ def by_formula(a):
         total += a.vocabulary_size * d * (1 + unembedding)
         total += (a.position == "learned") * (a.max_sequence_length or 0) * d
     return total
+
+
+def without_attention(a, norm):
+    d, E, N, R = a.hidden_dim, a.intermediate_dim, a.state_size, -(-a.hidden_dim // 16)
+    if a.attention == "mamba":  # without a feed-forward network, and a norm before it
+        return E * (3 * d + a.conv_kernel + 2 * R + 3 * N + 3), -norm
+    return 4 * d * d + 5 * d, d * d + 2 * d * E + 2 * d
 
 
 @pytest.mark.parametrize("name", ["gpt2_small", "palm", "t5_11b"])
@@ -269,6 +288,16 @@ def test_attention_has_the_weights_of_the_layer(name):
     parts = [p for p in count(a, what="all").parts if p.name.startswith(start)]
     assert {p.name.removeprefix(start): p.shape for p in parts} == built
     assert {p.number for p in parts} == {a.num_layers}
+
+
+@pytest.mark.parametrize("name", ["mamba_130m", "rwkv4_169m"])
+def test_models_without_attention_have_these_weights(name):
+    a = architectures[name].small()
+    model = {"mamba": models.Mamba, "rwkv4": models.RWKV}[a.attention]
+    built = model.from_architecture(a)
+    shapes = sorted(tuple(w.shape) for w in built.weights)
+    parts = [(p.shape,) * p.number for p in count(a, what="all").parts]
+    assert sorted(shape for several in parts for shape in several) == shapes
 
 
 @pytest.mark.parametrize(

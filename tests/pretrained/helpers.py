@@ -45,6 +45,12 @@ MAKE = {
         position=RotaryEmbedding(100.0, **LLAMA3),
         layer_norm_epsilon=1e-6,
     ),
+    "mamba": lambda: models.Mamba(
+        vocabulary_size=29, num_layers=2, hidden_dim=10, state_size=3, use_bias=True
+    ),
+    "rwkv": lambda: models.RWKV(
+        vocabulary_size=29, num_layers=2, hidden_dim=10, attention_dim=12
+    ),
     "bert": lambda: models.BERT(vocabulary_size=29, max_sequence_length=13, **SIZES),
     "bert_classify": lambda: models.BERT(
         vocabulary_size=29,
