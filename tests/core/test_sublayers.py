@@ -168,6 +168,9 @@ def test_what_cannot_be_cloned_says_so():
     assert type(model).from_config(model.get_config()).head == "choose"
 
 
+OTHER_NAMES = {"MambaModel": "Mamba"}  # the layer has the same name
+
+
 def test_registered_names_are_unique_and_name_their_class():
     registered = keras.saving.get_custom_objects()
     known = {}
@@ -179,7 +182,8 @@ def test_registered_names_are_unique_and_name_their_class():
     for name in (n for n in registered if n.startswith("kerasseq>")):
         found = keras.saving.get_registered_object(name)
         assert keras.saving.get_registered_name(found) == name
-        assert found.__name__ == name.partition(">")[2]
+        own = name.partition(">")[2]
+        assert found.__name__ == OTHER_NAMES.get(own, own)
     assert len(known) > 30
 
 

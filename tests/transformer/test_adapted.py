@@ -7,6 +7,8 @@ from keras import ops
 
 from kerasseq.models import GPT
 
+pytestmark = pytest.mark.everywhere("small types and new variables")
+
 
 @pytest.mark.everywhere("small types", cases=1)
 @pytest.mark.parametrize("options", [{"feed_forward": "swiglu"}, {}])

@@ -1,0 +1,99 @@
+"""`Mamba` and `RWKV`: GPTs that carry states of constant size."""
+
+import keras
+import numpy as np
+import pytest
+from keras import tree
+
+import kerasseq
+from kerasseq.models import GPT, RWKV, Mamba, architectures
+from kerasseq.text import CharacterTokenizer
+
+pytestmark = pytest.mark.full("combinations of what is tested everywhere")
+
+V, L, D = 11, 2, 8
+OPTIONS = {
+    Mamba: {"state_size": 3, "expand": 3, "time_step_rank": 2, "use_bias": True},
+    RWKV: {"attention_dim": 5, "intermediate_dim": 7, "tie_embeddings": True},
+}
+EACH = pytest.mark.parametrize("cls", OPTIONS)
+IDS = np.random.default_rng(0).integers(0, V, 10_000)
+
+
+def small(cls, **options):
+    sizes = {"vocabulary_size": V, "num_layers": L, "hidden_dim": D}
+    return cls(**sizes, **OPTIONS[cls], **options)
+
+
+def array(value):
+    return keras.ops.convert_to_numpy(value)
+
+
+@EACH
+def test_written_is_read(cls):
+    model = small(cls)
+    written = model.generate(IDS[:3], 6, temperature=0)
+    logits = array(model(written[None]))[0]
+    for end in range(3, 9):
+        assert logits[end - 1].max() - logits[end - 1, written[end]] < 1e-5
+    two = model.generate([IDS[:3], IDS[3:8]], 4, temperature=0)  # of other lengths
+    assert two[0].tolist() == written[:7].tolist()
+
+
+@EACH
+def test_the_state_does_not_grow(cls):
+    """After 100 and after 10,000 tokens it has the same bytes."""
+    model, sizes = small(cls), set()
+    for length in (100, 10_000):
+        state, _ = model.start([IDS[:length].tolist()], 7)
+        kept = [array(x) for x in tree.flatten(state["caches"])]
+        sizes.add(sum(x.nbytes for x in kept))
+        assert all(np.isfinite(x).all() for x in kept)
+    assert len(sizes) == 1
+
+
+@EACH
+def test_arguments_are_kept(cls, tmp_path):
+    model = small(cls, dropout=0.1, layer_norm_epsilon=1e-4)
+    model.save(tmp_path / "model.keras")
+    same = kerasseq.load_model(tmp_path / "model.keras")
+    assert type(same) is cls and same.get_config() == model.get_config()
+    np.testing.assert_array_equal(
+        array(same(IDS[None, :7])), array(model(IDS[None, :7]))
+    )
+    assert model.get_config()["dropout"] == 0.1
+
+
+@EACH
+def test_it_learns_a_text_and_is_fine_tuned(cls):
+    keras.utils.set_random_seed(0)
+    text = "hello world, " * 40
+    model = cls(CharacterTokenizer().fit(text), num_layers=1, hidden_dim=16)
+    model.compile(keras.optimizers.Adam(0.01))
+    model.fit(text, sequence_length=26, batch_size=8, steps_per_epoch=60, verbose=0)
+    assert model.generate("hello wor", 9, temperature=0) == "hello world, hello"
+    task = model.with_head("classify", ["x", "y"])
+    history = task.fit(["hello", "world"] * 8, ["x", "y"] * 8, epochs=8, verbose=0)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    assert isinstance(task.language_model(), cls)
+    assert task.classify("hello").label in ("x", "y")
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match="state_size must be at least 1, received 0"):
+        Mamba(vocabulary_size=V, state_size=0)
+    with pytest.raises(TypeError, match="attention_dim must be a whole number"):
+        RWKV(vocabulary_size=V, attention_dim="5")
+    with pytest.raises(ValueError, match="memory, received 1000000000000"):
+        RWKV(vocabulary_size=V, num_layers=10**12)
+    for cls, name, builder in (
+        (GPT, "mamba_130m", "Mamba"),
+        (Mamba, "rwkv4_169m", "RWKV"),
+        (RWKV, "gpt2_small", "GPT"),
+    ):
+        with pytest.raises(ValueError, match=f"Use models.{builder}"):
+            cls.from_architecture(name)
+    with pytest.raises(ValueError, match="Mamba builds decoder and prefix_decoder"):
+        Mamba.from_architecture("bert_base")
+    with pytest.raises(ValueError, match='num_heads must be 1 for attention="mamba"'):
+        architectures["mamba_130m"].scaled(num_heads=12)
