@@ -17,6 +17,7 @@ BENCHMARKS = (
     "exposure",
     "fitting",
     "linear",
+    "memory",
     "ngrams",
     "pretrained",
     "recurrent",

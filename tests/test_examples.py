@@ -43,6 +43,25 @@ def test_digits_vit(tmp_path, capsys):
     assert figure.stat().st_size > 1000
 
 
+def test_attention_maps(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    figure = tmp_path / "maps.png"
+    example = load("attention_maps")
+    example.main([str(figure), "--steps", "1"])
+    assert capsys.readouterr().out.count("bits per character") == 4
+    assert figure.stat().st_size > 1000
+    for layer in example.attentions().values():
+        model = kerasseq.models.GPT(
+            vocabulary_size=7,
+            num_layers=1,
+            hidden_dim=example.WIDTH,
+            **{"position": None, **layer},
+        )
+        weights = example.alignment(model, np.arange(7))
+        np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
+        np.testing.assert_array_equal(np.triu(weights, 1), 0)
+
+
 @pytest.mark.parametrize(
     ("name", "sizes", "printed"),
     [

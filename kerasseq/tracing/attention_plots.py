@@ -27,6 +27,7 @@ def plot_attention(
     target: str | Sequence[object] | None = None,
     title: str | None = None,
     *,
+    titles: Sequence[str] | None = None,
     example: int = 0,
     vmax: float | None = None,
 ) -> "Figure":
@@ -38,6 +39,7 @@ def plot_attention(
         source: S tokens of the keys, labels of the columns: a string or a list.
         target: T tokens of the queries, labels of the rows: a string or a list.
         title: Title of the figure.
+        titles: Titles of the maps; "head 0", "head 1" … if None.
         example: Index in the batch.
         vmax: Weight of the brightest color. Defaults to the largest weight of all
             maps. 1 makes figures comparable, but long sequences dark.
@@ -47,7 +49,8 @@ def plot_attention(
 
     Raises:
         ValueError: If the weights have another shape, the number of tokens is not that
-            of rows or columns, or `vmax` is not above 0.
+            of rows or columns, that of titles not that of maps, or `vmax` is not above
+            0.
         ImportError: If matplotlib is not installed.
 
     Examples:
@@ -64,7 +67,13 @@ def plot_attention(
             "weights must be (T, S), (heads, T, S) or (batch, heads, T, S), received "
             f"shape {np.shape(weights)}"
         )
-    titles = [None] if len(maps) == 1 else [f"head {n}" for n in range(len(maps))]
+    if titles is None:
+        titles = [None] if len(maps) == 1 else [f"head {n}" for n in range(len(maps))]
+    if len(titles) != len(maps):
+        raise ValueError(
+            f"titles must have one title for each of the {len(maps)} maps, received "
+            f"{len(titles)}"
+        )
     panels = [
         (one, source, target, name) for one, name in zip(maps, titles, strict=True)
     ]
