@@ -201,9 +201,13 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     def call(
         self, x: Tensor, mask: Tensor | None = None, training: bool = False
     ) -> Tensor:
+        T = ops.shape(x)[1]
+        if not isinstance(T, int) and not ops.is_tensor(T):
+            # JAX infers shapes with symbols, of which it computes no transform.
+            return self._advance(x, [None], mask)[0]
         x, u, mask = self._inputs(x, mask)
         real = None if mask is None else RealSteps(mask)
-        K = tracing.record(self, "kernel", self.kernel(ops.shape(u)[1]))  # (D, T)
+        K = tracing.record(self, "kernel", self.kernel(T))  # (D, T)
         y = causal_convolution(u if real is None else real.pack(u), K)
         y = tracing.record(self, "output", y if real is None else real.unpack(y))
         real = ops.ones_like(u[..., 0], "bool") if mask is None else mask

@@ -7,7 +7,7 @@ from keras import ops
 
 from kerasseq import kernels, layers, tracing
 from kerasseq.state_space.s4d import INITIALIZATIONS
-from tests.layer_checks import assert_close, called
+from tests.layer_checks import assert_close, called, float64_is_there
 
 pytestmark = pytest.mark.everywhere("kernels, casts and masks of each backend")
 
@@ -151,6 +151,8 @@ def test_alignment_times_values_is_the_output(name, built):
 @pytest.mark.once("the same code on every backend")
 @pytest.mark.parametrize("name", ["s4d", "mamba", "rwkv4"])
 def test_10000_steps_of_strong_decay_are_those_of_float64(name):
+    if not float64_is_there():
+        pytest.skip("JAX computes in float64 only if it is switched on at the start")
     x = np.random.default_rng(0).normal(size=(1, 10_000, 3)).astype("float32")
     short, wide = (LAYERS[name](dtype=dtype) for dtype in ("float32", "float64"))
     for layer in (short, wide):
@@ -199,3 +201,11 @@ def test_errors(built):
         layers.RWKV4TimeMix(layer_index=2, num_layers=2)
     with pytest.raises(ValueError, match="alignment_channels must have at least one"):
         layers.Mamba(alignment_channels=[])
+
+
+@pytest.mark.everywhere("a backend infers shapes of its own")
+def test_a_block_of_unknown_length():
+    """JAX infers shapes with symbols for sizes, which its transform does not know."""
+    block = layers.TransformerDecoder(None, 2, attention="s4d", feed_forward="none")
+    inputs = keras.Input((None, 3))
+    assert block(inputs).shape == (None, None, 3)
