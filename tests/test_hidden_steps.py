@@ -464,7 +464,6 @@ EVERYWHERE = [
     "MultiHeadAttention",
     "MultiHeadAttention-scores",
     "MultiHeadAttention-some",
-    "DeltaNet",
     "Mamba",
     "TransformerXLPosition",
     "FeedForward",

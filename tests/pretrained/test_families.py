@@ -265,7 +265,7 @@ LENGTH = {
 }
 
 
-@pytest.mark.everywhere("loops without a cache are compiled, too", cases=1)
+@pytest.mark.full("the loop without a cache is that of other layers")
 @pytest.mark.parametrize("kind", LENGTH)
 def test_angles_by_the_length_of_the_text(kind, tmp_path):
     """Beyond the length of the training each token reads the text again."""

@@ -116,7 +116,7 @@ def test_rollout_of_encoders_and_decoders():
 # Surprise
 
 
-@pytest.mark.everywhere("logits of the backend", cases=1)
+@pytest.mark.full("the logits are those that evaluation reads")
 @pytest.mark.parametrize("name", ["gru", "gpt", "transformer"])
 def test_surprise_of_language_models_is_minus_log2_of_the_softmax(name):
     if name == "gpt":

@@ -231,7 +231,7 @@ def test_several_labels(tmp_path, folder):
         model.evaluate(folder)
 
 
-@pytest.mark.everywhere("a gradient outside of training")
+@pytest.mark.full("slopes of attributions are tested everywhere")
 def test_attribution_is_the_gradient_times_the_input():
     """By differences: a pixel that becomes darker, and the score of its label."""
     keras.utils.set_random_seed(0)
