@@ -5,9 +5,19 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from benchmarks import attention, beyond, fitting, linear, transformer, vectors, wavenet
+from benchmarks import (
+    attention,
+    beyond,
+    fitting,
+    linear,
+    memory,
+    transformer,
+    vectors,
+    wavenet,
+)
 from kerasseq.core import backend
 from tests.processes import ROOT, clean_environment
 
@@ -198,3 +208,23 @@ def test_word_vectors():
     assert ours <= set(rows) <= ours | {"gensim skip_gram", "gensim cbow"}
     assert ("gensim" in found) == ("gensim skip_gram" not in rows)
     assert all(row["words/s"] > 0 for row in rows.values())
+
+
+def test_examples_of_memory():
+    """What the tasks ask for, found by reading each example."""
+    x, y, asked = memory.examples("copying", np.random.default_rng(0), 7)
+    for row, wanted, mask in zip(x, y, asked, strict=True):
+        assert row[row < memory.KINDS].tolist() == wanted[mask > 0].tolist()
+        assert mask.sum() == memory.SYMBOLS and len(row) == 38
+    x, y, asked = memory.examples("recall", np.random.default_rng(0), 7, pairs=5)
+    for row, wanted, mask in zip(x, y, asked, strict=True):
+        known = dict(zip(row[:10:2].tolist(), row[1:10:2].tolist(), strict=True))
+        answers = [known[key] for key in row[mask > 0].tolist()]
+        assert answers == wanted[mask > 0].tolist() and len(known) == 5
+
+
+def test_memory():
+    options = {"tasks": ["recall"], "models": ["delta_rule", "mamba"], "seeds": "0"}
+    found = memory.run(argparse.Namespace(**options, pairs=3, steps=2))
+    assert [row["model"] for row in found["table"]] == ["delta_rule", "mamba"]
+    assert all(0 <= row["accuracy"] < 0.5 for row in found["table"])
