@@ -20,7 +20,8 @@ SAVING = {
 FONT = "'DejaVu Sans', Verdana, sans-serif"  # matplotlib measures with the first
 WITHOUT = (
     (re.compile(r"<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL), ""),
-    (re.compile(r"font-family: [^;]*sans-serif;? ?"), ""),
+    (re.compile(r"font-family: ([^;]*sans-serif;?|'DejaVu Sans';) ?"), ""),
+    (re.compile(r'(?<=<g) id="[^"]*"'), ""),  # nothing refers to groups
     (re.compile(r' transform="rotate\(-?0 [^)]*\)"'), ""),
     (re.compile(r"<svg(?=[ >])"), f'<svg style="font-family: {FONT}"'),
     (re.compile(r"\s*\n\s*"), "\n"),
