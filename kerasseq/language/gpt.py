@@ -35,11 +35,7 @@ from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.feed_forward import NONE
 
 KINDS = ("decoder", "prefix_decoder")
-FIELDS = (  # of an architecture, which are arguments here
-    *("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "norm"),
-    *("norm_placement", "feed_forward", "use_bias", "position", "head_dim"),
-    *("num_key_value_heads", "parallel", "embedding_norm", "tie_embeddings"),
-)
+BUILDERS = {"multi_head": "GPT", "mamba": "Mamba", "rwkv4": "RWKV"}  # by attention
 
 
 @dataclasses.dataclass
@@ -217,23 +213,6 @@ def normal(stddev: float = 0.02) -> keras.initializers.Initializer:
     return keras.initializers.RandomNormal(stddev=stddev)
 
 
-BUILDERS = {"multi_head": "GPT", "mamba": "Mamba", "rwkv4": "RWKV"}  # by attention
-
-
-def check_kind(row: Architecture, attention: str = "multi_head") -> None:
-    """Raises unless a row is a decoder with this layer in its blocks."""
-    if row.kind not in KINDS:
-        raise ValueError(
-            f"{row.title} is of kind={row.kind!r}; {BUILDERS[attention]} builds "
-            + " and ".join(KINDS)
-        )
-    if row.attention != attention:
-        raise ValueError(
-            f"{row.title} has attention={row.attention!r}; {BUILDERS[attention]} "
-            f"builds {attention!r}. Use models.{BUILDERS[row.attention]}"
-        )
-
-
 @register
 class GPT(CachedDecoding, CausalLM):
     r"""A decoder-only Transformer that predicts each token from those before it.
@@ -298,6 +277,14 @@ class GPT(CachedDecoding, CausalLM):
     References:
         Radford et al. 2018 and 2019. Slides A, C, D, E.
     """
+
+    built_attention = "multi_head"  # of the architectures that this class builds
+    fields: tuple[str, ...] = (  # of an architecture, which are arguments here
+        *("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "norm"),
+        *("norm_placement", "feed_forward", "use_bias", "position", "head_dim"),
+        *("num_key_value_heads", "parallel", "embedding_norm", "tie_embeddings"),
+        "max_sequence_length",
+    )
 
     def __init__(
         self,
@@ -473,10 +460,23 @@ class GPT(CachedDecoding, CausalLM):
             17328
         """
         row = find(architecture, **changes)
-        check_kind(row)
-        options = {name: getattr(row, name) for name in FIELDS}
-        if row.max_sequence_length:
-            options["max_sequence_length"] = row.max_sequence_length
+        cls._check_architecture(row)
+        options = {name: getattr(row, name) for name in cls.fields}
         if tokenizer is None:
             options["vocabulary_size"] = row.vocabulary_size
-        return cls(tokenizer, **options)
+        known = {name: value for name, value in options.items() if value is not None}
+        return cls(tokenizer, **known)
+
+    @classmethod
+    def _check_architecture(cls, row):
+        """Raises unless a row is a decoder with the attention of this class."""
+        if row.kind not in KINDS:
+            raise ValueError(
+                f"{row.title} is of kind={row.kind!r}; {cls.__name__} builds "
+                + " and ".join(KINDS)
+            )
+        if row.attention != cls.built_attention:
+            raise ValueError(
+                f"{row.title} has attention={row.attention!r}; {cls.__name__} builds "
+                f"{cls.built_attention!r}. Use models.{BUILDERS[row.attention]}"
+            )

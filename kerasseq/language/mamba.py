@@ -8,12 +8,11 @@ The layer is in `state_space/mamba.py`; blocks, decoding and training are those 
 """
 
 import functools
-from typing import Any, Self
+from typing import Any
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.language.architectures import Architecture, find
-from kerasseq.language.gpt import GPT, check_kind
+from kerasseq.language.gpt import GPT
 from kerasseq.state_space.mamba import Mamba as MambaLayer
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.transformer.feed_forward import NONE
@@ -58,6 +57,12 @@ class Mamba(GPT):
     References:
         Gu and Dao 2023. Slides A, C.
     """
+
+    built_attention = "mamba"
+    fields = (
+        *("num_layers", "hidden_dim", "state_size", "conv_kernel", "expand"),
+        "tie_embeddings",
+    )
 
     def __init__(
         self,
@@ -106,36 +111,3 @@ class Mamba(GPT):
             **kwargs,
         )
         self._arguments = {**shared, **own}
-
-    @classmethod
-    def from_architecture(
-        cls,
-        architecture: str | Architecture,
-        tokenizer: Tokenizer | None = None,
-        **changes: Any,
-    ) -> Self:
-        """Builds the model that a row of `models.architectures` describes.
-
-        Args:
-            architecture: A name, such as "mamba_130m", or a row.
-            tokenizer: A fitted tokenizer, whose vocabulary replaces that of the row.
-            **changes: Fields of the row to change, such as `num_layers=2`.
-
-        Returns:
-            The model with initial weights.
-
-        Raises:
-            ValueError: If there is no such row, or it is of another kind of model.
-        """
-        row = find(architecture, **changes)
-        check_kind(row, "mamba")
-        return cls(
-            tokenizer,
-            vocabulary_size=None if tokenizer else row.vocabulary_size,
-            num_layers=row.num_layers,
-            hidden_dim=row.hidden_dim,
-            state_size=row.state_size,
-            conv_kernel=row.conv_kernel,
-            expand=row.expand,
-            tie_embeddings=row.tie_embeddings,
-        )

@@ -13,12 +13,11 @@ The layers are in `linear/rwkv4.py`; blocks, decoding and training are those of 
 Peng et al. 2023 (arXiv 2305.13048).
 """
 
-from typing import Any, Self
+from typing import Any
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.language.architectures import Architecture, find
-from kerasseq.language.gpt import GPT, check_kind
+from kerasseq.language.gpt import GPT
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
 from kerasseq.text.tokenizer import Tokenizer
 
@@ -58,6 +57,9 @@ class RWKV(GPT):
     References:
         Peng et al. 2023. Slides A.
     """
+
+    built_attention = "rwkv4"
+    fields = ("num_layers", "hidden_dim", "intermediate_dim", "tie_embeddings")
 
     def __init__(
         self,
@@ -105,34 +107,3 @@ class RWKV(GPT):
             **kwargs,
         )
         self._arguments = {**arguments, "attention_dim": attention_dim}
-
-    @classmethod
-    def from_architecture(
-        cls,
-        architecture: str | Architecture,
-        tokenizer: Tokenizer | None = None,
-        **changes: Any,
-    ) -> Self:
-        """Builds the model that a row of `models.architectures` describes.
-
-        Args:
-            architecture: A name, such as "rwkv4_169m", or a row.
-            tokenizer: A fitted tokenizer, whose vocabulary replaces that of the row.
-            **changes: Fields of the row to change, such as `num_layers=2`.
-
-        Returns:
-            The model with initial weights.
-
-        Raises:
-            ValueError: If there is no such row, or it is of another kind of model.
-        """
-        row = find(architecture, **changes)
-        check_kind(row, "rwkv4")
-        return cls(
-            tokenizer,
-            vocabulary_size=None if tokenizer else row.vocabulary_size,
-            num_layers=row.num_layers,
-            hidden_dim=row.hidden_dim,
-            intermediate_dim=row.intermediate_dim,
-            tie_embeddings=row.tie_embeddings,
-        )

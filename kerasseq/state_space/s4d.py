@@ -201,11 +201,11 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     def call(
         self, x: Tensor, mask: Tensor | None = None, training: bool = False
     ) -> Tensor:
-        T = ops.shape(x)[1]
+        x, u, mask = self._inputs(x, mask)
+        T = ops.shape(u)[1]
         if not isinstance(T, int) and not ops.is_tensor(T):
             # JAX infers shapes with symbols, of which it computes no transform.
-            return self._advance(x, [None], mask)[0]
-        x, u, mask = self._inputs(x, mask)
+            return self._finish(x, u, self.recurrence(u, self._zero_state(u), mask)[0])
         real = None if mask is None else RealSteps(mask)
         K = tracing.record(self, "kernel", self.kernel(T))  # (D, T)
         y = causal_convolution(u if real is None else real.pack(u), K)
@@ -222,9 +222,12 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         x, u, mask = self._inputs(x, mask)
         h = states[0]
         if h is None:
-            h = self.get_initial_state(ops.shape(x)[0])[0]
+            h = self._zero_state(u)
         y, h = self.recurrence(u, h, mask)
         return self._finish(x, u, tracing.record(self, "output", y)), [h]
+
+    def _zero_state(self, u):
+        return self.get_initial_state(ops.shape(u)[0])[0]
 
     def _inputs(self, x, mask):
         """X with zeros at masked steps, the same as values u, and the mask."""
