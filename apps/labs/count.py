@@ -183,6 +183,9 @@ def cache(here, found):
     if not any(size for _, size in found["by_length"]):
         here.say("no_cache")
         return
+    if len({size for _, size in found["by_length"]}) == 1:
+        here.say("states", size=here.write(found["memory"]["cache"] / 2**20, 2))
+        return
     rows = [
         {"tokens": t, "gib": size / GIB, "part": here.text("part_cache")}
         for t, size in found["by_length"]

@@ -294,7 +294,7 @@ def _time_mix(a: Architecture, path: str) -> Iterator[Part]:
 
 def _channel_mix(a: Architecture, path: str) -> Iterator[Part]:
     d, F, L = a.hidden_dim, a.intermediate_dim, a.num_layers
-    for name, shape in (("receptance", (d, d)), ("up", (d, F)), ("down", (F, d))):
+    for name, shape in (("gate", (d, d)), ("up", (d, F)), ("down", (F, d))):
         yield Part(f"{path}/{name}/kernel", "feed-forward", shape, L)
     for name in ("key_mix", "receptance_mix"):
         yield Part(f"{path}/{name}", "feed-forward", (d,), L)

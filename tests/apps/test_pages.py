@@ -28,7 +28,10 @@ STATES = {
         *({"view": "vectors", "part": part} for part in ("analogy", "plural")),
     ],
     "bert": [{"view": view} for view in ("hole", "next", "tuning", "training")],
-    "count": [{"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}],
+    "count": [
+        *({"model": "bert_base"}, {"model": "t5_small"}, {"model": "vit_base_16"}),
+        *({"model": "mamba_130m"}, {"model": "rwkv4_169m"}),
+    ],
     "gates": [{"task": "text", "cell": "peephole_lstm", "length": "10"}],
     "gradients": [{"view": "clipping"}],
     "vision": [{"view": "texts", "which": "0"}],
@@ -68,6 +71,15 @@ def test_page_in_french(lab, state, stub, models):
     french = shown(pages.open_lab(lab, lang="fr", **state))
     texts = english(lab, state).texts
     assert len(french.texts) == len(texts) and french.texts != texts
+
+
+@pytest.mark.parametrize(
+    ("model", "kept"), [("mamba_130m", "2.46 MiB"), ("rwkv4_169m", "0.14 MiB")]
+)
+def test_states_are_no_cache_that_grows(model, kept):
+    texts = english("count", {"model": model}).texts
+    assert any(kept in text for text in texts)
+    assert not any("cache grows" in text for text in texts)
 
 
 CHOICES = ("selectbox", "multiselect", "select_slider", "segmented_control")
