@@ -212,6 +212,15 @@ def test_comparison_of_all_models():
     assert len(run(code).splitlines()) == 6  # 2-grams and five networks
 
 
+def test_chosen_models_are_compared():
+    chosen = {"view": "compare", "compared": "mamba~rwkv4"}
+    page = pages.open_lab("language_model", **chosen)
+    found = {name for name in page.dataframe[0].value["Model"] if "n-gr" not in name}
+    assert found == {"Mamba", "RWKV-4"}
+    page = pages.open_lab("language_model", view="next", model="s4d", text="the cla")
+    assert "language-model --data python-reference --model s4d" in page.code[0].value
+
+
 def test_any_text_is_taken_or_refused_in_a_sentence():
     page = pages.open_lab("language_model", view="surprise", model="ngram")
     for name in ("empty", "one", "emoji", "right to left", "control", "long"):

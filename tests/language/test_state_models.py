@@ -52,6 +52,13 @@ def test_the_state_does_not_grow(cls):
     assert len(sizes) == 1
 
 
+def test_the_layers_of_rwkv_know_their_place():
+    """Their initial mixes and decays depend on it."""
+    for n, block in enumerate(small(RWKV).stack.blocks):
+        for layer in block.state_carriers.values():
+            assert (layer.layer_index, layer.num_layers) == (n, L)
+
+
 @EACH
 def test_arguments_are_kept(cls, tmp_path):
     model = small(cls, dropout=0.1, layer_norm_epsilon=1e-4)

@@ -65,6 +65,20 @@ def test_the_blocks_are_those_of_the_papers():
     mixes = ["RWKV4TimeMix", "LayerNormalization", "RWKV4ChannelMix"]
     assert kinds("rwkv4") == mixes
     assert kinds("s4d") == ["S4D", "LayerNormalization", "FeedForward"]
+    for n, block in enumerate(ResidualStack("rwkv4", H, num_layers=3).blocks):
+        block.build((None, None, H))
+        for layer in block.state_carriers.values():
+            assert (layer.layer_index, layer.num_layers) == (n, 3)
+
+
+def test_linear_attention_knows_the_order():
+    """In one block it is a sum over keys, but for the convolution before them."""
+    layer = ResidualStack("linear_attention", H)
+    layer.build(vectors.shape)
+    swapped = vectors.copy()
+    swapped[:, [0, 2]] = vectors[:, [2, 0]]
+    change = array(layer(swapped))[:, -1] - array(layer(vectors))[:, -1]
+    assert np.abs(change).max() > 1e-4
 
 
 @pytest.mark.everywhere("trained, saved, loaded", cases=1)
