@@ -25,6 +25,7 @@ from kerasseq.core.shapes import check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
+from kerasseq.linear.step_by_step import step_by_step
 from kerasseq.tracing import listeners
 
 States = list[Tensor]
@@ -344,6 +345,8 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """`kernels.linear_attention`, for a subclass that changes its result."""
+        if listeners.follows_states():
+            return step_by_step(self, q, k, v, initial_state=state, **options)
         return kernels.linear_attention(q, k, v, initial_state=state, **options)
 
     def record_decay(self, log_decay: Tensor) -> Tensor:

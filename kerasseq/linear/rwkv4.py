@@ -243,16 +243,16 @@ class RWKV4TimeMix(TokenShift):
     def _mean(self, terms, v, sums, mask):
         """The weighted mean at each step, and both sums after the last."""
         decay, written = terms["decay"], terms["written"]
-        pairs = []
-        for b, state in zip((written * v, written), sums, strict=True):
-            path, last = kernels.linear_recurrence(decay, b, state, mask=mask)
-            path = ops.concatenate([state[:, None], path[:, :-1]], axis=1)
-            pairs.append((path, last))
-        (num, num_last), (den, den_last) = pairs
+        b = listeners.write(self, "hidden_state", written * v)
+        num, num_last = kernels.linear_recurrence(decay, b, sums[0], mask=mask)
         num = tracing.record(self, "hidden_state", num)
-        num = terms["kept"] * num + terms["now"] * v
-        den = terms["kept"] * den + terms["now"]
-        return num / den, [num_last, den_last]
+        den, den_last = kernels.linear_recurrence(decay, written, sums[1], mask=mask)
+        num, den = (
+            terms["kept"] * ops.concatenate([state[:, None], path[:, :-1]], axis=1)
+            for state, path in zip(sums, (num, den), strict=True)
+        )
+        now = terms["now"]
+        return (num + now * v) / (den + now), [num_last, den_last]
 
     def _alignment(self, terms, v, mask, channels):
         """The weights of the values of all steps, `(B, channels, T, T)`."""

@@ -33,6 +33,7 @@ from kerasseq.core.shapes import check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.state_space.initializers import StepSizes, log_whole_numbers
+from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
 
 
@@ -276,6 +277,7 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         """All states `(B, T, E, N)`, and the last."""
         decay = tracing.record(self, "decay", decay)
         written = tracing.record(self, "written", written)
+        written = listeners.write(self, "hidden_state", written)
         shape = ops.shape(written)
         flat = (shape[0], shape[1], self.channels * self.state_size)
         if h is not None:

@@ -33,6 +33,7 @@ from kerasseq.core.shapes import check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.state_space.initializers import StepSizes
+from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
 
 INITIALIZATIONS = ("lin", "inv", "legs")
@@ -46,7 +47,8 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     `advance` is the recurrence.
 
     A trace has the `value` u, the `kernel` K `(D, T)`, the `output` y without the term
-    of D, `hidden_state` in `advance`, and the `alignment` of `alignment_channels`,
+    of D, in `advance` and in `gradient_flow` `hidden_state` `(B, T, D, N / 2, 2)`, real
+    and imaginary parts, and the `alignment` of `alignment_channels`,
     `(B, channels, T, T)`, with which alignment · value = output.
 
     Args:
@@ -203,8 +205,9 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     ) -> Tensor:
         x, u, mask = self._inputs(x, mask)
         T = ops.shape(u)[1]
-        if not isinstance(T, int) and not ops.is_tensor(T):
-            # JAX infers shapes with symbols, of which it computes no transform.
+        # JAX infers shapes with symbols, of which it computes no transform.
+        is_known = isinstance(T, int) or ops.is_tensor(T)
+        if not is_known or listeners.follows_states():
             return self._finish(x, u, self.recurrence(u, self._zero_state(u), mask)[0])
         real = None if mask is None else RealSteps(mask)
         K = tracing.record(self, "kernel", self.kernel(T))  # (D, T)
@@ -290,6 +293,7 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         size = ops.exp(re)
         decay = ops.stack([size * ops.cos(im), size * ops.sin(im)], axis=-1)
         written = u[..., None, None] * ops.stack(CB, axis=-1)  # (B, T, D, N / 2, 2)
+        written = listeners.write(self, "hidden_state", written)
         a = ops.broadcast_to(_complex(decay), (B, T, self.width, M))
         flat = (B, T, self.width * M)
         path, last = kernels.linear_recurrence(
@@ -298,10 +302,13 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
             ops.reshape(_complex(h), (B, self.width * M)),
             mask=mask,
         )
-        path = ops.reshape(ops.real(path), (B, T, self.width, M))
+        path = ops.stack([ops.real(path), ops.imag(path)], axis=-1)
+        path = ops.reshape(path, (B, T, self.width, M, 2))
         path = tracing.record(self, "hidden_state", path)
         last = ops.stack([ops.real(last), ops.imag(last)], axis=-1)
-        return 2 * ops.sum(path, axis=-1), ops.reshape(last, (B, self.width, M, 2))
+        return 2 * ops.sum(path[..., 0], axis=-1), ops.reshape(
+            last, (B, self.width, M, 2)
+        )
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape

@@ -17,10 +17,12 @@ class _Probes(Listener):
 
     A probe is an array of zeros that the loop adds to a state at every step. The
     gradient with respect to the probe is the gradient with respect to the state. A
-    layer that records its states of all steps at once has them added here.
+    layer that computes its states of all steps at once has them added to what it
+    writes, or to values without a recurrence, such as those of a `WaveNet`, here.
     """
 
     differentiates = True
+    follows_states = True
 
     def __init__(
         self, layer_paths: dict[int, str], probes: dict[tuple[str, int, str], Tensor]
@@ -28,6 +30,7 @@ class _Probes(Listener):
         self._paths = layer_paths
         self._probes = probes
         self._calls = {}
+        self._written = set()
 
     def probes(self, layer: keras.Layer) -> dict[str, Tensor]:
         """Returns the probes of the next call of `layer`, by state name."""
@@ -40,14 +43,29 @@ class _Probes(Listener):
             if of == path and at == call
         }
 
-    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
-        if name not in STATES:
-            return value
+    def write(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
         path = self._paths.get(id(layer))
+        self._written.add((path, name))
+        return self._add_probe(path, name, value)
+
+    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+        path = self._paths.get(id(layer))
+        if name not in STATES or (path, name) in self._written:
+            return value
+        return self._add_probe(path, name, value)
+
+    def _add_probe(self, path, name, value):
+        """The value with the probe of this call."""
         call = self._calls.get((path, name), 0)
         self._calls[path, name] = call + 1
         probe = self._probes.get((path, call, name))
         return value if probe is None else value + ops.cast(probe, value.dtype)
+
+
+class States(Trace):
+    """A trace of the states of all layers, also where a faster way has none."""
+
+    follows_states = True
 
 
 def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndarray]:
@@ -56,12 +74,13 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
     For each recurrent layer and time step this is
     $\lVert\partial L/\partial h_t\rVert$, and $\lVert\partial L/\partial c_t\rVert$
     if there is a cell state; for each block of a `WaveNet` it is the gradient at the
-    input of the block. The norm is over batch and units, and the gradient
+    input of the block; for linear attention, its relatives, Mamba, S4D and RWKV-4 that
+    at the state, whatever its shape. The norm is over batch and units, and the gradient
     includes all paths from the state to the loss $L$, through later steps as well.
     Where it vanishes, the network cannot learn from the inputs up to that step.
 
     Args:
-        model: A compiled Keras model with recurrent layers or a `WaveNet` of kerasseq.
+        model: A compiled Keras model with layers of kerasseq that have a state.
         x: Inputs, as for `model.fit`.
         y: Targets, as for `model.fit`.
 
@@ -103,7 +122,8 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
         gradient = ops.convert_to_numpy(ops.cast(gradient, "float32"))
         gradient = gradient.astype("float64")  # squares of small numbers are not 0
         key = join(path, name)
-        flow[key + (f"#{call}" if call else "")] = np.linalg.norm(gradient, axis=(0, 2))
+        by_time = np.moveaxis(gradient, 1, 0).reshape(gradient.shape[1], -1)
+        flow[key + (f"#{call}" if call else "")] = np.linalg.norm(by_time, axis=1)
     return flow
 
 
@@ -111,7 +131,7 @@ def _zeros_like_states(
     model: keras.Model, layer_paths: dict[int, str], x: Nested
 ) -> dict[tuple[str, int, str], np.ndarray]:
     """Returns a probe for each state of the recurrent layers of the model."""
-    recorded = Trace(model)
+    recorded = States(model)
     with (
         listening(recorded),
         keras.StatelessScope(),

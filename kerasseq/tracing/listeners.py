@@ -26,15 +26,22 @@ class Listener:
         alone: Whether values go to no listener that was opened before it.
         records: Whether it stores the values.
         differentiates: Whether gradients are computed while it is open.
+        follows_states: Whether layers must compute the state of each step, also where
+            a faster way has none.
     """
 
     intervenes: bool = False
     alone: bool = False
     records: bool = False
     differentiates: bool = False
+    follows_states: bool = False
 
     def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
         """Returns the value to continue with; here the value itself."""
+        return value
+
+    def write(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+        """Returns what a layer adds to its state at each step; here the value."""
         return value
 
     def is_open_for(self, model: keras.Layer) -> bool:
@@ -70,6 +77,30 @@ def record(layer: keras.Layer, name: str, value: Tensor) -> Tensor:
         return value
     for listener in active():
         value = listener.receive(layer, name, value)
+    return value
+
+
+def write(layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+    r"""Announces what is added to a state, for a state that is not in a time loop.
+
+    A layer that computes $h_t = a_t h_{t-1} + b_t$ of all steps at once announces b
+    before, and records h after. The gradient with respect to $b_t$ is that with respect
+    to $h_t$, through later steps as well: `gradient_flow` adds its zeros here.
+
+    Args:
+        layer: The layer.
+        name: Name of the state, as it is recorded.
+        value: b, with the shape of h.
+
+    Returns:
+        The value to continue with.
+
+    Examples:
+        >>> write(keras.layers.Dense(3), "hidden_state", 5)
+        5
+    """
+    for listener in active():
+        value = listener.write(layer, name, value)
     return value
 
 
@@ -129,6 +160,11 @@ def differentiating() -> AbstractContextManager[Listener]:
 def is_differentiating() -> bool:
     """Whether gradients are computed in the current context."""
     return any(listener.differentiates for listener in opened())
+
+
+def follows_states() -> bool:
+    """Whether layers must compute the state of each step."""
+    return any(listener.follows_states for listener in active())
 
 
 def paths(root: keras.Layer) -> dict[int, str]:

@@ -1,0 +1,82 @@
+"""`gradient_flow` at states that a layer computes for all steps at once."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from kerasseq import kernels, layers, models, tracing
+from kerasseq.tracing.gradient_flow import States
+from kerasseq.tracing.listeners import listening
+
+pytestmark = pytest.mark.full("the kernels that it differentiates run everywhere")
+
+B, T, D = 2, 7, 4
+X = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
+REAL = np.array([[0, 1, 1, 1, 1, 0, 1], [1] * T], bool)
+LAYERS = {  # the layer, and the index of the state that is recorded
+    "mamba": (lambda: layers.Mamba(3, name="layer"), 1),
+    "delta": (lambda: layers.DeltaNet(2, 3, name="layer"), 0),
+    "linear": (lambda: layers.LinearAttention(2, 3, name="layer"), 0),
+    "gla": (lambda: layers.GatedLinearAttention(2, 3, conv_kernel=2, name="layer"), 0),
+    "retention": (lambda: layers.Retention(2, 4, name="layer"), 0),
+    "s4d": (lambda: layers.S4D(6, name="layer"), 0),
+    "rwkv4": (lambda: layers.RWKV4TimeMix(name="layer"), 1),
+}
+
+
+@pytest.mark.everywhere("gradients of each backend", cases=2)
+@pytest.mark.parametrize("masked", [False, True], ids=["", "mask"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_it_is_the_gradient_of_the_rest_of_the_sequence(name, masked):
+    """With respect to the state that the first part has handed on."""
+    make, index = LAYERS[name]
+    layer, mask = make(), REAL if masked else None
+    inputs = keras.Input((T, D))
+    model = keras.Model(inputs, layer(inputs, mask=mask))
+    model.compile(loss=lambda y, y_hat: ops.sum(y_hat[:, -1] ** 2, axis=-1))
+    flow = tracing.gradient_flow(model, X, np.zeros((B, T, D)))["layer/hidden_state"]
+    assert flow.shape == (T,) and flow[T - 2] > 0
+
+    def part(cut):
+        return X[:, cut], None if mask is None else mask[:, cut]
+
+    for t in (0, 3, 5):
+        x, real = part(slice(t + 1))
+        _, states = layer.advance(x, None, real)
+        x, real = part(slice(t + 1, None))
+
+        def loss(state, x=x, real=real, states=states):
+            states = [*states[:index], state, *states[index + 1 :]]
+            y, _ = layer.advance(x, states, real)
+            return ops.sum(y[:, -1] ** 2) / B
+
+        gradient = ops.convert_to_numpy(kernels.gradients(loss, states[index]))
+        if masked:  # a masked step has no state of its own
+            gradient = gradient * mask[:, t].reshape(-1, *[1] * (gradient.ndim - 1))
+        np.testing.assert_allclose(flow[t], np.linalg.norm(gradient), rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_states_of_each_step_are_those_that_advance_returns(name):
+    make, index = LAYERS[name]
+    layer = make()
+    layer.build(X.shape)
+    with listening(States(layer)) as inside:
+        y = layer(X)
+    np.testing.assert_allclose(
+        *map(ops.convert_to_numpy, (y, layer.advance(X)[0])), atol=1e-5
+    )
+    for t in (0, 4, 6):
+        state = ops.convert_to_numpy(layer.advance(X[:, : t + 1])[1][index])
+        np.testing.assert_allclose(inside["hidden_state"][:, t], state, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gla", "rwkv4", "s4d"])
+def test_a_model_with_such_layers(name):
+    model = models.LanguageModel(name, vocabulary_size=11, units=8, num_layers=2)
+    ids = np.random.default_rng(1).integers(0, 11, (B, T))
+    flow = tracing.gradient_flow(model, ids, ids)
+    states = [key for key in flow if key.endswith("/hidden_state")]
+    assert len(states) == 2 and all(flow[key].shape == (T,) for key in states)
+    assert all(np.all(flow[key] > 0) for key in states)
