@@ -311,7 +311,7 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         )
         v = ops.cast(v, self.state_dtype)
         y, state = self.kernel(q, k, v, state, **options)
-        if listeners.active():
+        if listeners.active() and not listeners.follows_states():
             y = self._record_alignment(q, k, v, y, options)
         return self.record_heads("heads", y), tracing.record(self, "state", state)
 

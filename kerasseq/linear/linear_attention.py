@@ -17,7 +17,7 @@ from keras import ops
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
-from kerasseq.kernels import linear_attention, matmul
+from kerasseq.kernels import matmul
 from kerasseq.linear.base import StatefulHeads, States
 
 
@@ -115,7 +115,7 @@ class LinearAttention(StatefulHeads):
         """The normalized heads, and the state of which the last column is z."""
         v = ops.concatenate([v, ops.ones_like(v[..., :1])], axis=-1)
         if self.causal:
-            y, S = linear_attention(q, k, v, initial_state=state, **options)
+            y, S = super().kernel(q, k, v, state, **options)
         else:
             y, S = attend_to_all(q, k, v, **options), state
         total = y[..., -1:]

@@ -33,9 +33,9 @@ def test_it_is_the_gradient_of_the_rest_of_the_sequence(name, masked):
     make, index = LAYERS[name]
     layer, mask = make(), REAL if masked else None
     inputs = keras.Input((T, D))
-    model = keras.Model(inputs, layer(inputs, mask=mask))
-    model.compile(loss=lambda y, y_hat: ops.sum(y_hat[:, -1] ** 2, axis=-1))
-    flow = tracing.gradient_flow(model, X, np.zeros((B, T, D)))["layer/hidden_state"]
+    model = keras.Model(inputs, layer(inputs, mask=mask)[:, -1])
+    model.compile(loss=lambda y, y_hat: ops.sum(y_hat**2, axis=-1))
+    flow = tracing.gradient_flow(model, X, np.zeros((B, D)))["layer/hidden_state"]
     assert flow.shape == (T,) and flow[T - 2] > 0
 
     def part(cut):
@@ -45,16 +45,19 @@ def test_it_is_the_gradient_of_the_rest_of_the_sequence(name, masked):
         x, real = part(slice(t + 1))
         _, states = layer.advance(x, None, real)
         x, real = part(slice(t + 1, None))
+        traced = slice(2) if name == "linear" else slice(index, index + 1)
 
-        def loss(state, x=x, real=real, states=states):
-            states = [*states[:index], state, *states[index + 1 :]]
+        def loss(some, x=x, real=real, states=states, traced=traced):
+            states = [*states]
+            states[traced] = some
             y, _ = layer.advance(x, states, real)
             return ops.sum(y[:, -1] ** 2) / B
 
-        gradient = ops.convert_to_numpy(kernels.gradients(loss, states[index]))
+        gradients = kernels.gradients(loss, states[traced])
         if masked:  # a masked step has no state of its own
-            gradient = gradient * mask[:, t].reshape(-1, *[1] * (gradient.ndim - 1))
-        np.testing.assert_allclose(flow[t], np.linalg.norm(gradient), rtol=1e-3)
+            gradients = [g[mask[:, t]] for g in map(ops.convert_to_numpy, gradients)]
+        norm = np.linalg.norm([np.linalg.norm(g) for g in gradients])
+        np.testing.assert_allclose(flow[t], norm, rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -68,7 +71,10 @@ def test_the_states_of_each_step_are_those_that_advance_returns(name):
         *map(ops.convert_to_numpy, (y, layer.advance(X)[0])), atol=1e-5
     )
     for t in (0, 4, 6):
-        state = ops.convert_to_numpy(layer.advance(X[:, : t + 1])[1][index])
+        states = [ops.convert_to_numpy(s) for s in layer.advance(X[:, : t + 1])[1]]
+        state = states[index]
+        if name == "linear":  # z is the last column
+            state = np.concatenate([state, states[1][..., None]], axis=-1)
         np.testing.assert_allclose(inside["hidden_state"][:, t], state, atol=1e-5)
 
 
@@ -79,4 +85,5 @@ def test_a_model_with_such_layers(name):
     flow = tracing.gradient_flow(model, ids, ids)
     states = [key for key in flow if key.endswith("/hidden_state")]
     assert len(states) == 2 and all(flow[key].shape == (T,) for key in states)
-    assert all(np.all(flow[key] > 0) for key in states)
+    last = -1 if name == "rwkv4" else None  # which reads the state before its step
+    assert all(np.all(flow[key][:last] > 0) for key in states)

@@ -201,7 +201,7 @@ def test_masked_steps_keep_states_in_each_layer():
         np.testing.assert_array_equal(h[1, :2], 0)
         np.testing.assert_array_equal(h[0, 2], h[0, 1])
         np.testing.assert_array_equal(h[0, 5:], h[0, [4, 4]])
-        assert np.abs(h[0, 3] - h[0, 2]).max() > 1e-4
+        assert np.any(h[0, 3] != h[0, 2])
     gate = inside["first/forget_gate"]
     np.testing.assert_array_equal(
         gate == 0, np.repeat((ids == 0)[..., None], H, axis=-1)
