@@ -2,7 +2,7 @@
 
 import importlib.util
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +59,7 @@ def of_trace(
     folder: pathlib.Path,
     trace: Recorded,
     tokens: list[str] | None,
-    flow: Callable[[], Recorded],
+    flow: Recorded | None,
     flow_tokens: list[str] | None,
     layer: str | None = None,
 ) -> list[pathlib.Path]:
@@ -69,22 +69,22 @@ def of_trace(
         folder: The folder of the figures.
         trace: What the layers recorded, from `record`.
         tokens: Labels of the time steps, or None.
-        flow: A function that computes the gradient flow.
+        flow: The gradient norms by layer, or None for a model without states.
         flow_tokens: Labels of its time steps, or None.
         layer: The path of the recurrent layer to draw; the last one if None.
 
     Returns:
-        The files: gates and gradient flow of a recurrent model, attention weights of a
-        Transformer, none of another model.
+        The files: gates of a recurrent model or attention weights of another, and the
+        gradient flow.
     """
+    files = []
     if is_recurrent(trace):
-        return [
-            gates(folder, trace, tokens, layer),
-            gradient_flow(folder, flow(), flow_tokens),
-        ]
-    if any(key.endswith("/alignment") for key in trace):
-        return [attention(folder, trace, tokens)]
-    return []
+        files.append(gates(folder, trace, tokens, layer))
+    elif any(key.endswith("/alignment") for key in trace):
+        files.append(attention(folder, trace, tokens))
+    if flow is not None:
+        files.append(gradient_flow(folder, flow, flow_tokens))
+    return files
 
 
 def is_recurrent(trace: Recorded) -> bool:
@@ -112,10 +112,11 @@ def gates(
 ) -> pathlib.Path:
     """Draws the gates and states of a recurrent layer, the last one if None."""
     layer = layer or last_recurrent_layer(trace)
-    width = trace[f"{layer}/hidden_state"].shape[-1]
-    units = list(range(MAX_UNITS)) if width > MAX_UNITS else None
-    title = f"{layer}, the first {MAX_UNITS} of {width} units" if units else None
     plots = kerasseq.tracing.plots
+    _, values = kerasseq.tracing.drawing.layer_values(trace, layer)
+    width = min(value.shape[-1] for value in values.values())
+    units = list(range(MAX_UNITS)) if width > MAX_UNITS else None
+    title = f"{layer}, the first {MAX_UNITS} units" if units else None
     figure = plots.plot_gates(trace, layer, tokens, units=units, title=title)
     return save(figure, folder / "gates.png")
 
@@ -221,21 +222,41 @@ def last_recurrent_layer(trace: Recorded) -> str:
     return layers[-1]
 
 
+def flow_of(model: "keras.Model", x: Any, y: Any) -> Recorded | None:
+    """Computes gradient norms through time.
+
+    Args:
+        model: A compiled model.
+        x: The input.
+        y: The target.
+
+    Returns:
+        The norms by layer, as from `tracing.gradient_flow`, or None for a model without
+        states.
+    """
+    from kerasseq.tracing.gradient_flow import has_states
+
+    if not has_states(model, x):
+        return None
+    return kerasseq.tracing.gradient_flow(model, x, y)
+
+
 def flow_of_last_prediction(
-    model: "kerasseq.models.LanguageModel", ids: ArrayLike
-) -> Recorded:
+    model: "kerasseq.models.GPT | kerasseq.models.LanguageModel", ids: ArrayLike
+) -> Recorded | None:
     """Computes gradient norms through time, for the loss of the last prediction alone.
 
     Args:
-        model: A `LanguageModel`.
+        model: A `LanguageModel` or `GPT`.
         ids: Array `(tokens,)`: the last one is the target.
 
     Returns:
-        The norms by layer, as from `tracing.gradient_flow`.
+        The norms by layer, as from `tracing.gradient_flow`, or None for a model without
+        states.
     """
     import keras
 
     last = keras.Model(model.input, model.outputs[0][:, -1])
     last.compile(loss=model.default_loss())
     ids = np.asarray(ids)
-    return kerasseq.tracing.gradient_flow(last, ids[None, :-1], ids[-1:])
+    return flow_of(last, ids[None, :-1], ids[-1:])

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import functools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -458,7 +457,7 @@ def draw(
     x, y = model.last_example()
     horizon = job.settings.horizon
     with status("drawing the figures"):
-        flow = functools.partial(kerasseq.tracing.gradient_flow, model, x, y)
+        flow = figures.flow_of(model, x, y)
         ends = [len(one.values) - horizon for one in table.series]
         held = model.plot_held_out(table, ends, horizon)
         files = [

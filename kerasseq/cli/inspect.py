@@ -84,18 +84,18 @@ def run(args: argparse.Namespace) -> None:
         console.table("Tags", ("word", "tag"), example.tags)
     with status("tracing the model"):
         trace = figures.record(model, example.x)
-    flow = None
     if figures.is_recurrent(trace):
         show_gates(console, trace)
-        with status("computing the gradient through time"):
-            flow = example.flow()
+    with status("computing the gradient through time"):
+        flow = example.flow()
+    if flow is not None:
         show_flow(console, flow)
     figures.require()
     folder = _output_folder(args)
     layer = _layer(args.layer, trace)
     with status("drawing the figures"):
         files = figures.of_trace(
-            folder, trace, example.tokens, lambda: flow, example.flow_tokens, layer
+            folder, trace, example.tokens, flow, example.flow_tokens, layer
         )
     console.write(f"Figures: {', '.join(map(str, files))}")
 
@@ -176,7 +176,8 @@ class Example(NamedTuple):
         x: The input, a batch of one, or several by name.
         tokens: Labels of the time steps in the figure of the gates.
         flow_tokens: Labels of the time steps in the figure of the gradient.
-        flow: A function that computes the gradient flow of a recurrent model.
+        flow: A function that computes the gradient flow, None for a model without
+            states.
         text: The text of a classifier, or None.
         tags: The words of a tagger with their tags, or None.
     """
@@ -232,7 +233,8 @@ def _maker(model):
         "GPT": _text_example,
         "BERT": _bert_example,
     }
-    return kinds.get(type(model).__name__)
+    names = [base.__name__ for base in type(model).__mro__]
+    return next((kinds[name] for name in names if name in kinds), None)
 
 
 def _text_example(model, text):
@@ -250,18 +252,19 @@ def _text_example(model, text):
             "expected a text of at least two tokens, received one: give a longer text"
         )
     context = model.context_length  # of a GPT with learned positions, or None
+    last = ids[: context and context + 1]
     return Example(
         ids[None, :context],
         tokens[:context],
-        tokens[:-1],
-        lambda: figures.flow_of_last_prediction(model, ids),
+        tokens[: len(last) - 1],
+        lambda: figures.flow_of_last_prediction(model, last),
     )
 
 
 def _bert_example(model, text):
     note_unknown(model.tokenizer, text, "text")
     x, tokens = bert.example(model, text)
-    return Example(x, tokens, None, dict)
+    return Example(x, tokens, None, lambda: None)
 
 
 def _labeled_example(model, text):
@@ -269,7 +272,7 @@ def _labeled_example(model, text):
     note_unknown(model.tokenizer, text, "text")
     x, tokens, _ = inputs = model.token_inputs(text)
     y = np.array([model.labels.index(kerasseq.tracing.attribution(model, text).label)])
-    flow = kerasseq.tracing.gradient_flow
+    flow = figures.flow_of
     return Example(x, _names(model, inputs), tokens, lambda: flow(model, x, y), text)
 
 
@@ -280,7 +283,7 @@ def _tagged_example(model, text):
     x, tokens, places = inputs = model.token_inputs(text)
     tags = model.tag(words)
     y = np.full((1, places[-1] + 1), model.labels.index(tags[-1]))
-    flow = kerasseq.tracing.gradient_flow
+    flow = figures.flow_of
     return Example(
         *(x, _names(model, inputs), tokens, lambda: flow(model, x, y)),
         tags=list(zip(words, tags, strict=True)),
@@ -310,7 +313,7 @@ def _parentheses_example(model, colors, text):
     ids = ((1 - symbols) // 2 if colors == 1 else symbols) + 1  # 0 is padding
     tokens, x = [str(symbol) for symbol in sequence], ids.astype("int32")[None]
     y = np.array([int(label)])
-    flow = kerasseq.tracing.gradient_flow
+    flow = figures.flow_of
     return Example(x, tokens, tokens, lambda: flow(model, x, y))
 
 
@@ -330,7 +333,7 @@ def _series_example(model, text):
             "the model is a forecaster and reads no text: leave out --text and --file"
         )
     x, y = model.last_example()
-    flow = kerasseq.tracing.gradient_flow
+    flow = figures.flow_of
     return Example(x, None, None, lambda: flow(model, x, y))
 
 

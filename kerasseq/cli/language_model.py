@@ -4,7 +4,6 @@ The end of the text is held out. There the model is compared with unigram, bigra
 trigram models in bits per character.
 """
 
-import functools
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -292,7 +291,8 @@ def draw(
         tokens = tokenize.pieces(model.tokenizer, held_out)[:SHOWN]
         context = model.context_length  # of a GPT with learned positions, or None
         trace = figures.record(model, ids[None, :context])
-        flow = functools.partial(figures.flow_of_last_prediction, model, ids)
+        last = ids[: context and context + 1]
+        flow = figures.flow_of_last_prediction(model, last)
         files = [
             figures.history(
                 job.folder,
@@ -301,6 +301,6 @@ def draw(
                 f"{job.settings.model} on {job.record['data']['source']}",
                 results["bits_per_character_of_ngrams"],
             ),
-            *figures.of_trace(job.folder, trace, tokens, flow, tokens[:-1]),
+            *figures.of_trace(job.folder, trace, tokens, flow, tokens[: len(last) - 1]),
         ]
     job.console.write(f"Figures: {', '.join(map(str, files))}")

@@ -110,6 +110,12 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
         model(x, training=False)
     layer_paths = paths(model)
     zeros = _zeros_like_states(model, layer_paths, x)
+    if not zeros:
+        raise ValueError(
+            "model must have a recurrent layer of kerasseq.layers, received one that "
+            "recorded no states. Replace keras.layers.LSTM by kerasseq.layers.LSTM, "
+            "and other recurrent layers likewise"
+        )
 
     def loss(probes):
         with listening(_Probes(layer_paths, probes)):
@@ -125,6 +131,20 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
         by_time = np.moveaxis(gradient, 1, 0).reshape(gradient.shape[1], -1)
         flow[key + (f"#{call}" if call else "")] = np.linalg.norm(by_time, axis=1)
     return flow
+
+
+def has_states(model: keras.Model, x: Nested) -> bool:
+    """Whether a layer has a state of each time step, which `gradient_flow` needs.
+
+    Args:
+        model: A Keras model.
+        x: Inputs, as for `gradient_flow`.
+
+    Examples:
+        >>> has_states(keras.Sequential([keras.layers.Dense(3)]), np.ones((2, 5)))
+        False
+    """
+    return bool(_zeros_like_states(model, paths(model), x))
 
 
 def _zeros_like_states(
@@ -144,10 +164,4 @@ def _zeros_like_states(
             calls = recorded.get(key, [])
             for call, value in enumerate(calls if isinstance(calls, list) else [calls]):
                 zeros[path, call, name] = np.zeros(value.shape, value.dtype)
-    if not zeros:
-        raise ValueError(
-            "model must have a recurrent layer of kerasseq.layers, received one that "
-            "recorded no states. Replace keras.layers.LSTM by kerasseq.layers.LSTM, "
-            "and other recurrent layers likewise"
-        )
     return zeros

@@ -54,6 +54,24 @@ def test_inspect(command, trained, tmp_path, drawn):
     assert all(content.startswith(b"\x89PNG") for content in found.values())
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("mamba", "gates.png"), ("gla", "attention.png"), ("s4d", "attention.png")],
+)
+def test_inspect_layers_beyond_attention(command, tmp_path, drawn, name, other):
+    from kerasseq import models, text
+
+    tokenizer = text.CharacterTokenizer().fit("gate of the block")
+    if name == "mamba":
+        model = models.Mamba(tokenizer, num_layers=2, hidden_dim=8)
+    else:
+        model = models.LanguageModel(name, tokenizer, units=8, num_layers=2)
+    model.save(tmp_path / "m.keras")
+    done = command("inspect", "m.keras", "--text", "the gate", "--output-dir", "o")
+    assert done.out.count("not within 7 steps") + done.out.count("before the end") == 2
+    assert set(snapshot(tmp_path / "o")) == {"gradient_flow.png", other}
+
+
 def test_inspect_a_file(command, trained, text_path, drawn):
     done = command("inspect", trained[0], "--file", text_path, "--output-dir", "o")
     assert "the first 200 are shown" in done.err
