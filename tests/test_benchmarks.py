@@ -1,6 +1,7 @@
 """Tests of the benchmarks: they run, and report what they measured."""
 
 import argparse
+import functools
 import json
 import subprocess
 import sys
@@ -89,6 +90,44 @@ def test_beyond_attention(in_this_process):
     rows = {row["implementation"]: row for row in beyond.run(options)["table"]}
     assert set(rows) == set(beyond.PARTS["minimal"])
     assert all(row["train"] > 0 and row["infer"] > 0 for row in rows.values())
+
+
+def test_mamba_beside_transformers(in_this_process, monkeypatch):
+    pytest.importorskip("transformers")
+    in_this_process(beyond)
+    names = ["Mamba", beyond.TRANSFORMERS]
+    monkeypatch.setitem(beyond.PARTS, "mamba", names)  # the loop has its own test
+    options = argparse.Namespace(
+        **OPTIONS, parts=["mamba"], sizes=["tiny"], backend=backend.chosen()
+    )
+    rows = beyond.run(options)["table"]
+    assert [row["implementation"] for row in rows] == names
+    assert all(row["train"] > 0 and row["infer"] > 0 for row in rows)
+    assert rows[-1]["train"] == rows[-1]["infer"] == 1
+
+
+@pytest.mark.everywhere("the peer is written for JAX")
+@pytest.mark.skipif(backend.chosen() != "jax", reason="the peer is written for JAX")
+def test_the_loop_of_mamba_equals_the_layer():
+    from benchmarks.mamba_loop import LoopMamba
+    from kerasseq import kernels, layers
+
+    x = np.random.default_rng(0).normal(size=(2, 7, 5)).astype("float32")
+    ours, loop = layers.Mamba(3), LoopMamba(3)
+    ours.build(x.shape), loop.build(x.shape)
+    weights = [v.value for v in ours.trainable_variables]
+
+    def loss(weights, layer):
+        rest = [v.value for v in layer.non_trainable_variables]
+        return (layer.stateless_call(weights, rest, x)[0] ** 2).sum()
+
+    np.testing.assert_allclose(loss(weights, loop), loss(weights, ours), rtol=1e-5)
+    expected, found = (
+        kernels.gradients(functools.partial(loss, layer=layer), weights)
+        for layer in (ours, loop)
+    )
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
 
 
 def test_linear(in_this_process):
