@@ -248,7 +248,8 @@ def flow_of_last_prediction(
 
     Args:
         model: A `LanguageModel` or `GPT`.
-        ids: Array `(tokens,)`: the last one is the target.
+        ids: Array `(tokens,)`: the last one is the target. Those that a GPT with learned
+            positions has no place for are left out.
 
     Returns:
         The norms by layer, as from `tracing.gradient_flow`, or None for a model without
@@ -258,5 +259,6 @@ def flow_of_last_prediction(
 
     last = keras.Model(model.input, model.outputs[0][:, -1])
     last.compile(loss=model.default_loss())
-    ids = np.asarray(ids)
+    context = model.context_length
+    ids = np.asarray(ids)[: context and context + 1]
     return flow_of(last, ids[None, :-1], ids[-1:])

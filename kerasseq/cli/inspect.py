@@ -252,12 +252,11 @@ def _text_example(model, text):
             "expected a text of at least two tokens, received one: give a longer text"
         )
     context = model.context_length  # of a GPT with learned positions, or None
-    last = ids[: context and context + 1]
     return Example(
         ids[None, :context],
         tokens[:context],
-        tokens[: len(last) - 1],
-        lambda: figures.flow_of_last_prediction(model, last),
+        tokens[:-1][:context],
+        lambda: figures.flow_of_last_prediction(model, ids),
     )
 
 

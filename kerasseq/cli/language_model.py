@@ -291,8 +291,7 @@ def draw(
         tokens = tokenize.pieces(model.tokenizer, held_out)[:SHOWN]
         context = model.context_length  # of a GPT with learned positions, or None
         trace = figures.record(model, ids[None, :context])
-        last = ids[: context and context + 1]
-        flow = figures.flow_of_last_prediction(model, last)
+        flow = figures.flow_of_last_prediction(model, ids)
         files = [
             figures.history(
                 job.folder,
@@ -301,6 +300,6 @@ def draw(
                 f"{job.settings.model} on {job.record['data']['source']}",
                 results["bits_per_character_of_ngrams"],
             ),
-            *figures.of_trace(job.folder, trace, tokens, flow, tokens[: len(last) - 1]),
+            *figures.of_trace(job.folder, trace, tokens, flow, tokens[:-1][:context]),
         ]
     job.console.write(f"Figures: {', '.join(map(str, files))}")

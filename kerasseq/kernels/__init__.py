@@ -30,7 +30,10 @@ from kerasseq.kernels.functions import (  # noqa: E402
     uncompiled,
     uses_torchscript,
 )
-from kerasseq.kernels.linear_attention import linear_attention  # noqa: E402
+from kerasseq.kernels.linear_attention import (  # noqa: E402
+    linear_attention,
+    linear_states,
+)
 from kerasseq.kernels.linear_recurrence import (  # noqa: E402
     linear_recurrence,
     state_dtype,
@@ -75,6 +78,7 @@ __all__ = [
     "keep_variables",
     "linear_attention",
     "linear_recurrence",
+    "linear_states",
     "matmul",
     "output_specs",
     "precise",

@@ -102,6 +102,48 @@ def linear_attention(
     return ops.cast(y, output_dtype), state
 
 
+def linear_states(
+    written: Tensor,
+    *,
+    log_decay: Tensor | None = None,
+    b: Tensor | None = None,
+    c: Tensor | None = None,
+    initial_state: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    r"""The states $S_t$ of `linear_attention` at all steps, one after the other.
+
+    Their memory grows with the length, and with the size of the state.
+
+    Args:
+        written: $k_t v_t^T$, `(B, T, N, K, V)`, in the dtype of the state.
+        log_decay: See `linear_attention`.
+        b: `(B, T, N, K)`; needed with a c.
+        c: See `linear_attention`.
+        initial_state: See `linear_attention`.
+        mask: See `linear_attention`.
+
+    Returns:
+        `(B, T, N, K, V)`.
+
+    Examples:
+        >>> states = linear_states(keras.ops.ones((2, 7, 3, 5, 5)))
+        >>> float(states[0, 6, 0, 0, 0])
+        7.0
+    """
+    dtype, T = written.dtype, ops.shape(written)[1]
+    if log_decay is not None:
+        log_decay = _all_steps(ops.cast(log_decay, dtype), T)
+    written, log_decay, b, c = (
+        None if x is None else masks.zero_masked(ops.cast(x, dtype), mask)
+        for x in (written, log_decay, b, c)
+    )
+    if initial_state is None:
+        initial_state = ops.zeros_like(written[:, 0])
+    initial_state = ops.cast(initial_state, dtype)
+    return reference.states(written, log_decay, b, c, initial_state)
+
+
 def _in_chunks(q, k, v, log_decay, b, c, state):
     """See `reference.linear_attention`."""
     T = q.shape[1]

@@ -25,7 +25,6 @@ from kerasseq.core.shapes import check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
-from kerasseq.linear.step_by_step import step_by_step
 from kerasseq.tracing import listeners
 
 States = list[Tensor]
@@ -346,8 +345,19 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
     ) -> tuple[Tensor, Tensor | None]:
         """`kernels.linear_attention`, for a subclass that changes its result."""
         if listeners.follows_states():
-            return step_by_step(self, q, k, v, initial_state=state, **options)
+            return self._step_by_step(q, k, v, state, **options)
         return kernels.linear_attention(q, k, v, initial_state=state, **options)
+
+    def _step_by_step(self, q, k, v, state, mask=None, b=None, **options):
+        """`kernel` with the state of each step, which the kernel has at chunks only."""
+        q, k = (ops.cast(x, v.dtype) for x in (q, k))
+        written = k[..., None] * v[..., None, :]  # (B, T, N, K, V)
+        written = listeners.write(self, "hidden_state", written)
+        options["b"] = -k if b is None and "c" in options else b
+        S = kernels.linear_states(written, initial_state=state, mask=mask, **options)
+        S = tracing.record(self, "hidden_state", S)
+        y = ops.sum(q[..., None] * S, axis=-2)
+        return masks.zero_masked(y, mask), S[:, -1]
 
     def record_decay(self, log_decay: Tensor) -> Tensor:
         r"""Records α, and returns its logarithm.

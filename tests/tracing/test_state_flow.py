@@ -25,7 +25,6 @@ LAYERS = {  # the layer, and the index of the state that is recorded
 }
 
 
-@pytest.mark.everywhere("gradients of each backend", cases=2)
 @pytest.mark.parametrize("masked", [False, True], ids=["", "mask"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_it_is_the_gradient_of_the_rest_of_the_sequence(name, masked):

@@ -30,6 +30,28 @@ def linear_attention(
     Returns:
         $y_t = S_t^T q_t$ of all steps `(B, T, N, V)`, and the last state.
     """
+    if c is not None and b is None:
+        b = -k
+    path = states(k[..., None] * v[..., None, :], log_decay, b, c, state)
+    return ops.sum(q[..., None] * path, axis=-2), path[:, -1]
+
+
+def states(
+    written: Tensor,
+    log_decay: Tensor | None,
+    b: Tensor | None,
+    c: Tensor | None,
+    state: Tensor,
+) -> Tensor:
+    r"""Computes the states of all steps, `(B, T, N, K, V)`.
+
+    Args:
+        written: $k_t v_t^T$, `(B, T, N, K, V)`.
+        log_decay: See `linear_attention`.
+        b: `(B, T, N, K)`; nothing is erased if None.
+        c: `(B, T, N, K)`, or None as b.
+        state: $S_0$, `(B, N, K, V)`.
+    """
 
     def step(S, now):
         after = S
@@ -37,11 +59,10 @@ def linear_attention(
             after = ops.exp(now["log_decay"])[..., None] * S
         if "c" in now:
             u = ops.sum(now["c"][..., None] * S, axis=-2)  # S^T c, (B, N, V)
-            after = after + now.get("b", -now["k"])[..., None] * u[..., None, :]
-        after = after + now["k"][..., None] * now["v"][..., None, :]
-        return after, ops.sum(now["q"][..., None] * after, axis=-2)
+            after = after + now["b"][..., None] * u[..., None, :]
+        after = after + now["written"]
+        return after, after
 
-    steps = {"q": q, "k": k, "v": v, "log_decay": log_decay, "b": b, "c": c}
+    steps = {"written": written, "log_decay": log_decay, "b": b, "c": c}
     steps = {name: ops.swapaxes(x, 0, 1) for name, x in steps.items() if x is not None}
-    state, outputs = scan(step, state, steps)
-    return ops.swapaxes(outputs, 0, 1), state
+    return ops.swapaxes(scan(step, state, steps)[1], 0, 1)
