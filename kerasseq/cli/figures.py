@@ -248,8 +248,8 @@ def flow_of_last_prediction(
 
     Args:
         model: A `LanguageModel` or `GPT`.
-        ids: Array `(tokens,)`: the last one is the target. Those that a GPT with learned
-            positions has no place for are left out.
+        ids: Array `(tokens,)`: the last one is the target. Those for which a GPT with
+            learned positions has no place are left out.
 
     Returns:
         The norms by layer, as from `tracing.gradient_flow`, or None for a model without

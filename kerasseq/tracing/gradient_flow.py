@@ -112,9 +112,10 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
     zeros = _zeros_like_states(model, layer_paths, x)
     if not zeros:
         raise ValueError(
-            "model must have a layer of kerasseq.layers with a state, such as LSTM or "
-            "Mamba, received one that recorded no states. Replace keras.layers.LSTM by "
-            "kerasseq.layers.LSTM, and other recurrent layers likewise"
+            "model must have a recurrent layer of kerasseq.layers, or another one with "
+            "a state, such as Mamba, received one that recorded no states. Replace "
+            "keras.layers.LSTM by kerasseq.layers.LSTM, and other recurrent layers "
+            "likewise"
         )
 
     def loss(probes):
