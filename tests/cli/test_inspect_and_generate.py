@@ -56,14 +56,23 @@ def test_inspect(command, trained, tmp_path, drawn):
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [("mamba", "gates.png"), ("gla", "attention.png"), ("s4d", "attention.png")],
+    [
+        ("mamba", "gates.png"),
+        ("gla", "attention.png"),
+        ("s4d", "attention.png"),
+        ("gpt", "attention.png"),
+    ],
 )
 def test_inspect_layers_beyond_attention(command, tmp_path, drawn, name, other):
-    from kerasseq import models, text
+    from kerasseq import layers, models, text
 
     tokenizer = text.CharacterTokenizer().fit("gate of the block")
     if name == "mamba":
-        model = models.Mamba(tokenizer, num_layers=2, hidden_dim=8)
+        model = models.Mamba(tokenizer, num_layers=2, hidden_dim=17)
+    elif name == "gpt":  # with fewer places than the text
+        layer = layers.GatedLinearAttention(1, 4)
+        sizes = {"context_length": 7, "num_layers": 2, "hidden_dim": 8, "num_heads": 2}
+        model = models.GPT(tokenizer, attention=[layer, layer], **sizes)
     else:
         model = models.LanguageModel(name, tokenizer, units=8, num_layers=2)
     model.save(tmp_path / "m.keras")

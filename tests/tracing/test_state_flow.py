@@ -59,6 +59,27 @@ def test_it_is_the_gradient_of_the_rest_of_the_sequence(name, masked):
         np.testing.assert_allclose(flow[t], norm, rtol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["delta", "mamba", "rwkv4"])
+def test_a_layer_that_is_called_twice(name):
+    """Its second call has a name of its own, and hands back the gradient of its own."""
+    layer, after = (LAYERS[name][0]() for _ in range(2))
+    after.build((B, T, D))
+    inputs = keras.Input((T, D))
+    shared = keras.Model(inputs, layer(layer(inputs))[:, -1])
+    after.set_weights(layer.get_weights())
+    after.name = "after"
+    separate = keras.Model(inputs, after(layer(inputs))[:, -1])
+    flows = []
+    for model in (shared, separate):
+        model.compile(loss=lambda y, y_hat: ops.sum(y_hat**2, axis=-1))
+        flow = tracing.gradient_flow(model, X, np.zeros((B, D)))
+        flows.append({k: v for k, v in flow.items() if "/hidden_state" in k})
+    first, second = flows[0].values()
+    assert list(flows[0]) == ["layer/hidden_state", "layer/hidden_state#1"]
+    np.testing.assert_allclose(first, flows[1]["layer/hidden_state"], rtol=1e-4)
+    np.testing.assert_allclose(second, flows[1]["after/hidden_state"], rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_states_of_each_step_are_those_that_advance_returns(name):
     make, index = LAYERS[name]
