@@ -71,7 +71,7 @@ class CausalLM(TaskModel):
         """
         if self.vocabulary_size < 2:
             return
-        ids = np.zeros((1, 7), "int32")
+        ids = np.zeros((1, min(7, self.context_length or 7)), "int32")
         other = ids.copy()
         other[0, -1] = 1
         before, after = (ops.convert_to_numpy(self(i))[0, :-1] for i in (ids, other))

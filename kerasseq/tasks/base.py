@@ -1,5 +1,6 @@
 """What the models of all tasks share: inputs, saving, and how they compile."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -89,6 +90,18 @@ def embedding_width(embedding_dim: int | None, units: int) -> int:
     return checks.whole_number("embedding_dim", embedding_dim)
 
 
+def _check_names(model: type, kwargs: dict[str, Any]) -> None:
+    """Raise unless Keras knows the arguments: it ignores others of such a model."""
+    known = ("name", "trainable")
+    for name in kwargs:
+        if name not in known:
+            own = [*inspect.signature(model.__init__).parameters, *known]
+            raise TypeError(
+                f"{model.__name__} has no argument {name}, received "
+                f"{name}={kwargs[name]!r:.60}.{checks.nearest(name, own)} Leave it out"
+            )
+
+
 class TaskModel(keras.Model):
     """A functional model that is saved as the arguments it was made from.
 
@@ -99,6 +112,7 @@ class TaskModel(keras.Model):
     def __init__(
         self, inputs: Any, outputs: Any, arguments: dict[str, Any], **kwargs: Any
     ) -> None:
+        _check_names(type(self), kwargs)
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         self._arguments = arguments
         self.compile()
