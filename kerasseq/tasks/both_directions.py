@@ -16,7 +16,9 @@ from kerasseq.tasks.last_step import last_step
 class BothDirections(WithSublayers, keras.layers.Layer):
     """Runs a copy of a layer from each end of a sequence, and joins the outputs.
 
-    `keras.layers.Bidirectional` is for recurrent layers, which take `go_backwards`.
+    `keras.layers.Bidirectional` is for recurrent layers, which take `go_backwards`. In
+    a trace and in `gradient_flow`, time runs in the reading order of each copy: from
+    the last step of the input to the first in layers inside `backward_`.
 
     Args:
         layer: A layer from `(B, T, D)` to `(B, T, C)` that does not change with

@@ -86,9 +86,10 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
 
     Returns:
         Arrays of shape `(time,)` by path, such as `"lstm/hidden_state"` and
-        `"lstm/cell_state"`, with time in the order of the input. A layer that is called
-        more than once has `#1`, `#2` … after the name from its second call on. At
-        masked steps the gradient is zero.
+        `"lstm/cell_state"`, with time in the order of the input, or in reading order
+        inside the backward copy of residual blocks. A layer that is called more than
+        once has `#1`, `#2` … after the name from its second call on. At masked steps
+        the gradient is zero.
 
     Raises:
         ValueError: If the model is not compiled, or records no states.
