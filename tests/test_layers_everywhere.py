@@ -182,13 +182,10 @@ CASES = [
 ]
 
 
-def build_all():
-    """Builds all layers, with the same weights in every process."""
-    keras.utils.set_random_seed(3)
-    built = [build() for builders in BUILDERS.values() for build in builders]
-    for layer in built:
-        layer.build(SEQUENCE.shape)
-    return built
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A folder for the models that `test_layer` saves."""
+    return tmp_path_factory.mktemp("saved")
 
 
 def test_builders_cover_all_layers():
@@ -203,7 +200,7 @@ def test_builders_cover_all_layers():
 
 
 @pytest.mark.parametrize("build", CASES)
-def test_layer(build):
+def test_layer(build, saved, request):
     keras.utils.set_random_seed(3)
     layer = build()
     inside = getattr(layer, "layer", layer)
@@ -224,26 +221,35 @@ def test_layer(build):
         if isinstance(position, layers.RotaryEmbedding) or isinstance(inside, LINEAR)
         else {"key/bias": "adds the same number to all scores of a query"},
         masked=not isinstance(inside, UNMASKED),
+        folder=new_folder(saved, request.node.callspec.id),
     )
     for part in (inside, getattr(layer, "cell", layer)):
         if type(part).__name__ != "RNN":
             check_config_names_every_argument(part)
 
 
-def test_loading_in_a_new_process(tmp_path):
+def new_folder(saved, name):
+    (saved / name).mkdir()
+    return saved / name
+
+
+def test_loading_in_a_new_process(saved):
     """Loading needs no custom objects, and layers compute in float64 on JAX.
 
-    `test_layer` tests float64 on the other backends.
+    `test_layer` has saved the layers, and tests float64 on the other backends. If it
+    was not run for a layer, the layer is saved here.
     """
-    for n, layer in enumerate(build_all()):
-        keras.Sequential([keras.Input((None, 5)), layer]).save(tmp_path / f"{n}.keras")
-        outputs = layer_checks.called(layer, SEQUENCE)
-        np.save(tmp_path / f"{n}.npy", keras.ops.convert_to_numpy(outputs))
+    for case in CASES:
+        if not (saved / case.id).exists():
+            layer = case.values[0]()
+            layer.build(SEQUENCE.shape)
+            outputs = layer_checks.called(layer, SEQUENCE)
+            layer_checks.save(layer, SEQUENCE, outputs, new_folder(saved, case.id))
     on_jax = keras.backend.backend() == "jax"
     run_python(
         LOAD,
-        tmp_path,
-        n + 1,
+        saved,
+        *(case.id for case in CASES),
         JAX_ENABLE_X64="1" if on_jax else None,
         JAX_DISABLE_MOST_OPTIMIZATIONS="1",
     )
@@ -256,18 +262,16 @@ import numpy as np
 import kerasseq
 import tests.on_itself  # registers its classes
 
-folder = pathlib.Path(sys.argv[1])
-models = [
-    keras.saving.load_model(folder / f"{n}.keras") for n in range(int(sys.argv[2]))
-]
+folders = [pathlib.Path(sys.argv[1]) / name for name in sys.argv[2:]]
+models = [keras.saving.load_model(folder / "layer.keras") for folder in folders]
 
 from tests import layer_checks
 from tests.test_layers_everywhere import SEQUENCE
 
 wide = "JAX_ENABLE_X64" in os.environ
 assert layer_checks.float64_is_there() or not wide
-for n, model in enumerate(models):
-    layer, outputs = model.layers[-1], np.load(folder / f"{n}.npy")
+for folder, model in zip(folders, models, strict=True):
+    layer, outputs = model.layers[-1], np.load(folder / "outputs.npy")
     if wide:  # compares with the outputs, too
         layer_checks.check_float64(layer, SEQUENCE, outputs)
     else:

@@ -54,6 +54,7 @@ from kerasseq.kernels.reference.precision import (  # noqa: E402
 )
 from kerasseq.kernels.rows import add_to_rows, take_rows, train_steps  # noqa: E402
 from kerasseq.kernels.scan import scan  # noqa: E402
+from kerasseq.kernels.selective_scan import selective_scan  # noqa: E402
 
 __all__ = [
     "Fingerprint",
@@ -86,6 +87,7 @@ __all__ = [
     "project",
     "recurrence",
     "scan",
+    "selective_scan",
     "size_is_guessed",
     "state_dtype",
     "take_rows",

@@ -245,7 +245,11 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
             y `(B, T, E)`, and the state after the last step.
         """
         step, B, C = self.selection(u)
-        u = tracing.record(self, "value", ops.cast(u, self.state_dtype))
+        u = ops.cast(u, self.state_dtype)
+        if not listeners.active():
+            y, h = kernels.selective_scan(step, self.rates(), B, C, u, h, mask=mask)
+            return y + ops.cast(self.skip, y.dtype) * u, h
+        u = tracing.record(self, "value", u)
         step = tracing.record(self, "step", step)
         decay, written = self.coefficients(step, B)
         path, h = self._recurrence(decay, written * u[..., None], h, mask)
@@ -267,10 +271,13 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         B, C = ops.cast(B, self.state_dtype), ops.cast(C, self.state_dtype)
         return ops.softplus(z + bias), B, C
 
+    def rates(self) -> Tensor:
+        """A, `(E, N)`."""
+        return -ops.exp(ops.cast(self.log_rate, self.state_dtype))
+
     def coefficients(self, step: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
         r"""$e^{\Delta A}$ and $\Delta B$, each `(B, T, E, N)`."""
-        A = -ops.exp(ops.cast(self.log_rate, self.state_dtype))
-        decay = ops.exp(step[..., None] * A)
+        decay = ops.exp(step[..., None] * self.rates())
         return decay, step[..., None] * B[:, :, None]
 
     def _recurrence(self, decay, written, h, mask):
