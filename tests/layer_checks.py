@@ -210,12 +210,18 @@ def check_padding(layer, inputs, outputs, pads=2):
 def called(layer, inputs, **options):
     """Calls a built layer, compiled as a whole on JAX.
 
-    An eager call compiles each operation separately there, which takes much longer.
     `check_seed` and the examples of the layers are eager.
     """
-    if keras.backend.backend() != "jax":
-        return layer(inputs, **options)
-    return kernels.compiled(lambda x: layer(x, **options))(inputs)
+    return compiled_on_jax(lambda x: layer(x, **options))(inputs)
+
+
+def compiled_on_jax(function):
+    """Compiles a function of tensors on JAX.
+
+    An eager call compiles each operation separately there, which takes much longer.
+    """
+    on_jax = keras.backend.backend() == "jax"
+    return kernels.compiled(function) if on_jax else function
 
 
 def fresh(layer):

@@ -105,7 +105,7 @@ def test_lora(make, run):
     assert run(model) == after
 
 
-@pytest.mark.everywhere("each backend compiles or records in its own way", cases=1)
+@pytest.mark.full("other models are tested everywhere")
 @pytest.mark.parametrize("make", [seq2seq, transformer])
 def test_lora_of_a_translator(make):
     model, other = make(), make()

@@ -7,6 +7,7 @@ import pytest
 import kerasseq
 from kerasseq import decoding, models, text, training
 from kerasseq.positions.by_name import DECODER_POSITIONS
+from tests.layer_checks import compiled_on_jax
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 
@@ -31,16 +32,19 @@ def tiny(seed=1, **options):
     return model
 
 
-def uncached(model, prompt, length):
-    """Greedy, by reading the whole text again for each token."""
-    ids = model.tokenizer.encode(prompt).tolist()
-    width = len(ids) + length  # one shape for all steps
+def uncached(model, *prompts, length):
+    """Greedy, by reading the whole texts again for each token."""
+    texts = [model.tokenizer.encode(prompt).tolist() for prompt in prompts]
+    width = max(map(len, texts)) + length  # one shape for all steps
+    read = compiled_on_jax(model)
     for _ in range(length):
-        row = np.zeros((1, width), "int32")
-        row[0, : len(ids)] = ids
-        logits = keras.ops.convert_to_numpy(model(row))[0, len(ids) - 1]
-        ids.append(int(logits.argmax()))
-    return model.tokenizer.decode(ids)
+        rows = np.zeros((len(texts), width), "int32")
+        for row, ids in zip(rows, texts, strict=True):
+            row[: len(ids)] = ids
+        logits = keras.ops.convert_to_numpy(read(rows))
+        for row, ids in zip(logits, texts, strict=True):
+            ids.append(int(row[len(ids) - 1].argmax()))
+    return [model.tokenizer.decode(ids) for ids in texts]
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -56,7 +60,7 @@ def test_a_row_of_the_table_is_built_with_as_many_weights_as_counted(name):
 def test_cached_is_uncached_for_prompts_of_any_length(position):
     model = tiny(position=position)
     prompts = ["abc", "k", "deaf edh"]
-    wanted = [uncached(model, prompt, 9) for prompt in prompts]
+    wanted = uncached(model, *prompts, length=9)
     assert model.generate(prompts, 9, temperature=0) == wanted
     assert len({text[-9:] for text in wanted}) > 1  # it does not say the same always
     assert model.generate(prompts[0], 9, temperature=0) == wanted[0]
@@ -75,7 +79,7 @@ def test_cached_is_uncached_for_prompts_of_any_length(position):
 )
 def test_cached_is_uncached_with_every_option(options):
     model = tiny(**options)
-    assert model.generate("cab", 7, temperature=0) == uncached(model, "cab", 7)
+    assert [model.generate("cab", 7, temperature=0)] == uncached(model, "cab", length=7)
 
 
 def test_generation_beyond_the_positions_keeps_the_last_half():
@@ -84,14 +88,16 @@ def test_generation_beyond_the_positions_keeps_the_last_half():
     written = model.generate("abc", 40, temperature=0)
     assert len(written) == 43
     begun = written[:longest]  # as many as there are positions
-    assert begun == uncached(model, "abc", longest - 3)
+    assert [begun] == uncached(model, "abc", length=longest - 3)
     half = written[longest // 2 : longest]
     room = longest - len(half)
-    assert written[longest:][:room] == uncached(model, half, room)[len(half) :]
+    (text,) = uncached(model, half, length=room)
+    assert written[longest:][:room] == text[len(half) :]
     long_prompt = "abcdefgh" * 5
     kept = long_prompt[-(longest // 2) :]
     after = model.generate(long_prompt, 5, temperature=0)[40:]
-    assert after == uncached(model, kept, 5)[len(kept) :]
+    (text,) = uncached(model, kept, length=5)
+    assert after == text[len(kept) :]
 
 
 def test_rows_of_a_batch_reach_the_end_of_the_positions_independently():

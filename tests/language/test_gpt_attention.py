@@ -38,7 +38,7 @@ def test_from_states_is_uncached_for_prompts_of_any_length(
 ):
     model = tiny(7, attention=attention, **options)
     prompts = ["abc", "k", "deaf edh"]
-    wanted = [uncached(model, prompt, 9) for prompt in prompts]
+    wanted = uncached(model, *prompts, length=9)
     assert model.generate(prompts, 9, temperature=0) == wanted
     assert len({text[-9:] for text in wanted}) > 1  # it does not say the same always
     model.save(tmp_path / "model.keras")

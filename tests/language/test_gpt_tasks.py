@@ -359,7 +359,6 @@ def test_it_learns_which_answer():
     assert learn("choose", texts, labels, epochs=12)["accuracy"] > 0.9
 
 
-@pytest.mark.everywhere("trained, saved, loaded", cases=1)
 @pytest.mark.parametrize("head", ["entail", "compare", "choose", "span"])
 def test_saved_and_loaded(head, tmp_path):
     gpt = trained(position="relative", dropout=0.1)
@@ -402,7 +401,6 @@ def test_a_new_head_has_its_own_arrays():
     assert len({id(x) for x in arrays}) == len(arrays)
 
 
-@pytest.mark.everywhere("trained, saved, loaded")
 def test_lora_goes_along():
     gpt = trained()
     task = gpt.with_head("classify", labels=C)

@@ -39,7 +39,6 @@ def probabilities(found):
     return [list(each.probabilities.values()) for each in found]
 
 
-@pytest.mark.everywhere("trained, saved, loaded")
 def test_labels_are_learned_and_saved(bert, tmp_path):
     model = bert.with_head("classify")
     assert model.labels is None
@@ -61,7 +60,6 @@ def test_labels_are_learned_and_saved(bert, tmp_path):
     loaded.fit(TEXTS, Y, verbose=0)
 
 
-@pytest.mark.everywhere("trained, saved, loaded")
 def test_tags_are_learned_and_saved(gpt, tmp_path):
     model = gpt.with_head("tag")
     model.compile(keras.optimizers.Adam(0.02))

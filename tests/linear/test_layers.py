@@ -13,11 +13,11 @@ pytestmark = pytest.mark.everywhere("kernels, casts and masks of each backend")
 B, T, D, N, K, V = 2, 7, 5, 2, 4, 3
 X = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
 LAYERS = {
-    "linear": lambda **kw: layers.LinearAttention(N, K, V, **kw),
+    "delta": lambda **kw: layers.DeltaNet(N, K, V, num_key_heads=1, **kw),
     "gla": lambda **kw: layers.GatedLinearAttention(
         N, K, V, decay_rank=7, conv_kernel=3, **kw
     ),
-    "delta": lambda **kw: layers.DeltaNet(N, K, V, num_key_heads=1, **kw),
+    "linear": lambda **kw: layers.LinearAttention(N, K, V, **kw),
     "plain delta": lambda **kw: layers.DeltaNet(N, K, V, gated=False, **kw),
     "retention": lambda **kw: layers.Retention(N, K, V, **kw),
 }
@@ -121,6 +121,7 @@ def numpy(name, layer):
     return np.tril(np.einsum("btnk,btsnk,bsnk->bnts", q, decay, k) / np.sqrt(K))
 
 
+@pytest.mark.full("the kernel is compared with its definition everywhere")
 @EVERY
 def test_equation_and_trace(name, built):
     layer, weights = built[name], numpy(name, built[name])

@@ -6,7 +6,7 @@ import pytest
 
 from kerasseq import layers, models
 
-pytestmark = pytest.mark.everywhere("static and dynamic lengths")
+pytestmark = pytest.mark.full("translators with other attention are trained everywhere")
 
 PAIRS = ([[1, 2, 3], [2, 1], [3]] * 3, [[3, 2, 1], [1, 2], [3]] * 3)
 

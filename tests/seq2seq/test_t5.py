@@ -159,7 +159,6 @@ def test_initial_standard_deviations():
         assert std == pytest.approx(wanted, rel=0.05), dense.name
 
 
-@pytest.mark.everywhere("trained")
 def test_fit_on_span_corruption():
     keras.utils.set_random_seed(0)
     start = np.random.default_rng(0).integers(1, 8, (32, 1))

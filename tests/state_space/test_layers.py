@@ -91,6 +91,7 @@ def test_s4d_is_its_recurrence(initialization):
     assert_close(layer.recurrence(ops.convert_to_tensor(X), zero)[0], expected)
 
 
+@pytest.mark.full("other tests compare the states of all backends")
 def test_rwkv4_is_its_equation(built):
     with tracing.trace(built["rwkv4"]) as inside:
         y = built["rwkv4"](X)

@@ -116,7 +116,6 @@ def test_tagger_loss_and_accuracy_ignore_padding():
         assert accuracy == pytest.approx(np.mean(logits.argmax(axis=-1) == labels))
 
 
-@pytest.mark.everywhere("trained, saved, loaded; masks")
 def test_classifier_learns_and_is_saved_with_its_optimizer(tmp_path):
     keras.utils.set_random_seed(0)
     x = rng.integers(1, V, (64, T))

@@ -27,6 +27,7 @@ def array(value):
     return keras.ops.convert_to_numpy(value)
 
 
+@pytest.mark.full("a stack of Mamba is trained everywhere")
 def test_classifier_learns_and_is_saved(tmp_path):
     keras.utils.set_random_seed(0)
     x = rng.integers(1, V, (64, T))
@@ -89,7 +90,7 @@ def test_language_model_generates_the_most_probable_tokens():
         assert logits[end - 1].max() - logits[end - 1, written[end]] < 1e-4
 
 
-@pytest.mark.full("one fit of the classifier runs everywhere")
+@pytest.mark.full("a stack of Mamba is trained everywhere")
 def test_seq2seq_has_a_transformer_encoder_and_a_recurrent_decoder():
     sizes = {"source_vocabulary_size": V, "target_vocabulary_size": V, "units": H}
     model = Seq2Seq("transformer", decoder="gru", **sizes)
@@ -99,7 +100,7 @@ def test_seq2seq_has_a_transformer_encoder_and_a_recurrent_decoder():
         Seq2Seq("transformer", **sizes)
 
 
-@pytest.mark.full("one fit of the classifier runs everywhere")
+@pytest.mark.full("a stack of Mamba is trained everywhere")
 def test_forecaster_of_any_length():
     model = Forecaster("transformer", units=H, horizon=2)
     for time in (T, T + 2):
@@ -107,7 +108,7 @@ def test_forecaster_of_any_length():
         assert model.forecast(history, steps=3).shape == (3,)
 
 
-@pytest.mark.full("one fit of the classifier runs everywhere")
+@pytest.mark.full("a stack of Mamba is trained everywhere")
 def test_all_layer_checks():
     still = {"key/bias": "a softmax does not change with a constant in its scores"}
     layer = TransformerStack(H, num_layers=2, causal=True)

@@ -42,7 +42,6 @@ def log_softmax(z):
 # Logits after each layer
 
 
-@pytest.mark.everywhere("an intervention in a Transformer of the backend", cases=1)
 @pytest.mark.parametrize(
     "options", [{}, {"norm_placement": "post"}, {"norm": "rms", "position": "rope"}]
 )

@@ -252,7 +252,6 @@ def test_attention_weights_and_hidden_states_of_a_transformer():
         np.testing.assert_allclose(out, expected, atol=1e-5)
 
 
-@pytest.mark.everywhere("symbolic calls of the decoder inside intervene", cases=1)
 @pytest.mark.parametrize("attention", ["luong", "bahdanau"])
 def test_attention_of_one_head_and_of_a_decoder_that_runs_step_by_step(attention):
     model = toys.ids_model(attention=attention)

@@ -65,7 +65,7 @@ def trained(folder):
     return model
 
 
-@pytest.mark.everywhere("trained on files, saved, loaded, classifies files")
+@pytest.mark.full("a ViT is trained on arrays everywhere")
 def test_three_lines(tmp_path):
     folder = write(tmp_path / "pictures")
     keras.utils.set_random_seed(0)
