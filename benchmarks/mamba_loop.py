@@ -1,4 +1,4 @@
-r"""Mamba with a plain loop over time on JAX, a peer of kerasseq's parallel recurrence.
+r"""Mamba with a plain loop over time on JAX, a peer of `kernels.selective_scan`.
 
 $$
 h_t = e^{\Delta_t A} \odot h_{t-1} + (\Delta_t u_t)\, B_t^T, \qquad y_t = h_t C_t

@@ -38,6 +38,7 @@ from kerasseq.kernels.linear_recurrence import (  # noqa: E402
     linear_recurrence,
     state_dtype,
 )
+from kerasseq.kernels.pieces import in_pieces  # noqa: E402
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.projection import affine, dense, project  # noqa: E402
 from kerasseq.kernels.ranking import top_k  # noqa: E402
@@ -71,6 +72,7 @@ __all__ = [
     "fused_attention",
     "gradients",
     "has_cudnn",
+    "in_pieces",
     "inference",
     "is_concrete",
     "is_exporting",

@@ -1,9 +1,9 @@
 r"""The selective state space model of Mamba as one operation.
 
 `reference/selective_scan.py` is the definition. It has the decays and the states of all
-steps in arrays of E N numbers a step. On JAX a loop computes the decays of one step at a
-time: they stay in the cache of the CPU, and only training keeps an array of this size,
-that of the states.
+steps in arrays of E N numbers a step, and runs in pieces of the sequence. On JAX a loop
+computes the decays of one step at a time: they stay in the cache of the CPU, and only
+training keeps an array of this size, that of the states.
 """
 
 import keras
@@ -12,6 +12,7 @@ from keras import ops
 from kerasseq.core import masks
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.dispatch import backend_module
+from kerasseq.kernels.pieces import in_pieces
 from kerasseq.kernels.reference import selective_scan as reference
 
 
@@ -55,6 +56,13 @@ def selective_scan(
     step, u = masks.zero_masked(step, mask), masks.zero_masked(u, mask)
     if initial_state is None:
         initial_state = ops.zeros_like(u[:, 0, :, None] * A)
-    on_jax = keras.backend.backend() == "jax"
-    run = backend_module("selective_scan").run if on_jax else reference.run
-    return run(step, A, B, C, u, initial_state)
+    if keras.backend.backend() == "jax":
+        return backend_module("selective_scan").run(step, A, B, C, u, initial_state)
+
+    def run(h, inputs):
+        step, B, C, u = inputs
+        y, h = reference.run(step, A, B, C, u, h)
+        return h, y
+
+    h, y = in_pieces(run, initial_state, (step, B, C, u))
+    return y, h

@@ -287,6 +287,18 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
             h: The state before, `(B, D, N / 2, 2)`. It is that of inputs times C B.
             mask: Boolean `(B, T)`, or None.
         """
+        if listeners.active():  # a trace has the states of all steps in one array
+            return self._all_states(u, h, mask)
+        inputs = {"u": u} if mask is None else {"u": u, "mask": mask}
+        h, y = kernels.in_pieces(
+            lambda h, now: self._all_states(now["u"], h, now.get("mask"))[::-1],
+            h,
+            inputs,
+        )
+        return y, h
+
+    def _all_states(self, u, h, mask):
+        """See `recurrence`."""
         (re, im), CB = self.coefficients()
         B, T = ops.shape(u)[:2]
         M = self.state_size // 2
