@@ -58,7 +58,7 @@ def in_pieces(
 
 
 def _split(x, count, steps):
-    """Splits `(batch, time, ...)` into `(count, batch, steps, ...)`, without the rest."""
+    """Splits `(batch, time, ...)` into `(count, batch, steps, ...)`."""
     x = x[:, : count * steps]
     batch = ops.shape(x)[0]
     return ops.swapaxes(ops.reshape(x, (batch, count, steps, *x.shape[2:])), 0, 1)
