@@ -244,7 +244,7 @@ def of_models():
             "BERT",
             lambda **a: models.BERT(**a).count_params(),
             {"vocabulary_size": 9, "max_sequence_length": 7, "num_segments": 2}
-            | {**SMALL, "head": None, "num_classes": None, "activation": "gelu"},
+            | {**SMALL, "head": None, "activation": "gelu"},
         ),
         model(
             *(models.ViT, IMAGES),

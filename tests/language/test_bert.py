@@ -87,6 +87,7 @@ def test_the_weights_are_those_that_are_counted(name):
     assert run(wider, x)["sequence"].shape == (1, 17, small.hidden_dim)
 
 
+@pytest.mark.full("small models have as many weights as are counted", cheap=False)
 @pytest.mark.skipif(
     keras.backend.backend() == "tensorflow", reason="allocates in a StatelessScope"
 )
