@@ -14,6 +14,7 @@ if backend.chosen() != "torch":
     pytest.skip("records on PyTorch", allow_module_level=True)
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kerasseq.kernels.torch import graph as torch_graph
 from kerasseq.kernels.torch.graph import EAGER_CALLS, recorded
@@ -39,6 +40,26 @@ def test_python_runs_until_it_is_recorded_and_again_for_another_shape():
     assert call(np.zeros(3, "float32")).shape == (3,)
     assert call(np.zeros(1, "int32")).dtype != call(np.zeros(1, "float32")).dtype
     assert len(calls) == EAGER_CALLS + 2
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_all_values_are_described_by_one_mode(monkeypatch, missing):
+    """Private names of PyTorch make recording fast; without them it is slow."""
+    made, init = [], FakeTensorMode.__init__
+
+    def counted(self, **options):
+        made.append(self)
+        init(self, **options)
+
+    monkeypatch.setattr(FakeTensorMode, "__init__", counted)
+    if missing:
+        monkeypatch.delattr(torch._guards, "tracing")
+    call, calls = counting(lambda x: ops.exp(2 * (x + 1)))
+    for n in range(2 * EAGER_CALLS):
+        found = float(call(np.float32([n / 9]))[0])
+        assert found == pytest.approx(np.exp(2 * n / 9 + 2), rel=1e-5)
+    assert len(calls) == EAGER_CALLS
+    assert len(made) > 2 if missing else len(made) == 1
 
 
 def test_shapes_used_last_are_kept(monkeypatch):

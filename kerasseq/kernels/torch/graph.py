@@ -8,6 +8,7 @@ EPYC with AVX2), so `fit` does not use them.
 """
 
 import collections
+import contextlib
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -112,6 +113,21 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Nested:
     return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
+def one_fake_mode() -> contextlib.AbstractContextManager[Any]:
+    """Lets PyTorch describe all values of a recording by the same mode.
+
+    It makes one for each value otherwise, with a trace of the stack, which takes as
+    long as the recording itself. There is no public name for this: where the private
+    ones are missing, it takes that long.
+    """
+    try:
+        from torch._guards import TracingContext, tracing
+        from torch._subclasses.fake_tensor import FakeTensorMode
+    except ImportError:
+        return contextlib.nullcontext()
+    return tracing(TracingContext(FakeTensorMode()))
+
+
 class _Calls:
     """Calls with arguments of one structure, and of the same shapes."""
 
@@ -159,7 +175,7 @@ class _Calls:
             return outputs
 
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), one_fake_mode():
                 warnings.simplefilter("ignore")
                 graph = make_fx(torch.func.functionalize(flat))(*leaves)
             return self._spared(graph)
