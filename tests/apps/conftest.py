@@ -15,6 +15,15 @@ CONTEXT = "streamlit.runtime.scriptrunner_utils.script_run_context"
 logging.getLogger(CONTEXT).setLevel("ERROR")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_components():
+    """Streamlit looks for components in the metadata of all packages at each start."""
+    scan = "streamlit.components.v2.manifest_scanner.scan_component_manifests"
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setattr(scan, list, raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """The app keeps its files in a folder of the test."""
