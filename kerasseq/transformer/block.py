@@ -1,6 +1,7 @@
 """What encoder and decoder blocks share: their arguments and their sublayers."""
 
 import functools
+import inspect
 import random
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,13 @@ from kerasseq.transformer.feed_forward import (
 )
 from kerasseq.transformer.initializers import ScaledInitializer
 from kerasseq.transformer.norms import check_norm, make_norm
+
+# Arguments of a call with which a block has one output, of the shape of its input.
+OF_ONE_OUTPUT = frozenset(
+    ("inputs", "padding_mask", "inputs_mask", "mask", "training", "use_causal_mask")
+    + ("decoder_sequence", "decoder_padding_mask", "decoder_sequence_mask")
+    + ("encoder_sequence", "encoder_padding_mask", "encoder_sequence_mask")
+)
 
 
 class TransformerBlock(WithSublayers, keras.layers.Layer):
@@ -320,8 +328,21 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
         return self._feedforward_sublayer.output_dense
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        # There may be several outputs: Keras infers them by a call.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+        bound = inspect.signature(self.call).bind(*args, **kwargs).arguments
+        given = {name for name, x in bound.items() if x is not None and x is not False}
+        if not given <= OF_ONE_OUTPUT:
+            # There may be several outputs: Keras infers them by a call, which takes
+            # most of the time in which a model is built.
+            return keras.Operation.compute_output_spec(self, *args, **kwargs)
+        x = next(iter(bound.values()))
+        self._check_masks(x, **bound)
+        return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
+
+    def _check_masks(self, x, padding_mask=None, decoder_padding_mask=None, **others):
+        """Raise unless the arguments `OF_ONE_OUTPUT` fit the sequence x."""
+        prefix = "decoder_" if self.causal else ""
+        mask = padding_mask if decoder_padding_mask is None else decoder_padding_mask
+        check_self_attention_masks(x, mask, None, prefix)
 
     def get_config(self) -> Config:
         initializer = keras.initializers.serialize

@@ -366,10 +366,7 @@ class TransformerDecoder(TransformerBlock):
         """Cross-attention: a list of its output, weights and cache, as asked for."""
         attention = self._cross_attention_layer
         if cache is None:
-            check_mask(
-                *("encoder_padding_mask", padding_masks[0]),
-                *(("batch", "time"), memory.shape[:2]),
-            )
+            _check_memory_mask(padding_masks[0], memory)
             options["value_mask"] = masks.first_given(*padding_masks)
         else:
             if index is None:  # Keras' mask covers the whole cache as well
@@ -408,6 +405,12 @@ class TransformerDecoder(TransformerBlock):
                 f"the layer was built for, received shape {tuple(memory.shape)}. "
                 "Create another layer"
             )
+
+    def _check_masks(self, x, encoder_sequence=None, **masks):
+        super()._check_masks(x, **masks)
+        self._check_encoder(encoder_sequence, None)
+        if encoder_sequence is not None:
+            _check_memory_mask(masks.get("encoder_padding_mask"), encoder_sequence)
 
     def _check_caches(self, cache, index, memory_cache, memory_index):
         """Raise unless both caches are given or none, and no index without cache."""
@@ -491,3 +494,7 @@ class _Hidden:
     states: States
     mask: Tensor | None
     index: int | Tensor | None
+
+
+def _check_memory_mask(mask, memory):
+    check_mask("encoder_padding_mask", mask, ("batch", "time"), memory.shape[:2])

@@ -272,3 +272,34 @@ def test_shared_feed_forward_has_its_weights_once():
         id(w) for w in mlp.weights
     }
     assert ops.shape(blocks[1](blocks[0](X))) == (B, T, D)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("encoder", [False, True])
+@pytest.mark.parametrize("name", BLOCKS)
+def test_outputs_are_known_without_a_call(name, encoder, policy, monkeypatch):
+    """Keras would run the block to infer them."""
+    layer = getattr(layers, name)(F, N, dtype=policy)
+    x, mask = keras.Input((None, D)), keras.Input((None,), dtype="bool")
+    given = [x]
+    if encoder and name == "TransformerDecoder":
+        given.append(keras.Input((S, E)))
+    inferred = keras.Operation.compute_output_spec
+    layer.build(*(part.shape for part in given))
+    expected = inferred(layer, *given)
+    monkeypatch.setattr(keras.Operation, "compute_output_spec", None)
+    prefix = "decoder_" if layer.causal else ""
+    y = layer(*given, **{f"{prefix}padding_mask": mask})
+    assert (y.shape, y.dtype) == (expected.shape, expected.dtype)
+    with pytest.raises(ValueError, match=f"{prefix}padding_mask must have"):
+        layer(*given, **{f"{prefix}padding_mask": keras.Input((None, D), dtype="bool")})
+    monkeypatch.undo()
+    outputs = inferred(layer, *given, return_attention_scores=True)
+    assert len(outputs) == 2 + (len(given) > 1)
+
+
+def test_the_mask_of_an_encoder_is_checked_without_a_call():
+    layer = layers.TransformerDecoder(F, N)
+    wrong = keras.Input((3,), dtype="bool")
+    with pytest.raises(ValueError, match="encoder_padding_mask must have"):
+        layer(keras.Input((T, D)), keras.Input((S, E)), encoder_padding_mask=wrong)
