@@ -330,7 +330,8 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         bound = inspect.signature(self.call).bind(*args, **kwargs).arguments
         given = {name for name, x in bound.items() if x is not None and x is not False}
-        if not given <= OF_ONE_OUTPUT:
+        inherited = type(self).call.__module__.startswith(__package__)
+        if not inherited or not given <= OF_ONE_OUTPUT:
             # There may be several outputs: Keras infers them by a call, which takes
             # most of the time in which a model is built.
             return keras.Operation.compute_output_spec(self, *args, **kwargs)

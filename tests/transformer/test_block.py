@@ -298,6 +298,14 @@ def test_outputs_are_known_without_a_call(name, encoder, policy, monkeypatch):
     assert len(outputs) == 2 + (len(given) > 1)
 
 
+def test_a_subclass_with_a_call_of_its_own_has_its_own_outputs():
+    class Mean(layers.TransformerEncoder):
+        def call(self, inputs):
+            return ops.mean(super().call(inputs), axis=1)
+
+    assert Mean(F, N)(keras.Input((T, D))).shape == (None, D)
+
+
 def test_the_mask_of_an_encoder_is_checked_without_a_call():
     layer = layers.TransformerDecoder(F, N)
     wrong = keras.Input((3,), dtype="bool")
