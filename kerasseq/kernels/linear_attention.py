@@ -74,9 +74,9 @@ def linear_attention(
         ValueError: If the length is 0, or the shapes do not match.
 
     Examples:
-        >>> x = keras.ops.ones((2, 7, 3, 5))
-        >>> y, state = linear_attention(x, x, x, log_decay=keras.ops.zeros((3,)))
-        >>> keras.ops.shape(y), keras.ops.shape(state)
+        >>> x = np.ones((2, 7, 3, 5), "float32")
+        >>> y, state = linear_attention(x, x, x, log_decay=np.zeros((3,)))
+        >>> tuple(y.shape), tuple(state.shape)
         ((2, 7, 3, 5), (2, 3, 5, 5))
         >>> float(y[0, 6, 0, 0])  # seven times the product of two vectors of five ones
         35.0
@@ -127,10 +127,11 @@ def linear_states(
         `(B, T, N, K, V)`.
 
     Examples:
-        >>> states = linear_states(keras.ops.ones((2, 7, 3, 5, 5)))
+        >>> states = linear_states(np.ones((2, 7, 3, 5, 5), "float32"))
         >>> float(states[0, 6, 0, 0, 0])
         7.0
     """
+    written = ops.convert_to_tensor(written)
     dtype, T = written.dtype, ops.shape(written)[1]
     if log_decay is not None:
         log_decay = _all_steps(ops.cast(log_decay, dtype), T)

@@ -187,6 +187,7 @@ def float64_works():
     return backend.chosen() != "jax"
 
 
+@pytest.mark.full("all layers are tested in float64 everywhere")
 def test_float64_is_exact_to_1e_9():
     mask = np.array([[0, 1, 0], [0, 1, 1], [0, 0, 1], [0, 1, 1], [0, 1, 0]], bool)
     with float64():

@@ -155,6 +155,7 @@ def test_any_cut_gives_the_whole(name, built):
     assert [ops.shape(state) for state in states] == shapes
 
 
+@pytest.mark.once("dtypes of tensors")
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "float64"])
 def test_states_are_never_short(policy):
     if policy == "float64" and keras.backend.backend() == "jax":
@@ -168,6 +169,7 @@ def test_states_are_never_short(policy):
     assert dtypes == [*short, "int32"]
 
 
+@pytest.mark.once("the same code on every backend")
 @EVERY
 def test_no_step_depends_on_a_later_one(name, built):
     changed = X.copy()
@@ -179,6 +181,7 @@ def test_no_step_depends_on_a_later_one(name, built):
     assert np.all(np.any(ops.convert_to_numpy(before != after)[:, 4:], axis=-1))
 
 
+@pytest.mark.once("the same code on every backend")
 def test_every_step_attends_to_all_unless_causal(built):
     layer = layers.LinearAttention(N, K, V, causal=False)
     layer.build(X.shape)

@@ -232,7 +232,7 @@ def test_what_kerashub_has_no_folders_for(tmp_path):
         )
 
 
-@pytest.mark.everywhere("cache, compiled steps and files of all options at once")
+@pytest.mark.full("caches, compiled steps and files are tested everywhere")
 def test_generation_with_a_cache_is_that_without(tmp_path):
     model = models.GPT(
         vocabulary_size=29,

@@ -43,6 +43,7 @@ def test_classifier_learns_and_is_saved(tmp_path):
     np.testing.assert_allclose(array(loaded(ids)), array(model(ids)), atol=1e-6)
 
 
+@pytest.mark.full("blocks are tested with padding everywhere")
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_padded_equals_unpadded(bidirectional):
     model = SequenceTagger(
@@ -80,6 +81,7 @@ def test_order_matters():
     assert np.abs(array(model(swapped)) - array(model(ids))).max() > 1e-4
 
 
+@pytest.mark.full("other language models generate everywhere")
 def test_language_model_generates_the_most_probable_tokens():
     model = LanguageModel("transformer", vocabulary_size=V, units=H, num_layers=2)
     prompt = ids[0, :3]
