@@ -127,6 +127,7 @@ def test_the_notebook_and_the_table_are_downloaded(visit):
         page.get_by_role("button", name="Open as notebook").click()
     assert made.value.suggested_filename == "kerasseq_tokens.ipynb"
     page.get_by_text("The values as a table").click()
+    settle(page)  # a click is lost where the page is drawn again
     with page.expect_download() as made:
         page.locator("[data-testid=stDownloadButton] button").first.click()
     assert made.value.suggested_filename == "kerasseq_tokens_curve.csv"
