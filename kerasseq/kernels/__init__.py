@@ -40,7 +40,12 @@ from kerasseq.kernels.linear_recurrence import (  # noqa: E402
 )
 from kerasseq.kernels.pieces import in_pieces  # noqa: E402
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
-from kerasseq.kernels.projection import affine, dense, project  # noqa: E402
+from kerasseq.kernels.projection import (  # noqa: E402
+    affine,
+    dense,
+    project,
+    split_widths,
+)
 from kerasseq.kernels.ranking import top_k  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
@@ -91,6 +96,7 @@ __all__ = [
     "scan",
     "selective_scan",
     "size_is_guessed",
+    "split_widths",
     "state_dtype",
     "take_rows",
     "running_maximum",

@@ -1,8 +1,10 @@
 """Products of all inputs with weights."""
 
 import math
+from collections.abc import Sequence
 
 import keras
+import numpy as np
 from keras import ops
 
 from kerasseq.core.types import Tensor
@@ -94,3 +96,22 @@ def dense(layer: keras.Layer, x: Tensor, *, axes: int = 1) -> Tensor:
     weights = (layer.kernel, layer.bias)
     weights = [ops.convert_to_tensor(w) for w in weights if w is not None]
     return layer.activation(affine(x, *weights, axes=axes))
+
+
+def split_widths(x: Tensor, widths: Sequence[int]) -> list[Tensor]:
+    """Splits the last axis into parts of unequal widths.
+
+    `keras.ops.split` reads the indices from a tensor on PyTorch, which cannot be
+    recorded: generation would run step by step in Python.
+
+    Args:
+        x: `(..., D)`.
+        widths: The widths, whose sum is D.
+
+    Examples:
+        >>> a, b = split_widths(np.ones((2, 7)), [3, 4])
+        >>> a.shape, b.shape
+        ((2, 3), (2, 4))
+    """
+    ends = np.cumsum(widths).tolist()
+    return [x[..., end - n : end] for n, end in zip(widths, ends, strict=True)]

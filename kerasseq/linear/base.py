@@ -258,7 +258,7 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         parts = [dense(layer, x) for layer in layers]
         if self.conv_kernel is not None:
             y, states = self.conv._advance(ops.concatenate(parts, -1), states, mask)
-            parts = ops.split(y, [widths[0], widths[0] + widths[1]], axis=-1)
+            parts = kernels.split_widths(y, widths)
         K, V = self.key_dim, self.value_dim
         heads = [self.to_heads(*pair) for pair in zip(parts, (K, K, V), strict=True)]
         return heads, list(states)

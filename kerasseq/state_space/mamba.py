@@ -264,7 +264,7 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
     def selection(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The step sizes `(B, T, E)`, and the maps B and C `(B, T, N)`."""
         R, N = self.rank, self.state_size
-        d, B, C = ops.split(kernels.dense(self.x_dense, u), [R, R + N], axis=-1)
+        d, B, C = kernels.split_widths(kernels.dense(self.x_dense, u), [R, N, N])
         kernel = ops.convert_to_tensor(self.step_dense.kernel)
         bias = ops.cast(ops.convert_to_tensor(self.step_dense.bias), self.state_dtype)
         z = ops.cast(kernels.matmul(d, ops.cast(kernel, d.dtype)), self.state_dtype)

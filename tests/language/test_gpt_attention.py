@@ -46,6 +46,23 @@ def test_from_states_is_uncached_for_prompts_of_any_length(
     assert loaded.generate(prompts[0], 9, temperature=0) == wanted[0]
 
 
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="records on PyTorch")
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_its_steps_are_recorded_on_pytorch(attention, monkeypatch):
+    """Python would take most of the time of a step."""
+    from kerasseq.kernels.torch.graph import _Calls
+
+    found, record = [], _Calls._record
+
+    def noted(self, leaves):
+        found.append(record(self, leaves))
+        return found[-1]
+
+    monkeypatch.setattr(_Calls, "_record", noted)
+    tiny(attention=attention, position=None).generate("abc", 12)
+    assert found and None not in found
+
+
 def test_a_stream_and_a_beam_carry_states():
     model = tiny(attention="gla", position=None)
     text = model.generate("abc", 9, temperature=0)
