@@ -15,6 +15,9 @@ Each of the E channels of $u$ has a state of N numbers. A is negative, so that a
 step $\Delta_t$ forgets and writes much, and a small one keeps the state: the layer
 selects what it remembers. Gu and Dao 2023 (arXiv 2312.00752); the numbers and the names
 of the arguments are those of Hugging Face's `MambaMixer`.
+
+`kernels.selective_scan` computes h and $C_t \cdot h_t$. For a trace `Mamba.scan` spells
+out the states of all steps; `test_a_traced_mamba_is_the_same` compares both.
 """
 
 import math

@@ -119,6 +119,15 @@ def test_any_cut_gives_the_whole(name, built):
     assert [ops.shape(state) for state in states] == shapes
 
 
+def test_a_traced_mamba_is_the_same(built):
+    mask = np.ones((B, T), bool)
+    mask[1, 3:5] = mask[0, -1] = mask[1, 0] = False
+    with tracing.trace(built["mamba"]) as inside:
+        traced = built["mamba"](X, mask=mask)
+    assert "hidden_state" in inside
+    assert_close(called(built["mamba"], X, mask=mask), traced)
+
+
 @pytest.mark.once("the same code on every backend")
 @EVERY
 def test_no_step_depends_on_a_later_one(name, built):

@@ -126,9 +126,9 @@ def test_it_encodes_for_a_recurrent_decoder():
 @pytest.mark.full("one fit of each architecture runs everywhere")
 def test_it_learns_the_first_of_twenty_ids():
     keras.utils.set_random_seed(0)
-    x = rng.integers(1, 9, (64, 20))
+    x = rng.integers(1, 9, (192, 20))
     y = (x[:, 0] > 4).astype("int32")
     model = SequenceClassifier("wavenet", 2, vocabulary_size=9, units=16)
     model.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
-    model.fit(x, y, epochs=20, verbose=0)
-    assert model.evaluate(x, y, verbose=0)[1] > 0.9
+    model.fit(x, y, epochs=15, verbose=0)
+    assert model.evaluate(x, y, verbose=0)[1] > 0.95

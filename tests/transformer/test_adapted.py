@@ -15,8 +15,8 @@ def numbers(model, ids):
     return ops.convert_to_numpy(called(model, ids))
 
 
-@pytest.mark.everywhere("small types")
-@pytest.mark.parametrize("options", [{"feed_forward": "swiglu"}])
+@pytest.mark.everywhere("small types", cases=1)
+@pytest.mark.parametrize("options", [{"feed_forward": "swiglu"}, {}])
 def test_quantized_is_close(options):
     model = GPT(vocabulary_size=11, num_layers=1, num_heads=2, hidden_dim=16, **options)
     ids = np.arange(1, 11)[None]

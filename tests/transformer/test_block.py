@@ -306,8 +306,11 @@ def test_a_subclass_with_a_call_of_its_own_has_its_own_outputs():
     assert Mean(F, N)(keras.Input((T, D))).shape == (None, D)
 
 
-def test_the_mask_of_an_encoder_is_checked_without_a_call():
+def test_the_encoder_and_its_mask_are_checked_without_a_call():
     layer = layers.TransformerDecoder(F, N)
+    layer.build((None, T, D), (None, S, E))
+    with pytest.raises(ValueError, match="needs encoder_sequence"):
+        layer(keras.Input((T, D)))
     wrong = keras.Input((3,), dtype="bool")
     with pytest.raises(ValueError, match="encoder_padding_mask must have"):
         layer(keras.Input((T, D)), keras.Input((S, E)), encoder_padding_mask=wrong)
