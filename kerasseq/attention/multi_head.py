@@ -24,9 +24,8 @@ from keras import ops
 from kerasseq import tracing
 from kerasseq.attention import axes, inputs
 from kerasseq.attention.cache import Cache, token_positions, update_cache
-from kerasseq.attention.dot_product import repeat_heads
+from kerasseq.attention.dot_product import recorded_attention, repeat_heads
 from kerasseq.attention.projections import input_projection, output_projection
-from kerasseq.attention.recorded import recorded_attention
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.arguments import seed_generator
 from kerasseq.core.serialization import check_float64, register, shared_config

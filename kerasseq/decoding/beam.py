@@ -28,9 +28,16 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.types import Nested, Tensor
-from kerasseq.decoding.inputs import Inputs, Stop, at_least_zero, check_inputs
+from kerasseq.decoding.inputs import (
+    Inputs,
+    Step,
+    Stop,
+    at_least_zero,
+    check_inputs,
+    repeat_rows,
+    take_rows,
+)
 from kerasseq.decoding.loop import Carry, is_in, make_loop, put
-from kerasseq.decoding.steps import Step, repeat_rows, take_rows
 
 
 class BeamTree(NamedTuple):

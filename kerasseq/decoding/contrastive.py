@@ -8,8 +8,8 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.types import Nested, Tensor
+from kerasseq.decoding.inputs import Step, repeat_rows
 from kerasseq.decoding.samplers import Sampler, softmax
-from kerasseq.decoding.steps import Step, repeat_rows
 
 
 @dataclasses.dataclass(frozen=True)

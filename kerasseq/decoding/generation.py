@@ -12,10 +12,9 @@ from kerasseq.core import checks
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.decoding.beam import Beam
 from kerasseq.decoding.contrastive import Contrastive
-from kerasseq.decoding.inputs import Seed, Stop, check_inputs, uniform_numbers
+from kerasseq.decoding.inputs import Seed, Step, Stop, check_inputs, uniform_numbers
 from kerasseq.decoding.loop import Carry, Loop, is_in, make_loop, put
 from kerasseq.decoding.samplers import Greedy, RandomSampler, Sampler
-from kerasseq.decoding.steps import Step
 
 
 class Generated(NamedTuple):

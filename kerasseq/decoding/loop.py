@@ -13,8 +13,7 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core.types import Nested, Tensor
-from kerasseq.decoding.inputs import Prompt
-from kerasseq.decoding.steps import Step, checked, leaves_like, where_rows
+from kerasseq.decoding.inputs import Prompt, Step, checked, leaves_like, where_rows
 
 # The state of a loop: tensors by name, and the state of the step function.
 Carry: TypeAlias = dict[str, Nested]

@@ -15,7 +15,7 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.decoding import inputs
-from kerasseq.decoding.steps import Step
+from kerasseq.decoding.inputs import Step
 
 
 class Sampler:

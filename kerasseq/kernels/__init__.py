@@ -14,7 +14,6 @@ from kerasseq.kernels.fingerprint import Fingerprint  # noqa: E402
 from kerasseq.kernels.functions import (  # noqa: E402
     compiled,
     compiler,
-    constant,
     default_jit_compile,
     gradients,
     has_cudnn,
@@ -24,9 +23,7 @@ from kerasseq.kernels.functions import (  # noqa: E402
     is_uncompiled,
     keep_variables,
     output_specs,
-    running_maximum,
     size_is_guessed,
-    take_steps,
     uncompiled,
     uses_torchscript,
 )
@@ -38,25 +35,26 @@ from kerasseq.kernels.linear_recurrence import (  # noqa: E402
     linear_recurrence,
     state_dtype,
 )
+from kerasseq.kernels.operations import (  # noqa: E402
+    affine,
+    constant,
+    dense,
+    is_float64,
+    matmul,
+    precise,
+    project,
+    running_maximum,
+    split_widths,
+    take_steps,
+    tanh,
+    top_k,
+)
 from kerasseq.kernels.pieces import in_pieces  # noqa: E402
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
-from kerasseq.kernels.projection import (  # noqa: E402
-    affine,
-    dense,
-    project,
-    split_widths,
-)
-from kerasseq.kernels.ranking import top_k  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
     Recurrence,
     equation_of,
     recurrence,
-)
-from kerasseq.kernels.reference.precision import (  # noqa: E402
-    is_float64,
-    matmul,
-    precise,
-    tanh,
 )
 from kerasseq.kernels.rows import add_to_rows, take_rows, train_steps  # noqa: E402
 from kerasseq.kernels.scan import scan  # noqa: E402

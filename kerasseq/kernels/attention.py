@@ -3,7 +3,7 @@
 import keras
 
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.dispatch import backend_module
+from kerasseq.kernels.operations import backend_module
 from kerasseq.kernels.reference import attention as reference
 
 

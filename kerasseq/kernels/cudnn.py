@@ -5,7 +5,6 @@ Elman network, and projects the inputs itself. The gate order of its GRU differs
 Keras'; each matrix is transposed, and there are two biases.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from keras import ops
@@ -20,33 +19,6 @@ BUILT_FOR = {  # the equations that each backend passes to cuDNN
     "tensorflow": ("gru", "lstm"),
     "torch": ("elman", "gru", "lstm"),
 }
-
-
-def why_not(
-    cell: "Recurrence", mask: Tensor | None, names: Sequence[str]
-) -> str | None:
-    """Returns why a native kernel cannot compute a recurrence; None if it can.
-
-    Args:
-        cell: A `Recurrence`.
-        mask: As given to `recurrence`.
-        names: Names of the equations that the kernel has.
-    """
-    equation = cell.equation
-    plain = equation.peephole is None and not equation.coupled
-    squashed = (equation.sigma, equation.phi) == ("sigmoid", "tanh")
-    fits = {
-        "elman": equation.phi in ("tanh", "relu"),
-        "gru": equation.reset_after and equation.update == "keep" and squashed,
-        "lstm": plain and squashed,
-    }
-    if equation.name not in names or not fits.get(equation.name):
-        return "the kernel does not have this equation"
-    if mask is not None:
-        return "there is a mask"
-    if cell.weights.get("dropout") is not None or cell.kernel is None:
-        return "recurrent_dropout is on"
-    return None
 
 
 def refuse(reason: str) -> NoReturn:
@@ -68,7 +40,7 @@ def asked_for(cell: "Recurrence", mask: Tensor | None, backend: str) -> bool:
     """
     if cell.cudnn is not True:
         return False
-    reason = why_not(cell, mask, BUILT_FOR[backend])
+    reason = cell.why_not_native(mask, BUILT_FOR[backend])
     if reason is None and cell.inputs.dtype != "float32":
         reason = f"inputs are of {cell.inputs.dtype}, not float32"
     if reason is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.reference.precision import matmul
+from kerasseq.kernels.operations import matmul
 
 
 class Decays(Protocol):

@@ -9,11 +9,10 @@ import contextvars
 from collections.abc import Callable, Iterator
 
 import keras
-import numpy as np
 from keras import ops, tree
 
 from kerasseq.core.types import Nested, Tensor
-from kerasseq.kernels.dispatch import backend_module
+from kerasseq.kernels.operations import backend_module
 
 _uncompiled = contextvars.ContextVar("kerasseq_uncompiled", default=0)  # open blocks
 
@@ -227,57 +226,6 @@ def uses_torchscript() -> bool:
     if keras.backend.backend() != "torch":
         return False
     return backend_module("functions").uses_torchscript()
-
-
-def constant(array: np.ndarray, like: Tensor) -> Tensor:
-    """Returns an array as a tensor on the device of another, also in `torch.compile`.
-
-    Examples:
-        >>> y = constant(np.arange(3), like=keras.ops.ones(()))
-        >>> keras.ops.convert_to_numpy(y).tolist()
-        [0, 1, 2]
-    """
-    if keras.backend.backend() == "torch":
-        return backend_module("functions").constant(array, like)
-    return ops.convert_to_tensor(array)
-
-
-def take_steps(x: Tensor, index: Tensor) -> Tensor:
-    """Selects steps of sequences.
-
-    `keras.ops.take_along_axis` fixes the batch size of a program that PyTorch exports.
-
-    Args:
-        x: `(B, T, ...)`.
-        index: Integers `(B, P)`, from 0 to T - 1.
-
-    Returns:
-        `(B, P, ...)`.
-
-    Examples:
-        >>> x = keras.ops.reshape(keras.ops.arange(6), (1, 3, 2))
-        >>> y = take_steps(x, keras.ops.array([[2, 0]]))
-        >>> keras.ops.convert_to_numpy(y).tolist()
-        [[[4, 5], [0, 1]]]
-    """
-    if keras.backend.backend() == "torch":
-        return backend_module("functions").take_steps(x, index)
-    index = ops.reshape(index, (*ops.shape(index), *[1] * (len(x.shape) - 2)))
-    return ops.take_along_axis(x, index, axis=1)
-
-
-def running_maximum(x: Tensor) -> Tensor:
-    """Returns the maximum of each step and those before, without a gradient.
-
-    Args:
-        x: `(B, T, ...)`.
-
-    Examples:
-        >>> y = running_maximum(keras.ops.array([[3.0, 1.0, 4.0, 1.0]]))
-        >>> keras.ops.convert_to_numpy(y).tolist()
-        [[3.0, 3.0, 4.0, 4.0]]
-    """
-    return backend_module("functions").running_maximum(ops.stop_gradient(x))
 
 
 def size_is_guessed(value: Tensor) -> bool:

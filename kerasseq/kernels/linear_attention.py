@@ -22,8 +22,8 @@ from kerasseq.core import masks
 from kerasseq.core.shapes import check_mask
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.decays import ChannelDecay, Decays, HeadDecay, NoDecay
+from kerasseq.kernels.operations import is_float64, matmul
 from kerasseq.kernels.reference import linear_attention as reference
-from kerasseq.kernels.reference.precision import is_float64, matmul
 from kerasseq.kernels.scan import scan
 
 CHUNK = 64

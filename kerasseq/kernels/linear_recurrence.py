@@ -17,7 +17,7 @@ from keras import ops
 from keras.backend import standardize_dtype
 
 from kerasseq.core.types import DType, Tensor
-from kerasseq.kernels.dispatch import backend_module
+from kerasseq.kernels.operations import backend_module
 
 
 def linear_recurrence(

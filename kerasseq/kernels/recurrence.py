@@ -7,7 +7,7 @@ Who changes an equation changes it in each of these places:
   where the others do not fit; `reference/derivatives.py`, its backward pass
 - `tensorflow/equations.py`: both passes on TensorFlow without XLA
 - `torch/numba_loops.py` with `numba_steps.py`: both passes on PyTorch, float32, CPU
-- `cudnn.py`, `why_not`: whether cuDNN and PyTorch's own kernels compute the same
+- `Recurrence.why_not_native`: whether cuDNN and PyTorch's own kernels compute the same
 
 `tests/kernels/test_recurrence.py` compares each backend with `step` and the reference,
 `tests/kernels/test_torch_recurrence.py` the numba loops.
@@ -18,9 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.dispatch import backend_module
-from kerasseq.kernels.reference import activations
-from kerasseq.kernels.reference.equations import Equation
+from kerasseq.kernels.operations import backend_module
+from kerasseq.kernels.reference.equations import Equation, name_of
 
 
 @dataclasses.dataclass
@@ -51,6 +50,32 @@ class Recurrence:
     cudnn: bool | str = "auto"
     path: bool = True
 
+    def why_not_native(self, mask: Tensor | None, names: Sequence[str]) -> str | None:
+        """Returns why a native kernel cannot compute it; None if it can.
+
+        Native kernels, cuDNN's and PyTorch's, have the LSTM without peepholes, the GRU
+        that resets after the product and the Elman network.
+
+        Args:
+            mask: As given to `recurrence`.
+            names: Names of the equations that the kernel has.
+        """
+        equation = self.equation
+        plain = equation.peephole is None and not equation.coupled
+        squashed = (equation.sigma, equation.phi) == ("sigmoid", "tanh")
+        fits = {
+            "elman": equation.phi in ("tanh", "relu"),
+            "gru": equation.reset_after and equation.update == "keep" and squashed,
+            "lstm": plain and squashed,
+        }
+        if equation.name not in names or not fits.get(equation.name):
+            return "the kernel does not have this equation"
+        if mask is not None:
+            return "there is a mask"
+        if self.weights.get("dropout") is not None or self.kernel is None:
+            return "recurrent_dropout is on"
+        return None
+
 
 def equation_of(
     name: str, phi: Callable, sigma: Callable | None = None, **options: Any
@@ -64,7 +89,7 @@ def equation_of(
         True
     """
     functions = {"phi": phi} if sigma is None else {"phi": phi, "sigma": sigma}
-    names = {key: activations.name_of(f) for key, f in functions.items()}
+    names = {key: name_of(f) for key, f in functions.items()}
     return None if None in names.values() else Equation(name, **names, **options)
 
 

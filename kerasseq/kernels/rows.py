@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from kerasseq.core.types import Nested, Tensor
-from kerasseq.kernels.dispatch import backend_module
+from kerasseq.kernels.operations import backend_module
 
 
 def take_rows(table: keras.Variable, rows: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from keras import ops, tree
 
 from kerasseq.core.types import Nested
-from kerasseq.kernels.dispatch import backend_module
 from kerasseq.kernels.functions import is_exporting
+from kerasseq.kernels.operations import backend_module
 from kerasseq.kernels.reference import scan as reference
 
 

@@ -11,7 +11,7 @@ from keras import ops
 
 from kerasseq.core import masks
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.dispatch import backend_module
+from kerasseq.kernels.operations import backend_module
 from kerasseq.kernels.pieces import in_pieces
 from kerasseq.kernels.reference import selective_scan as reference
 

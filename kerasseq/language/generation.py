@@ -6,7 +6,7 @@ How `GPT.generate` works, in the order of the calls:
 2. `ids` turns each prompt into ids with the tokenizer of the model (`causal_lm.py`).
 3. `_windows` cuts prompts that fill all positions.
 4. `start` computes the keys and values of the prompts, all positions at once
-   (`gpt.py`).
+   (`CachedDecoding`).
 5. `decode` calls `step`, the model for one token with its caches, and lets the sampler
    choose the next id, until all rows have ended: one compiled loop on TensorFlow and
    JAX (`decoding/loop.py`).
@@ -17,19 +17,23 @@ On the way are checks (`decoding/inputs.py`) and programs that are already compi
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
+from keras import ops
 
 from kerasseq import decoding, kernels
+from kerasseq.attention.cache import update_cache
 from kerasseq.core import checks
+from kerasseq.core.padding import bucket
 from kerasseq.core.types import Nested, Tensor
-from kerasseq.decoding.inputs import Seed
-from kerasseq.decoding.steps import Step
+from kerasseq.decoding.inputs import Seed, Step
 from kerasseq.language.next_tokens import NextTokensMixin
 
+SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
 # Text, or ids for a model without a tokenizer.
 Prompt: TypeAlias = str | Sequence[int] | np.ndarray
 # Text or ids; a list of them for a list of prompts.
@@ -420,3 +424,67 @@ def _window_seed(seed: Seed, window: int) -> Seed:
     if isinstance(seed, Sequence | np.ndarray):  # one for each row
         return [_window_seed(each, window) for each in seed]
     return int(np.random.default_rng([seed, window]).integers(2**31))
+
+
+class CachedDecoding(GenerationMixin):
+    """The step function of a GPT, and the state before it, for `generate`: a mixin."""
+
+    def start(
+        self, rows: list[list[int]], count: int
+    ) -> tuple[dict[str, Nested], np.ndarray]:
+        """The state of decoding after prompts, with room for `count` more tokens.
+
+        Returns:
+            The state after all but the last token of each row of ids: "caches", the
+            keys and values of each layer, and "index" `(B,)`, the next position. And
+            the last tokens `(B, 1)`.
+        """
+        batch, longest_prompt = len(rows), max(map(len, rows))
+        length = max(bucket(longest_prompt + count), SHORTEST_CACHE)
+        if self.context_length is not None:
+            length = min(length, self.context_length)
+        prompt_length = min(bucket(max(longest_prompt - 1, 1)), length)
+        limit = self.stack.cache_limit
+        cached = limit is None or max(prompt_length, longest_prompt + count) <= limit
+        ids = np.zeros((batch, prompt_length if cached else length), "int32")
+        for row, prompt in enumerate(rows):
+            ids[row, : len(prompt) - 1] = prompt[:-1]
+        index = np.array([len(prompt) - 1 for prompt in rows], "int32")
+        last = np.array([[prompt[-1]] for prompt in rows], "int32")
+        ids, index = ops.convert_to_tensor(ids), ops.convert_to_tensor(index)
+        if not cached:  # keys change with the length: each step reads the whole text
+            return {"ids": ids, "index": index}, last
+        caches = self._compiled_prefill(length)(ids, index)
+        return {"caches": caches, "index": index}, last
+
+    def step(
+        self, state: dict[str, Nested], token: Tensor
+    ) -> tuple[Tensor, dict[str, Nested]]:
+        """The step function of decoding: `(state, token) -> (logits, state)`."""
+        index = state["index"]
+        if "ids" in state:
+            ids = update_cache(state["ids"], token[:, None], index)
+            logits = self.stack.next_logits(ids, index)
+            return logits, {"ids": ids, "index": index + 1}
+        logits, caches = self.stack(token[:, None], state["caches"], index)
+        return logits[:, 0], {"caches": caches, "index": index + 1}
+
+    def prefill(self, ids: Tensor, lengths: Tensor, length: int) -> list[Nested]:
+        """The caches and states after prompts.
+
+        Args:
+            ids: `(B, P)`.
+            lengths: Tokens of each prompt, `(B,)`: padding changes no state.
+            length: Tokens that the caches have room for.
+        """
+        real = ops.arange(ops.shape(ids)[1], dtype="int32") < lengths[:, None]
+        caches = self.stack.make_caches(ops.shape(ids)[0], length)
+        x = self.stack.embedding(ids)
+        return self.stack.hidden_states(x, caches, 0, real)[1]
+
+    def _compiled_prefill(self, length):
+        programs = kernels.programs(self.step)
+        prefill = functools.partial(self.prefill, length=length)
+        return programs.get(
+            "prefill", length, lambda: kernels.compiled(prefill, pure=programs.pure)
+        )

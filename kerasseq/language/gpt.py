@@ -24,8 +24,8 @@ from kerasseq.core.arguments import drawn_seed
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.language.architectures import Architecture, find
-from kerasseq.language.cached_decoding import CachedDecoding
 from kerasseq.language.causal_lm import CausalLM, check_memory, known_ids
+from kerasseq.language.generation import CachedDecoding
 from kerasseq.language.gpt_task import GPTTask
 from kerasseq.positions import by_name
 from kerasseq.tasks.labels import Label

@@ -9,7 +9,7 @@ from keras import ops
 from kerasseq import decoding
 from kerasseq.core import checks
 from kerasseq.core.types import Nested
-from kerasseq.decoding.steps import Step
+from kerasseq.decoding.inputs import Step
 
 
 class NextTokens(NamedTuple):

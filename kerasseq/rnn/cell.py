@@ -173,7 +173,7 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
 
         `keras.layers.RNN` draws masks also in inference, which cannot be exported.
         """
-        if kernels.is_exporting():
+        if not self.dropout or kernels.is_exporting():
             return None
         return super().get_dropout_mask(step_input)
 
@@ -181,7 +181,7 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
         self, step_input: Tensor
     ) -> Tensor | list[Tensor] | None:
         """Returns the mask of the state, as `get_dropout_mask` that of the inputs."""
-        if kernels.is_exporting():
+        if not self.recurrent_dropout or kernels.is_exporting():
             return None
         return super().get_recurrent_dropout_mask(step_input)
 

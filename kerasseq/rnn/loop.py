@@ -51,13 +51,13 @@ def run_through_time(
         `(batch, time, units)` in order of processing (or that last one alone,
         `(batch, 1, units)`), and the list of states after the last real step.
     """
-    sequences = masks.zero_masked(sequences, mask)
+    real = None
+    if mask is not None:
+        sequences = masks.zero_masked(sequences, mask)
+        real = time_first(mask, layer.go_backwards)  # (T, B)
     x = time_first(sequences, layer.go_backwards)  # (T, B, ...)
-    real = None if mask is None else time_first(mask, layer.go_backwards)  # (T, B)
     states = first_states(layer, initial_state)
-    observed = loops.observe(
-        loops.Owner(layer, layer.cell), backwards=layer.go_backwards
-    )
+    observed = observe(layer)
     changes = observed is not None and observed.changes
     single = x.shape[0] == 1 and not kernels.is_exporting()  # one step needs no loop
     slow = layer.unroll or changes or single
@@ -80,6 +80,14 @@ def run_through_time(
             last, outputs, last_states = found
     outputs = ops.swapaxes(outputs, 0, 1) if return_sequences else last[:, None]
     return last, outputs, last_states
+
+
+def observe(layer: keras.layers.RNN) -> loops.ObservedLoop | None:
+    """Returns the listeners of the cell; None if nothing is traced."""
+    if not listeners.active():
+        return None
+    owner = loops.Owner(layer, layer.cell)
+    return loops.observe(owner, backwards=layer.go_backwards)
 
 
 def first_states(
@@ -129,7 +137,7 @@ def fast_recurrence(
     if getattr(cell, "equation", None) is None or not has_steps(cell):
         return None
     parts = ("project", "step", "recurrent_product", "all_peepholes", "phi", "sigma")
-    parts = [part for part in parts if hasattr(cell, part)]
+    parts = [part for part in parts if hasattr(type(cell), part)]
     equation: tuple[str, ...] | None = definer(cell, "equation")
     if not all(issubclass(equation, definer(cell, part)) for part in parts):
         return None

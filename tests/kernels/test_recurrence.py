@@ -249,10 +249,10 @@ def test_native_kernels_compute_the_same(equation, bias):
     runs = [kernels.recurrence(cell, states)]
     if backend.chosen() == "torch":
         from kerasseq.kernels import cudnn
-        from kerasseq.kernels.torch import native as torch_native
+        from kerasseq.kernels.torch.recurrence import run_native
 
-        if cudnn.why_not(cell, None, cudnn.BUILT_FOR["torch"]) is None:
-            runs.append(torch_native.run(cell, states))
+        if cell.why_not_native(None, cudnn.BUILT_FOR["torch"]) is None:
+            runs.append(run_native(cell, states))
     expected = tree.flatten(list(reference(equation, arrays)))
     for run in runs:
         for a, b in zip(tree.flatten(list(run)), expected, strict=True):

@@ -14,7 +14,7 @@ from keras import tree
 
 import kerasseq
 from kerasseq import kernels
-from kerasseq.kernels.projection import affine
+from kerasseq.kernels.operations import affine
 from tests.kernels.test_recurrence import (
     EQUATIONS,
     B,

@@ -15,7 +15,7 @@ from keras import tree
 
 import kerasseq
 from kerasseq import kernels
-from kerasseq.kernels.projection import affine
+from kerasseq.kernels.operations import affine
 from kerasseq.kernels.tensorflow import loop as tensorflow_loop
 from kerasseq.kernels.tensorflow import recurrence as tensorflow_recurrence
 from kerasseq.kernels.tensorflow.loop import InOrder, loop

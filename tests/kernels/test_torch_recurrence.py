@@ -1,6 +1,7 @@
 """The recurrence on PyTorch: numba's loops, PyTorch's kernels and the reference."""
 
 import importlib
+import types
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import kerasseq
 from kerasseq.kernels.reference.equations import Equation
-from kerasseq.kernels.torch import native, numba_loops, recurrence
+from kerasseq.kernels.torch import numba_loops, recurrence
 from tests.kernels.test_recurrence import (
     EQUATIONS,
     B,
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.everywhere("kernels differ between backends")
 MASK = np.array([[0, 1, 0], [0, 1, 1], [0, 0, 1], [0, 1, 1], [0, 1, 0]], bool)
 DROPOUTS = {"none": None, "one": lambda e: dropout_for(e)[0], "each": dropout_for}
 NAMES = ["ElmanRNN", "GatedRNN", "LSTM", "PeepholeLSTM", "GRU"]
-COMPILED = [e for e in EQUATIONS if numba_loops.fits(e)]
+COMPILED = [e for e in EQUATIONS if recurrence.has_loops(e)]
 needs_numba = pytest.mark.skipif(
     numba_loops.numba_steps is None, reason="numba is not installed"
 )
@@ -48,13 +49,13 @@ def without_numba(monkeypatch):
 @pytest.fixture
 def calls(monkeypatch):
     """The equations that numba's loops run."""
-    found, run = [], numba_loops.run
+    found, run = [], recurrence.run_loops
 
-    def counting(equation, *args):
-        found.append(equation)
-        return run(equation, *args)
+    def counting(cell, *args):
+        found.append(cell.equation)
+        return run(cell, *args)
 
-    monkeypatch.setattr(numba_loops, "run", counting)
+    monkeypatch.setattr(recurrence, "run_loops", counting)
     return found
 
 
@@ -85,6 +86,52 @@ def test_dropout_of_the_state_of_an_lstm(peephole, dropout):
 def test_without_numba_the_reference_loop_runs(equation, calls):
     assert_same(equation, case(equation), MASK)
     assert not calls
+
+
+@pytest.fixture
+def with_onednn(monkeypatch):
+    """Multiplies with oneDNN on any CPU."""
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        pytest.skip("PyTorch without its private name for products by oneDNN")
+    monkeypatch.setattr(numba_loops, "prefers_onednn", lambda: True)
+    monkeypatch.setattr(numba_loops, "LARGE", 1)
+
+
+@pytest.mark.usefixtures("with_onednn")
+@pytest.mark.parametrize("equation", COMPILED, ids=name_of)
+def test_products_by_onednn_give_the_same(equation):
+    assert_same(equation, case(equation), MASK, tolerance=1e-6)
+
+
+@pytest.mark.usefixtures("with_onednn")
+@pytest.mark.parametrize("bias", [None, torch.arange(11.0)])
+def test_product_by_onednn_of_matrices_in_any_layout(bias):
+    rng = torch.Generator().manual_seed(0)
+    a, b = torch.randn(7, 5, generator=rng), torch.randn(5, 11, generator=rng)
+    wanted = a @ b if bias is None else a @ b + bias
+    for left in (a, a.t().contiguous().t()):
+        for right in (b, b.t().contiguous().t()):
+            torch.testing.assert_close(numba_loops.mm(left, right, bias), wanted)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "capability", "name", "wanted"),
+    [
+        ("znver5", "AVX512", "_linear_pointwise", True),
+        ("znver5", "AVX2", "_linear_pointwise", False),
+        ("znver5", "AVX512", "a_name_that_is_missing", False),
+        ("znver4", "AVX512", "_linear_pointwise", False),
+        ("skylake-avx512", "AVX512", "_linear_pointwise", False),
+        ("", "AVX512", "_linear_pointwise", False),
+    ],
+)
+def test_cpus_on_which_onednn_multiplies(monkeypatch, cpu, capability, name, wanted):
+    monkeypatch.setattr(numba_loops, "get_host_cpu_name", lambda: cpu)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    operations = types.SimpleNamespace(**{name: None})
+    monkeypatch.setattr(torch.ops, "mkldnn", operations)
+    assert numba_loops.prefers_onednn.__wrapped__() is wanted
 
 
 @needs_numba
@@ -300,9 +347,9 @@ def test_vanished_gradients_are_0_and_not_denormal(name):
     ("name", "steps", "learns", "numba", "wanted"),
     [
         ("lstm", 5, True, True, True),
-        ("lstm", native.LONG + 1, True, True, False),
-        ("lstm", native.LONG + 1, True, False, True),
-        ("lstm", native.LONG + 1, False, True, True),
+        ("lstm", recurrence.LONG + 1, True, True, False),
+        ("lstm", recurrence.LONG + 1, True, False, True),
+        ("lstm", recurrence.LONG + 1, False, True, True),
         ("elman", 5, True, True, False),
         ("gru", 5, True, True, False),
         ("gru", 5, True, False, True),
@@ -319,7 +366,7 @@ def test_native_kernels_run_where_they_are_faster(name, steps, learns, numba, wa
         kernel=torch.zeros(5, 7 * gates),
     )
     with torch.set_grad_enabled(learns):
-        assert native.wanted(cell, None, numba) is wanted
+        assert recurrence.native_is_best(cell, None, numba) is wanted
 
 
 def test_weights_of_cudnn_lie_in_one_block():
@@ -327,7 +374,7 @@ def test_weights_of_cudnn_lie_in_one_block():
     shapes = ((12, 5), (12, 3), (12,), (12,))
     rng = torch.Generator().manual_seed(0)
     weights = [torch.randn(s, generator=rng, requires_grad=True) for s in shapes]
-    block = native.in_one_block(weights)
+    block = recurrence.in_one_block(weights)
     ends = np.cumsum([0, *(w.numel() for w in weights)])
     assert [part.storage_offset() for part in block] == list(ends[:-1])
     assert len({part.untyped_storage().data_ptr() for part in block}) == 1

@@ -280,10 +280,11 @@ def test_shared_feed_forward_has_its_weights_once():
 def test_outputs_are_known_without_a_call(name, encoder, policy, monkeypatch):
     """Keras would run the block to infer them."""
     layer = getattr(layers, name)(F, N, dtype=policy)
-    x, mask = keras.Input((None, D)), keras.Input((None,), dtype="bool")
-    given = [x]
-    if encoder and name == "TransformerDecoder":
-        given.append(keras.Input((S, E)))
+    x, encoded = (  # of the dtype to which a call casts
+        keras.Input(shape, dtype=layer.compute_dtype) for shape in ((None, D), (S, E))
+    )
+    mask = keras.Input((None,), dtype="bool")
+    given = [x, encoded] if encoder and name == "TransformerDecoder" else [x]
     inferred = keras.Operation.compute_output_spec
     layer.build(*(part.shape for part in given))
     expected = inferred(layer, *given)

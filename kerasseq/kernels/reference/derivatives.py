@@ -23,14 +23,15 @@ from typing import TypeAlias
 from keras import ops
 
 from kerasseq.core.types import Nested, Tensor
-from kerasseq.kernels.reference.activations import apply, slope
+from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.reference.equations import (
     Equation,
+    apply,
     in_blocks,
     prepare,
     side_by_side,
+    slope,
 )
-from kerasseq.kernels.reference.precision import matmul
 from kerasseq.kernels.scan import scan
 
 # Of x, of the list of states, and of the weights by name.

@@ -7,15 +7,53 @@ weights; σ and φ the activations, as in the cells' own docstrings.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import keras
 from keras import ops
 
 from kerasseq.core.types import Nested, Tensor
-from kerasseq.kernels.reference.activations import apply
-from kerasseq.kernels.reference.precision import matmul
+from kerasseq.kernels.operations import matmul, precise
 from kerasseq.kernels.scan import scan
+
+# The activations whose derivative can be computed from their output: φ'(x) from y.
+_SLOPES = {
+    "tanh": lambda y: 1 - y * y,
+    "sigmoid": lambda y: y * (1 - y),
+    "relu": lambda y: ops.cast(y > 0, y.dtype),
+    "linear": ops.ones_like,
+    "softsign": lambda y: (1 - ops.abs(y)) ** 2,
+    "softplus": lambda y: 1 - ops.exp(-y),
+    "exponential": lambda y: y,
+    "elu": lambda y: ops.where(y > 0, ops.ones_like(y), y + 1),
+    "hard_sigmoid": lambda y: ops.cast((y > 0) & (y < 1), y.dtype) / 6,
+    "hard_tanh": lambda y: ops.cast(ops.abs(y) < 1, y.dtype),
+    "relu6": lambda y: ops.cast((y > 0) & (y < 6), y.dtype),
+}
+
+
+def name_of(activation: Callable[[Tensor], Tensor]) -> str | None:
+    """Returns the name of an activation whose derivative is known, else None.
+
+    Examples:
+        >>> name_of(keras.activations.tanh)
+        'tanh'
+        >>> name_of(keras.activations.gelu) is None
+        True
+    """
+    names = (n for n in _SLOPES if getattr(keras.activations, n) is activation)
+    return next(names, None)
+
+
+def apply(name: str, x: Tensor) -> Tensor:
+    r"""$y = \phi(x)$."""
+    return precise(getattr(keras.activations, name))(x)
+
+
+def slope(name: str, y: Tensor) -> Tensor:
+    r"""$\phi'(x)$, from $y = \phi(x)$."""
+    return _SLOPES[name](y)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ from keras import ops
 
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.linear_recurrence import linear_recurrence
-from kerasseq.kernels.reference.precision import matmul
+from kerasseq.kernels.operations import matmul
 
 
 def run(

@@ -11,14 +11,19 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.reference.activations import apply, slope
+from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.reference.derivatives import (
     over_steps,
     transposed,
     weight_gradient,
 )
-from kerasseq.kernels.reference.equations import Equation, prepare, product
-from kerasseq.kernels.reference.precision import matmul
+from kerasseq.kernels.reference.equations import (
+    Equation,
+    apply,
+    prepare,
+    product,
+    slope,
+)
 from kerasseq.kernels.tensorflow.loop import InOrder
 
 _GRADIENTS = {"sigmoid": tf.raw_ops.SigmoidGrad, "tanh": tf.raw_ops.TanhGrad}

@@ -1,15 +1,18 @@
 """The recurrences on a CPU in float32: products by PyTorch, the rest by numba.
 
-All inputs are projected at once, before. Each step is one `torch.mm` into a small
-buffer and one call of a function of `numba_steps.py`; the gradient of the recurrent
-weights is one product over all steps, after the loop. `numba_steps.py` explains the
-letters.
+All inputs are projected at once, before. Each step is one product and one call of a
+function of `numba_steps.py`; the gradients of the weights are one product each over all
+steps, after the loop. `numba_steps.py` explains the letters.
 
+PyTorch multiplies with MKL, which uses AVX-512 on Intel's CPUs alone. On AMD's Zen 5
+oneDNN takes 0.45 of its time for the products over all steps, and 0.7 for those of a
+step (batch 32, 128 units, 4 gates); MKL is faster for smaller ones.
 `python -m benchmarks recurrent --backend torch --cpu-time` compares with torch.nn.
 """
 
+import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,93 +21,73 @@ from kerasseq.kernels.reference.derivatives import transposed, weight_gradient
 from kerasseq.kernels.reference.equations import Equation, product, with_candidate
 
 try:
+    from llvmlite.binding import get_host_cpu_name  # a part of numba
+
     from kerasseq.kernels.torch import numba_steps
 except ImportError:  # numba is not installed
-    numba_steps = None
+    get_host_cpu_name, numba_steps = str, None
 
+LARGE = 2**20  # multiplications of a product, from which on oneDNN is faster
 NO_MASK, NO_PATH = np.zeros((0, 0), "bool"), np.zeros((0, 0, 0), "float32")
 
 
-def fits(equation: Equation) -> bool:
-    """Whether numba is installed and there are functions for this equation."""
-    activations = ("tanh",) if equation.name == "lstm" else ("tanh", "relu")
-    usual = equation.phi in activations and equation.sigma == "sigmoid"
-    return numba_steps is not None and usual
+@functools.cache
+def prefers_onednn() -> bool:
+    """Whether this CPU is one of AMD's whose AVX-512 MKL leaves unused.
+
+    PyTorch has no public name for a product by oneDNN; without the private one, MKL
+    multiplies.
+    """
+    generation = get_host_cpu_name().removeprefix("znver")
+    return (
+        (generation.isdecimal() and int(generation) >= 5)
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        and torch.backends.mkldnn.is_available()
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    )
 
 
-def run(
-    equation: Equation,
-    x: torch.Tensor,
-    states: Sequence[torch.Tensor],
-    weights: Mapping[str, torch.Tensor],
-    mask: torch.Tensor | None,
-) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Runs a recurrence through time.
+def mm(
+    a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Multiplies two matrices, and adds a bias to each row.
 
     Args:
-        equation: An `Equation` that `fits`.
-        x: Projected inputs, `(T, B, gates * H)`.
-        states: List of states, each `(B, H)`.
-        weights: As for `reference.equations.forward`.
-        mask: Boolean, `(T, B)`, or None.
+        a: `(M, K)`.
+        b: `(K, N)`.
+        bias: `(N,)`, or None.
 
     Returns:
-        The path of the hidden state `(T, B, H)`, and the list of the last states.
+        `(M, N)`.
+
+    Examples:
+        >>> mm(torch.ones(3, 5), torch.ones(5, 7), torch.ones(7))[0, 0].item()
+        6.0
     """
-    weights = dict(weights)
-    dropout = weights.pop("dropout", None)
-    tensors = [x, *states, *weights.values()]
-    keep = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    fixed = (equation, mask, dropout, list(weights), keep)
-    path, *last = _Recurrence.apply(fixed, len(states), *tensors)
-    return path, last
-
-
-class _Recurrence(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        fixed: tuple[Any, ...],
-        states: int,
-        x: torch.Tensor,
-        *tensors: torch.Tensor,
-    ) -> tuple[torch.Tensor, ...]:
-        equation, mask, dropout, names, keep = fixed
-        ctx.set_materialize_grads(False)
-        weights = dict(zip(names, tensors[states:], strict=True))
-        steps = _class_of(equation)(equation, weights, dropout, mask)
-        paths, gates = steps.forward(x, tensors[:states], keep)
-        if keep:
-            ctx.fixed, ctx.states = fixed, states
-            ctx.save_for_backward(*tensors[states:], *paths, *gates)
-        return paths[0][1:], *(path[-1].clone() for path in paths)
-
-    @staticmethod
-    def backward(
-        ctx: Any, d_path: torch.Tensor | None, *d_last: torch.Tensor | None
-    ) -> tuple[Any, ...]:
-        if torch.is_grad_enabled():  # create_graph=True
-            raise RuntimeError(
-                "expected a first derivative: on PyTorch the fast recurrence has no "
-                "second derivatives. Build the layer with `unroll=True`, which has them"
-            )
-        equation, mask, dropout, names, _ = ctx.fixed
-        saved = list(ctx.saved_tensors)
-        weights = {name: saved.pop(0) for name in names}
-        paths = [saved.pop(0) for _ in range(ctx.states)]
-        steps = _class_of(equation)(equation, weights, dropout, mask)
-        d_states = [
-            torch.zeros_like(path[0]) if d is None else d.clone()
-            for path, d in zip(paths, d_last, strict=True)
-        ]
-        path = NO_PATH if d_path is None else array(d_path)
-        dx, dw, d_states = steps.backward(paths, saved, path, d_states)
-        return None, None, dx, *d_states, *(dw[name] for name in names)
+    if prefers_onednn() and a.numel() * b.shape[1] >= LARGE:
+        return torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "none", [], "")
+    return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)
 
 
 def array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor as a NumPy array in a row; it shares the memory if it is in a row."""
     return tensor.detach().contiguous().numpy()
+
+
+def empty(
+    like: torch.Tensor, shapes: Sequence[tuple[int, ...]], *, in_one_block: bool
+) -> list[torch.Tensor]:
+    """Allocates arrays, each by itself or all in one block.
+
+    The C library gives free memory back to the system from twice the size of the
+    largest block on. The arrays of a training step, one by one, exceed that: the next
+    step would wait for the system to provide each page anew, for a quarter of its time.
+    """
+    if not in_one_block:
+        return [like.new_empty(shape) for shape in shapes]
+    sizes = [math.prod(shape) for shape in shapes]
+    parts = like.new_empty(sum(sizes)).split(sizes)
+    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 class ElmanLoops:
@@ -149,12 +132,14 @@ class ElmanLoops:
         T, B, _ = x.shape
         H = states[0].shape[1]
         self.x: np.ndarray = array(x).reshape(T, B, self.gates, H)
-        paths = [s.new_empty(T + 1, B, H) for s in states]
+        slots = T if keep else 1
+        shapes = [(T + 1, B, H) for _ in states]
+        shapes += [(slots, B, self.values, H)] if self.values else []
+        shapes += [(slots, B, H) for _ in states[1:]]
+        arrays = empty(x, shapes, in_one_block=keep)
+        paths, saved = arrays[: len(states)], arrays[len(states) :]
         for path, state in zip(paths, states, strict=True):
             path[0] = state
-        slots = T if keep else 1
-        saved = [x.new_empty(slots, B, self.values, H)] if self.values else []
-        saved += [x.new_empty(slots, B, H) for _ in states[1:]]
         self.prepare_forward(paths, saved)
         for t in range(T):
             self.forward_step(t, t if keep else 0)
@@ -168,16 +153,19 @@ class ElmanLoops:
             y.numpy() for y in saved
         ]
         self.h: Sequence[torch.Tensor] = paths[0].unbind()
-        B, H = self.h[0].shape
-        self.product: torch.Tensor = self.U.new_empty(B, self.gates * H)
-        self.u: np.ndarray = self.product.view(B, self.gates, H).numpy()
+        self.u_shape: tuple[int, int, int] = (
+            paths[0].shape[1],
+            self.gates,
+            paths[0].shape[2],
+        )
 
     def multiply(self, t: int) -> None:
-        """Computes h U into the buffer."""
+        """Computes h U, as `product` and as the array `u`."""
         if self.dropout is None:
-            torch.mm(self.h[t], self.U, out=self.product)
+            self.product: torch.Tensor = mm(self.h[t], self.U)
         else:
-            self.product.copy_(product(self.h[t], self.U, self.dropout))
+            self.product = product(self.h[t], self.U, self.dropout)
+        self.u: np.ndarray = self.product.view(self.u_shape).numpy()
 
     def forward_step(self, t: int, slot: int) -> None:
         self.multiply(t)
@@ -212,12 +200,12 @@ class ElmanLoops:
         self.U_T = self.U.t().contiguous()
 
     def multiply_back(self, dz: torch.Tensor) -> None:
-        """Computes the gradient of h through the product into its buffer."""
+        """Computes the gradient of h through the product."""
         if self.dropout is None:
-            torch.mm(dz, self.U_T, out=self.d_states[0])
+            dh = mm(dz, self.U_T)
         else:
-            back = transposed(self.U, self.gates, self.dropout)
-            self.d_states[0].copy_(back(dz))
+            dh = transposed(self.U, self.gates, self.dropout)(dz)
+        self.d_states[0], self.d_arrays[0] = dh, dh.numpy()
 
     def backward_step(self, t: int) -> None:
         self.step_back(
@@ -242,7 +230,7 @@ class ElmanLoops:
     def weight_gradient(self, h: torch.Tensor, dz: torch.Tensor) -> torch.Tensor:
         """The gradient of U."""
         if self.dropout is None:
-            return h.flatten(0, 1).t() @ dz.flatten(0, 1)
+            return mm(h.flatten(0, 1).t(), dz.flatten(0, 1))
         return weight_gradient(h, dz, self.gates, self.dropout)
 
 
@@ -465,7 +453,8 @@ class GRUResetBeforeLoops(ElmanLoops):
         return dz, {"U": torch.cat([d_zr, d_h], -1)}
 
 
-def _class_of(equation: Equation) -> type[ElmanLoops]:
+def loops_of(equation: Equation) -> type[ElmanLoops]:
+    """Returns the class whose loops compute an equation."""
     if equation.name == "gru" and not equation.reset_after:
         return GRUResetBeforeLoops
     return {
