@@ -273,7 +273,7 @@ class LSTMLoops(ElmanLoops):
     def forward_step(self, t: int, slot: int) -> None:
         self.multiply(t)
         if self.P is not None:
-            self.product.addmm_(self.c[t], self.P)
+            self.product += mm(self.c[t], self.P)
         self.step(t, slot, self.x, self.u, self.p, self.real, *self.arrays)
 
     def prepare_backward(self, dz: torch.Tensor) -> None:
@@ -300,7 +300,7 @@ class LSTMLoops(ElmanLoops):
         )
         self.multiply_back(self.rows[t])
         if self.P_T is not None:
-            self.d_states[1].addmm_(self.rows[t], self.P_T)
+            self.d_states[1] += mm(self.rows[t], self.P_T)
 
     def finish(
         self, paths: list[torch.Tensor]
@@ -310,7 +310,7 @@ class LSTMLoops(ElmanLoops):
             dw["p"] = torch.from_numpy(self.dp[-len(self.weights["p"]) :])
         if self.equation.peephole == "full":
             c, H = paths[1][:-1].flatten(0, 1), self.U.shape[0]
-            dP = c.t() @ dx.flatten(0, 1)
+            dP = mm(c.t(), dx.flatten(0, 1))
             dw["p"] = torch.cat([dP[:, : -2 * H], dP[:, -H:]], 1)
         return dx, dw
 
