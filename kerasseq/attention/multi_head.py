@@ -42,7 +42,7 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
     Equivalent to `keras.layers.MultiHeadAttention`, with the same arguments, weights
     and results, except that a fully masked query gets zeros before the output
     projection, with and without returned scores. The backend's fused attention is used
-    unless scores are returned or traced, or dropout is active.
+    unless scores are returned or replaced, or dropout is active.
 
     Args:
         num_heads: N, number of query heads.
@@ -84,7 +84,8 @@ class MultiHeadAttention(WithSublayers, keras.layers.Layer):
         query_mask: Boolean `(B, T)`, set by Keras, as are the next two.
         value_mask: Boolean `(B, S)`.
         key_mask: Boolean `(B, S)`.
-        attention_mask: Boolean `(B, T, S)`, True where a query may attend.
+        attention_mask: Boolean `(B, T, S)`, `(T, S)` or `(B, N, T, S)`, True where a
+            query may attend.
         return_attention_scores: Whether to return the attention weights as well.
         training: Whether to apply dropout.
         use_causal_mask: Whether a query attends to its own and earlier positions only.

@@ -2,11 +2,13 @@
 
 Who changes an equation changes it in each of these places:
 
-- `rnn/*.py`, `step` of the cell, and its property `equation`, which names the options
+- `kerasseq/rnn/*.py`, `step` of the cell, and its attribute `equation`, which names the
+  options; a new method of the step also in `fast_recurrence` of `rnn/loop.py`
 - `reference/equations.py`, the same for all steps: on JAX, on TensorFlow with XLA, and
   where the others do not fit; `reference/derivatives.py`, its backward pass
 - `tensorflow/equations.py`: both passes on TensorFlow without XLA
-- `torch/numba_loops.py` with `numba_steps.py`: both passes on PyTorch, float32, CPU
+- `torch/numba_loops.py` with `numba_steps.py`: both passes on PyTorch, float32, CPU;
+  `has_loops` in `torch/recurrence.py` names the equations that they compute
 - `Recurrence.why_not_native`: whether cuDNN and PyTorch's own kernels compute the same
 
 `tests/kernels/test_recurrence.py` compares each backend with `step` and the reference,

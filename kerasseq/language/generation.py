@@ -5,7 +5,7 @@ How `GPT.generate` works, in the order of the calls:
 1. `_options` checks the arguments and makes the sampler (`decoding/generation.py`).
 2. `ids` turns each prompt into ids with the tokenizer of the model (`causal_lm.py`).
 3. `_windows` cuts prompts that fill all positions.
-4. `start` computes the keys and values of the prompts, all positions at once
+4. `start` computes the keys and values of the prompts, all but the last tokens at once
    (`CachedDecoding`).
 5. `decode` calls `step`, the model for one token with its caches, and lets the sampler
    choose the next id, until all rows have ended: one compiled loop on TensorFlow and

@@ -5,7 +5,7 @@ p = \mathrm{softmax}(\mathrm{LayerNorm}(x_L) E^T)$$
 
 `GPT` makes the layers, `Stack` applies them, to whole texts and with cached keys and
 values to one token. The blocks are in `transformer/decoder.py`, `generate` and `stream`
-in `generation.py`, and training on texts in `causal_lm.py`.
+in `language/generation.py`, and training on texts in `causal_lm.py`.
 """
 
 import dataclasses

@@ -2,8 +2,9 @@
 
 Cells of kerasseq run in `kernels.recurrence`, which computes all steps in one
 operation. The loop calls `cell.step` for each step instead while values inside it are
-traced, with `unroll=True`, for a single step, and for cells whose equation the kernels
-do not know: those of others, and subclasses that override `step`. Both follow the same
+replaced, with `unroll=True`, for a single step, and for cells whose equation the
+kernels do not know: those of others, and subclasses that override `step`. Values that
+are only traced come from a second run of the steps. Both follow the same
 rule for masks: a masked step leaves the state unchanged. A `LinearCell`, whose
 coefficients do not depend on the state, runs in `kernels.linear_recurrence`.
 """

@@ -2,6 +2,8 @@ r"""The LSTM, with or without peepholes and coupled gates.
 
 Hochreiter and Schmidhuber 1997; peepholes from Gers et al. 2002. Course slides C and D
 have the plain form; slides A give each gate a matrix on the cell state.
+
+`LSTMCell.step` is the equation; `rnn/layer.py` describes how a layer runs it.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +37,8 @@ class LSTMCell(RecurrentCell):
     $$
 
     The gate order in the kernels is $i$, $f$, $g$, $o$, without $i$ if `coupled`, as in
-    `keras.layers.LSTMCell`. The peepholes come last, in the order $i$, $f$, $o$.
+    `keras.layers.LSTMCell`. The peepholes come last, in the order $i$, $f$, $o$: p is
+    `(3, units)`, and P `(units, 3 * units)`; 2 for 3 if `coupled`.
 
     Args:
         units: Size of the state.

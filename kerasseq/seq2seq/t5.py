@@ -12,13 +12,13 @@ from kerasseq.core.serialization import register
 from kerasseq.language.architectures import Architecture
 from kerasseq.language.causal_lm import check_memory
 from kerasseq.positions.relative import RelativePositionBias
-from kerasseq.seq2seq.encoder_decoder import (
+from kerasseq.seq2seq.transformer import find_encoder_decoder, user_ids
+from kerasseq.seq2seq.transformer_base import (
     Decoder,
     Encoder,
     EncoderDecoder,
     LayerOptions,
 )
-from kerasseq.seq2seq.transformer import find_encoder_decoder, user_ids
 from kerasseq.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.text.tokenizer import Tokenizer

@@ -12,7 +12,7 @@ from kerasseq.core.serialization import register
 from kerasseq.language.architectures import Architecture, find
 from kerasseq.language.causal_lm import check_memory
 from kerasseq.positions.by_name import POSITIONS, make_attention_position
-from kerasseq.seq2seq.encoder_decoder import (
+from kerasseq.seq2seq.transformer_base import (
     Decoder,
     Encoder,
     EncoderDecoder,

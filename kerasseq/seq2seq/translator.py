@@ -255,7 +255,7 @@ class Translator(GenerationMixin, TaskModel):
             sources: A string or a list; ids or rows of ids for a model without
                 tokenizers; an array `(rows, ...)` for an image encoder.
             max_length: The most tokens of a target, its end included. If None, three
-                times the length of the source plus 32.
+                times the length to which sources are padded, plus 32.
             max_new_tokens: The same: a target has no prompt.
             sampler: A sampler of `kerasseq.decoding`, a beam such as
                 `decoding.Beam(4)`, or a name, as for `generate`. Greedy by default.

@@ -1,8 +1,9 @@
 """The recurrences on a CPU in float32: products by PyTorch, the rest by numba.
 
-All inputs are projected at once, before. Each step is one product and one call of a
-function of `numba_steps.py`; the gradients of the weights are one product each over all
-steps, after the loop. `numba_steps.py` explains the letters.
+All inputs are projected at once, before. Each step is one product, with full peepholes
+or a reset before the product two, and one call of a function of `numba_steps.py` after
+each; the gradients of the weights are one product each over all steps, after the loop.
+`numba_steps.py` explains the letters.
 
 PyTorch multiplies with MKL, which uses AVX-512 on Intel's CPUs alone. On AMD's Zen 5
 oneDNN takes 0.45 of its time for the products over all steps, and 0.7 for those of a

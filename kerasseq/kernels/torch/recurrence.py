@@ -1,12 +1,11 @@
 """The recurrence on PyTorch: PyTorch's own kernels, numba's loops or the reference.
 
-PyTorch's own kernels are oneDNN's LSTM and plain loops on a CPU, cuDNN's on a GPU; on a
-CPU they compute the plain LSTM without mask and recurrent dropout, in training up to
-256 steps. The loops of `numba_loops.py` compute all other equations on a CPU in
-float32, where numba is installed, LSTMs with peepholes, coupled gates or masks
-included. The reference loop computes the rest: other dtypes, activations and devices,
-`torch.compile`, export to "torch" and "onnx", and fake tensors. PyTorch differentiates
-it.
+PyTorch's own kernels are oneDNN's LSTM and plain loops on a CPU, cuDNN's on a GPU. On a
+CPU in float32, where numba is installed, they compute the plain LSTM without mask and
+recurrent dropout, in training up to 256 steps, and the loops of `numba_loops.py` all
+other equations, LSTMs with peepholes, coupled gates or masks included. Elsewhere
+PyTorch's own kernels compute what they can, and the reference loop the rest, which
+PyTorch differentiates: activations, `torch.compile`, export, fake tensors.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from kerasseq.kernels.reference.equations import Equation, run_steps
 from kerasseq.kernels.torch import numba_loops
 from kerasseq.kernels.torch.functions import check_fixed_length
 
-LONG = 256  # steps: trained by numba's loops from here on
+LONG = 256  # steps; longer LSTMs are trained by numba's loops
 
 
 def run(
