@@ -29,23 +29,20 @@ def refuse(reason: str) -> NoReturn:
     )
 
 
-def asked_for(cell: "Recurrence", mask: Tensor | None, backend: str) -> bool:
-    """Whether `use_cudnn=True` was passed; raises an error if cuDNN cannot be used.
+def check(cell: "Recurrence", mask: Tensor | None, backend: str) -> None:
+    """Raises an error if `use_cudnn=True` cannot be satisfied on TensorFlow or JAX.
 
-    "auto" uses the loop of the backend on TensorFlow and JAX: XLA compiles it into one
-    kernel, and cannot compile cuDNN's operation on TensorFlow.
+    "auto" uses the loop of the backend there: XLA compiles it into one kernel, and
+    cannot compile cuDNN's operation on TensorFlow.
 
     Raises:
         ValueError: If cuDNN cannot run the recurrence.
     """
-    if cell.cudnn is not True:
-        return False
     reason = cell.why_not_native(mask, BUILT_FOR[backend])
     if reason is None and cell.inputs.dtype != "float32":
         reason = f"inputs are of {cell.inputs.dtype}, not float32"
     if reason is not None:
         refuse(reason)
-    return True
 
 
 def two_biases(cell: "Recurrence") -> tuple[Tensor, Tensor]:

@@ -16,7 +16,8 @@ def run(
     cell: Recurrence, states: Sequence[Tensor], mask: Tensor | None
 ) -> tuple[Tensor, list[Tensor]]:
     """See `kerasseq.kernels.recurrence`."""
-    if cudnn.asked_for(cell, mask, "jax"):
+    if cell.cudnn is True:
+        cudnn.check(cell, mask, "jax")
         return _cudnn(cell, states)
     x = cell.project(cell.inputs)
     return _compiled(cell.equation, x, list(states), cell.weights, mask)

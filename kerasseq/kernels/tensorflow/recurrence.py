@@ -31,7 +31,8 @@ def run(
     cell: Recurrence, states: Sequence[Tensor], mask: Tensor | None
 ) -> tuple[Tensor | None, list[Tensor]]:
     """See `kerasseq.kernels.recurrence`."""
-    if cudnn.asked_for(cell, mask, "tensorflow"):
+    if cell.cudnn is True:
+        cudnn.check(cell, mask, "tensorflow")
         return _cudnn(cell, states)
     weights = dict(cell.weights)
     fixed = {"dropout": weights.pop("dropout")} if "dropout" in weights else {}
