@@ -1,4 +1,4 @@
-"""How many files of the package a call runs through: the fewer, the sooner it is read."""
+"""How many files of the package a call runs through: few, so that it is soon read."""
 
 import pathlib
 import sys
