@@ -1,4 +1,4 @@
-"""Checks of everything that decoding receives, and the contract of the step function.
+"""Checks of what decoding receives, the contract of the step function, and its state.
 
 A step function `(state, token) -> (logits, state)` reads one token per row: `token` is
 int32 of shape `(batch,)`, `logits` are `(batch, vocabulary)` and score the next token.

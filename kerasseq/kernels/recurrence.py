@@ -74,8 +74,10 @@ class Recurrence:
             return "the kernel does not have this equation"
         if mask is not None:
             return "there is a mask"
-        if self.weights.get("dropout") is not None or self.kernel is None:
+        if self.weights.get("dropout") is not None:
             return "recurrent_dropout is on"
+        if self.kernel is None:
+            return "the inputs of the gates differ, or are projected by the cell"
         return None
 
 

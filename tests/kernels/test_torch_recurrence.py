@@ -432,3 +432,87 @@ def test_without_a_folder_to_write_to_it_compiles_in_memory(folder):
     places = {"HOME": nowhere, "XDG_CACHE_HOME": nowhere, "NUMBA_CACHE_DIR": nowhere}
     for _ in range(2):
         assert "compiled" in compute(folder, **places)
+
+
+def make_pair(name, **options):
+    """A layer that runs in the loops, and one with its weights that is unrolled."""
+    options = {"bias_initializer": "normal", "return_sequences": True, **options}
+    if name == "PeepholeLSTM":
+        options["peephole_initializer"] = "normal"
+    pair = [getattr(kerasseq.layers, name)(7, unroll=u, **options) for u in (0, 1)]
+    for layer in pair:
+        layer.build((B, T, 5))
+    pair[1].set_weights(pair[0].get_weights())
+    return pair
+
+
+def gradients_of(layer, x, wanted, mask=None):
+    """Outputs of a layer, and the gradients of x and of the weights that learn."""
+    y = layer(x, mask=mask)
+    return [y.detach(), *torch.autograd.grad((y**2).sum(), wanted(layer))]
+
+
+@pytest.mark.parametrize("frozen", [(), ("kernel",), ("bias",), ("recurrent_kernel",)])
+@pytest.mark.parametrize("needs_x", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_frozen_changes_no_other_gradient(name, needs_x, frozen, calls):
+    x = torch.randn(B, T, 5, requires_grad=needs_x)
+    results = []
+    for layer in make_pair(name):
+        for weight in layer.cell.trainable_variables:
+            weight.trainable = weight.name not in frozen
+
+        def wanted(layer):
+            weights = [v.value for v in layer.cell.weights if v.trainable]
+            return [w for w in weights if w.requires_grad] + [x] * needs_x
+
+        mask = torch.from_numpy(np.ascontiguousarray(MASK.T))
+        results.append(gradients_of(layer, x, wanted, mask))
+    assert len(results[0]) == len(results[1]) > 1
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5, rtol=1e-4)
+
+
+@needs_numba
+@pytest.mark.parametrize("backward_inside", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_autocast_computes_in_float32(name, backward_inside):
+    fast_layer, slow = make_pair(name)
+    x, mask = torch.randn(B, T, 5), torch.ones(B, T, dtype=torch.bool)
+    weights = [v.value for v in fast_layer.trainable_variables]
+    expected = gradients_of(
+        slow, x, lambda la: [v.value for v in la.trainable_variables]
+    )
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = fast_layer(x, mask=mask)  # the mask keeps the LSTM from PyTorch's kernel
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=backward_inside):
+        found = [y.detach(), *torch.autograd.grad((y.float() ** 2).sum(), weights)]
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradient_of_a_transposed_state(name):
+    x, factor = torch.randn(B, T, 5), torch.randn(7, B)
+    found = []
+    for layer in make_pair(name, return_sequences=False):
+        weights = [v.value for v in layer.trainable_variables]
+        loss = (torch.transpose(layer(x), 0, 1) * factor).sum()
+        found.append(torch.autograd.grad(loss, weights))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5, rtol=1e-4)
+
+
+@needs_numba
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_that_are_kept_hold_their_own_memory(name):
+    layer = make_pair(name)[0]
+    y = layer(torch.randn(B, T, 5), mask=torch.ones(B, T, dtype=torch.bool)).detach()
+    assert y.untyped_storage().nbytes() == 4 * y.numel()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_integers_are_inputs(name):
+    x = torch.arange(B * T * 5, dtype=torch.int32).reshape(B, T, 5) % 3
+    found = [layer(x).detach() for layer in make_pair(name)]
+    np.testing.assert_allclose(*found, atol=1e-6)

@@ -34,7 +34,7 @@ NO_MASK, NO_PATH = np.zeros((0, 0), "bool"), np.zeros((0, 0, 0), "float32")
 
 @functools.cache
 def prefers_onednn() -> bool:
-    """Whether this CPU is one of AMD's whose AVX-512 MKL leaves unused.
+    """Whether to multiply with oneDNN: on AMD's Zen 5 and later, with AVX-512.
 
     PyTorch has no public name for a product by oneDNN; without the private one, MKL
     multiplies.
@@ -71,7 +71,7 @@ def mm(
 
 
 def array(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor as a NumPy array in a row; it shares the memory if it is in a row."""
+    """A tensor as a contiguous NumPy array, of the same memory if it is contiguous."""
     return tensor.detach().contiguous().numpy()
 
 
@@ -80,9 +80,9 @@ def empty(
 ) -> list[torch.Tensor]:
     """Allocates arrays, each by itself or all in one block.
 
-    The C library gives free memory back to the system from twice the size of the
-    largest block on. The arrays of a training step, one by one, exceed that: the next
-    step would wait for the system to provide each page anew, for a quarter of its time.
+    The C library returns free memory to the system if there is more than twice the
+    largest block, up to some 64 MiB. With one block per array each training step of
+    some MiB would return its memory, and spend a quarter of its time on page faults.
     """
     if not in_one_block:
         return [like.new_empty(shape) for shape in shapes]

@@ -32,11 +32,12 @@ def run(
         if not torch.jit.is_tracing():  # ONNX has native loops, torch.export has not
             check_fixed_length(cell.inputs)
         return run_native(cell, states)
-    if use_numba and cell.inputs.dtype == torch.float32:
-        return run_loops(cell, states, mask)
-    x = cell.project(cell.inputs)
-    check_fixed_length(x)
-    return run_steps(cell.equation, x, states, cell.weights, mask)
+    plain = cell.kernel is not None and cell.inputs.dtype == torch.float32
+    projected = None if use_numba and plain else cell.project(cell.inputs)
+    if use_numba and (plain or projected.dtype == torch.float32):
+        return run_loops(cell, projected, states, mask)
+    check_fixed_length(projected)
+    return run_steps(cell.equation, projected, states, cell.weights, mask)
 
 
 def holds_float32(x: Tensor) -> bool:
@@ -80,6 +81,8 @@ def native_is_best(cell: Recurrence, mask: Tensor | None, use_numba: bool) -> bo
         cudnn.refuse(reason or f"cuDNN does not run on {x.device} in {x.dtype}")
     if reason is not None or not x.shape[0] * x.shape[1]:
         return False
+    if x.dtype != cell.kernel.dtype:  # as integers
+        return False
     if x.device.type == "cpu":
         compiled = torch.compiler.is_compiling() and torch.is_grad_enabled()
         if compiled and cell.equation.name == "lstm":
@@ -120,7 +123,7 @@ def run_native(
 
 
 def in_one_block(weights: Sequence[Tensor]) -> list[Tensor]:
-    """Copies weights one after the other into one block of memory, as cuDNN wants them.
+    """Copies weights one after the other into one block of memory, as cuDNN requires.
 
     cuDNN's order is the one of the arguments: matrices first, then biases. Weights that
     lie apart, as Keras' variables do, make PyTorch copy them and warn.
@@ -138,12 +141,17 @@ def has_loops(equation: Equation) -> bool:
 
 
 def run_loops(
-    cell: Recurrence, states: Sequence[torch.Tensor], mask: torch.Tensor | None
+    cell: Recurrence,
+    projected: torch.Tensor | None,
+    states: Sequence[torch.Tensor],
+    mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Runs a recurrence in the loops of numba.
 
     Args:
         cell: A `Recurrence` whose equation `has_loops`.
+        projected: The projected inputs, `(T, B, gates * H)`; None to project them here,
+            with `cell.kernel` and `cell.bias`.
         states: List of states, each `(B, H)`.
         mask: Boolean, `(T, B)`, or None.
 
@@ -152,19 +160,24 @@ def run_loops(
     """
     weights = dict(cell.weights)
     dropout = weights.pop("dropout", None)
-    # Either the inputs, W and b, or the projected inputs without a weight.
-    plain = cell.kernel is not None
-    x = cell.inputs if plain else cell.project(cell.inputs)
-    tensors = [x, cell.kernel, cell.bias if plain else None, *states, *weights.values()]
+    inputs = [cell.inputs, cell.kernel, cell.bias]
+    if projected is not None:
+        inputs = [projected, None, None]
+    tensors = [*inputs, *states, *weights.values()]
     learns = any(t is not None and t.requires_grad for t in tensors)
     keep = torch.is_grad_enabled() and learns
     fixed = (cell.equation, mask, dropout, list(weights), keep)
     path, *last = _Recurrence.apply(fixed, len(states), *tensors)
+    if keep and cell.path:  # a view would keep what is saved of all gates alive
+        path = path.clone()
     return path, last
 
 
 class _Recurrence(torch.autograd.Function):
+    """The loops as one operation. They need float32 inside `torch.autocast`, too."""
+
     @staticmethod
+    @torch.autocast("cpu", enabled=False)
     def forward(
         ctx: Any,
         fixed: tuple[Any, ...],
@@ -178,19 +191,21 @@ class _Recurrence(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         weights = dict(zip(names, tensors[states:], strict=True))
         steps = numba_loops.loops_of(equation)(equation, weights, dropout, mask)
-        projected = x
+        projected, rows = x, None
         if kernel is not None:
-            projected = numba_loops.mm(x.flatten(0, 1), kernel, bias)
+            rows = x.flatten(0, 1)  # (T B, D)
+            projected = numba_loops.mm(rows, kernel, bias)
             projected = projected.view(*x.shape[:2], kernel.shape[1])
         paths, gates = steps.forward(projected, tensors[:states], keep)
         if keep:
-            ctx.fixed, ctx.has_bias = fixed, bias is not None
-            inputs = [None, None] if kernel is None else [x, kernel]
+            ctx.fixed, ctx.states, ctx.projects = fixed, states, kernel is not None
+            needs_x, needs_kernel = ctx.needs_input_grad[2:4]
+            inputs = [rows if needs_kernel else None, kernel if needs_x else None]
             ctx.save_for_backward(*inputs, *tensors[states:], *paths, *gates)
-            ctx.states = states
         return paths[0][1:], *(path[-1].clone() for path in paths)
 
     @staticmethod
+    @torch.autocast("cpu", enabled=False)
     def backward(
         ctx: Any, d_path: torch.Tensor | None, *d_last: torch.Tensor | None
     ) -> tuple[Any, ...]:
@@ -200,23 +215,48 @@ class _Recurrence(torch.autograd.Function):
                 "second derivatives. Build the layer with `unroll=True`, which has them"
             )
         equation, mask, dropout, names, _ = ctx.fixed
-        x, kernel, *saved = ctx.saved_tensors
+        rows, kernel, *saved = ctx.saved_tensors
         weights = {name: saved.pop(0) for name in names}
         paths = [saved.pop(0) for _ in range(ctx.states)]
         steps = numba_loops.loops_of(equation)(equation, weights, dropout, mask)
         d_states = [
-            torch.zeros_like(path[0]) if d is None else d.clone()
+            torch.zeros_like(path[0]) if d is None else own(d)
             for path, d in zip(paths, d_last, strict=True)
         ]
         path = numba_loops.NO_PATH if d_path is None else numba_loops.array(d_path)
         dz, dw, d_states = steps.backward(paths, saved, path, d_states)
         d_inputs = (dz, None, None)
-        if kernel is not None:
-            rows = dz.flatten(0, 1)
-            dx = numba_loops.mm(rows, kernel.t()) if ctx.needs_input_grad[2] else None
-            d_inputs = (
-                None if dx is None else dx.view_as(x),
-                numba_loops.mm(x.flatten(0, 1).t(), rows),
-                rows.sum(0) if ctx.has_bias else None,
+        if ctx.projects:
+            d_inputs = projection_gradients(
+                dz, rows, kernel, needs_bias=ctx.needs_input_grad[4]
             )
         return None, None, *d_inputs, *d_states, *(dw[name] for name in names)
+
+
+def own(x: torch.Tensor) -> torch.Tensor:
+    """A contiguous copy, to be changed in place."""
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+def projection_gradients(
+    dz: torch.Tensor,
+    rows: torch.Tensor | None,
+    kernel: torch.Tensor | None,
+    *,
+    needs_bias: bool,
+) -> tuple[torch.Tensor | None, ...]:
+    """The gradients of x, W and b, where $z = x W + b$.
+
+    Args:
+        dz: `(T, B, N)`.
+        rows: x as `(T * B, D)`; None if W needs no gradient.
+        kernel: W, `(D, N)`; None if x needs no gradient.
+        needs_bias: Whether b needs a gradient.
+    """
+    d_rows = dz.flatten(0, 1)
+    dx = None if kernel is None else numba_loops.mm(d_rows, kernel.t())
+    return (
+        None if dx is None else dx.view(*dz.shape[:2], -1),
+        None if rows is None else numba_loops.mm(rows.t(), d_rows),
+        d_rows.sum(0) if needs_bias else None,
+    )
