@@ -269,10 +269,11 @@ def test_second_derivative_is_an_error_that_names_unroll():
 def test_batch_of_size_0(name, masked):
     layer = getattr(kerasseq.layers, name)(7)
     mask = torch.ones(0, T, dtype=torch.bool) if masked else None
-    y = layer(torch.zeros(0, T, 5), mask=mask)
+    x = torch.zeros(0, T, 5, requires_grad=True)
+    y = layer(x, mask=mask)
     assert tuple(y.shape) == (0, 7)
     weights = [v.value for v in layer.trainable_variables]
-    gradients = torch.autograd.grad(y.sum(), weights, allow_unused=True)
+    gradients = torch.autograd.grad(y.sum(), [x, *weights], allow_unused=True)
     assert all(g is None or not g.any() for g in gradients)
 
 

@@ -256,7 +256,7 @@ def projection_gradients(
     d_rows = dz.flatten(0, 1)
     dx = None if kernel is None else numba_loops.mm(d_rows, kernel.t())
     return (
-        None if dx is None else dx.view(*dz.shape[:2], -1),
+        None if dx is None else dx.view(*dz.shape[:2], len(kernel)),
         None if rows is None else numba_loops.mm(rows.t(), d_rows),
         d_rows.sum(0) if needs_bias else None,
     )
