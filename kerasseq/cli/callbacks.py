@@ -2,6 +2,7 @@
 
 import pathlib
 import time
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any, Self
 
@@ -260,7 +261,7 @@ class Interrupt(keras.callbacks.Callback):
         self.requested: bool = False
 
     def __enter__(self) -> Self:
-        self.handled = signals.handled(self.request)
+        self.handled: AbstractContextManager[None] = signals.handled(self.request)
         self.handled.__enter__()
         return self
 

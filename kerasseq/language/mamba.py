@@ -59,7 +59,7 @@ class Mamba(GPT):
     """
 
     built_attention = "mamba"
-    fields = (
+    fields: tuple[str, ...] = (
         *("num_layers", "hidden_dim", "state_size", "conv_kernel", "expand"),
         "tie_embeddings",
     )

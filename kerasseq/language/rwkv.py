@@ -59,7 +59,12 @@ class RWKV(GPT):
     """
 
     built_attention = "rwkv4"
-    fields = ("num_layers", "hidden_dim", "intermediate_dim", "tie_embeddings")
+    fields: tuple[str, ...] = (
+        "num_layers",
+        "hidden_dim",
+        "intermediate_dim",
+        "tie_embeddings",
+    )
 
     def __init__(
         self,

@@ -117,7 +117,8 @@ class RWKV4TimeMix(TokenShift):
     def build(self, shape: Shape) -> None:
         self._start_build(shape)
         D = self.width
-        A = self.channels = self.units or D
+        self.channels: int = self.units or D
+        A = self.channels
         checks.fits_memory("units", A, 4 * D)
         for name, power, offset in (
             ("key", self.rest, 0.0),

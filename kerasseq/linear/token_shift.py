@@ -59,8 +59,9 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
     def _start_build(self, shape):
         check_shape("x", shape)
         self.width = shape[-1]
-        self.start = self.layer_index / max(self.num_layers - 1, 1)  # from 0 to 1
-        self.rest = 1 - self.layer_index / self.num_layers  # from 1 to almost 0
+        last = max(self.num_layers - 1, 1)
+        self.start: float = self.layer_index / last  # from 0 to 1
+        self.rest: float = 1 - self.layer_index / self.num_layers  # from 1 to almost 0
 
     def _dense(self, name, inputs, units):
         """Creates a dense layer without bias, built."""

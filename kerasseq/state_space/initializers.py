@@ -31,8 +31,8 @@ class StepSizes(keras.initializers.Initializer):
         stored_as: str = "log",
         seed: int | None = None,
     ) -> None:
-        self.logarithm = keras.initializers.RandomUniform(
-            np.log(low), np.log(high), seed=seed
+        self.logarithm: keras.initializers.Initializer = (
+            keras.initializers.RandomUniform(np.log(low), np.log(high), seed=seed)
         )
         self.seed = seed
         self.low = low

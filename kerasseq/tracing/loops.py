@@ -74,7 +74,9 @@ class ObservedLoop:
     ) -> None:
         self.owners = owners
         self.backwards = backwards
-        self.interventions = [x for x in listeners if isinstance(x, Intervention)]
+        self.interventions: list[Intervention] = [
+            x for x in listeners if isinstance(x, Intervention)
+        ]
         self.recorder: Listener | None = next(
             (x for x in listeners if not x.intervenes), None
         )

@@ -274,7 +274,7 @@ class LSTMLoops(ElmanLoops):
     def forward_step(self, t: int, slot: int) -> None:
         self.multiply(t)
         if self.P is not None:
-            self.product += mm(self.c[t], self.P)
+            self.product.add_(mm(self.c[t], self.P))
         self.step(t, slot, self.x, self.u, self.p, self.real, *self.arrays)
 
     def prepare_backward(self, dz: torch.Tensor) -> None:
