@@ -8,6 +8,7 @@ from keras import ops
 from kerasseq.layers import (
     GRU,
     LSTM,
+    RNN,
     ElmanCell,
     ElmanRNN,
     GatedCell,
@@ -139,6 +140,32 @@ def test_each_gate_has_a_dropout_of_its_own(cls):
     )
     for block, b in zip(rest, bias[1:], strict=True):
         assert_close(block - b, first - bias[0])
+
+
+@pytest.mark.parametrize("unroll", [False, True])
+@pytest.mark.parametrize("cls", CELLS)
+def test_recurrent_dropout_drops_states_in_training(cls, unroll):
+    cell = cls(5, recurrent_dropout=0.5, seed=1)
+    cell.build((None, 3))
+    kernel = ops.convert_to_numpy(cell.recurrent_kernel)
+    cell.recurrent_kernel.assign(np.ones(kernel.shape))
+    h = ops.ones((97, 5))
+    assert_close(cell.recurrent_product(h), np.full((97, kernel.shape[1]), 5))
+    dropped = ops.convert_to_numpy(cell.recurrent_product(h, training=True))
+    cell.reset_recurrent_dropout_mask()
+    assert {0, 2, 4, 6, 8, 10} >= set(np.unique(np.round(dropped, 4)))
+    assert abs(dropped.mean() - 5) < 0.5 and dropped.std() > 2
+
+    cell.recurrent_kernel.assign(kernel)
+    layer = RNN(cell, return_sequences=True, unroll=unroll)
+    x = RNG.normal(size=(2, 7, 3)).astype("float32")
+    plain, *drawn = (
+        ops.convert_to_numpy(layer(x, training=training))
+        for training in (False, True, True)
+    )
+    assert_close(drawn[0][:, 0], plain[:, 0])  # the first state is 0
+    assert not np.allclose(drawn[0], plain, atol=1e-3)
+    assert not np.allclose(drawn[0], drawn[1], atol=1e-3)
 
 
 @pytest.mark.parametrize("cls", CELLS)
