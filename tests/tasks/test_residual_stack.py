@@ -20,6 +20,7 @@ vectors = rng.normal(size=(B, T, D)).astype("float32")
 
 @pytest.mark.parametrize("name", RESIDUAL)
 def test_any_cut_gives_the_whole(name):
+    keras.utils.set_random_seed(0)  # small norms amplify rounding in some networks
     layer = ResidualStack(name, H, num_layers=2)
     layer.build(vectors.shape)
     mask = np.array([[0, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0, 0]], bool)
