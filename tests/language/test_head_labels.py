@@ -209,6 +209,7 @@ def test_the_answer_that_is_chosen(gpt):
     assert found[2].probabilities == pytest.approx({"i": 1.0})  # both answers together
     alone = model.classify(questions[0])  # rounded otherwise than in a batch
     assert alone.label == found[0].label
+    assert alone.probability == pytest.approx(found[0].probability, abs=1e-6)
     assert alone.probabilities == pytest.approx(found[0].probabilities, abs=1e-6)
     ids = model.reader.read_choices(questions).arrays["ids"]
     assert model.classify(ids)[0].label == logits[0].argmax()

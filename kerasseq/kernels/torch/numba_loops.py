@@ -81,8 +81,9 @@ def empty(
     """Allocates arrays, each by itself or all in one block.
 
     The C library returns free memory to the system if there is more than twice the
-    largest block, up to some 64 MiB. With one block per array each training step of
-    some MiB would return its memory, and spend a quarter of its time on page faults.
+    largest block. With one block per array a training step of some MiB would return its
+    memory each time, and spend a fifth of its time on page faults. Blocks above 32 MiB
+    are returned in any case.
     """
     if not in_one_block:
         return [like.new_empty(shape) for shape in shapes]
