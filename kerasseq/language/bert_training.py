@@ -206,7 +206,7 @@ class BERTTrainingMixin(FineTuningMixin):
         if not len(places):
             raise ValueError(f"the text has no [MASK] to fill: {text!r}")
         asked = {**arrays, "positions": places[None].astype("int32")}
-        logits = keras.Model.predict(self, asked, verbose=0)["tokens"][0]
+        logits = self.scores_of(asked, verbose=0)["tokens"][0]
         p = np.exp(logits - logits.max(axis=-1, keepdims=True))
         p /= p.sum(axis=-1, keepdims=True)
         vocabulary = self.tokenizer.vocabulary

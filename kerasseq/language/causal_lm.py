@@ -23,7 +23,7 @@ from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.texts import id_array
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training import BitsPerCharacter, TextBatches
-from kerasseq.training.batches import fit_arguments
+from kerasseq.training.batches import fit_arguments, padded
 
 
 def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
@@ -201,19 +201,43 @@ class CausalLM(TaskModel):
             Logits `(B, T, V)`, where B is 1 for a text; a list of `(T, V)` for a list.
         """
         if are_texts(x):
-            rows = [self.ids(text) for text in x]
-            longest = max(map(len, rows))
-            ids = np.zeros((len(rows), longest), "int32")
-            for row, text in zip(ids, rows, strict=True):
-                row[: len(text)] = text  # the model is causal: padding has no effect
-            logits = self.predict(ids, **kwargs)
-            return [each[: len(text)] for each, text in zip(logits, rows, strict=True)]
+            lengths = [len(self.ids(text)) for text in x]
+            logits = self.predict(self.encode(x), **kwargs)
+            return [each[:n] for each, n in zip(logits, lengths, strict=True)]
         ids = self.ids(x)
         if ids is not None:
             x = ids[None]
             self._check_length(len(ids))
         self._check_ids(x)
         return super().predict(x, **kwargs)
+
+    def encode(self, x: str | list[str]) -> np.ndarray:
+        """Returns texts as the batch of ids that the model reads.
+
+        Args:
+            x: A text, or a list of texts.
+
+        Returns:
+            int32 `(B, T)`, the ids of the tokenizer; `(1, T)` for one text. Shorter
+            rows end with 0, which changes no output before it, as the model is causal.
+
+        Raises:
+            TypeError: If `x` is no text and no list of texts.
+            ValueError: If a text is empty, or the model has no tokenizer.
+
+        Examples:
+            >>> import kerasseq
+            >>> tokenizer = kerasseq.text.CharacterTokenizer(unknown=None).fit("abc")
+            >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
+            >>> model.encode("cab").tolist(), keras.ops.shape(model(model.encode("ca")))
+            ([[2, 0, 1]], (1, 2, 3))
+        """
+        texts = [x] if isinstance(x, str) else x
+        if not are_texts(texts):
+            raise TypeError(
+                f"x must be a text or a list of texts, received {checks.short(x)}"
+            )
+        return padded([self.ids(text) for text in texts])
 
     def _check_ids(self, *arrays: Any) -> None:
         """Raises if an id is outside the vocabulary."""

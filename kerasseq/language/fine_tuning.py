@@ -7,6 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq import kernels
+from kerasseq.core import checks
 from kerasseq.language.bert_texts import Rows
 from kerasseq.language.task_heads import CLASSIFIERS, TaskHeadMixin
 from kerasseq.tasks.labeled import check_learned, training_rows
@@ -186,27 +188,76 @@ class FineTuningMixin(TaskHeadMixin):
             Arrays as in the table of heads; for tags of words, a list of arrays
             `(words, C)`.
         """
+        return self.scores_of(x, **kwargs)
+
+    def scores_of(self, x: Any, **kwargs: Any) -> Any:
+        """Computes what `predict` does, inside `trace` and `intervene` too."""
         x = self.labeled_inputs(x, None)[0]
         rows = self._rows(x)
         if rows is None:
-            return super().predict(x, **kwargs)
-        arrays = rows.arrays
-        if self.head in CLASSIFIERS and isinstance(x, list):
-            return self._predict_sorted(arrays, kwargs)
-        if self.task.takes_positions and "positions" not in arrays:  # all positions
-            T = arrays["ids"].shape[1]
-            places = np.broadcast_to(np.arange(T, dtype="int32"), arrays["ids"].shape)
-            arrays = {**arrays, "positions": places}
-        found = super().predict(arrays, **kwargs)
+            return super().scores_of(x, **kwargs)
+        arrays = self._all_positions(rows.arrays)
+        if kernels.is_uncompiled() and isinstance(x, list | tuple):
+            arrays = self._without_end(arrays)  # the batch of `encode`
+        elif self.head in CLASSIFIERS and isinstance(x, list):
+            return self._scores_of_sorted(arrays, kwargs)
+        found = super().scores_of(arrays, **kwargs)
         if self.head != "tag" or rows.places is None:
             return found
         return [row[places] for row, places in zip(found, rows.places, strict=True)]
 
-    def _predict_sorted(self, arrays, options):
+    def encode(self, x: Any) -> dict[str, np.ndarray]:
+        """Returns texts as the batch of arrays that the model reads.
+
+        Args:
+            x: A text, or a tuple for a pair; or several as for `fit`.
+
+        Returns:
+            A dictionary of int32 arrays: "ids" `(B, T)` with the special tokens, for
+            BERT also "segments", and "positions" for the heads that predict tokens.
+            B is 1 for one text. Shorter rows end with padding.
+
+        Raises:
+            TypeError: If the inputs are no texts or ids.
+            ValueError: If a text is empty or too long.
+
+        Examples:
+            >>> import kerasseq
+            >>> tokenizer = kerasseq.text.WordPieceTokenizer(30).fit("the cat sat")
+            >>> bert = kerasseq.models.BERT(
+            ...     tokenizer, num_layers=1, hidden_dim=8, head="classify", labels=2
+            ... )
+            >>> batch = bert.encode("the cat")
+            >>> sorted(batch), keras.ops.shape(bert(batch))
+            (['ids', 'segments'], (1, 2))
+        """
+        x = self.labeled_inputs(x, None)[0]
+        rows = self._read(self.several(x))
+        if rows is None:
+            raise TypeError(
+                "x must be a text, a pair of texts as a tuple, or a list of them, "
+                f"received {checks.short(x)}"
+            )
+        return self._without_end(self._all_positions(rows.arrays))
+
+    def _all_positions(self, arrays):
+        """Arrays with the positions of all tokens, if the head reads any."""
+        if not self.task.takes_positions or "positions" in arrays:
+            return arrays
+        T = arrays["ids"].shape[1]
+        places = np.broadcast_to(np.arange(T, dtype="int32"), arrays["ids"].shape)
+        return {**arrays, "positions": places}
+
+    def _without_end(self, arrays):
+        """Arrays without the padding at the end of all rows."""
+        T = real_lengths(arrays["ids"], self.reader.padding).max()
+        return {name: values[..., :T] for name, values in arrays.items()}
+
+    def _scores_of_sorted(self, arrays, options):
         """The outputs of rows, predicted with others of about the same length."""
         batch_size = options.pop("batch_size", None) or 32
         batches = self._sorted(arrays, None, None, batch_size)
-        outputs = super().predict(batches, **options)
+        outputs = super().scores_of(batches, **options)
         found = np.empty_like(outputs)
         found[batches.order] = outputs
         return found
@@ -250,6 +301,9 @@ class FineTuningMixin(TaskHeadMixin):
         """The inputs as `Rows`; None if Keras takes them as they are."""
         if self.task.is_waiting:
             check_learned(None)
+        return self._read(x)
+
+    def _read(self, x):
         if isinstance(x, str):
             x = [x]
         if isinstance(x, list | tuple) and not len(x):
@@ -268,9 +322,7 @@ class FineTuningMixin(TaskHeadMixin):
             raise TypeError(
                 f"expected a head that reads one row of tokens, received {self.head!r}"
             )
-        arrays = self._rows([text]).arrays
-        (length,) = real_lengths(arrays["ids"], self.reader.padding)
-        arrays = {name: values[:, :length] for name, values in arrays.items()}
+        arrays = self._without_end(self._rows([text]).arrays)
         return TokenInputs(arrays, *self.reader.tokens(text))
 
     def answers(self, texts: Any, **kwargs: Any) -> Any:
@@ -298,7 +350,10 @@ class FineTuningMixin(TaskHeadMixin):
                 "texts must be a list of texts, or of pairs (question, text), received "
                 f"{type(texts).__name__}"
             )
-        found = super().predict(rows.arrays, **kwargs)
+        arrays = rows.arrays
+        if kernels.is_uncompiled():
+            arrays = self._without_end(arrays)  # the batch of `encode`
+        found = super().scores_of(arrays, **kwargs)
         answers = []
         for n, (offsets, first, none, _) in enumerate(rows.places):
             start, end = found["start"][n], found["end"][n]

@@ -121,6 +121,11 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         vars(self)["_inputs_struct"] = dict(inputs)
         self.compile(*args, **compile_options)
 
+    def several(self, x: Any) -> Any:
+        """Returns one input as a list with it, others as they are."""
+        mixin = TaggerMixin if self.per_step else ClassLabels
+        return mixin.several(self, x)
+
     def is_one_input(self, x: Any) -> bool:
         """Whether `classify` received one text, or one pair as a tuple."""
         return isinstance(x, str | tuple)
@@ -155,7 +160,7 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         if self.head != "choose" or self.is_one_input(x):
             return super().classify(x, threshold=threshold, batch_size=batch_size)
         rows = self._rows(self.labeled_inputs(x, None)[0])
-        logits = super().predict(rows.arrays, batch_size=batch_size, verbose=0)
+        logits = super().scores_of(rows.arrays, batch_size=batch_size, verbose=0)
         p = self.probabilities(logits).tolist()
         return [_chosen(*pair) for pair in zip(p, rows.places, strict=True)]
 

@@ -90,7 +90,6 @@ class EmbeddingTransfer:
                 f"vectors, received {table.shape[1]}. Build the model with "
                 f"embedding_dim={self.dimensions}"
             )
-        first = len(table) - len(vocabulary)  # ids of padding and the like
         known = [
             (n, self.index[word])
             for n, word in enumerate(vocabulary)
@@ -102,7 +101,7 @@ class EmbeddingTransfer:
                 f"lowercase={self.lowercase}?"
             )
         to, source = np.array(known).T
-        table[first + to] = self.matrix[source]
+        table[to] = self.matrix[source]
         embeddings[0].set_weights([table])
         embeddings[0].trainable = trainable
         return len(known)

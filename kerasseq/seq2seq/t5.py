@@ -23,6 +23,7 @@ from kerasseq.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training import ScheduledSampling
+from kerasseq.training.batches import padded
 from kerasseq.transformer.initializers import FanInNormal
 
 FIELDS = (  # arguments that are fields of an architecture, too
@@ -306,12 +307,26 @@ class T5Encoder(TaskModel):
             ValueError: If a row is empty, or an id is out of range.
         """
         if isinstance(x, str) or (isinstance(x, list | tuple) and len(x)):
-            x = self.arrays(x)
+            x = pad_rows(self.encode(x))
         return super().predict(x, **kwargs)
 
-    def arrays(self, x: Rows) -> np.ndarray:
-        """Returns the ids `(B, S)` of a list of texts or of rows of ids, padded."""
-        return pad_rows(self.source_vocabulary.encode(x))
+    def encode(self, x: Rows) -> np.ndarray:
+        """Returns texts as the batch of ids that the model reads.
+
+        Args:
+            x: A text, or several; or rows of ids.
+
+        Returns:
+            int32 `(B, S)`, each row with its end token, 0 after the end of shorter
+            ones; B is 1 for one text.
+
+        Raises:
+            TypeError: If a row is not a string, or not ids for a model without a
+                tokenizer.
+            ValueError: If a row is empty, or an id is out of range.
+        """
+        x = [x] if self.source_vocabulary.is_one_row(x) else x
+        return padded(self.source_vocabulary.encode(x))
 
 
 def make_options(

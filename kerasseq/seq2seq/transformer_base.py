@@ -400,12 +400,12 @@ class EncoderDecoder(Translator):
         programs = kernels.programs(self)
 
         def make():
-            encode = functools.partial(MethodLayer(self, "encode"), length=length)
+            encode = functools.partial(MethodLayer(self, "run_encoder"), length=length)
             return kernels.compiled(encode, pure=programs.pure)
 
         return programs.get("encode", length, make)
 
-    def encode(self, source: Tensor, length: int) -> dict[str, Any]:
+    def run_encoder(self, source: Tensor, length: int) -> dict[str, Any]:
         """Runs the encoder: ids `(B, S)` to the state before the first token."""
         memory, memory_mask = self.encoder(source, training=False)
         return self.decoder.initial_state(memory, memory_mask, length)

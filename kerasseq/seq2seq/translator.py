@@ -14,7 +14,6 @@ How `translate` works, in the order of the calls:
 6. `Vocabulary.decode` turns the ids of the targets into texts.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -29,6 +28,7 @@ from kerasseq.core.padding import PADDING, bucket, pad_rows
 from kerasseq.core.types import Tensor
 from kerasseq.language.generation import GenerationMixin, decode
 from kerasseq.seq2seq.pairs import as_pairs, split_off_end
+from kerasseq.seq2seq.translation import Translation
 from kerasseq.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
 from kerasseq.training import PairBatches, TokenAccuracy
@@ -37,46 +37,17 @@ from kerasseq.training.pair_batches import pair_arrays
 BATCH_SIZE = 64  # of `fit`, `translate` and `generate`
 
 
-@dataclasses.dataclass(frozen=True)
-class Translation:
-    """The target generated for one source; `str(translation)` is its text.
-
-    Attributes:
-        text: The target: a string, or an array of ids for a model without tokenizers.
-        score: Its log-probability; of a beam with length penalty, the score.
-        alignment: Attention weights, an array `(target tokens, source tokens)`, or None
-            for a model without attention. The last row is the end token.
-        source_tokens: Labels of the columns of the alignment.
-        target_tokens: Labels of its rows.
-        candidates: The `n_best` of a beam as pairs of text and score, best first.
-        unknown: Characters of the source that the tokenizer does not know, with counts.
-    """
-
-    text: Any
-    score: float
-    alignment: np.ndarray | None
-    source_tokens: list[str]
-    target_tokens: list[str]
-    candidates: list[tuple[Any, float]]
-    unknown: dict[str, int]
-
-    def __str__(self) -> str:
-        return str(self.text)
-
-
 class Translator(GenerationMixin, TaskModel):
     """Base class of models with the inputs `source` and `target`.
 
     The model predicts each token of the target from the source and the target tokens
     before it. A subclass builds the graph and defines
 
-    - `source_vocabulary` and `target_vocabulary`; `source_vocabulary` is None if the
-      sources are features, such as images;
+    - `source_vocabulary`, None for features such as images; `target_vocabulary`;
     - `initial_state(source, length)`, from a batch of sources to the state of the
       decoder before the first of at most `length` tokens;
     - `step(state, token)`, the decoder for one token: logits and the next state;
-    - `alignment_model`, from source and target to attention weights `(B, T, S)`, or
-      None.
+    - `alignment_model`, from source and target to attention weights, or None.
     """
 
     source_vocabulary: Vocabulary | None
@@ -200,6 +171,49 @@ class Translator(GenerationMixin, TaskModel):
             self.target_vocabulary.encode(targets),
             marks=self.target_vocabulary.start_and_end,
         )
+
+    def encode(
+        self, sources: Rows, targets: Rows | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns sources and targets as the batch of arrays that the model reads.
+
+        Three ids are padding, start and end of a target, and those of tokens follow.
+
+        Args:
+            sources: A source, or several, as for `translate`.
+            targets: The target of each; None for the start token alone, after which
+                the model predicts the first token.
+
+        Returns:
+            `(source, target)`: ids `(B, S)`, or the features of an image encoder, and
+            ids `(B, T)` that begin with the start token. B is 1 for one source.
+
+        Raises:
+            TypeError: If a row is not a string, or not ids.
+            ValueError: If a row is empty, or the numbers of sources and targets differ.
+
+        Examples:
+            >>> import kerasseq
+            >>> model = kerasseq.models.Seq2Seq(
+            ...     "gru", source_vocabulary_size=5, target_vocabulary_size=7, units=3
+            ... )
+            >>> source, target = model.encode([4, 1], [6, 2, 3])
+            >>> source.tolist(), target.tolist(), model((source, target)).shape[1:]
+            ([[6, 3]], [[1, 8, 4, 5]], (4, 9))
+        """
+        vocabulary = self.source_vocabulary
+        if vocabulary is not None and vocabulary.is_one_row(sources):
+            sources = [sources]
+            targets = None if targets is None else [targets]
+        rows = self.encode_sources(sources)
+        vocabulary, ends = self.target_vocabulary, [[]] * len(rows)
+        if targets is not None:
+            ends = vocabulary.encode(targets)
+        if len(ends) != len(rows):
+            raise ValueError(
+                f"expected a target for each of {len(rows)} sources, received {len(ends)}"
+            )
+        return pair_arrays(rows, ends, marks=vocabulary.start_and_end)[0]
 
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""

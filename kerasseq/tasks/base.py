@@ -6,12 +6,16 @@ from typing import Any, Self
 
 import keras
 import numpy as np
+from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config
+from kerasseq.tasks.embedding import Embedding
 from kerasseq.tasks.plain import as_plain, from_plain
+
+BATCH_SIZE = 32
 
 
 def sequence_input(
@@ -19,14 +23,16 @@ def sequence_input(
     features: int | None,
     embedding_dim: int | None,
     mask_value: float | None = None,
+    padding_id: int = 0,
 ) -> tuple[keras.KerasTensor, keras.KerasTensor]:
     """Returns the input of a model, and its vectors.
 
     Args:
-        vocabulary_size: Number of ids, if the inputs are ids; 0 is padding.
+        vocabulary_size: Number of ids, padding included, if the inputs are ids.
         features: Number of features, if the inputs are vectors.
         embedding_dim: Size of the embedding of an id.
         mask_value: A step whose features all have this value is padding.
+        padding_id: The id of padding.
 
     Returns:
         The `keras.Input`, and the vectors `(batch, time, width)` with their mask.
@@ -43,8 +49,8 @@ def sequence_input(
     if vocabulary_size is not None:
         size = checks.whole_number("vocabulary_size", vocabulary_size)
         inputs = keras.Input((None,), dtype="int32", name="ids")
-        return inputs, keras.layers.Embedding(
-            size, embedding_dim, mask_zero=True, name="embedding"
+        return inputs, Embedding(
+            size, embedding_dim, padding_id=padding_id, name="embedding"
         )(inputs)
     width = checks.whole_number("features", features)
     inputs = keras.Input((None, width), name="sequence")
@@ -152,6 +158,33 @@ class TaskModel(keras.Model):
             metrics=self.default_metrics() if metrics is None else metrics,
             jit_compile=jit_compile,
             **kwargs,
+        )
+
+    def scores_of(self, x: Any, *, batch_size: int | None = None, **kwargs: Any) -> Any:
+        """Computes what `predict` does, inside `trace` and `intervene` too.
+
+        There the model is called in batches, uncompiled.
+
+        Args:
+            x: The inputs of the graph: arrays, or batches as a `keras.utils.PyDataset`.
+            batch_size: Rows that are processed at once.
+            **kwargs: As for `keras.Model.predict`.
+        """
+        if not kernels.is_uncompiled():
+            return keras.Model.predict(self, x, batch_size=batch_size, **kwargs)
+        if isinstance(x, keras.utils.PyDataset):
+            batches = [x[n][0] for n in range(len(x))]
+        else:
+            size = batch_size or BATCH_SIZE
+            starts = range(0, len(keras.tree.flatten(x)[0]), size)
+            batches = [
+                keras.tree.map_structure(lambda rows, n=n: rows[n : n + size], x)
+                for n in starts
+            ]
+        found = [self(batch, training=False) for batch in batches]
+        return keras.tree.map_structure(
+            lambda *parts: np.concatenate(list(map(ops.convert_to_numpy, parts))),
+            *found,
         )
 
     def make_train_function(self, force: bool = False) -> Callable[..., Any] | None:

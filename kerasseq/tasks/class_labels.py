@@ -83,8 +83,12 @@ class ClassLabels(LabelsMixin):
         threshold = checks.fraction("threshold", threshold)
         if self.is_one_input(x):
             return self.classify([x], threshold=threshold, batch_size=batch_size)[0]
-        outputs = self.predict(x, batch_size=batch_size, verbose=0)
+        outputs = self.scores_of(x, batch_size=batch_size, verbose=0)
         return self.classifications(outputs, threshold)
+
+    def several(self, x: Any) -> Any:
+        """Returns one input as a list with it, others as they are."""
+        return [x] if self.is_one_input(x) else x
 
     def is_one_input(self, x: Any) -> bool:
         """Whether `classify` received one input, and not a list or a batch."""

@@ -10,6 +10,8 @@ from kerasseq.tasks.labels import Label, Labels, plain_list
 from kerasseq.training.label_batches import check_rows
 from kerasseq.training.label_reports import LabelReport, label_report
 
+Data = tuple[Any, Any, Any]  # inputs, labels and sample weights
+
 
 class LabelsMixin:
     """The labels of a model by name, and the report of its scores.
@@ -157,3 +159,18 @@ def training_rows(rows: int, validation_split: float) -> int:
             f"{fraction} for {rows} rows"
         )
     return cut
+
+
+def split_off_end(data: Data, fraction: float) -> tuple[Data, Data]:
+    """Splits rows into those to train on and the last ones, for validation.
+
+    Args:
+        data: Inputs, labels and sample weights.
+        fraction: The fraction of the rows for validation.
+    """
+    cut = training_rows(len(data[0]), fraction)
+
+    def part(places):
+        return tuple(None if values is None else values[places] for values in data)
+
+    return part(slice(cut)), part(slice(cut, None))

@@ -6,22 +6,26 @@ from typing import Any
 import keras
 import numpy as np
 
+from kerasseq import kernels
 from kerasseq.core import checks, ids
 from kerasseq.core.padding import bucket, pad_rows
 from kerasseq.core.types import Config
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import (
+    BATCH_SIZE,
     TaskModel,
     check_sizes,
     embedding_width,
     sequence_input,
 )
+from kerasseq.tasks.embedding import move_padding_last
 from kerasseq.tasks.labeled import (
+    Data,
     LabelsMixin,
     check_learned,
     learned_from,
-    training_rows,
+    split_off_end,
 )
 from kerasseq.tasks.labels import Labels, learned
 from kerasseq.tasks.last_step import LastStep
@@ -29,8 +33,7 @@ from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training.batches import fit_arguments, padded
 from kerasseq.training.label_batches import LabelBatches, SortedBatches
 
-BATCH_SIZE = 32
-Data = tuple[Any, Any, Any]  # inputs, labels and sample weights
+PADDING = "padding_id"  # in files
 
 
 class SequenceLabeler(LabelsMixin, TaskModel):
@@ -45,6 +48,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
 
     least_labels = 2
     _compile_arguments: tuple[Any, Any] = ((), {})
+    _moves_optimizer_rows: bool = False  # after an older file was loaded
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
         _check(arguments, self.least_labels)
@@ -95,6 +99,44 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         """The tokenizer of texts; None for other inputs, or before it is trained."""
         found = self._arguments["tokenizer"]
         return None if isinstance(found, str) else found
+
+    @property
+    def padding_id(self) -> int:
+        """The id of padding: V of a tokenizer with V ids; 0 for a model on raw ids."""
+        return 0 if self.tokenizer is None else self.tokenizer.vocabulary_size
+
+    def encode(self, x: Any) -> np.ndarray:
+        """Returns texts as the batch of ids that the model reads.
+
+        Args:
+            x: A text, or several; for a tagger, a text that is split at spaces, a list
+                of words, or several of them.
+
+        Returns:
+            int32 `(rows, T)`: the ids of the tokenizer, and `padding_id` after the end
+            of shorter texts; `(1, T)` for one text.
+
+        Raises:
+            TypeError: If the inputs are no texts, or the model has no tokenizer.
+            ValueError: If a text is empty, or the tokenizer has not been trained yet.
+
+        Examples:
+            >>> from kerasseq.models import SequenceClassifier
+            >>> from kerasseq.text import CharacterTokenizer
+            >>> tokenizer = CharacterTokenizer(unknown=None).fit("abc")
+            >>> model = SequenceClassifier("gru", 2, tokenizer=tokenizer, units=3)
+            >>> model.encode(["cab", "b"]).tolist()
+            [[2, 0, 1], [1, 3, 3]]
+            >>> keras.ops.shape(model(model.encode("cab")))
+            (1, 2)
+        """
+        if self._arguments["tokenizer"] is None:
+            raise TypeError(
+                "expected a model with a tokenizer, received one without. It reads its "
+                "inputs as they are: call model(x)"
+            )
+        rows, _ = self._rows(self.several(x))
+        return padded(rows, value=self.padding_id)
 
     def default_loss(self) -> keras.losses.Loss | None:
         return keras.losses.SparseCategoricalCrossentropy(
@@ -170,8 +212,10 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         if prepared is None:
             return super().fit(x, steps_per_epoch=steps_per_epoch, **options)
         if validation_split and validation_data is None:
-            prepared, held_out = _split_off_end(prepared, validation_split)
-            options["validation_data"] = SortedBatches(*held_out, batch_size)
+            prepared, held_out = split_off_end(prepared, validation_split)
+            options["validation_data"] = SortedBatches(
+                *held_out, batch_size, self.padding_id
+            )
         rows, y, weights = prepared
         if not isinstance(rows, list):
             return super().fit(
@@ -182,7 +226,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
                 sample_weight=weights,
                 **options,
             )
-        batches = LabelBatches(*prepared, batch_size, seed)
+        batches = LabelBatches(*prepared, batch_size, seed, padding=self.padding_id)
         return super().fit(**fit_arguments(batches, steps_per_epoch, options))
 
     def batches(
@@ -208,7 +252,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             raise TypeError(
                 f"x must be texts or lists of ids, received {checks.short(x)}"
             )
-        return LabelBatches(*prepared, batch_size, seed)
+        return LabelBatches(*prepared, batch_size, seed, padding=self.padding_id)
 
     def _learn(self, x, y):
         """Learns labels and tokenizer, and builds the layers."""
@@ -260,14 +304,16 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             missing = "labels" if self._arguments["labels"] is None else "tokenizer"
             check_learned(None, missing)
         tokenizer = self.tokenizer
-        if tokenizer is not None:
+        if tokenizer is not None and not _is_ids(x):
             return self.text_rows(tokenizer, x)
         size = self._arguments["vocabulary_size"]
+        if tokenizer is not None:
+            size = self.padding_id + 1
         if size is None or not (_is_ragged(x) or _is_ids(x)):
             return (_vectors(x) if isinstance(x, list | tuple) else x), None
         if _is_ids(x):
             ids.check_ids(x, "x", "vocabulary_size", size)
-            return pad_rows(x), None
+            return pad_rows(x, self.padding_id), None
         ids.check_ids(np.concatenate(x), "x", "vocabulary_size", size)
         return [np.asarray(row, "int32") for row in x], None
 
@@ -275,7 +321,9 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         """The batches of an evaluation; other data as they are."""
         x, y = self.labeled_inputs(x, y)
         prepared = self._prepare(x, y, sample_weight)
-        return x if prepared is None else SortedBatches(*prepared, batch_size)
+        if prepared is None:
+            return x
+        return SortedBatches(*prepared, batch_size, self.padding_id)
 
     def evaluate(
         self,
@@ -298,12 +346,18 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             Array `(rows, labels)`; for a tagger `(rows, time, labels)` with the time of
             the longest row, or for lists of words a list of arrays `(words, labels)`.
         """
+        return self.scores_of(x, batch_size=batch_size, **kwargs)
+
+    def scores_of(
+        self, x: Any, *, batch_size: int | None = BATCH_SIZE, **kwargs: Any
+    ) -> Any:
+        """Computes what `predict` does, inside `trace` and `intervene` too."""
         rows, first = self._rows(self.labeled_inputs(x, None)[0])
         if not isinstance(rows, list):
             options = {"batch_size": batch_size} if hasattr(rows, "shape") else {}
-            found = super().predict(rows, **options, **kwargs)
+            found = super().scores_of(rows, **options, **kwargs)
             return found[:, : x.shape[1]] if self.per_step and _is_ids(x) else found
-        found = self._predicted(rows, batch_size, kwargs)
+        found = self._scores_of_rows(rows, batch_size, kwargs)
         if not self.per_step:
             return np.stack(found)
         found = [scores[: len(row)] for scores, row in zip(found, rows, strict=True)]
@@ -311,17 +365,51 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             return [scores[places] for scores, places in zip(found, first, strict=True)]
         return keras.utils.pad_sequences(found, dtype="float32", padding="post")
 
-    def _predicted(self, rows, batch_size, options):
-        """The outputs of each row, predicted with rows of about the same length."""
+    def _scores_of_rows(self, rows, batch_size, options):
+        """The outputs of each row, computed with rows of about the same length."""
+        if kernels.is_uncompiled():  # the batch of `encode`
+            x = padded(rows, value=self.padding_id)
+            return super().scores_of(x, batch_size=batch_size)
         lengths = np.array([bucket(len(row)) for row in rows])
         found = [None] * len(rows)
         for length in np.unique(lengths):
             places = np.flatnonzero(lengths == length)
-            x = padded([rows[n] for n in places], length)
-            outputs = super().predict(x, batch_size=batch_size, **options)
+            x = padded([rows[n] for n in places], length, value=self.padding_id)
+            outputs = super().scores_of(x, batch_size=batch_size, **options)
             for n, output in zip(places, outputs, strict=True):
                 found[n] = output
         return found
+
+    def save_own_variables(self, store: Any) -> None:
+        self._move_optimizer_rows()
+        super().save_own_variables(store)
+        if self.tokenizer is not None:
+            store[PADDING] = np.array(self.padding_id)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads a file, also one of the time when ids were the tokenizer's plus 1."""
+        names = list(store.keys())
+        if self.tokenizer is not None and PADDING not in names and self.layers:
+            self.get_layer("embedding").loads_padding_first = True
+            self._moves_optimizer_rows = True
+        super().load_own_variables({n: store[n] for n in names if n != PADDING})
+
+    def _build_optimizer(self):
+        super()._build_optimizer()
+        self._move_optimizer_rows()
+
+    def _move_optimizer_rows(self):
+        """Finishes the loading of an older file, in which the optimizer comes last."""
+        if self._moves_optimizer_rows:
+            self._moves_optimizer_rows = False
+            move_padding_last(self.get_layer("embedding"), self.optimizer.variables)
+
+    def move_padding_last(self) -> None:
+        """Moves the rows of weights that were set in the order of older files."""
+        if self.tokenizer is not None:
+            embedding = self.get_layer("embedding")
+            variables = [*self.variables, *self.optimizer.variables]
+            move_padding_last(embedding, variables)
 
     def text_rows(
         self, tokenizer: Tokenizer, x: Any
@@ -377,24 +465,16 @@ def _check(arguments, least_labels):
 def _inputs(arguments):
     """The input of the model, and its vectors `(batch, time, width)`."""
     size, units = arguments["vocabulary_size"], arguments["units"]
+    padding = 0
     if arguments["tokenizer"] is not None:
-        size = arguments["tokenizer"].vocabulary_size + text_inputs.FIRST
+        padding = arguments["tokenizer"].vocabulary_size
+        size = padding + 1
     features = arguments["features"]
     width = embedding_width(arguments["embedding_dim"], units)
     rows = {"vocabulary_size": size, "features": features}
     architecture, num_layers = arguments["architecture"], arguments["num_layers"]
     check_sizes(architecture, units, num_layers, width, rows)
-    return sequence_input(size, features, width, arguments["mask_value"])
-
-
-def _split_off_end(data: Data, fraction: float) -> tuple[Data, Data]:
-    """Splits rows into those to train on and the last ones, for validation."""
-    cut = training_rows(len(data[0]), fraction)
-
-    def part(places):
-        return tuple(None if values is None else values[places] for values in data)
-
-    return part(slice(cut)), part(slice(cut, None))
+    return sequence_input(size, features, width, arguments["mask_value"], padding)
 
 
 def _times(weights, given):

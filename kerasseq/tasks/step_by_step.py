@@ -82,7 +82,8 @@ def _scores_at_all_steps(model, inputs: np.ndarray) -> Tensor | None:
     """
     layers, is_ids = _sequence_layers(model), inputs.ndim == 2
     masked = any(isinstance(each, keras.layers.Masking) for each in model.layers)
-    if masked or (is_ids and not inputs.all()) or not all(map(_is_causal, layers)):
+    masked = masked or (is_ids and (inputs == model.padding_id).any())
+    if masked or not all(map(_is_causal, layers)):
         return None
     x = ops.convert_to_tensor(inputs)
     if is_ids:
@@ -106,6 +107,7 @@ def _scores_of_prefixes(model, row: np.ndarray) -> np.ndarray:
     """The outputs `(T, labels)` for each prefix: one batch of ids, or one by one."""
     prefixes = [row[: t + 1] for t in range(len(row))]
     if row.ndim == 1:
-        return ops.convert_to_numpy(model(pad_rows(prefixes), training=False))
+        batch = pad_rows(prefixes, model.padding_id)
+        return ops.convert_to_numpy(model(batch, training=False))
     scores = [model(prefix[None], training=False) for prefix in prefixes]
     return np.concatenate([ops.convert_to_numpy(each) for each in scores])

@@ -244,7 +244,8 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         if np.ndim(rows) != 2:
             return y, None if known.all() else known.astype("float32")
         y, known = pad_rows(y), pad_rows(known)
-        return y, None if known[rows != 0].all() else known.astype("float32")
+        is_all = known[rows != self.padding_id].all()
+        return y, None if is_all else known.astype("float32")
 
 
 def _real_steps(scores, sample_weight):

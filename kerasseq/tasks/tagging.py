@@ -14,7 +14,7 @@ from kerasseq.training.label_batches import check_rows
 class TaggerMixin(LabelsMixin):
     """`tag` of a model whose outputs are a score for each tag at each step."""
 
-    padding_id: int = 0  # of arrays of ids
+    padding_id: int  # of arrays of ids
 
     def tag(self, x: Any, *, batch_size: int = 32) -> list[Label] | list[list[Label]]:
         """Finds the most probable tags.
@@ -35,16 +35,13 @@ class TaggerMixin(LabelsMixin):
             >>> [len(tags) for tags in model.tag(["the cat sat", "the cat"])]
             [3, 2]
         """
-        if isinstance(x, str):
-            return self.tag([x], batch_size=batch_size)[0]
         x = self.labeled_inputs(x, None)[0]
-        if text_inputs.are_texts(x):
-            is_one = not any(" " in text.strip() for text in x)
-            x = [list(x)] if is_one else [text.split() for text in x]
-            if is_one:
-                return self.tag(x, batch_size=batch_size)[0]
+        sentences = self.several(x)
+        if _is_one_sentence(x):
+            return self.tag(sentences, batch_size=batch_size)[0]
+        x = sentences
         names = check_learned(self._labels).names
-        scores = self.predict(x, batch_size=batch_size, verbose=0)
+        scores = self.scores_of(x, batch_size=batch_size, verbose=0)
         lengths = None
         if isinstance(scores, np.ndarray):
             lengths = _lengths(x, self.padding_id)
@@ -53,11 +50,30 @@ class TaggerMixin(LabelsMixin):
         found = self.best_tags(scores, batch_size)
         return [[names[n] for n in row] for row in found]
 
+    def several(self, x: Any) -> Any:
+        """Returns texts as lists of words, one sentence in a list; others as they are.
+
+        Args:
+            x: As for `tag`.
+        """
+        if isinstance(x, str):
+            return [x.split()]
+        if not text_inputs.are_texts(x):
+            return x
+        return [list(x)] if _is_one_sentence(x) else [text.split() for text in x]
+
     def best_tags(
         self, scores: Sequence[np.ndarray], batch_size: int
     ) -> Sequence[np.ndarray]:
         """Returns the indices of the most probable tags, for scores `(time, tags)`."""
         return [row.argmax(axis=-1) for row in scores]
+
+
+def _is_one_sentence(x):
+    """Whether this is a text, or a list of words: strings without spaces."""
+    if isinstance(x, str):
+        return True
+    return text_inputs.are_texts(x) and not any(" " in text.strip() for text in x)
 
 
 def _lengths(x, padding):

@@ -1,4 +1,4 @@
-"""Texts as inputs of a model: tokenized, and as rows of ids in which 0 is padding."""
+"""Texts as inputs of a model: tokenized, as rows of ids."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,8 +7,6 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.text.tokenizer import Tokenizer
-
-FIRST = 1  # the id of the first token; 0 is padding
 
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained by name
@@ -96,7 +94,7 @@ def _all_strings(row):
 def text_rows(
     tokenizer: Tokenizer, texts: Sequence[Any], name: str = "x"
 ) -> list[np.ndarray]:
-    """Returns the ids of texts, from 1 on.
+    """Returns the ids of texts.
 
     Args:
         tokenizer: A fitted tokenizer.
@@ -110,7 +108,7 @@ def text_rows(
     Examples:
         >>> from kerasseq.text import CharacterTokenizer
         >>> [row.tolist() for row in text_rows(CharacterTokenizer().fit("ab"), ["ba"])]
-        [[2, 1]]
+        [[1, 0]]
     """
     rows = []
     for row, text in enumerate(texts):
@@ -122,14 +120,14 @@ def text_rows(
                 f"{name}[{row}] must have at least one token, received "
                 f"{checks.short(text)}"
             )
-        rows.append(ids.astype("int32") + FIRST)
+        rows.append(ids.astype("int32"))
     return rows
 
 
 def word_rows(
     tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], name: str = "x"
 ) -> Words:
-    """Returns the ids of sentences, from 1 on, and where each word begins.
+    """Returns the ids of sentences, and where each word begins.
 
     The words are joined by spaces, so that a tokenizer reads them as in a text.
 
@@ -145,12 +143,12 @@ def word_rows(
         >>> from kerasseq.text import CharacterTokenizer
         >>> rows, first = word_rows(CharacterTokenizer().fit("ab "), [["ab", "b"]])
         >>> rows[0].tolist(), first[0].tolist()
-        ([2, 3, 1, 3], [0, 3])
+        ([1, 2, 0, 2], [0, 3])
     """
     rows, firsts = [], []
     for row, words in enumerate(sentences):
         ids, first = word_ids(tokenizer, words, f"{name}[{row}]")
-        rows.append(ids.astype("int32") + FIRST)
+        rows.append(ids.astype("int32"))
         firsts.append(first)
     return Words(rows, firsts)
 
@@ -158,7 +156,7 @@ def word_rows(
 def word_ids(
     tokenizer: Tokenizer, words: Sequence[str], name: str = "x"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the ids of a sentence, from 0 on, and the index of each word's first id.
+    """Returns the ids of a sentence, and the index of each word's first id.
 
     Args:
         tokenizer: A fitted tokenizer.

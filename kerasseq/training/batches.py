@@ -234,10 +234,11 @@ def padded(
     rows: Sequence[Sequence[float] | np.ndarray],
     length: int | None = None,
     dtype: str = "int32",
+    value: float = 0,
 ) -> np.ndarray:
-    """Fills rows on the right with 0, up to a length, or that of the longest."""
+    """Fills rows on the right with a value, up to a length, or that of the longest."""
     length = length or max(map(len, rows))
-    array = np.zeros((len(rows), length), dtype)
+    array = np.full((len(rows), length), value, dtype)
     for place, values in zip(array, rows, strict=True):
         place[: len(values)] = values
     return array

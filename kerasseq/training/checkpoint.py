@@ -95,6 +95,7 @@ class Checkpoint(keras.callbacks.Callback):
         arrays = {f"v{n}": _array(v) for n, v in enumerate(variables)}
         arrays |= {f"m{n}": _array(v) for n, v in enumerate(metrics)}
         state |= {"history": self.history, "paths": [v.path for v in variables]}
+        state["padding"] = "last"
         write(self.folder / FILE, arrays, state)
 
 
@@ -119,6 +120,8 @@ def restore(model: keras.Model, folder: FilePath) -> int:
     _check_shapes(file, variables, values)
     for variable, value in zip(variables, values, strict=True):
         variable.assign(keras.ops.cast(value, variable.dtype))
+    if state.get("padding") != "last" and hasattr(model, "move_padding_last"):
+        model.move_padding_last()
     return state["epochs"]
 
 

@@ -24,6 +24,7 @@ class LabelBatches(GroupedBatches):
         batch_size: Rows in a batch.
         seed: Seed of the order.
         groups: Maximum number of lengths.
+        padding: The id of padding.
 
     Raises:
         ValueError: If there are no rows, or the numbers of rows and labels differ.
@@ -43,6 +44,7 @@ class LabelBatches(GroupedBatches):
         batch_size: int = 32,
         seed: int = 0,
         groups: int = 3,
+        padding: int = 0,
     ) -> None:
         check_rows(rows, y)
         lengths = np.array([len(row) for row in rows])[:, None]
@@ -50,10 +52,12 @@ class LabelBatches(GroupedBatches):
         self.inputs = rows
         self.y = y
         self.weights = weights
+        self.padding = padding
 
     def take(self, rows: np.ndarray) -> LabelArrays:
         (length,) = self.shape_of(rows)
-        return arrays_of(self.inputs, self.y, self.weights, rows, length)
+        data = self.inputs, self.y, self.weights
+        return arrays_of(*data, rows, length, self.padding)
 
 
 class TrimmedBatches(GroupedBatches):
@@ -209,6 +213,7 @@ class SortedBatches(keras.utils.PyDataset):
         y: As for `LabelBatches`.
         weights: As for `LabelBatches`.
         batch_size: Rows in a batch.
+        padding: The id of padding.
     """
 
     def __init__(
@@ -217,6 +222,7 @@ class SortedBatches(keras.utils.PyDataset):
         y: np.ndarray | Sequence[Row],
         weights: np.ndarray | Sequence[np.ndarray] | None = None,
         batch_size: int = 32,
+        padding: int = 0,
     ) -> None:
         super().__init__()
         check_rows(rows, y)
@@ -224,6 +230,7 @@ class SortedBatches(keras.utils.PyDataset):
         self.y = y
         self.weights = weights
         self.batch_size = batch_size
+        self.padding = padding
         self.order: np.ndarray = np.arange(len(rows))
         if isinstance(rows, list):
             self.order = longest_first([len(row) for row in rows], batch_size)
@@ -236,7 +243,8 @@ class SortedBatches(keras.utils.PyDataset):
         length = 0
         if isinstance(self.rows, list):
             length = bucket(max(len(self.rows[row]) for row in rows))
-        return arrays_of(self.rows, self.y, self.weights, rows, length)
+        data = self.rows, self.y, self.weights
+        return arrays_of(*data, rows, length, self.padding)
 
 
 def check_rows(rows: Sequence[Any], y: Sequence[Any] | np.ndarray) -> None:
@@ -254,6 +262,7 @@ def arrays_of(
     weights: np.ndarray | Sequence[np.ndarray] | None,
     rows: np.ndarray,
     length: int,
+    padding: int = 0,
 ) -> LabelArrays:
     """Returns some rows as arrays: inputs, labels and sample weights."""
     found = []
@@ -264,5 +273,6 @@ def arrays_of(
             found.append(values[rows])
         else:
             dtype = "float32" if values is weights else "int32"
-            found.append(padded([values[row] for row in rows], length, dtype))
+            fill = padding if values is inputs else 0
+            found.append(padded([values[row] for row in rows], length, dtype, fill))
     return tuple(found)

@@ -247,13 +247,19 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         Returns:
             Array `(B, labels)`: logits, or probabilities with `activation`.
         """
+        return self.scores_of(x, batch_size=batch_size, **kwargs)
+
+    def scores_of(
+        self, x: Any, *, batch_size: int | None = BATCH_SIZE, **kwargs: Any
+    ) -> np.ndarray:
+        """Computes what `predict` does, inside `trace` and `intervene` too."""
         images = self._images(inputs.unlabeled(x))
         if isinstance(images, list):
             data = self._sequence(images, None, None, batch_size)
             with self._reading(data):
-                return super().predict(data, **kwargs)
+                return super().scores_of(data, **kwargs)
         options = {"batch_size": batch_size} if hasattr(images, "shape") else {}
-        return super().predict(images, **options, **kwargs)
+        return super().scores_of(images, **options, **kwargs)
 
     def classify(
         self, images: Any, *, threshold: float = 0.5, batch_size: int = BATCH_SIZE
@@ -283,7 +289,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         a = self._arguments
         if one := inputs.is_one_image(images, a["channels"], self._channels_last()):
             images = [images] if inputs.is_path(images) else np.asarray(images)[None]
-        outputs = self.predict(images, batch_size=batch_size, verbose=0)
+        outputs = self.scores_of(images, batch_size=batch_size, verbose=0)
         found = self.classifications(outputs, threshold)
         return found[0] if one else found
 

@@ -74,7 +74,7 @@ def test_an_encoder_is_saved_and_reads_texts(tmp_path):
     tokenizer = kerasseq.text.WordTokenizer().fit("a b c d")
     model = models.T5Encoder(tokenizer, **{**SIZES, "num_layers": 1})
     x = model.predict(["a c", "d"], verbose=0)
-    ids = model.arrays(["a c", "d"])
+    ids = model.encode(["a c", "d"])
     assert ids[0, 2] == ids[1, 1] == 1 and x.shape == (*ids.shape, 10)
     assert_same([array(model(ids))], [x])
     model.save(tmp_path / "model.keras")

@@ -65,16 +65,21 @@ def model_of(labels=("consonant", "vowel"), **options):
 def test_texts_are_the_ids_of_the_tokenizer():
     texts, _ = words(13)
     model = model_of()
-    other = SequenceClassifier(
-        "gru", 2, vocabulary_size=model.tokenizer.vocabulary_size + 1, units=5
-    )
-    other.set_weights(model.get_weights())
+    V = model.tokenizer.vocabulary_size
+    other = SequenceClassifier("gru", 2, vocabulary_size=V + 1, units=5)
+    table, *rest = model.get_weights()
+    other.set_weights([np.roll(table, 1, axis=0), *rest])  # its padding is 0
     rows = [model.tokenizer.encode(text) + 1 for text in texts]
     p = model.predict(texts, verbose=0)
     np.testing.assert_allclose(other.predict(rows, verbose=0), p, atol=1e-6)
+    batch = model.encode(texts)
+    assert batch.max() == model.padding_id == V
+    np.testing.assert_allclose(array(model(batch)), p, atol=1e-5)
+    np.testing.assert_allclose(model.predict(batch, verbose=0), p, atol=1e-5)
     for text, row in zip(texts, p, strict=True):  # alone, without padding
-        ids = model.tokenizer.encode(text)[None] + 1
-        np.testing.assert_allclose(array(other(ids))[0], row, atol=1e-5)
+        ids = model.tokenizer.encode(text)[None]
+        assert np.array_equal(model.encode(text), ids)
+        np.testing.assert_allclose(array(model(ids))[0], row, atol=1e-5)
 
 
 def test_forms_of_texts_and_labels():

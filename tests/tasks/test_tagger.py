@@ -126,7 +126,7 @@ def test_words_begin_at_their_first_tokens(tokenizer):
     for place, start in zip(first[0], starts, strict=True):
         begin, end = pieces.offsets[place]
         assert begin <= start < end and begin >= start - 1
-    np.testing.assert_array_equal(rows[0], pieces.ids + 1)
+    np.testing.assert_array_equal(rows[0], pieces.ids)
     assert first[1].tolist() == [0]
 
 
