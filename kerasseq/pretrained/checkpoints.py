@@ -63,7 +63,8 @@ T5EncoderModel |
 T5Backbone, ViTBackbone | the same |
     | | BertTextClassifier, ViTImageClassifier | with their classifier |
 
-    Other heads and the pooler of a ViT are not loaded. Images for the ViT have values
+    Other heads, such as that of GPT2ForSequenceClassification, and the pooler of a ViT
+    are not loaded; a warning names their tensors. Images for the ViT have values
     from 0 to 1. The model gets the tokenizer of the folder if
     `kerasseq.text.load_tokenizer` can read it and it has as many ids as the model;
     otherwise the model takes ids. A BERT without a tokenizer uses the special ids of

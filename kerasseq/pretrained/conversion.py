@@ -2,6 +2,7 @@
 
 import fnmatch
 import pathlib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 
 import keras
@@ -60,6 +61,9 @@ def match(
 
     Raises:
         ValueError: If a tensor is missing or left over, or has a wrong shape or type.
+
+    Warns:
+        UserWarning: If the model has no place for a tensor, such as another head.
     """
     sizes, rest, pairs = family.sizes(arguments), dict(tensors), []
     model = family.model.__name__
@@ -87,11 +91,13 @@ def match(
 
 
 def _check_rest(family, form, tensors, rest, folder):
-    """Raises an error if a tensor is neither used nor known to be unused."""
-    unknown = []
+    """Raises an error for tensors that are not known, and names those left out."""
+    unknown, dropped = [], []
     for name, tensor in rest.items():
-        known = (*form.ignored, *form.left_out)
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in known):
+        if _matches(name, form.ignored):
+            continue
+        if _matches(name, form.left_out):
+            dropped.append(tensor)
             continue
         first = tensors.get(form.copies.get(name))
         if first is None:
@@ -101,13 +107,31 @@ def _check_rest(family, form, tensors, rest, folder):
                 f'"{tensor.name}" and "{first.name}" in {folder} must be equal, since '
                 "config.json ties these weights, but they differ"
             )
+    model = family.model
     if unknown:
-        shown = ", ".join(f'"{each.name}" {each.shape}' for each in unknown[:3])
-        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         raise ValueError(
-            f"{folder} has tensors that a {family.model.__name__} with its config.json "
-            f"has no place for: {shown}{more}"
+            f"{folder} has tensors that a {model.__name__} with its config.json has no "
+            f"place for: {_names(unknown)}"
         )
+    if dropped:
+        advice = " A head of its own, to be trained, comes from with_head."
+        warnings.warn(
+            f"{folder} is loaded as a {model.__name__} without {_names(dropped)}. It "
+            "has no place for them, and save_pretrained cannot write them."
+            + advice
+            * hasattr(model, "with_head"),
+            stacklevel=4,
+        )
+
+
+def _matches(name, patterns):
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _names(tensors):
+    """The first tensors for a message."""
+    shown = ", ".join(f'"{each.name}" {each.shape}' for each in tensors[:3])
+    return shown + (f" and {len(tensors) - 3} more" if len(tensors) > 3 else "")
 
 
 def assign(model: keras.Model, pairs: list[tuple[Row, Tensor]], sizes: Sizes) -> None:

@@ -211,7 +211,7 @@ class Translator(GenerationMixin, TaskModel):
             ends = vocabulary.encode(targets)
         if len(ends) != len(rows):
             raise ValueError(
-                f"expected a target for each of {len(rows)} sources, received {len(ends)}"
+                f"expected {len(rows)} targets, one a source, received {len(ends)}"
             )
         return pair_arrays(rows, ends, marks=vocabulary.start_and_end)[0]
 

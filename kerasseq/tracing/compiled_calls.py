@@ -25,7 +25,7 @@ COMPILED = (
 )
 ADVICE = (
     "Inside trace and intervene, values are recorded and replaced in eager calls only: "
-    "call the model itself, model(x)."
+    "call the model itself, model(x), or classify, tag, answers, generate or translate."
 )
 
 

@@ -85,7 +85,8 @@ def trace(model: keras.Layer) -> Iterator[Trace]:
 
     While the block is open, `fit`, `evaluate`, `predict` and their `_on_batch` forms
     raise an error in the thread that opened it; other threads can use them. `generate`
-    and `translate` run without compilation, and record each step.
+    and `translate` run without compilation, and record each step; so do `classify`,
+    `tag` and `answers`, and record each batch.
 
     Args:
         model: A Keras model, or one layer.

@@ -15,7 +15,14 @@ import kerasseq
 from kerasseq import kernels, models
 from kerasseq.positions.rotary import RotaryEmbedding
 from kerasseq.pretrained.family import head_of_backbone
-from tests.pretrained.helpers import LLAMA, SIZES, assert_same, outputs_of, shuffle
+from tests.pretrained.helpers import (
+    LLAMA,
+    SIZES,
+    assert_same,
+    made,
+    outputs_of,
+    shuffle,
+)
 from tests.pretrained.test_huggingface import FILE, rewrite
 
 pytestmark = pytest.mark.once(
@@ -427,3 +434,28 @@ def test_a_bert_without_a_pooler(tmp_path):
     models.save_pretrained(same, tmp_path / "again")
     assert models.from_pretrained(tmp_path / "again").head == "sequence"
     assert head_of_backbone({}) == "sequence"
+
+
+CLASSIFIERS = {
+    "gpt2": "GPT2ForSequenceClassification",
+    "llama": "LlamaForSequenceClassification",
+    "mistral": "MistralForSequenceClassification",
+    "qwen2": "Qwen2ForSequenceClassification",
+    "qwen3": "Qwen3ForSequenceClassification",
+    "gemma": "GemmaForSequenceClassification",
+}
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_the_head_of_a_classifier_is_left_out_by_name(kind, tmp_path):
+    """A GPT with a head of ours reads other special tokens than such a classifier."""
+    model = small_model(kind) if kind in FAMILIES else made(kind)
+    models.save_pretrained(model, tmp_path)
+    width = model.get_config()["hidden_dim"]
+    head = {"score.weight": np.ones((3, width), "float32")}
+    rewrite(tmp_path, lambda tensors: tensors | head, architectures=[CLASSIFIERS[kind]])
+    message = rf'as a GPT without "score.weight" \(3, {width}\).*from with_head'
+    with pytest.warns(UserWarning, match=message) as warned:
+        same = models.from_pretrained(tmp_path)
+    assert warned[0].filename == __file__
+    assert type(same) is models.GPT

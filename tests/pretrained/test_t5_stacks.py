@@ -56,7 +56,8 @@ def test_the_encoder_of_a_file_alone(tmp_path):
     shuffle(model.trainable_weights)
     models.save_pretrained(model, tmp_path)
     rewrite(tmp_path, architectures=["T5EncoderModel"])
-    encoder = models.from_pretrained(tmp_path)
+    with pytest.warns(UserWarning, match=r'as a T5Encoder without "decoder.*38 more'):
+        encoder = models.from_pretrained(tmp_path)
     assert type(encoder) is models.T5Encoder
     wanted = array(model.encoder(ids)[0])[ids > 0]
     assert_same([array(encoder(ids))[ids > 0]], [wanted], 1e-6)
@@ -75,8 +76,8 @@ def test_an_encoder_is_saved_and_reads_texts(tmp_path):
     model = models.T5Encoder(tokenizer, **{**SIZES, "num_layers": 1})
     x = model.predict(["a c", "d"], verbose=0)
     ids = model.encode(["a c", "d"])
-    assert ids[0, 2] == ids[1, 1] == 1 and x.shape == (*ids.shape, 10)
-    assert_same([array(model(ids))], [x])
+    assert ids.tolist() == [[1, 3, 1], [4, 1, 0]] and x.shape == (2, 8, 10)
+    assert_same([array(model(ids))[ids > 0]], [x[:, :3][ids > 0]])
     model.save(tmp_path / "model.keras")
     same = kerasseq.load_model(tmp_path / "model.keras")
     assert_same([same.predict(["a c", "d"], verbose=0)], [x])

@@ -147,7 +147,7 @@ def test_what_language_models_and_translators_encode():
         assert translator.target_vocabulary.decode(np.array([first])) == greedy
         source, target = translator.encode(["cab", "b"], ["a", "bc"])
         assert source.shape == (2, 3) and target.shape == (2, 3)
-        with pytest.raises(ValueError, match="a target for each of 2 sources"):
+        with pytest.raises(ValueError, match="expected 2 targets.*received 1"):
             translator.encode(["cab", "b"], ["a"])
 
 
