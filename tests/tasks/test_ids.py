@@ -19,11 +19,11 @@ TEXTS = ["ab", "bca", "cab", "aab", "c", "bb"]
 LABELS = ["x", "y", "y", "x", "y", "x"]
 # What the version that wrote the files computed: probabilities of "x", those after one
 # more epoch and the loss of that, and the scores of tags.
-BEFORE = [0.552708, 0.521785, 0.545000, 0.556423, 0.489586, 0.565983]
-LOSS = 0.654295
-AFTER = [0.549154, 0.487724, 0.530400, 0.549517, 0.448278, 0.574223]
+BEFORE = [0.525517, 0.467127, 0.513765, 0.523947, 0.438563, 0.557074]
+LOSS = 0.631335
+AFTER = [0.510653, 0.376776, 0.481507, 0.500220, 0.339802, 0.580066]
 WORDS = [["ab", "c"], ["bca", "a", "b"], ["c"]]
-SCORES = [0.069785, -0.063771, 0.090765, -0.083277, 0.112873, -0.105408]
+SCORES = [0.025118, -0.023627, 0.042772, -0.040287, 0.039935, -0.037837]
 
 
 def array(x):
@@ -63,7 +63,7 @@ def test_weights_and_checkpoints_of_ids_from_1(tmp_path):
     fresh = SequenceClassifier(
         "gru", ["x", "y"], tokenizer=old.tokenizer, units=3, embedding_dim=2
     )
-    fresh.compile(keras.optimizers.Adam(0.05))
+    fresh.compile(keras.optimizers.SGD(0.3, momentum=0.9))
     fresh.optimizer.build(fresh.trainable_variables)
     fresh.load_weights(FILES / "classifier_ids_from_1.weights.h5")
     table = fresh.get_layer("embedding").get_weights()[0]
