@@ -65,7 +65,7 @@ class LabelsMixin:
             raise ValueError("expected labels y for the inputs, received y=None")
         if self.per_step:
             found = self.tag(x, batch_size=batch_size)
-            true, found = self._true_tags(y, found)
+            true, found = self._true_tags(x, y, found)
         else:
             found = self.classify(x, threshold=threshold, batch_size=batch_size)
             found, true = [each.label for each in found], self._true_labels(y)
@@ -89,13 +89,16 @@ class LabelsMixin:
             return [[names[n] for n in np.flatnonzero(row)] for row in sets]
         return [names[n] for n in self._labels.encode(y)]
 
-    def _true_tags(self, y, found):
+    def _true_tags(self, x, y, found):
         """True and found tags at the steps with a label: not below 0, no padding."""
         check_rows(found, y)
         is_array, names = hasattr(y, "ndim"), self._labels.names
         true, kept = [], []
+        real = self.real_rows(x, found)
         for row, (tags, best) in enumerate(zip(y, found, strict=True)):
-            tags = plain_list(tags)[: len(best) if is_array else None]
+            tags = plain_list(tags)[: len(real[row]) if is_array else None]
+            if len(tags) == len(real[row]):
+                tags = [tag for tag, is_real in zip(tags, real[row]) if is_real]
             if len(tags) != len(best):
                 raise ValueError(
                     f"y[{row}] must have {len(best)} tags, received {len(tags)}"

@@ -142,13 +142,23 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Configures training, as for every model of a task.
 
-        The default metrics are weighted: further tokens of a word have the weight 0.
+        Metrics are weighted: padding and further tokens of a word have the weight 0.
         With a CRF, the loss is always its own, and the accuracy that of `decode`.
         """
         if len(args) < METRICS and "metrics" not in kwargs:
             metrics = [] if self._arguments["crf"] else self.default_metrics()
             kwargs = {"metrics": [], "weighted_metrics": metrics, **kwargs}
         super().compile(*args, **kwargs)
+
+    def real_steps(self, x: Any) -> Any:
+        features, value = self._arguments["features"], self._arguments["mask_value"]
+        if features is None:
+            return super().real_steps(x)
+        if value is None:
+            return ops.ones(ops.shape(x)[:2], "bool")
+        # As the layer of the model compares: in its dtype.
+        x = ops.cast(x, self.get_layer("masking").compute_dtype)
+        return ops.any(ops.not_equal(x, value), axis=-1)
 
     def _build_layers(self, arguments, kwargs):
         super()._build_layers(arguments, kwargs)
@@ -168,11 +178,17 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         crf = self.crf
         if crf is None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        mask, weights = _real_steps(y_pred, sample_weight)
-        right = ops.equal(crf.decode(y_pred, mask), ops.cast(y, "int32"))
-        self._path_accuracy.update_state(right, sample_weight=mask)
-        loss = ops.sum(crf.loss(y, y_pred, mask), axis=1) * weights
-        count = ops.sum(ops.cast(mask, loss.dtype))
+        labeled, weights = _labeled_steps(y_pred, sample_weight)
+        # As `tag` decodes: the first tokens of words, and else all but padding.
+        words = self._arguments["tokenizer"] is not None
+        steps = labeled if words else attached_mask(y_pred)
+        right = ops.equal(crf.decode(y_pred, steps), ops.cast(y, "int32"))
+        counted = ops.cast(labeled, weights.dtype) * weights[:, None]
+        self._path_accuracy.update_state(
+            ops.reshape(right, (-1,)), sample_weight=ops.reshape(counted, (-1,))
+        )
+        loss = ops.sum(crf.loss(y, y_pred, labeled), axis=1) * weights
+        count = ops.sum(ops.cast(labeled, loss.dtype))
         return ops.sum(loss) / ops.maximum(count, 1) + sum(self.losses)
 
     def best_tags(
@@ -247,7 +263,7 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         return y, None if known[rows != 0].all() else known.astype("float32")
 
 
-def _real_steps(scores, sample_weight):
+def _labeled_steps(scores, sample_weight):
     """The mask of the steps with a label, and the weight of each row."""
     mask = attached_mask(scores)
     if sample_weight is None:
