@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from kerasseq.core import checks, ids
 from kerasseq.core.padding import bucket, pad_rows
@@ -17,6 +18,7 @@ from kerasseq.tasks.base import (
     embedding_width,
     sequence_input,
 )
+from kerasseq.tasks.input_rows import check_finite, check_not_empty, is_empty_list
 from kerasseq.tasks.labeled import (
     LabelsMixin,
     check_learned,
@@ -155,7 +157,8 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             TypeError: If an input or label has the wrong type.
             ValueError: If an id or label is unknown, or their numbers differ.
         """
-        x, y = self.labeled_inputs(x, y)
+        x, y, sample_weight = self.weighted_inputs(x, y, sample_weight)
+        check_not_empty(x)
         if self._labels is None:
             self._learn(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
@@ -232,9 +235,9 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         if args or options:
             self.compile(*args, **options)
 
-    def labeled_inputs(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         words = self.per_step and self._arguments["tokenizer"] is not None
-        return text_inputs.from_dataset(x, y, words)
+        return text_inputs.from_dataset(x, y, words, sample_weight)
 
     def _prepare(self, x, y, sample_weight=None, class_weight=None) -> Data | None:
         """Rows of ids or an array, with labels and weights; None for other inputs."""
@@ -246,6 +249,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         y, weights = self.targets(rows, y, first, class_weight)
         if sample_weight is not None:
             given = np.asarray(sample_weight, "float32")
+            check_finite("sample_weight", given)
             if len(given) != len(rows):
                 raise ValueError(
                     f"sample_weight must have a number for each of {len(rows)} rows, "
@@ -260,20 +264,27 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             missing = "labels" if self._arguments["labels"] is None else "tokenizer"
             check_learned(None, missing)
         tokenizer = self.tokenizer
+        if is_empty_list(x):
+            return [], [] if self.per_step and tokenizer is not None else None
         if tokenizer is not None:
             return self.text_rows(tokenizer, x)
         size = self._arguments["vocabulary_size"]
-        if size is None or not (_is_ragged(x) or _is_ids(x)):
-            return (_vectors(x) if isinstance(x, list | tuple) else x), None
-        if _is_ids(x):
+        if hasattr(x, "to_numpy") or ops.is_tensor(x):
+            x = np.asarray(x) if hasattr(x, "to_numpy") else ops.convert_to_numpy(x)
+        if size is None:
+            return check_finite("x", _vectors(x) if _is_list(x) else x), None
+        if _is_list(x) and hasattr(x[0], "__len__"):
+            ids.check_ids(np.concatenate(x), "x", "vocabulary_size", size)
+            return [np.asarray(row, "int32") for row in x], None
+        if _is_list(x) or hasattr(x, "dtype"):
+            x = np.asarray(x) if _is_list(x) else x
             ids.check_ids(x, "x", "vocabulary_size", size)
-            return pad_rows(x), None
-        ids.check_ids(np.concatenate(x), "x", "vocabulary_size", size)
-        return [np.asarray(row, "int32") for row in x], None
+        return (pad_rows(x) if _is_ids(x) else x), None
 
     def _evaluated(self, x, y=None, sample_weight=None, batch_size=BATCH_SIZE):
         """The batches of an evaluation; other data as they are."""
-        x, y = self.labeled_inputs(x, y)
+        x, y, sample_weight = self.weighted_inputs(x, y, sample_weight)
+        check_not_empty(x, "evaluate")
         prepared = self._prepare(x, y, sample_weight)
         return x if prepared is None else SortedBatches(*prepared, batch_size)
 
@@ -298,12 +309,16 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             Array `(rows, labels)`; for a tagger `(rows, time, labels)` with the time of
             the longest row, or for lists of words a list of arrays `(words, labels)`.
         """
-        rows, first = self._rows(self.labeled_inputs(x, None)[0])
+        x = self.labeled_inputs(x, None)[0]
+        rows, first = self._rows(x)
         if not isinstance(rows, list):
             options = {"batch_size": batch_size} if hasattr(rows, "shape") else {}
             found = super().predict(rows, **options, **kwargs)
-            return found[:, : x.shape[1]] if self.per_step and _is_ids(x) else found
+            is_padded = self.per_step and _is_ids(rows)
+            return found[:, : np.shape(x)[1]] if is_padded else found
         found = self._predicted(rows, batch_size, kwargs)
+        if not found and first is None:
+            return np.zeros([size or 0 for size in self.output_shape], "float32")
         if not self.per_step:
             return np.stack(found)
         found = [scores[: len(row)] for scores, row in zip(found, rows, strict=True)]
@@ -416,8 +431,8 @@ def _vectors(x):
         ) from None
 
 
-def _is_ragged(x):
-    return isinstance(x, list) and len(x) > 0 and hasattr(x[0], "__len__")
+def _is_list(x):
+    return isinstance(x, list | tuple)
 
 
 def _is_ids(x):

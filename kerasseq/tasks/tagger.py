@@ -26,6 +26,7 @@ from kerasseq.tasks.tagging import (
 )
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
+from kerasseq.training.metrics import RunningMean
 
 METRICS = 4  # arguments of `compile` up to the metrics
 
@@ -164,7 +165,7 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         super()._build_layers(arguments, kwargs)
         if arguments["crf"]:
             # `compute_metrics` has no access to the weights of the CRF on JAX.
-            self._path_accuracy = keras.metrics.Mean(name="accuracy")
+            self._path_accuracy = RunningMean(name="accuracy")
 
     def compute_loss(
         self,
@@ -188,8 +189,10 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
             ops.reshape(right, (-1,)), sample_weight=ops.reshape(counted, (-1,))
         )
         loss = ops.sum(crf.loss(y, y_pred, labeled), axis=1) * weights
-        count = ops.sum(ops.cast(labeled, loss.dtype))
-        return ops.sum(loss) / ops.maximum(count, 1) + sum(self.losses)
+        count = ops.maximum(ops.sum(ops.cast(labeled, loss.dtype)), 1)
+        loss = ops.sum(loss) / count + sum(self.losses)
+        self._count_loss(loss, y_pred, count)
+        return loss
 
     def best_tags(
         self, scores: Sequence[np.ndarray], batch_size: int

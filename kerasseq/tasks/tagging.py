@@ -9,6 +9,7 @@ from keras import ops
 
 from kerasseq.core.types import Tensor
 from kerasseq.tasks import text_inputs
+from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.labeled import LabelsMixin, check_learned
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.training.label_batches import check_rows
@@ -113,6 +114,8 @@ class TaggerMixin(LabelsMixin):
             if is_one:
                 return self.tag(x, batch_size=batch_size)[0]
         names = check_learned(self._labels).names
+        if number_of_rows(x) == 0:
+            return []
         if (batches := _batches_of(x)) is not None:
             found = [self.tag(batch, batch_size=batch_size) for batch in batches]
             return [tags for batch in found for tags in batch]

@@ -96,6 +96,46 @@ class BitsPerCharacter(_MeanCrossEntropy):
         return self.mean() / math.log(2)
 
 
+class RunningMean(keras.metrics.Mean):
+    """A mean over batches that a model keeps itself; it is no part of a saved file."""
+
+    def save_own_variables(self, store: Any) -> None:
+        """Save nothing: the next epoch begins at 0."""
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load nothing, also where an older file has a state."""
+
+
+def averaged_over(loss: Any, y: Any, y_pred: Tensor, sample_weight: Any) -> Tensor:
+    """Returns what the loss of a batch is a mean over: a number of steps, or weights.
+
+    The mean of several batches weighs the loss of each by it.
+
+    Args:
+        loss: The loss of the model, a `keras.losses.Loss` or the name of one.
+        y: Targets, `(B, ...)`.
+        y_pred: Outputs, `(B, ..., C)`. Masked steps do not count.
+        sample_weight: Weights `(B,)` or of each step; or None.
+
+    Examples:
+        >>> loss = keras.losses.SparseCategoricalCrossentropy(ignore_class=0)
+        >>> y = np.array([[2, 1, 0], [1, 0, 0]])
+        >>> float(averaged_over(loss, y, np.ones((2, 3, 5)), None))
+        3.0
+    """
+    if len(y_pred.shape) < 3:  # one output a row
+        weight = ops.ones(ops.shape(y_pred)[:1])
+    else:
+        weight = ops.cast(attached_mask(y_pred), "float32")
+    ignored = getattr(loss, "ignore_class", None)
+    if ignored is not None:
+        weight = weight * ops.cast(ops.not_equal(y, ignored), weight.dtype)
+    reduction = getattr(loss, "reduction", None)
+    if reduction == "mean_with_sample_weight" and sample_weight is not None:
+        weight = weight * _per_token(sample_weight, weight)
+    return ops.sum(weight)
+
+
 @register
 class PerStep(keras.metrics.Metric):
     """Computes a metric of Keras over all steps of all batches.
