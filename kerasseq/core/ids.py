@@ -30,7 +30,11 @@ def check_ids(array: np.ndarray, name: str, limit: str, size: int) -> None:
         ValueError: expected ids from 0 to 6, as vocabulary_size=7, received 7
     """
     if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"{name} must be integers, received an array of {array.dtype}")
+        raise TypeError(
+            f"{name} must be integers, as they are ids, received an array of "
+            f"{array.dtype}. Tokenize texts, or convert whole numbers by "
+            f'{name}.astype("int32")'
+        )
     if array.size and not 0 <= array.min() <= array.max() < size:
         wrong = array.min() if array.min() < 0 else array.max()
         raise ValueError(

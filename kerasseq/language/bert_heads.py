@@ -32,6 +32,7 @@ from kerasseq.language.bert_texts import Rows
 from kerasseq.tasks.class_labels import MultiLabelF1, class_loss, encode_classes
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.tasks.tagging import tag_array, tag_rows, weighted_tags
+from kerasseq.training.metrics import PerStep
 from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.norms import LayerNormalization
 
@@ -197,7 +198,7 @@ class Tokens(Head):
         return {"tokens": _cross_entropy()}
 
     def metrics(self) -> dict[str, list[keras.metrics.Metric]]:
-        return {"tokens": [_accuracy()]}
+        return {"tokens": [PerStep(_accuracy())]}
 
 
 class Pretraining(Tokens):

@@ -19,6 +19,7 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.types import Tensor
 from kerasseq.datasets import text_file
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.texts import id_array
 from kerasseq.text.tokenizer import Tokenizer
@@ -141,6 +142,7 @@ class CausalLM(TaskModel):
                 vocabulary.
         """
         shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        check_not_empty(x)
         ids = self.ids(x) if y is None else None
         if ids is None:
             self._check_ids(x, y)
@@ -181,6 +183,7 @@ class CausalLM(TaskModel):
         Returns:
             As `keras.Model.evaluate`.
         """
+        check_not_empty(x, "evaluate")
         ids = self.ids(x) if y is None else None
         if ids is not None:
             positions = self.context_length or len(ids)
@@ -200,6 +203,8 @@ class CausalLM(TaskModel):
         Returns:
             Logits `(B, T, V)`, where B is 1 for a text; a list of `(T, V)` for a list.
         """
+        if isinstance(x, list | tuple) and not x:
+            return []
         if are_texts(x):
             lengths = [len(self.ids(text)) for text in x]
             logits = self.predict(self.encode(x), **kwargs)

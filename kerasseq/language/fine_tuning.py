@@ -11,6 +11,12 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.language.bert_texts import Rows
 from kerasseq.language.task_heads import CLASSIFIERS, TaskHeadMixin
+from kerasseq.tasks.input_rows import (
+    check_finite,
+    check_not_empty,
+    is_empty_list,
+    outputs_of_none,
+)
 from kerasseq.tasks.labeled import check_learned, training_rows
 from kerasseq.tracing.attribution import TokenInputs
 from kerasseq.training.batches import fit_arguments
@@ -72,7 +78,8 @@ class FineTuningMixin(TaskHeadMixin):
                 or label is unknown.
         """
         self._check_head("fit")
-        x, y = self.labeled_inputs(x, y)
+        x, y, sample_weight = self.weighted_inputs(x, y, sample_weight)
+        check_not_empty(x)
         if self.task.is_waiting:
             self._learn_labels(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
@@ -173,8 +180,10 @@ class FineTuningMixin(TaskHeadMixin):
             As `keras.Model.evaluate`.
         """
         self._check_head("evaluate")
-        x, y = self.labeled_inputs(x, y)
-        x, y, weights = self._weighted(x, y, kwargs.pop("sample_weight", None))
+        given = kwargs.pop("sample_weight", None)
+        x, y, given = self.weighted_inputs(x, y, given)
+        check_not_empty(x, "evaluate")
+        x, y, weights = self._weighted(x, y, given)
         return super().evaluate(x, y, sample_weight=weights, **kwargs)
 
     def predict(self, x: Any, **kwargs: Any) -> Any:
@@ -193,6 +202,9 @@ class FineTuningMixin(TaskHeadMixin):
     def scores_of(self, x: Any, **kwargs: Any) -> Any:
         """Computes what `predict` does, inside `trace` and `intervene` too."""
         x = self.labeled_inputs(x, None)[0]
+        if is_empty_list(x):
+            check_learned(None) if self.task.is_waiting else None
+            return [] if self.head == "tag" else outputs_of_none(self)
         rows = self._rows(x)
         if rows is None:
             return super().scores_of(x, **kwargs)
@@ -290,7 +302,7 @@ class FineTuningMixin(TaskHeadMixin):
         self, x: Any, y: Any = None, given: Any = None, class_weight: Any = None
     ) -> tuple[Any, Any, Any]:
         """Inputs, labels, and the product of all sample weights."""
-        x, y = self.labeled_inputs(x, y)
+        x, y, given = self.weighted_inputs(x, y, given)
         if isinstance(x, str) and y is not None:
             tags = self.head == "tag" and y and not hasattr(y[0], "__len__")
             x, y = [x], [y] if tags or not isinstance(y, list) else y
@@ -306,8 +318,6 @@ class FineTuningMixin(TaskHeadMixin):
     def _read(self, x):
         if isinstance(x, str):
             x = [x]
-        if isinstance(x, list | tuple) and not len(x):
-            raise ValueError("x must have at least one text, received an empty list")
         if getattr(getattr(x, "dtype", None), "kind", None) in ("U", "O"):
             x = np.asarray(x).tolist()  # an array of texts
         return self.task.read(self.reader, x)
@@ -344,6 +354,8 @@ class FineTuningMixin(TaskHeadMixin):
         self._check_head("answers", "span")
         if isinstance(texts, str):
             return self.answers([texts], **kwargs)[0]
+        if is_empty_list(texts):
+            return []
         rows = self._rows(texts)
         if rows is None or rows.places is None:
             raise TypeError(
@@ -420,6 +432,7 @@ def _copy_layer(mine: keras.Layer, theirs: keras.Layer) -> None:
 def _product(weights: np.ndarray | None, given: Any) -> Any:
     """The product of token weights `(B, T)` and row weights, each optional."""
     given = np.asarray(given, "float32") if isinstance(given, list) else given
+    check_finite("sample_weight", given)
     if weights is None or given is None:
         return given if weights is None else weights
     return weights * np.reshape(given, (len(weights), -1))

@@ -11,6 +11,7 @@ from kerasseq.tasks.class_labels import (
     Classification,
     ClassLabels,
 )
+from kerasseq.tasks.input_rows import is_empty_list
 from kerasseq.tasks.labeled import learned_from
 from kerasseq.tasks.labels import Label, Labels, learned
 from kerasseq.tasks.tagging import TaggerMixin, all_tags
@@ -159,7 +160,10 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         self._check_head("classify", *CLASSIFIERS)
         if self.head != "choose" or self.is_one_input(x):
             return super().classify(x, threshold=threshold, batch_size=batch_size)
-        rows = self._rows(self.labeled_inputs(x, None)[0])
+        x = self.labeled_inputs(x, None)[0]
+        if is_empty_list(x):
+            return []
+        rows = self._rows(x)
         logits = super().scores_of(rows.arrays, batch_size=batch_size, verbose=0)
         p = self.probabilities(logits).tolist()
         return [_chosen(*pair) for pair in zip(p, rows.places, strict=True)]

@@ -31,6 +31,7 @@ from kerasseq.seq2seq.pairs import as_pairs, split_off_end
 from kerasseq.seq2seq.translation import Translation
 from kerasseq.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.input_rows import check_finite, check_not_empty
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.pair_batches import pair_arrays
 
@@ -101,6 +102,7 @@ class Translator(GenerationMixin, TaskModel):
             TypeError: If a source or target has the wrong type.
             ValueError: If there are no pairs, one is empty, or an id is out of range.
         """
+        check_not_empty(x)
         pairs = as_pairs(x, y)
         if pairs is not None and validation_data is None and validation_split:
             pairs, validation_data = split_off_end(pairs, validation_split)
@@ -217,6 +219,7 @@ class Translator(GenerationMixin, TaskModel):
 
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
+        check_not_empty(x, "evaluate")
         pairs = as_pairs(x, y)
         x, y = (x, y) if pairs is None else self.arrays(*pairs)
         self._check_ids(x, y)
@@ -231,6 +234,8 @@ class Translator(GenerationMixin, TaskModel):
         """Raises if an array has ids that are out of range."""
         source, target = self.source_vocabulary, self.target_vocabulary
         check_inputs(x, {"source": source and source.size, "target": target.size})
+        if source is None:  # features, such as images
+            check_finite("source", keras.tree.flatten(x)[0])
         check_inputs(y, {"targets": target.size})
 
     def encode_sources(self, sources: Rows) -> list[np.ndarray] | np.ndarray:
@@ -243,7 +248,7 @@ class Translator(GenerationMixin, TaskModel):
                 f"sources must be one array of numbers of shape {shape}, received "
                 f"shape {features.shape} of {features.dtype}"
             )
-        return features.astype("float32")
+        return check_finite("sources", features.astype("float32"))
 
     def translate(
         self,

@@ -13,7 +13,14 @@ from kerasseq.core import checks, sublayers
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config
 from kerasseq.tasks.embedding import Embedding
+from kerasseq.tasks.input_rows import (
+    check_finite,
+    check_not_empty,
+    is_empty_list,
+    outputs_of_none,
+)
 from kerasseq.tasks.plain import as_plain, from_plain
+from kerasseq.training.metrics import RunningMean, averaged_over
 
 BATCH_SIZE = 32
 
@@ -108,6 +115,13 @@ def _check_names(model: type, kwargs: dict[str, Any]) -> None:
             )
 
 
+def _copied(sample_weight):
+    """Copies of weights: on PyTorch, Keras multiplies those that it gets by a mask."""
+    return keras.tree.map_structure(
+        lambda weight: None if weight is None else ops.copy(weight), sample_weight
+    )
+
+
 class TaskModel(keras.Model):
     """A functional model that is saved as the arguments it was made from.
 
@@ -151,6 +165,8 @@ class TaskModel(keras.Model):
         if jit_compile == "auto":
             eager = kwargs.get("run_eagerly", False)
             jit_compile = kernels.default_jit_compile() and not eager
+        # Not an attribute for Keras, which would list a loss twice.
+        vars(self)["_mean_loss"] = RunningMean(name="loss")
         super().compile(
             optimizer=optimizer,
             loss=self.default_loss() if loss is None else loss,
@@ -170,8 +186,15 @@ class TaskModel(keras.Model):
             batch_size: Rows that are processed at once.
             **kwargs: As for `keras.Model.predict`.
         """
+        if is_empty_list(x):
+            return outputs_of_none(self)
+        shapes = [getattr(part, "shape", None) for part in keras.tree.flatten(x)]
+        if shapes and all(shape is not None and shape[:1] == (0,) for shape in shapes):
+            return outputs_of_none(self, x)
+        for part in keras.tree.flatten(x):
+            check_finite("x", part)
         if not kernels.is_uncompiled():
-            return keras.Model.predict(self, x, batch_size=batch_size, **kwargs)
+            return super().predict(x, batch_size=batch_size, **kwargs)
         if isinstance(x, keras.utils.PyDataset):
             batches = [x[n][0] for n in range(len(x))]
         else:
@@ -186,6 +209,74 @@ class TaskModel(keras.Model):
             lambda *parts: np.concatenate(list(map(ops.convert_to_numpy, parts))),
             *found,
         )
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The metrics, with the loss first: its mean over all steps or rows."""
+        own = vars(self).get("_mean_loss")
+        others = super().metrics
+        if own is None:
+            return others
+        return [own, *(metric for metric in others if metric.name != "loss")]
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """Computes the loss of a batch, as `keras.Model.compute_loss`.
+
+        Its mean over batches, `loss` and `val_loss`, weighs each by what its loss is a
+        mean over, and so does not depend on the batch size.
+        """
+        sample_weight = _copied(sample_weight)
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        parts = [keras.tree.flatten(part) for part in (self.loss, y, y_pred)]
+        over = None
+        if all(len(part) == 1 for part in parts):  # one output
+            weight = keras.tree.flatten(sample_weight)[0]
+            over = averaged_over(*(part for (part,) in parts), weight)
+        self._count_loss(loss, y_pred, over)
+        return loss
+
+    def _count_loss(self, loss, y_pred, over):
+        """Adds the loss of a batch to the mean; several outputs are counted by rows."""
+        if over is None:
+            over = ops.shape(keras.tree.flatten(y_pred)[0])[0]
+        self._mean_loss.update_state(ops.stop_gradient(loss), sample_weight=over)
+
+    def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
+        """Computes the outputs, as `keras.Model.predict`.
+
+        For arrays of 0 rows they are arrays of 0 rows. NaN and infinity in arrays are
+        an error.
+
+        Args:
+            x: Inputs, as for `keras.Model.predict`.
+            batch_size: Rows that are processed at once.
+            **kwargs: As for `keras.Model.predict`.
+        """
+        return self.scores_of(x, batch_size=batch_size, **kwargs)
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Evaluates, as `keras.Model.evaluate`; no rows are an error.
+
+        Args:
+            x: Inputs, as for `keras.Model.evaluate`.
+            *args: As for `keras.Model.evaluate`.
+            **kwargs: As for `keras.Model.evaluate`.
+        """
+        check_not_empty(x, "evaluate")
+        return super().evaluate(x, *args, **kwargs)
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        """Updates the metrics, as `keras.Model.compute_metrics`."""
+        return super().compute_metrics(x, y, y_pred, _copied(sample_weight))
 
     def make_train_function(self, force: bool = False) -> Callable[..., Any] | None:
         """The step of training, as Keras makes it.

@@ -13,6 +13,7 @@ from kerasseq.core.types import Config, Tensor
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
 from kerasseq.tasks.forecaster_layers import Baseline, SplitFuture, Standardize
+from kerasseq.tasks.input_rows import check_finite, check_not_empty
 from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.quantile_loss import QuantileLoss, checked_quantiles
 from kerasseq.tasks.series_dates import CALENDAR
@@ -187,7 +188,8 @@ class Forecaster(TableForecasts, TaskModel):
                 batches = -(-len(x) // (kwargs.get("batch_size") or 32))
                 kwargs["epochs"] = max(LEAST_EPOCHS, -(-UPDATES // batches))
             return super().fit(x, y, **kwargs)
-        self._set_scales_of_arrays(x, y)
+        check_not_empty(x)
+        self._set_scales_of_arrays(check_finite("x", x), check_finite("y", y))
         return super().fit(x, y, **kwargs)
 
     def _set_scales_of_arrays(self, x, y):

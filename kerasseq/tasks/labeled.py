@@ -6,6 +6,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.tasks import text_inputs
+from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.labels import Label, Labels, plain_list
 from kerasseq.training.label_batches import check_rows
 from kerasseq.training.label_reports import LabelReport, label_report
@@ -65,9 +66,10 @@ class LabelsMixin:
         x, y = self.labeled_inputs(x, y)
         if y is None:
             raise ValueError("expected labels y for the inputs, received y=None")
+        check_not_empty(x, "report")
         if self.per_step:
             found = self.tag(x, batch_size=batch_size)
-            true, found = self._true_tags(y, found)
+            true, found = self._true_tags(x, y, found)
         else:
             found = self.classify(x, threshold=threshold, batch_size=batch_size)
             found, true = [each.label for each in found], self._true_labels(y)
@@ -81,7 +83,17 @@ class LabelsMixin:
             x: As for `fit`.
             y: As for `fit`.
         """
-        return text_inputs.from_dataset(x, y, words=self.per_step)
+        return self.weighted_inputs(x, y, None)[:2]
+
+    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """Returns inputs, labels and sample weights, as `labeled_inputs`.
+
+        Args:
+            x: As for `fit`.
+            y: As for `fit`.
+            sample_weight: As for `fit`.
+        """
+        return text_inputs.from_dataset(x, y, self.per_step, sample_weight)
 
     def _true_labels(self, y):
         """The labels of each input, checked; sets of labels as lists."""
@@ -91,13 +103,17 @@ class LabelsMixin:
             return [[names[n] for n in np.flatnonzero(row)] for row in sets]
         return [names[n] for n in self._labels.encode(y)]
 
-    def _true_tags(self, y, found):
+    def _true_tags(self, x, y, found):
         """True and found tags at the steps with a label: not below 0, no padding."""
         check_rows(found, y)
         is_array, names = hasattr(y, "ndim"), self._labels.names
         true, kept = [], []
+        real = self.real_rows(x, found)
         for row, (tags, best) in enumerate(zip(y, found, strict=True)):
-            tags = plain_list(tags)[: len(best) if is_array else None]
+            steps = real[row]
+            tags = plain_list(tags, f"y[{row}]")[: len(steps) if is_array else None]
+            if len(tags) == len(steps):
+                tags = [tag for tag, is_one in zip(tags, steps, strict=True) if is_one]
             if len(tags) != len(best):
                 raise ValueError(
                     f"y[{row}] must have {len(best)} tags, received {len(tags)}"

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 
 from kerasseq import kernels
-from kerasseq.core import checks, ids
-from kerasseq.core.padding import bucket, pad_rows
+from kerasseq.core import checks
+from kerasseq.core.padding import bucket
 from kerasseq.core.types import Config
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.architectures import build_layers, first_output
@@ -20,6 +20,13 @@ from kerasseq.tasks.base import (
     sequence_input,
 )
 from kerasseq.tasks.embedding import move_padding_last
+from kerasseq.tasks.input_rows import (
+    array_rows,
+    check_finite,
+    check_not_empty,
+    is_empty_list,
+    is_ids,
+)
 from kerasseq.tasks.labeled import (
     Data,
     LabelsMixin,
@@ -197,7 +204,8 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             TypeError: If an input or label has the wrong type.
             ValueError: If an id or label is unknown, or their numbers differ.
         """
-        x, y = self.labeled_inputs(x, y)
+        x, y, sample_weight = self.weighted_inputs(x, y, sample_weight)
+        check_not_empty(x)
         if self._labels is None:
             self._learn(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
@@ -276,9 +284,9 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         if args or options:
             self.compile(*args, **options)
 
-    def labeled_inputs(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         words = self.per_step and self._arguments["tokenizer"] is not None
-        return text_inputs.from_dataset(x, y, words)
+        return text_inputs.from_dataset(x, y, words, sample_weight)
 
     def _prepare(self, x, y, sample_weight=None, class_weight=None) -> Data | None:
         """Rows of ids or an array, with labels and weights; None for other inputs."""
@@ -290,6 +298,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         y, weights = self.targets(rows, y, first, class_weight)
         if sample_weight is not None:
             given = np.asarray(sample_weight, "float32")
+            check_finite("sample_weight", given)
             if len(given) != len(rows):
                 raise ValueError(
                     f"sample_weight must have a number for each of {len(rows)} rows, "
@@ -304,22 +313,19 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             missing = "labels" if self._arguments["labels"] is None else "tokenizer"
             check_learned(None, missing)
         tokenizer = self.tokenizer
-        if tokenizer is not None and not _is_ids(x):
+        if is_empty_list(x):
+            return [], [] if self.per_step and tokenizer is not None else None
+        if tokenizer is not None and not is_ids(x):
             return self.text_rows(tokenizer, x)
         size = self._arguments["vocabulary_size"]
         if tokenizer is not None:
             size = self.padding_id + 1
-        if size is None or not (_is_ragged(x) or _is_ids(x)):
-            return (_vectors(x) if isinstance(x, list | tuple) else x), None
-        if _is_ids(x):
-            ids.check_ids(x, "x", "vocabulary_size", size)
-            return pad_rows(x, self.padding_id), None
-        ids.check_ids(np.concatenate(x), "x", "vocabulary_size", size)
-        return [np.asarray(row, "int32") for row in x], None
+        return array_rows(x, size, self.padding_id), None
 
     def _evaluated(self, x, y=None, sample_weight=None, batch_size=BATCH_SIZE):
         """The batches of an evaluation; other data as they are."""
-        x, y = self.labeled_inputs(x, y)
+        x, y, sample_weight = self.weighted_inputs(x, y, sample_weight)
+        check_not_empty(x, "evaluate")
         prepared = self._prepare(x, y, sample_weight)
         if prepared is None:
             return x
@@ -352,11 +358,15 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         self, x: Any, *, batch_size: int | None = BATCH_SIZE, **kwargs: Any
     ) -> Any:
         """Computes what `predict` does, inside `trace` and `intervene` too."""
-        rows, first = self._rows(self.labeled_inputs(x, None)[0])
+        x = self.labeled_inputs(x, None)[0]
+        rows, first = self._rows(x)
         if not isinstance(rows, list):
             options = {"batch_size": batch_size} if hasattr(rows, "shape") else {}
             found = super().scores_of(rows, **options, **kwargs)
-            return found[:, : x.shape[1]] if self.per_step and _is_ids(x) else found
+            is_padded = self.per_step and is_ids(rows)
+            return found[:, : np.shape(x)[1]] if is_padded else found
+        if not rows and first is None:
+            return np.zeros([size or 0 for size in self.output_shape], "float32")
         found = self._scores_of_rows(rows, batch_size, kwargs)
         if not self.per_step:
             return np.stack(found)
@@ -482,24 +492,3 @@ def _times(weights, given):
     if isinstance(weights, list):
         return [w * row for w, row in zip(weights, given, strict=True)]
     return weights * given.reshape(-1, *[1] * (weights.ndim - 1))
-
-
-def _vectors(x):
-    """A list of sequences of vectors, all of one length, as an array."""
-    try:
-        return np.asarray(x, "float32")
-    except ValueError:
-        raise ValueError(
-            "x must be an array (rows, time, features), with sequences of one length, "
-            "received a list of several lengths. Pad them, and name the value of the "
-            "padding with mask_value="
-        ) from None
-
-
-def _is_ragged(x):
-    return isinstance(x, list) and len(x) > 0 and hasattr(x[0], "__len__")
-
-
-def _is_ids(x):
-    is_table = isinstance(x, np.ndarray) and x.ndim == 2
-    return is_table and np.issubdtype(x.dtype, np.integer)

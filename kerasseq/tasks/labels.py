@@ -85,7 +85,7 @@ class Labels:
             wrong = np.flatnonzero((y < 0) | (y >= self.count))
             if not len(wrong):
                 return y.astype("int32")
-        y = plain_list(y)
+        y = plain_list(y, name)
         for row, label in enumerate(y):
             if not _is_in(label, self._index):
                 raise ValueError(self._unknown(f"{name}[{row}]", label))
@@ -108,7 +108,7 @@ class Labels:
                     f"an array {y.shape} with values from {y.min()} to {y.max()}"
                 )
             return y.astype("float32")
-        rows = plain_list(y)
+        rows = plain_list(y, name)
         found = np.zeros((len(rows), self.count), "float32")
         for row, labels in enumerate(rows):
             if isinstance(labels, str) or not hasattr(labels, "__len__"):
@@ -167,7 +167,7 @@ def learned(y: Iterable[Any], name: str = "y") -> list[Label]:
         (['a', 'b'], ['a', 'b'])
     """
     found = set()
-    for row, label in enumerate(plain_list(y)):
+    for row, label in enumerate(plain_list(y, name)):
         several = hasattr(label, "__len__") and not isinstance(label, str)
         for each in plain_list(label) if several else [label]:
             # Not a number, None or empty: a cell of a table without a value.
@@ -205,13 +205,26 @@ def balanced_weights(y: np.ndarray, count: int) -> np.ndarray:
     return np.where(rows > 0, weights, 1).astype("float32")
 
 
-def plain_list(values: Any) -> list[Any]:
+def plain_list(values: Any, name: str = "y") -> list[Any]:
     """Returns values of a list, an array or a column of a table, as plain Python.
+
+    Args:
+        values: The values.
+        name: Their name, for error messages.
+
+    Raises:
+        TypeError: If they are a string, whose letters would be the values.
 
     Examples:
         >>> plain_list(np.array(["a", "b"])), plain_list(("a", 2))
         (['a', 'b'], ['a', 2])
     """
+    if isinstance(values, str | bytes):
+        raise TypeError(
+            f"{name} must be a list of labels, received {checks.short(values)}, which "
+            f"would be {len(values)} labels of a letter each. For one label: "
+            f"[{checks.short(values)}]"
+        )
     if hasattr(values, "tolist"):  # of NumPy and pandas
         return values.tolist()
     return list(values)

@@ -26,6 +26,7 @@ from kerasseq.tasks.tagging import (
 )
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
+from kerasseq.training.metrics import RunningMean
 
 METRICS = 4  # arguments of `compile` up to the metrics
 
@@ -142,7 +143,7 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Configures training, as for every model of a task.
 
-        The default metrics are weighted: further tokens of a word have the weight 0.
+        Metrics are weighted: padding and further tokens of a word have the weight 0.
         With a CRF, the loss is always its own, and the accuracy that of `decode`.
         """
         if len(args) < METRICS and "metrics" not in kwargs:
@@ -150,11 +151,21 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
             kwargs = {"metrics": [], "weighted_metrics": metrics, **kwargs}
         super().compile(*args, **kwargs)
 
+    def real_steps(self, x: Any) -> Any:
+        features, value = self._arguments["features"], self._arguments["mask_value"]
+        if features is None:
+            return super().real_steps(x)
+        if value is None:
+            return ops.ones(ops.shape(x)[:2], "bool")
+        # As the layer of the model compares: in its dtype.
+        x = ops.cast(x, self.get_layer("masking").compute_dtype)
+        return ops.any(ops.not_equal(x, value), axis=-1)
+
     def _build_layers(self, arguments, kwargs):
         super()._build_layers(arguments, kwargs)
         if arguments["crf"]:
             # `compute_metrics` has no access to the weights of the CRF on JAX.
-            self._path_accuracy = keras.metrics.Mean(name="accuracy")
+            self._path_accuracy = RunningMean(name="accuracy")
 
     def compute_loss(
         self,
@@ -168,12 +179,20 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         crf = self.crf
         if crf is None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        mask, weights = _real_steps(y_pred, sample_weight)
-        right = ops.equal(crf.decode(y_pred, mask), ops.cast(y, "int32"))
-        self._path_accuracy.update_state(right, sample_weight=mask)
-        loss = ops.sum(crf.loss(y, y_pred, mask), axis=1) * weights
-        count = ops.sum(ops.cast(mask, loss.dtype))
-        return ops.sum(loss) / ops.maximum(count, 1) + sum(self.losses)
+        labeled, weights = _labeled_steps(y_pred, sample_weight)
+        # As `tag` decodes: the first tokens of words, and else all but padding.
+        words = self._arguments["tokenizer"] is not None
+        steps = labeled if words else attached_mask(y_pred)
+        right = ops.equal(crf.decode(y_pred, steps), ops.cast(y, "int32"))
+        counted = ops.cast(labeled, weights.dtype) * weights[:, None]
+        self._path_accuracy.update_state(
+            ops.reshape(right, (-1,)), sample_weight=ops.reshape(counted, (-1,))
+        )
+        loss = ops.sum(crf.loss(y, y_pred, labeled), axis=1) * weights
+        count = ops.maximum(ops.sum(ops.cast(labeled, loss.dtype)), 1)
+        loss = ops.sum(loss) / count + sum(self.losses)
+        self._count_loss(loss, y_pred, count)
+        return loss
 
     def best_tags(
         self, scores: Sequence[np.ndarray], batch_size: int
@@ -248,7 +267,7 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
         return y, None if is_all else known.astype("float32")
 
 
-def _real_steps(scores, sample_weight):
+def _labeled_steps(scores, sample_weight):
     """The mask of the steps with a label, and the weight of each row."""
     mask = attached_mask(scores)
     if sample_weight is None:

@@ -3,18 +3,87 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
+from keras import ops
 
+from kerasseq.core.types import Tensor
 from kerasseq.tasks import text_inputs
+from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.labeled import LabelsMixin, check_learned
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.training.label_batches import check_rows
+from kerasseq.training.metrics import per_step
 
 
 class TaggerMixin(LabelsMixin):
     """`tag` of a model whose outputs are a score for each tag at each step."""
 
     padding_id: int  # of arrays of ids
+
+    def compile(
+        self,
+        optimizer: keras.optimizers.Optimizer | str | None = None,
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Configures training, as for every model of a task.
+
+        Metrics count the steps that have a tag, with their sample weights: neither
+        padding nor further tokens of a word.
+        """
+        if self.per_step and _is_of_indices(loss):
+            given = keras.tree.flatten([metrics, weighted_metrics])
+            metrics = []
+            weighted_metrics = [per_step(each) for each in given if each is not None]
+        super().compile(
+            optimizer,
+            loss,
+            loss_weights,
+            metrics,
+            weighted_metrics=weighted_metrics,
+            **kwargs,
+        )
+
+    def real_steps(self, x: Any) -> Tensor:
+        """Returns which steps of a batch of inputs are not padding, `(B, T)`."""
+        ids = x["ids"] if isinstance(x, Mapping) else keras.tree.flatten(x)[0]
+        return ops.not_equal(ids, self.padding_id)
+
+    def _step_weights(self, x, sample_weight):
+        """The weight of each step, 0 at padding.
+
+        Masks of outputs are no substitute: on JAX they are lost in a training step.
+        """
+        if x is None or not self.per_step:
+            return sample_weight
+        real = ops.cast(self.real_steps(x), "float32")
+        if sample_weight is None:
+            return real
+        weight = ops.cast(sample_weight, "float32")
+        return real * (weight[:, None] if len(weight.shape) == 1 else weight)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """Computes the loss; that of padding is 0."""
+        sample_weight = self._step_weights(x, sample_weight)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        """Updates the metrics, in which padding does not count."""
+        sample_weight = self._step_weights(x, sample_weight)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def tag(self, x: Any, *, batch_size: int = 32) -> list[Label] | list[list[Label]]:
         """Finds the most probable tags.
@@ -25,7 +94,8 @@ class TaggerMixin(LabelsMixin):
             batch_size: Rows that are processed at once.
 
         Returns:
-            A list of tags for one sequence of words, else a list of lists.
+            A list of tags for one sequence of words, else a list of lists. Padding,
+            wherever it is, has no tag.
 
         Examples:
             >>> from kerasseq.models import SequenceTagger
@@ -41,12 +111,15 @@ class TaggerMixin(LabelsMixin):
             return self.tag(sentences, batch_size=batch_size)[0]
         x = sentences
         names = check_learned(self._labels).names
+        if number_of_rows(x) == 0:
+            return []
+        if (batches := _batches_of(x)) is not None:
+            found = [self.tag(batch, batch_size=batch_size) for batch in batches]
+            return [tags for batch in found for tags in batch]
         scores = self.scores_of(x, batch_size=batch_size, verbose=0)
-        lengths = None
         if isinstance(scores, np.ndarray):
-            lengths = _lengths(x, self.padding_id)
-        if lengths is not None:
-            scores = [row[:length] for row, length in zip(scores, lengths, strict=True)]
+            real = self.real_rows(x, scores)
+            scores = [row[: len(n)][n] for row, n in zip(scores, real, strict=True)]
         found = self.best_tags(scores, batch_size)
         return [[names[n] for n in row] for row in found]
 
@@ -62,6 +135,21 @@ class TaggerMixin(LabelsMixin):
             return x
         return [list(x)] if _is_one_sentence(x) else [text.split() for text in x]
 
+    def real_rows(self, x: Any, found: Sequence[Any]) -> Sequence[np.ndarray]:
+        """Returns for each row of inputs which of its steps are not padding.
+
+        Args:
+            x: Rows of ids or vectors; or words, which have no padding.
+            found: For each row something for each of its words.
+        """
+        if text_inputs.are_texts(x) or text_inputs.are_words(x):
+            return [np.ones(len(row), bool) for row in found]
+        if isinstance(x, list | tuple) and len({len(row) for row in x}) > 1:
+            x = [np.asarray(row)[None] for row in x]  # of several lengths
+            return [ops.convert_to_numpy(self.real_steps(row))[0] for row in x]
+        x = x if isinstance(x, Mapping) or hasattr(x, "shape") else np.asarray(x)
+        return ops.convert_to_numpy(self.real_steps(x))
+
     def best_tags(
         self, scores: Sequence[np.ndarray], batch_size: int
     ) -> Sequence[np.ndarray]:
@@ -76,11 +164,20 @@ def _is_one_sentence(x):
     return text_inputs.are_texts(x) and not any(" " in text.strip() for text in x)
 
 
-def _lengths(x, padding):
-    """The lengths of rows of ids without padding; None for vectors."""
-    if hasattr(x, "ndim"):
-        return np.argmax(np.cumsum(x != padding, 1), 1) + 1 if x.ndim == 2 else None
-    return [len(row) for row in x]
+def _is_of_indices(loss):
+    """Whether a loss takes tags as indices, as the default does."""
+    kind = keras.losses.SparseCategoricalCrossentropy
+    return loss in (None, "sparse_categorical_crossentropy") or isinstance(loss, kind)
+
+
+def _batches_of(x):
+    """The inputs of each batch of a `tf.data` set, for example; None for arrays."""
+    if isinstance(x, list | tuple | Mapping) or hasattr(x, "shape"):
+        return None
+    if isinstance(x, keras.utils.PyDataset):
+        x = (x[number] for number in range(len(x)))
+    # A batch may have labels and weights as well.
+    return (batch[0] if isinstance(batch, tuple) else batch for batch in x)
 
 
 def all_tags(y: Any) -> Any:

@@ -9,6 +9,7 @@ from kerasseq.core import checks
 from kerasseq.text.tokenizer import Tokenizer
 
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
+ENDLESS = -1  # the cardinality of a `tf.data` set that repeats
 VOCABULARY_SIZE = 1000  # of a tokenizer that is trained by name
 
 
@@ -180,8 +181,10 @@ def word_ids(
     return encoding.ids, first
 
 
-def from_dataset(x: Any, y: Any, words: bool = False) -> tuple[Any, Any]:
-    """Returns the strings and labels of a `tf.data.Dataset` as lists.
+def from_dataset(
+    x: Any, y: Any, words: bool = False, sample_weight: Any = None
+) -> tuple[Any, Any, Any]:
+    """Returns strings, labels and sample weights of a `tf.data.Dataset` as lists.
 
     Args:
         x: Such a data set, with batches or without, of strings or pairs of strings; or
@@ -190,10 +193,20 @@ def from_dataset(x: Any, y: Any, words: bool = False) -> tuple[Any, Any]:
         y: Labels, None for a data set that has them.
         words: Whether a row is a list of words with a list of labels: in a data set a
             tensor `(words,)`, or a batch of them, ragged or filled with "".
+        sample_weight: The weights of the rows, None for a data set that has them.
+
+    Raises:
+        ValueError: If a data set of strings has no end, or there are weights twice.
     """
-    if hasattr(x, "as_numpy_iterator"):
-        return _collected(x, words)
-    return _plain(x, words), _plain(y, words)
+    if not hasattr(x, "as_numpy_iterator"):
+        return _plain(x, words), _plain(y, words), sample_weight
+    x, y, weights = _collected(x, words)
+    if weights is not None and sample_weight is not None:
+        raise ValueError(
+            "sample_weight must be None for a data set (x, y, weight), which has its "
+            f"own, received {checks.short(sample_weight)}"
+        )
+    return x, y, sample_weight if weights is None else weights
 
 
 def _plain(values, words):
@@ -214,13 +227,19 @@ def _pairs(array):
 
 
 def _collected(dataset, words):
-    """The strings and labels of a data set; it itself if it has no strings."""
+    """Strings, labels and weights of a data set; it itself if it has no strings."""
     spec = dataset.element_spec
     parts = spec if isinstance(spec, tuple) else (spec,)
     texts = parts[0] if isinstance(parts[0], tuple) else parts[:1]
     if not all(getattr(part, "dtype", None) == "string" for part in texts):
-        return dataset, None
-    columns, labels = [[] for _ in texts], []
+        return dataset, None, None
+    if int(dataset.cardinality()) == ENDLESS:
+        raise ValueError(
+            "x must be a data set with an end, as its texts are read before training, "
+            f"received {checks.short(dataset)}, which repeats without end. Leave "
+            ".repeat() out, and pass epochs=..."
+        )
+    columns, labels, weights = [[] for _ in texts], [], []
     for element in dataset.as_numpy_iterator():
         x, *y = element if isinstance(spec, tuple) else (element,)
         values = x if isinstance(x, tuple) else (x,)
@@ -228,11 +247,17 @@ def _collected(dataset, words):
             column.extend(_rows_of(part, words))
         for part in y[:1]:
             labels.extend(_rows_of(part, words))
+        for part in y[1:]:
+            weights.extend(_rows_of(part, words=False))
     x = columns[0] if len(texts) == 1 else list(zip(*columns, strict=True))
     if words:
         x = list(map(_without_padding, x))
         labels = [tags[: len(row)] for tags, row in zip(labels, x, strict=False)]
-    return x, labels if len(parts) > 1 else None
+    return (
+        x,
+        labels if len(parts) > 1 else None,
+        weights if len(parts) > 2 else None,
+    )
 
 
 def _rows_of(values, words):

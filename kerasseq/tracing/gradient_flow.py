@@ -120,9 +120,10 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
         )
 
     def loss(probes):
-        with listening(_Probes(layer_paths, probes)):
+        # Metrics, which a model may update with its loss, stay as they are.
+        with listening(_Probes(layer_paths, probes)), keras.StatelessScope():
             y_pred = model(x, training=False)
-        return model.compute_loss(x=x, y=y, y_pred=y_pred, training=False)
+            return model.compute_loss(x=x, y=y, y_pred=y_pred, training=False)
 
     found = kernels.gradients(loss, zeros)
     flow = {}

@@ -1,6 +1,7 @@
 """Metrics of language models: perplexity, bits per character, token accuracy."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -93,6 +94,123 @@ class BitsPerCharacter(_MeanCrossEntropy):
 
     def result(self) -> Tensor:
         return self.mean() / math.log(2)
+
+
+class RunningMean(keras.metrics.Mean):
+    """A mean over batches that a model keeps itself; it is no part of a saved file."""
+
+    def save_own_variables(self, store: Any) -> None:
+        """Save nothing: the next epoch begins at 0."""
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load nothing, also where an older file has a state."""
+
+
+def averaged_over(loss: Any, y: Any, y_pred: Tensor, sample_weight: Any) -> Tensor:
+    """Returns what the loss of a batch is a mean over: a number of steps, or weights.
+
+    The mean of several batches weighs the loss of each by it.
+
+    Args:
+        loss: The loss of the model, a `keras.losses.Loss` or the name of one.
+        y: Targets, `(B, ...)`.
+        y_pred: Outputs, `(B, ..., C)`. Masked steps do not count.
+        sample_weight: Weights `(B,)` or of each step; or None.
+
+    Examples:
+        >>> loss = keras.losses.SparseCategoricalCrossentropy(ignore_class=0)
+        >>> y = np.array([[2, 1, 0], [1, 0, 0]])
+        >>> float(averaged_over(loss, y, np.ones((2, 3, 5)), None))
+        3.0
+    """
+    if len(y_pred.shape) < 3:  # one output a row
+        weight = ops.ones(ops.shape(y_pred)[:1])
+    else:
+        weight = ops.cast(attached_mask(y_pred), "float32")
+    ignored = getattr(loss, "ignore_class", None)
+    if ignored is not None:
+        weight = weight * ops.cast(ops.not_equal(y, ignored), weight.dtype)
+    reduction = getattr(loss, "reduction", None)
+    if reduction == "mean_with_sample_weight" and sample_weight is not None:
+        weight = weight * _per_token(sample_weight, weight)
+    return ops.sum(weight)
+
+
+@register
+class PerStep(keras.metrics.Metric):
+    """Computes a metric of Keras over all steps of all batches.
+
+    Means of Keras average each row first, so that a step of a batch of T steps would
+    count 1 / T. Here the steps of a batch are its rows.
+
+    Args:
+        metric: A `keras.metrics.Metric`, such as an accuracy.
+        name: Name of the metric. That of `metric` if None.
+        dtype: Dtype of the computation.
+
+    Examples:
+        >>> metric = PerStep(keras.metrics.SparseCategoricalAccuracy("accuracy"))
+        >>> metric.update_state(np.array([[0]]), np.array([[[3.0, 2.0]]]))
+        >>> metric.update_state(np.array([[1, 1, 1]]), np.eye(2)[None, [0, 0, 1]])
+        >>> float(metric.result())  # two of four
+        0.5
+    """
+
+    def __init__(
+        self,
+        metric: keras.metrics.Metric | Config,
+        name: str | None = None,
+        dtype: str | None = None,
+    ) -> None:
+        if isinstance(metric, dict):
+            metric = keras.metrics.deserialize(metric)
+        super().__init__(name=name or metric.name, dtype=dtype)
+        self.metric = metric
+
+    def update_state(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
+        weight = ops.cast(attached_mask(y_pred), self.dtype)
+        if sample_weight is not None:
+            weight = weight * _per_token(sample_weight, weight)
+        y_true, y_pred = map(ops.convert_to_tensor, (y_true, y_pred))
+        per_step = (-1, y_pred.shape[-1])
+        one_hot = len(y_true.shape) == len(y_pred.shape)
+        self.metric.update_state(
+            ops.reshape(y_true, per_step if one_hot else (-1,)),
+            ops.reshape(y_pred, per_step),
+            ops.reshape(weight, (-1,)),
+        )
+
+    def result(self) -> Tensor:
+        return self.metric.result()
+
+    def reset_state(self) -> None:
+        self.metric.reset_state()
+
+    def get_config(self) -> Config:
+        config = {"metric": keras.metrics.serialize(self.metric)}
+        return {**super().get_config(), **config}
+
+
+def per_step(metric: Any) -> Any:
+    """Returns a metric of Keras as `PerStep`; others, such as your own, as they are.
+
+    Args:
+        metric: A `keras.metrics.Metric` or its name; "accuracy" is that of labels given
+            as indices.
+
+    Examples:
+        >>> per_step("accuracy").name, per_step(Perplexity()).name
+        ('accuracy', 'perplexity')
+    """
+    if metric in ("accuracy", "acc"):
+        metric = keras.metrics.SparseCategoricalAccuracy(metric)
+    if isinstance(metric, str):
+        metric = keras.metrics.get(metric)
+    is_mean = isinstance(metric, keras.metrics.MeanMetricWrapper)
+    of_user = type(metric) is keras.metrics.MeanMetricWrapper
+    return PerStep(metric) if is_mean and not of_user else metric
 
 
 @register

@@ -14,6 +14,11 @@ from kerasseq.datasets.image_reading import read_image
 from kerasseq.datasets.splitting import split_by_class
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.class_labels import Classification, ClassLabels
+from kerasseq.tasks.input_rows import (
+    check_finite,
+    check_not_empty,
+    is_empty_list,
+)
 from kerasseq.tasks.labeled import check_learned
 from kerasseq.tasks.labels import Labels, learned
 from kerasseq.training.batches import fit_arguments
@@ -156,6 +161,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         """
         is_folder = inputs.is_labeled(x)
         x, y = self.labeled_inputs(x, y)
+        check_not_empty(x)
         if not self._is_built():
             self._learn(y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
@@ -225,6 +231,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
     ) -> Any:
         """Evaluates, as `keras.Model.evaluate` does, on images as for `fit`."""
         x, y = self.labeled_inputs(x, y)
+        check_not_empty(x, "evaluate")
         images = self._images(x)
         if not isinstance(images, np.ndarray | list) or y is None:
             return super().evaluate(images, y, **kwargs)
@@ -253,7 +260,10 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         self, x: Any, *, batch_size: int | None = BATCH_SIZE, **kwargs: Any
     ) -> np.ndarray:
         """Computes what `predict` does, inside `trace` and `intervene` too."""
-        images = self._images(inputs.unlabeled(x))
+        x = inputs.unlabeled(x)
+        if is_empty_list(x):
+            x = self._no_images()
+        images = self._images(x)
         if isinstance(images, list):
             data = self._sequence(images, None, None, batch_size)
             with self._reading(data):
@@ -329,6 +339,12 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         if not self._is_built():
             check_learned(self._labels)
 
+    def _no_images(self):
+        """An array of 0 images."""
+        a, axis = self._arguments, 3 if self._channels_last() else 1
+        images = np.zeros((0, *sizes.pair("image_size", a["image_size"])), "uint8")
+        return np.repeat(np.expand_dims(images, axis), a["channels"], axis)
+
     def _read(self, file):
         """Returns one file as an array `(H, W, C)`."""
         a = self._arguments
@@ -372,6 +388,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         if sample_weight is not None:
             inputs.check_rows("sample_weight", sample_weight, len(images))
             given = np.asarray(sample_weight, "float32")
+            check_finite("sample_weight", given)
             weights = given if weights is None else weights * given
         return y, weights
 

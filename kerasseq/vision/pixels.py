@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq.core.types import Tensor
+from kerasseq.tasks.input_rows import check_finite
 from kerasseq.vision import sizes
 
 BYTES, FRACTIONS = (0, 255), (0, 1)  # black and white of integers, and of floats
@@ -108,6 +109,7 @@ to 16.0. Scale them, or create the model with value_range, the values of black a
         )
     size = images.shape[1:3] if channels_last else images.shape[2:]
     sizes.grid(size, patch_size)
+    check_finite("images", images)
     if value_range is None and images.size:
         _check_values(images)
     return images
