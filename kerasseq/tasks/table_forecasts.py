@@ -155,7 +155,8 @@ class TableForecasts(TableFitting):
         Returns:
             A DataFrame with a row for each of the model, naive, seasonal naive and AR,
             and the columns MAE, RMSE and MASE, averaged over series. MASE is NaN where
-            it is undefined; see `kerasseq.tasks.forecast_scores`.
+            it is undefined; see `kerasseq.tasks.forecast_scores`. `attrs["verdict"]` is
+            a sentence if the model does not beat the simple models, otherwise empty.
 
         Raises:
             ValueError: If the series are too short, or the model was trained on values
@@ -189,7 +190,10 @@ class TableForecasts(TableFitting):
                 past = table.until(times)
                 model.fit(past, season=season, length=length, **options)
             comparisons.append(model.compare(table, [times], steps, ends[0]))
-        return pandas.DataFrame(Comparison.joined(comparisons).scores()).T
+        joined = Comparison.joined(comparisons)
+        scores = pandas.DataFrame(joined.scores()).T
+        scores.attrs["verdict"] = joined.verdict(model.title)
+        return scores
 
     def compare(
         self,
