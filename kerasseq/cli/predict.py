@@ -181,6 +181,7 @@ def forecast(args: argparse.Namespace) -> None:
         if not steps:
             return
         model.set_history(series)
+    forecasts.note_start(model)
     frame = as_frame(model.forecast(steps))
     if args.out is None and not args.json:
         print(frame.to_string(index=False))

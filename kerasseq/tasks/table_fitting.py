@@ -132,7 +132,7 @@ class TableFitting:
         for one in table.series:
             if not fitted.scales[one.name].deviation:
                 continue
-            rows = self._features(one)
+            rows = self._features(one, fitted.scales[one.name])
             time = len(one.values)
             targets.append(rows[:time, 0])
             pairs.append(training_windows(rows, time, fitted.length, horizon, ahead))
@@ -146,11 +146,16 @@ class TableFitting:
         return x, y
 
     def _set_scales(self, table):
-        """Sets the scale of each series that is new, or was constant before."""
+        """Sets the scale of each series that is new."""
         scales = self._fitted.scales
         for one in table.series:
-            if one.name not in scales or not scales[one.name].deviation:
+            if one.name not in scales:
                 scales[one.name] = Scale.of(one)
+
+    def _scale_of(self, one: OneSeries) -> Scale:
+        """The scale of a series; of its own values if it was constant before."""
+        scale = self._fitted.scales[one.name]
+        return scale if scale.deviation else Scale.of(one)
 
     def _start(self, table, missing, season, length, data):
         frequency = table.frequency
@@ -284,7 +289,8 @@ class TableFitting:
         self._check_fitted()
         one, fitted = self._fitted.history[0], self._fitted
         sizes = (len(one.values), fitted.length, self._arguments["horizon"])
-        x, y = training_windows(self._features(one), *sizes, len(self._ahead()))
+        rows = self._features(one, self._scale_of(one))
+        x, y = training_windows(rows, *sizes, len(self._ahead()))
         return x[-1:], y[-1:]
 
     def _check_fitted(self):
@@ -294,9 +300,8 @@ class TableFitting:
                 "or pass the values so far, as in forecast(history, steps)"
             )
 
-    def _features(self, one: OneSeries) -> np.ndarray:
-        calendar = tuple(self._arguments["calendar"])
-        return features(one, self._fitted.scales[one.name], calendar)
+    def _features(self, one: OneSeries, scale: Scale) -> np.ndarray:
+        return features(one, scale, tuple(self._arguments["calendar"]))
 
 
 def _constant(series):

@@ -248,7 +248,7 @@ def test_a_constant_series_stops_no_other():
     scores = small().backtest(both, **columns, origins=2, epochs=1, verbose=0)
     assert scores.notna().all(axis=None) and "AR" in scores.index
     # Its scale is set when it changes.
-    model.set_history(both.assign(sales=both.sales + 7 * (both.day > "2021-06-01")))
+    model.set_history(both.assign(sales=both.sales + 7 * (both.day > "2022-02-01")))
     assert model.forecast(4).set_index("shop").loc["a"].sales.nunique() == 4
     alone = small()
     with pytest.raises(ValueError, match="series 'a' is constant, as are the 1 others"):
