@@ -231,9 +231,9 @@ def _unit(dates):
     if steps.min() >= 28 * DAY and _day_of_month(midnights):
         return "month"
     if steps.min() == DAY and np.is_busday(midnights).all():
-        mondays = (midnights.astype("int64") + 3) % 7 == 0
-        if (steps[mondays[1:]] == 3 * DAY).any():
-            return "business day"
+        first, last = midnights[0], midnights[-1]
+        if np.busday_count(first, last) < (last - first).astype("int64"):
+            return "business day"  # a weekend has no dates
     return "microsecond"
 
 

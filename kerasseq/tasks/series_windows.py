@@ -147,8 +147,8 @@ def _series_of_plain(plain: dict[str, Any], common: Any) -> OneSeries:
     others = np.array(plain["others"], "float64").reshape(len(plain["others"]), -1)
     if dates is not None:
         dates = np.array([date.replace(" ", "T") for date in dates], DATES)
-    frequency = as_frequency(plain.get("frequency") or common)
-    if frequency is not None and "frequency" not in plain:  # of an earlier version
+    frequency = as_frequency(plain.get("frequency", common))
+    if dates is not None and "frequency" not in plain:  # of an earlier version
         frequency = frequency.with_day_of(dates)
     return OneSeries(plain["name"], values, others, dates, frequency)
 

@@ -101,6 +101,9 @@ def test_series_of_several_distances():
     for one in found.series:
         following = pd.date_range(one.dates[-1], periods=4, freq="B")[1:]
         np.testing.assert_array_equal(one.dates_after(3), following)
+    holiday = pd.Series(np.arange(8.0), weeks[:8]).drop(weeks[5])  # a Monday
+    found = read_series(holiday, Columns(), "interpolate").series[0]
+    np.testing.assert_array_equal(found.dates, weeks[:8])
     days = pd.date_range("2024-01-01", periods=9)
     months = monthly("2024-01-01", 5)
     with pytest.raises(ValueError) as caught:
