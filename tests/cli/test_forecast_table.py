@@ -98,6 +98,27 @@ def test_a_model_that_does_not_beat_its_baseline_says_so(command, tmp_path):
     ).verdict("lstm") == ""  # fmt: skip
 
 
+def test_written_forecasts_keep_all_digits(command, tmp_path):
+    """Of dates with fractions of a second, and of small values."""
+    rows = [f"2024-01-01 00:00:00.{n:03}5,{n % 3 + n / 9}e-12" for n in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["time,n", *rows]))
+    command(*train("t.csv", "--run", "r", "--value", "n"))
+    command("predict", "r", "--out", "out.csv")
+    command("predict", "r", "--out", "out.jsonl")
+    expected = (tmp_path / "r" / "forecast.csv").read_text().splitlines()
+    table = (tmp_path / "out.csv").read_text().splitlines()
+    for line, row in zip(expected, table, strict=True):
+        assert line.split(",")[1:] == row.split(",")[1:]
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    written = [json.loads(line) for line in lines]
+    assert written[0]["time"] == "2024-01-01T00:00:00.040500"
+    for line, row in zip(expected[1:], written, strict=True):
+        assert [float(n) for n in line.split(",")[1:]] == list(row.values())[1:]
+    assert "the forecast starts after 2024-01-01T00:00:00.039500" in (
+        command("predict", "r").err
+    )
+
+
 def test_constant_series_and_empty_ends(command, tmp_path):
     rows = [
         f"2023-{n % 12 + 1:02}-30,{shop},{'' if n > 9 else value}".replace(
