@@ -1,5 +1,7 @@
 """Models in programs that PyTorch records: for "torch", for "onnx", and compiled."""
 
+import importlib.util
+
 import keras
 import numpy as np
 import pytest
@@ -17,8 +19,6 @@ SMALL = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8}
 IDS = {"vocabulary_size": V}
 PAIR = {"source_vocabulary_size": V, "target_vocabulary_size": V}
 RNG = np.random.default_rng(0)
-# Of TorchScript's operations, those that Keras' layers use and ONNX does not have.
-NOT_IN_ONNX = {"aten::layer_norm", "aten::rms_norm", "aten::take_along_dim"}
 
 
 def ids(batch, time=T):
@@ -46,6 +46,20 @@ def series(batch, time=T):
 
 def images(batch):
     return [RNG.random((batch, 8, 8, 1)).astype("float32")]
+
+
+def features(batch, time=T):
+    """A value and a column that is known in advance."""
+    return [RNG.normal(size=(batch, time, 2)).astype("float32")]
+
+
+def forecaster(architecture, **options):
+    def build():
+        model = models.Forecaster(architecture, units=8, horizon=2, **options)
+        model.get_layer("baseline").set(2)
+        return model
+
+    return build
 
 
 def gpt(**options):
@@ -86,7 +100,27 @@ OTHERS = {
         lambda: models.SequenceClassifier("transformer", 3, **IDS, units=8),
         ids,
     ),
-    "Forecaster": (lambda: models.Forecaster("lstm", units=3, horizon=2), series),
+    "tagger crf": (
+        lambda: models.SequenceTagger("lstm", 3, **IDS, units=3, crf=True),
+        ids,
+    ),
+    "Forecaster": (forecaster("lstm"), series),
+    "Forecaster known": (
+        forecaster("gru", known=["price"], quantiles=[0.1, 0.5, 0.9]),
+        features,
+    ),
+    "BERT tag": (
+        lambda: models.BERT(**IDS, **SMALL).with_head("tag", labels=3),
+        segmented,
+    ),
+    "GPTTask classify": (
+        lambda: models.GPT(**IDS, **SMALL).with_head("classify", labels=3),
+        ids,
+    ),
+    "GPTTask tag": (
+        lambda: models.GPT(**IDS, **SMALL).with_head("tag", labels=3),
+        ids,
+    ),
     "LanguageModel": (lambda: models.LanguageModel("lstm", **IDS, units=3), ids),
     "Seq2Seq": (lambda: models.Seq2Seq("gru", **PAIR, units=3), two),
     "Seq2Seq luong": (
@@ -105,6 +139,32 @@ OTHERS = {
         for name in ("LSTM", "PeepholeLSTM", "GRU", "ElmanRNN", "GatedRNN")
     },
 }
+
+
+OF_ONNX = {
+    # Its outputs are a dictionary, which the other checks do not take.
+    "BERT pretraining": (lambda: models.BERT(**IDS, **SMALL), segmented),
+    **{
+        name: (
+            lambda name=name: models.SequenceClassifier(name, 3, **IDS, units=8),
+            ids,
+        )
+        for name in (
+            "min_gru",
+            "wavenet",
+            "linear_attention",
+            "gla",
+            "delta_net",
+            "mamba",
+            "rwkv4",
+        )
+    },
+}
+TASKS = [
+    "classifier", "tagger", "tagger crf", "Forecaster", "Forecaster known",
+    "LanguageModel", "GPT", "GPTTask classify", "GPTTask tag", "BERT",
+    "BERT pretraining", "BERT tag", "ViT", "Seq2Seq", "Transformer", "T5",
+]  # fmt: skip
 
 
 def arguments(model, arrays):
@@ -148,9 +208,42 @@ def check_traced(case):
 
     x = tuple(keras.tree.flatten(arguments(model, inputs(1))))
     program = torch.jit.trace(Flat(model), x, check_trace=False)
-    kinds = {node.kind() for node in program.inlined_graph.nodes()}
-    assert not kinds & NOT_IN_ONNX
     assert_same(lambda x: program(*keras.tree.flatten(x)), model, inputs)
+
+
+def check_onnx(case, file):
+    """Exports a model, as far as the packages are installed.
+
+    The package onnx is needed after all operations have been converted.
+    """
+    build, inputs = case
+    model = build()
+    x = arguments(model, inputs(2, **({} if inputs is images else {"time": 4})))
+    model(x)
+    signature = [
+        keras.tree.map_structure(
+            lambda x: keras.InputSpec(
+                shape=(None, *x.shape[1:]),
+                dtype=keras.backend.standardize_dtype(x.dtype),
+            ),
+            x,
+        )
+    ]
+    options = {"verbose": False, "input_signature": signature}
+    if importlib.util.find_spec("onnx") is None:
+        with pytest.raises(torch.onnx.OnnxExporterError, match="onnx is not installed"):
+            model.export(file, "onnx", **options)
+        return
+    model.export(file, "onnx", **options)
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(file)
+    for batch in (3, 1):
+        x = inputs(batch, **({} if inputs is images else {"time": 4}))
+        named = zip(session.get_inputs(), x, strict=True)
+        found = session.run(None, {each.name: array for each, array in named})
+        expected = keras.tree.flatten(model(arguments(model, x)))
+        for y, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(y, wanted.detach(), atol=1e-5)
 
 
 def check_compiled(case, **options):
@@ -186,6 +279,47 @@ def check_training(case, monkeypatch):
 def test_exported_and_traced_models_take_batches_of_any_size(name):
     check_exported(MODELS[name])
     check_traced(MODELS[name])
+
+
+@pytest.mark.once("PyTorch only")
+@pytest.mark.parametrize("name", TASKS)
+def test_task_models_are_exported_to_onnx(name, tmp_path):
+    cases = {**MODELS, **OTHERS, **OF_ONNX}
+    check_onnx(cases[name], str(tmp_path / "model.onnx"))
+
+
+@pytest.mark.once("PyTorch only")
+def test_a_forecaster_is_exported_for_the_windows_of_its_table(tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        keras.Model, "export", lambda self, file, *args, **_: given.append(args)
+    )
+    y = np.sin(np.arange(41.0))
+    model = models.Forecaster("lstm", units=3, horizon=2)
+    model.export(tmp_path / "m", "onnx")
+    model.prepare(y, length=7)
+    model.export(tmp_path / "m", "onnx")
+    assert given[0] == ("onnx", None, None)
+    assert given[1][2][0].shape == (None, 7, 1)
+    known = models.Forecaster("lstm", units=3, horizon=2, known=["price"])
+    with pytest.raises(
+        ValueError, match=r"Pass \[keras.InputSpec\(shape=\(None, steps"
+    ):
+        known.export(tmp_path / "m", "onnx")
+
+
+@pytest.mark.full("one of several", cheap=False)
+@pytest.mark.parametrize("name", sorted({*OTHERS, *OF_ONNX} - {*TASKS}))
+def test_other_models_are_exported_to_onnx(name, tmp_path):
+    check_onnx({**OTHERS, **OF_ONNX}[name], str(tmp_path / "model.onnx"))
+
+
+@pytest.mark.full("an operation that ONNX lacks", cheap=False)
+def test_s4d_is_not_exported_to_onnx(tmp_path):
+    model = models.SequenceClassifier("s4d", 3, **IDS, units=8)
+    signature = [keras.InputSpec(shape=(None, 4), dtype="int32")]
+    with pytest.raises(torch.onnx.OnnxExporterError, match="fft_rfft.*not supported"):
+        model.export(str(tmp_path / "m"), "onnx", False, input_signature=signature)
 
 
 @pytest.mark.once("PyTorch only")

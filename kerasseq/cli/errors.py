@@ -60,6 +60,7 @@ def one_line(error: BaseException) -> str:
     text = re.sub(r'\bpass missing="(\w+)"', r"give --missing \1", text)
     text = re.sub(r'\bmissing="(\w+)"', r"--missing \1", text)
     text = re.sub(r"\b(value|date|group|known)=(?![\w'\"])", r"--\1", text)
+    text = re.sub(r'\b(value|date|group)="(?=[^"]+")', r'--\1 "', text)
     text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates
     text = " ".join(truncate_word(word) for word in text.split())
     return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]} …"

@@ -1,8 +1,8 @@
 """`kerasseq train forecast`: forecasts of a series, several steps ahead."""
 
+import argparse
 import copy
 import dataclasses
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import kerasseq
 from kerasseq.cli import figures, options, runs, tables
 from kerasseq.cli.console import Console, note, set_seed, status
 from kerasseq.cli.errors import UsageError
+from kerasseq.cli.forecast_scores import scores_of, short, show
 from kerasseq.cli.runs import sha256
 from kerasseq.core import checks
 from kerasseq.core.files import replacing
@@ -103,9 +104,8 @@ def _add_data(parser):
     }
     for name, (metavar, text) in texts.items():
         group.add_argument(name, metavar=metavar, help=text)
-    kind = options.one_of("choice", MISSING)
     text = f"empty cells and missing dates: {', '.join(MISSING)}"
-    options.add(group, DEFAULTS, "--missing", kind, text, "NAME")
+    options.add(group, DEFAULTS, "--missing", gaps, text, "NAME")
     group.add_argument(
         "--season",
         type=options.length,
@@ -118,6 +118,24 @@ def _add_data(parser):
         metavar="NAME",
         help=f"{', '.join(SERIES)}, if there is no --file (default: {SERIES[0]})",
     )
+
+
+def gaps(name: str) -> str:
+    """Checks how the gaps of a series are treated.
+
+    Examples:
+        >>> gaps("skip")
+        Traceback (most recent call last):
+        ...
+        argparse.ArgumentTypeError: "skip" is not for series, whose steps must be \
+even. Choose interpolate or forward
+    """
+    if name == "skip":
+        raise argparse.ArgumentTypeError(
+            '"skip" is not for series, whose steps must be even. Choose interpolate or '
+            "forward"
+        )
+    return options.one_of("choice", MISSING)(name)
 
 
 class Source(NamedTuple):
@@ -158,11 +176,11 @@ def train(job: "Job") -> runs.Results:
     batches = kerasseq.training.ArrayBatches(x, y, settings.batch_size, settings.seed)
     job.start(source.data)
     describe(job.console, source, table, cuts)
+    # The model learns from the first part alone, and continues the whole: also if the
+    # run is stopped.
+    model.set_history(table)
     history = job.fit(model, batches, settings.steps, "mae")
     comparison = compare(job, model, table, cuts)
-    # The model has learned from the first part alone, and continues the whole.
-    model.set_history(table)
-    runs.save_model(model, job.folder)
     results = {
         "task": job.task,
         "model": settings.model,
@@ -360,50 +378,16 @@ def describe(console: Console, source: Source, table: Any, cuts: list[int]) -> N
         last = max(one.dates[len(one.values) - 1] for one in table.series)
         words += f" from {first.astype('M8[D]')} to {last.astype('M8[D]')}"
     console.write(f"{words}; the last {sum(counts) - sum(cuts):,} are held out.")
-
-
-def scores_of(comparison: Any, title: str) -> dict[str, Any]:
-    """The scores as plain data; None where MASE is undefined."""
-    errors = comparison.errors_by_step()
-    return {
-        "scores": {
-            name: {k: None if math.isnan(v) else v for k, v in row.items()}
-            for name, row in comparison.scores().items()
-        },
-        "errors": errors[title].tolist(),
-        "naive_errors": errors["naive"].tolist(),
-    }
-
-
-def show(console: Console, results: runs.Results) -> None:
-    """Prints the scores."""
-    pairs = zip(results["errors"], results["naive_errors"], strict=True)
-    rows = [
-        (n, _short(error), _short(naive)) for n, (error, naive) in enumerate(pairs, 1)
-    ]
-    columns = (">steps ahead", f">{results['model']}", ">naive: last value")
-    console.table("Root mean square error on held-out values", columns, rows)
-    rows = [
-        (name, *("undefined" if v is None else _short(v) for v in row.values()))
-        for name, row in results["scores"].items()
-    ]
-    columns = ("forecast", ">MAE", ">RMSE", ">MASE")
-    console.table("Errors on held-out values, over all steps", columns, rows)
-    if any(row["MASE"] is None for row in results["scores"].values()):
+    future = sum(len(one.others) - len(one.values) for one in table.series)
+    if future:
+        console.write(f"{future:,} rows at the end have no value: the future.")
+    parts = zip(table.series, cuts, strict=True)
+    constant = sum(not np.ptp(one.values[:cut]) for one, cut in parts)
+    if constant:
         console.write(
-            "MASE is undefined: the seasonal naive forecast makes no error on the "
-            "training part, or the part is no longer than a season."
+            f"{constant} of the {len(counts)} series are constant before the held-out "
+            "part: the model does not learn from them, and forecasts the constant."
         )
-
-
-def _short(value):
-    """A number with four digits, and all before the point.
-
-    Examples:
-        >>> _short(12345.678), _short(0.012345)
-        ('12,346', '0.01235')
-    """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def known_steps(table: Any, settings: options.Settings) -> int:
@@ -417,6 +401,19 @@ def known_steps(table: Any, settings: options.Settings) -> int:
             "and without a value at its end"
         )
     return min(future, settings.horizon)
+
+
+def note_start(model: "kerasseq.models.Forecaster") -> None:
+    """Notes where the forecast after the end starts."""
+    ends = list(model.last_steps().values())
+    first, last = (
+        end if isinstance(end, int) else np.datetime_as_string(end, unit="auto")
+        for end in (min(ends), max(ends))
+    )
+    where = f"value {first:,}" if isinstance(first, int) else first
+    if first != last:
+        where = f"the last value of each series, from {first} to {last}"
+    note(f"the forecast starts after {where}")
 
 
 def write_forecast(
@@ -435,7 +432,7 @@ def write_forecast(
             date = source.columns["date"]
             found[date] = found[date].astype(str).str.removesuffix(" 00:00:00")
         values, columns = found[:SHOWN_ROWS].to_numpy("object").tolist(), found.columns
-    rows = [[_short(v) if isinstance(v, float) else v for v in row] for row in values]
+    rows = [[short(v) if isinstance(v, float) else v for v in row] for row in values]
     heads = [h if isinstance(v, str) else f">{h}" for h, v in zip(
         map(str, columns), values[0], strict=True)]  # fmt: skip
     job.console.table("Forecast after the last value", heads, rows)

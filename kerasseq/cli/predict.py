@@ -181,11 +181,12 @@ def forecast(args: argparse.Namespace) -> None:
         if not steps:
             return
         model.set_history(series)
+    forecasts.note_start(model)
     frame = as_frame(model.forecast(steps))
     if args.out is None and not args.json:
         print(frame.to_string(index=False))
         return
-    rows = json.loads(frame.to_json(orient="records", date_format="iso"))
+    rows = [as_plain(row) for row in frame.to_dict("records")]
     if args.out is not None:
         write(args.out, rows)
     else:
@@ -200,6 +201,20 @@ def as_frame(found: Any) -> Any:
     frame = tables.require_pandas().DataFrame(found, columns=names)
     frame.insert(0, "step", range(1, len(frame) + 1))
     return frame
+
+
+def as_plain(row: dict[Any, Any]) -> dict[str, Any]:
+    """A row of a forecast as plain data, with all digits of dates and values.
+
+    Examples:
+        >>> import datetime
+        >>> as_plain({"day": datetime.datetime(2024, 1, 31), "sales": 1e-12})
+        {'day': '2024-01-31T00:00:00', 'sales': 1e-12}
+    """
+    return {
+        str(name): cell.isoformat() if hasattr(cell, "isoformat") else cell
+        for name, cell in row.items()
+    }
 
 
 def read_texts(args: argparse.Namespace, record: Any) -> list[str]:

@@ -33,8 +33,10 @@ class RealSteps:
         self.mask: Tensor = ops.cast(mask, "bool")
         number = ops.cast(self.mask, "int32")
         steps = ops.arange(ops.shape(self.mask)[1], dtype="int32")
-        later = steps + ops.shape(self.mask)[1]
-        self._order = ops.argsort(ops.where(self.mask, steps, later), axis=1)
+        time = ops.shape(self.mask)[1]
+        # ONNX has no stable sort, which `argsort` is.
+        real_first = ops.sort(ops.where(self.mask, steps, steps + time), axis=1)
+        self._order = real_first % time
         self._rank = ops.maximum(ops.cumsum(number, axis=1) - 1, 0)
         self._count = ops.sum(number, axis=1)
 

@@ -22,6 +22,7 @@ from kerasseq.core import masks
 from kerasseq.core.shapes import check_mask
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.decays import ChannelDecay, Decays, HeadDecay, NoDecay
+from kerasseq.kernels.functions import uses_torchscript
 from kerasseq.kernels.operations import is_float64, matmul
 from kerasseq.kernels.reference import linear_attention as reference
 from kerasseq.kernels.scan import scan
@@ -97,7 +98,8 @@ def linear_attention(
         log_decay, c = _forget_between_segments(segment_ids, log_decay, c, dtype)
     if initial_state is None:
         initial_state = ops.zeros((B, N, K, v.shape[-1]), dtype)
-    run = reference.linear_attention if q.shape[1] == 1 else _in_chunks
+    by_steps = q.shape[1] == 1 or uses_torchscript()  # where sizes are tensors
+    run = reference.linear_attention if by_steps else _in_chunks
     y, state = run(q, k, v, log_decay, b, c, ops.cast(initial_state, dtype))
     return ops.cast(y, output_dtype), state
 

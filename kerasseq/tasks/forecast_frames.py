@@ -1,5 +1,7 @@
 """Forecasts as a table, and the known columns of the future read from one."""
 
+import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -47,21 +49,20 @@ def forecast_frame(
     pandas = require_pandas()
     names, columns = fitted.columns, []
     steps = forecasts.shape[1]
+    dated = all(one.dates is not None for one in parts)
     for one, count, found in zip(parts, rows, forecasts, strict=True):
         date = "date" if names.date is None else names.date
-        frame = {}
+        frame, index = {}, None
         if names.group is not None:
             frame[names.group] = [one.name] * steps
-        if fitted.frequency is not None:
-            last = one.dates[len(one.values) - 1]
-            frame[date] = fitted.frequency.after(last, steps)
-            index = None
+        if dated:
+            frame[date] = one.dates_after(steps)
         else:
             index = np.arange(count, count + steps)
         frame |= _values(names.value, found, quantiles)
         columns.append(pandas.DataFrame(frame, index=index))
-    table = pandas.concat(columns, ignore_index=fitted.frequency is not None)
-    if fitted.frequency is not None and names.date is None:
+    table = pandas.concat(columns, ignore_index=dated)
+    if dated and names.date is None:
         table = table.set_index("date").rename_axis(fitted.index)
     return table
 
@@ -90,26 +91,25 @@ def with_future(one: OneSeries, fitted: Fitted, steps: int, known: Any) -> OneSe
         ValueError: If known columns are needed and missing for a step.
     """
     time, columns = len(one.values), fitted.columns
-    dates = one.dates
+    dates, after = one.dates, one.dates_after(steps)
     if dates is not None:
-        after = fitted.frequency.after(dates[time - 1], steps)
         dates = np.concatenate([dates[:time], after])
     others = np.zeros((time + steps, one.others.shape[1]))
     others[:time] = one.others[:time]
     if columns.known:
         width = len(columns.known)
         if known is not None:
-            rows = _known_rows(known, one, fitted, dates, steps)
+            rows = _known_rows(known, one, fitted, after, steps)
         else:
             rows = one.others[time : time + steps, -width:]
             if len(rows) < steps:
-                raise _unknown(one, columns, dates, steps, len(rows))
+                raise _unknown(one, columns, after, steps, len(rows))
         others[time:, -width:] = rows
-    return OneSeries(one.name, one.values, others, dates)
+    return dataclasses.replace(one, others=others, dates=dates)
 
 
 def _unknown(one, columns, dates, steps, found):
-    first = f"step {found + 1}" if dates is None else shown(dates[-steps + found])
+    first = f"step {found + 1}" if dates is None else shown(dates[found])
     listed = ", ".join(map(str, columns.known))
     return ValueError(
         f"the forecast of {one.title} needs the known columns {listed} for {steps} "
@@ -126,18 +126,24 @@ def _known_rows(known, one, fitted, dates, steps):
             f"{type(known).__name__}"
         )
     columns = fitted.columns
-    numbers, found = read_columns(known, columns, one.name)
-    if dates is None:
-        if len(numbers) < steps:
-            raise _unknown(one, columns, None, steps, len(numbers))
-        return numbers[:steps]
-    if found is None:
+    numbers, found, rows = read_columns(known, columns, one.name, dates)
+    if dates is None or not len(numbers):
+        places = list(range(len(numbers)))[:steps]
+    elif found is None:
         raise ValueError(
             "known must have the dates of the future, as the table that the model was "
             "fitted to. Set them as the index, or name them as there"
         )
-    places = {date: n for n, date in enumerate(found)}
-    for number, date in enumerate(dates[-steps:]):
-        if date not in places:
-            raise _unknown(one, columns, dates, steps, number)
-    return numbers[[places[date] for date in dates[-steps:]]]
+    else:
+        at = {date: n for n, date in enumerate(found)}
+        places = list(itertools.takewhile(lambda n: n is not None, map(at.get, dates)))
+    if len(places) < steps:
+        raise _unknown(one, columns, dates, steps, len(places))
+    empty = np.argwhere(np.isnan(numbers[places]))
+    if len(empty):
+        row, column = empty[0]
+        raise ValueError(
+            f"known: the column {columns.known[column]!r} is empty at "
+            f"{rows[places[row]]}. Fill it in"
+        )
+    return numbers[places]

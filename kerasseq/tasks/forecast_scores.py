@@ -156,7 +156,8 @@ def peers(training: ArrayLike, season: int = 1) -> dict[str, Forecasts]:
 
     Returns:
         Functions of a history `(time,)` and a number of steps: naive, seasonal naive
-        if there is a season, and autoregressive if the values are enough for it.
+        if there is a season, and autoregressive if the values are enough for it; of a
+        constant series of order 0.
 
     Examples:
         >>> found = peers([1.0, 2.0, 4.0, 3.0] * 3, season=4)
@@ -174,6 +175,8 @@ def peers(training: ArrayLike, season: int = 1) -> dict[str, Forecasts]:
         found[f"AR({regression.order})"] = lambda history, steps: (
             regression.forecast(steps, history=history[-regression.order :]).mean
         )
+    elif not np.ptp(y):
+        found["AR(0)"] = lambda history, steps: np.full(steps, y[0])
     return found
 
 
@@ -213,13 +216,62 @@ class Comparison:
         )
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """Returns MAE, RMSE and MASE by model, averaged over series."""
+        """Returns MAE, RMSE and MASE by model, averaged over series.
+
+        Series whose MASE is undefined are left out of its average.
+        """
         return {
             name: _average(
                 [scores(*row) for row in zip(self.actual, y, self.scales, strict=True)]
             )
             for name, y in self.forecasts.items()
         }
+
+    def not_beaten(self, title: str) -> list[str]:
+        """Returns the simple forecasts that are at least as good as a model.
+
+        Args:
+            title: Name of the model.
+
+        Returns:
+            Their names, the best first: by MASE, or by MAE where it is undefined.
+
+        Examples:
+            >>> y = np.ones((1, 1, 2))
+            >>> found = Comparison(y, {"gru": y - 3, "naive": y - 2}, np.array([1.0]))
+            >>> found.not_beaten("gru")
+            ['naive']
+        """
+        scores = self.scores()
+        score = "MAE" if np.isnan(self.scales).all() else "MASE"
+        simple = sorted((row[score], name) for name, row in scores.items())
+        own = scores[title][score]
+        return [name for value, name in simple if value <= own and name != title]
+
+    def verdict(self, title: str) -> str:
+        """Returns a sentence if simple forecasts are at least as good; else "".
+
+        Args:
+            title: Name of the model.
+
+        Examples:
+            >>> y = np.ones((1, 1, 2))
+            >>> found = Comparison(y, {"gru": y - 3, "naive": y - 2}, np.array([1.0]))
+            >>> found.verdict("gru")  # doctest: +NORMALIZE_WHITESPACE
+            'gru does not beat its baseline: naive has a MASE of 2, gru of 3.
+            Forecast with naive, or train longer or on more values.'
+        """
+        found = self.not_beaten(title)
+        if not found:
+            return ""
+        scores = self.scores()
+        score = "MAE" if np.isnan(self.scales).all() else "MASE"
+        return (
+            f"{title} does not beat its baseline: {found[0]} has "
+            f"{'an' if score == 'MAE' else 'a'} {score} of "
+            f"{scores[found[0]][score]:.4g}, {title} of {scores[title][score]:.4g}. "
+            f"Forecast with {found[0]}, or train longer or on more values."
+        )
 
     def errors_by_step(self) -> dict[str, np.ndarray]:
         """Returns the root mean square error by model and step, `(steps,)`."""
@@ -283,5 +335,6 @@ def _average(rows: Sequence[dict[str, float]]) -> dict[str, float]:
         if name == "RMSE":
             found[name] = float(np.sqrt(np.mean(values**2)))
         else:
-            found[name] = float(np.mean(values))
+            defined = values[~np.isnan(values)]
+            found[name] = float(np.mean(defined)) if len(defined) else math.nan
     return found

@@ -9,7 +9,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.core.types import Config, Tensor
+from kerasseq.core.types import Config, FilePath, Tensor
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
 from kerasseq.tasks.forecaster_layers import Baseline, SplitFuture, Standardize
@@ -266,6 +266,44 @@ class Forecaster(TableForecasts, TaskModel):
         if not self._arguments["quantiles"]:
             forecasts = forecasts[..., 0]
         return forecasts[0] if single else forecasts
+
+    def export(
+        self,
+        filepath: FilePath,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Exports the model as `keras.Model.export` does.
+
+        A program has no tables: it takes windows as from `prepare`, whose values are
+        scaled, and its forecasts are scaled.
+
+        Args:
+            filepath: The file or folder.
+            format: `"tf_saved_model"`, `"onnx"`, `"torch"` or another one of Keras.
+            verbose: Whether to print a message.
+            input_signature: Shapes of the inputs. After `fit(table)` it defaults to
+                windows of the length of the training, as a network that runs step by
+                step needs a fixed length.
+            **kwargs: For the exporter of the format.
+
+        Raises:
+            ValueError: If the number of steps is needed and not known.
+        """
+        features, ahead = self._arguments["features"], bool(self._ahead())
+        horizon = self._arguments["horizon"]
+        if input_signature is None and self._fitted is not None:
+            steps = self._fitted.length + ahead * horizon
+            input_signature = [keras.InputSpec(shape=(None, steps, features))]
+        if input_signature is None and ahead:
+            raise ValueError(
+                "a program with features known in advance needs its number of steps, "
+                "those of a window and the horizon, received no input_signature. Pass "
+                f"[keras.InputSpec(shape=(None, steps + {horizon}, {features}))]"
+            )
+        super().export(filepath, format, verbose, input_signature, **kwargs)
 
     def get_config(self) -> Config:
         fitted = None if self._fitted is None else self._fitted.plain()

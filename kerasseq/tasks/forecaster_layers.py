@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Shape, Tensor
 
@@ -115,7 +116,9 @@ class Baseline(keras.layers.Layer):
         season = ops.convert_to_tensor(self.season)
         period = ops.maximum(season, 1)
         places = ops.shape(x)[1] - period + ops.arange(self.horizon) % period
-        values = ops.take(x[:, :, 0], places, axis=1)  # (batch, horizon)
+        places = ops.broadcast_to(places, (ops.shape(x)[0], self.horizon))
+        # Keras' `take` has an operation that ONNX lacks.
+        values = kernels.take_steps(x[:, :, 0], places)  # (batch, horizon)
         values = ops.where(season > 0, values, ops.zeros_like(values))
         if len(forecast.shape) == 3:
             values = values[..., None]

@@ -11,9 +11,15 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.checks import nearest, short
-from kerasseq.tasks import series_dates
-from kerasseq.tasks.series_dates import Frequency, find_frequency
-from kerasseq.tasks.series_parsing import read_dates
+from kerasseq.tasks.series_dates import DATES, Frequency, find_frequency, shown
+from kerasseq.tasks.series_groups import (
+    Like,
+    find_frequencies,
+    misfits,
+    several_series,
+    split_groups,
+)
+from kerasseq.tasks.series_parsing import date_columns, read_dates
 
 MISSING = ("error", "interpolate", "forward")
 FILLS = 'pass missing="interpolate" or missing="forward"'
@@ -51,25 +57,46 @@ class OneSeries:
         values: float64 `(time,)`.
         others: The columns past and known, float64 `(time + future, columns)`: rows
             beyond the values are the future, in which past columns are 0.
-        dates: `datetime64[s]` of shape `(time + future,)`, or None.
+        dates: `datetime64[us]` of shape `(time + future,)`, or None.
+        frequency: The distance of its dates, with its own day of the month, or None.
     """
 
     name: Any
     values: np.ndarray
     others: np.ndarray
     dates: np.ndarray | None
+    frequency: Frequency | None = None
 
     def until(self, time: int, future: int = 0) -> "OneSeries":
         """The series up to a time, and `future` further rows of the other columns."""
         dates = None if self.dates is None else self.dates[: time + future]
-        return OneSeries(
-            self.name, self.values[:time], self.others[: time + future], dates
+        return dataclasses.replace(
+            self,
+            values=self.values[:time],
+            others=self.others[: time + future],
+            dates=dates,
         )
 
     def after(self, time: int) -> "OneSeries":
         """The series from a time on."""
         dates = None if self.dates is None else self.dates[time:]
-        return OneSeries(self.name, self.values[time:], self.others[time:], dates)
+        return dataclasses.replace(
+            self, values=self.values[time:], others=self.others[time:], dates=dates
+        )
+
+    def dates_after(self, steps: int) -> np.ndarray | None:
+        """The dates of the steps after the last value, `(steps,)`; None without dates.
+
+        Examples:
+            >>> dates = np.array(["2021-01-30", "2021-02-28"], "M8[us]")
+            >>> monthly = Frequency("month", 1, day=30)
+            >>> one = OneSeries(None, np.ones(2), np.ones((2, 0)), dates, monthly)
+            >>> one.dates_after(1).astype("M8[D]")
+            array(['2021-03-30'], dtype='datetime64[D]')
+        """
+        if self.dates is None or self.frequency is None:
+            return None
+        return self.frequency.after(self.dates[len(self.values) - 1], steps)
 
     @property
     def title(self) -> str:
@@ -84,7 +111,8 @@ class SeriesTable:
     Attributes:
         series: The series, in the order of their names.
         columns: The columns that they come from.
-        frequency: The distance of their dates, or None.
+        frequency: The distance of their dates, the same for all series but for the
+            day of the month, or None.
         kind: `"frame"`, `"series"` or `"array"`: forecasts are of the same kind.
     """
 
@@ -102,14 +130,21 @@ class SeriesTable:
         return dataclasses.replace(self, series=parts)
 
 
-def read_series(data: Any, columns: Columns, missing: str = "error") -> SeriesTable:
+def read_series(
+    data: Any, columns: Columns, missing: str = "error", like: Like | None = None
+) -> SeriesTable:
     """Reads the series of a table, and checks each row.
+
+    Empty cells of the value at the end of a series are its future, not values to fill.
 
     Args:
         data: A DataFrame, a Series, an array `(time,)`, or a `datasets.Series`.
         columns: The columns to read.
         missing: What to do about empty cells and missing dates: `"error"`,
             `"interpolate"` linearly, or `"forward"`, which repeats the value before.
+        like: If a table of the same columns was read before, the frequency that a
+            series had there, by its name. Otherwise a single column of dates is used
+            if none is named and the index has none.
 
     Raises:
         TypeError: If the data are no table or array of numbers.
@@ -121,11 +156,11 @@ def read_series(data: Any, columns: Columns, missing: str = "error") -> SeriesTa
         >>> table.series[0].values, table.kind
         (array([3., 5., 7.]), 'array')
     """
-    checks.one_of("missing", missing, MISSING)
+    _check_missing(missing)
     if isinstance(data, SeriesTable):
         return data
     if is_frame(data):
-        return _of_frame(data, columns, missing)
+        return _of_frame(data, columns, missing, like)
     named = {"date": columns.date, "group": columns.group, "value": columns.value}
     wrong = [name for name, column in named.items() if column is not None]
     if wrong or columns.others:
@@ -147,7 +182,16 @@ def read_series(data: Any, columns: Columns, missing: str = "error") -> SeriesTa
             "expected an array of the shape (time,), received "
             f"{values.shape}. For several columns pass a pandas DataFrame"
         )
-    return _of_array(values, dates, columns, missing)
+    return _of_array(values, dates, columns, missing, like)
+
+
+def _check_missing(missing):
+    if missing == "skip":
+        raise ValueError(
+            'missing="skip" is not for series, whose steps must be even. To fill the '
+            f"gaps, {FILLS}"
+        )
+    checks.one_of("missing", missing, MISSING)
 
 
 def is_frame(data: object) -> bool:
@@ -157,14 +201,14 @@ def is_frame(data: object) -> bool:
     return is_pandas and not names.isdisjoint({"DataFrame", "Series"})
 
 
-def _of_array(values, dates, columns, missing):
+def _of_array(values, dates, columns, missing, like):
     rows = [f"step {n}" for n in range(len(values))]
     frequency = None
     if dates is not None:
-        dates = np.asarray(dates, "datetime64[s]")
-        rows = [series_dates.shown(date) for date in dates]
-        gaps = missing != "error"
-        frequency = find_frequency(dates, rows.__getitem__, gaps=gaps)
+        dates = np.asarray(dates, DATES)
+        rows = [shown(date) for date in dates]
+        before, gaps = like and like(None), missing != "error"
+        frequency = find_frequency(dates, rows.__getitem__, gaps=gaps, like=before)
     one = _one_series(
         None, values[:, None], dates, rows, frequency, ["the value"], 0, missing
     )
@@ -174,7 +218,7 @@ def _of_array(values, dates, columns, missing):
 # DataFrames
 
 
-def _of_frame(frame, columns, missing):
+def _of_frame(frame, columns, missing, like):
     kind = "frame"
     if not hasattr(frame, "columns"):
         kind = "series"
@@ -188,34 +232,57 @@ def _of_frame(frame, columns, missing):
         raise ValueError("the table has no rows")
     columns = dataclasses.replace(columns, value=_value_column(frame, columns))
     _check_columns(frame, columns)
+    if columns.date is None and like is None:
+        columns = dataclasses.replace(columns, date=_date_column(frame, columns))
     rows = _places(frame, columns)
     names = [columns.value, *columns.others]
     numbers = np.stack([_numbers(frame, name, rows) for name in names], axis=1)
-    dates = read_dates(frame, columns.date, rows)
+    groups = split_groups(frame, columns.group, rows)
+    dates, frequencies = _read_dates(frame, columns, rows, groups, missing, like)
     titles = [f"the column {name!r}" for name in names]
-    parts, frequency = [], None
-    for name, places in _groups(frame, columns.group, rows):
+    parts, known = [], len(columns.known)
+    for (name, places), frequency in zip(groups, frequencies, strict=True):
         part = None if dates is None else dates[places]
         labels = [rows[n] for n in places]
-        if part is not None:
-            frequency = _frequency(part, labels, frequency, name, missing)
-        known = len(columns.known)
+        of = "" if name is None else f" of the series {name!r}"
+        words = [title + of for title in titles]
         parts.append(
             _one_series(
-                name, numbers[places], part, labels, frequency, titles, known, missing
+                name, numbers[places], part, labels, frequency, words, known, missing
             )
         )
-    return SeriesTable(parts, columns, frequency, kind)
+    return SeriesTable(parts, columns, frequencies[0], kind)
 
 
-def _frequency(dates, labels, before, name, missing):
-    found = find_frequency(dates, labels.__getitem__, gaps=missing != "error")
-    if before is not None and (found.unit, found.step) != (before.unit, before.step):
+def _read_dates(frame, columns, rows, groups, missing, like):
+    """The dates, and the frequency of each series; None if there are no dates."""
+    score = None if like is None else lambda dates: misfits(groups, dates, like)
+    dates = read_dates(frame, columns.date, rows, score)
+    if dates is None:
+        return None, [None] * len(groups)
+    try:
+        return dates, find_frequencies(groups, dates, rows, missing != "error", like)
+    except ValueError as error:
+        taken = {columns.value, columns.date, *columns.others}
+        if columns.group is None:
+            hint = several_series(frame, taken, dates, rows)
+            if hint is not None:
+                raise ValueError(hint) from error
+        raise
+
+
+def _date_column(frame, columns):
+    """The only column of dates, if the index has none."""
+    if frame.index.dtype.kind not in "iufb":
+        return None
+    taken = {columns.value, columns.group, *columns.others}
+    found = date_columns(frame, taken)
+    if len(found) > 1:
+        listed = ", ".join(map(str, found))
         raise ValueError(
-            f"all series must have the same distance of dates, received {before} and, "
-            f"for the series {name!r}, {found}. Forecast them with two models"
+            f"expected one column of dates, received {listed}. Name it with date="
         )
-    return found
+    return found[0] if found else None
 
 
 def _value_column(frame, columns):
@@ -293,22 +360,6 @@ def _numbers(frame, name, rows):
     return numbers
 
 
-def _groups(frame, group, rows):
-    """The name of each series and the positions of its rows."""
-    if group is None:
-        return [(None, np.arange(len(frame)))]
-    column = frame[group]
-    if column.isna().any():
-        row = rows[int(column.isna().to_numpy().argmax())]
-        raise ValueError(f"the column {group!r} is empty at {row}. Fill it in")
-    import pandas
-
-    codes, names = pandas.factorize(column.astype(str), sort=True)
-    ends = np.cumsum(np.bincount(codes))
-    by_name = np.split(np.argsort(codes, kind="stable"), ends[:-1])
-    return list(zip(map(str, names), by_name, strict=True))
-
-
 # Missing cells and rows
 
 
@@ -326,24 +377,27 @@ def _one_series(name, numbers, dates, rows, frequency, titles, known, missing):
         missing: As for `read_series`.
     """
     past = numbers.shape[1] - known
-    last = _last(numbers) if known else len(numbers)
+    if missing != "error" and dates is not None:
+        numbers, dates = _with_all_dates(numbers, dates, frequency)
     numbers = numbers.copy()
+    last = _last(numbers[:, 0])
     future = numbers[last:, 1:past]
     future[np.isnan(future)] = 0.0
     if missing == "error":
         _check_complete(numbers, last, rows, titles)
     else:
-        if dates is not None:
-            numbers, dates = _with_all_dates(numbers, dates, frequency)
-        last = _last(numbers) if known else len(numbers)
         for n, title in enumerate(titles):
-            _fill(numbers[: None if n else last, n], missing, title)
-    return OneSeries(name, numbers[:last, 0], numbers[:, 1:], dates)
+            # Beyond its last cell a column is not known: the future ends there.
+            end = max(last, _last(numbers[:, n])) if n >= past else last
+            _fill(numbers[:end, n], missing, title)
+        numbers = numbers[: _last(numbers[:, past:].sum(axis=1))] if known else numbers
+        dates = None if dates is None else dates[: len(numbers)]
+    return OneSeries(name, numbers[:last, 0], numbers[:, 1:], dates, frequency)
 
 
-def _last(numbers):
-    """Number of rows up to the last value: those after it are the future."""
-    given = np.flatnonzero(~np.isnan(numbers[:, 0]))
+def _last(values):
+    """Number of rows up to the last one that is not NaN."""
+    given = np.flatnonzero(~np.isnan(values))
     return int(given[-1]) + 1 if len(given) else 0
 
 
@@ -366,19 +420,27 @@ def _with_all_dates(numbers, dates, frequency):
     steps = (places - places[0]) // frequency.step
     every = np.full((steps[-1] + 1, numbers.shape[1]), np.nan)
     every[steps] = numbers
-    numbers = places[0] + frequency.step * np.arange(steps[-1] + 1)
-    return every, frequency.dates(numbers)
+    return every, np.append(dates[:1], frequency.after(dates[0], int(steps[-1])))
 
 
 def _fill(values, missing, title):
-    """Fills the NaN of one column in place."""
+    """Fills the NaN of one column in place, from the values around or before them."""
     given = np.flatnonzero(~np.isnan(values))
+    if not len(values):
+        return
     if not len(given):
         raise ValueError(f"{title} is empty in all rows. Leave it out")
-    if missing == "forward" and given[0] > 0:
+    if given[0] > 0:
         raise ValueError(
             f"{title} is empty in the first {given[0]} rows, which missing="
-            '"forward" cannot fill. Delete these rows, or pass missing="interpolate"'
+            f'"{missing}" cannot fill. Delete these rows'
+        )
+    rest = len(values) - 1 - given[-1]
+    if rest and missing == "interpolate":
+        raise ValueError(
+            f"{title} is empty in the last {rest} rows before the end of the series, "
+            'which missing="interpolate" cannot fill. Fill them in, or pass '
+            'missing="forward"'
         )
     places = np.arange(len(values))
     if missing == "interpolate":
@@ -388,29 +450,43 @@ def _fill(values, missing, title):
 
 
 def read_columns(
-    frame: Any, columns: Columns, name: Any
-) -> tuple[np.ndarray, np.ndarray | None]:
+    frame: Any, columns: Columns, name: Any, expected: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
     """Reads the known columns of a table of the future.
 
     Args:
         frame: A DataFrame.
         columns: The columns; the value is not read.
         name: The series whose rows to read, or None.
+        expected: The dates of the future, or None.
 
     Returns:
-        The known columns, float64 `(rows, columns)`, and the dates `(rows,)` or None.
+        The known columns, float64 `(rows, columns)`, in which empty cells are NaN; the
+        dates `(rows,)` or None; and the place of each row, for messages.
 
     Raises:
-        ValueError: If a column is missing, or a cell is empty or no number.
+        ValueError: If a column is missing, a cell is no number, or a date occurs twice.
     """
     columns = dataclasses.replace(columns, value=None, past=())
     _check_columns(frame, columns)
     if columns.group is not None:
         frame = frame[frame[columns.group].astype(str) == name]
     rows = _places(frame, columns)
-    titles = [f"known: the column {title!r}" for title in columns.known]
     numbers = np.stack([_numbers(frame, title, rows) for title in columns.known], 1)
-    if np.isnan(numbers).any():
-        row, column = np.argwhere(np.isnan(numbers))[0]
-        raise ValueError(f"{titles[column]} is empty at {rows[row]}. Fill it in")
-    return numbers, read_dates(frame, columns.date, rows) if len(frame) else None
+    if not len(frame) or expected is None:
+        return numbers, None, rows
+
+    def missing(dates):  # of the two ways to read 02/01/2024
+        return np.isin(expected, dates, invert=True).sum()
+
+    dates = read_dates(frame, columns.date, rows, missing)
+    if dates is not None:
+        first = np.unique(dates, return_index=True)[1]
+        repeated = np.setdiff1d(np.arange(len(dates)), first)
+        if len(repeated):
+            row = repeated[0]
+            raise ValueError(
+                f"known: each date must occur once, but at {rows[row]} "
+                f"{shown(dates[row])} repeats. Delete one of the rows"
+            )
+    return numbers, dates, rows

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from kerasseq.tasks.series_dates import (
+    DATES,
     Frequency,
     as_frequency,
     calendar_columns,
@@ -20,27 +21,28 @@ PART = 8192  # windows that are read at a time
 
 @dataclasses.dataclass
 class Scale:
-    """Mean and standard deviation of a series, which its windows are scaled by."""
+    """Mean and standard deviation of a series, which its windows are scaled by.
+
+    The deviation of a constant series is 0; its forecast is the constant.
+
+    Examples:
+        >>> scale = Scale(mean=5.0, deviation=0.0)
+        >>> scale(np.array([5.0])), scale.invert(np.array([0.3]))
+        (array([0.]), array([5.]))
+    """
 
     mean: float
     deviation: float
 
     @classmethod
     def of(cls, one: OneSeries) -> "Scale":
-        """The scale of the values of a series.
-
-        Raises:
-            ValueError: If the series is constant.
-        """
-        if not np.ptp(one.values):
-            raise ValueError(
-                f"{one.title} is constant, {one.values[0]:g} at every step: there is "
-                "nothing to forecast, and MASE is undefined. Choose another column"
-            )
-        return cls(float(one.values.mean()), float(one.values.std()))
+        """The scale of the values of a series."""
+        constant = not np.ptp(one.values)
+        mean = one.values[0] if constant else one.values.mean()
+        return cls(float(mean), 0.0 if constant else float(one.values.std()))
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        return (values - self.mean) / self.deviation
+        return (values - self.mean) / (self.deviation or 1.0)
 
     def invert(self, scaled: np.ndarray) -> np.ndarray:
         return self.mean + self.deviation * scaled
@@ -86,6 +88,11 @@ class Fitted:
             one.after(end) for one, end in zip(table.series, ends, strict=True)
         ]
 
+    def frequency_of(self, name: Any) -> Frequency | None:
+        """The distance of the dates of a series, with its own day of the month."""
+        own = {one.name: one.frequency for one in self.history}.get(name)
+        return own or (self.frequency and self.frequency._replace(day=0))
+
     def plain(self) -> dict[str, Any]:
         """Returns all of it as plain data."""
         columns = dataclasses.asdict(self.columns)
@@ -94,7 +101,7 @@ class Fitted:
                         for k, v in columns.items()},
             "kind": self.kind,
             "index": self.index,
-            "frequency": None if self.frequency is None else list(self.frequency),
+            "frequency": self.frequency and self.frequency._asdict(),
             "length": self.length,
             "season": self.season,
             "missing": self.missing,
@@ -118,7 +125,8 @@ class Fitted:
             "scales": {k: Scale(mean, deviation)
                        for k, mean, deviation in plain["scales"]},
             "trained": dict(plain["trained"]),
-            "history": [_series_of_plain(one) for one in plain["history"]],
+            "history": [_series_of_plain(one, plain["frequency"])
+                        for one in plain["history"]],
         }  # fmt: skip
         return cls(**found)
 
@@ -130,15 +138,19 @@ def _plain_series(one: OneSeries) -> dict[str, Any]:
         "values": one.values.tolist(),
         "others": one.others.tolist(),
         "dates": dates,
+        "frequency": one.frequency and one.frequency._asdict(),
     }
 
 
-def _series_of_plain(plain: dict[str, Any]) -> OneSeries:
+def _series_of_plain(plain: dict[str, Any], common: Any) -> OneSeries:
     dates, values = plain["dates"], np.array(plain["values"], "float64")
     others = np.array(plain["others"], "float64").reshape(len(plain["others"]), -1)
     if dates is not None:
-        dates = np.array([date.replace(" ", "T") for date in dates], "datetime64[s]")
-    return OneSeries(plain["name"], values, others, dates)
+        dates = np.array([date.replace(" ", "T") for date in dates], DATES)
+    frequency = as_frequency(plain.get("frequency", common))
+    if dates is not None and "frequency" not in plain:  # of an earlier version
+        frequency = frequency.with_day_of(dates)
+    return OneSeries(plain["name"], values, others, dates, frequency)
 
 
 def window_length(table: SeriesTable, season: int, horizon: int) -> int:

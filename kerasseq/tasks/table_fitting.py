@@ -46,13 +46,16 @@ class TableFitting:
 
         `fit(data)` does the same, and then trains. The first table sets the scale of
         each series, the length of the windows and the season. Values are standardized
-        by mean and standard deviation of their series.
+        by mean and standard deviation of their series. Rows without a value at the end
+        of a series are its future. A constant series has no windows, and its forecast
+        is the constant.
 
         Args:
             data: A pandas DataFrame or Series, an array `(time,)`, or a
                 `datasets.Series`.
             value: The column to forecast. Defaults to the only column of numbers.
-            date: The column of dates. Defaults to the index.
+            date: The column of dates. Defaults to the index, or the only column of
+                dates.
             group: The column that tells several series apart.
             missing: What to do about empty cells and missing dates: `"error"`, the
                 default, `"interpolate"` linearly, or `"forward"`, which repeats the
@@ -70,7 +73,8 @@ class TableFitting:
 
         Raises:
             ValueError: If a column is missing, a cell is empty or no number, the dates
-                repeat, jump or run backwards, or a series is constant or too short.
+                repeat, jump or run backwards, are at another distance than those that
+                the model was fitted to, a series is too short, or all are constant.
 
         Examples:
             >>> from kerasseq.models import Forecaster
@@ -126,10 +130,14 @@ class TableFitting:
         fitted.trained |= {one.name: len(one.values) for one in table.series}
         ahead, pairs, targets = len(self._ahead()), [], []
         for one in table.series:
-            rows = self._features(one)
+            if not fitted.scales[one.name].deviation:
+                continue
+            rows = self._features(one, fitted.scales[one.name])
             time = len(one.values)
             targets.append(rows[:time, 0])
             pairs.append(training_windows(rows, time, fitted.length, horizon, ahead))
+        if not pairs:
+            raise _constant(table.series)
         x, y = (np.concatenate(part) for part in zip(*pairs, strict=True))
         fitted.keep(table, horizon)
         if first:
@@ -143,6 +151,11 @@ class TableFitting:
         for one in table.series:
             if one.name not in scales:
                 scales[one.name] = Scale.of(one)
+
+    def _scale_of(self, one: OneSeries) -> Scale:
+        """The scale of a series; of its own values if it was constant before."""
+        scale = self._fitted.scales[one.name]
+        return scale if scale.deviation else Scale.of(one)
 
     def _start(self, table, missing, season, length, data):
         frequency = table.frequency
@@ -171,7 +184,10 @@ class TableFitting:
         else:
             missing = missing or self._fitted.missing
             data, columns = self._as_before(data, columns)
-        table = read_series(data, columns, missing or "error")
+        like = None if self._fitted is None else self._fitted.frequency_of
+        table = read_series(data, columns, missing or "error", like)
+        if self._fitted is not None:
+            self._check_frequency(table)
         if arguments["calendar"] and table.frequency is None:
             raise ValueError(
                 f"calendar={tuple(arguments['calendar'])} needs dates, but the table "
@@ -181,6 +197,24 @@ class TableFitting:
             if not len(one.values):
                 raise ValueError(f"{one.title} has no values")
         return table
+
+    def _check_frequency(self, table):
+        """Raises if the dates are at another distance than those of the first table."""
+        before, found = self._fitted.frequency, table.frequency
+        if before is None or (found is None and table.kind == "array"):
+            return
+        if found is None:
+            raise ValueError(
+                f"the model was fitted to dates {before}, but the table has none. Set "
+                "them as the index, as there"
+            )
+        for one in table.series:
+            if not one.frequency.equals(before):
+                raise ValueError(
+                    f"the model was fitted to dates {before}, but those of {one.title} "
+                    f"are {one.frequency}. Make another model for them, or resample "
+                    "the table"
+                )
 
     def _as_before(self, data, columns):
         """A further table, with the columns of the first one."""
@@ -255,7 +289,8 @@ class TableFitting:
         self._check_fitted()
         one, fitted = self._fitted.history[0], self._fitted
         sizes = (len(one.values), fitted.length, self._arguments["horizon"])
-        x, y = training_windows(self._features(one), *sizes, len(self._ahead()))
+        rows = self._features(one, self._scale_of(one))
+        x, y = training_windows(rows, *sizes, len(self._ahead()))
         return x[-1:], y[-1:]
 
     def _check_fitted(self):
@@ -265,6 +300,15 @@ class TableFitting:
                 "or pass the values so far, as in forecast(history, steps)"
             )
 
-    def _features(self, one: OneSeries) -> np.ndarray:
-        calendar = tuple(self._arguments["calendar"])
-        return features(one, self._fitted.scales[one.name], calendar)
+    def _features(self, one: OneSeries, scale: Scale) -> np.ndarray:
+        return features(one, scale, tuple(self._arguments["calendar"]))
+
+
+def _constant(series):
+    value = f"{series[0].values[0]:g} at every step"
+    if len(series) > 1:
+        value = f"as are the {len(series) - 1} others"
+    return ValueError(
+        f"{series[0].title} is constant, {value}: there is nothing to forecast, and "
+        "MASE is undefined. Choose another column"
+    )

@@ -35,6 +35,30 @@ class TableForecasts(TableFitting):
         table = self._read_history(data)
         self._fitted.keep(table, self._arguments["horizon"])
 
+    def last_steps(self) -> dict[Any, np.datetime64 | int]:
+        """Returns where the values end that `forecast` continues.
+
+        Returns:
+            For each series, by its name, the date of its last value; without dates the
+            number of its values.
+
+        Raises:
+            ValueError: If the model has not been fitted to a table.
+
+        Examples:
+            >>> from kerasseq.models import Forecaster
+            >>> model = Forecaster("gru", horizon=2, units=3)
+            >>> windows = model.prepare(np.sin(np.arange(20.0)))
+            >>> model.last_steps()
+            {None: 20}
+        """
+        self._check_fitted()
+        pairs = zip(self._fitted.history, self._fitted.rows, strict=True)
+        return {
+            one.name: rows if one.dates is None else one.dates[len(one.values) - 1]
+            for one, rows in pairs
+        }
+
     def _read_history(self, data):
         self._check_fitted()
         table = self._read(data, Columns(), None)
@@ -76,7 +100,13 @@ class TableForecasts(TableFitting):
                 f"received steps={steps}. Make a model with horizon={steps}"
             )
         blocks = -(-steps // horizon)
-        table = np.stack([self._last_rows(one, blocks * horizon) for one in parts])
+        scales = [self._scale_of(one) for one in parts]
+        table = np.stack(
+            [
+                self._last_rows(one, scale, blocks * horizon)
+                for one, scale in zip(parts, scales, strict=True)
+            ]
+        )
         for start in range(0, blocks * horizon, horizon):
             # The window keeps its length, so that the model is compiled once.
             stop = start + length + (horizon if ahead else 0)
@@ -85,10 +115,9 @@ class TableForecasts(TableFitting):
             table[:, start + length : start + length + horizon, 0] = self._median(y)
             found.append(y)
         y = np.concatenate(found, axis=1)[:, :steps]
-        scales = [self._fitted.scales[one.name] for one in parts]
         return np.stack([s.invert(row) for s, row in zip(scales, y, strict=True)])
 
-    def _last_rows(self, one, future):
+    def _last_rows(self, one, scale, future):
         """The features of the last window, and of future steps without a value."""
         length, time = self._fitted.length, len(one.values)
         if time < length:
@@ -96,7 +125,7 @@ class TableForecasts(TableFitting):
                 f"a forecast needs the last {length} values, but {one.title} has "
                 f"{time}. Give more values, or make a model with a smaller length"
             )
-        rows = self._features(one.after(time - length))[: length + future]
+        rows = self._features(one.after(time - length), scale)[: length + future]
         # Beyond the steps that are asked for the last row is repeated, and cut off.
         missing = length + future - len(rows)
         rows = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
@@ -155,7 +184,8 @@ class TableForecasts(TableFitting):
         Returns:
             A DataFrame with a row for each of the model, naive, seasonal naive and AR,
             and the columns MAE, RMSE and MASE, averaged over series. MASE is NaN where
-            it is undefined; see `kerasseq.tasks.forecast_scores`.
+            it is undefined; see `kerasseq.tasks.forecast_scores`. `attrs["verdict"]` is
+            a sentence if the model does not beat the simple models, otherwise empty.
 
         Raises:
             ValueError: If the series are too short, or the model was trained on values
@@ -189,7 +219,10 @@ class TableForecasts(TableFitting):
                 past = table.until(times)
                 model.fit(past, season=season, length=length, **options)
             comparisons.append(model.compare(table, [times], steps, ends[0]))
-        return pandas.DataFrame(Comparison.joined(comparisons).scores()).T
+        joined = Comparison.joined(comparisons)
+        scores = pandas.DataFrame(joined.scores()).T
+        scores.attrs["verdict"] = joined.verdict(model.title)
+        return scores
 
     def compare(
         self,

@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from kerasseq.cli import forecast, options, runs, tables
+from kerasseq.cli import callbacks, forecast, options, runs, tables
+from kerasseq.tasks import forecast_scores
 from kerasseq.tasks.series_frames import Columns, read_series
 from tests.cli.conftest import snapshot
 
@@ -59,6 +60,94 @@ def test_scores_forecast_and_figures(command, tmp_path, sales, drawn):
     assert scores["naive"]["MAE"] == pytest.approx(np.mean(errors))
     assert scores["naive"]["MASE"] == pytest.approx(np.mean(errors) / scale)
     assert "lstm/forget_gate" in command("inspect", "r").out
+
+
+def test_a_stopped_run_continues_the_end_of_the_table(
+    command, tmp_path, sales, monkeypatch
+):
+    """Not the training part, which ends inside the table."""
+
+    def interrupt(self, batch, logs=None):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(callbacks.SaveModel, "on_train_batch_end", interrupt)
+        command(*train(sales, "--run", "r"), code=130)
+    assert not (tmp_path / "r" / "results.json").exists()
+    done = command("predict", "r")
+    assert "the forecast starts after 2022-11-01" in done.err
+    assert "2022-12-01" in done.out and "2022-02-01" not in done.out
+    model, _ = runs.load_model(tmp_path / "r")
+    assert model._fitted.trained == {None: 38}
+    command("train", "--resume", "r")
+    assert "after 2022-11-01" in command("predict", "r", "--horizon", "2").err
+
+
+def test_a_model_that_does_not_beat_its_baseline_says_so(command, tmp_path):
+    rows = [f"2020-01-{n + 1:02},{n}" for n in range(31)]  # AR has no error
+    (tmp_path / "line.csv").write_text("\n".join(["day,n", *rows]))
+    done = command(*train("line.csv", "--run", "r"))
+    results = json.loads((tmp_path / "r" / "results.json").read_text())
+    best = results["not_beaten"][0]
+    assert best.startswith("AR(") and results["verdict"] in done.out
+    assert f"lstm does not beat its baseline: {best} has a MASE of" in done.out
+    errors = {"lstm": [0.0], "naive": [1.0]}
+    assert forecast_scores.Comparison(
+        np.ones((1, 1, 1)), {k: np.ones((1, 1, 1)) + v for k, v in errors.items()},
+        np.array([1.0])
+    ).verdict("lstm") == ""  # fmt: skip
+
+
+def test_written_forecasts_keep_all_digits(command, tmp_path):
+    """Of dates with fractions of a second, and of small values."""
+    rows = [f"2024-01-01 00:00:00.{n:03}5,{n % 3 + n / 9}e-12" for n in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["time,n", *rows]))
+    command(*train("t.csv", "--run", "r", "--value", "n"))
+    command("predict", "r", "--out", "out.csv")
+    command("predict", "r", "--out", "out.jsonl")
+    expected = (tmp_path / "r" / "forecast.csv").read_text().splitlines()
+    table = (tmp_path / "out.csv").read_text().splitlines()
+    for line, row in zip(expected, table, strict=True):
+        assert line.split(",")[1:] == row.split(",")[1:]
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    written = [json.loads(line) for line in lines]
+    assert written[0]["time"] == "2024-01-01T00:00:00.040500"
+    for line, row in zip(expected[1:], written, strict=True):
+        assert [float(n) for n in line.split(",")[1:]] == list(row.values())[1:]
+    assert "the forecast starts after 2024-01-01T00:00:00.039500" in (
+        command("predict", "r").err
+    )
+
+
+def test_constant_series_and_empty_ends(command, tmp_path):
+    rows = [
+        f"2023-{n % 12 + 1:02}-30,{shop},{'' if n > 9 else value}".replace(
+            "02-30", "02-28"
+        )
+        for n in range(12)
+        for shop, value in (("a", 5), ("b", n % 3 + n / 9))
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["day,shop,n", *rows]))
+    words = ["--group", "shop", "--run", "r", "--missing", "interpolate"]
+    words += ["--season", "3"]
+    done = command(*train("t.csv", *words))
+    assert "4 rows at the end have no value: the future" in done.out
+    assert "1 of the 2 series are constant before the held-out part" in done.out
+    assert "MASE is undefined for 1 of the 2 series, which it leaves out" in done.out
+    found = (tmp_path / "r" / "forecast.csv").read_text().splitlines()
+    assert found[1] == "a,2023-11-30,5.0,5.0,5.0"
+    assert [row.split(",")[1] for row in found[4:]] == [
+        "2023-11-30", "2023-12-30", "2024-01-30"
+    ]  # fmt: skip
+    assert "after 2023-10-30" in command("predict", "r").err
+    scores = json.loads((tmp_path / "r" / "results.json").read_text())
+    assert all(row["MASE"] is not None for row in scores["scores"].values())
+    later = "\n".join(["day,shop,n"] + [f"2024-01-{n:02},a,{n}" for n in range(1, 30)])
+    (tmp_path / "days.csv").write_text(later)
+    done = command("predict", "r", "--file", "days.csv", code=2)
+    assert "fitted to dates every month, but those of the series 'a' are every d" in (
+        done.err
+    )
 
 
 def test_a_loaded_run_continues_the_table(command, tmp_path, sales):
@@ -116,12 +205,18 @@ def test_several_series_and_known_columns(command, tmp_path):
     assert outputs[0] == outputs[1] and "Ä,2023-03-15" in outputs[0]
 
 
+SHOPS = "\n".join(
+    ["month,shop,sales"]
+    + [row.replace(",", f",{shop},") for shop in "ab" for row in SALES]
+)
 MISTAKES = [
     (line(9, "2019-08-01,"), [], "'sales' is empty at line 9"),
     (line(9, "2019-08-01,many"), [], "line 9 has 'many'"),
     (line(9, "2019-07-01,3"), [], "line 9 2019-07-01 repeats"),
     (line(9, "2018-08-01,3"), [], "line 9 2018-08-01 follows 2019-07-01"),
     (line(9, ""), [], "a jump at line 9: 2019-09-01"),
+    (SHOPS, [], "tells 2 series apart. Name it: --group \"shop\""),
+    (TABLE, ["--missing", "skip"], "skip\" is not for series, whose steps must be"),
     (line(9, "soon,3"), [], "line 9 has 'soon'"),
     (TABLE, ["--value", "sale"], "The columns are month, sales"),
     (TABLE, ["--date", "day"], "--date: there is no column 'day'"),
@@ -185,7 +280,7 @@ def test_parquet_is_the_same_table_as_csv(command, capsys, tmp_path):
     frame = pandas.DataFrame({
         "day": day,
         "shop": pandas.Categorical(["a", "b"] * (count // 2)),
-        "sales": pandas.array([None, *(n % 7 for n in range(1, count))], "Int64"),
+        "sales": pandas.array([0, 1, None, *(n % 7 for n in range(3, count))], "Int64"),
         "price": [decimal.Decimal(n) / 4 for n in range(count)],
         "holiday": [n % 3 == 0 for n in range(count)],
         "date": day.date,
@@ -200,7 +295,7 @@ def test_parquet_is_the_same_table_as_csv(command, capsys, tmp_path):
         columns = Columns("sales", "day", "shop", known=("price", "holiday"))
         assert tables.number_columns(table) == ["sales", "price", "holiday"]
         assert tables.date_columns(table) == ["day", "date"]
-        with pytest.raises(ValueError, match="'sales' is empty at (line 2|row 1)"):
+        with pytest.raises(ValueError, match="'sales' of.*empty at (line 4|row 3)"):
             read_series(table, columns)
         found.append(read_series(table, columns, "interpolate").series)
     assert 'column "tokens" has lists or objects' in capsys.readouterr().err

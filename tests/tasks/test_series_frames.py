@@ -39,6 +39,140 @@ def test_the_fifteenth_of_each_month():
     np.testing.assert_array_equal(frequency.after(dates[-1], 2), expected)
 
 
+def monthly(first, count, months=1):
+    """Months counted from the first date, clipped to the month's end."""
+    steps = [pd.DateOffset(months=months * n) for n in range(count)]
+    return [pd.Timestamp(first) + step for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("dates", "after"),
+    [
+        (monthly("2020-08-30", 6), ["2021-02-28", "2021-03-30", "2021-04-30"]),
+        (monthly("2021-10-29T06:30", 13),
+         ["2022-11-29T06:30", "2022-12-29T06:30", "2023-01-29T06:30"]),
+        (monthly("2023-08-31", 7, 2), ["2024-10-31", "2024-12-31", "2025-02-28"]),
+        (monthly("2020-02-29", 5, 12), ["2025-02-28", "2026-02-28", "2027-02-28"]),
+        (pd.date_range("2024-01-01T00:00:00.1", periods=5, freq="250ms"),
+         ["2024-01-01T00:00:01.35", "2024-01-01T00:00:01.6", "2024-01-01T00:00:01.85"]),
+        (pd.date_range("2024-01-01T23:59:58.5", periods=5, freq="1s"),
+         ["2024-01-02T00:00:03.5", "2024-01-02T00:00:04.5", "2024-01-02T00:00:05.5"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("as_text", [False, True])
+def test_dates_are_counted_from_those_of_the_series(dates, after, as_text):
+    frame = pd.DataFrame({"t": dates, "y": np.arange(float(len(dates)))})
+    frame["t"] = frame.t.astype(str) if as_text else frame.t
+    one = read_series(frame, Columns("y", "t")).series[0]
+    np.testing.assert_array_equal(one.dates_after(3), np.array(after, "M8[us]"))
+    holes = without(frame, 2)
+    filled = read_series(holes, Columns("y", "t"), "interpolate").series[0]
+    np.testing.assert_array_equal(filled.dates, one.dates)
+
+
+def shops(frequencies, periods=11):
+    """A table of several series, each with dates of its own."""
+    parts = [
+        pd.DataFrame({"shop": name, "y": np.arange(float(len(dates))), "t": dates})
+        for name, dates in frequencies.items()
+    ]
+    return pd.concat(parts).sort_values("t", kind="stable").reset_index(drop=True)
+
+
+def test_each_series_has_its_own_day_of_the_month():
+    frame = shops({
+        "a": monthly("2021-01-01", 11), "b": monthly("2021-01-15", 7),
+        "c": monthly("2020-12-31", 9), "d": monthly("2020-11-30", 5),
+        "e": monthly("2021-06-10", 1),
+    })  # fmt: skip
+    found = read_series(frame, Columns("y", "t", "shop"))
+    after = [one.dates_after(1)[0].astype("M8[D]") for one in found.series]
+    expected = ["2021-12-01", "2021-08-15", "2021-09-30", "2021-04-30", "2021-07-10"]
+    np.testing.assert_array_equal(after, np.array(expected, "M8[D]"))
+    assert [one.until(1).after(0).frequency.day for one in found.series] == [
+        1, 15, 31, 30, 10
+    ]  # fmt: skip
+
+
+def test_series_of_several_distances():
+    week = pd.date_range("2024-01-01", periods=5, freq="B")  # could be days, too
+    weeks = pd.date_range("2024-01-01", periods=9, freq="B")
+    found = read_series(shops({"a": week, "b": weeks}), Columns("y", "t", "shop"))
+    for one in found.series:
+        following = pd.date_range(one.dates[-1], periods=4, freq="B")[1:]
+        np.testing.assert_array_equal(one.dates_after(3), following)
+    holiday = pd.Series(np.arange(8.0), weeks[:8]).drop(weeks[5])  # a Monday
+    found = read_series(holiday, Columns(), "interpolate").series[0]
+    np.testing.assert_array_equal(found.dates, weeks[:8])
+    days = pd.date_range("2024-01-01", periods=9)
+    months = monthly("2024-01-01", 5)
+    with pytest.raises(ValueError) as caught:
+        read_series(shops({"b": months, "a": days}), Columns("y", "t", "shop"))
+    assert (
+        "received every day for the series 'a' and every month for the series 'b'. "
+        "Forecast them with two models"
+    ) in str(caught.value)
+    with pytest.raises(ValueError, match="at least two dates, received 1 at row 0"):
+        read_series(shops({"a": days[:1]}), Columns("y", "t", "shop"))
+
+
+def test_empty_cells_at_the_end_are_the_future():
+    values = [1.0, 2.0, np.nan, 4.0, np.nan, np.nan]
+    nan, full = np.nan, [1.0, 2, 3, 4, 5, 6]
+    days = pd.date_range("2024-01-01", periods=6)
+    frame = pd.DataFrame({"y": values, "past": full, "known": full}, index=days)
+    for missing, third in (("interpolate", 3.0), ("forward", 2.0)):
+        for data in (frame.y, values):
+            one = read_series(data, Columns(), missing).series[0]
+            np.testing.assert_array_equal(one.values, [1, 2, third, 4])
+        known = frame.assign(known=[1, 2, 3, 4, 5, nan])
+        columns = Columns("y", past=("past",), known=("known",))
+        one = read_series(known, columns, missing).series[0]
+        np.testing.assert_array_equal(one.others[:, 1], [1, 2, 3, 4, 5])
+        assert len(one.dates) == 5 and len(one.values) == 4
+    end = frame.drop(index=days[2])  # dates may be missing, too
+    one = read_series(end, Columns("y"), "interpolate").series[0]
+    np.testing.assert_array_equal(one.values, [1, 2, 3, 4])
+    even = read_series(frame.y[3:], Columns()).series[0]
+    assert even.values.tolist() == [4.0]
+    ends = {"past": [1, 2, 3, nan, nan, nan]}
+    with pytest.raises(ValueError, match="'past' is empty in the last 1 rows before"):
+        read_series(frame.assign(**ends), columns, "interpolate")
+    one = read_series(frame.assign(**ends), columns, "forward").series[0]
+    np.testing.assert_array_equal(one.others[:4, 0], [1, 2, 3, 3])
+
+
+def test_a_single_column_of_dates_needs_no_name():
+    days = monthly("2024-01-30", 7)
+    frame = pd.DataFrame({"y": np.arange(7.0), "when": days, "shop": list("abababa")})
+    written = [
+        days, [str(day.date()) for day in days],
+        [f"{day:%d.%m.%Y}" for day in days], pd.PeriodIndex(days, freq="M"),
+    ]  # fmt: skip
+    for dates in written:
+        found = read_series(frame.assign(when=dates), Columns("y"))
+        assert found.columns.date == "when" and str(found.frequency) == "every month"
+    indexed = read_series(frame.set_index("when").assign(other=days), Columns("y"))
+    assert indexed.columns.date is None and indexed.frequency is not None
+    for texts in ("10:30", "a-1", "12", "2024"):
+        plain = read_series(frame.assign(when=texts), Columns("y"))
+        assert plain.frequency is None
+    with pytest.raises(ValueError, match="received when, other. Name it with date="):
+        read_series(frame.assign(other=days), Columns("y"))
+
+
+@pytest.mark.parametrize("same_dates", [True, False])
+@pytest.mark.parametrize("by_date", [True, False])
+def test_several_series_without_a_group_are_named(same_dates, by_date):
+    second = monthly("2024-01-01" if same_dates else "2024-01-15", 6)
+    frame = shops({"b": monthly("2024-01-01", 7), "a": second})
+    frame = frame if by_date else frame.sort_values(["shop", "t"])
+    with pytest.raises(ValueError) as caught:
+        read_series(frame, Columns("y", "t"))
+    assert 'tells 2 series apart. Name it: group="shop"' in str(caught.value)
+    assert "Sort" not in str(caught.value)
+
+
 @pytest.mark.parametrize("freq", ["MS", "B", "h"])
 @pytest.mark.parametrize("missing", ["interpolate", "forward"])
 def test_missing_cells_and_dates_are_filled_as_pandas_does(freq, missing):
@@ -139,8 +273,15 @@ def test_other_mistakes():
     late = changed("sales", 0, None)
     with pytest.raises(ValueError, match="empty in the first 1 rows"):
         read_series(late, V, "forward")
+    with pytest.raises(ValueError, match="empty in the first 1 rows"):
+        read_series(late, V, "interpolate")
     with pytest.raises(ValueError, match='missing="fill" is not one of'):
         read_series(table(), V, "fill")
+    with pytest.raises(ValueError, match='"skip" is not for series.*"interpolate" or'):
+        read_series(table(), V, "skip")
+    fine = pd.DataFrame({"t": pd.date_range("2024", periods=3, freq="500ns"), "y": 1.0})
+    with pytest.raises(ValueError, match="whole microseconds, but row 1 has 2024"):
+        read_series(fine, Columns("y", "t"))
     with pytest.raises(TypeError, match="must be a pandas DataFrame, received list"):
         read_series([1.0, 2.0], V)
     with pytest.raises(ValueError, match="of the shape"):

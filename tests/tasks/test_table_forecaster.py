@@ -8,7 +8,9 @@ import pytest
 import kerasseq
 from kerasseq.models import Forecaster
 from kerasseq.tasks.quantile_loss import QuantileLoss
-from kerasseq.tasks.series_windows import training_windows
+from kerasseq.tasks.series_dates import as_frequency
+from kerasseq.tasks.series_frames import Columns
+from kerasseq.tasks.series_windows import Fitted, training_windows
 
 pytestmark = pytest.mark.once("the table is read by pandas")
 
@@ -116,6 +118,144 @@ def test_a_loaded_model_forecasts_at_once(tmp_path):
     again = loaded.forecast(both, 5)  # the same table, given
     pd.testing.assert_frame_equal(again, found)
     assert loaded.get_config() == model.get_config()
+
+
+def days_of(name, first, count):
+    """Rows of a shop in months, counted from the first date."""
+    dates = [pd.Timestamp(first) + pd.DateOffset(months=n) for n in range(count)]
+    sales = 50 + 10 * np.sin(np.arange(count)) + rng.normal(size=count)
+    price = rng.normal(5, 1, count)
+    return pd.DataFrame({"shop": name, "day": dates, "sales": sales, "price": price})
+
+
+def test_each_series_goes_on_at_its_own_day(tmp_path):
+    parts = {"a": "2020-01-01", "b": "2019-06-15T06", "c": "2020-05-30"}
+    full = [days_of(name, first, 17) for name, first in parts.items()]
+    table = pd.concat([part[:12] for part in full]).sort_values("day")
+    future = pd.concat([part[12:] for part in full]).sort_values("day")
+    model = small(known=["price"])
+    fitted(model, table, value="sales", date="day", group="shop", length=5)
+    model.save(tmp_path / "model.keras")
+    expected = pd.concat(part[12:] for part in full).reset_index(drop=True)
+    for each in (model, kerasseq.load_model(tmp_path / "model.keras")):
+        for written in (future, future.assign(day=future.day.astype(str))):
+            found = each.forecast(5, known=written)
+            assert found.day.tolist() == expected.day.tolist()
+            assert found["shop"].tolist() == expected["shop"].tolist()
+    # The day of a series is kept, though another could be read from few rows.
+    february = days_of("c", "2021-02-28", 1).assign(sales=1.0)
+    model.set_history(pd.concat([table, days_of("d", "2021-02-28", 7)]))
+    for name, day in (("c", 30), ("d", 28), ("a", 1)):
+        rows = february.assign(shop=name)
+        assert model._fitted.frequency_of(name).day == day
+        assert model._read(rows, Columns(), None).series[0].frequency.day in (day, 31)
+    model.set_history(table)
+    with pytest.raises(ValueError, match="from 2021-01-01 on"):
+        model.forecast(5, known=future[future["shop"] != "a"])
+    with pytest.raises(
+        ValueError, match="known: each date must occur once, but at row"
+    ):
+        model.forecast(5, known=pd.concat([future, future[:1]]))
+    holes = future.assign(price=np.where(future["shop"] == "b", np.nan, 1.0))
+    with pytest.raises(ValueError, match="known: the column 'price' is empty at row"):
+        model.forecast(5, known=holes)
+
+
+def dated(freq, rows=23, first="2020-01-01"):
+    values = np.random.default_rng(0).normal(size=rows)
+    return pd.Series(values, pd.date_range(first, periods=rows, freq=freq))
+
+
+@pytest.mark.parametrize(
+    ("freq", "other", "message"),
+    [
+        ("MS", "D", "fitted to dates every month, but those of the series are every d"),
+        ("MS", "QS", "are every 3 months. Make another model"),
+        ("D", "B", "are every business day"),
+        ("h", "30min", "fitted to dates every hour, but.*are every 30 minutes"),
+        ("500ms", "s", "fitted to dates every 0.5 seconds, but.*are every second"),
+        ("D", None, "fitted to dates every day, but the table has none"),
+    ],
+)
+@pytest.mark.parametrize("missing", ["error", "forward"])
+def test_another_distance_of_dates_is_an_error(freq, other, message, missing):
+    model, _ = fitted(small(), dated(freq), missing=missing, length=7)
+    wrong = dated(freq).reset_index(drop=True) if other is None else dated(other)
+    if missing == "forward" and (freq, other) == ("D", "B"):
+        # Weekends are dates that are missing.
+        assert len(model.read(wrong).series[0].values) == 31
+        return
+    for use in (model.set_history, model.forecast, model.prepare):
+        with pytest.raises(ValueError, match=message):
+            use(wrong)
+    with pytest.raises(ValueError, match=message):
+        model.backtest(wrong, origins=1, refit="never")
+    later = dated(freq, 19, "2031-05-01")
+    after = pd.date_range(later.index[-1], periods=4, freq=freq)[1:]
+    assert model.forecast(later, 3).index.tolist() == after.tolist()
+    assert model.forecast(later.to_numpy(), 3).shape == (3,)
+
+
+def test_a_short_table_is_read_as_the_one_before():
+    model, _ = fitted(small(), dated("B"), length=3)
+    found = model.forecast(dated("B", 5, "2024-01-01"), 2)  # Monday to Friday
+    assert found.index.strftime("%m-%d").tolist() == ["01-08", "01-09"]
+    months = [f"01/{n:02d}/2021" for n in range(1, 13)]  # could be days of January
+    year = pd.DataFrame({"day": months, "sales": np.sin(np.arange(12.0))})
+    model, _ = fitted(small(), days_of(0, "2019-01-01", 24)[["day", "sales"]], length=3)
+    found = model.forecast(year, 2)
+    assert found.day.astype(str).tolist() == ["2022-01-01", "2022-02-01"]
+    values = FRAME.sales.to_numpy()
+    model, _ = fitted(small(), values)  # a model without dates continues those of any
+    found = model.forecast(FRAME.sales, 2)
+    assert found.index.strftime("%Y-%m").tolist() == ["2023-06", "2023-07"]
+
+
+def test_files_of_earlier_versions_keep_the_dates_of_each_series():
+    table = pd.concat([
+        days_of("a", "2020-01-15T06", 12), days_of("b", "2020-01-31", 12)
+    ])  # fmt: skip
+    model = small()
+    fitted(model, table, value="sales", date="day", group="shop", length=5)
+    plain = model.get_config()
+    history = [
+        {k: v for k, v in one.items() if k != "frequency"}
+        for one in plain["fitted"]["history"]
+    ]
+    offset = 14 * 86_400 + 6 * 3600
+    before = {"frequency": ["month", 1, offset], "history": history}
+    loaded = Forecaster.from_config({**plain, "fitted": {**plain["fitted"], **before}})
+    loaded.set_weights(model.get_weights())
+    pd.testing.assert_frame_equal(loaded.forecast(3), model.forecast(3))
+    old = {
+        ("month end", 3, 0): ("month", 3, 31), ("month", 1, offset): ("month", 1, 15),
+        ("second", 60, 0): ("microsecond", 60 * 10**6, 0),
+        ("business day", 1, 0): ("business day", 1, 0),
+    }  # fmt: skip
+    assert all(as_frequency(list(k)) == v for k, v in old.items())
+
+
+def test_a_constant_series_stops_no_other():
+    both = pd.concat([
+        days_of("a", "2020-01-01", 30).assign(sales=0.1), days_of("b", "2020-01-01", 30)
+    ])  # fmt: skip
+    columns = {"value": "sales", "date": "day", "group": "shop"}
+    model = small(quantiles=[0.1, 0.5, 0.9])
+    x, _ = model.prepare(both, **columns, length=7)
+    assert len(x) == 30 - 7 - 3 + 1  # of the other series
+    found = model.forecast(4).set_index("shop")
+    assert (found.loc["a", ["sales", "sales_0.1", "sales_0.9"]] == 0.1).all(axis=None)
+    assert found.loc["b"].sales.between(20, 80).all()
+    assert model._fitted.plain() == Fitted.of_plain(model._fitted.plain()).plain()
+    scores = small().backtest(both, **columns, origins=2, epochs=1, verbose=0)
+    assert scores.notna().all(axis=None) and "AR" in scores.index
+    # Its scale is set when it changes.
+    model.set_history(both.assign(sales=both.sales + 7 * (both.day > "2022-02-01")))
+    assert model.forecast(4).set_index("shop").loc["a"].sales.nunique() == 4
+    alone = small()
+    with pytest.raises(ValueError, match="series 'a' is constant, as are the 1 others"):
+        alone.fit(both.assign(sales=3.0), **columns)
+    assert alone._fitted is None
 
 
 def test_arrays_and_series_without_dates():

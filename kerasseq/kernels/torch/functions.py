@@ -119,7 +119,14 @@ def take_steps(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 
 def running_maximum(x: torch.Tensor) -> torch.Tensor:
     """See `kerasseq.kernels.running_maximum`."""
-    return torch.cummax(x, dim=1).values
+    if not torch.jit.is_tracing():
+        return torch.cummax(x, dim=1).values
+    check_fixed_length(x.swapaxes(0, 1))
+    shift = 1  # ONNX has no cummax: the maximum of 2, 4, 8, … steps
+    while shift < int(x.shape[1]):
+        longer = torch.maximum(x[:, shift:], x[:, :-shift])
+        x, shift = torch.cat([x[:, :shift], longer], dim=1), 2 * shift
+    return x
 
 
 def is_exporting() -> bool:
