@@ -60,4 +60,6 @@ def spoil(x: Tensor, where: Tensor) -> Tensor:
         >>> keras.ops.convert_to_numpy(y).tolist()
         [nan, 1.0]
     """
-    return ops.where(where, ops.full((), math.nan, keras.backend.standardize_dtype(x.dtype)), x)
+    return ops.where(
+        where, ops.full((), math.nan, keras.backend.standardize_dtype(x.dtype)), x
+    )

@@ -22,6 +22,7 @@ from kerasseq.core import masks
 from kerasseq.core.shapes import check_mask
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.decays import ChannelDecay, Decays, HeadDecay, NoDecay
+from kerasseq.kernels.finite import since_first, spoil, zero_non_finite
 from kerasseq.kernels.operations import is_float64, matmul
 from kerasseq.kernels.reference import linear_attention as reference
 from kerasseq.kernels.scan import scan
@@ -147,6 +148,9 @@ def linear_states(
 
 def _in_chunks(q, k, v, log_decay, b, c, state):
     """See `reference.linear_attention`."""
+    q, k, v, b, c, log_decay, hidden, hidden_now = _hide_non_finite(
+        q, k, v, b, c, log_decay
+    )
     T = q.shape[1]
     short = isinstance(T, int) and T < CHUNK
     L = 2 ** (T - 1).bit_length() if short else CHUNK
@@ -162,7 +166,31 @@ def _in_chunks(q, k, v, log_decay, b, c, state):
         decays = ChannelDecay(log_decay)
     run = _add if c is None else _add_and_erase
     y, state = run(decays, q, k, v, b, c, state)  # (C, B, N, L, V)
-    return _join(y, steps, L), state
+    y = spoil(_join(y, steps, L), ops.logical_or(hidden, hidden_now))
+    return y, spoil(state, hidden[:, -1, :, None])
+
+
+def _hide_non_finite(q, k, v, b, c, log_decay):
+    """The arguments with zeros for NaN and infinity, and which outputs are then NaN.
+
+    Returns:
+        The arguments; booleans `(B, T, N, V)` where the state holds one; booleans
+        `(B, T, N, 1)` where the query does.
+    """
+    q, hidden_now = zero_non_finite(q)
+    v, hidden = zero_non_finite(v)
+    others = []
+    for x in (k, b, c):
+        x, here = (None, None) if x is None else zero_non_finite(x)
+        if x is not None:
+            hidden = ops.logical_or(hidden, ops.any(here, axis=-1, keepdims=True))
+        others.append(x)
+    if log_decay is not None:  # -inf forgets all
+        here = ops.logical_not(log_decay < math.inf)
+        log_decay = ops.where(here, ops.zeros((), log_decay.dtype), log_decay)
+        hidden = ops.logical_or(hidden, ops.any(here, axis=-1, keepdims=True))
+    now = ops.any(hidden_now, axis=-1, keepdims=True)
+    return q, others[0], v, others[1], others[2], log_decay, since_first(hidden), now
 
 
 def _split(x, steps, L):

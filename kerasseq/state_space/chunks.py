@@ -1,4 +1,4 @@
-r"""A diagonal state space model in chunks: products inside a chunk, the state handed on.
+r"""A diagonal state space model in chunks: products inside, a state handed on.
 
 $$
 y_t = \sum_{s \le t} K_{t-s}\, u_s + 2\, \mathrm{Re}\, \bar A^{t+1} h, \qquad
@@ -34,9 +34,7 @@ def product(x: Complex, y: Complex) -> Complex:
     return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
 
 
-def convolve(
-    u: Tensor, powers: Callable[[int], Complex], written: Complex
-) -> Tensor:
+def convolve(u: Tensor, powers: Callable[[int], Complex], written: Complex) -> Tensor:
     r"""Computes the outputs of all steps from a state of zeros.
 
     Args:

@@ -36,8 +36,11 @@ from kerasseq.state_space.chunks import convolve, product
 from kerasseq.state_space.initializers import StepSizes
 from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
+from kerasseq.tracing.intervention import is_replaced
+from kerasseq.tracing.states import record_states
 
 INITIALIZATIONS = ("lin", "inv", "legs")
+STATE_AXES = ("rows", "steps", "units", "state", "parts")  # (B, T, D, N / 2, 2)
 
 
 @register
@@ -208,19 +211,33 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         T = ops.shape(u)[1]
         # JAX infers shapes with symbols, which it does not split into chunks.
         is_known = isinstance(T, int) or ops.is_tensor(T)
-        if not is_known or listeners.follows_states():
-            return self._finish(x, u, self.recurrence(u, self._zero_state(u), mask)[0])
+        follows = listeners.follows_states() or is_replaced(self, "hidden_state")
+        if not is_known or follows:
+            y, _ = self.recurrence(u, self._zero_state(u), mask)
+            return self._finish(x, u, tracing.record(self, "output", y))
         real = None if mask is None else RealSteps(mask)
         y = u if real is None else real.pack(u)
         y = convolve(y, self.powers, self.coefficients()[1])
-        y = tracing.record(self, "output", y if real is None else real.unpack(y))
+        y = y if real is None else real.unpack(y)
+        return self._finish(x, u, self._record(u, y, mask))
+
+    def _record(self, u, y, mask):
+        """Y, recorded as well as its kernel and alignment, any of them replaced."""
+        if not listeners.active():
+            return y
         real = ops.ones_like(u[..., 0], "bool") if mask is None else mask
-        y = record_alignment(
+        before = self.kernel(ops.shape(u)[1])
+        K = tracing.record(self, "kernel", before, axes=("units", "distances"))
+        if K is not before:
+            weights = _toeplitz(K, range(self.width), real)  # (B, D, T, T)
+            columns = ops.swapaxes(u, 1, 2)[..., None]
+            y = ops.swapaxes(kernels.matmul(weights, columns)[..., 0], 1, 2)
+        y = tracing.record(self, "output", y)
+        return record_alignment(
             self,
             lambda channels: _toeplitz(K, channels, real),
             *(u, y, self.alignment_channels),
         )
-        return self._finish(x, u, y)
 
     def _advance(self, x, states, mask):
         x, u, mask = self._inputs(x, mask)
@@ -308,27 +325,26 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     def _all_states(self, u, h, mask):
         """See `recurrence`."""
         (re, im), CB = self.coefficients()
-        B, T = ops.shape(u)[:2]
         M = self.state_size // 2
         size = ops.exp(re)
         decay = ops.stack([size * ops.cos(im), size * ops.sin(im)], axis=-1)
         written = u[..., None, None] * ops.stack(CB, axis=-1)  # (B, T, D, N / 2, 2)
-        written = listeners.write(self, "hidden_state", written)
-        a = ops.broadcast_to(_complex(decay), (B, T, self.width, M))
-        flat = (B, T, self.width * M)
-        path, last = kernels.linear_recurrence(
-            ops.reshape(a, flat),
-            ops.reshape(_complex(written), flat),
-            ops.reshape(_complex(h), (B, self.width * M)),
-            mask=mask,
-        )
-        path = ops.stack([ops.real(path), ops.imag(path)], axis=-1)
-        path = ops.reshape(path, (B, T, self.width, M, 2))
-        path = tracing.record(self, "hidden_state", path)
-        last = ops.stack([ops.real(last), ops.imag(last)], axis=-1)
-        return 2 * ops.sum(path[..., 0], axis=-1), ops.reshape(
-            last, (B, self.width, M, 2)
-        )
+        a = _complex(decay)
+        flat = self.width * M
+
+        def run(h, now, mask):
+            shape = ops.shape(now["written"])
+            path, _ = kernels.linear_recurrence(
+                ops.reshape(ops.broadcast_to(a, shape[:-1]), (*shape[:2], flat)),
+                ops.reshape(_complex(now["written"]), (*shape[:2], flat)),
+                ops.reshape(_complex(h), (shape[0], flat)),
+                mask=mask,
+            )
+            path = ops.stack([ops.real(path), ops.imag(path)], axis=-1)
+            return ops.reshape(path, shape)
+
+        path = record_states(self, run, h, {"written": written}, mask, axes=STATE_AXES)
+        return 2 * ops.sum(path[..., 0], axis=-1), path[:, -1]
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape

@@ -11,7 +11,7 @@ from keras import ops
 from kerasseq.core.checks import nearest
 from kerasseq.core.types import Tensor
 from kerasseq.tracing.compiled_calls import ADVICE, check_eager, listening_to
-from kerasseq.tracing.listeners import Listener, join, paths
+from kerasseq.tracing.listeners import About, Listener, join, paths
 
 # The array of a value; a list of arrays if its layer was called more than once.
 Recorded: TypeAlias = np.ndarray | Any
@@ -32,11 +32,14 @@ class Trace(Listener, Mapping[str, Recorded]):
         self._model = model
         self._paths = paths(model)
         self._values = {}
+        self._axes = {}
 
     def is_open_for(self, model: keras.Layer) -> bool:
         return self._model is model
 
-    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+    def receive(
+        self, layer: keras.Layer, name: str, value: Tensor, about: About
+    ) -> Tensor:
         """Stores a value that a layer recorded, and returns it."""
         if not self._model.built:  # Keras runs the layers to infer shapes
             return value
@@ -46,7 +49,30 @@ class Trace(Listener, Mapping[str, Recorded]):
         check_eager(layer, name, value)
         key = join(path, name)
         self._values.setdefault(key, []).append(ops.convert_to_numpy(value))
+        self._axes[key] = about.axes
         return value
+
+    def axes(self, key: str) -> tuple[str, ...]:
+        """Returns the names of the axes of a value.
+
+        `tracing.at` selects along "rows", "heads", "steps" and "units".
+
+        Args:
+            key: The key of the value.
+
+        Raises:
+            KeyError: If no value was recorded under the key.
+
+        Examples:
+            >>> import kerasseq
+            >>> layer = kerasseq.layers.Mamba(3)
+            >>> with trace(layer) as inside:
+            ...     _ = layer(np.ones((2, 7, 5)))
+            >>> inside.axes("decay")
+            ('rows', 'steps', 'units', 'state')
+        """
+        self[key]
+        return self._axes[key]
 
     def __getitem__(self, key: str) -> Recorded:
         if not self._values:
