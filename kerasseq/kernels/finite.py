@@ -27,24 +27,25 @@ def zero_non_finite(x: Tensor) -> tuple[Tensor, Tensor]:
         >>> keras.ops.convert_to_numpy(x).tolist()
         [1.0, 0.0, 0.0]
     """
-    finite = ops.isfinite(x)
-    return ops.where(finite, x, ops.zeros((), x.dtype)), ops.logical_not(finite)
+    hidden = ops.logical_not(ops.isfinite(x))
+    return ops.where(hidden, ops.zeros((), x.dtype), x), hidden
 
 
-def since_first(condition: Tensor) -> Tensor:
+def since_first(condition: Tensor, axis: int = 1) -> Tensor:
     """Whether the condition held at a step or at one before.
 
     Args:
         condition: Boolean, `(B, T, ...)`.
+        axis: The axis of the steps.
 
     Examples:
-        >>> since_first(np.array([[False, True, False]])).tolist()
-        [[False, True, True]]
+        >>> keras.ops.convert_to_numpy(since_first(np.array([[False, True, False]])))
+        array([[False,  True,  True]])
     """
-    T = ops.shape(condition)[1]
-    steps = ops.arange(T, dtype="int32")
-    steps = ops.reshape(steps, (1, T, *[1] * (len(condition.shape) - 2)))
-    first = ops.amin(ops.where(condition, steps, T), axis=1, keepdims=True)
+    T = ops.shape(condition)[axis]
+    shape = [T if n == axis else 1 for n in range(len(condition.shape))]
+    steps = ops.reshape(ops.arange(T, dtype="int32"), shape)
+    first = ops.amin(ops.where(condition, steps, T), axis=axis, keepdims=True)
     return steps >= first
 
 
