@@ -211,7 +211,8 @@ def _hide_non_finite(k, v, b, c, log_decay):
             hidden = ops.logical_or(hidden, ops.any(here, axis=-1, keepdims=True))
         found.append(x)
     if log_decay is not None:
-        here = ops.logical_not(log_decay < math.inf)  # -inf forgets all
+        # -inf forgets all. TensorFlow turns not (x < y) into x >= y, also for NaN.
+        here = ops.logical_or(ops.isnan(log_decay), log_decay == math.inf)
         log_decay = ops.where(here, ops.zeros((), log_decay.dtype), log_decay)
         hidden = ops.logical_or(hidden, ops.any(here, axis=-1, keepdims=True))
     return *found, log_decay, hidden

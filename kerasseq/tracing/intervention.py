@@ -25,7 +25,7 @@ from kerasseq.tracing.listeners import (
     join,
     paths,
 )
-from kerasseq.tracing.recording import unknown_key
+from kerasseq.tracing.unrecorded import missing_value
 
 Index: TypeAlias = int | slice | range | Sequence[int] | Sequence[bool] | np.ndarray
 Function: TypeAlias = Callable[[np.ndarray, int | None], Any]
@@ -228,13 +228,9 @@ class Intervention(Listener):
     def check_names(self) -> None:
         """Raises unless every value was computed that shall be replaced."""
         for key in self._changes:
-            if not self._names:
-                raise KeyError(
-                    f"{key!r} was not replaced, since the model was not called inside "
-                    "intervene. Call the model itself in the block, model(x)"
-                )
             if key not in self._names:
-                raise KeyError(unknown_key(key, self._names))
+                message = missing_value(key, self._names, self._model)
+                raise KeyError(message)
 
 
 def is_replaced(layer: keras.Layer, name: str) -> bool:

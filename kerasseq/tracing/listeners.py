@@ -242,18 +242,31 @@ def paths(root: keras.Layer) -> dict[int, str]:
         ['', 'both', 'both/backward_lstm']
     """
     found = {}
-
-    def walk(layer: keras.Layer, path: str) -> None:
+    for path, layer in _walk(root, ""):
         found.setdefault(id(layer), path)
-        children = getattr(layer, "layers", None)
-        if children is None:
-            # Any layer may have sublayers; Keras has no public list of them.
-            children = layer._flatten_layers(include_self=False, recursive=False)
-        for child in children:
-            walk(child, join(path, child.name))
-
-    walk(root, "")
     return found
+
+
+def located(root: keras.Layer) -> dict[str, keras.Layer]:
+    """Returns the layers inside `root` by their paths.
+
+    Examples:
+        >>> model = keras.Sequential([keras.layers.Dense(3, name="dense")])
+        >>> list(located(model))
+        ['', 'dense']
+    """
+    return dict(_walk(root, ""))
+
+
+def _walk(layer, path):
+    """Each layer with its path, the outer ones first."""
+    yield path, layer
+    children = getattr(layer, "layers", None)
+    if children is None:
+        # Any layer may have sublayers; Keras has no public list of them.
+        children = layer._flatten_layers(include_self=False, recursive=False)
+    for child in children:
+        yield from _walk(child, join(path, child.name))
 
 
 def join(path: str, name: str) -> str:
