@@ -99,13 +99,10 @@ def test_later_steps_change_nothing_before(name, masked):
         assert np.isfinite(value) or np.all(np.isnan(found[:, S]).any(axis=-1))
 
 
+@rest
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=[] if n == "S4D" else [rest])
-        for n in LAYERS
-        if not isinstance(LAYERS[n](), L.TransformerDecoder)
-    ],
+    [n for n in LAYERS if not isinstance(LAYERS[n](), L.TransformerDecoder)],
 )
 def test_parts_equal_the_whole(name):
     """Also with an outlier, before and after which the sequence is cut."""
