@@ -137,3 +137,13 @@ def test_step_by_step_has_no_batch_axis_where_there_is_none():
     steps = model.step_by_step([4, 6, 1])
     shapes = {key.rpartition("/")[2]: v.shape for key, v in steps.values.items()}
     assert shapes["decay"] == (4,) and shapes["written"] == (3, 4)
+
+
+def test_gates_are_drawn_over_steps():
+    layer = layers.DeltaNet(N, 11, 13, conv_kernel=None)
+    with tracing.trace(layer) as inside:
+        layer(X)  # its write strength and decay have an axis of heads, not of units
+    figure = tracing.plots.plot_gates(inside, tokens="abcdefg")
+    labels = [axis.get_ylabel() for axis in figure.axes if axis.images]
+    assert any("context" in label for label in labels)
+    assert not any("decay" in label or "write" in label for label in labels)
