@@ -202,15 +202,15 @@ def recorded_weights(
         bias: b, broadcastable to `(B, N, T, S)`, or None.
     """
     e = attention_scores(q, k, scale=scale, bias=bias)
-    scores = tracing.record(layer, "scores", e)
+    scores = tracing.record(layer, "scores", e, axes=listeners.HEAD_AXES)
     everywhere, allowed = mask, mask
     if listeners.active():
         everywhere = ops.ones(ops.shape(e), "bool")
         if mask is not None:
             everywhere = ops.logical_and(everywhere, ops.cast(mask, "bool"))
-        allowed = tracing.record(layer, "mask", everywhere)
+        allowed = tracing.record(layer, "mask", everywhere, axes=listeners.HEAD_AXES)
     a = masks.softmax(scores, mask if allowed is everywhere else allowed)
-    alpha = tracing.record(layer, "alignment", a)
+    alpha = tracing.record(layer, "alignment", a, axes=listeners.HEAD_AXES)
     changed = scores is not e or allowed is not everywhere or alpha is not a
     return RecordedWeights(alpha, changed)
 
@@ -220,5 +220,5 @@ def record_heads(layer: keras.Layer, name: str, x: Tensor) -> Tensor:
     if not listeners.active():
         return x
     before = ops.swapaxes(x, 1, 2)
-    after = tracing.record(layer, name, before)
+    after = tracing.record(layer, name, before, axes=listeners.HEAD_AXES)
     return x if after is before else ops.swapaxes(after, 1, 2)

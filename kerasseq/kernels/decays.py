@@ -86,7 +86,8 @@ class HeadDecay:
     def products(self, q: Tensor, k: Tensor, exclusive: bool = False) -> Tensor:
         """See `Decays`."""
         between = _shift(self.between, 0.0) if exclusive else self.between
-        return matmul(q, ops.swapaxes(k, -1, -2)) * between
+        # Zero times a product that overflowed would be NaN.
+        return _lower(matmul(q, ops.swapaxes(k, -1, -2)), exclusive) * between
 
     def from_start(self, q: Tensor, exclusive: bool = False) -> Tensor:
         """See `Decays`."""

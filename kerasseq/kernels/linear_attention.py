@@ -22,6 +22,7 @@ from kerasseq.core import masks
 from kerasseq.core.shapes import check_mask
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.decays import ChannelDecay, Decays, HeadDecay, NoDecay
+from kerasseq.kernels.finite import since_first, spoil, zero_non_finite
 from kerasseq.kernels.functions import uses_torchscript
 from kerasseq.kernels.operations import is_float64, matmul
 from kerasseq.kernels.reference import linear_attention as reference
@@ -156,14 +157,19 @@ def _in_chunks(q, k, v, log_decay, b, c, state):
     q, k, v, b, c, log_decay = (
         None if x is None else _split(x, steps, L) for x in (q, k, v, b, c, log_decay)
     )
+    hidden = None
+    if c is not None:  # NaN in any of them would reach all rows of the inverse
+        k, v, b, c, log_decay, hidden = _hide_non_finite(k, v, b, c, log_decay)
     if log_decay is None:
         decays = NoDecay()
     elif log_decay.shape[-1] == 1:
         decays = HeadDecay(log_decay[..., 0])
     else:
         decays = ChannelDecay(log_decay)
-    run = _add if c is None else _add_and_erase
-    y, state = run(decays, q, k, v, b, c, state)  # (C, B, N, L, V)
+    if c is None:
+        y, state = _add(decays, q, k, v, state)  # (C, B, N, L, V)
+    else:
+        y, state = _add_and_erase(decays, q, k, v, b, c, state, hidden)
     return _join(y, steps, L), state
 
 
@@ -184,15 +190,37 @@ def _join(y, steps, L):
     return y if isinstance(steps, int) and steps == C * L else y[:, :steps]
 
 
-def _add(decays, q, k, v, b, c, state):
+def _add(decays, q, k, v, state):
     """The outputs of chunks and the last state, if nothing is erased."""
     added = matmul(_transpose(decays.to_end(k)), v)
     before, state = _hand_on(decays, state, {"added": added})
+    v, hidden = zero_non_finite(v)
     y = matmul(decays.products(q, k), v)
+    y = spoil(y, since_first(hidden, axis=3))
     return y + matmul(decays.from_start(q), before), state
 
 
-def _add_and_erase(decays, q, k, v, b, c, state):
+def _hide_non_finite(k, v, b, c, log_decay):
+    """The arguments with zeros for NaN and infinity, and the steps that had them.
+
+    Returns:
+        The arguments, and booleans `(C, B, N, L, 1)`.
+    """
+    found, hidden = [], False
+    for x in (k, v, b, c):
+        if x is not None:
+            x, here = zero_non_finite(x)
+            hidden = ops.logical_or(hidden, ops.any(here, axis=-1, keepdims=True))
+        found.append(x)
+    if log_decay is not None:
+        # -inf forgets all. TensorFlow turns not (x < y) into x >= y, also for NaN.
+        here = ops.logical_or(ops.isnan(log_decay), log_decay == math.inf)
+        log_decay = ops.where(here, ops.zeros((), log_decay.dtype), log_decay)
+        hidden = ops.logical_or(hidden, ops.any(here, axis=-1, keepdims=True))
+    return *found, log_decay, hidden
+
+
+def _add_and_erase(decays, q, k, v, b, c, state, hidden):
     """The outputs of chunks and the last state, with $b_t c_t^T S_{t-1}$."""
     written = matmul(decays.products(q, k), v)
     to_end = _transpose(decays.to_end(k))
@@ -207,9 +235,12 @@ def _add_and_erase(decays, q, k, v, b, c, state):
     W = matmul(solve, decays.from_start(c, exclusive=True))
     Z = matmul(solve, matmul(C_k, v))
     added = matmul(to_end, v) + matmul(b_to_end, Z)
+    hidden = since_first(hidden, axis=3)
+    added = spoil(added, hidden[..., -1:, :])
     steps = {"added": added, "erased": matmul(b_to_end, W)}
     before, state = _hand_on(decays, state, steps)
     y = written + matmul(Q_b, matmul(W, before) + Z)
+    y = spoil(y, hidden)
     return y + matmul(decays.from_start(q), before), state
 
 

@@ -26,8 +26,12 @@ from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import dense
 from kerasseq.tracing import listeners
+from kerasseq.tracing.intervention import is_replaced
+from kerasseq.tracing.listeners import HEAD_AXES
+from kerasseq.tracing.states import record_states
 
 States = list[Tensor]
+STATE_AXES = ("rows", "heads", "keys", "units")  # (B, N, K, V)
 
 
 class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
@@ -164,6 +168,13 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
     def call(
         self, x: Tensor, mask: Tensor | None = None, training: bool = False
     ) -> Tensor:
+        if is_replaced(self, "state"):
+            raise ValueError(
+                f"'state' of {self.name} must not be replaced in a call of a whole "
+                "sequence, received a replacement: only `advance` continues from the "
+                "state after the last step. Replace 'hidden_state', with steps= for "
+                "some steps"
+            )
         return self._run(x, None, mask)[0]
 
     def advance(
@@ -310,14 +321,19 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         )
         v = ops.cast(v, self.state_dtype)
         y, state = self.kernel(q, k, v, state, **options)
-        if listeners.active() and not listeners.follows_states():
+        if listeners.active() and not self._follows_states():
             y = self._record_alignment(q, k, v, y, options)
-        return self.record_heads("heads", y), tracing.record(self, "state", state)
+        y = self.record_heads("heads", y)
+        return y, tracing.record(self, "state", state, axes=STATE_AXES)
+
+    def _follows_states(self):
+        """Whether the state of each step is computed."""
+        return listeners.follows_states() or is_replaced(self, "hidden_state")
 
     def _record_alignment(self, q, k, v, y, options):
         """The heads, from the alignment `(B, N, T, T)` if that was replaced."""
         before = self.alignment(q, k, **options)
-        alignment = tracing.record(self, "alignment", before)
+        alignment = tracing.record(self, "alignment", before, axes=HEAD_AXES)
         if alignment is before:
             return y
         return ops.swapaxes(kernels.matmul(alignment, ops.swapaxes(v, 1, 2)), 1, 2)
@@ -344,7 +360,7 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """`kernels.linear_attention`, for a subclass that changes its result."""
-        if listeners.follows_states():
+        if self._follows_states():
             return self._step_by_step(q, k, v, state, **options)
         return kernels.linear_attention(q, k, v, initial_state=state, **options)
 
@@ -352,10 +368,16 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         """`kernel` with the state of each step, which the kernel has at chunks only."""
         q, k = (ops.cast(x, v.dtype) for x in (q, k))
         written = k[..., None] * v[..., None, :]  # (B, T, N, K, V)
-        written = listeners.write(self, "hidden_state", written)
-        options["b"] = -k if b is None and "c" in options else b
-        S = kernels.linear_states(written, initial_state=state, mask=mask, **options)
-        S = tracing.record(self, "hidden_state", S)
+        b = -k if b is None and "c" in options else b
+        inputs = {"written": written, "b": b, **options}
+        inputs = {name: x for name, x in inputs.items() if x is not None}
+
+        def run(S, now, mask):
+            return kernels.linear_states(initial_state=S, mask=mask, **now)
+
+        S = ops.zeros_like(written[:, 0]) if state is None else state
+        axes = ("rows", "steps", *STATE_AXES[1:])
+        S = record_states(self, run, S, inputs, mask, axes=axes)
         y = ops.sum(q[..., None] * S, axis=-2)
         return masks.zero_masked(y, mask), S[:, -1]
 
@@ -368,15 +390,18 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
         if not listeners.active():
             return log_decay
         before = ops.exp(log_decay)
-        after = self.record_heads("decay", before)
+        after = self.record_heads("decay", before, domain=(0, 1))
         return log_decay if after is before else ops.log(after)
 
-    def record_heads(self, name: str, x: Tensor) -> Tensor:
+    def record_heads(
+        self, name: str, x: Tensor, domain: tuple[float, float] | None = None
+    ) -> Tensor:
         """Records `(B, T, N, ...)` as `(B, N, T, ...)`, as attention does."""
         if not listeners.active():
             return x
         before = ops.swapaxes(x, 1, 2)
-        after = tracing.record(self, name, before)
+        axes = HEAD_AXES[: len(before.shape)]
+        after = tracing.record(self, name, before, axes=axes, domain=domain)
         return x if after is before else ops.swapaxes(after, 1, 2)
 
     def compute_output_shape(self, shape: Shape) -> Shape:

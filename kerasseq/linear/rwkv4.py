@@ -33,7 +33,10 @@ from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
 from kerasseq.linear.token_shift import TokenShift
 from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
+from kerasseq.tracing.intervention import is_replaced
+from kerasseq.tracing.states import record_states
 
+LEAST_DECAY = 1e-30  # its logarithm can be multiplied by a number of steps
 NOTHING = -1e38  # m before the first step: e to this power is 0
 
 
@@ -197,11 +200,12 @@ class RWKV4TimeMix(TokenShift):
         terms = self._terms(k, states[2], mask)
         y, sums = self._mean(terms, v, states[:2], mask)
         y = tracing.record(self, "output", y)
-        y = record_alignment(
-            self,
-            lambda channels: self._alignment(terms, v, mask, channels),
-            *(v, y, self.alignment_channels),
-        )
+        if not is_replaced(self, "hidden_state"):
+            y = record_alignment(
+                self,
+                lambda channels: self._alignment(terms, v, mask, channels),
+                *(v, y, self.alignment_channels),
+            )
         return y, [*sums, terms["m"][:, -1]]
 
     def _terms(self, k, m, mask):
@@ -238,22 +242,35 @@ class RWKV4TimeMix(TokenShift):
         if not listeners.active():
             return log_decay
         before = ops.exp(log_decay)
-        after = tracing.record(self, "decay", before)
-        return log_decay if after is before else ops.log(after)
+        after = tracing.record(self, "decay", before, axes=("units",), domain=(0, 1))
+        if after is before:
+            return log_decay
+        return ops.log(ops.maximum(after, LEAST_DECAY))
 
     def _mean(self, terms, v, sums, mask):
         """The weighted mean at each step, and both sums after the last."""
         decay, written = terms["decay"], terms["written"]
-        b = listeners.write(self, "hidden_state", written * v)
-        num, num_last = kernels.linear_recurrence(decay, b, sums[0], mask=mask)
-        num = tracing.record(self, "hidden_state", num)
+
+        def run(num, now, mask):
+            a, b = now["decay"], now["written"]
+            return kernels.linear_recurrence(a, b, num, mask=mask)[0]
+
+        num = record_states(
+            self,
+            run,
+            sums[0],
+            {"decay": decay, "written": written * v},
+            mask,
+            axes=("rows", "steps", "units"),
+        )
         den, den_last = kernels.linear_recurrence(decay, written, sums[1], mask=mask)
+        last = num[:, -1]
         num, den = (
             terms["kept"] * ops.concatenate([state[:, None], path[:, :-1]], axis=1)
             for state, path in zip(sums, (num, den), strict=True)
         )
         now = terms["now"]
-        return (num + now * v) / (den + now), [num_last, den_last]
+        return (num + now * v) / (den + now), [last, den_last]
 
     def _alignment(self, terms, v, mask, channels):
         """The weights of the values of all steps, `(B, channels, T, T)`."""

@@ -77,7 +77,7 @@ class LinearCell(ProjectingCell):
     ) -> tuple[Tensor, list[Tensor]]:
         (h,) = states
         a, b = self.coefficients(ops.cast(projected, self.state_dtype))
-        a = record(self, "decay", a)
+        a = record(self, "decay", a, domain=(0, 1))
         b = record(self, "written", b)
         h = record(self, "hidden_state", a * ops.cast(h, self.state_dtype) + b)
         return ops.cast(h, self.compute_dtype), [h]

@@ -38,6 +38,10 @@ from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.state_space.initializers import StepSizes, log_whole_numbers
 from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
+from kerasseq.tracing.intervention import is_replaced
+from kerasseq.tracing.states import record_states
+
+STATE_AXES = ("rows", "steps", "units", "state")  # (B, T, E, N)
 
 
 @register
@@ -254,15 +258,19 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
             return y + ops.cast(self.skip, y.dtype) * u, h
         u = tracing.record(self, "value", u)
         step = tracing.record(self, "step", step)
-        decay, written = self.coefficients(step, B)
-        path, h = self._recurrence(decay, written * u[..., None], h, mask)
+        decay, weight = self.coefficients(step, B)
+        decay = tracing.record(self, "decay", decay, axes=STATE_AXES, domain=(0, 1))
+        written = weight * u[..., None]
+        written = tracing.record(self, "written", written, axes=STATE_AXES)
+        path = self._states(decay, written, h, mask)
         y = tracing.record(self, "output", _read(C, path))
-        y = record_alignment(
-            self,
-            lambda channels: self._alignment(step, B, C, mask, channels),
-            *(u, y, self.alignment_channels),
-        )
-        return y + ops.cast(self.skip, y.dtype) * u, h
+        if not any(is_replaced(self, name) for name in ("written", "hidden_state")):
+            y = record_alignment(  # y is still a sum of weighted values
+                self,
+                lambda channels: self._alignment(decay, weight, C, mask, channels),
+                *(u, y, self.alignment_channels),
+            )
+        return y + ops.cast(self.skip, y.dtype) * u, path[:, -1]
 
     def selection(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The step sizes `(B, T, E)`, and the maps B and C `(B, T, N)`."""
@@ -283,29 +291,31 @@ class Mamba(CarriesState, WithSublayers, keras.layers.Layer):
         decay = ops.exp(step[..., None] * self.rates())
         return decay, step[..., None] * B[:, :, None]
 
-    def _recurrence(self, decay, written, h, mask):
-        """All states `(B, T, E, N)`, and the last."""
-        decay = tracing.record(self, "decay", decay)
-        written = tracing.record(self, "written", written)
-        written = listeners.write(self, "hidden_state", written)
-        shape = ops.shape(written)
-        flat = (shape[0], shape[1], self.channels * self.state_size)
-        if h is not None:
-            h = ops.reshape(h, (shape[0], flat[-1]))
-        path, h = kernels.linear_recurrence(
-            ops.reshape(decay, flat), ops.reshape(written, flat), h, mask=mask
-        )
-        path = tracing.record(self, "hidden_state", ops.reshape(path, shape))
-        return path, ops.reshape(h, (shape[0], *shape[2:]))
+    def _states(self, decay, written, h, mask):
+        """All states `(B, T, E, N)`."""
+        width = self.channels * self.state_size
 
-    def _alignment(self, step, B, C, mask, channels):
+        def run(h, now, mask):
+            shape = ops.shape(now["written"])
+            a, b = (
+                ops.reshape(now[name], (*shape[:2], width))
+                for name in ("decay", "written")
+            )
+            h = ops.reshape(h, (shape[0], width))
+            path, _ = kernels.linear_recurrence(a, b, h, mask=mask)
+            return ops.reshape(path, shape)
+
+        h = ops.zeros_like(written[:, 0]) if h is None else h
+        inputs = {"decay": decay, "written": written}
+        return record_states(self, run, h, inputs, mask, axes=STATE_AXES)
+
+    def _alignment(self, decay, weight, C, mask, channels):
         """The weights of the values of all steps, `(B, channels, T, T)`."""
-        decay, written = self.coefficients(step, B)
-        batch, T = ops.shape(step)[:2]
+        batch, T = ops.shape(decay)[:2]
         eye = ops.eye(T, dtype=self.state_dtype)[None, :, None]  # v = identity
         rows = []
         for c in channels:
-            b = written[:, :, c, :, None] * eye  # (B, T, N, T)
+            b = weight[:, :, c, :, None] * eye  # (B, T, N, T)
             a = ops.broadcast_to(decay[:, :, c, :, None], ops.shape(b))
             flat = (batch, T, self.state_size * T)
             path, _ = kernels.linear_recurrence(

@@ -11,9 +11,9 @@ $$
 
 The state has N complex numbers of which one in each conjugate pair is stored, N / 2.
 The coefficients do not depend on the input, so that a whole sequence is a convolution,
-computed by Fourier transforms; step by step it is a recurrence. $\bar A$ and $\bar B$
-come from the zero-order hold: the input is constant between two steps. Gu et al. 2022
-(arXiv 2206.11893), with the three initial A of table 1.
+computed in chunks; step by step it is a recurrence. $\bar A$ and $\bar B$ come from the
+zero-order hold: the input is constant between two steps. Gu et al. 2022 (arXiv
+2206.11893), with the three initial A of table 1.
 """
 
 import math
@@ -32,11 +32,15 @@ from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
+from kerasseq.state_space.chunks import convolve, product
 from kerasseq.state_space.initializers import StepSizes
 from kerasseq.tracing import listeners
 from kerasseq.tracing.channels import record_alignment
+from kerasseq.tracing.intervention import is_replaced
+from kerasseq.tracing.states import record_states
 
 INITIALIZATIONS = ("lin", "inv", "legs")
+STATE_AXES = ("rows", "steps", "units", "state", "parts")  # (B, T, D, N / 2, 2)
 
 
 @register
@@ -205,21 +209,35 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     ) -> Tensor:
         x, u, mask = self._inputs(x, mask)
         T = ops.shape(u)[1]
-        # JAX infers shapes with symbols, of which it computes no transform.
+        # JAX infers shapes with symbols, which it does not split into chunks.
         is_known = isinstance(T, int) or ops.is_tensor(T)
-        if not is_known or listeners.follows_states():
-            return self._finish(x, u, self.recurrence(u, self._zero_state(u), mask)[0])
+        follows = listeners.follows_states() or is_replaced(self, "hidden_state")
+        if not is_known or follows:
+            y, _ = self.recurrence(u, self._zero_state(u), mask)
+            return self._finish(x, u, tracing.record(self, "output", y))
         real = None if mask is None else RealSteps(mask)
-        K = tracing.record(self, "kernel", self.kernel(T))  # (D, T)
-        y = causal_convolution(u if real is None else real.pack(u), K)
-        y = tracing.record(self, "output", y if real is None else real.unpack(y))
+        y = u if real is None else real.pack(u)
+        y = convolve(y, self.powers, self.coefficients()[1])
+        y = y if real is None else real.unpack(y)
+        return self._finish(x, u, self._record(u, y, mask))
+
+    def _record(self, u, y, mask):
+        """Y, recorded as well as its kernel and alignment, any of them replaced."""
+        if not listeners.active():
+            return y
         real = ops.ones_like(u[..., 0], "bool") if mask is None else mask
-        y = record_alignment(
+        before = self.kernel(ops.shape(u)[1])
+        K = tracing.record(self, "kernel", before, axes=("units", "distances"))
+        if K is not before:
+            weights = _toeplitz(K, range(self.width), real)  # (B, D, T, T)
+            columns = ops.swapaxes(u, 1, 2)[..., None]
+            y = ops.swapaxes(kernels.matmul(weights, columns)[..., 0], 1, 2)
+        y = tracing.record(self, "output", y)
+        return record_alignment(
             self,
             lambda channels: _toeplitz(K, channels, real),
             *(u, y, self.alignment_channels),
         )
-        return self._finish(x, u, y)
 
     def _advance(self, x, states, mask):
         x, u, mask = self._inputs(x, mask)
@@ -270,12 +288,19 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         Args:
             length: Number of distances.
         """
-        (re, im), (CB_re, CB_im) = self.coefficients()
-        distance = ops.cast(ops.arange(length), re.dtype)  # l
-        size = ops.exp(re[..., None] * distance)  # (D, N / 2, length)
-        angle = im[..., None] * distance
-        terms = CB_re[..., None] * ops.cos(angle) - CB_im[..., None] * ops.sin(angle)
-        return 2 * ops.sum(size * terms, axis=1)
+        CB = tuple(x[..., None] for x in self.coefficients()[1])
+        return 2 * ops.sum(product(CB, self.powers(length))[0], axis=1)
+
+    def powers(self, count: int | Tensor) -> tuple[Tensor, Tensor]:
+        r"""$\bar A^l$ for l from 0, `(D, N / 2, count)`, real and imaginary part.
+
+        Args:
+            count: Number of powers.
+        """
+        re, im = self.coefficients()[0]
+        n = ops.cast(ops.arange(count), re.dtype)
+        size, angle = ops.exp(re[..., None] * n), im[..., None] * n
+        return size * ops.cos(angle), size * ops.sin(angle)
 
     def recurrence(
         self, u: Tensor, h: Tensor, mask: Tensor | None = None
@@ -300,27 +325,26 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     def _all_states(self, u, h, mask):
         """See `recurrence`."""
         (re, im), CB = self.coefficients()
-        B, T = ops.shape(u)[:2]
         M = self.state_size // 2
         size = ops.exp(re)
         decay = ops.stack([size * ops.cos(im), size * ops.sin(im)], axis=-1)
         written = u[..., None, None] * ops.stack(CB, axis=-1)  # (B, T, D, N / 2, 2)
-        written = listeners.write(self, "hidden_state", written)
-        a = ops.broadcast_to(_complex(decay), (B, T, self.width, M))
-        flat = (B, T, self.width * M)
-        path, last = kernels.linear_recurrence(
-            ops.reshape(a, flat),
-            ops.reshape(_complex(written), flat),
-            ops.reshape(_complex(h), (B, self.width * M)),
-            mask=mask,
-        )
-        path = ops.stack([ops.real(path), ops.imag(path)], axis=-1)
-        path = ops.reshape(path, (B, T, self.width, M, 2))
-        path = tracing.record(self, "hidden_state", path)
-        last = ops.stack([ops.real(last), ops.imag(last)], axis=-1)
-        return 2 * ops.sum(path[..., 0], axis=-1), ops.reshape(
-            last, (B, self.width, M, 2)
-        )
+        a = _complex(decay)
+        flat = self.width * M
+
+        def run(h, now, mask):
+            shape = ops.shape(now["written"])
+            path, _ = kernels.linear_recurrence(
+                ops.reshape(ops.broadcast_to(a, shape[:-1]), (*shape[:2], flat)),
+                ops.reshape(_complex(now["written"]), (*shape[:2], flat)),
+                ops.reshape(_complex(h), (shape[0], flat)),
+                mask=mask,
+            )
+            path = ops.stack([ops.real(path), ops.imag(path)], axis=-1)
+            return ops.reshape(path, shape)
+
+        path = record_states(self, run, h, {"written": written}, mask, axes=STATE_AXES)
+        return 2 * ops.sum(path[..., 0], axis=-1), path[:, -1]
 
     def compute_output_shape(self, shape: Shape) -> Shape:
         return shape
@@ -341,42 +365,9 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         return {**super().get_config(), **config}
 
 
-def product(
-    x: tuple[Tensor, Tensor], y: tuple[Tensor, Tensor]
-) -> tuple[Tensor, Tensor]:
-    """Product of complex numbers as real and imaginary parts.
-
-    Examples:
-        >>> product((1.0, 2.0), (3.0, 4.0))
-        (-5.0, 10.0)
-    """
-    return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
-
-
 def _complex(x):
     """A complex tensor of real and imaginary parts in the last axis."""
     return ops.view_as_complex(x)
-
-
-def causal_convolution(u: Tensor, K: Tensor) -> Tensor:
-    r"""$\sum_{s \le t} K_{t-s}\, u_s$ in each channel, by Fourier transforms.
-
-    Args:
-        u: `(B, T, D)`.
-        K: `(D, T)`.
-
-    Examples:
-        >>> u, K = np.ones((1, 3, 1), "float32"), np.array([[1, 2, 4]], "float32")
-        >>> y = causal_convolution(u, K)
-        >>> np.round(keras.ops.convert_to_numpy(y).ravel(), 3).tolist()
-        [1.0, 3.0, 7.0]
-    """
-    T = ops.shape(u)[1]
-    length = 2 * T  # or the end of K would meet the start of u
-    spectrum = product(
-        ops.rfft(ops.swapaxes(u, 1, 2), length), ops.rfft(K, length)
-    )  # (B, D, T + 1)
-    return ops.swapaxes(ops.irfft(spectrum, length)[..., :T], 1, 2)
 
 
 def _toeplitz(K, channels, real):

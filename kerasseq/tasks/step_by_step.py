@@ -51,7 +51,10 @@ def step_by_step(model: "SequenceClassifier", x: Any) -> Steps:
             model(row[None], training=False)
     if scores is None:
         scores = _scores_of_prefixes(model, row)
-    values = {key: value[0] for key, value in inside.items()}
+    values = {  # without the batch, which weights such as a kernel do not have
+        key: value[0] if inside.axes(key)[0] == "rows" else value
+        for key, value in inside.items()
+    }
     return Steps(
         tokens=_tokens(model, x, row),
         labels=list(model.labels),

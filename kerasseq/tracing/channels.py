@@ -38,7 +38,7 @@ def record_alignment(
         return y
     with listeners.pause():
         before = alignment(channels)
-    after = listeners.record(layer, "alignment", before)
+    after = listeners.record(layer, "alignment", before, axes=listeners.HEAD_AXES)
     if after is before:
         return y
     chosen = ops.stack([values[..., c] for c in channels], axis=1)  # (B, channels, T)

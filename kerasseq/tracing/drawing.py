@@ -15,6 +15,8 @@ import numpy as np
 
 from kerasseq.core.checks import nearest
 from kerasseq.core.palette import LIGHT
+from kerasseq.tracing.listeners import default_axes
+from kerasseq.tracing.recording import Trace
 
 if TYPE_CHECKING:  # heavy, and needed for figures only
     from matplotlib.axes import Axes
@@ -119,7 +121,7 @@ def layer_values(
     layers = {}
     for key in trace:
         value = trace[key][0] if isinstance(trace[key], list) else trace[key]
-        if np.ndim(value) == 3:
+        if _axes(trace, key, value) == ("rows", "steps", "units"):
             path, name = split(key)
             layers.setdefault(path, {})[name] = np.asarray(value, "float32")
     if not layers:
@@ -139,6 +141,13 @@ def layer_values(
             + ", ".join(layers)
         )
     return path, layers[path]
+
+
+def _axes(trace, key, value):
+    """The names of the axes, which a plain mapping does not have."""
+    if isinstance(trace, Trace):
+        return trace.axes(key)
+    return default_axes(np.ndim(value))
 
 
 def known(argument: str, name: str, names: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core.types import Nested, Tensor
-from kerasseq.tracing.listeners import Listener, join, listening, paths
+from kerasseq.tracing.listeners import About, Listener, join, listening, paths
 from kerasseq.tracing.recording import Trace
 
 STATES = ("hidden_state", "cell_state")
@@ -48,7 +48,9 @@ class _Probes(Listener):
         self._written.add((path, name))
         return self._add_probe(path, name, value)
 
-    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+    def receive(
+        self, layer: keras.Layer, name: str, value: Tensor, about: About
+    ) -> Tensor:
         path = self._paths.get(id(layer))
         if name not in STATES or (path, name) in self._written:
             return value

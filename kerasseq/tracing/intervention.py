@@ -17,8 +17,15 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.types import Tensor
 from kerasseq.tracing.compiled_calls import check_eager, listening_to
-from kerasseq.tracing.listeners import Listener, is_differentiating, join, paths
-from kerasseq.tracing.recording import unknown_key
+from kerasseq.tracing.listeners import (
+    About,
+    Listener,
+    active,
+    is_differentiating,
+    join,
+    paths,
+)
+from kerasseq.tracing.unrecorded import missing_value
 
 Index: TypeAlias = int | slice | range | Sequence[int] | Sequence[bool] | np.ndarray
 Function: TypeAlias = Callable[[np.ndarray, int | None], Any]
@@ -45,18 +52,23 @@ class At:
     value: Replacement
     index: dict[str, Index] = dataclasses.field(default_factory=dict)
 
-    def apply(self, key: str, old: Tensor, moment: Moment | None) -> Tensor:
+    def apply(
+        self, key: str, old: Tensor, about: About, moment: Moment | None
+    ) -> Tensor:
         """Computes the value to continue with.
 
         Args:
             key: The key of the value, for messages.
             old: The value; in a time loop that of one step.
+            about: The names of its axes, and which numbers may replace it.
             moment: The step, in a time loop.
         """
-        chosen = self._chosen(key, old, moment)
+        chosen = self._chosen(key, old, about.axes, moment)
         if chosen is False:
             return old
         new = self._new(key, old, moment)
+        if about.domain is not None:
+            _check_domain(key, new, old.shape, chosen, about.domain)
         new = ops.convert_to_tensor(
             new, dtype=keras.backend.standardize_dtype(old.dtype)
         )
@@ -80,7 +92,7 @@ class At:
             ) from None
         return new if moment is None else new[:, moment.t]
 
-    def _chosen(self, key, old, moment):
+    def _chosen(self, key, old, axes, moment):
         """Booleans that broadcast to the value; or True for all, False for none."""
         chosen = True
         for axis, index in self.index.items():
@@ -88,7 +100,7 @@ class At:
                 if not _mask(key, axis, index, moment.steps)[moment.t]:
                     return False
                 continue
-            n = _axis(key, axis, old.shape, moment)
+            n = _axis(key, axis, axes, moment)
             shape = [1] * len(old.shape)
             shape[n] = -1
             mask = _mask(key, axis, index, old.shape[n]).reshape(shape)
@@ -107,9 +119,9 @@ def at(
     """Replaces chosen entries of a value, for `intervene`; the others are unchanged.
 
     Each argument takes an integer, a list of integers, a slice, or an array of
-    booleans. The axes are those of the array in a trace: `(batch, time, units)`, or
-    with heads `(batch, heads, time, units)`. For attention weights `steps` are the
-    queries, and `units` the keys.
+    booleans. The axes are those of the array in a trace, whose names `Trace.axes`
+    returns: `("rows", "steps", "units")`, with heads `("rows", "heads", "steps",
+    "units")`. For attention weights `steps` are the queries, and `units` the keys.
 
     Args:
         value: A number, an array that broadcasts to the shape in a trace, or a function
@@ -124,6 +136,9 @@ def at(
 
     Raises:
         TypeError: If an index or the value is of another type.
+
+    `intervene` raises a ValueError for an axis that the value does not have, such as
+    the steps of a state after the last step.
 
     Examples:
         >>> import kerasseq
@@ -157,11 +172,18 @@ class Intervention(Listener):
     def is_open_for(self, model: keras.Layer) -> bool:
         return self._model is model
 
-    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
-        return self.replace(layer, name, value, None)
+    def receive(
+        self, layer: keras.Layer, name: str, value: Tensor, about: About
+    ) -> Tensor:
+        return self.replace(layer, name, value, about, None)
 
     def replace(
-        self, layer: keras.Layer, name: str, value: Tensor, moment: Moment | None
+        self,
+        layer: keras.Layer,
+        name: str,
+        value: Tensor,
+        about: About,
+        moment: Moment | None,
     ) -> Tensor:
         """Returns the value to continue with, in a time loop that of one step."""
         if not self._model.built:  # Keras runs the layers to infer shapes
@@ -183,7 +205,7 @@ class Intervention(Listener):
                 )
         else:
             check_eager(layer, name, value)
-        return change.apply(key, value, moment)
+        return change.apply(key, value, about, moment)
 
     def changes(self, layer: keras.Layer) -> bool:
         """Whether a value of this layer, or of one inside it, may be replaced."""
@@ -192,6 +214,13 @@ class Intervention(Listener):
             return False
         return any(key.startswith(join(path, "")) for key in self._changes)
 
+    def replaces(self, layer: keras.Layer, name: str) -> bool:
+        """Whether this value of a layer is replaced."""
+        path = self._paths.get(id(layer))
+        return (
+            path is not None and self._model.built and join(path, name) in self._changes
+        )
+
     def is_incomplete(self) -> bool:
         """Whether a value that shall be replaced has not been computed yet."""
         return self._model.built and not self._changes.keys() <= self._names.keys()
@@ -199,13 +228,25 @@ class Intervention(Listener):
     def check_names(self) -> None:
         """Raises unless every value was computed that shall be replaced."""
         for key in self._changes:
-            if not self._names:
-                raise KeyError(
-                    f"{key!r} was not replaced, since the model was not called inside "
-                    "intervene. Call the model itself in the block, model(x)"
-                )
             if key not in self._names:
-                raise KeyError(unknown_key(key, self._names))
+                message = missing_value(key, self._names, self._model)
+                raise KeyError(message)
+
+
+def is_replaced(layer: keras.Layer, name: str) -> bool:
+    """Whether an open intervention replaces this value of a layer.
+
+    Args:
+        layer: The layer.
+        name: Name of the value, as it is recorded.
+
+    Examples:
+        >>> is_replaced(keras.layers.Dense(3), "output")
+        False
+    """
+    return any(
+        isinstance(one, Intervention) and one.replaces(layer, name) for one in active()
+    )
 
 
 @contextlib.contextmanager
@@ -321,20 +362,32 @@ def _checked_index(axis, index):
     return array
 
 
-def _axis(key, axis, shape, moment):
+def _axis(key, axis, axes, moment):
     """The axis of a value that `at` calls by a name."""
-    rank = len(shape)
-    found = {"rows": 0, "units": rank - 1}
-    if moment is None and rank > 2:
-        found["steps"] = rank - 2
-    if moment is None and rank == 4:
-        found["heads"] = 1
-    if axis not in found:
+    if axis in axes:
+        return axes.index(axis)
+    advice = "Leave it out, or pass an array of all entries"
+    if "axis_1" in axes:
+        advice = "Name the axes where the layer records it: record(..., axes=...)"
+    known = axes if moment is None else (axes[0], "steps", *axes[1:])
+    raise ValueError(
+        f"{axis} must not be given for {key!r}, received {axis}=: its axes are "
+        f"{', '.join(known)}. {advice}"
+    )
+
+
+def _check_domain(key, new, shape, chosen, domain):
+    """Raises unless all chosen entries of a replacement are in the domain."""
+    entries = np.broadcast_to(new, shape)
+    if chosen is not True:
+        entries = entries[np.broadcast_to(chosen, shape)]
+    low, high = domain
+    wrong = entries[~((entries >= low) & (entries <= high))]
+    if wrong.size:
         raise ValueError(
-            f"{axis} must not be given for {key!r}, whose values have the axes "
-            f"{', '.join(found)} and shape {tuple(shape)}"
+            f"the replacement of {key!r} must be from {low:g} to {high:g}, received "
+            f"{wrong.flat[0]:g}. Choose numbers in this range"
         )
-    return found[axis]
 
 
 def _mask(key, axis, index, size):

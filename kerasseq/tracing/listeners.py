@@ -8,13 +8,30 @@ it goes to the listener of that loop alone, see `loops.py`.
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import keras
 
 from kerasseq.core.types import Tensor
+
+# Of values with heads, such as attention weights, whose units are the keys.
+HEAD_AXES = ("rows", "heads", "steps", "units")
+
+
+class About(NamedTuple):
+    """What a recorded value is.
+
+    Attributes:
+        axes: The names of its axes. `at` selects along "rows", "heads", "steps" and
+            "units".
+        domain: The smallest and the largest number that may replace an entry; None if
+            there is no limit.
+    """
+
+    axes: tuple[str, ...]
+    domain: tuple[float, float] | None = None
 
 
 class Listener:
@@ -36,7 +53,9 @@ class Listener:
     differentiates: bool = False
     follows_states: bool = False
 
-    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+    def receive(
+        self, layer: keras.Layer, name: str, value: Tensor, about: About
+    ) -> Tensor:
         """Returns the value to continue with; here the value itself."""
         return value
 
@@ -54,7 +73,14 @@ _opened = contextvars.ContextVar("kerasseq_listeners", default=())
 _open: set[int] = set()  # ids of the listeners of all contexts: torch.compile reads it
 
 
-def record(layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+def record(
+    layer: keras.Layer,
+    name: str,
+    value: Tensor,
+    *,
+    axes: Sequence[str] | None = None,
+    domain: tuple[float, float] | None = None,
+) -> Tensor:
     """Records a value under the path of `layer` and `name`.
 
     Outside of `trace`, `intervene` and `gradient_flow` the cost is one look-up.
@@ -63,11 +89,20 @@ def record(layer: keras.Layer, name: str, value: Tensor) -> Tensor:
         layer: The layer that computed the value, usually `self`.
         name: Name of the value, such as `"forget_gate"`.
         value: A tensor.
+        axes: Names of its axes, of which `tracing.at` selects along "rows", "heads",
+            "steps" and "units". If None, `("rows", "units")`, or
+            `("rows", "steps", "units")` of three axes; of four or more only "rows" is
+            known. What a cell records inside a loop over time has no axis of steps.
+        domain: The smallest and the largest number that `intervene` may set; any if
+            None.
 
     Returns:
         The value to continue with. It is `value` itself, except inside `intervene`,
         which may replace it, and `gradient_flow`, which adds zeros to it in order to
         differentiate with respect to it.
+
+    Raises:
+        ValueError: If `axes` does not name each axis of the value.
 
     Examples:
         >>> record(keras.layers.Dense(3), "output", 5)
@@ -75,9 +110,39 @@ def record(layer: keras.Layer, name: str, value: Tensor) -> Tensor:
     """
     if not _open:
         return value
+    about = About(_names(name, value, axes), domain)
     for listener in active():
-        value = listener.receive(layer, name, value)
+        value = listener.receive(layer, name, value, about)
     return value
+
+
+def _names(name, value, axes):
+    """The names of the axes of a value."""
+    rank = len(getattr(value, "shape", ()))
+    if axes is None:
+        return default_axes(rank)
+    if len(axes) != rank:
+        raise ValueError(
+            f"axes must have one name for each of the {rank} axes of {name!r}, "
+            f"received {tuple(axes)}. The names that tracing.at selects along are "
+            '"rows", "heads", "steps" and "units"'
+        )
+    return tuple(axes)
+
+
+def default_axes(rank: int) -> tuple[str, ...]:
+    """Returns the names of the axes of a value that was recorded without names.
+
+    Args:
+        rank: Number of axes.
+
+    Examples:
+        >>> default_axes(2), default_axes(4)
+        (('rows', 'units'), ('rows', 'axis_1', 'axis_2', 'axis_3'))
+    """
+    if 0 < rank < 4:
+        return ("rows", "steps", "units") if rank == 3 else ("rows", "units")[:rank]
+    return ("rows", *(f"axis_{n}" for n in range(1, rank)))[:rank]
 
 
 def write(layer: keras.Layer, name: str, value: Tensor) -> Tensor:
@@ -177,18 +242,31 @@ def paths(root: keras.Layer) -> dict[int, str]:
         ['', 'both', 'both/backward_lstm']
     """
     found = {}
-
-    def walk(layer: keras.Layer, path: str) -> None:
+    for path, layer in _walk(root, ""):
         found.setdefault(id(layer), path)
-        children = getattr(layer, "layers", None)
-        if children is None:
-            # Any layer may have sublayers; Keras has no public list of them.
-            children = layer._flatten_layers(include_self=False, recursive=False)
-        for child in children:
-            walk(child, join(path, child.name))
-
-    walk(root, "")
     return found
+
+
+def located(root: keras.Layer) -> dict[str, keras.Layer]:
+    """Returns the layers inside `root` by their paths.
+
+    Examples:
+        >>> model = keras.Sequential([keras.layers.Dense(3, name="dense")])
+        >>> list(located(model))
+        ['', 'dense']
+    """
+    return dict(_walk(root, ""))
+
+
+def _walk(layer, path):
+    """Each layer with its path, the outer ones first."""
+    yield path, layer
+    children = getattr(layer, "layers", None)
+    if children is None:
+        # Any layer may have sublayers; Keras has no public list of them.
+        children = layer._flatten_layers(include_self=False, recursive=False)
+    for child in children:
+        yield from _walk(child, join(path, child.name))
 
 
 def join(path: str, name: str) -> str:

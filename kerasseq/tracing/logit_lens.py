@@ -21,6 +21,7 @@ from kerasseq.core import checks
 from kerasseq.core.types import Nested
 from kerasseq.tracing.intervention import intervene
 from kerasseq.tracing.recording import Trace, trace
+from kerasseq.tracing.unrecorded import unrecorded
 
 
 class LogitLens(NamedTuple):
@@ -72,7 +73,7 @@ def logit_lens(model: keras.Model, x: Nested, output: str | None = None) -> Logi
         x = model.ids(x)[None]
     with trace(model) as inside:
         last = _logits(model(x, training=False), output)
-    blocks = _blocks(inside)
+    blocks = _blocks(inside, model)
     states = [inside[f"{blocks[0]}/input"]]
     states += [inside[f"{block}/output"] for block in blocks[:-1]]
     found = []
@@ -82,14 +83,14 @@ def logit_lens(model: keras.Model, x: Nested, output: str | None = None) -> Logi
     return LogitLens(["input", *blocks], np.stack([*found, last]))
 
 
-def _blocks(inside: Trace) -> list[str]:
+def _blocks(inside: Trace, model: keras.Model) -> list[str]:
     """The paths of the blocks of the last stack."""
     paths = [key.removesuffix("/input") for key in inside if key.endswith("/input")]
     paths = [path for path in paths if f"{path}/output" in inside]
     if not paths:
         raise ValueError(
             "model must have Transformer blocks of kerasseq.layers, received one that "
-            "recorded none"
+            f"recorded none. {unrecorded(model)}"
         )
     stem = re.sub(r"\d+$", "", paths[-1])
     return [path for path in paths if re.fullmatch(re.escape(stem) + r"\d*", path)]

@@ -18,8 +18,10 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.tracing.compiled_calls import check_eager
 from kerasseq.tracing.intervention import Intervention, Moment
 from kerasseq.tracing.listeners import (
+    About,
     Listener,
     active,
+    default_axes,
     is_differentiating,
     join,
     listening,
@@ -129,12 +131,14 @@ class ObservedLoop:
             As `kernels.scan`.
         """
         moments, order = self._moments(tree.flatten(inputs)[0]), {}
+        about = {}
 
         def observed(carry, now):
             listener = _StepListener(self, next(moments), now["probes"])
             with listening(listener):
                 after, outputs = step(carry, now["inputs"])
             values = listener.values
+            about.update(listener.about)
             if complete is not None:
                 values = complete(values, after, now["inputs"])
             order.update(dict.fromkeys(values))  # which JAX does not keep
@@ -148,7 +152,7 @@ class ObservedLoop:
             unroll=unroll or self.intervenes,
         )
         for key in order:
-            self._record(key, values[key])
+            self._record(key, values[key], about.get(key))
         return after, outputs
 
     def _moments(self, x):
@@ -165,14 +169,17 @@ class ObservedLoop:
         x = ops.swapaxes(ops.convert_to_tensor(x), 0, 1)
         return ops.flip(x, axis=0) if self.backwards else x
 
-    def _record(self, key, value):
+    def _record(self, key, value, about):
         """Hands the values of all steps `(T, B, ...)` to the recorder."""
         owner, _, name = key.partition("/")
         value = ops.swapaxes(value, 0, 1)
         if self.backwards:
             value = ops.flip(value, axis=1)
         if self.recorder is not None:
-            self.recorder.receive(self.owners[int(owner)].layer, name, value)
+            layer = self.owners[int(owner)].layer
+            rows, *others = about.axes if about else default_axes(len(value.shape) - 1)
+            about = About((rows, "steps", *others))
+            self.recorder.receive(layer, name, value, about)
 
 
 class _StepListener(Listener):
@@ -185,21 +192,28 @@ class _StepListener(Listener):
     ) -> None:
         self.loop, self.moment, self.probes = loop, moment, probes
         self.values: Values = {}
+        self.about: dict[str, About] = {}
         self.places = {
             layer: (n, path)
             for n, owner in enumerate(loop.owners)
             for layer, path in _paths(owner.part).items()
         }
 
-    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+    def receive(
+        self, layer: keras.Layer, name: str, value: Tensor, about: About
+    ) -> Tensor:
         if id(layer) not in self.places:
             return value
         n, path = self.places[id(layer)]
         owner, name = self.loop.owners[n], join(path, name)
-        here = value[:, 0] if owner.one_query else value
+        here = value
+        if owner.one_query:
+            here = value[:, 0]
+            about = about._replace(axes=(about.axes[0], *about.axes[2:]))
         for intervention in self.loop.interventions:
-            here = intervention.replace(owner.layer, name, here, self.moment)
+            here = intervention.replace(owner.layer, name, here, about, self.moment)
         key = self.loop.key(n, name)
+        self.about[key] = about
         if key in self.probes:
             here = here + self.probes[key]
         self.values[key] = here

@@ -1,17 +1,17 @@
 """`trace`: records what the layers of a model compute during eager calls."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import keras
 import numpy as np
 from keras import ops
 
-from kerasseq.core.checks import nearest
 from kerasseq.core.types import Tensor
-from kerasseq.tracing.compiled_calls import ADVICE, check_eager, listening_to
-from kerasseq.tracing.listeners import Listener, join, paths
+from kerasseq.tracing.compiled_calls import check_eager, listening_to
+from kerasseq.tracing.listeners import About, Listener, join, paths
+from kerasseq.tracing.unrecorded import missing_value
 
 # The array of a value; a list of arrays if its layer was called more than once.
 Recorded: TypeAlias = np.ndarray | Any
@@ -24,21 +24,27 @@ class Trace(Listener, Mapping[str, Recorded]):
     of the input. A layer that is called more than once has a list with one array per
     call. At masked steps the states are those of the last real step, and all other
     values are zero.
+
+    Attributes:
+        model: The model or layer that is traced.
     """
 
     records: bool = True
 
     def __init__(self, model: keras.Layer) -> None:
-        self._model = model
+        self.model: keras.Layer = model
         self._paths = paths(model)
         self._values = {}
+        self._axes = {}
 
     def is_open_for(self, model: keras.Layer) -> bool:
-        return self._model is model
+        return self.model is model
 
-    def receive(self, layer: keras.Layer, name: str, value: Tensor) -> Tensor:
+    def receive(
+        self, layer: keras.Layer, name: str, value: Tensor, about: About
+    ) -> Tensor:
         """Stores a value that a layer recorded, and returns it."""
-        if not self._model.built:  # Keras runs the layers to infer shapes
+        if not self.model.built:  # Keras runs the layers to infer shapes
             return value
         path = self._paths.get(id(layer))
         if path is None or not hasattr(value, "shape"):
@@ -46,13 +52,34 @@ class Trace(Listener, Mapping[str, Recorded]):
         check_eager(layer, name, value)
         key = join(path, name)
         self._values.setdefault(key, []).append(ops.convert_to_numpy(value))
+        self._axes[key] = about.axes
         return value
 
+    def axes(self, key: str) -> tuple[str, ...]:
+        """Returns the names of the axes of a value.
+
+        `tracing.at` selects along "rows", "heads", "steps" and "units".
+
+        Args:
+            key: The key of the value.
+
+        Raises:
+            KeyError: If no value was recorded under the key.
+
+        Examples:
+            >>> import kerasseq
+            >>> layer = kerasseq.layers.Mamba(3)
+            >>> with trace(layer) as inside:
+            ...     _ = layer(np.ones((2, 7, 5)))
+            >>> inside.axes("decay")
+            ('rows', 'steps', 'units', 'state')
+        """
+        self[key]
+        return self._axes[key]
+
     def __getitem__(self, key: str) -> Recorded:
-        if not self._values:
-            raise KeyError(f"nothing was recorded, so there is no {key!r}. {ADVICE}")
         if key not in self._values:
-            raise KeyError(unknown_key(key, self._values))
+            raise KeyError(missing_value(key, self._values, self.model))
         values = self._values[key]
         return values[0] if len(values) == 1 else list(values)
 
@@ -69,14 +96,6 @@ class Trace(Listener, Mapping[str, Recorded]):
 
 def _shape(value: Recorded) -> Any:
     return [v.shape for v in value] if isinstance(value, list) else value.shape
-
-
-def unknown_key(key: str, known: Iterable[str]) -> str:
-    """Returns the message about a key under which no value was recorded."""
-    known = list(known)
-    return f"no {key!r} was recorded.{nearest(key, known)} There is: " + ", ".join(
-        known
-    )
 
 
 @contextlib.contextmanager

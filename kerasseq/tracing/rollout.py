@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from kerasseq.tracing.recording import Trace
+from kerasseq.tracing.unrecorded import unrecorded
+
 KEY = "self_attention/alignment"
 
 
@@ -52,6 +55,11 @@ def attention_rollout(
         found = [alignments[key] for key in keys]
     else:
         keys, found = [], list(alignments)
+    if isinstance(alignments, Trace) and not found:
+        raise ValueError(
+            "alignments must have attention weights of Transformer blocks, received a "
+            f"trace without any. {unrecorded(alignments.model)}"
+        )
     shapes = {np.shape(A) for A in found}
     if len(shapes) != 1 or any(len(s) != 4 or s[-2] != s[-1] for s in shapes):
         among = f" among {', '.join(keys)}" if keys else ""
