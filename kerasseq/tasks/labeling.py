@@ -46,7 +46,6 @@ class SequenceLabeler(LabelsMixin, TaskModel):
     """
 
     least_labels = 2
-    _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
         _check(arguments, self.least_labels)
@@ -112,7 +111,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         If the model is to learn its labels or tokenizer, `fit` does it.
         """
         if self._labels is None:
-            self._compile_arguments = (args, kwargs)
+            self._compile_later(args, kwargs)
         else:
             super().compile(*args, **kwargs)
 
