@@ -1,4 +1,4 @@
-"""Weights of data sets, no rows, NaN and infinity, floats as ids, a string as labels."""
+"""Weights of data sets, no rows, NaN and infinity, floats as ids, y as a string."""
 
 import keras
 import numpy as np
@@ -100,7 +100,7 @@ MODELS = {  # outputs of no rows, with the axes of the model
     "tags of GPT": (lambda: gpt_head("tag", 2), []),
     "images": (vit, (0, 2)),
     "language": (lambda: LanguageModel("gru", CHARACTERS, units=3), []),
-    "pairs": (lambda: pairs(source_tokenizer=CHARACTERS), (0, 1, 6)),
+    "pairs": (lambda: pairs(source_tokenizer=CHARACTERS), (0, 1, 7)),
     "windows": (lambda: Forecaster("gru", units=3, horizon=5), (0, 5)),
 }
 
@@ -132,10 +132,10 @@ def test_arrays_of_no_rows():
     assert head("span").predict(ids, verbose=0)["end"].shape == (0, 7)
     assert head("span").answers([]) == []
     model = pairs(source_tokenizer=CHARACTERS)
-    assert model.predict((ids, ids[:, :3]), verbose=0).shape == (0, 3, 6)
+    assert model.predict((ids, ids[:, :3]), verbose=0).shape == (0, 3, 7)
     with pytest.raises(ValueError, match="fit needs at least one row"):
         model.fit((ids, ids))
-    assert GPT(CHARACTERS, **SIZES).predict(ids, verbose=0).shape == (0, 7, 3)
+    assert GPT(CHARACTERS, **SIZES).predict(ids, verbose=0).shape == (0, 7, 4)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -146,10 +146,15 @@ def test_the_first_row_that_is_not_finite(value):
     images[2, 3, 5] = value
     windows = np.ones((5, 7, 1))
     windows[1, 2] = value
-    y, targets = [0, 1, 0, 1, 0], np.ones((5, 1))
+    classes, targets = [0, 1, 0, 1, 0], np.ones((5, 1))
     received = f"received {value} in"
     for model, x, y, place in (
-        (SequenceClassifier("gru", 2, features=2, units=3), vectors, y, r"x\[3\]"),
+        (
+            SequenceClassifier("gru", 2, features=2, units=3),
+            vectors,
+            classes,
+            r"x\[3\]",
+        ),
         (tagger(features=2), vectors, np.zeros((5, 3), int), r"x\[3\]"),
         (tagger(features=2), vectors.tolist(), np.zeros((5, 3), int), r"x\[3\]"),
         (vit(), images, LABELS, r"images\[2\]"),

@@ -165,7 +165,7 @@ def test_heads_for_tokens():
     right = model.predict(x, verbose=0)["tokens"].argmax(-1)
     wanted = np.where(np.arange(18).reshape(6, 3) % 5 < 2, right, right + 1)
     expected = np.sum((wanted == right) * weights) / weights.sum()
-    y, weights = {"tokens": wanted % 19}, {"tokens": weights}
+    y, weights = {"tokens": wanted % pieces.vocabulary_size}, {"tokens": weights}
     for size in (1, 4, 32):
         found = model.evaluate(
             x, y, sample_weight=weights, batch_size=size, verbose=0, return_dict=True
