@@ -32,7 +32,6 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
 
     heads: dict[str | None, type[Head]]
     _graph: tuple[Any, Features]
-    _compile_arguments: tuple[Any, Any] = ((), {})
 
     @functools.cached_property
     def task(self) -> Head:
@@ -85,7 +84,7 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         """
         if self.task.is_waiting:
             options = {"weighted_metrics": weighted_metrics, **kwargs}
-            self._compile_arguments = ((optimizer, *args), options)
+            self._compile_later((optimizer, *args), options)
             return
         if optimizer is None:
             optimizer = keras.optimizers.Adam(3e-4, global_clipnorm=1.0)

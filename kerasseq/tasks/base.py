@@ -129,6 +129,8 @@ class TaskModel(keras.Model):
     over, and sets `default_loss` and `default_metrics`.
     """
 
+    _compile_arguments: tuple[Any, Any] = ((), {})
+
     def __init__(
         self, inputs: Any, outputs: Any, arguments: dict[str, Any], **kwargs: Any
     ) -> None:
@@ -277,6 +279,13 @@ class TaskModel(keras.Model):
     ) -> dict[str, Any]:
         """Updates the metrics, as `keras.Model.compute_metrics`."""
         return super().compute_metrics(x, y, y_pred, _copied(sample_weight))
+
+    def _compile_later(self, args, kwargs):
+        """Keeps the arguments of `compile` until the labels are learned.
+
+        As an attribute for Keras, their metrics would be those of the model twice.
+        """
+        vars(self)["_compile_arguments"] = args, kwargs
 
     def make_train_function(self, force: bool = False) -> Callable[..., Any] | None:
         """The step of training, as Keras makes it.

@@ -39,7 +39,9 @@ def is_empty_list(x: Any) -> bool:
         >>> is_empty_list(np.array([])), is_empty_list(np.zeros((0, 5)))
         (True, False)
     """
-    return number_of_rows(x) == 0 and len(getattr(x, "shape", (0,))) == 1
+    if isinstance(x, list | tuple):
+        return not x
+    return tuple(getattr(x, "shape", (1,))) == (0,)
 
 
 def check_not_empty(x: Any, method: str = "fit") -> None:

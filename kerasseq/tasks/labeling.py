@@ -54,7 +54,6 @@ class SequenceLabeler(LabelsMixin, TaskModel):
     """
 
     least_labels = 2
-    _compile_arguments: tuple[Any, Any] = ((), {})
     _moves_optimizer_rows: bool = False  # after an older file was loaded
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
@@ -159,7 +158,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         If the model is to learn its labels or tokenizer, `fit` does it.
         """
         if self._labels is None:
-            self._compile_arguments = (args, kwargs)
+            self._compile_later(args, kwargs)
         else:
             super().compile(*args, **kwargs)
 

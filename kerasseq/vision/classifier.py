@@ -47,7 +47,6 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
 
     patches: PatchEmbedding
     blocks: list[TransformerEncoder]
-    _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
         if arguments["include_top"] and arguments["labels"] is None:
@@ -102,7 +101,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         if self._is_built():
             super().compile(*args, **kwargs)
         else:
-            self._compile_arguments = (args, kwargs)
+            self._compile_later(args, kwargs)
 
     def _is_built(self):
         return self._labels is not None or not self._arguments["include_top"]

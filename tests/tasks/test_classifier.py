@@ -243,9 +243,14 @@ TEXTS = ["ab", "ba", "aab"]
         (TEXTS, ["vowel", "vowel"], ValueError, "same number of rows.*3 and 2"),
         (["ab", "", "b"], ["vowel"] * 3, ValueError, r"x\[1\] must have at least one"),
         (["ab", None], ["vowel"] * 2, TypeError, r"x\[1\] must be a string"),
-        ("ab", "vowel", ValueError, r"y\[0\] must be one of"),
+        (
+            "ab",
+            "vowel",
+            TypeError,
+            r"y must be a list of labels, .* 5 labels of a letter",
+        ),
         ([[1, 2]], ["vowel"], TypeError, "x must be a list of strings"),
-        ([], [], TypeError, "x must be a list of strings"),
+        ([], [], ValueError, "fit needs at least one row of x, received"),
     ],
 )
 def test_wrong_data(x, y, error, message):
