@@ -55,7 +55,7 @@ def attention_rollout(
         found = [alignments[key] for key in keys]
     else:
         keys, found = [], list(alignments)
-    if isinstance(alignments, Trace) and not found:
+    if isinstance(alignments, Trace) and not any(k.endswith(KEY) for k in alignments):
         raise ValueError(
             "alignments must have attention weights of Transformer blocks, received a "
             f"trace without any. {unrecorded(alignments.model)}"

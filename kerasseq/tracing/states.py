@@ -48,9 +48,9 @@ def record_states(
     Examples:
         >>> def run(state, inputs, mask):
         ...     return state[:, None] + keras.ops.cumsum(inputs["written"], axis=1)
-        >>> layer, inputs = keras.layers.Dense(3), {"written": keras.ops.ones((1, 3, 1))}
-        >>> axes = ("rows", "steps", "units")
-        >>> path = record_states(layer, run, keras.ops.zeros((1, 1)), inputs, axes=axes)
+        >>> start, one = keras.ops.zeros((1, 1)), keras.ops.ones((1, 3, 1))
+        >>> layer, axes = keras.layers.Dense(3), ("rows", "steps", "units")
+        >>> path = record_states(layer, run, start, {"written": one}, axes=axes)
         >>> keras.ops.convert_to_numpy(path).ravel().tolist()
         [1.0, 2.0, 3.0]
     """

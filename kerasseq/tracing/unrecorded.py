@@ -118,7 +118,7 @@ def _explain(layers):
             "from_pretrained of kerasseq.models.GPT, BERT or T5."
         )
     return (
-        f"{text}Its output is that of keras.Model(model.input, layer.output); a "
+        f"{text}Its output is that of keras.Model(model.inputs, layer.output); a "
         "layer of your own records by tracing.record."
     )
 

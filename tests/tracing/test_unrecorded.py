@@ -57,7 +57,7 @@ def test_layers_without_a_counterpart():
     for message in messages(model, "dense/output"):
         assert "received keras.layers.Dense 'dense'. Its output is that of" in message
     layer = model.get_layer("dense")
-    y = keras.Model(model.input, layer.output)(X)  # as the message says
+    y = keras.Model(model.inputs, layer.output)([X])  # as the message says
     assert keras.ops.shape(y) == (2, 7, 3)
 
 
