@@ -21,7 +21,7 @@ from kerasseq import kernels
 from kerasseq.core import arguments, checks
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import check_mask, check_numbers
+from kerasseq.core.shapes import as_floats, check_mask, check_numbers
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.rnn.batch_states import BatchStates
@@ -128,6 +128,7 @@ class RNN(WithSublayers, keras.layers.RNN):
         training: bool = False,
     ) -> Tensor | tuple[Tensor, ...]:
         check_numbers("sequences", sequences, more=True)
+        sequences = as_floats("sequences", sequences, self.compute_dtype)
         if sequences.shape[1] == 0:
             raise ValueError(
                 f"sequences have shape {tuple(sequences.shape)}, of 0 steps: "

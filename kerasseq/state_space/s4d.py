@@ -29,7 +29,7 @@ from kerasseq.convolution.real_steps import RealSteps
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.carried_state import CarriesState, check_sequence
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import check_shape, check_width
+from kerasseq.core.shapes import as_floats, check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.state_space.initializers import StepSizes
@@ -205,9 +205,10 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     ) -> Tensor:
         x, u, mask = self._inputs(x, mask)
         T = ops.shape(u)[1]
-        # JAX infers shapes with symbols, of which it computes no transform.
-        is_known = isinstance(T, int) or ops.is_tensor(T)
-        if not is_known or listeners.follows_states():
+        # JAX infers shapes with symbols, of which it computes no transform. There is
+        # none of 0 rows.
+        can_transform = (isinstance(T, int) or ops.is_tensor(T)) and u.shape[0] != 0
+        if not can_transform or listeners.follows_states():
             return self._finish(x, u, self.recurrence(u, self._zero_state(u), mask)[0])
         real = None if mask is None else RealSteps(mask)
         K = tracing.record(self, "kernel", self.kernel(T))  # (D, T)
@@ -237,7 +238,7 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         check_sequence("x", x, mask)
         check_width("x", x.shape, self.width)
         mask = None if mask is None else ops.cast(mask, "bool")
-        x = masks.zero_masked(x, mask)
+        x = masks.zero_masked(as_floats("x", x, self.compute_dtype), mask)
         u = tracing.record(self, "value", ops.cast(x, self.state_dtype))
         return x, u, mask
 
