@@ -35,6 +35,7 @@ def check_layer(
     outputs = called(layer, inputs, training=False)
     assert keras.ops.shape(outputs) == output_shape
     check_symbolic_shape(layer, inputs, output_shape)
+    check_no_rows(layer, inputs)
     check_computed_shapes(layer, inputs)
     check_config_names_every_argument(layer)
     check_copy(layer, inputs)
@@ -52,6 +53,18 @@ def check_symbolic_shape(layer, inputs, output_shape):
     shape = (None, *inputs.shape[1:])
     symbolic = keras.Input(batch_shape=shape)
     assert fresh(layer)(symbolic).shape == (None, *output_shape[1:])
+
+
+def check_no_rows(layer, inputs):
+    """A batch of 0 rows gives 0 rows, and gradients of 0 rows."""
+
+    def run(x):
+        gradient = kernels.gradients(lambda x: keras.ops.sum(layer(x)), x)
+        return layer(x), gradient
+
+    outputs, gradient = compiled_on_jax(run)(keras.ops.convert_to_tensor(inputs[:0]))
+    assert keras.ops.shape(gradient) == (0, *inputs.shape[1:])
+    assert keras.ops.shape(outputs)[0] == 0
 
 
 def check_computed_shapes(layer, inputs):
@@ -136,6 +149,20 @@ def check_mixed_precision(layer, inputs, outputs):
         # Rounding is relative: layers without a bounded activation reach 8 and more.
         largest = max(1.0, np.max(np.abs(keras.ops.convert_to_numpy(outputs))))
         assert_close(keras.ops.cast(close, "float32"), outputs, atol=atol * largest)
+    check_integers(small, shortest(inputs))
+
+
+def check_integers(layer, inputs):
+    """Integers give what the same numbers give as floats, also in mixed precision."""
+    whole = np.round(3 * inputs)
+
+    def both(x):
+        return [layer(keras.ops.cast(x, dtype)) for dtype in ("int32", "float32")]
+
+    found, expected = compiled_on_jax(both)(whole)
+    assert found.dtype == expected.dtype
+    found, expected = (keras.ops.cast(y, "float32") for y in (found, expected))
+    assert_close(found, expected)
 
 
 def check_float64(layer, inputs, outputs):

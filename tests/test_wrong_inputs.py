@@ -5,6 +5,8 @@ import pytest
 
 from kerasseq import layers
 from tests.layer_checks import assert_close
+from tests.on_itself import Added
+from tests.test_layers_everywhere import CASES, SEQUENCE
 
 pytestmark = pytest.mark.once("error messages")
 
@@ -134,6 +136,21 @@ def test_decoder_with_encoder():
         layers.TransformerDecoder(7, 1)(X, Y, encoder_padding_mask=np.ones((2, 3)))
     with pytest.raises(ValueError, match="same batch size, received shapes"):
         layers.TransformerDecoder(7, 1)(X, Y[:1])
+
+
+@pytest.mark.parametrize("build", CASES)
+def test_complex_inputs(build):
+    """No layer drops an imaginary part."""
+    layer, x = build(), SEQUENCE * 1j
+    if isinstance(layer, Added):  # of the position layer alone: some read ids
+        layer = layer.layer
+        x = x[..., 0] if hasattr(layer, "token_embedding") else x
+        inputs = (SEQUENCE, x[..., 0]) if hasattr(layer, "num_segments") else (x,)
+    else:
+        layer.build(SEQUENCE.shape)
+        inputs = (x,)
+    with pytest.raises(TypeError, match="must hold real numbers, received complex"):
+        layer(*inputs)
 
 
 CODES = {

@@ -12,6 +12,7 @@ from kerasseq.attention.inputs import (
     check_single_head_masks,
 )
 from kerasseq.core import masks
+from kerasseq.core.shapes import as_floats
 from kerasseq.core.types import Shape, Tensor
 from kerasseq.kernels import matmul
 
@@ -53,7 +54,10 @@ class SingleHeadAttention(keras.layers.Layer):
         # Masked keys, and keys that no query attends to, must not contribute NaN.
         queries, keys = masks.reachable(attention_mask)
         keys = masks.intersect(value_mask, padding_mask, keys)
-        key = value if key is None else key
+        query = as_floats("query", query, self.compute_dtype)
+        shared = key is None or key is value
+        value = as_floats("value", value, self.compute_dtype)
+        key = value if shared else as_floats("key", key, self.compute_dtype)
         if key is value:
             value = key = masks.zero_masked(value, keys)
         else:

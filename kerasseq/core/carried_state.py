@@ -9,15 +9,16 @@ from keras import ops
 from kerasseq.core import checks
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.shapes import check_mask, check_numbers
-from kerasseq.core.types import Shape, Tensor
+from kerasseq.core.types import Nested, Shape, Tensor
 
 
 @dataclasses.dataclass
 class Hidden:
     """Hides states from Keras, which would cast them to the compute dtype."""
 
-    states: list[Tensor]
+    states: Nested
     mask: Tensor | None
+    index: int | Tensor | None = None  # of the next keys in a cache
 
 
 class CarriesState:

@@ -202,8 +202,7 @@ def softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """
     if mask is not None:
         scores = ops.where(mask, scores, lowest(scores.dtype))
-    # torch.compile cannot trace ops.max.
-    highest = ops.stop_gradient(ops.amax(scores, axis=-1, keepdims=True))
+    highest = ops.stop_gradient(largest(scores, axis=-1, keepdims=True))
     powers = ops.exp(scores - highest)
     if mask is not None:
         powers = ops.where(mask, powers, ops.zeros_like(powers))
@@ -211,6 +210,23 @@ def softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     # The highest score adds 1 to the sum, so that only a fully masked row sums to 0.
     # ops.maximum would compute float64 in float32 on PyTorch.
     return powers / ops.where(total > 0, total, ops.ones_like(total))
+
+
+def largest(x: Tensor, axis: int, *, keepdims: bool = False) -> Tensor:
+    """The largest values along an axis, as `ops.amax`; also of a batch of 0 rows.
+
+    Args:
+        x: The values.
+        axis: The axis, not empty.
+        keepdims: Whether the result has this axis, of size 1.
+
+    Examples:
+        >>> keras.ops.shape(largest(np.ones((0, 3)), axis=1))
+        (0,)
+    """
+    if 0 in x.shape:  # on TensorFlow an error
+        return ops.sum(x, axis=axis, keepdims=keepdims)
+    return ops.amax(x, axis=axis, keepdims=keepdims)  # torch.compile cannot trace max
 
 
 def lowest(dtype: DType) -> Tensor:

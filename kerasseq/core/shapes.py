@@ -1,11 +1,14 @@
 """Checks of what a layer is called with: ranks, masks and number types, in one place.
 
-Sizes that are not known before the graph runs are not checked.
+Sizes that are not known before the graph runs are not checked. Keras casts floating
+inputs of a layer to its compute dtype, and leaves others as they are: `as_floats` casts
+them.
 """
 
 from collections.abc import Sequence
 
 import keras
+from keras import ops
 
 from kerasseq.core.types import Shape, Tensor
 
@@ -24,7 +27,7 @@ def check_numbers(
         more: Whether there may be more axes between the first and the last ones.
 
     Raises:
-        TypeError: If it holds booleans, or is no tensor at all.
+        TypeError: If it holds booleans or complex numbers, or is no tensor at all.
         ValueError: If its rank is another.
 
     Examples:
@@ -41,6 +44,59 @@ def check_numbers(
             "mask is an argument of its own; other booleans are cast by "
             'keras.ops.cast(x, "float32")'
         )
+    check_real(name, x)
+
+
+def check_real(name: str, x: Tensor) -> None:
+    """Raise unless a tensor has a dtype of real numbers or booleans.
+
+    Examples:
+        >>> check_real("query", np.ones((2, 3)) * 1j)
+        Traceback (most recent call last):
+        ...
+        TypeError: query must hold real numbers, received complex128 of shape (2, 3). \
+Pass real and imaginary parts as features: \
+keras.ops.concatenate([keras.ops.real(x), keras.ops.imag(x)], -1)
+    """
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    if dtype == "bool" or is_real(dtype):
+        return
+    advice = "Convert it to an array of numbers"
+    if "complex" in dtype:
+        advice = (
+            "Pass real and imaginary parts as features: "
+            "keras.ops.concatenate([keras.ops.real(x), keras.ops.imag(x)], -1)"
+        )
+    raise TypeError(
+        f"{name} must hold real numbers, received {dtype} of shape {tuple(x.shape)}. "
+        f"{advice}"
+    )
+
+
+def is_real(dtype: str) -> bool:
+    """Whether a dtype is one of real numbers: integers or floats."""
+    return keras.backend.is_float_dtype(dtype) or keras.backend.is_int_dtype(dtype)
+
+
+def as_floats(name: str, x: Tensor, dtype: str) -> Tensor:
+    """Casts integers and booleans to a dtype; floats keep theirs.
+
+    Args:
+        name: Of the argument.
+        x: The tensor.
+        dtype: The compute dtype of the layer.
+
+    Raises:
+        TypeError: If it holds complex numbers or strings.
+
+    Examples:
+        >>> x = as_floats("x", keras.ops.convert_to_tensor([1, 2]), "float32")
+        >>> keras.backend.standardize_dtype(x.dtype)
+        'float32'
+    """
+    check_real(name, x)
+    is_float = keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype))
+    return x if is_float else ops.cast(x, dtype)
 
 
 def check_shape(

@@ -9,6 +9,7 @@ of one sign, at most 0, and -inf is a step that forgets all.
 Axes: C chunks, B batch, N heads, L steps of a chunk, K width of the keys.
 """
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -159,8 +160,10 @@ def _pairs(x, h, axes):
         h: Steps of a block.
         axes: Number of axes of a block, the last ones of the result.
     """
-    width = x.shape[len(x.shape) - axes + 1 :] if axes > 1 else ()
-    pairs = ops.reshape(x, (*ops.shape(x)[:3], -1, 2, h, *width))
+    inside = len(x.shape) - axes + 1
+    steps, width = math.prod(x.shape[3:inside]), x.shape[inside:]
+    count = steps // (2 * h)  # not -1, which 0 rows do not tell
+    pairs = ops.reshape(x, (*ops.shape(x)[:3], count, 2, h, *width))
     return ops.unstack(pairs, 2, axis=-1 - axes)
 
 

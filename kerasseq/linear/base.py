@@ -298,7 +298,7 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
 
     def to_heads(self, x: Tensor, width: int) -> Tensor:
         """Splits the last axis into heads, `(B, T, heads, width)`."""
-        return ops.reshape(x, (*ops.shape(x)[:2], -1, width))
+        return ops.reshape(x, (*ops.shape(x)[:2], x.shape[-1] // width, width))
 
     def run_kernel(
         self, q: Tensor, k: Tensor, v: Tensor, state: Tensor, **options: Any

@@ -15,7 +15,7 @@ from kerasseq.convolution.real_steps import RealSteps
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.carried_state import CarriesState, check_sequence
 from kerasseq.core.serialization import check_float64
-from kerasseq.core.shapes import check_shape, check_width
+from kerasseq.core.shapes import as_floats, check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
 
@@ -117,6 +117,7 @@ class TokenShift(CarriesState, WithSublayers, keras.layers.Layer):
         check_sequence("x", x, mask)
         check_width("x", x.shape, self.width)
         mask = None if mask is None else ops.cast(mask, "bool")
+        x = as_floats("x", x, self.compute_dtype)
         return masks.zero_masked(x, mask), mask
 
     def call(

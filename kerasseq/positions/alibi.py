@@ -18,7 +18,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import check_numbers
+from kerasseq.core.shapes import as_floats, check_numbers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.positions.base import AttentionPosition
 
@@ -64,9 +64,10 @@ class AlibiBias(AttentionPosition):
     def call(self, attention_scores: Tensor) -> Tensor:
         N = heads_of(self, attention_scores.shape)
         check_numbers("attention_scores", attention_scores, SCORES)
+        scores = as_floats("attention_scores", attention_scores, self.compute_dtype)
         s = ops.arange(ops.shape(attention_scores)[-1], dtype="int32")[None]
         b = self._bias(N, s[:, -1:], s)  # (1, N, 1, S)
-        return attention_scores + ops.cast(b, attention_scores.dtype)
+        return scores + ops.cast(b, scores.dtype)
 
     def bias(
         self,

@@ -18,7 +18,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import check_numbers
+from kerasseq.core.shapes import as_floats, check_numbers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.positions.alibi import SCORES, heads_of
 from kerasseq.positions.base import AttentionPosition
@@ -94,10 +94,11 @@ class RelativePositionBias(AttentionPosition):
 
     def call(self, attention_scores: Tensor, start_index: int | Tensor = 0) -> Tensor:
         check_numbers("attention_scores", attention_scores, SCORES)
+        scores = as_floats("attention_scores", attention_scores, self.compute_dtype)
         T, S = ops.shape(attention_scores)[2:]
         p = ops.arange(T, dtype="int32")[None] + start_index
         b = self.bias(p, ops.arange(S, dtype="int32")[None])
-        return attention_scores + ops.cast(b, attention_scores.dtype)
+        return scores + ops.cast(b, scores.dtype)
 
     def bias(
         self,

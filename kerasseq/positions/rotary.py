@@ -17,7 +17,7 @@ from keras import ops
 
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import check_mask, check_numbers
+from kerasseq.core.shapes import as_floats, check_mask, check_numbers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.positions import frequencies
 from kerasseq.positions.base import AttentionPosition
@@ -184,7 +184,8 @@ class RotaryEmbedding(AttentionPosition):
         check_numbers("inputs", inputs, more=True)
         sizes = inputs.shape[0], inputs.shape[self.sequence_axis]
         check_mask("mask", mask, ("batch", "time"), sizes)
-        x = ops.moveaxis(inputs, axes, (1, -1))
+        x = as_floats("inputs", inputs, self.compute_dtype)
+        x = ops.moveaxis(x, axes, (1, -1))
         p = masks.positions(mask, ops.shape(x)[1], start_index, positions)
         return ops.moveaxis(self.rotate(x, p), (1, -1), axes)
 
@@ -232,7 +233,7 @@ class RotaryEmbedding(AttentionPosition):
         if self.rope_type not in LENGTH_DEPENDENT:
             return frequencies.angles(p, self._frequencies(D))
         p = ops.cast(p, "float32")
-        length = ops.amax(p, axis=1)[:, None, None] + 1  # (B, 1, 1)
+        length = masks.largest(p, axis=1)[:, None, None] + 1  # (B, 1, 1)
         trained = self.original_max_position_embeddings
         base, s = self.max_wavelength, self.scaling_factor
         if self.rope_type == "dynamic_ntk":

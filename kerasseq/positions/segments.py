@@ -15,7 +15,7 @@ from keras import ops
 
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import check_shape, check_steps
+from kerasseq.core.shapes import check_real, check_shape, check_steps
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 
 
@@ -70,6 +70,7 @@ class SegmentEmbedding(keras.layers.Layer):
 
     def call(self, inputs: Tensor, segments: Tensor) -> Tensor:
         check_steps("segments", segments, inputs.shape[-2])
+        check_real("segments", segments)
         S = ops.convert_to_tensor(self.segment_embeddings)
         embeddings = ops.take(S, ops.cast(segments, "int32"), axis=0)
         return ops.broadcast_to(embeddings, ops.shape(inputs))

@@ -15,7 +15,7 @@ from keras import ops
 
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import check_shape
+from kerasseq.core.shapes import check_real, check_shape
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.positions.embedding import PositionEmbedding
@@ -117,6 +117,7 @@ class TokenAndPositionEmbedding(WithSublayers, keras.layers.Layer):
         *,
         mask: Tensor | None = None,
     ) -> Tensor:
+        check_real("inputs", inputs)
         E = self.token_embedding(inputs)
         mask = self.compute_mask(inputs, mask)
         P = self.position_embedding(

@@ -10,6 +10,7 @@ from keras import ops
 from kerasseq import kernels
 from kerasseq.core import arguments, checks, objects
 from kerasseq.core.serialization import check_float64
+from kerasseq.core.shapes import as_floats
 from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
 
 
@@ -224,6 +225,7 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
     def call(
         self, inputs: Tensor, states: Tensor | Sequence[Tensor], training: bool = False
     ) -> tuple[Tensor, Tensor | list[Tensor]]:
+        inputs = as_floats("inputs", inputs, self.compute_dtype)
         nested = isinstance(states, (list, tuple))
         projected = self.project(inputs, training)
         h, new_states = self.step(projected, states if nested else [states], training)

@@ -21,9 +21,10 @@ from kerasseq import kernels
 from kerasseq.core import arguments, checks
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import check_mask, check_numbers
+from kerasseq.core.shapes import as_floats, check_mask, check_numbers
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
+from kerasseq.rnn.batch_states import BatchStates
 from kerasseq.rnn.cell import DropoutMasks, DropoutRNNCell, RecurrentCell
 from kerasseq.rnn.loop import run_through_time
 
@@ -41,7 +42,10 @@ class RNN(WithSublayers, keras.layers.RNN):
         return_sequences: Whether to return all outputs, not only the last.
         return_state: Whether to return the last states, too.
         go_backwards: Whether to process the last step first.
-        stateful: Whether a batch starts from the last states of the one before.
+        stateful: Whether a batch starts from the last states of the one before, in
+            calls, `fit`, `evaluate` and `predict`, on all backends. They are in
+            `layer.states`; `reset_state` sets them to zeros. They are not weights: a
+            file has none, and a loaded layer starts with zeros.
         unroll: Whether to write the steps out instead of looping.
         zero_output_for_mask: Whether outputs at masked steps are zeros. Otherwise they
             repeat the last real output.
@@ -91,7 +95,30 @@ class RNN(WithSublayers, keras.layers.RNN):
             **kwargs,
         )
         check_float64(self)
+        self.batch_states: BatchStates | None = None
         self.supports_masking = True  # Keras 3.16 no longer sets it
+
+    def build(
+        self, sequences_shape: Shape, initial_state_shape: Sequence[Shape] | None = None
+    ) -> None:
+        super().build(sequences_shape, initial_state_shape)
+        if self.stateful and self.batch_states is None:
+            self.batch_states = BatchStates(self.states, self.variable_dtype)
+
+    @property
+    def states(self) -> list[keras.Variable] | None:
+        """The states that the next batch starts from, if the layer is stateful."""
+        held = getattr(self, "batch_states", None)
+        return self._untracked_states if held is None else held.states
+
+    @states.setter
+    def states(self, states: list[keras.Variable] | None) -> None:
+        self._untracked_states = states  # of Keras, until `build` has others
+
+    def reset_state(self) -> None:
+        """Sets the states of a stateful layer to zeros."""
+        for state in tree.flatten(self.states or []):
+            state.assign(ops.zeros(state.shape, state.dtype))
 
     def call(
         self,
@@ -101,6 +128,7 @@ class RNN(WithSublayers, keras.layers.RNN):
         training: bool = False,
     ) -> Tensor | tuple[Tensor, ...]:
         check_numbers("sequences", sequences, more=True)
+        sequences = as_floats("sequences", sequences, self.compute_dtype)
         if sequences.shape[1] == 0:
             raise ValueError(
                 f"sequences have shape {tuple(sequences.shape)}, of 0 steps: "

@@ -8,7 +8,7 @@ sequence without a product of matrices inside the loop.
 from collections.abc import Sequence
 from typing import Any
 
-from keras import ops
+from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core.types import Identifier, Tensor
@@ -115,11 +115,9 @@ class LinearCell(ProjectingCell):
     def call(
         self, inputs: Tensor, states: Tensor | Sequence[Tensor], training: bool = False
     ) -> tuple[Tensor, Tensor | list[Tensor]]:
-        nested = isinstance(states, (list, tuple))
-        (before,) = states if nested else [states]
-        h, (after,) = self.step(self.project(inputs, training), [before], training)
-        after = ops.cast(after, before.dtype)  # other loops keep the dtype that it had
-        return h, [after] if nested else after
+        h, after = super().call(inputs, states, training)
+        (before,) = tree.flatten(states)  # other loops keep the dtype that it had
+        return h, tree.map_structure(lambda h: ops.cast(h, before.dtype), after)
 
     def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
         return [ops.zeros((batch_size, self.units), dtype=self.state_dtype)]

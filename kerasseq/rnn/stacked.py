@@ -8,7 +8,7 @@ from keras import ops, tree
 
 from kerasseq.core import checks
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import STEPS, check_shape
+from kerasseq.core.shapes import STEPS, as_floats, check_shape
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.rnn.cell import DropoutRNNCell
@@ -225,6 +225,7 @@ class StackedRNN(WithSublayers, keras.layers.Layer):
         training: bool = False,
     ) -> Tensor | tuple[Tensor, ...]:
         if self.feed_back:
+            sequences = as_floats("sequences", sequences, self.compute_dtype)
             return self._fed_back(sequences, initial_state, training)
         if self.steps is not None:
             sequences = ops.repeat(sequences[:, None], self.steps, axis=1)

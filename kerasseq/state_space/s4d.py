@@ -29,7 +29,7 @@ from kerasseq.convolution.real_steps import RealSteps
 from kerasseq.core import checks, masks, objects
 from kerasseq.core.carried_state import CarriesState, check_sequence
 from kerasseq.core.serialization import check_float64, register
-from kerasseq.core.shapes import check_shape, check_width
+from kerasseq.core.shapes import as_floats, check_shape, check_width
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.state_space.chunks import convolve, product
@@ -209,8 +209,9 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
     ) -> Tensor:
         x, u, mask = self._inputs(x, mask)
         T = ops.shape(u)[1]
-        # JAX infers shapes with symbols, which it does not split into chunks.
-        is_known = isinstance(T, int) or ops.is_tensor(T)
+        # JAX infers shapes with symbols, which it does not split into chunks. There are
+        # none of 0 rows.
+        is_known = (isinstance(T, int) or ops.is_tensor(T)) and u.shape[0] != 0
         follows = listeners.follows_states() or is_replaced(self, "hidden_state")
         if not is_known or follows:
             y, _ = self.recurrence(u, self._zero_state(u), mask)
@@ -255,7 +256,7 @@ class S4D(CarriesState, WithSublayers, keras.layers.Layer):
         check_sequence("x", x, mask)
         check_width("x", x.shape, self.width)
         mask = None if mask is None else ops.cast(mask, "bool")
-        x = masks.zero_masked(x, mask)
+        x = masks.zero_masked(as_floats("x", x, self.compute_dtype), mask)
         u = tracing.record(self, "value", ops.cast(x, self.state_dtype))
         return x, u, mask
 

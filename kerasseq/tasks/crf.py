@@ -45,8 +45,9 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import checks
-from kerasseq.core.masks import attached_mask, zero_masked
+from kerasseq.core.masks import attached_mask, largest, zero_masked
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import as_floats
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 
 NEVER = -1e30  # the score of what cannot be; sums of it stay finite
@@ -120,7 +121,7 @@ class CRF(keras.layers.Layer):
         self.built = True
 
     def call(self, scores: Tensor) -> Tensor:
-        return scores
+        return as_floats("scores", scores, self.compute_dtype)
 
     def loss(self, tags: Tensor, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         r"""Computes $-\log p(y \mid x)$, split over the steps.
@@ -187,7 +188,7 @@ class CRF(keras.layers.Layer):
     def _steps(self, scores, mask):
         """Scores in 32 bits or more, the mask, and where a sequence goes on or ends."""
         mask = attached_mask(scores) if mask is None else ops.cast(mask, "bool")
-        e = ops.convert_to_tensor(scores)
+        e = as_floats("scores", ops.convert_to_tensor(scores), "float32")
         if keras.backend.standardize_dtype(e.dtype) != "float64":
             e = ops.cast(e, "float32")
         real = ops.cast(mask, "int32")
@@ -252,7 +253,7 @@ def viterbi(M: Tensor, z: Tensor) -> Tensor:
     def step(delta, M_t):
         paths = delta[:, :, None] + M_t  # (batch, from, to)
         best = ops.cast(ops.argmax(paths, axis=1), "int32")
-        return ops.max(paths, axis=1), best
+        return largest(paths, axis=1), best
 
     delta, best = kernels.scan(step, _start(M), ops.swapaxes(M, 0, 1))
     last = ops.cast(ops.argmax(delta[:, :-1] + z, axis=-1), "int32")

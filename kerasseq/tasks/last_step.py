@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from kerasseq import kernels
+from kerasseq.core import masks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Tensor
 
@@ -37,5 +38,5 @@ def last_step(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
         return sequence[:, -1]
     mask = ops.cast(mask, "bool")
     time = ops.arange(ops.shape(mask)[1], dtype="int32")
-    last = ops.amax(ops.where(mask, time, 0), axis=1)
+    last = masks.largest(ops.where(mask, time, 0), axis=1)
     return kernels.take_steps(sequence, last[:, None])[:, 0]

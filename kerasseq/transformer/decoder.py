@@ -11,7 +11,6 @@ another place, see `residual`. Vaswani et al. 2017; Radford et al. 2018 without 
 encoder. Course slides A, B, C, D.
 """
 
-import dataclasses
 from typing import TypeAlias
 
 import keras
@@ -20,10 +19,10 @@ from keras import ops
 from kerasseq import tracing
 from kerasseq.attention import cache as caches
 from kerasseq.core import masks
-from kerasseq.core.carried_state import carries_state
+from kerasseq.core.carried_state import Hidden, carries_state
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import register
-from kerasseq.core.shapes import check_mask, check_numbers, check_shape
+from kerasseq.core.shapes import as_floats, check_mask, check_numbers, check_shape
 from kerasseq.core.types import Nested, Shape, Tensor
 from kerasseq.transformer import mixers, residual
 from kerasseq.transformer.block import (
@@ -205,7 +204,7 @@ class TransformerDecoder(TransformerBlock):
             "return_attention_scores": return_attention_scores,
             "training": training,
         }
-        x = decoder_sequence
+        x = as_floats("decoder_sequence", decoder_sequence, self.compute_dtype)
         keras_mask = masks.first_given(decoder_sequence_mask, mask)
         if self_attention_cache is None:  # with a cache, masks cover its tokens
             padding_mask = masks.first_given(decoder_padding_mask, keras_mask)
@@ -312,10 +311,11 @@ class TransformerDecoder(TransformerBlock):
                 f"{self.name} has cross-attention, and cannot advance. Call it on the "
                 "whole sequence"
             )
-        return MethodLayer(self, "_advance")(x, hidden=_Hidden(states, mask, index))
+        return MethodLayer(self, "_advance")(x, hidden=Hidden(states, mask, index))
 
     def _advance(self, x, hidden):
         mask, index = hidden.mask, hidden.index
+        x = as_floats("x", x, self.compute_dtype)
         x = tracing.record(self, "input", x)
         norm, name = self._self_attention_layer_norm, "self_attention"
         n = self._pre_sublayer(x, norm, name)
@@ -485,15 +485,6 @@ def _outputs(outputs, cache):
     if cache is not None:
         outputs[-1] = caches.restore_cache_format(outputs[-1], cache)
     return outputs
-
-
-@dataclasses.dataclass
-class _Hidden:
-    """Hides states from Keras, which would cast them to the compute dtype."""
-
-    states: States
-    mask: Tensor | None
-    index: int | Tensor | None
 
 
 def _check_memory_mask(mask, memory):

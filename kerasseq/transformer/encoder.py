@@ -20,6 +20,7 @@ import keras
 from kerasseq import tracing
 from kerasseq.core import checks, masks
 from kerasseq.core.serialization import register
+from kerasseq.core.shapes import as_floats
 from kerasseq.core.types import Shape, Tensor
 from kerasseq.transformer import mixers, residual
 from kerasseq.transformer.block import (
@@ -140,7 +141,8 @@ class TransformerEncoder(TransformerBlock):
     ) -> Tensor | tuple[Tensor, Tensor]:
         padding_mask = masks.first_given(padding_mask, mask, inputs_mask)
         check_self_attention_masks(inputs, padding_mask, attention_mask)
-        x = masks.zero_masked(inputs, padding_mask)
+        x = as_floats("inputs", inputs, self.compute_dtype)
+        x = masks.zero_masked(x, padding_mask)
         x = tracing.record(self, "input", x)
         norm, name = self._self_attention_layer_norm, "self_attention"
         n = self._pre_sublayer(x, norm, name)

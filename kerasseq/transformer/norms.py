@@ -20,6 +20,7 @@ from keras import ops
 
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import as_floats
 from kerasseq.core.types import Config, DType, Shape, Tensor
 from kerasseq.kernels import is_float64, uses_torchscript
 
@@ -42,6 +43,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         super().build(input_shape)
 
     def call(self, x: Tensor) -> Tensor:
+        x = as_floats("x", x, self.compute_dtype)
         if not (is_float64(x) or uses_torchscript()):
             return super().call(x)
         x = _divide_by_rms(x - _mean(x, self.axis), self.axis, self.epsilon)
@@ -91,6 +93,7 @@ class RMSNormalization(keras.layers.RMSNormalization):
         self.built = True
 
     def call(self, x: Tensor) -> Tensor:
+        x = as_floats("x", x, self.compute_dtype)
         if not (is_float64(x) or uses_torchscript()):
             return ops.cast(super().call(x), self.compute_dtype)
         x = _divide_by_rms(x, self.axis, self.epsilon) * ops.cast(self.scale, x.dtype)

@@ -18,6 +18,7 @@ from keras import ops
 from kerasseq import kernels, tracing
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import check_float64, register
+from kerasseq.core.shapes import as_floats
 from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.kernels import matmul
@@ -179,7 +180,7 @@ class PatchEmbedding(WithSublayers, keras.layers.Layer):
         )
 
     def call(self, inputs: Tensor) -> Tensor:
-        x = ops.cast(inputs, self.compute_dtype)
+        x = as_floats("inputs", inputs, self.compute_dtype)
         if not kernels.size_is_guessed(x):
             self._grid_of(x.shape)
         if self.data_format == "channels_first":

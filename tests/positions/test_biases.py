@@ -36,6 +36,17 @@ def test_alibi_layer_biases_from_the_last_position():
         np.testing.assert_allclose(found[:, n], expected, atol=1e-5)
 
 
+@pytest.mark.once("a cast of the inputs")
+@pytest.mark.parametrize("name", ["AlibiBias", "RelativePositionBias"])
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_biases_of_scores_that_are_integers(name, policy):
+    layer, scores = getattr(layers, name)(dtype=policy), np.round(SCORES)
+    found, expected = layer(scores.astype("int32")), layer(scores)
+    assert found.dtype == expected.dtype
+    found, expected = (numpy(ops.cast(x, "float32")) for x in (found, expected))
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_alibi_by_positions():
     layer = layers.AlibiBias(4)
     layer.build((None, N, None, None))

@@ -66,6 +66,12 @@ def test_position_zero_and_norms_are_unchanged():
     assert np.abs(found[:, 1:] - X[:, 1:]).max() > 0.5
 
 
+@pytest.mark.once("a cast of the inputs")
+def test_integers_are_rotated_as_floats():
+    layer, x = layers.RotaryEmbedding(), np.round(3 * X)
+    np.testing.assert_array_equal(numpy(layer(x.astype("int32"))), numpy(layer(x)))
+
+
 def test_layouts_differ_by_feature_order_only():
     order = [i // 2 + (i % 2) * K // 2 for i in range(K)]
     halves = numpy(layers.RotaryEmbedding()(X))

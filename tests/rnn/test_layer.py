@@ -193,6 +193,65 @@ def test_stateful_goes_on_until_reset():
         layers.LSTM(3, stateful=True).build((None, 4, 5))
 
 
+@pytest.mark.everywhere("states in compiled batches and mixed precision", cases=2)
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [("LSTM", "mixed_float16"), ("GRU", "float32"), ("MinGRU", "mixed_bfloat16")],
+)
+def test_stateful_models_carry_states_between_batches(name, policy, tmp_path):
+    """Three batches of a part each are the whole, in `predict` and in `fit`."""
+    build = getattr(layers, name)
+    layer = build(3, stateful=True, return_sequences=True, dtype=policy)
+    model = keras.Sequential([keras.Input(batch_shape=(2, 4, 5)), layer])
+    plain = build(3, return_sequences=True, return_state=True, dtype=policy)
+    plain.build((2, 4, 5))
+    plain.set_weights(layer.get_weights())  # states are not weights
+    parts = np.random.default_rng(1).normal(size=(3, 2, 4, 5)).astype("float32")
+    whole, *states = plain(np.concatenate(parts, axis=1))
+    parts = parts.reshape(6, 4, 5)
+    atol = {"float32": 1e-5, "mixed_float16": 5e-3, "mixed_bfloat16": 5e-2}[policy]
+
+    def check_states():
+        for found, state in zip(layer.states, states, strict=True):
+            assert_close(found, ops.cast(state, "float32"), atol)
+            assert found.dtype == "float32"
+
+    found = np.concatenate(
+        np.split(model.predict(parts, batch_size=2, verbose=0), 3), 1
+    )
+    assert_close(found.astype("float32"), ops.cast(whole, "float32"), atol)
+    check_states()
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras").layers[-1]
+    assert_close(loaded.cell.kernel, layer.cell.kernel)
+    layer.reset_state()
+    for each in (loaded, layer):  # a file has no states
+        assert not any(ops.convert_to_numpy(state).any() for state in each.states)
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    model.fit(parts, 0 * parts[..., :3], batch_size=2, shuffle=False, verbose=0)
+    check_states()
+
+
+@pytest.mark.once("which variables there are")
+def test_weights_of_stateful_layers_are_those_of_keras(tmp_path):
+    options = {"stateful": True, "name": "stacked"}
+    ours, theirs = pair(FOREIGN["stacked"], **options)
+    models = [
+        keras.Sequential([keras.Input(batch_shape=X.shape), x]) for x in (ours, theirs)
+    ]
+    assert_close(models[0](X), models[1](X))
+    assert ops.any(ours.states[0][0])
+    models[1].save_weights(tmp_path / "of.weights.h5")
+    ours.set_weights([0 * w for w in ours.get_weights()])
+    models[0].load_weights(tmp_path / "of.weights.h5")
+    ours.reset_state()  # Keras' fails on nested states
+    assert_close(models[0](X), keras.layers.RNN(ours.cell)(X))
+    models[0].save_weights(tmp_path / "of.weights.h5")
+    theirs.set_weights([0 * w for w in theirs.get_weights()])
+    models[1].load_weights(tmp_path / "of.weights.h5")
+    assert_close(theirs.cell.cells[0].kernel, ours.cell.cells[0].kernel)
+
+
 @pytest.mark.everywhere("states and masks through the kernel", cases=1)
 @pytest.mark.parametrize("unroll", [False, True])
 @pytest.mark.parametrize("name", ["ElmanRNN", "LSTM", "PeepholeLSTM", "GRU"])
