@@ -5,6 +5,8 @@ import pathlib
 import re
 import traceback
 
+from kerasseq.core.printable import printable
+
 EXPECTED = (ValueError, TypeError, OSError, ImportError)
 MAX_WORD, MAX_LINE = 300, 2000  # characters shown of a word and of a message
 
@@ -61,7 +63,7 @@ def one_line(error: BaseException) -> str:
     text = re.sub(r'\bmissing="(\w+)"', r"--missing \1", text)
     text = re.sub(r"\b(value|date|group|known)=(?![\w'\"])", r"--\1", text)
     text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates
-    text = " ".join(truncate_word(word) for word in text.split())
+    text = printable(" ".join(truncate_word(word) for word in text.split()))
     return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]} …"
 
 

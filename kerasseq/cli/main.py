@@ -13,7 +13,7 @@ import sys
 from typing import Any, NoReturn
 
 import kerasseq
-from kerasseq.cli import errors, options
+from kerasseq.cli import errors, options, signals
 from kerasseq.core import checks
 
 COMMANDS = (
@@ -50,7 +50,8 @@ def main(argv: list[str] | None = None) -> int:
     logging.getLogger("tensorflow").setLevel("ERROR")
     try:
         args = parse(sys.argv[1:] if argv is None else list(argv))
-        _module(args.command).run(args)
+        with signals.none_lost():
+            _module(args.command).run(args)
         sys.stdout.flush()
     except SystemExit as done:  # argparse, after --help and --version
         return done.code or 0

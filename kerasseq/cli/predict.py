@@ -4,7 +4,6 @@ import argparse
 import csv
 import json
 import pathlib
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,11 +16,12 @@ from kerasseq.cli import (
     labeled,
     options,
     runs,
+    spreadsheets,
     tables,
     word_vectors,
 )
 from kerasseq.cli.classify import TEXT_NAMES, cut, read_text_table
-from kerasseq.cli.console import choose_backend, print_json
+from kerasseq.cli.console import choose_backend, note, print_json, print_result
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.files import replacing
 from kerasseq.core.padding import pad_rows
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         for row in rows:
             name = f"{row['file']}  " if "file" in row and len(rows) > 1 else ""
-            print(f"{name}{describe(row)}")
+            print_result(f"{name}{describe(row)}")
 
 
 def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, Any]]:
@@ -183,7 +183,7 @@ def forecast(args: argparse.Namespace) -> None:
         model.set_history(series)
     frame = as_frame(model.forecast(steps))
     if args.out is None and not args.json:
-        print(frame.to_string(index=False))
+        print_result(frame.to_string(index=False))
         return
     rows = json.loads(frame.to_json(orient="records", date_format="iso"))
     if args.out is not None:
@@ -402,7 +402,7 @@ def check_out(file: str) -> None:
 
 def write(file: str, rows: Iterable[dict[str, Any]]) -> None:
     """Writes predictions as they come, atomically."""
-    count = 0
+    count, formulas = 0, []
     with (
         replacing(file) as temporary,
         open(temporary, "w", encoding="utf-8", newline="") as stream,
@@ -414,11 +414,13 @@ def write(file: str, rows: Iterable[dict[str, Any]]) -> None:
                 stream.write(json.dumps(row, ensure_ascii=False) + "\n")
                 continue
             cells = _cells(row)
+            formulas += filter(spreadsheets.is_formula, cells.values())
             if writer is None:
                 writer = csv.DictWriter(stream, list(cells))
                 writer.writeheader()
             writer.writerow(cells)
-    print(f"kerasseq: wrote {count:,} rows to {file}", file=sys.stderr)
+    note(f"wrote {count:,} rows to {file}")
+    spreadsheets.note_formulas(file, formulas)
 
 
 def _cells(row):

@@ -10,12 +10,11 @@ import os
 import pathlib
 import shutil
 import sys
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar, overload
 
 from kerasseq.core.checks import nearest
-from kerasseq.core.files import read_json
+from kerasseq.core.files import read_json, temporary_path
 from kerasseq.core.types import FilePath
 
 CONFIG = "config.json"
@@ -243,7 +242,7 @@ def new_folder(folder: FilePath) -> Iterator[pathlib.Path]:
             "path, or remove it first"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    part = temporary_path(path)
     part.mkdir()
     try:
         yield part
