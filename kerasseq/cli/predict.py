@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import functools
 import json
 import pathlib
 from collections.abc import Iterable, Iterator
@@ -9,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from kerasseq.cli import forecast as forecasts
 from kerasseq.cli import (
+    brackets,
     image_data,
     images,
     labeled,
@@ -20,6 +21,7 @@ from kerasseq.cli import (
     tables,
     word_vectors,
 )
+from kerasseq.cli import forecast as forecasts
 from kerasseq.cli.classify import TEXT_NAMES, cut, read_text_table
 from kerasseq.cli.console import choose_backend, note, print_json, print_result
 from kerasseq.cli.errors import UsageError
@@ -107,7 +109,7 @@ def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, A
         inputs = cut(texts, record["arguments"]["max_characters"])
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
-    predict, rows = predictor(model, args.folder)
+    predict, rows = predictor(model, args.folder, record)
     if predict is fill:
         inputs = pairs(inputs, args.next)
     elif args.next is not None:
@@ -223,12 +225,20 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
     return tables.filled(table, name, args.file)
 
 
-def predictor(model: Any, folder: str) -> Any:
+def predictor(model: Any, folder: str, record: Any) -> Any:
     """Returns the function that predicts with a model, and for how many texts at once.
+
+    Args:
+        model: The model.
+        folder: Its folder, for messages.
+        record: The record of its run, or None.
 
     Raises:
         ValueError: If the model has no prediction for texts.
     """
+    if record and record["task"] == "parentheses":
+        colors = record["arguments"]["colors"]
+        return functools.partial(brackets.classify, colors=colors), 4096
     kinds = {
         "classify": (classify, 4096),
         "tag": (tag, 4096),
