@@ -54,7 +54,7 @@ examples:
   kerasseq predict runs/images-vit-1 --file picture.png
   kerasseq predict runs/bert-1 --text "one two [MASK] four"
   kerasseq predict runs/bert-1 --text "one two ." --next "three four ."
-  kerasseq predict runs/vectors-skip_gram-1 --text "man woman king"
+  kerasseq predict runs/vectors-skip_gram-1 --text "object objects class"
   kerasseq predict runs/forecast-lstm-1 --horizon 6
   kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv""",
     )
