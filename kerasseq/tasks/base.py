@@ -11,6 +11,7 @@ from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config
+from kerasseq.tasks.fitted import needs_fit
 from kerasseq.tasks.plain import as_plain, from_plain
 
 
@@ -102,17 +103,23 @@ def _check_names(model: type, kwargs: dict[str, Any]) -> None:
             )
 
 
+@needs_fit
 class TaskModel(keras.Model):
     """A functional model that is saved as the arguments it was made from.
 
     A subclass builds its graph in `__init__`, hands inputs, outputs and its arguments
-    over, and sets `default_loss` and `default_metrics`.
+    over, and sets `default_loss` and `default_metrics`. One whose layers depend on data
+    sets `awaits_fit` until `fit` builds them.
     """
+
+    awaits_fit: bool = False
 
     def __init__(
         self, inputs: Any, outputs: Any, arguments: dict[str, Any], **kwargs: Any
     ) -> None:
         _check_names(type(self), kwargs)
+        if self.awaits_fit:
+            self.awaits_fit = False
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         self._arguments = arguments
         self.compile()

@@ -50,6 +50,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         _check(arguments, self.least_labels)
         if arguments["labels"] is None or isinstance(arguments["tokenizer"], str):
             keras.Model.__init__(self, **kwargs)
+            self.awaits_fit = True
             self._arguments = arguments
         else:
             self._build_layers(arguments, kwargs)
