@@ -50,6 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     logging.getLogger("tensorflow").setLevel("ERROR")
     try:
         args = parse(sys.argv[1:] if argv is None else list(argv))
+        errors.typed_options.set(args.option_names)
         with signals.none_lost():
             _module(args.command).run(args)
         sys.stdout.flush()
@@ -102,8 +103,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
         parser.print_help()
         raise SystemExit(0)
     args, unknown = parser.parse_known_args(argv)
+    task = getattr(args, "task", None)
+    used = parsers.get((args.command, task), parser)
+    args.option_names = _option_names(args, task, parsers)
     if unknown:
-        used = parsers.get((args.command, getattr(args, "task", None)), parser)
         known = re.findall(r"--[a-z][a-z-]*", used.format_help())
         raise errors.UsageError(
             f"{used.prog}: unrecognized argument "
@@ -114,12 +117,28 @@ def parse(argv: list[str]) -> argparse.Namespace:
     return args
 
 
+def _option_names(args, task, parsers):
+    """The options of the command, by the names that the arguments have in Python.
+
+    A run that is resumed may have any task.
+    """
+    return {
+        action.dest: next(s for s in action.option_strings if s.startswith("--"))
+        for (command, of_task), parser in parsers.items()
+        if command == args.command and task in (None, of_task)
+        for action in parser._actions
+        if action.option_strings
+    }
+
+
 def _check_command(argv, parser):
     """Checks command and task before argparse, which suggests no nearest name."""
-    expected = [("command", COMMANDS)]
+    expected, train = [("command", COMMANDS)], _module("train")
+    tasks = (*train.TASKS, *train.ALIASES)
     if argv[:1] == ["train"]:
-        train = _module("train")
-        expected.append(("task", (*train.TASKS, *train.ALIASES)))
+        expected.append(("task", tasks))
+    elif argv and argv[0] in tasks and argv[0] not in COMMANDS:
+        parser.error(f"{argv[0]} is a task: type  kerasseq train {argv[0]}")
     for word, (what, choices) in zip(argv, expected, strict=False):
         if not word.startswith("-") and word not in choices:
             try:

@@ -13,7 +13,7 @@ def printable(text: str) -> str:
     r"""Replaces control characters other than tabs and newlines by their escapes.
 
     Examples:
-        >>> print(printable("\x1b]0;title\x07a\tb"))
-        \x1b]0;title\x07a	b
+        >>> print(printable("\x1b]0;title\x07"))
+        \x1b]0;title\x07
     """
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

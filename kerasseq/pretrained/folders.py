@@ -157,8 +157,9 @@ def existing_folder(folder: FilePath) -> pathlib.Path:
     path = pathlib.Path(folder)
     if not path.exists():
         raise FileNotFoundError(
-            f'there is no folder "{path}". from_pretrained downloads nothing: pass a '
-            "folder on this computer"
+            f'there is no folder "{path}", and kerasseq downloads no models. Download '
+            f"one into a folder, for example with  pip install huggingface_hub  and  "
+            f"hf download {folder} --local-dir {path.name}  and pass that folder"
         )
     if not path.is_dir():
         raise NotADirectoryError(

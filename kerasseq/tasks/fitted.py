@@ -1,7 +1,8 @@
 """What a model cannot do before `fit` has learned its labels or its tokenizer.
 
-Only then a `SequenceClassifier`, `SequenceTagger` or `ViT` knows the sizes of its
-layers. Keras would fail on the missing graph, or show a model without layers.
+Only after `fit` a `SequenceClassifier`, `SequenceTagger` or `ViT` knows the sizes of
+its layers. Keras would fail on the missing graph, or show a model without layers. The
+same methods refuse texts where the graph reads ids.
 """
 
 import functools
@@ -10,10 +11,13 @@ from typing import Any, TypeVar
 
 import keras
 
+from kerasseq.core.ids import refuse_texts
+
+OF_IDS = ("__call__", "fit", "evaluate", "predict")  # methods that read inputs
+OF_IDS += ("train_on_batch", "test_on_batch", "predict_on_batch")
 METHODS = (
-    *("__call__", "summary", "save", "export", "save_weights", "load_weights"),
-    *("get_layer", "get_weights", "set_weights", "count_params", "quantize"),
-    *("train_on_batch", "test_on_batch", "predict_on_batch"),
+    *("summary", "save", "export", "save_weights", "load_weights", "get_layer"),
+    *("get_weights", "set_weights", "count_params", "quantize", *OF_IDS),
 )
 PROPERTIES = ("layers", "input", "output", "inputs", "outputs")
 PROPERTIES += ("input_shape", "output_shape", "operations")
@@ -25,7 +29,7 @@ class NotFittedError(ValueError):
 
 
 def needs_fit(cls: Model) -> Model:
-    """Guards the methods of a class of models that need layers.
+    """Guards the methods of a class of models that need layers, and ids to read.
 
     Instances without layers have the attribute `awaits_fit`.
     """
@@ -53,6 +57,9 @@ def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:
     @functools.wraps(getattr(keras.Model, name))
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         check_fitted(self)
+        if name in OF_IDS:  # where a subclass has encoded texts already
+            x = args[0] if args else kwargs.get("x")
+            refuse_texts(x, getattr(self, "tokenizer", None) is not None)
         return getattr(super(cls, self), name)(*args, **kwargs)
 
     return method

@@ -257,6 +257,8 @@ class SequenceLabeler(LabelsMixin, TaskModel):
 
     def _rows(self, x):
         """The inputs as a list of rows of ids, or as they are; and words, if any."""
+        if self._arguments["tokenizer"] is None:
+            ids.refuse_texts(x, has_tokenizer=False)
         if self._labels is None:
             missing = "labels" if self._arguments["labels"] is None else "tokenizer"
             check_learned(None, missing)

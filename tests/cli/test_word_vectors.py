@@ -78,7 +78,9 @@ def test_examples_of_the_help_have_words_of_the_default_text(command):
     settings = options.Settings(**options.with_defaults(word_vectors.DEFAULTS, {}))
     model = kerasseq.models.WordVectors("skip_gram", 5, min_count=settings.min_count)
     model.batches(word_vectors.read(settings)[0], batch_size=32)
-    found = re.findall(r'runs/vectors\S* --text "(.*)"', command("predict", "--help").out)
+    found = re.findall(
+        r'runs/vectors\S* --text "(.*)"', command("predict", "--help").out
+    )
     assert found
     for text in found:
         assert word_vectors.predict(model, [text])
