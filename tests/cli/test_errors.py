@@ -155,7 +155,7 @@ def test_without_statsmodels(refused, monkeypatch, tmp_path, words):
     ("words", "message"),
     [
         (
-            ["train", "bert", "--units", "5", "--data", "numbers"],
+            ["train", "bert", "--units", "5", "--data", "counting"],
             "--num-heads must divide the hidden size 5, received --num-heads 4. Choose "
             "a divisor",
         ),

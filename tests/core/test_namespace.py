@@ -45,7 +45,8 @@ def test_modules_that_are_called_say_what_is_in_them():
     for package in (datasets, text, kerasseq.training, kerasseq.decoding):
         for name in dir(package):
             value = getattr(package, name)
-            if isinstance(value, types.ModuleType) and name[0] != "_":
+            inside = getattr(value, "__name__", None) == f"{package.__name__}.{name}"
+            if inside and isinstance(value, types.ModuleType):
                 assert isinstance(value, Submodule), name
 
 
