@@ -49,8 +49,8 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # log lines of TensorFlow
     logging.getLogger("tensorflow").setLevel("ERROR")
     try:
-        args = parse(sys.argv[1:] if argv is None else list(argv))
-        errors.typed_options.set(args.option_names)
+        args, names = _parse(sys.argv[1:] if argv is None else list(argv))
+        errors.typed_options.set(names)
         with signals.none_lost():
             _module(args.command).run(args)
         sys.stdout.flush()
@@ -97,6 +97,11 @@ def parse(argv: list[str]) -> argparse.Namespace:
             option or name.
         SystemExit: After `--help` and `--version`.
     """
+    return _parse(argv)[0]
+
+
+def _parse(argv):
+    """The arguments, and the options of the command by their names in Python."""
     parser, parsers = build_parser()
     _check_command(argv, parser)
     if not argv:
@@ -105,7 +110,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
     args, unknown = parser.parse_known_args(argv)
     task = getattr(args, "task", None)
     used = parsers.get((args.command, task), parser)
-    args.option_names = _option_names(args, task, parsers)
     if unknown:
         known = re.findall(r"--[a-z][a-z-]*", used.format_help())
         raise errors.UsageError(
@@ -114,18 +118,18 @@ def parse(argv: list[str]) -> argparse.Namespace:
             f"{checks.nearest(unknown[0].partition('=')[0], known)} "
             f"See  {used.prog} --help"
         )
-    return args
+    return args, _option_names(args.command, task, parsers)
 
 
-def _option_names(args, task, parsers):
+def _option_names(command, task, parsers):
     """The options of the command, by the names that the arguments have in Python.
 
     A run that is resumed may have any task.
     """
     return {
         action.dest: next(s for s in action.option_strings if s.startswith("--"))
-        for (command, of_task), parser in parsers.items()
-        if command == args.command and task in (None, of_task)
+        for (name, of_task), parser in parsers.items()
+        if name == command and task in (None, of_task)
         for action in parser._actions
         if action.option_strings
     }

@@ -95,7 +95,7 @@ def fitted_size(tokenizer: Any, name: str = "tokenizer", more: str = "") -> int:
     if not size:
         raise ValueError(
             f"{name} must be fitted, received a {type(tokenizer).__name__} without "
-            f"tokens. Call its fit(text) first{more}"
+            f"tokens. Call its fit first{more}"
         )
     return size
 

@@ -64,8 +64,8 @@ def refuse_texts(x: Any, has_tokenizer: bool) -> None:
         >>> refuse_texts("to be", has_tokenizer=False)
         Traceback (most recent call last):
         ...
-        TypeError: expected ids, received the text 'to be'. Build the model with a \
-tokenizer, or encode the text first
+        TypeError: expected ids or other numbers, received the text 'to be'. \
+Build the model with a tokenizer, or encode the text first
     """
     if has_texts(x):
         advice = (
@@ -74,7 +74,7 @@ tokenizer, or encode the text first
             else "Build the model with a tokenizer, or encode the text first"
         )
         received = f"the text {x!r:.40}" if isinstance(x, str) else f"texts, {x!r:.60}"
-        raise TypeError(f"expected ids, received {received}. {advice}")
+        raise TypeError(f"expected ids or other numbers, received {received}. {advice}")
 
 
 def check_inputs(x: Tensor, sizes: Mapping[str, int | None]) -> None:

@@ -41,10 +41,10 @@ def missing_name(namespace: str) -> Callable[[str], Any]:
 
     Examples:
         >>> import kerasseq
-        >>> kerasseq.text.WordTokeniser
+        >>> kerasseq.text.WordTokenzier
         Traceback (most recent call last):
         ...
-        AttributeError: module 'kerasseq.text' has no attribute 'WordTokeniser'. Did \
+        AttributeError: module 'kerasseq.text' has no attribute 'WordTokenzier'. Did \
 you mean "WordTokenizer"?
     """
 

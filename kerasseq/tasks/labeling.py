@@ -257,7 +257,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
 
     def _rows(self, x):
         """The inputs as a list of rows of ids, or as they are; and words, if any."""
-        if self._arguments["tokenizer"] is None:
+        if self._arguments["tokenizer"] is None and not self.awaits_fit:
             ids.refuse_texts(x, has_tokenizer=False)
         if self._labels is None:
             missing = "labels" if self._arguments["labels"] is None else "tokenizer"

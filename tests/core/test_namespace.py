@@ -76,11 +76,13 @@ def test_texts_where_ids_are_read():
         for use in (bert, tagger, tagger.predict):
             with pytest.raises(TypeError, match="Build the model with a tokenizer"):
                 use(x)
-        with pytest.raises(TypeError, match="expected ids, received"):
+        with pytest.raises(TypeError, match="expected ids or other numbers, received"):
             tagger.fit(x, [0])
-    with pytest.raises(TypeError, match="expected ids, received"):
+    with pytest.raises(TypeError, match="expected ids or other numbers, received"):
         bert({"ids": ["a"], "segments": np.zeros((1, 1))})
-    with pytest.raises(TypeError, match="expected ids, received the text 'abc'"):
+    with pytest.raises(
+        TypeError, match="numbers, received the text 'abc'"
+    ):
         tagger.train_on_batch("abc", [0])
 
 

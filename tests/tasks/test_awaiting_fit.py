@@ -10,6 +10,8 @@ import kerasseq
 from kerasseq import tracing
 from kerasseq.tasks.fitted import PROPERTIES
 
+pytestmark = pytest.mark.everywhere("layers of PyTorch are modules, others are not")
+
 SMALL = {"units": 3}
 IMAGES = {"image_size": 4, "patch_size": 2, "num_layers": 1, "num_heads": 1}
 MODELS = {
@@ -51,7 +53,6 @@ def _built():
     kerasseq.models.ViT(2, hidden_dim=4, **IMAGES)
 
 
-@pytest.mark.everywhere("Keras' layers differ: those of PyTorch are modules")
 @pytest.mark.parametrize("missing", MODELS)
 def test_each_use_names_what_fit_learns(missing, tmp_path):
     model, expected = MODELS[missing](), missing.removesuffix(" of images")
