@@ -80,9 +80,7 @@ def test_texts_where_ids_are_read():
             tagger.fit(x, [0])
     with pytest.raises(TypeError, match="expected ids or other numbers, received"):
         bert({"ids": ["a"], "segments": np.zeros((1, 1))})
-    with pytest.raises(
-        TypeError, match="numbers, received the text 'abc'"
-    ):
+    with pytest.raises(TypeError, match="numbers, received the text 'abc'"):
         tagger.train_on_batch("abc", [0])
 
 
