@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kerasseq.core import backend as _backend
+from kerasseq.core.namespace import missing_name as _missing_name
 
 if TYPE_CHECKING:  # for editors and type checkers; at run time, __getattr__
     from kerasseq import (
@@ -40,7 +41,7 @@ _WITHOUT_KERAS = ("datasets", "runs", "text")
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"module 'kerasseq' has no attribute '{name}'")
+        _missing_name(__name__)(name)
     if name not in _WITHOUT_KERAS:
         _backend.require()
     if name == "load_model":

@@ -3,6 +3,8 @@
 `docs/pages/en/hidden_steps.md` describes how values at masked steps affect the results.
 """
 
+from typing import TYPE_CHECKING
+
 import kerasseq.core.serialization  # first: checks the backend
 import kerasseq.models  # noqa: F401  # registers every model
 from kerasseq.attention.alignment import (
@@ -16,6 +18,7 @@ from kerasseq.attention.kernel_regression import KernelAttention
 from kerasseq.attention.multi_head import MultiHeadAttention
 from kerasseq.convolution.causal import CausalConv1D
 from kerasseq.convolution.wavenet import WaveNet
+from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.linear.delta_net import DeltaNet
 from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
@@ -103,3 +106,6 @@ __all__ = [
     "PatchEmbedding",
     "CRF",
 ]
+
+if not TYPE_CHECKING:  # a checker knows the names by itself
+    __getattr__ = _missing_name(__name__)

@@ -6,8 +6,11 @@ parameters of one without building it, `costs` its operations and its memory.
 KerasHub.
 """
 
+from typing import TYPE_CHECKING
+
 import kerasseq.core.serialization  # first: checks the backend
 import kerasseq.layers  # noqa: F401  # registers every layer
+from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.language.architectures import architectures
 from kerasseq.language.bert import BERT
 from kerasseq.language.costs import costs
@@ -49,3 +52,6 @@ __all__ = [
     "from_pretrained",
     "save_pretrained",
 ]
+
+if not TYPE_CHECKING:  # a checker knows the names by itself
+    __getattr__ = _missing_name(__name__)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import kerasseq
+from kerasseq.cli import spreadsheets
 from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
 from kerasseq.core.files import replacing
 
@@ -243,6 +244,7 @@ def write_csv(file: pathlib.Path, results: dict[str, Any]) -> None:
             writer.writerow(
                 {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
             )
+    spreadsheets.note_formulas(file, results["support"])
 
 
 def _rows(results):

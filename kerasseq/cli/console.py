@@ -1,7 +1,8 @@
 """The terminal: printing, status messages, and loading Keras without its log lines.
 
 Results go to stdout, all else to stderr. On a terminal output has colors and progress
-bars, elsewhere it is plain. Importing this module loads no Keras.
+bars, elsewhere it is plain. Control characters of data reach no terminal. Importing
+this module loads no Keras.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ import rich.table
 
 from kerasseq.cli import reporting
 from kerasseq.core import backend
+from kerasseq.core.printable import printable
 
 PLAIN_WIDTH = 88  # of tables, if the output is not a terminal
 FIRST_MESSAGE = 0.5  # seconds before a status is printed without a terminal
@@ -36,6 +38,7 @@ THREADS = (
 )
 LARGE = 5_000_000  # characters of an input whose status is printed at once
 MAX_SILENCE = 15  # seconds between two lines of a progress
+_C1 = re.compile(r"[\x7f-\x9f]")  # control characters that JSON does not escape
 _LOG_LINE = re.compile(
     rb"(WARNING: All log messages before absl|[IWE]\d{4} \d\d:\d\d:)"
 )
@@ -67,7 +70,7 @@ class Console(rich.console.Console):
 
     def write(self, text: str = "", style: str | None = None) -> None:
         """Prints text without breaking its lines."""
-        self.print(text, style=style, soft_wrap=True)
+        self.print(printable(text), style=style, soft_wrap=True)
 
     def table(
         self, title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]
@@ -83,13 +86,13 @@ class Console(rich.console.Console):
         for heading in columns:
             is_number = heading.startswith(">")
             table.add_column(
-                heading.removeprefix(">"),
+                printable(heading.removeprefix(">")),
                 justify="right" if is_number else "left",
                 no_wrap=is_number,
                 overflow="fold",
             )
         for row in rows:
-            table.add_row(*map(str, row))
+            table.add_row(*(printable(str(cell)) for cell in row))
         self.write(f"\n{title}", style="bold")
         self.print(table)
 
@@ -97,7 +100,12 @@ class Console(rich.console.Console):
 def note(text: str) -> None:
     """Prints a message on stderr."""
     # In one piece: a status may be printed by another thread.
-    print(f"kerasseq: {text}\n", end="", file=sys.stderr)
+    print(f"kerasseq: {printable(text)}\n", end="", file=sys.stderr)
+
+
+def print_result(text: str) -> None:
+    """Prints a result on stdout; where that is no terminal, exactly as it is."""
+    print(printable(text) if sys.stdout.isatty() else text)
 
 
 def print_json(data: object) -> None:
@@ -107,7 +115,7 @@ def print_json(data: object) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:  # such as a lone surrogate in the name of a file
         text = json.dumps(data, indent=1)
-    print(text)
+    print_result(_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 @contextlib.contextmanager
@@ -124,6 +132,7 @@ def status(what: str, size: int = 0) -> Iterator[None]:
     Yields:
         Nothing.
     """
+    what = printable(what)
     with reporting.phase(what), _own_stderr() as stream:
         if stream.isatty():
             console = rich.console.Console(file=stream)

@@ -4,7 +4,7 @@ import argparse
 
 from kerasseq import datasets
 from kerasseq.cli import options
-from kerasseq.cli.console import Console, print_json, status
+from kerasseq.cli.console import Console, print_json, print_result, status
 
 
 def add_command(add: options.Add) -> None:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
         if args.json:
             print_json(lines)
         for line in [] if args.json else lines:
-            print(line)  # rich would replace the tabs between pairs by spaces
+            print_result(line)  # rich would replace the tabs between pairs by spaces
         return
     entries = datasets.catalogue()
     if args.json:

@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from kerasseq.cli import options
+from kerasseq.cli.console import print_result
 from kerasseq.text import Eliza
 
 LANGUAGES = ("en", "fr")  # of the rules in kerasseq.text.eliza
@@ -107,4 +108,5 @@ def _end_line(on_terminal):
 def _print(text):
     # A character that the encoding lacks is printed as "?".
     encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding), flush=True)
+    print_result(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()

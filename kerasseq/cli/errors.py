@@ -1,13 +1,23 @@
 """Errors as one line for the user."""
 
+import contextvars
 import errno
 import pathlib
 import re
 import traceback
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kerasseq.core.printable import printable
 
 EXPECTED = (ValueError, TypeError, OSError, ImportError)
 MAX_WORD, MAX_LINE = 300, 2000  # characters shown of a word and of a message
 
+# The options of the command that runs, by the names that they have in Python.
+typed_options: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar(
+    "typed_options", default=MappingProxyType({"encoding": "--encoding"})
+)
+_START = r"""(?<![\w./\\"'-])"""  # not in a path, a quoted name or an option
 _NO_SPACE = "free some space, or choose another folder with --run or --output-dir"
 _ADVICE = {
     errno.ENOSPC: _NO_SPACE,
@@ -56,14 +66,46 @@ def one_line(error: BaseException) -> str:
             text += f"; {_ADVICE[error.errno]}"
     elif not text:
         text = type(error).__name__
-    text = re.sub(r"\bencoding='([^']+)'", r"--encoding \1", text)
-    text = re.sub(r'\bpass missing="(\w+)"', r"give --missing \1", text)
-    text = re.sub(r'\bmissing="(\w+)"', r"--missing \1", text)
-    text = re.sub(r"\b(value|date|group|known)=(?![\w'\"])", r"--\1", text)
-    text = re.sub(r'\b(value|date|group)="(?=[^"]+")', r'--\1 "', text)
+    text = with_option_names(text, typed_options.get())
     text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates
-    text = " ".join(truncate_word(word) for word in text.split())
+    text = printable(" ".join(truncate_word(word) for word in text.split()))
     return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]} …"
+
+
+def with_option_names(text: str, options: Mapping[str, str]) -> str:
+    """Replaces the names of arguments in Python by those of the command's options.
+
+    Args:
+        text: A message.
+        options: Options by the names of the arguments.
+
+    Examples:
+        >>> options = {"num_heads": "--num-heads", "date": "--date"}
+        >>> message = "num_heads must divide 7, received num_heads=4. Choose 1 or 7"
+        >>> with_option_names(f"{message}, or pass head_dim=1", options)
+        '--num-heads must divide 7, received --num-heads 4. Choose 1 or 7'
+        >>> with_option_names('set date= to a column, such as date="day"', options)
+        'set --date to a column, such as --date day'
+        >>> with_option_names('pass date="first day"', options)
+        'give --date "first day"'
+    """
+    names = "|".join(sorted(options, key=len, reverse=True))
+    long = "|".join(name for name in options if "_" in name) or "(?!)"
+
+    def option(found):
+        value = found["value"] or ""
+        if " " not in value:
+            value = value.strip("\"'")
+        return f"{options[found['name']]} {value}".rstrip()
+
+    # An advice that the command has no option for.
+    advice = re.compile(r",? or pass `?(?P<name>[a-z]+_[a-z_]+)`?(=\S*\w)?(?=[.,]|$)")
+    text = advice.sub(lambda a: a[0] if a["name"] in options else "", text)
+    value = r"""(?P<value>"[^"]*"|'[^']*'|[\w.+-]*\w)?"""
+    text = re.sub(rf"{_START}`?(?P<name>{names})={value}`?", option, text)
+    whole = rf"{_START}`?(?P<name>{long})`?(?![\w/\\\"'=]|\.\w)(?P<value>)"
+    text = re.sub(whole, option, text)
+    return re.sub(r"\bpass (?=--)", "give ", text)
 
 
 def truncate_word(word: str, length: int = MAX_WORD) -> str:

@@ -1,10 +1,9 @@
 """`kerasseq generate`: a continuation of a prompt by a trained language model."""
 
 import argparse
-import sys
 
 from kerasseq.cli import options, runs
-from kerasseq.cli.console import choose_backend, status
+from kerasseq.cli.console import choose_backend, print_result, status
 from kerasseq.cli.tokenize import note_unknown
 from kerasseq.text.tokenizer import Tokenizer
 
@@ -96,9 +95,9 @@ def run(args: argparse.Namespace) -> None:
             min_p=args.min_p,
             seed=args.seed,
         )
-    sys.stdout.write(args.prompt or "")  # as typed, with its unknown characters
     decoded = tokenizer.decode(tokenizer.encode(prompt))  # as the model reads it
-    sys.stdout.write(text[len(decoded) :] + "\n")
+    # The prompt as typed, with its unknown characters.
+    print_result((args.prompt or "") + text[len(decoded) :])
 
 
 def default_prompt(tokenizer: Tokenizer) -> str:

@@ -10,7 +10,16 @@ from numpy.typing import ArrayLike
 
 import kerasseq
 from kerasseq import datasets
-from kerasseq.cli import bert, figures, image_data, options, runs, word_vectors
+from kerasseq.cli import (
+    bert,
+    brackets,
+    figures,
+    image_data,
+    options,
+    runs,
+    translate,
+    word_vectors,
+)
 from kerasseq.cli.console import Console, choose_backend, note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.tokenize import note_unknown, pieces
@@ -34,7 +43,8 @@ def add_command(add: options.Add) -> None:
         """\
 Print the structure of a model. Then apply it to a text. For a recurrent model, print
 how open its gates are and how far back the gradient of its last prediction reaches, and
-draw both. For a Transformer, draw the attention weights. For a model of images, draw
+draw both. For a Transformer, draw the attention weights. For a translation model, draw
+the gates and the alignment of --text with its translation. For a model of images, draw
 the attention to the patches of an image, and which pixels moved the decision. For word
 vectors, print the nearest words of those in --text, and draw them in the plane.""",
         """\
@@ -42,7 +52,8 @@ examples:
   kerasseq inspect runs/quickstart
   kerasseq inspect runs/quickstart --text "for x in range(3):"
   kerasseq inspect runs/images-vit-1 --file picture.png
-  kerasseq inspect runs/parentheses-race-1/lstm-seed0 --text "2 0 9 7 0 9" """,
+  kerasseq inspect runs/parentheses-race-1/lstm-seed0 --text "{()[()]}"
+  kerasseq inspect runs/translation-gru-1 --text "twenty-one" """,
     )
     options.add_run(parser)
     source = parser.add_mutually_exclusive_group()
@@ -75,6 +86,9 @@ def run(args: argparse.Namespace) -> None:
         return
     if hasattr(model, "nearest"):
         inspect_vectors(console, model, args)
+        return
+    if hasattr(model, "translate"):
+        inspect_translation(console, model, record, args)
         return
     example = make_example(model, record, args)
     show_structure(console, model)
@@ -144,11 +158,72 @@ def inspect_vectors(
     console.write(f"Figures: {file}")
 
 
+def inspect_translation(
+    console: Console,
+    model: "kerasseq.models.Seq2Seq | kerasseq.models.Transformer",
+    record: dict[str, Any] | None,
+    args: argparse.Namespace,
+) -> None:
+    """Translates a text, and draws the gates and the alignment."""
+    text = _given_text(args)
+    text = _source_of(record) if text is None else text.strip().splitlines()[0]
+    show_structure(console, model)
+    translate.note_unknown(model.source_vocabulary.tokenizer, text)
+    with status("translating the text"):
+        found = model.translate(text)
+    columns = ("source", "translation", ">log-probability")
+    row = (text, found.text, f"{found.score:.2f}")
+    console.table("Translation", columns, [row])
+    vocabulary, tokens = model.target_vocabulary, found.target_tokens
+    ids = vocabulary.encode([found.text])[0] if found.text else []
+    target = np.array([[vocabulary.start, *ids][: len(tokens)]], "int32")
+    with status("tracing the model"):
+        source = np.array(model.encode_sources([text]), "int32")
+        trace = figures.record(model, (source, target))
+    figures.require()
+    folder, layer, files = _output_folder(args), _layer(args.layer, trace), []
+    if figures.is_recurrent(trace):
+        show_gates(console, trace)
+        layer = layer or figures.last_recurrent_layer(trace)  # of the decoder
+        steps = tokens if layer.startswith("decoder") else found.source_tokens
+        files.append(figures.gates(folder, trace, steps, layer))
+    if found.alignment is not None:
+        files.append(figures.alignments(folder / "alignment.png", [found]))
+    console.write(f"Figures: {', '.join(map(str, files))}")
+
+
+def _source_of(record: dict[str, Any] | None) -> str:
+    """Returns a source of the data of a run.
+
+    Raises:
+        ValueError: If there is no run, or its data cannot be read.
+    """
+    if record is None:
+        raise ValueError("expected a text to translate: give one with --text")
+    settings = options.Settings(**record["arguments"])
+    if settings.pairs is None:
+        return datasets.generated_pairs(settings.data, 1, seed=settings.seed).sources[0]
+    try:
+        return translate.load_pairs(settings)[0].sources[0]
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{error}. Give a text with --text") from error
+
+
 def show_labels(console: Console, p: dict[Any, float]) -> None:
     """Prints the most probable labels."""
     best = sorted(p, key=lambda label: -p[label])[:MAX_LABELS]
     rows = [(label, f"{p[label]:.3f}") for label in best]
     console.table("Most probable labels", ("label", ">probability"), rows)
+
+
+def _given_text(args):
+    """Returns the text of the command line or its file, or None."""
+    text = args.text
+    if args.file is not None:
+        text = datasets.text_file(args.file, args.encoding)
+    if text is not None and not text.strip():
+        raise ValueError("expected a text with letters or numbers, but it is empty")
+    return text
 
 
 def _output_folder(args):
@@ -203,11 +278,7 @@ def make_example(
     Raises:
         ValueError: If the text does not fit the model.
     """
-    text = args.text
-    if args.file is not None:
-        text = datasets.text_file(args.file, args.encoding)
-    if text is not None and not text.strip():
-        raise ValueError("expected a text with letters or numbers, but it is empty")
+    text = _given_text(args)
     kind = type(model).__name__
     if kind == "SequenceClassifier" and record and record["task"] == "parentheses":
         return _parentheses_example(model, record["arguments"]["colors"], text)
@@ -306,24 +377,13 @@ def _parentheses_example(model, colors, text):
         data = datasets.parentheses(1, colors=colors, kind="hard", seed=0)
         sequence = data.sequences[0]
     else:
-        sequence = _numbers(text)
+        sequence = brackets.read(text, colors)
     label = datasets.is_balanced(sequence, colors)
-    symbols = np.array(sequence)
-    ids = ((1 - symbols) // 2 if colors == 1 else symbols) + 1  # 0 is padding
-    tokens, x = [str(symbol) for symbol in sequence], ids.astype("int32")[None]
+    tokens = [str(symbol) for symbol in sequence]
+    x = brackets.as_ids(sequence, colors)[None]
     y = np.array([int(label)])
     flow = figures.flow_of
     return Example(x, tokens, tokens, lambda: flow(model, x, y))
-
-
-def _numbers(text):
-    try:
-        return [int(word) for word in text.replace(",", " ").split()]
-    except ValueError:
-        raise ValueError(
-            'expected a string of parentheses in numbers, as in --text "2 0 9 7 0 9", '
-            f"received {text!r:.60}"
-        ) from None
 
 
 def _series_example(model, text):

@@ -13,7 +13,7 @@ import sys
 from typing import Any, NoReturn
 
 import kerasseq
-from kerasseq.cli import errors, options
+from kerasseq.cli import errors, options, signals
 from kerasseq.core import checks
 
 COMMANDS = (
@@ -49,8 +49,10 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # log lines of TensorFlow
     logging.getLogger("tensorflow").setLevel("ERROR")
     try:
-        args = parse(sys.argv[1:] if argv is None else list(argv))
-        _module(args.command).run(args)
+        args, names = _parse(sys.argv[1:] if argv is None else list(argv))
+        errors.typed_options.set(names)
+        with signals.none_lost():
+            _module(args.command).run(args)
         sys.stdout.flush()
     except SystemExit as done:  # argparse, after --help and --version
         return done.code or 0
@@ -95,14 +97,20 @@ def parse(argv: list[str]) -> argparse.Namespace:
             option or name.
         SystemExit: After `--help` and `--version`.
     """
+    return _parse(argv)[0]
+
+
+def _parse(argv):
+    """The arguments, and the options of the command by their names in Python."""
     parser, parsers = build_parser()
     _check_command(argv, parser)
     if not argv:
         parser.print_help()
         raise SystemExit(0)
     args, unknown = parser.parse_known_args(argv)
+    task = getattr(args, "task", None)
+    used = parsers.get((args.command, task), parser)
     if unknown:
-        used = parsers.get((args.command, getattr(args, "task", None)), parser)
         known = re.findall(r"--[a-z][a-z-]*", used.format_help())
         raise errors.UsageError(
             f"{used.prog}: unrecognized argument "
@@ -110,15 +118,31 @@ def parse(argv: list[str]) -> argparse.Namespace:
             f"{checks.nearest(unknown[0].partition('=')[0], known)} "
             f"See  {used.prog} --help"
         )
-    return args
+    return args, _option_names(args.command, task, parsers)
+
+
+def _option_names(command, task, parsers):
+    """The options of the command, by the names that the arguments have in Python.
+
+    A run that is resumed may have any task.
+    """
+    return {
+        action.dest: next(s for s in action.option_strings if s.startswith("--"))
+        for (name, of_task), parser in parsers.items()
+        if name == command and task in (None, of_task)
+        for action in parser._actions
+        if action.option_strings
+    }
 
 
 def _check_command(argv, parser):
     """Checks command and task before argparse, which suggests no nearest name."""
-    expected = [("command", COMMANDS)]
+    expected, train = [("command", COMMANDS)], _module("train")
+    tasks = (*train.TASKS, *train.ALIASES)
     if argv[:1] == ["train"]:
-        train = _module("train")
-        expected.append(("task", (*train.TASKS, *train.ALIASES)))
+        expected.append(("task", tasks))
+    elif argv and argv[0] in tasks and argv[0] not in COMMANDS:
+        parser.error(f"{argv[0]} is a task: type  kerasseq train {argv[0]}")
     for word, (what, choices) in zip(argv, expected, strict=False):
         if not word.startswith("-") and word not in choices:
             try:

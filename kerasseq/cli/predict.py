@@ -2,26 +2,28 @@
 
 import argparse
 import csv
+import functools
 import json
 import pathlib
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from kerasseq.cli import forecast as forecasts
 from kerasseq.cli import (
+    brackets,
     image_data,
     images,
     labeled,
     options,
     runs,
+    spreadsheets,
     tables,
     word_vectors,
 )
+from kerasseq.cli import forecast as forecasts
 from kerasseq.cli.classify import TEXT_NAMES, cut, read_text_table
-from kerasseq.cli.console import choose_backend, print_json
+from kerasseq.cli.console import choose_backend, note, print_json, print_result
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.files import replacing
 from kerasseq.core.padding import pad_rows
@@ -52,7 +54,7 @@ examples:
   kerasseq predict runs/images-vit-1 --file picture.png
   kerasseq predict runs/bert-1 --text "one two [MASK] four"
   kerasseq predict runs/bert-1 --text "one two ." --next "three four ."
-  kerasseq predict runs/vectors-skip_gram-1 --text "man woman king"
+  kerasseq predict runs/vectors-skip_gram-1 --text "object objects class"
   kerasseq predict runs/forecast-lstm-1 --horizon 6
   kerasseq predict runs/forecast-lstm-1 --file sales.csv --out forecast.csv""",
     )
@@ -96,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         for row in rows:
             name = f"{row['file']}  " if "file" in row and len(rows) > 1 else ""
-            print(f"{name}{describe(row)}")
+            print_result(f"{name}{describe(row)}")
 
 
 def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, Any]]:
@@ -107,7 +109,7 @@ def predict_texts(args: argparse.Namespace, record: Any) -> Iterator[dict[str, A
         inputs = cut(texts, record["arguments"]["max_characters"])
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
-    predict, rows = predictor(model, args.folder)
+    predict, rows = predictor(model, args.folder, record)
     if predict is fill:
         inputs = pairs(inputs, args.next)
     elif args.next is not None:
@@ -184,7 +186,7 @@ def forecast(args: argparse.Namespace) -> None:
     forecasts.note_start(model)
     frame = as_frame(model.forecast(steps))
     if args.out is None and not args.json:
-        print(frame.to_string(index=False))
+        print_result(frame.to_string(index=False))
         return
     rows = [as_plain(row) for row in frame.to_dict("records")]
     if args.out is not None:
@@ -238,12 +240,20 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
     return tables.filled(table, name, args.file)
 
 
-def predictor(model: Any, folder: str) -> Any:
+def predictor(model: Any, folder: str, record: Any) -> Any:
     """Returns the function that predicts with a model, and for how many texts at once.
+
+    Args:
+        model: The model.
+        folder: Its folder, for messages.
+        record: The record of its run, or None.
 
     Raises:
         ValueError: If the model has no prediction for texts.
     """
+    if record and record["task"] == "parentheses":
+        colors = record["arguments"]["colors"]
+        return functools.partial(brackets.classify, colors=colors), 4096
     kinds = {
         "classify": (classify, 4096),
         "tag": (tag, 4096),
@@ -417,7 +427,7 @@ def check_out(file: str) -> None:
 
 def write(file: str, rows: Iterable[dict[str, Any]]) -> None:
     """Writes predictions as they come, atomically."""
-    count = 0
+    count, formulas = 0, []
     with (
         replacing(file) as temporary,
         open(temporary, "w", encoding="utf-8", newline="") as stream,
@@ -429,11 +439,13 @@ def write(file: str, rows: Iterable[dict[str, Any]]) -> None:
                 stream.write(json.dumps(row, ensure_ascii=False) + "\n")
                 continue
             cells = _cells(row)
+            formulas += filter(spreadsheets.is_formula, cells.values())
             if writer is None:
                 writer = csv.DictWriter(stream, list(cells))
                 writer.writeheader()
             writer.writerow(cells)
-    print(f"kerasseq: wrote {count:,} rows to {file}", file=sys.stderr)
+    note(f"wrote {count:,} rows to {file}")
+    spreadsheets.note_formulas(file, formulas)
 
 
 def _cells(row):

@@ -25,11 +25,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli.console import quiet, status
+from kerasseq.cli.console import note, quiet, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.archive import read_config
 from kerasseq.core.backend import BACKENDS
 from kerasseq.core.files import read_json, replacing
+from kerasseq.core.progress import read_state
 
 if TYPE_CHECKING:
     import keras
@@ -206,10 +207,46 @@ def kind(folder: str | os.PathLike[str], record: dict[str, Any] | None) -> str |
 
 
 def load_model(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
-    """Loads a model, and returns it with the record of its run, as `find_model`."""
+    """Loads a model, and returns it with the record of its run, as `find_model`.
+
+    A note says if the run is not finished.
+    """
     file, record = find_model(folder)
     with status("loading the model"), quiet():  # which can load TensorFlow
-        return kerasseq.load_model(file), record
+        model = kerasseq.load_model(file)
+    text = unfinished(file, model)
+    if text is not None:
+        note(text)
+    return model, record
+
+
+def unfinished(file: pathlib.Path, model: Any) -> str | None:
+    """Describes where training stopped; None for a run that is finished, or no run.
+
+    Args:
+        file: The file of a model.
+        model: The model in it.
+    """
+    folder = file.parent
+    is_of_run = file.name == MODEL and (folder / RUN).exists()
+    if not is_of_run or (folder / RESULTS).exists():
+        return None
+    state = read_state(folder)
+    line = {} if state is None else state.line
+    optimizer = getattr(model, "optimizer", None)
+    done = int(getattr(optimizer, "iterations", 0)) or line.get("step")
+    steps = line.get("steps")
+    of = f" of {steps:,}" if isinstance(steps, int) else ""
+    where = f" at step {done:,}{of}" if isinstance(done, int) else ""
+    if state is not None and state.running:
+        return f"the run in {folder} is not finished: its model was saved{where}"
+    finish = f"Finish it with  kerasseq train --resume {folder}"
+    if of and done == steps:
+        return (
+            f"the run in {folder} was trained to its last step, {steps:,}, but not "
+            f"evaluated. {finish}"
+        )
+    return f"the run in {folder} is not finished: training stopped{where}. {finish}"
 
 
 def _record_of_model(path):

@@ -16,6 +16,7 @@ from kerasseq.cli.console import (
     choose_backend,
     note,
     print_json,
+    print_result,
     set_seed,
     status,
 )
@@ -493,7 +494,7 @@ def as_json(text: str, translation: Any) -> dict[str, Any]:
 def print_translation(translation: Any, candidates: int) -> None:
     """Prints a translation, or its candidates with their scores."""
     if candidates == 1:
-        print(translation.text)
+        print_result(translation.text)
         return
     for text, score in translation.candidates:
-        print(f"{score:8.3f}  {text}")
+        print_result(f"{score:8.3f}  {text}")

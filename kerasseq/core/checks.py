@@ -10,13 +10,14 @@ import numbers
 import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
 
 Value = TypeVar("Value")
 Checked = TypeVar("Checked")
+ABBREVIATIONS = {"tf": "tensorflow"}
 
 
 def nearest(value: object, choices: Iterable[object]) -> str:
@@ -25,10 +26,15 @@ def nearest(value: object, choices: Iterable[object]) -> str:
     Examples:
         >>> nearest("lsmt", ["lstm", "gru"])
         ' Did you mean "lstm"?'
-        >>> nearest("zebra", ["lstm", "gru"])
-        ''
+        >>> nearest("LSTM", ["lstm", "gru"]), nearest("zebra", ["lstm", "gru"])
+        (' Did you mean "lstm"?', '')
     """
-    found = difflib.get_close_matches(str(value), [str(c) for c in choices], 1)
+    names = [str(c) for c in choices]
+    value = ABBREVIATIONS.get(str(value).lower(), value)
+    by_lower = {name.lower(): name for name in reversed(names)}
+    found = difflib.get_close_matches(str(value), names, 1)
+    for name in difflib.get_close_matches(str(value).lower(), by_lower, 1):
+        found.append(by_lower[name])
     return f' Did you mean "{found[0]}"?' if found else ""
 
 
@@ -71,6 +77,27 @@ def whole_number(name: str, value: SupportsIndex, at_least: int = 1) -> int:
     if number >= 2**63:  # no array has such a size, no seed such a value
         raise ValueError(f"{name} must be below 2 ** 63, received {number}")
     return number
+
+
+def fitted_size(tokenizer: Any, name: str = "tokenizer", more: str = "") -> int:
+    """Return the number of ids of a tokenizer, if it is fitted.
+
+    Args:
+        tokenizer: An object with `vocabulary_size`, which is 0 before `fit`.
+        name: The name of the argument.
+        more: The end of the advice.
+    """
+    size = getattr(tokenizer, "vocabulary_size", None)
+    if size is None:
+        raise TypeError(
+            f"{name} must be a tokenizer of kerasseq.text, received {short(tokenizer)}"
+        )
+    if not size:
+        raise ValueError(
+            f"{name} must be fitted, received a {type(tokenizer).__name__} without "
+            f"tokens. Call its fit first{more}"
+        )
+    return size
 
 
 def number(name: str, value: float) -> float:

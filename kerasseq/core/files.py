@@ -4,9 +4,12 @@ Files must be regular, of bounded size and UTF-8, and JSON of bounded depth.
 """
 
 import contextlib
+import glob
 import json
 import os
 import pathlib
+import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -25,7 +28,8 @@ def replacing(path: FilePath) -> Iterator[pathlib.Path]:
 
     Yields:
         A temporary path in the same folder, with the same suffix. At the end of the
-        block it becomes `path`; after an error it is deleted.
+        block it becomes `path`; after an error it is deleted. The one of a process that
+        was killed is deleted when the same file is written again.
 
     Examples:
         >>> import tempfile
@@ -37,7 +41,7 @@ def replacing(path: FilePath) -> Iterator[pathlib.Path]:
         'new'
     """
     path = pathlib.Path(path)
-    temporary = path.with_name(f".part-{os.getpid()}-{path.name}")
+    temporary = temporary_path(path)
     try:
         yield temporary
         with open(temporary, "r+b") as file:
@@ -47,6 +51,41 @@ def replacing(path: FilePath) -> Iterator[pathlib.Path]:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def temporary_path(path: pathlib.Path) -> pathlib.Path:
+    """Returns the path where this process writes a file or folder before it is moved.
+
+    Those that processes left which were killed meanwhile are deleted.
+    """
+    temporary = path.with_name(f".part-{os.getpid()}-{path.name}")
+    for left in path.parent.glob(f".part-*-{glob.escape(path.name)}"):
+        pid = left.name.split("-")[1]
+        if left == temporary or (pid.isdecimal() and not _is_alive(int(pid))):
+            _remove(left)
+    return temporary
+
+
+def _remove(path):
+    """Deletes a file or a folder, as far as the system allows."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _is_alive(pid):
+    """Whether a process exists. On Windows the system protects open files instead."""
+    if sys.platform == "win32":
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # of another user, or no number of a process
+        return True
+    return True
 
 
 def regular(path: FilePath) -> pathlib.Path:

@@ -4,6 +4,7 @@ They run on arrays, before a model is called: a compiled graph raises no error.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,44 @@ def check_ids(array: np.ndarray, name: str, limit: str, size: int) -> None:
         raise ValueError(
             f"expected {name} from 0 to {size - 1}, as {limit}={size}, received {wrong}"
         )
+
+
+def has_texts(x: Any) -> bool:
+    """Whether inputs are strings, in lists, dictionaries or an array, not ids.
+
+    Examples:
+        >>> has_texts([["a", "b"]]), has_texts([[3, 7]]), has_texts(np.array(["a"]))
+        (True, False, True)
+    """
+    if isinstance(x, str):
+        return True
+    if isinstance(x, np.ndarray):
+        return x.dtype.kind in "US" or (
+            x.dtype.kind == "O" and x.size > 0 and isinstance(x.flat[0], str)
+        )
+    if isinstance(x, dict):
+        return any(map(has_texts, x.values()))
+    return isinstance(x, list | tuple) and len(x) > 0 and has_texts(x[0])
+
+
+def refuse_texts(x: Any, has_tokenizer: bool) -> None:
+    """Raises a `TypeError` if inputs are strings where a model reads ids.
+
+    Examples:
+        >>> refuse_texts("to be", has_tokenizer=False)
+        Traceback (most recent call last):
+        ...
+        TypeError: expected ids or other numbers, received the text 'to be'. \
+Build the model with a tokenizer, or encode the text first
+    """
+    if has_texts(x):
+        advice = (
+            "Encode the text first, as in model(model.encode(text))"
+            if has_tokenizer
+            else "Build the model with a tokenizer, or encode the text first"
+        )
+        received = f"the text {x!r:.40}" if isinstance(x, str) else f"texts, {x!r:.60}"
+        raise TypeError(f"expected ids or other numbers, received {received}. {advice}")
 
 
 def check_inputs(x: Tensor, sizes: Mapping[str, int | None]) -> None:

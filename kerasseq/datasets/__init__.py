@@ -3,6 +3,10 @@
 Only `download_pairs` uses the network.
 """
 
+from typing import TYPE_CHECKING
+
+from kerasseq.core.namespace import explain_calls as _explain_calls
+from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.datasets.analogies import Analogies, analogies
 from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sample
 from kerasseq.datasets.counting import counting, number_word
@@ -94,3 +98,7 @@ __all__ = [
     "unlabeled_family_sentences",
     "windows",
 ]
+
+_explain_calls(__name__)
+if not TYPE_CHECKING:  # a checker knows the names by itself
+    __getattr__ = _missing_name(__name__)

@@ -11,6 +11,7 @@ import shutil
 import numpy as np
 
 from kerasseq.core.checks import optional, whole_number
+from kerasseq.core.files import temporary_path
 from kerasseq.datasets.image_reading import load_pillow
 
 HIGHEST = 16  # gray values of the data set are 0 to 16
@@ -58,7 +59,7 @@ def digits_folder(
         raise FileExistsError(
             f"{path} exists, and nothing is overwritten. Name a new folder."
         )
-    temporary = path.with_name(f".part-{os.getpid()}-{path.name}")
+    temporary = temporary_path(path)
     try:
         _write(temporary, images[:count], labels[:count])
         temporary.rename(path)

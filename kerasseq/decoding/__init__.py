@@ -1,5 +1,9 @@
 """From logits to tokens: samplers, the generation loop, and beam search."""
 
+from typing import TYPE_CHECKING
+
+from kerasseq.core.namespace import explain_calls as _explain_calls
+from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.decoding.beam import Beam, BeamResult, BeamTree
 from kerasseq.decoding.contrastive import Contrastive
 from kerasseq.decoding.generation import Generated, generate, get_sampler, stream
@@ -30,3 +34,7 @@ __all__ = [
     "get_sampler",
     "stream",
 ]
+
+_explain_calls(__name__)
+if not TYPE_CHECKING:  # a checker knows the names by itself
+    __getattr__ = _missing_name(__name__)

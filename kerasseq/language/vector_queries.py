@@ -278,6 +278,7 @@ class VectorQueries:
     def _find(self, word: Any) -> int:
         if not isinstance(word, str):
             raise TypeError(f"a word must be a string, received {short(word)}")
+        self._check_words()
         found = self.index.get(word)
         if found is not None:
             return found

@@ -344,6 +344,7 @@ class WordVectors(EmbeddingTransfer, VectorExchange, VectorQueries, keras.Model)
 
     def train_step(self, *args: Nested) -> Nested:
         """Makes the updates of a batch."""
+        self._check_words()
         step = self._glove_step if self.method == "glove" else self._sampled_step
         return kernels.train_steps(self, lambda data: step(data[0]), *args)
 

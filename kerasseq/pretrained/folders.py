@@ -10,12 +10,11 @@ import os
 import pathlib
 import shutil
 import sys
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar, overload
 
 from kerasseq.core.checks import nearest
-from kerasseq.core.files import read_json
+from kerasseq.core.files import read_json, temporary_path
 from kerasseq.core.types import FilePath
 
 CONFIG = "config.json"
@@ -158,8 +157,9 @@ def existing_folder(folder: FilePath) -> pathlib.Path:
     path = pathlib.Path(folder)
     if not path.exists():
         raise FileNotFoundError(
-            f'there is no folder "{path}". from_pretrained downloads nothing: pass a '
-            "folder on this computer"
+            f'there is no folder "{path}", and kerasseq downloads no models. Download '
+            f"one into a folder, for example with  pip install huggingface_hub  and  "
+            f"hf download {folder} --local-dir {path.name}  and pass that folder"
         )
     if not path.is_dir():
         raise NotADirectoryError(
@@ -243,7 +243,7 @@ def new_folder(folder: FilePath) -> Iterator[pathlib.Path]:
             "path, or remove it first"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    part = temporary_path(path)
     part.mkdir()
     try:
         yield part

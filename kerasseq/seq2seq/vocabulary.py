@@ -87,18 +87,7 @@ class Vocabulary:
         self.size: int = count + offset
 
     def _tokenizer_size(self):
-        size = getattr(self.tokenizer, "vocabulary_size", None)
-        if size is None:
-            raise TypeError(
-                f"{self.name}_tokenizer must be a tokenizer of kerasseq.text, received "
-                f"{self.tokenizer!r}"
-            )
-        if not size:
-            raise ValueError(
-                f"{self.name}_tokenizer must be fitted, received one without tokens. "
-                "Call its fit first"
-            )
-        return size
+        return checks.fitted_size(self.tokenizer, f"{self.name}_tokenizer")
 
     @property
     def start_and_end(self) -> tuple[int, int]:

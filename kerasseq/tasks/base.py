@@ -13,6 +13,7 @@ from kerasseq.core import checks, sublayers
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config
 from kerasseq.tasks.embedding import Embedding
+from kerasseq.tasks.fitted import needs_fit
 from kerasseq.tasks.input_rows import (
     check_finite,
     check_not_empty,
@@ -122,19 +123,24 @@ def _copied(sample_weight):
     )
 
 
+@needs_fit
 class TaskModel(keras.Model):
     """A functional model that is saved as the arguments it was made from.
 
     A subclass builds its graph in `__init__`, hands inputs, outputs and its arguments
-    over, and sets `default_loss` and `default_metrics`.
+    over, and sets `default_loss` and `default_metrics`. One whose layers depend on data
+    sets `awaits_fit` until `fit` builds them.
     """
 
+    awaits_fit: bool = False
     _compile_arguments: tuple[Any, Any] = ((), {})
 
     def __init__(
         self, inputs: Any, outputs: Any, arguments: dict[str, Any], **kwargs: Any
     ) -> None:
         _check_names(type(self), kwargs)
+        if self.awaits_fit:
+            self.awaits_fit = False
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         self._arguments = arguments
         self.compile()

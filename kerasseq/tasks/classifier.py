@@ -10,6 +10,7 @@ from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.class_labels import ClassLabels
+from kerasseq.tasks.fitted import check_fitted
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.step_by_step import Steps, step_by_step
@@ -156,6 +157,7 @@ class SequenceClassifier(ClassLabels, SequenceLabeler):
 
     def token_inputs(self, text: str) -> TokenInputs:
         """Returns a text as inputs, with its tokens, for `tracing.attribution`."""
+        check_fitted(self)
         (ids,), _ = self.text_rows(self.tokenizer, [text])
         offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()
         tokens = [text[a:b] for a, b in offsets]

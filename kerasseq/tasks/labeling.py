@@ -60,6 +60,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         _check(arguments, self.least_labels)
         if arguments["labels"] is None or isinstance(arguments["tokenizer"], str):
             keras.Model.__init__(self, **kwargs)
+            self.awaits_fit = True
             self._arguments = arguments
         else:
             self._build_layers(arguments, kwargs)
@@ -308,6 +309,8 @@ class SequenceLabeler(LabelsMixin, TaskModel):
 
     def _rows(self, x):
         """The inputs as a list of rows of ids, or as they are; and words, if any."""
+        if self._arguments["tokenizer"] is None and not self.awaits_fit:
+            ids.refuse_texts(x, has_tokenizer=False)
         if self._labels is None:
             missing = "labels" if self._arguments["labels"] is None else "tokenizer"
             check_learned(None, missing)

@@ -15,6 +15,7 @@ from kerasseq.core.serialization import register
 from kerasseq.core.types import Config
 from kerasseq.tasks import text_inputs
 from kerasseq.tasks.crf import CRF
+from kerasseq.tasks.fitted import check_fitted
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.tagging import (
@@ -230,6 +231,7 @@ class SequenceTagger(TaggerMixin, SequenceLabeler):
 
     def token_inputs(self, text: str) -> TokenInputs:
         """Returns words, separated by spaces, as inputs with their tokens."""
+        check_fitted(self)
         (ids,), _ = self.text_rows(self.tokenizer, [text.split()])
         text = " ".join(text.split())
         offsets = self.tokenizer.encode_with_offsets(text).offsets.tolist()

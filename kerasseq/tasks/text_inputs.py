@@ -53,11 +53,8 @@ def check_tokenizer(tokenizer: Any) -> None:
             "tokenizer must be a tokenizer of kerasseq.text, or one of "
             f"{', '.join(TOKENIZERS)}; received {checks.short(tokenizer)}"
         )
-    if not tokenizer.vocabulary_size:
-        raise ValueError(
-            "tokenizer must be fitted, received one without tokens. Call its fit "
-            "first, or give its name, so that the model trains it on the texts"
-        )
+    more = ", or give its name, so that the model trains it on the texts"
+    checks.fitted_size(tokenizer, more=more)
 
 
 def are_texts(x: Any) -> bool:

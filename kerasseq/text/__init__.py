@@ -1,5 +1,9 @@
 """Tokenizers and count-based text models. Imports neither Keras nor a backend."""
 
+from typing import TYPE_CHECKING
+
+from kerasseq.core.namespace import explain_calls as _explain_calls
+from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.text.autoregression import AutoRegression
 from kerasseq.text.bag_of_words import BagOfWords
 from kerasseq.text.basic_bpe import BasicBPE
@@ -35,3 +39,7 @@ __all__ = [
     "load_tokenizer",
     "shannon_series",
 ]
+
+_explain_calls(__name__)
+if not TYPE_CHECKING:  # a checker knows the names by itself
+    __getattr__ = _missing_name(__name__)

@@ -9,6 +9,7 @@ your own calls `record` to be traced.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.tracing.attribution import Attribution, attribution
 from kerasseq.tracing.gradient_distance import gradient_by_distance
 from kerasseq.tracing.gradient_flow import gradient_flow
@@ -52,4 +53,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "plots":  # loaded on first use
         return importlib.import_module("kerasseq.tracing.plots")
-    raise AttributeError(f"module 'kerasseq.tracing' has no attribute '{name}'")
+    return _missing_name(__name__)(name)

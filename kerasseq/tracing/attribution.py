@@ -83,6 +83,8 @@ def attribution(
         (['a', 'b', 'b', 'a'], (4,))
     """
     is_classifier = hasattr(model, "token_inputs") and hasattr(model, "classify")
+    if is_classifier and model.labels is None:
+        model.classify(text)  # raises: the labels have not been learned yet
     if not is_classifier or getattr(model, "tokenizer", None) is None:
         raise TypeError(
             "model must be a classifier of texts with a tokenizer, such as a "

@@ -104,13 +104,13 @@ def gradient_flow(model: keras.Model, x: Nested, y: Nested) -> dict[str, np.ndar
         >>> [flow[key].shape for key in flow if key.endswith("cell_state")]
         [(7,)]
     """
+    if not model.built:
+        model(x, training=False)
     if not getattr(model, "compiled", False):
         raise ValueError(
             "model must be compiled with a loss, received one that is not. Call "
             "model.compile(loss=...) first"
         )
-    if not model.built:
-        model(x, training=False)
     layer_paths = paths(model)
     zeros = _zeros_like_states(model, layer_paths, x)
     if not zeros:

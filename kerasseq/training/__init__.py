@@ -1,6 +1,10 @@
 """Metrics, schedules, batches, token masking, and checkpoints to resume from."""
 
+from typing import TYPE_CHECKING
+
 from kerasseq.core import backend
+from kerasseq.core.namespace import explain_calls as _explain_calls
+from kerasseq.core.namespace import missing_name as _missing_name
 
 backend.require()
 
@@ -78,3 +82,7 @@ __all__ = [
     "restore",
     "steps_to_reach",
 ]
+
+_explain_calls(__name__)
+if not TYPE_CHECKING:  # a checker knows the names by itself
+    __getattr__ = _missing_name(__name__)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasseq.core.checks import several
+from kerasseq.core.printable import printable
 from kerasseq.training.entity_scores import entity_scores
 from kerasseq.training.label_scores import (
     SCORES,
@@ -162,10 +163,11 @@ def _multi_label_report(true, predicted, names):
 
 
 def _table(scores, rows, title=""):
-    width = max(map(len, [*rows, title]))
+    width = max(len(printable(name)) for name in [*rows, title])
     columns = "".join(f"  {name:>{len(name)}}" for name in (*SCORES, "support"))
     lines = [f"{title:{width}}{columns}"]
     for name in rows:
         cells = [f"  {scores[name][score]:>{len(score)}.3f}" for score in SCORES]
-        lines.append(f"{name:{width}}{''.join(cells)}  {scores[name]['support']:>7}")
+        head = f"{printable(name):{width}}"
+        lines.append(f"{head}{''.join(cells)}  {scores[name]['support']:>7}")
     return lines

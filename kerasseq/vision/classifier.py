@@ -51,6 +51,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
         if arguments["include_top"] and arguments["labels"] is None:
             keras.Model.__init__(self, **kwargs)
+            self.awaits_fit = True
             self._arguments = arguments
         else:
             self._build_layers(arguments, kwargs)

@@ -149,3 +149,36 @@ def test_without_statsmodels(refused, monkeypatch, tmp_path, words):
     monkeypatch.setitem(sys.modules, "statsmodels.datasets", None)
     assert 'pip install "kerasseq[data]"' in refused(*words)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["train", "bert", "--units", "5", "--data", "counting"],
+            "--num-heads must divide the hidden size 5, received --num-heads 4. Choose "
+            "a divisor",
+        ),
+        (
+            ["train", "vectors", "batch_size.txt", "--batch-size", "33"],
+            "--batch-size must be a multiple of 32, received 33",
+        ),
+        (
+            ["params", "gpt3", "--num-heads", "7", "--hidden-size", "10"],
+            "for --hidden-size 10, received --num-heads 7",
+        ),
+        (["predict", "vocabulary_size.keras"], 'no folder "vocabulary_size.keras"'),
+    ],
+)
+def test_arguments_have_the_names_of_options(refused, tmp_path, words, message):
+    (tmp_path / "batch_size.txt").write_text("a b c\n" * 9)
+    line = refused(*words)
+    assert message in line and "head_dim" not in line
+
+
+def test_a_task_is_no_command(refused):
+    for task in ("race", "classify"):
+        assert f"kerasseq train {task}" in refused(task, "--units", "3")
+    assert 'Did you mean "tensorflow"' in refused("info", "--backend", "TF")
+    words = ("train", "language-model", "--model", "LSTM")
+    assert 'Did you mean "lstm"' in refused(*words)

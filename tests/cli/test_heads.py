@@ -142,7 +142,7 @@ def test_bad_presets(refused, preset, tmp_path):
         (["--preset", preset, "--units", "5"], "--units cannot be chosen with --pres"),
         (["--preset", preset, "--tokenizer", "word"], "--tokenizer cannot be chosen"),
         (["--model", "bert", "--tokenizer", "character"], "has no special tokens"),
-        (["--model", "bert", "--units", "9"], "num_heads must divide"),
+        (["--model", "bert", "--units", "9"], "--num-heads must divide"),
     ):
         arguments = ["train", "classify", "--file", file, *COLUMNS, *words]
         assert message in refused(*arguments), words

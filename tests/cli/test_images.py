@@ -191,7 +191,7 @@ def test_wrong_folders(refused, trained, tmp_path):
         (["train", "images", bad / "left" / "03.png"], "expected a folder of images"),
         (["train", "images", pictures, "--data", "digits"], "exclude each other"),
         (["train", "images", "--image-size", "9", "--patch-size", "2"], "Try 3"),
-        (["train", "images", "--num-heads", "5"], "num_heads must divide"),
+        (["train", "images", "--num-heads", "5"], "--num-heads must divide"),
         (["train", "images", "--channels", "2"], "--channels must be 1, 3 or 4"),
         (["train", "images", "--resize", "cut"], 'unknown value "cut"'),
         (["train", "images", "--units", "1000000"], "Choose smaller sizes"),

@@ -77,12 +77,12 @@ def test_json(command):
         (["T5-11B"], 'Did you mean "t5_11b"?'),
         (["--layers", "3"], "expected the name of a model"),
         (["--all"], "expected the name of a model"),
-        (["gpt3", "--width", "767"], "hidden_dim=767, received num_heads=96"),
+        (["gpt3", "--width", "767"], "--hidden-size 767, received --num-heads 96"),
         (["gpt3", "--layers", "0"], "at least 1"),
         (["gpt3", "--layer", "3"], 'Did you mean "--layers"?'),
         (
             ["vit_base_16", "--vocabulary-size", "5"],
-            "received vocabulary_size=5 for ViT base",
+            "received --vocabulary-size 5 for ViT base",
         ),
     ],
 )

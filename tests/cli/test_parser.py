@@ -1,9 +1,12 @@
 """Parsing the command line, and its error messages."""
 
+import re
+import shlex
+
 import pytest
 
 from kerasseq.cli import errors, forecast, language_model, options
-from kerasseq.cli.main import COMMANDS, parse
+from kerasseq.cli.main import COMMANDS, main, parse
 from kerasseq.cli.train import ALIASES, TASKS
 from tests.processes import run_python
 
@@ -30,6 +33,18 @@ assert not loaded, loaded
     for command in COMMANDS:
         assert f"kerasseq {command}" in out
     assert out.count("examples:") == len(HELPS) - 2
+
+
+def test_examples_of_the_help_are_command_lines(capsys):
+    found = []
+    for words in HELPS:
+        assert main(words) == 0
+        text = capsys.readouterr().out.replace("\\\n", "")
+        found += re.findall(r"^  kerasseq (\S.*)$", text, re.MULTILINE)
+    assert len(found) > 60
+    for line in found:
+        words = shlex.split(line.partition("  ")[0], comments=True)
+        parse(words)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from kerasseq.cli import competitor, options, processes, race
+import kerasseq
+from kerasseq.cli import brackets, competitor, options, processes, race
 from kerasseq.core.progress import ProgressFile
 from kerasseq.runs import read_state, request_stop
 from tests.cli.conftest import snapshot
@@ -33,14 +34,27 @@ def test_race(command, refused, colors, tmp_path, drawn):
         assert (tmp_path / "r" / f"{name}-seed{seeds[-1]}" / "model.keras").exists()
     assert (tmp_path / "r" / "race.png").exists()
     assert f"mean of {len(seeds.split(','))} seed" in done.err
-    text = "1 -1 1 -1" if colors == 1 else "2 0 9 7"
-    done = command("inspect", f"r/{names[-1]}-seed0", "--text", text, "--out", "o")
+    typed, numbers = ("(())", "1 1 -1 -1") if colors == 1 else ("{ ()}", "2,0,9 7")
+    done = command("inspect", f"r/{names[-1]}-seed0", "--text", typed, "--out", "o")
     assert f"{names[-1]}/hidden_state" in done.out
     assert set(snapshot(tmp_path / "o")) == {"gates.png", "gradient_flow.png"}
     trained = f"r/{names[-1]}-seed0"
-    assert "the symbols are" in refused("inspect", trained, "--text", "2 11")
-    assert "in numbers" in refused("inspect", trained, "--text", "(())")
+    for wrong in ("2 11", "(a)", "‹›"):
+        for word in ("inspect", "predict"):
+            assert "of brackets, ()" in refused(word, trained, "--text", wrong)
     assert "expected a language model" in refused("generate", trained)
+    (tmp_path / "two.txt").write_text(f"{typed}\n\n{numbers}\n")
+    words = ["predict", trained, "--file", "two.txt"]
+    first, second = json.loads(command(*words, "--json").out)
+    assert first["text"] == typed and second["text"] == numbers
+    assert first["probabilities"] == pytest.approx(second["probabilities"])
+    x = brackets.as_ids([1, 1, -1, -1] if colors == 1 else [2, 0, 9, 7], colors)[None]
+    p = kerasseq.load_model(f"{trained}/model.keras").classify(x)[0].probabilities
+    assert list(first["probabilities"].values()) == pytest.approx(list(p.values()))
+    assert list(first["probabilities"]) == ["not balanced", "balanced"]
+    best = max(first["probabilities"], key=first["probabilities"].get)
+    assert first["label"] == best
+    assert command(*words).out.splitlines()[0].startswith(f"{best}  ")
 
 
 def test_resumed_race_trains_no_model_twice(command, refused, monkeypatch, tmp_path):

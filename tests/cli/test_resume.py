@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -105,9 +106,10 @@ def test_ctrl_c_saves_the_model(command, text_path, trained, tmp_path, monkeypat
         state = json.loads(str(saved["state"]))
         assert (state["epochs"], state["batches"]) == (1, 3)
     assert read_state(folder)[:2] == ("stopped", False)
-    assert (
-        "model" in command("generate", folder, "--length", 5, "--prompt", "model").out
-    )
+    generated = command("generate", folder, "--length", 5, "--prompt", "model")
+    assert "model" in generated.out
+    assert "training stopped at step 13 of 25" in generated.err
+    assert f"kerasseq train --resume {folder}" in generated.err
     results = json.loads(command("train", "--resume", folder, "--json").out)
     assert_same(results, trained[1])
     kept = [json.loads((f / "history.json").read_text()) for f in (folder, trained[0])]
@@ -189,7 +191,28 @@ def test_request_to_stop_the_evaluation(
         )
         command(*words, code=130)
     assert read_state("r").state == "stopped"
+    text = runs.unfinished(tmp_path / "r/model.keras", None)
+    assert "was trained to its last step, 25, but not evaluated" in text
     assert_same(json.loads(command("train", "--resume", "r", "--json").out), trained[1])
+
+
+def test_steps_of_a_model_that_is_not_finished(trained, copied):
+    assert runs.unfinished(trained[0] / "model.keras", None) is None
+    (copied / "other.keras").touch()
+    assert runs.unfinished(copied / "other.keras", None) is None  # not of the run
+    model = SimpleNamespace(optimizer=SimpleNamespace(iterations=7))
+    with ProgressFile(copied) as file:
+        file.append({"state": "training", "step": 19, "steps": 1900})
+        text = runs.unfinished(copied / "model.keras", model)
+        assert text == (
+            f"the run in {copied} is not finished: its model was saved at step 7 of "
+            "1,900"
+        )
+    text = runs.unfinished(copied / "model.keras", None)  # of a killed run
+    assert "training stopped at step 19 of 1,900. Finish it with" in text
+    (copied / "progress.jsonl").unlink()
+    text = runs.unfinished(copied / "model.keras", model)
+    assert "training stopped at step 7. Finish it with" in text
 
 
 def test_two_processes_cannot_train_one_run(refused, copied):

@@ -56,7 +56,7 @@ def test_unknown_characters_are_reported(command, text_path):
     [
         ([], "expected a text"),
         (["x", "--tokenizer", "bpee"], 'Did you mean "bpe"?'),
-        (["x", "--vocabulary-size", 10], "received vocabulary_size=10"),
+        (["x", "--vocabulary-size", 10], "received --vocabulary-size 10"),
         (["x", "--corpus", "empty.txt"], "empty.txt is empty"),
         (["x", "--corpus", "latin.txt"], "latin.txt is not utf-8"),
         (["x", "--tokenizer", "broken.json"], "broken.json is damaged"),

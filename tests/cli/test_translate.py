@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from kerasseq.cli import main
+from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
 
@@ -100,6 +101,25 @@ def test_alignments_are_drawn(in_folder, tmp_path, drawn):
     file = tmp_path / "new/alignments.png"
     done = in_folder("translate", "a b", "--length", "4", "--align", file)
     assert file.read_bytes().startswith(b"\x89PNG") and str(file) in done.err
+
+
+def test_inspect_draws_gates_and_alignment(in_folder, refused, tmp_path, drawn):
+    words = ["inspect", "runs/reversed", "--output-dir"]
+    done = in_folder(*words, tmp_path / "a")  # a source of the training data
+    assert "update_gate" in done.out and "Translation" in done.out
+    assert set(snapshot(tmp_path / "a")) == {"gates.png", "alignment.png"}
+    found = in_folder("translate", "a é", "--json").out
+    shown = in_folder(*words, tmp_path / "b", "--text", "a é")
+    assert json.loads(found)[0]["translation"].split()[0] in shown.out
+    assert "read as unknown: a [é]" in shown.err
+    (tmp_path / "lines.txt").write_text("\nb c\nd e\n")
+    layer = "bidirectional_gru/backward_gru"
+    words += [tmp_path / "c", "--file", tmp_path / "lines.txt", "--layer", layer]
+    assert "b c" in in_folder(*words).out
+    line = refused("inspect", "runs/reversed", "--text", "a b", "--layer", "gru")
+    assert layer in line
+    model = "runs/reversed/model.keras"
+    assert "give one with --text" in refused("inspect", model)
 
 
 def test_texts_from_a_file_and_a_pipe(in_folder, tmp_path, monkeypatch):

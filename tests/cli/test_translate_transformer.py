@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import re
 
 import pytest
 
 from kerasseq.cli import translate
 from kerasseq.text import CharacterTokenizer
+from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
 
@@ -25,6 +27,10 @@ def test_train_and_translate(command, refused, tmp_path, monkeypatch):
     assert "exact matches" in done.err
     assert command("translate", "a b", "--length", "3", "--beam-width", "2").out
     assert "finished" in command("train", "--resume", "runs/t").out
+    monkeypatch.setattr("kerasseq.cli.figures.available", lambda: True)
+    done = command("inspect", "runs/t", "--output-dir", "o")
+    assert re.search(r"Translation\n.*source .*translation", done.out, re.DOTALL)
+    assert set(snapshot(tmp_path / "o")) == {"alignment.png"}
     wrong = refused(*TINY, "--attention", "luong", "--run", "runs/u")
     assert "--attention is for recurrent models" in wrong
 

@@ -1,6 +1,7 @@
 """`kerasseq train vectors`, and `predict` and `inspect` of its run."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -71,6 +72,18 @@ def test_bad_input(command, refused, tmp_path, text_path):
     assert "unknown word 'gatee'" in refused("predict", "r", "--text", "gatee")
     assert "three words" in refused("predict", "r", "--text", "gate state")
     assert "no layers" in refused("inspect", "r", "--layer", "x")
+
+
+def test_examples_of_the_help_have_words_of_the_default_text(command):
+    settings = options.Settings(**options.with_defaults(word_vectors.DEFAULTS, {}))
+    model = kerasseq.models.WordVectors("skip_gram", 5, min_count=settings.min_count)
+    model.batches(word_vectors.read(settings)[0], batch_size=32)
+    found = re.findall(
+        r'runs/vectors\S* --text "(.*)"', command("predict", "--help").out
+    )
+    assert found
+    for text in found:
+        assert word_vectors.predict(model, [text])
 
 
 def test_built_in_texts():

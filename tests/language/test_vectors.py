@@ -345,7 +345,8 @@ def test_refused_texts(text, options, error, message):
     model = WordVectors(options.pop("method", "skip_gram"), **TINY)
     with pytest.raises(error, match=message):
         model.fit(text, verbose=0, **options)
-    with pytest.raises(ValueError, match="no words yet|unknown word"):
+    expected = "unknown word" if model.words else "no words yet"
+    with pytest.raises(ValueError, match=expected):
         model.nearest("x")
 
 

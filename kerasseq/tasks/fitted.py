@@ -1,0 +1,78 @@
+"""What a model cannot do before `fit` has learned its labels or its tokenizer.
+
+Only after `fit` a `SequenceClassifier`, `SequenceTagger` or `ViT` knows the sizes of
+its layers. Keras would fail on the missing graph, or show a model without layers. The
+same methods refuse texts where the graph reads ids.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import keras
+
+from kerasseq.core.ids import refuse_texts
+
+OF_IDS = ("__call__", "fit", "evaluate", "predict")  # methods that read inputs
+OF_IDS += ("train_on_batch", "test_on_batch", "predict_on_batch")
+METHODS = (
+    *("summary", "save", "export", "save_weights", "load_weights", "get_layer"),
+    *("get_weights", "set_weights", "count_params", "quantize", *OF_IDS),
+)
+PROPERTIES = ("layers", "input", "output", "inputs", "outputs")
+PROPERTIES += ("input_shape", "output_shape", "operations")
+Model = TypeVar("Model", bound=type[keras.Model])
+
+
+class NotFittedError(ValueError):
+    """A model has no layers yet, as `fit` has not learned its labels or tokenizer."""
+
+
+def needs_fit(cls: Model) -> Model:
+    """Guards the methods of a class of models that need layers, and ids to read.
+
+    Instances without layers have the attribute `awaits_fit`.
+    """
+    for name in METHODS:
+        setattr(cls, name, _guarded_method(cls, name))
+    for name in PROPERTIES:
+        setattr(cls, name, _guarded_property(cls, name))
+    return cls
+
+
+def check_fitted(model: Any) -> None:
+    """Raises a `NotFittedError` if `fit` has yet to build the layers of a model."""
+    if model.awaits_fit:
+        arguments = model._arguments
+        missing = ["labels"] if arguments["labels"] is None else []
+        if isinstance(arguments.get("tokenizer"), str):
+            missing.append("tokenizer")
+        raise NotFittedError(
+            "expected a trained model, received one that has not learned its "
+            f"{' and '.join(missing)}. Call fit first"
+        )
+
+
+def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:
+    own = vars(cls).get(name)
+
+    @functools.wraps(own or getattr(keras.Model, name))
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        check_fitted(self)
+        if name in OF_IDS:  # where a subclass has encoded texts already
+            x = args[0] if args else kwargs.get("x")
+            refuse_texts(x, getattr(self, "tokenizer", None) is not None)
+        if own is not None:
+            return own(self, *args, **kwargs)
+        return getattr(super(cls, self), name)(*args, **kwargs)
+
+    return method
+
+
+def _guarded_property(cls: Any, name: str) -> property:
+    def get(self: Any) -> Any:
+        check_fitted(self)
+        return getattr(super(cls, self), name)
+
+    found = getattr(keras.Model, name, None)
+    return property(get, doc=getattr(found, "__doc__", None))

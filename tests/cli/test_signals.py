@@ -1,0 +1,76 @@
+"""Ctrl-C and SIGTERM inside callbacks, where Python drops what a handler raises."""
+
+import gc
+import os
+import signal
+import sys
+import time
+import weakref
+
+import pytest
+
+from kerasseq.cli import quickstart, signals
+
+pytestmark = pytest.mark.once("signals of Python")
+
+
+class Finalized:
+    def __init__(self, signum):
+        self.signum = signum
+
+    def __del__(self):
+        os.kill(os.getpid(), self.signum)
+
+
+def in_gc(signum):
+    def callback(phase, info):
+        gc.callbacks.remove(callback)
+        os.kill(os.getpid(), signum)
+
+    gc.callbacks.append(callback)
+    gc.collect()
+
+
+def in_finalizer(signum):
+    Finalized(signum)
+
+
+def in_weak_reference(signum):
+    kept = {1, 2}
+    reference = weakref.ref(kept, lambda _: os.kill(os.getpid(), signum))
+    del kept
+    assert reference() is None
+
+
+@pytest.mark.parametrize("signum", signals.SIGNALS)
+@pytest.mark.parametrize("send", [in_gc, in_finalizer, in_weak_reference])
+def test_no_signal_is_lost(command, monkeypatch, send, signum):
+    def run(args):
+        with signals.handled():
+            send(signum)
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                time.sleep(0.01)
+
+    monkeypatch.setattr(quickstart, "run", run)
+    before = sys.unraisablehook
+    assert command("quickstart", code=130).err == "kerasseq: stopped\n"
+    assert sys.unraisablehook is before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_other_errors_of_callbacks_are_shown(command, monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+
+    def callback(phase, info):
+        gc.callbacks.remove(callback)
+        raise RuntimeError("of a callback")
+
+    def run(args):
+        gc.callbacks.append(callback)
+        gc.collect()
+
+    monkeypatch.setattr(quickstart, "run", run)
+    command("quickstart")
+    assert [each.exc_type for each in seen] == [RuntimeError]
