@@ -5,7 +5,7 @@ import pathlib
 
 import kerasseq
 
-OPTION = "KERASSEQ_APP_RUNS"  # set by `kerasseq app --runs` and by tests
+OPTION = "KERASSEQ_APP_RUNS"  # names another folder; `kerasseq app` sets it
 
 
 def root() -> pathlib.Path:
