@@ -90,7 +90,7 @@ def merges(here):
 
 
 def tokenize(sentence, size):
-    """Returns by tokenizer the tokens of a sentence, as shown, and the vocabulary size."""
+    """Returns the tokens of a sentence, as shown, and the size, by tokenizer."""
     import kerasseq
 
     reference = kerasseq.datasets.python_reference()[:CHARACTERS]

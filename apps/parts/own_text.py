@@ -83,9 +83,7 @@ def _file(here):
         return next((file for file in reversed(used) if file.exists()), None)
     if len(text.strip()) < SHORTEST:
         raise Refused("upload_short", least=here.write(SHORTEST))
-    file = uploads.keep(text.encode("utf-8"), "txt")
-    uploads.remove_except([*used, file], "txt")
-    return file
+    return uploads.keep(text.encode("utf-8"), "txt")
 
 
 def on_text(words: Sequence[str], file: pathlib.Path, steps: int) -> tuple[str, ...]:

@@ -1,7 +1,10 @@
-"""Where the app keeps its files: in the user's cache, or in the folder of an option."""
+"""Where the app keeps its files, and who reaches it."""
 
+import ipaddress
 import os
 import pathlib
+
+import streamlit as st
 
 import kerasseq
 
@@ -19,3 +22,14 @@ def root() -> pathlib.Path:
 def runs() -> pathlib.Path:
     """Returns the folder of all runs."""
     return root() / "runs"
+
+
+def is_local() -> bool:
+    """Whether only this computer reaches the server."""
+    address = st.get_option("server.address") or ""
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:  # none is all addresses
+        return False

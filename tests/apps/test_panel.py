@@ -65,6 +65,21 @@ def test_start_stop_continue_and_remove(slow):
     assert states(pages.checked(page)) == []
 
 
+def test_too_many_are_refused_and_the_panel_stays(slow, monkeypatch):
+    monkeypatch.setattr(runs, "WAITING_EACH", 2)
+    page = pages.open_lab("start", browser=OWNERS[0])
+    for _ in range(2):
+        button(page, "go").click().run()
+    pages.checked(page)
+    button(page, "go").click().run()
+    assert "None was started" in page.error[0].value
+    assert len(states(page)) == 4 and len(page.get("progress")) == 4
+    assert [b.label for b in page.button].count("Stop") == 4
+    button(page, "stop_all").click().run()
+    until(lambda: states(pages.checked(page.run())) == ["stopped"] * 4)
+    assert not any(b.label == "Stop all" for b in page.button)
+
+
 def test_another_browser_sees_no_run_and_a_reload_sees_all(slow):
     page = pages.open_lab("start", browser=OWNERS[0])
     button(page, "go").click().run()
