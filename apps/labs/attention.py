@@ -62,7 +62,7 @@ def steps(here):
     else:
         block_steps.vectors(here, values, tokens, step, layer - 1, head - 1)
     options = {"layer": layer - 1, "head": head - 1, "token": at}
-    file = folder / "model.keras"
+    file = here.trained("attention")
     here.code(code.STEPS, file=file, text=text, temperature=temperature, **options)
 
 
@@ -91,7 +91,7 @@ def heads(here):
     names = {key: here.text(f"title_{key}") for key in rows[0]}
     chart = figures.stacked(here.style, rows, "share", "head", "part", titles=names)
     here.picture("shares", chart, rows, names)
-    here.code(code.HEADS, file=folder / "model.keras", text=text)
+    here.code(code.HEADS, file=here.trained("attention"), text=text)
 
 
 def scores(here):
@@ -143,7 +143,7 @@ def cross(here):
     rows = figures_matrix.cells(weights, *axes)
     names = {key: names[key] for key in ("row", "column", "value")}
     here.picture("cross_weights", chart, rows, names)
-    here.code(code.CROSS, file=folder / "model.keras", source=source)
+    here.code(code.CROSS, file=here.trained("attention_cross"), source=source)
 
 
 def table(text):

@@ -48,10 +48,9 @@ def masking(here):
     here.code(code.source("masking"), draws=DRAWS, **options)
 
 
-def show(here, view, folder, **values):
+def show(here, view, **values):
     """Sets the code of a view."""
-    words = " ".join(prepared.recipes()["bert"].words)
-    here.code(code.source(view, words), file=folder / "model.keras", **values)
+    here.code(code.source(view), file=here.trained("bert"), **values)
 
 
 def check(here, folder, *texts):
@@ -81,7 +80,7 @@ def hole(here):
     found = here.compute(code.run, "attend", folder, text, number)
     draw.attention(here, found["tokens"], found["weights"])
     options = {"text": text, "hole": number, "best": BEST}
-    show(here, "hole", folder, **options)
+    show(here, "hole", **options)
 
 
 def following(here):
@@ -100,7 +99,7 @@ def following(here):
     draw.pairs(here, pairs, found)  # the first of them
     draw.continuations(here, {when: p[len(pairs) :] for when, p in found.items()})
     options = {"first": first, "second": second}
-    show(here, "next", folder, **options)
+    show(here, "next", **options)
 
 
 def tuning(here):
@@ -135,7 +134,7 @@ def tuning(here):
         rows.append({draw.headings(here, "start")["start"]: here.text(start), **p})
     here.table(rows)
     options = {"task": task, "text": text, "seed": seed, "sizes": code.SIZES}
-    show(here, "tuning", folder, steps=code.STEPS, **options)
+    show(here, "tuning", steps=code.STEPS, **options)
 
 
 def training(here):
@@ -147,7 +146,7 @@ def training(here):
     lines = [line for line in lines if "tokens_accuracy" in line]
     if lines:
         draw.training(here, list(runs.thinned(lines)), found["baselines"])
-    show(here, "training", folder)
+    show(here, "training")
     st.subheader(here.text("more_runs"))
     here.say("more_runs_about")
     with here.controls():

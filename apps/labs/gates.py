@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from labs.code import gates as code
-from parts import figures_matrix, figures_steps, lab, prepared, strips
+from parts import figures_matrix, figures_steps, lab, strips
 from parts.errors import Refused
 
 _STATES = r"c_t = f_t \odot c_{t-1} + i_t \odot g_t \qquad h_t = o_t \odot \tanh(c_t)"
@@ -77,9 +77,9 @@ def body(here):
     with here.controls():
         wanted = change(here, task, cell, steps)
     name = f"gates_{task}_{cell}"
-    model = {"words": " ".join(prepared.recipes()[name].words)}
-    model["model_folder"] = folder = here.prepared(name)
-    here.code(code.source(task), change=wanted, **model, **options)
+    folder = here.prepared(name)
+    model_folder = here.trained(name, "")
+    here.code(code.source(task), change=wanted, model_folder=model_folder, **options)
     run = code.read if task == "race" else code.write
     text, *more = options.values()
     before = here.compute(run, folder, text, None, *more)

@@ -48,7 +48,7 @@ def networks(here, corpus):
         return own_text.draw(here, labels, "language_model")
     recipes = prepared.recipes()
     return None, {
-        name: Network(label, recipes[f"language_model_{name}"].words)
+        name: Network(label, recipes[f"language_model_{name}"].source())
         for name, label in labels.items()
     }
 
@@ -62,8 +62,7 @@ def chosen(here, found, file):
         n = here.slider("n", 1, len(language_models.ORDERS), 3)
         return (n, file), {"n": n}
     folder = found[name].folder or here.prepared(f"language_model_{name}")
-    words = " ".join(found[name].words)
-    return folder, {"words": words, "model_file": folder / "model.keras"}
+    return folder, {"model_file": found[name].source}
 
 
 def sampling(here):
@@ -177,7 +176,7 @@ def compare(here, found, file):
     options = {"titles": titles, "format": ".2f"}
     chart = figures.bars(here.style, rows, "bits", "model", **options)
     here.picture("held_out", chart, rows, titles)
-    files = {n: str(network.folder / "model.keras") for n, network in found.items()}
+    files = {network.label: network.source for network in found.values()}
     return {"orders": list(language_models.ORDERS), "networks": files}
 
 

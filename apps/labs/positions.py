@@ -172,10 +172,7 @@ def beyond(here):
     options["range_y"] = (np.floor(min(bits)), np.ceil(max(bits)))
     chart = figures.lines(here.style, rows, "position", "bits", "kind", **options)
     here.picture("lengths", chart, rows, names)
-    files = {
-        kind: str(f / "model.keras")
-        for kind, f in zip(TRAINED, folders.values(), strict=True)
-    }
+    files = {kind: here.trained(f"positions_{kind}") for kind in TRAINED}
     here.code(code.BEYOND, files=files)
 
 

@@ -178,7 +178,7 @@ def body(here):
         parentheses(here)
     else:
         names = {cell: here.text(f"cell_{cell}") for cell in CELLS}
-        forecasts.body(here, code.FORECAST, names)
+        forecasts.body(here, code.forecast, names)
 
 
 def parentheses(here):

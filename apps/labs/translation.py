@@ -23,11 +23,12 @@ STEPS = 12  # of a tree that are drawn at first
 
 
 def settings(here):
-    """Draws the controls of the model; returns its data and its folder."""
+    """Draws the controls of the model; returns its data, its folder, and its code."""
     with here.controls():
         data = here.choice("data", list(translation.DATA), wide=True)
         attention = here.choice("attention", ATTENTIONS, wide=True)
-    return data, here.prepared(f"translation_{data}_{attention}")
+    name = f"translation_{data}_{attention}"
+    return data, here.prepared(name), here.trained(name)
 
 
 def line(here, name, data):
@@ -46,7 +47,7 @@ def named(here, *names):
 
 def align(here):
     """Draws the translation of a source, and what the decoder attends to."""
-    data, folder = settings(here)
+    data, folder, file = settings(here)
     source = line(here, "source", data)
     found = here.compute(translation.align, folder, source)
     p = found["probability"]
@@ -63,7 +64,7 @@ def align(here):
     options = {"values": [1 - float(one) for one in p], "limits": (0, 1)}
     options["titles"] = [f"P = {here.write(float(one), 3)}" for one in p]
     here.strip("written", found["target"], rows, named(here, *rows[0]), **options)
-    here.code(code.ALIGN, file=folder / "model.keras", source=source)
+    here.code(code.ALIGN, file=file, source=source)
     if found["weights"] is None:
         here.say("no_attention")
         return
@@ -95,9 +96,7 @@ def lengths(here):
     options = {"titles": titles, "range_y": (0, 1), "points": True}
     chart = figures.lines(here.style, rows, "length", "exact", "model", **options)
     here.picture("lengths", chart, rows, titles)
-    files = {
-        kind: str(folders[recipe] / "model.keras") for kind, recipe in recipes.items()
-    }
+    files = {kind: here.trained(recipe) for kind, recipe in recipes.items()}
     sizes = {"generated": translation.GENERATED, "tested": translation.TESTED}
     sizes |= {"width": translation.WIDTHS[data], "most": translation.MOST}
     here.code(code.LENGTHS, files=files, data=translation.DATA[data], **sizes)
@@ -105,7 +104,7 @@ def lengths(here):
 
 def forcing(here):
     """Draws predictions after the right tokens, and after those of the model."""
-    data, folder = settings(here)
+    data, folder, file = settings(here)
     tested = here.compute(translation.evaluate, folder, data)
     pairs = translation.examples(tested)
     with here.controls():
@@ -124,7 +123,7 @@ def forcing(here):
     here.picture("by_position", chart, rows, titles)
     values = {"source": source, "target": target, "planted": planted}
     values["most"] = translation.MOST
-    here.code(code.FORCING, file=folder / "model.keras", **values)
+    here.code(code.FORCING, file=file, **values)
 
 
 def one_pair(here, found, planted):
@@ -160,7 +159,7 @@ def one_pair(here, found, planted):
 
 def beam(here):
     """Draws the tree of a beam search, beside greedy search."""
-    data, folder = settings(here)
+    data, folder, file = settings(here)
     source = line(here, "searched", data)
     with here.controls():
         width = here.slider("width", 1, 6, 3)
@@ -185,7 +184,7 @@ def beam(here):
     here.picture("tree", chart, rows, titles)
     values = {"source": source, "width": width, "penalty": penalty}
     values["most"] = translation.MOST
-    here.code(code.BEAM, file=folder / "model.keras", **values)
+    here.code(code.BEAM, file=file, **values)
 
 
 def body(here):

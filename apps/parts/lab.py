@@ -154,6 +154,10 @@ class Lab(Controls):
         """Returns the folders of trained models, which are trained side by side."""
         return prepared.wait_for_all(self, names)
 
+    def trained(self, name: str, file: str = "model.keras") -> codes.Trained:
+        """Returns a file of a model for `code`, which trains it where it runs."""
+        return prepared.recipes()[name].source(file)
+
     def runs(
         self,
         requests: Sequence[runs.Request],

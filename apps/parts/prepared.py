@@ -26,7 +26,7 @@ from typing import Any
 import streamlit as st
 
 import kerasseq
-from parts import run_panel, runs, work
+from parts import code, run_panel, runs, work
 from parts.errors import NotReady
 
 REFRESH = 60.0  # seconds between two states of a model that trains
@@ -56,6 +56,11 @@ class Recipe:
         content = json.dumps([self.words, backend, kerasseq.__version__]).encode()
         words = self.name.replace("_", "-")
         return f"{words}-{backend}-{hashlib.sha256(content).hexdigest()[:8]}"
+
+    def source(self, file: str = "model.keras") -> code.Trained:
+        """Returns a file of the model, for code that runs elsewhere."""
+        path = pathlib.PurePosixPath(self.part, file)
+        return code.Trained(self.name.replace("_", "-"), self.words, str(path))
 
     def request(self, backend: str) -> runs.Request:
         """Returns what the command trains."""

@@ -4,10 +4,17 @@ import collections
 import contextlib
 import importlib
 import io
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
 
+import nbformat
 import pytest
 
-from parts import work
+from kerasseq.cli.main import main
+from parts import code, work
 from tests.apps import pages
 
 pytestmark = [
@@ -253,16 +260,82 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(("lab", "state"), CASES)
-def test_the_code_of_the_page_runs(lab, state, stub, models, tmp_path, monkeypatch):
+def test_the_notebook_of_the_page_runs_elsewhere(
+    lab, state, stub, models, tmp_path, monkeypatch, training
+):
     (source,) = english(lab, state).code
     quick = getattr(importlib.import_module(f"labs.{lab}"), "QUICK", {})
     for old, new in quick.items():
         assert old in source or state  # other states have other code
         source = source.replace(old, new)
-    monkeypatch.chdir(tmp_path)  # one writes a figure
+    notebook = nbformat.reads(code.notebook("A", "b", source).decode(), 4)
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    assert not re.search(r"""['"=]/\w""", source)  # no path of the server
+    empty = tmp_path / "student"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    names = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(compile(source, lab, "exec"), {})
+        for cell in cells:
+            exec(compile(cell, lab, "exec"), names)
     assert printed.getvalue()
+
+
+SMALL = {  # options of `kerasseq train`
+    **{"--steps": "2", "--epochs": "1", "--units": "8", "--examples": "64"},
+    **{"--test-examples": "10", "--held-out": "2000", "--vocabulary-size": "300"},
+    **{"--ngram-characters": "2000", "--batch-size": "4"},
+}
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """The folders of small runs, by their words."""
+    return collections.defaultdict(lambda: tmp_path_factory.mktemp("run") / "run")
+
+
+@pytest.fixture
+def training(monkeypatch, trained):
+    """A notebook trains in this process, few steps, and each model once."""
+
+    def run(command, check):
+        assert command[:4] == [sys.executable, "-m", "kerasseq", "train"] and check
+        *words, option, folder = command[4:]
+        assert option == "--run" and not pathlib.Path(folder).exists()
+        for before, n in zip(words, range(1, len(words)), strict=False):
+            words[n] = SMALL.get(before, words[n])
+        more = ["--steps", "2", "--held-out", "0.02"] if words[0] == "classify" else []
+        words += more
+        kept = trained[tuple(words)]
+        if not kept.exists():
+            assert main(["train", *words, "--run", str(kept)]) == 0
+        shutil.copytree(kept, folder)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr("kerasseq.cli.figures.available", lambda: False)
+
+
+def test_a_notebook_needs_no_file_of_the_server(tmp_path, monkeypatch):
+    """An own file is looked for beside it; a run is trained once, or continued."""
+    file = tmp_path / "0123.csv"
+    run = code.Trained("own-1", ["classify", f"--file={file}", "--text", "a b"])
+    source = code.fill("load({run}, {file})", run=run, file=file)
+    assert str(tmp_path) not in source
+    assert source.splitlines()[0].endswith("save them beside this as my_data.csv")
+    ran, names = [], {"load": lambda *files: files}
+    monkeypatch.setattr(subprocess, "run", lambda command, check: ran.append(command))
+    monkeypatch.chdir(tmp_path)
+    exec(source, names)
+    words = ["classify", "--file=my_data.csv", "--text", "a b"]
+    (tmp_path / "own-1").mkdir()
+    (tmp_path / "own-1" / "run.json").touch()
+    exec(source, names)
+    (tmp_path / "own-1" / "results.json").touch()
+    exec(source, names)
+    assert [command[4:] for command in ran] == [
+        [*words, "--run", "own-1"],
+        ["--resume", "own-1"],
+    ]
 
 
 def test_gpt3_has_the_parameters_of_the_slide():
