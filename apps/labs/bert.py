@@ -10,11 +10,21 @@ from parts import bert_figures as draw
 from parts import lab, prepared, runs, work
 from parts.errors import Refused
 
-EQUATION = (
-    r"L = -\frac{1}{|M|} \sum_{i \in M} \log p(w_i \mid \tilde w)"
-    r" - \log p(\mathrm{next} \mid a, b)"
+MASKED = r"-\frac{1}{|M|} \sum_{i \in M} \log p(w_i \mid \tilde w)"
+EQUATIONS = {
+    "masking": (f"L = {MASKED}",),
+    "hole": (r"p(w_i \mid \tilde w) = \mathrm{softmax}(E h_i)",),
+    "next": (r"p(\mathrm{next} \mid a, b) = \mathrm{softmax}(W h_{\mathrm{CLS}})",),
+    "tuning": (r"p(\mathrm{label} \mid w) = \mathrm{softmax}(W h_{\mathrm{CLS}})",),
+    "training": (rf"L = {MASKED} - \log p(\mathrm{{next}} \mid a, b)",),
+}
+TRIES = (
+    {"share": "1.0"},
+    {"view": "hole", "hole_text": "[MASK] two three four ."},
+    {"view": "next"},
+    {"view": "tuning", "task": "direction"},
+    {"view": "training"},
 )
-VIEWS = ("masking", "hole", "next", "tuning", "training")
 RATES = (0.05, 0.15, 0.3, 0.5)
 SHARES = (0.0, 0.5, 0.8, 1.0)  # of the chosen tokens that become [MASK]
 DRAWS = 1000
@@ -165,10 +175,9 @@ def training(here):
 
 def body(here):
     """Draws one of the five parts."""
-    view = here.choice("view", VIEWS, wide=True)
     parts = {"masking": masking, "hole": hole, "next": following, "tuning": tuning}
-    parts.get(view, training)(here)
+    parts.get(here.view, training)(here)
 
 
 if __name__ == "__main__":
-    lab.show("bert", body, equation=EQUATION)
+    lab.show("bert", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES)

@@ -21,11 +21,22 @@ from parts import (
 from parts.errors import Refused
 from parts.own_text import Network
 
-EQUATION = (
-    r"p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(z_t / \tau)",
-    r"\mathrm{bits} = -\log_2 p(x_{t+1} \mid x_1 \dots x_t)",
+NEXT = r"p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(z_t / \tau)"
+EQUATIONS = {
+    "next": (NEXT,),
+    "write": (r"x_{t+1} \sim " + NEXT,),
+    "surprise": (r"\mathrm{bits} = -\log_2 p(x_{t+1} \mid x_1 \dots x_t)",),
+    "compare": (r"-\frac{1}{T} \sum_{t=1}^{T} \log_2 p(x_t \mid x_1 \dots x_{t-1})",),
+}
+VALUE = "If the object is a class, the val"
+TRIES = (
+    {"model": "ngram", "n": "1", "text": VALUE},
+    {"model": "lstm", "text": "the ", "top_k": "5"},
+    {"model": "lstm", "text": VALUE, "temperature": "2.0", "top_p": "0.9"},
+    {"view": "write", "text": VALUE, "temperature": "0.0"},
+    {"view": "surprise", "text": "The class is a class of objects."},
+    {"view": "compare"},
 )
-VIEWS = ("next", "write", "surprise", "compare")
 COMPARED = ("lstm", "elman", "min_gru", "gpt", "wavenet")  # unless others are chosen
 NETWORKS = (*COMPARED, "min_lstm", "linear_attention", "gla", "retention")
 NETWORKS += ("delta_net", "s4d", "mamba", "rwkv4")
@@ -182,8 +193,8 @@ def compare(here, found, file):
 
 def body(here):
     """Draws one of the four parts."""
+    view = here.view
     with here.controls():
-        view = here.choice("view", VIEWS, wide=True)
         corpus = here.choice("corpus", ("reference", "own"), wide=True)
     file, found = networks(here, corpus)
     values, model = {"file": file, "held_out": language_models.HELD_OUT}, None
@@ -202,4 +213,6 @@ def body(here):
 
 
 if __name__ == "__main__":
-    lab.show("language_model", body, equation=EQUATION)
+    lab.show(
+        "language_model", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES
+    )

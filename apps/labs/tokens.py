@@ -6,7 +6,28 @@ from labs.code import tokens as code
 from parts import figures, lab, pieces, strips, word_vectors
 from parts.errors import Refused
 
-EQUATION = r"(a, b) = \arg\max_{(x, y)} N(x\,y), \qquad V \leftarrow V \cup \{ab\}"
+EQUATIONS = {
+    "merges": (
+        r"(a, b) = \arg\max_{(x, y)} N(x\,y), \qquad V \leftarrow V \cup \{ab\}",
+    ),
+    "compare": (r"V \cdot D, \qquad T^2",),
+    "ngrams": (
+        r"p(x_t \mid x_{t-n+1} \dots x_{t-1}) = "
+        r"\frac{N(x_{t-n+1} \dots x_t)}{N(x_{t-n+1} \dots x_{t-1})}",
+    ),
+}
+TRIES = (
+    {"text": "a banana, my banana, no banana, one banana and the banana"},
+    {"view": "compare", "sentence": "The tokennizer of an unbeleivably long word 🙂"},
+    {"view": "eliza"},
+    {"view": "vectors", "word": "mouse"},
+    {
+        **{"view": "vectors", "part": "analogy"},
+        **{"first": "man", "second": "woman", "third": "uncle"},
+    },
+    {"view": "vectors", "part": "plural", "plurals": "is~was~has~this"},
+    {"view": "ngrams", "unit": "word"},
+)
 CORPUS = """This example is taken from the multitude of tokenizer examples explained \
 on the Hugging Face courses.
 This is one example of tokenization.
@@ -188,11 +209,10 @@ def eliza(here):
 
 def body(here):
     """Draws one of the five parts."""
-    view = here.choice("view", VIEWS, wide=True)
     parts = {"merges": merges, "compare": compare, "vectors": word_vectors.draw}
     parts |= {"ngrams": ngrams, "eliza": eliza}
-    parts[view](here)
+    parts[here.view](here)
 
 
 if __name__ == "__main__":
-    lab.show("tokens", body, equation=EQUATION)
+    lab.show("tokens", body, equations=EQUATIONS, views=VIEWS, tries=TRIES)

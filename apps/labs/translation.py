@@ -6,11 +6,28 @@ from labs.code import translation as code
 from parts import figures, figures_matrix, figures_tree, lab, translation
 from parts.errors import Refused
 
-EQUATION = (
-    r"e_{tj} = v^T \tanh(W s_{t-1} + U h_j)",
-    r"\alpha_t = \mathrm{softmax}(e_t) \qquad c_t = \sum_j \alpha_{tj} h_j",
+EQUATIONS = {
+    "align": (
+        r"e_{tj} = v^T \tanh(W s_{t-1} + U h_j)",
+        r"\alpha_t = \mathrm{softmax}(e_t) \qquad c_t = \sum_j \alpha_{tj} h_j",
+    ),
+    "lengths": (r"c = h_S \quad\longrightarrow\quad c_t = \sum_j \alpha_{tj} h_j",),
+    "forcing": (
+        r"p(y_t \mid y_1 \dots y_{t-1}, x) \quad\longrightarrow\quad "
+        r"p(y_t \mid \hat y_1 \dots \hat y_{t-1}, x)",
+    ),
+    "beam": (
+        r"\hat y = \arg\max_y \frac{1}{lp_\alpha(|y|)} "
+        r"\sum_t \log p(y_t \mid y_1 \dots y_{t-1}, x)",
+    ),
+}
+TRIES = (
+    {"source_dates": "17 décemzzz 1986"},
+    {"data": "numbers", "source_numbers": "two hundred and sixty-two"},
+    {"view": "lengths", "data": "numbers"},
+    {"view": "forcing", "planted": "3"},
+    {"view": "beam", "data": "numbers", "attention": "none"},
 )
-VIEWS = ("align", "lengths", "forcing", "beam")
 ATTENTIONS = ("bahdanau", "none")
 SOURCES = {  # by the names of their boxes
     "source_dates": "mercredi 17 décembre 1986",
@@ -189,10 +206,11 @@ def beam(here):
 
 def body(here):
     """Draws one of the four parts."""
-    view = here.choice("view", VIEWS, wide=True)
     parts = {"align": align, "lengths": lengths, "forcing": forcing}
-    parts.get(view, beam)(here)
+    parts.get(here.view, beam)(here)
 
 
 if __name__ == "__main__":
-    lab.show("translation", body, equation=EQUATION)
+    lab.show(
+        "translation", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES
+    )

@@ -21,7 +21,18 @@ EQUATION = (
     r"R = \bar A_L \cdots \bar A_2 \bar A_1",
     r"\bar A_l = \tfrac12 (\tfrac1N {\textstyle\sum_n} A_l^n + I)",
 )
-VIEWS = ("image", "texts")
+EQUATIONS = {
+    "image": EQUATION,
+    "texts": (r"s_t = x_t \cdot \frac{\partial z_y}{\partial x_t}",),
+}
+TRIES = (
+    {"source": "draw"},
+    {"source": "draw"},
+    {"source": "draw"},
+    {"source": "example", "digit": "4"},
+    {"view": "texts", "which": "0", "name": "España"},
+    {"view": "texts", "which": "1"},
+)
 SOURCES = ("draw", "example", "hard", "upload")
 SEVEN = "4b37b23773d2.6482aa7d"  # a drawing, as in the address
 PICTURES = ("png", "jpg", "jpeg", "webp", "gif", "bmp")
@@ -167,9 +178,8 @@ def texts(here):
 
 def body(here):
     """Draws one of the two parts."""
-    view = here.choice("view", VIEWS, wide=True)
-    {"image": images, "texts": texts}[view](here)
+    {"image": images, "texts": texts}[here.view](here)
 
 
 if __name__ == "__main__":
-    lab.show("vision", body, equation=EQUATION)
+    lab.show("vision", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES)

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.parse
 
 import nbformat
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from kerasseq.cli.main import main
 from parts import code, work
 from tests.apps import pages
+from tests.apps.test_texts import views_of
 
 pytestmark = [
     pytest.mark.once("pages are drawn on one backend"),
@@ -279,6 +281,53 @@ def test_the_notebook_of_the_page_runs_elsewhere(
         for cell in cells:
             exec(compile(cell, lab, "exec"), names)
     assert printed.getvalue()
+
+
+TRIES = [
+    pytest.param(lab, n, id=f"{lab}-{n}")
+    for lab in pages.LABS
+    for n in range(len(views_of(lab)["tries"]))
+]
+
+
+def link_of(page, query):
+    """Whether a page has a link to try something, with these parameters at least."""
+    links = [
+        dict(urllib.parse.parse_qsl(link.proto.query_string))
+        for link in page.main.get("page_link")
+    ]
+    return any(query.items() <= link.items() for link in links)
+
+
+@pytest.mark.full("links that are built alike", cheap=False)
+@pytest.mark.parametrize(("lab", "n"), TRIES)
+def test_what_can_be_tried_sets_the_page(lab, n, stub, models):
+    found = views_of(lab)["tries"][n]
+    target, query = found if isinstance(found, tuple) else (lab, found)
+    page = pages.open_lab(target, **query)
+    for name, value in query.items():  # a default is not written into the address
+        assert f"{target}.{name}" in page.session_state, name
+        before = pages.query(page).get(name)
+        assert before in (value, None), name
+        if before is None:
+            assert pages.query(pages.open_lab(target)).get(name) is None
+    if target == lab:
+        assert link_of(page, query)
+
+
+def test_title_question_and_links_follow_the_view(stub, models):
+    page = pages.open_lab("tokens", lang="fr", view="eliza")
+    assert page.title[0].value == "Tokens · ELIZA : des règles, pas de nombres".replace(
+        " :", "\N{NO-BREAK SPACE}:"
+    )
+    assert "sans rien comprendre" in page.markdown[0].value
+    assert page.get("latex") == [] and "mot-clé" in page.info[0].value
+    shown = [m.value for m in page.markdown if m.value.startswith(("1. ", "2. "))]
+    assert len(shown) == 1 and "1966" in shown[0]
+    assert link_of(page, {"view": "eliza", "lang": "fr"})
+    pages.control(page, "view").set_value("ngrams").run()
+    assert "n-grammes" in pages.checked(page).title[0].value
+    assert not link_of(page, {"view": "eliza"}) and link_of(page, {"view": "ngrams"})
 
 
 SMALL = {  # options of `kerasseq train`
