@@ -14,10 +14,12 @@ import urllib.parse
 import nbformat
 import pytest
 
+from kerasseq.cli import app
 from kerasseq.cli.main import main
 from parts import code, work
 from tests.apps import pages
 from tests.apps.test_texts import views_of
+from tests.processes import ROOT
 
 pytestmark = [
     pytest.mark.once("pages are drawn on one backend"),
@@ -290,6 +292,27 @@ TRIES = [
 ]
 
 
+def links_of_the_documentation():
+    """The addresses of labs in the documentation, as lab and parameters."""
+    pattern = re.compile(r"\]\(lab:([^)\s]*)\)")
+    pages_ = (ROOT / "docs" / "pages").rglob("*.md")
+    found = {m for page in pages_ for m in pattern.findall(page.read_text("utf-8"))}
+    parts = [urllib.parse.urlsplit(address) for address in sorted(found)]
+    return [(part.path, dict(urllib.parse.parse_qsl(part.query))) for part in parts]
+
+
+LINKS = links_of_the_documentation()
+
+
+def opened(lab, query):
+    """Opens a page; each parameter sets a control, to this value or to its default."""
+    page = pages.open_lab(lab, **query)
+    for name, value in query.items():  # a default is not written into the address
+        assert f"{lab}.{name}" in page.session_state, name
+        assert pages.query(page).get(name) in (value, None), name
+    return page
+
+
 def link_of(page, query):
     """Whether a page has a link to try something, with these parameters at least."""
     links = [
@@ -304,15 +327,27 @@ def link_of(page, query):
 def test_what_can_be_tried_sets_the_page(lab, n, stub, models):
     found = views_of(lab)["tries"][n]
     target, query = found if isinstance(found, tuple) else (lab, found)
-    page = pages.open_lab(target, **query)
-    for name, value in query.items():  # a default is not written into the address
-        assert f"{target}.{name}" in page.session_state, name
-        before = pages.query(page).get(name)
-        assert before in (value, None), name
-        if before is None:
-            assert pages.query(pages.open_lab(target)).get(name) is None
+    page = opened(target, query)
     if target == lab:
         assert link_of(page, query)
+
+
+@pytest.mark.full("the address sets a page as any does", cheap=False)
+@pytest.mark.parametrize(("lab", "query"), [link for link in LINKS if link[1]])
+def test_links_of_the_documentation_set_the_page(lab, query, stub, models):
+    opened(lab, query)
+
+
+def test_links_of_the_documentation_name_labs_and_views():
+    assert len(LINKS) > 20
+    for lab, query in LINKS:
+        found = views_of(lab)
+        view = query.get(found["control"])
+        assert view is None or view in found["views"], (lab, query)
+    address = f"http://{app.HOST}:{app.PORT}"
+    assert f"  app: {address}  #" in (ROOT / "mkdocs.yml").read_text("utf-8")
+    for page in (ROOT / "docs" / "pages").rglob("*.md"):
+        assert "localhost" not in page.read_text("utf-8"), page
 
 
 def test_title_question_and_links_follow_the_view(stub, models):
