@@ -9,6 +9,8 @@
 
 The folder of a model is named after its words, its backend and the version, so that
 another version of the app trains another model.
+
+While a model trains, the page shows a stored picture of what it will draw with it.
 """
 
 import contextlib
@@ -31,6 +33,7 @@ from parts.errors import NotReady
 
 REFRESH = 60.0  # seconds between two states of a model that trains
 FOLDER = pathlib.Path(__file__).parent.parent / "prepared"
+PICTURES = FOLDER.parent / "pictures"  # made by `tests.browser.pictures`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,8 +165,21 @@ def wait(here: Any, name: str) -> pathlib.Path:
 
     live()
     if drawn is None:
+        _stored(here)
         raise NotReady(name)
     return run.folder / part.part
+
+
+def picture(lab: str, view: str, language: str) -> pathlib.Path:
+    """Returns the file of the stored picture of a view, which may not exist."""
+    return PICTURES / language / f"{lab}_{view}.webp"
+
+
+def _stored(here):
+    """Draws how the page looked with a model that was trained before, if it is kept."""
+    file = picture(here.name, here.view, here.language)
+    if file.exists():
+        st.image(str(file), caption=here.text("stored"))
 
 
 def saved(run: runs.Run, recipe: Recipe) -> float | None:

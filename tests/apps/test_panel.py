@@ -183,7 +183,7 @@ def waiting():
     from parts import errors, prepared
 
     class Here:
-        name = "start"
+        name, view, language = "start", "", "en"
 
         def text(self, key, **values):
             return key
@@ -200,11 +200,15 @@ def waiting():
 def test_a_page_works_with_a_model_that_trains(monkeypatch, stub):
     recipe = Slow("toy", "start", ("parentheses",), early=5)
     monkeypatch.setattr(prepared, "recipes", lambda: {"toy": recipe})
+    stored = prepared.picture("gates", "race", "en")
+    monkeypatch.setattr(prepared, "picture", lambda *of: stored)
     page = AppTest.from_function(waiting, default_timeout=60).run()
     assert (page.info[0].value, page.markdown[-1].value) == ("preparing", "waits")
+    assert len(page.get("imgs")) == 1
     shown = until(lambda: page.run().info[0].value == "early" and page.markdown[-1])
     key = recipe.id(work.backend())
     assert shown.value == f"works with {key}"
+    assert page.get("imgs") == []
     run = run_panel.manager().run(runs.EVERYBODY, key)
     assert run.state == "training" and run.line["step"] >= 5
     assert prepared.find(run_panel.manager(), "toy", work.backend()) is None

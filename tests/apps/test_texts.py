@@ -7,7 +7,7 @@ import string
 
 import pytest
 
-from parts import texts
+from parts import prepared, texts
 from tests.apps.pages import LABS
 from tests.processes import ROOT
 
@@ -139,6 +139,15 @@ def test_each_view_has_a_question_a_hint_and_something_to_try(lab):
         }
     of_views = [t.get(shown["control"], views[0]) for t in tries if views]
     assert set(of_views) == set(views)
+
+
+def test_stored_pictures_are_of_views_and_in_both_languages():
+    for language, other in (("en", "fr"), ("fr", "en")):
+        for file in (prepared.PICTURES / language).glob("*"):
+            assert (prepared.PICTURES / other / file.name).exists(), file
+            assert file.stat().st_size < 60_000, file
+            views = [f"{lab}_{v}" for lab in LABS for v in views_of(lab)["views"]]
+            assert file.stem in views
 
 
 def test_a_missing_text_is_an_error():
