@@ -1,5 +1,6 @@
 """Trains every model that the pages need, as before a lecture: `app --prepare`."""
 
+import contextlib
 import signal
 import sys
 import time
@@ -37,11 +38,32 @@ def main() -> int:
     return 1 if failed else 0
 
 
+def end_as_interrupted() -> None:
+    """Lets Ctrl-C, SIGTERM and a closed terminal end the program: the runs save.
+
+    What `nohup` ignores stays ignored; below a background process Ctrl-C does not.
+    """
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        ignored = number and signal.getsignal(number) is signal.SIG_IGN
+        if number and not (ignored and name == "SIGHUP"):
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number, frame):
+    """Ends the program, once: a signal may come from several sides."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    end_as_interrupted()
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        # At exit the runs save. A second Ctrl-C, as the command sends, does not end it.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        print("stopped; the same command continues", file=sys.stderr)
+        # At exit the runs save. A closed terminal cannot be written to.
+        with contextlib.suppress(OSError):
+            print("stopped; the same command continues", file=sys.stderr, flush=True)
         sys.exit(130)

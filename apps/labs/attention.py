@@ -7,8 +7,20 @@ from parts import attention, block_steps, figures, figures_matrix, lab, panels
 from parts.block_steps import BY_TOKEN, STEPS, titles
 from parts.errors import Refused
 
-EQUATION = r"\mathrm{head} = \mathrm{softmax}\left(\frac{Q K^T}{\sqrt{d_k}}\right) V"
-VIEWS = ("steps", "heads", "scores", "cross", "slide")
+HEAD = r"\mathrm{head} = \mathrm{softmax}\left(\frac{Q K^T}{\sqrt{d_k}}\right) V"
+EQUATIONS = {
+    "steps": (HEAD,),
+    "heads": (r"[\mathrm{head}_1; \dots; \mathrm{head}_H]\, W_O", HEAD),
+    "scores": (
+        r"q^T k \qquad \frac{q^T k}{\sqrt{d}} \qquad \beta \cos(q, k) \qquad q^T W k",
+        r"v^T \tanh(W q + U k) \qquad v^T \tanh(W [q; k]) \qquad W q",
+    ),
+    "cross": (
+        r"\mathrm{softmax}\left(\frac{Q_{\mathrm{dec}} K_{\mathrm{enc}}^T}"
+        r"{\sqrt{d_k}}\right) V_{\mathrm{enc}}",
+    ),
+    "slide": (r"\alpha_j = \frac{\exp(e_j / \tau)}{\sum_i \exp(e_i / \tau)}",),
+}
 TEMPERATURES = (0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 5.0)
 TEXT = "If the object is a class, the attribute of the object is"
 SOURCE = "mercredi 17 décembre 1986"
@@ -21,6 +33,14 @@ PRESETS = {
 0 0 0 0 0 0.31""",
     "creature": "-27.8\n93.0\n93.4\n4.9",
 }
+TRIES = (
+    {"step": "softmax"},
+    {"view": "heads", "text": TEXT.removesuffix("is") + "was"},
+    {"step": "logits"},
+    {"view": "scores", "task": "other"},
+    {"view": "slide", "preset": "creature"},
+    {"view": "cross", "source": "1 mai 2001"},
+)
 MOST = 12  # rows and columns of a table of scores
 LARGEST = 1e4  # score
 LONGEST = 40  # characters of a date
@@ -62,7 +82,7 @@ def steps(here):
     else:
         block_steps.vectors(here, values, tokens, step, layer - 1, head - 1)
     options = {"layer": layer - 1, "head": head - 1, "token": at}
-    file = folder / "model.keras"
+    file = here.trained("attention")
     here.code(code.STEPS, file=file, text=text, temperature=temperature, **options)
 
 
@@ -91,7 +111,7 @@ def heads(here):
     names = {key: here.text(f"title_{key}") for key in rows[0]}
     chart = figures.stacked(here.style, rows, "share", "head", "part", titles=names)
     here.picture("shares", chart, rows, names)
-    here.code(code.HEADS, file=folder / "model.keras", text=text)
+    here.code(code.HEADS, file=here.trained("attention"), text=text)
 
 
 def scores(here):
@@ -143,7 +163,7 @@ def cross(here):
     rows = figures_matrix.cells(weights, *axes)
     names = {key: names[key] for key in ("row", "column", "value")}
     here.picture("cross_weights", chart, rows, names)
-    here.code(code.CROSS, file=folder / "model.keras", source=source)
+    here.code(code.CROSS, file=here.trained("attention_cross"), source=source)
 
 
 def table(text):
@@ -185,10 +205,11 @@ def slide(here):
 
 def body(here):
     """Draws one of the five parts."""
-    view = here.choice("view", VIEWS, wide=True)
     parts = {"steps": steps, "heads": heads, "scores": scores, "cross": cross}
-    parts.get(view, slide)(here)
+    parts.get(here.view, slide)(here)
 
 
 if __name__ == "__main__":
-    lab.show("attention", body, equation=EQUATION)
+    lab.show(
+        "attention", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES
+    )

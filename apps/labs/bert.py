@@ -10,11 +10,21 @@ from parts import bert_figures as draw
 from parts import lab, prepared, runs, work
 from parts.errors import Refused
 
-EQUATION = (
-    r"L = -\frac{1}{|M|} \sum_{i \in M} \log p(w_i \mid \tilde w)"
-    r" - \log p(\mathrm{next} \mid a, b)"
+MASKED = r"-\frac{1}{|M|} \sum_{i \in M} \log p(w_i \mid \tilde w)"
+EQUATIONS = {
+    "masking": (f"L = {MASKED}",),
+    "hole": (r"p(w_i \mid \tilde w) = \mathrm{softmax}(E h_i)",),
+    "next": (r"p(\mathrm{next} \mid a, b) = \mathrm{softmax}(W h_{\mathrm{CLS}})",),
+    "tuning": (r"p(\mathrm{label} \mid w) = \mathrm{softmax}(W h_{\mathrm{CLS}})",),
+    "training": (rf"L = {MASKED} - \log p(\mathrm{{next}} \mid a, b)",),
+}
+TRIES = (
+    {"share": "1.0"},
+    {"view": "hole", "hole_text": "[MASK] two three four ."},
+    {"view": "next"},
+    {"view": "tuning", "task": "direction"},
+    {"view": "training"},
 )
-VIEWS = ("masking", "hole", "next", "tuning", "training")
 RATES = (0.05, 0.15, 0.3, 0.5)
 SHARES = (0.0, 0.5, 0.8, 1.0)  # of the chosen tokens that become [MASK]
 DRAWS = 1000
@@ -48,10 +58,9 @@ def masking(here):
     here.code(code.source("masking"), draws=DRAWS, **options)
 
 
-def show(here, view, folder, **values):
+def show(here, view, **values):
     """Sets the code of a view."""
-    words = " ".join(prepared.recipes()["bert"].words)
-    here.code(code.source(view, words), file=folder / "model.keras", **values)
+    here.code(code.source(view), file=here.trained("bert"), **values)
 
 
 def check(here, folder, *texts):
@@ -81,7 +90,7 @@ def hole(here):
     found = here.compute(code.run, "attend", folder, text, number)
     draw.attention(here, found["tokens"], found["weights"])
     options = {"text": text, "hole": number, "best": BEST}
-    show(here, "hole", folder, **options)
+    show(here, "hole", **options)
 
 
 def following(here):
@@ -100,7 +109,7 @@ def following(here):
     draw.pairs(here, pairs, found)  # the first of them
     draw.continuations(here, {when: p[len(pairs) :] for when, p in found.items()})
     options = {"first": first, "second": second}
-    show(here, "next", folder, **options)
+    show(here, "next", **options)
 
 
 def tuning(here):
@@ -135,7 +144,7 @@ def tuning(here):
         rows.append({draw.headings(here, "start")["start"]: here.text(start), **p})
     here.table(rows)
     options = {"task": task, "text": text, "seed": seed, "sizes": code.SIZES}
-    show(here, "tuning", folder, steps=code.STEPS, **options)
+    show(here, "tuning", steps=code.STEPS, **options)
 
 
 def training(here):
@@ -147,7 +156,7 @@ def training(here):
     lines = [line for line in lines if "tokens_accuracy" in line]
     if lines:
         draw.training(here, list(runs.thinned(lines)), found["baselines"])
-    show(here, "training", folder)
+    show(here, "training")
     st.subheader(here.text("more_runs"))
     here.say("more_runs_about")
     with here.controls():
@@ -166,10 +175,9 @@ def training(here):
 
 def body(here):
     """Draws one of the five parts."""
-    view = here.choice("view", VIEWS, wide=True)
     parts = {"masking": masking, "hole": hole, "next": following, "tuning": tuning}
-    parts.get(view, training)(here)
+    parts.get(here.view, training)(here)
 
 
 if __name__ == "__main__":
-    lab.show("bert", body, equation=EQUATION)
+    lab.show("bert", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES)

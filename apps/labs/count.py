@@ -3,11 +3,12 @@
 from parts import figures, lab
 from parts.errors import Refused
 
-EQUATION = (
+EQUATIONS = (
     r"P \approx 12\,L\,d^2 + V d",
     r"\text{FLOPs} = 2P + 4\,L\,T\,N H",
     r"\text{cache} = 2\,L\,N_{kv}\,H\,T\,B",
 )
+TRIES = ({"model": "gpt3"}, {"model": "gpt3", "num_heads": "192"}, {"batch": "32"})
 SIZES = {  # attributes of an architecture: the ends of their boxes
     "num_layers": (1, 1000),
     "hidden_dim": (8, 100_000),
@@ -199,4 +200,4 @@ def cache(here, found):
 
 
 if __name__ == "__main__":
-    lab.show("count", body, equation=EQUATION)
+    lab.show("count", body, equations=EQUATIONS, tries=TRIES)

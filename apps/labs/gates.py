@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from labs.code import gates as code
-from parts import figures_matrix, figures_steps, lab, prepared, strips
+from parts import figures_matrix, figures_steps, lab, strips
 from parts.errors import Refused
 
 _STATES = r"c_t = f_t \odot c_{t-1} + i_t \odot g_t \qquad h_t = o_t \odot \tanh(c_t)"
@@ -25,6 +25,13 @@ GATES = {
     "gru": ("update_gate", "reset_gate"),
 }
 UNITS = {"race": 12, "text": 64}
+TRIES = (
+    {"quantity": "cell_state"},
+    {"gate": "forget_gate", "symbols": "3~3"},
+    {"gate": "input_gate", "symbols": "7~7"},
+    {"string": "(" * 10 + ")" * 10},
+    {"task": "text", "gate": "input_gate", "value": "1"},
+)
 COLUMNS = ("step", "piece", "quantity", "line", "value")
 SURPRISE = (0.0, 8.0)  # bits, the ends of the colors
 LIMITS = {  # of the values; others are symmetric around 0
@@ -65,8 +72,8 @@ def change(here, task, cell, steps):
 
 def body(here):
     """Draws the page."""
+    task = here.view
     with here.controls():
-        task = here.choice("task", ("race", "text"), wide=True)
         labels = {cell: here.text(f"cell_{cell}") for cell in GATES}
         cell = here.choice("cell", list(GATES), wide=True, labels=labels)
     here.say("about_elman")
@@ -77,9 +84,9 @@ def body(here):
     with here.controls():
         wanted = change(here, task, cell, steps)
     name = f"gates_{task}_{cell}"
-    model = {"words": " ".join(prepared.recipes()[name].words)}
-    model["model_folder"] = folder = here.prepared(name)
-    here.code(code.source(task), change=wanted, **model, **options)
+    folder = here.prepared(name)
+    model_folder = here.trained(name, "")
+    here.code(code.source(task), change=wanted, model_folder=model_folder, **options)
     run = code.read if task == "race" else code.write
     text, *more = options.values()
     before = here.compute(run, folder, text, None, *more)
@@ -197,4 +204,4 @@ def all_units(here, task, before, after):
 
 
 if __name__ == "__main__":
-    lab.show("gates", body)
+    lab.show("gates", body, views=tuple(UNITS), control="task", tries=TRIES)

@@ -6,13 +6,26 @@ from labs.code import gradients as code
 from parts import figures, lab
 from parts.errors import Refused
 
-EQUATION = (
+DISTANCE = (
     r"\frac{\partial L}{\partial h_t} = \frac{\partial L}{\partial h_T} "
     r"\prod_{k=T}^{t+1} \frac{\partial h_k}{\partial h_{k-1}}",
     r"\text{Elman}\quad \frac{\partial h_k}{\partial h_{k-1}} = "
     r"\mathrm{diag}\big(\varphi'(z_k)\big)\,U",
     r"\text{LSTM}\quad \frac{\partial c_k}{\partial c_{k-1}} \approx "
     r"\mathrm{diag}(f_k)",
+)
+EQUATIONS = {
+    "distance": DISTANCE,
+    "clipping": (
+        r"g \leftarrow g \cdot \min\left(1, \frac{c}{\lVert g \rVert}\right)",
+    ),
+}
+TRIES = (
+    {"cells": "elman", "activation": "linear", "radius": "1.0"},
+    {"cells": "lstm", "forget_bias": "0.0"},
+    {"cells": "elman", "activation": "sigmoid"},
+    {"view": "clipping", "trained_radius": "1.5"},
+    {"view": "clipping", "trained_radius": "0.5"},
 )
 CELLS = ("elman", "lstm", "gru")
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "linear")
@@ -145,10 +158,12 @@ def end(here, losses):
 
 def body(here):
     """Draws one of the two views."""
-    here.say("letters")
-    view = here.choice("view", ("distance", "clipping"), wide=True)
-    {"distance": distance, "clipping": clipping}[view](here)
+    if here.view == "distance":
+        here.say("letters")
+    {"distance": distance, "clipping": clipping}[here.view](here)
 
 
 if __name__ == "__main__":
-    lab.show("gradients", body, equation=EQUATION)
+    lab.show(
+        "gradients", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES
+    )

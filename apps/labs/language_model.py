@@ -21,11 +21,22 @@ from parts import (
 from parts.errors import Refused
 from parts.own_text import Network
 
-EQUATION = (
-    r"p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(z_t / \tau)",
-    r"\mathrm{bits} = -\log_2 p(x_{t+1} \mid x_1 \dots x_t)",
+NEXT = r"p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(z_t / \tau)"
+EQUATIONS = {
+    "next": (NEXT,),
+    "write": (r"x_{t+1} \sim " + NEXT,),
+    "surprise": (r"\mathrm{bits} = -\log_2 p(x_{t+1} \mid x_1 \dots x_t)",),
+    "compare": (r"-\frac{1}{T} \sum_{t=1}^{T} \log_2 p(x_t \mid x_1 \dots x_{t-1})",),
+}
+VALUE = "If the object is a class, the val"
+TRIES = (
+    {"model": "ngram", "n": "1", "text": VALUE},
+    {"model": "lstm", "text": "the ", "top_k": "5"},
+    {"model": "lstm", "text": VALUE, "temperature": "2.0", "top_p": "0.9"},
+    {"view": "write", "text": VALUE, "temperature": "0.0"},
+    {"view": "surprise", "text": "The class is a class of objects."},
+    {"view": "compare"},
 )
-VIEWS = ("next", "write", "surprise", "compare")
 COMPARED = ("lstm", "elman", "min_gru", "gpt", "wavenet")  # unless others are chosen
 NETWORKS = (*COMPARED, "min_lstm", "linear_attention", "gla", "retention")
 NETWORKS += ("delta_net", "s4d", "mamba", "rwkv4")
@@ -48,7 +59,7 @@ def networks(here, corpus):
         return own_text.draw(here, labels, "language_model")
     recipes = prepared.recipes()
     return None, {
-        name: Network(label, recipes[f"language_model_{name}"].words)
+        name: Network(label, recipes[f"language_model_{name}"].source())
         for name, label in labels.items()
     }
 
@@ -62,8 +73,7 @@ def chosen(here, found, file):
         n = here.slider("n", 1, len(language_models.ORDERS), 3)
         return (n, file), {"n": n}
     folder = found[name].folder or here.prepared(f"language_model_{name}")
-    words = " ".join(found[name].words)
-    return folder, {"words": words, "model_file": folder / "model.keras"}
+    return folder, {"model_file": found[name].source}
 
 
 def sampling(here):
@@ -177,14 +187,14 @@ def compare(here, found, file):
     options = {"titles": titles, "format": ".2f"}
     chart = figures.bars(here.style, rows, "bits", "model", **options)
     here.picture("held_out", chart, rows, titles)
-    files = {n: str(network.folder / "model.keras") for n, network in found.items()}
+    files = {network.label: network.source for network in found.values()}
     return {"orders": list(language_models.ORDERS), "networks": files}
 
 
 def body(here):
     """Draws one of the four parts."""
+    view = here.view
     with here.controls():
-        view = here.choice("view", VIEWS, wide=True)
         corpus = here.choice("corpus", ("reference", "own"), wide=True)
     file, found = networks(here, corpus)
     values, model = {"file": file, "held_out": language_models.HELD_OUT}, None
@@ -203,4 +213,6 @@ def body(here):
 
 
 if __name__ == "__main__":
-    lab.show("language_model", body, equation=EQUATION)
+    lab.show(
+        "language_model", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES
+    )

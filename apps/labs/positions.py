@@ -6,11 +6,25 @@ from labs.code import positions as code
 from parts import encodings, figures, figures_matrix, lab, panels
 from parts.encodings import BIASES, KINDS, TRAINED
 
-EQUATION = (
-    r"PE(p)_{2i} = \sin\left(p / 10000^{2i/D}\right)",
-    r"PE(p)_{2i+1} = \cos\left(p / 10000^{2i/D}\right)",
+EQUATIONS = {
+    "maps": (
+        r"PE(p)_{2i} = \sin\left(p / 10000^{2i/D}\right)",
+        r"PE(p)_{2i+1} = \cos\left(p / 10000^{2i/D}\right)",
+    ),
+    "criteria": (r"PE(p) \neq PE(q), \qquad d(PE(p), PE(q)) = f(|p - q|)",),
+    "relation": (
+        r"PE(p) \cdot PE(p + k) = \sum_i \cos(\omega_i k), "
+        r"\qquad \omega_i = 10000^{-2i/D}",
+    ),
+    "beyond": (r"-\log_2 p(x_t \mid x_1 \dots x_{t-1}), \qquad t > T",),
+}
+TRIES = (
+    {"kinds": "sine~binary"},
+    {"view": "criteria", "length": "128", "width": "8"},
+    {"view": "relation", "kinds": "sine~amplitude"},
+    {"view": "beyond"},
+    {"view": "beyond"},
 )
-VIEWS = ("maps", "criteria", "relation", "beyond")
 CRITERIA = ("unique", "relation", "length", "width", "deterministic")
 LENGTHS = (16, 32, 64, 128)  # with 8 features there are binary numbers for 256
 WIDTHS = (8, 16, 32, 64)
@@ -172,19 +186,17 @@ def beyond(here):
     options["range_y"] = (np.floor(min(bits)), np.ceil(max(bits)))
     chart = figures.lines(here.style, rows, "position", "bits", "kind", **options)
     here.picture("lengths", chart, rows, names)
-    files = {
-        kind: str(f / "model.keras")
-        for kind, f in zip(TRAINED, folders.values(), strict=True)
-    }
+    files = {kind: here.trained(f"positions_{kind}") for kind in TRAINED}
     here.code(code.BEYOND, files=files)
 
 
 def body(here):
     """Draws one of the four parts."""
-    view = here.choice("view", VIEWS, wide=True)
     parts = {"maps": maps, "criteria": criteria, "relation": relation}
-    parts.get(view, beyond)(here)
+    parts.get(here.view, beyond)(here)
 
 
 if __name__ == "__main__":
-    lab.show("positions", body, equation=EQUATION)
+    lab.show(
+        "positions", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES
+    )

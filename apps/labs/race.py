@@ -16,9 +16,21 @@ from parts import (
 )
 from parts.errors import Refused
 
-EQUATION = (
-    r"\text{Elman}\quad h_t = \varphi(W x_t + U h_{t-1} + b)",
-    r"\text{LSTM}\quad c_t = f_t \odot c_{t-1} + i_t \odot g_t",
+EQUATIONS = {
+    "race": (
+        r"\text{Elman}\quad h_t = \varphi(W x_t + U h_{t-1} + b)",
+        r"\text{LSTM}\quad c_t = f_t \odot c_{t-1} + i_t \odot g_t",
+    ),
+    "forecast": (
+        r"(\hat y_{t+1}, \dots, \hat y_{t+H}) = f(y_1, \dots, y_t)",
+        r"\text{AR}\quad \hat y_{t+1} = a_0 + \sum_{i=1}^{p} a_i\, y_{t+1-i}",
+    ),
+}
+TRIES = (
+    {"lengths": "4~20"},
+    {"cells": "elman~gru"},
+    {"colors": "2"},
+    {"view": "forecast", "horizon": "1"},
 )
 CELLS = ("elman", "gated", "lstm", "peephole_lstm", "gru")
 CELLS += ("min_gru", "min_lstm", "transformer", "wavenet", "linear_attention")
@@ -174,11 +186,11 @@ def hidden(here, states, symbols):
 
 def body(here):
     """Draws one of the two parts."""
-    if here.choice("view", ("race", "forecast"), wide=True) == "race":
+    if here.view == "race":
         parentheses(here)
     else:
         names = {cell: here.text(f"cell_{cell}") for cell in CELLS}
-        forecasts.body(here, code.FORECAST, names)
+        forecasts.body(here, code.forecast, names)
 
 
 def parentheses(here):
@@ -195,4 +207,4 @@ def parentheses(here):
 
 
 if __name__ == "__main__":
-    lab.show("race", body, equation=EQUATION)
+    lab.show("race", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES)

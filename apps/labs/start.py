@@ -8,6 +8,7 @@ from parts import lab, moving, races, work
 CELLS = ("elman", "lstm")
 LENGTHS, STEPS = (30, 50), 1000
 LEARNED = 0.9  # accuracy of a network that counts
+TRIES = ({"seed": "1"}, ("race", {"lengths": "4~20"}))
 QUICK = {"20_000": "64"}
 CODE = """
 import keras
@@ -80,4 +81,4 @@ def ready(here):
 
 
 if __name__ == "__main__":
-    lab.show("start", body)
+    lab.show("start", body, tries=TRIES)

@@ -3,10 +3,31 @@
 import streamlit as st
 
 from labs.code import tokens as code
-from parts import figures, lab, word_vectors
+from parts import figures, lab, pieces, strips, word_vectors
 from parts.errors import Refused
 
-EQUATION = r"(a, b) = \arg\max_{(x, y)} N(x\,y), \qquad V \leftarrow V \cup \{ab\}"
+EQUATIONS = {
+    "merges": (
+        r"(a, b) = \arg\max_{(x, y)} N(x\,y), \qquad V \leftarrow V \cup \{ab\}",
+    ),
+    "compare": (r"V \cdot D, \qquad T^2",),
+    "ngrams": (
+        r"p(x_t \mid x_{t-n+1} \dots x_{t-1}) = "
+        r"\frac{N(x_{t-n+1} \dots x_t)}{N(x_{t-n+1} \dots x_{t-1})}",
+    ),
+}
+TRIES = (
+    {"text": "a banana, my banana, no banana, one banana and the banana"},
+    {"view": "compare", "sentence": "The tokennizer of an unbeleivably long word 🙂"},
+    {"view": "eliza"},
+    {"view": "vectors", "word": "mouse"},
+    {
+        **{"view": "vectors", "part": "analogy"},
+        **{"first": "man", "second": "woman", "third": "uncle"},
+    },
+    {"view": "vectors", "part": "plural", "plurals": "is~was~has~this"},
+    {"view": "ngrams", "unit": "word"},
+)
 CORPUS = """This example is taken from the multitude of tokenizer examples explained \
 on the Hugging Face courses.
 This is one example of tokenization.
@@ -30,15 +51,20 @@ def train(text):
     """Returns the merges, and the pieces of the text after 0, 1, 2, … of them."""
     from kerasseq.text import BytePairTokenizer
 
+    names = ("left", "right", "token")
     alphabet = BytePairTokenizer(10**6, all_bytes=False, min_count=10**9).fit(text)
     size = alphabet.vocabulary_size
     merges = BytePairTokenizer(size + MAX_MERGES, all_bytes=False).fit(text).trace()
-    pieces = []
+    found = []
     for n in range(len(merges) + 1):
         tokenizer = BytePairTokenizer(size + n, all_bytes=False).fit(text)
-        found = tokenizer.encode_with_offsets(text)
-        pieces.append((found.tokens, [text[a:b] for a, b in found.offsets.tolist()]))
-    return [merge._asdict() for merge in merges], pieces
+        found.append((tokenizer.tokenize(text), pieces.of(tokenizer, text)))
+    rows = [
+        merge._asdict()
+        | {f"{n}_text": pieces.readable(getattr(merge, n)) for n in names}
+        for merge in merges
+    ]
+    return rows, found
 
 
 def merges(here):
@@ -47,13 +73,16 @@ def merges(here):
         text = here.passage("text", CORPUS, most=2000)
     if len(text) < 2:
         raise Refused("too_short")
-    found, pieces = here.compute(train, text)
+    found, cut = here.compute(train, text)
     with here.controls():
         n = here.stepper("merges", 0, len(found), 0)
-    tokens, shown = pieces[n]
+    tokens, shown = cut[n]
     if n:
         last = found[n - 1]
-        here.say("merged", **{k: f"`{last[k]}`" for k in ("left", "right", "token")})
+        words = {
+            k: strips.visible(last[f"{k}_text"]) for k in ("left", "right", "token")
+        }
+        here.say("merged", **{k: f"`{word}`" for k, word in words.items()})
         here.say("times", count=last["count"])
     new = [i for i, token in enumerate(tokens) if n and token == found[n - 1]["token"]]
     here.strip("pieces", shown, marked=new)
@@ -66,11 +95,11 @@ def merges(here):
             "merges": i,
             "tokens": len(p),
             "of": "text",
-            "token": m["token"],
+            "token": strips.visible(m["token_text"]),
             "count": m["count"],
         }
         for i, ((_, p), m) in enumerate(
-            zip(pieces, [{"token": "", "count": None}, *found], strict=True)
+            zip(cut, [{"token_text": "", "count": None}, *found], strict=True)
         )
     ]
     titles = {k: here.text(k) for k in ("merges", "tokens", "token", "count")}
@@ -82,7 +111,7 @@ def merges(here):
 
 
 def tokenize(sentence, size):
-    """Returns the pieces of a sentence, and the vocabulary size, by tokenizer."""
+    """Returns the tokens of a sentence, as shown, and the size, by tokenizer."""
     import kerasseq
 
     reference = kerasseq.datasets.python_reference()[:CHARACTERS]
@@ -91,7 +120,11 @@ def tokenize(sentence, size):
         make = getattr(kerasseq.text, name)
         tokenizer = make() if kind == "character" else make(size)
         tokenizer.fit(reference)
-        found[kind] = tokenizer.tokenize(sentence), tokenizer.vocabulary_size
+        tokens = tokenizer.tokenize(sentence)
+        shown = tokens
+        if pieces.is_of_bytes(tokenizer):
+            shown = [pieces.readable(token) for token in tokens]
+        found[kind] = tokens, shown, tokenizer.vocabulary_size
     return found
 
 
@@ -104,19 +137,19 @@ def compare(here):
     if not sentence.strip():
         raise Refused("too_short")
     found = here.compute(tokenize, sentence, size)
-    for kind, (pieces, _) in found.items():
-        here.strip(f"kind_{kind}", [piece.replace("Ġ", " ") for piece in pieces])
+    for kind, (_, shown, _) in found.items():
+        here.strip(f"kind_{kind}", shown)
     rows = [
         {
             "kind": here.text(f"kind_{kind}"),
-            "tokens": len(pieces),
+            "tokens": len(tokens),
             "vocabulary": vocabulary,
-            "per_token": len(sentence) / max(1, len(pieces)),
+            "per_token": len(sentence) / max(1, len(tokens)),
             "embedding": vocabulary * width,
-            "pairs": len(pieces) ** 2,
-            "unknown": sum(piece in UNKNOWN for piece in pieces),
+            "pairs": len(tokens) ** 2,
+            "unknown": sum(token in UNKNOWN for token in tokens),
         }
-        for kind, (pieces, vocabulary) in found.items()
+        for kind, (tokens, _, vocabulary) in found.items()
     ]
     titles = {key: here.text(key) for key in rows[0]}
     for value in ("tokens", "embedding"):
@@ -176,11 +209,10 @@ def eliza(here):
 
 def body(here):
     """Draws one of the five parts."""
-    view = here.choice("view", VIEWS, wide=True)
     parts = {"merges": merges, "compare": compare, "vectors": word_vectors.draw}
     parts |= {"ngrams": ngrams, "eliza": eliza}
-    parts[view](here)
+    parts[here.view](here)
 
 
 if __name__ == "__main__":
-    lab.show("tokens", body, equation=EQUATION)
+    lab.show("tokens", body, equations=EQUATIONS, views=VIEWS, tries=TRIES)

@@ -6,11 +6,28 @@ from labs.code import translation as code
 from parts import figures, figures_matrix, figures_tree, lab, translation
 from parts.errors import Refused
 
-EQUATION = (
-    r"e_{tj} = v^T \tanh(W s_{t-1} + U h_j)",
-    r"\alpha_t = \mathrm{softmax}(e_t) \qquad c_t = \sum_j \alpha_{tj} h_j",
+EQUATIONS = {
+    "align": (
+        r"e_{tj} = v^T \tanh(W s_{t-1} + U h_j)",
+        r"\alpha_t = \mathrm{softmax}(e_t) \qquad c_t = \sum_j \alpha_{tj} h_j",
+    ),
+    "lengths": (r"c = h_S \quad\longrightarrow\quad c_t = \sum_j \alpha_{tj} h_j",),
+    "forcing": (
+        r"p(y_t \mid y_1 \dots y_{t-1}, x) \quad\longrightarrow\quad "
+        r"p(y_t \mid \hat y_1 \dots \hat y_{t-1}, x)",
+    ),
+    "beam": (
+        r"\hat y = \arg\max_y \frac{1}{lp_\alpha(|y|)} "
+        r"\sum_t \log p(y_t \mid y_1 \dots y_{t-1}, x)",
+    ),
+}
+TRIES = (
+    {"source_dates": "17 décemzzz 1986"},
+    {"data": "numbers", "source_numbers": "two hundred and sixty-two"},
+    {"view": "lengths", "data": "numbers"},
+    {"view": "forcing", "planted": "3"},
+    {"view": "beam", "data": "numbers", "attention": "none"},
 )
-VIEWS = ("align", "lengths", "forcing", "beam")
 ATTENTIONS = ("bahdanau", "none")
 SOURCES = {  # by the names of their boxes
     "source_dates": "mercredi 17 décembre 1986",
@@ -23,11 +40,12 @@ STEPS = 12  # of a tree that are drawn at first
 
 
 def settings(here):
-    """Draws the controls of the model; returns its data and its folder."""
+    """Draws the controls of the model; returns its data, its folder, and its code."""
     with here.controls():
         data = here.choice("data", list(translation.DATA), wide=True)
         attention = here.choice("attention", ATTENTIONS, wide=True)
-    return data, here.prepared(f"translation_{data}_{attention}")
+    name = f"translation_{data}_{attention}"
+    return data, here.prepared(name), here.trained(name)
 
 
 def line(here, name, data):
@@ -46,7 +64,7 @@ def named(here, *names):
 
 def align(here):
     """Draws the translation of a source, and what the decoder attends to."""
-    data, folder = settings(here)
+    data, folder, file = settings(here)
     source = line(here, "source", data)
     found = here.compute(translation.align, folder, source)
     p = found["probability"]
@@ -63,7 +81,7 @@ def align(here):
     options = {"values": [1 - float(one) for one in p], "limits": (0, 1)}
     options["titles"] = [f"P = {here.write(float(one), 3)}" for one in p]
     here.strip("written", found["target"], rows, named(here, *rows[0]), **options)
-    here.code(code.ALIGN, file=folder / "model.keras", source=source)
+    here.code(code.ALIGN, file=file, source=source)
     if found["weights"] is None:
         here.say("no_attention")
         return
@@ -95,9 +113,7 @@ def lengths(here):
     options = {"titles": titles, "range_y": (0, 1), "points": True}
     chart = figures.lines(here.style, rows, "length", "exact", "model", **options)
     here.picture("lengths", chart, rows, titles)
-    files = {
-        kind: str(folders[recipe] / "model.keras") for kind, recipe in recipes.items()
-    }
+    files = {kind: here.trained(recipe) for kind, recipe in recipes.items()}
     sizes = {"generated": translation.GENERATED, "tested": translation.TESTED}
     sizes |= {"width": translation.WIDTHS[data], "most": translation.MOST}
     here.code(code.LENGTHS, files=files, data=translation.DATA[data], **sizes)
@@ -105,7 +121,7 @@ def lengths(here):
 
 def forcing(here):
     """Draws predictions after the right tokens, and after those of the model."""
-    data, folder = settings(here)
+    data, folder, file = settings(here)
     tested = here.compute(translation.evaluate, folder, data)
     pairs = translation.examples(tested)
     with here.controls():
@@ -124,7 +140,7 @@ def forcing(here):
     here.picture("by_position", chart, rows, titles)
     values = {"source": source, "target": target, "planted": planted}
     values["most"] = translation.MOST
-    here.code(code.FORCING, file=folder / "model.keras", **values)
+    here.code(code.FORCING, file=file, **values)
 
 
 def one_pair(here, found, planted):
@@ -160,7 +176,7 @@ def one_pair(here, found, planted):
 
 def beam(here):
     """Draws the tree of a beam search, beside greedy search."""
-    data, folder = settings(here)
+    data, folder, file = settings(here)
     source = line(here, "searched", data)
     with here.controls():
         width = here.slider("width", 1, 6, 3)
@@ -185,15 +201,16 @@ def beam(here):
     here.picture("tree", chart, rows, titles)
     values = {"source": source, "width": width, "penalty": penalty}
     values["most"] = translation.MOST
-    here.code(code.BEAM, file=folder / "model.keras", **values)
+    here.code(code.BEAM, file=file, **values)
 
 
 def body(here):
     """Draws one of the four parts."""
-    view = here.choice("view", VIEWS, wide=True)
     parts = {"align": align, "lengths": lengths, "forcing": forcing}
-    parts.get(view, beam)(here)
+    parts.get(here.view, beam)(here)
 
 
 if __name__ == "__main__":
-    lab.show("translation", body, equation=EQUATION)
+    lab.show(
+        "translation", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES
+    )

@@ -8,12 +8,12 @@ from parts import (
     classified,
     image_views,
     lab,
-    prepared,
     runs,
     uploads,
     vision,
     work,
 )
+from parts.code import Trained
 from parts.errors import Refused
 
 EQUATION = (
@@ -21,7 +21,18 @@ EQUATION = (
     r"R = \bar A_L \cdots \bar A_2 \bar A_1",
     r"\bar A_l = \tfrac12 (\tfrac1N {\textstyle\sum_n} A_l^n + I)",
 )
-VIEWS = ("image", "texts")
+EQUATIONS = {
+    "image": EQUATION,
+    "texts": (r"s_t = x_t \cdot \frac{\partial z_y}{\partial x_t}",),
+}
+TRIES = (
+    {"source": "draw"},
+    {"source": "draw"},
+    {"source": "draw"},
+    {"source": "example", "digit": "4"},
+    {"view": "texts", "which": "0", "name": "España"},
+    {"view": "texts", "which": "1"},
+)
 SOURCES = ("draw", "example", "hard", "upload")
 SEVEN = "4b37b23773d2.6482aa7d"  # a drawing, as in the address
 PICTURES = ("png", "jpg", "jpeg", "webp", "gif", "bmp")
@@ -94,7 +105,7 @@ def images(here):
     image_views.moved(here, found["pixels"])
     rows = {f"row_{n}": row for n, row in enumerate(image.tolist())}
     label = max(found["probabilities"], key=found["probabilities"].get)
-    file = folder / "model.keras"
+    file = here.trained("vision_digits")
     here.code(code.IMAGE, file=file, token=token, label=label, **rows)
 
 
@@ -150,27 +161,25 @@ def texts(here):
     """Draws a classifier of texts: names by language, or a table of one's own."""
     if here.choice("data", ("names", "own"), wide=True) == "names":
         folder = here.prepared("vision_names")
-        words = prepared.recipes()["vision_names"].words
+        file = here.trained("vision_names")
         name, default = "name", TEXT
     else:
         run = own(here)
         if run is None:
             return
-        folder, words = run.folder, run.request.words
+        folder, file = run.folder, Trained(run.id, run.request.words)
         name, default = "sentence", run.request.details["example"]
     results = runs.results(folder)
     classified.report(here, results)
     st.subheader(here.text("one_text"))
     text, label = classified.decision(here, folder, results, name, default)
-    file = folder / "model.keras"
-    here.code(code.TEXT, words=" ".join(words), file=file, text=text, label=label)
+    here.code(code.TEXT, file=file, text=text, label=label)
 
 
 def body(here):
     """Draws one of the two parts."""
-    view = here.choice("view", VIEWS, wide=True)
-    {"image": images, "texts": texts}[view](here)
+    {"image": images, "texts": texts}[here.view](here)
 
 
 if __name__ == "__main__":
-    lab.show("vision", body, equation=EQUATION)
+    lab.show("vision", body, equations=EQUATIONS, views=tuple(EQUATIONS), tries=TRIES)

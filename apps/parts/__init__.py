@@ -95,9 +95,10 @@ has what the hover has. New kinds of figures get a file `parts/figures_<what>.py
 a test in `tests/apps/test_figures_<what>.py`. Small figures, of which a page has many,
 are plain Vega-Lite (`parts.figures_images`); `panels.draw` draws both kinds.
 
-**Code.** `here.code(CODE, **values)` fills `{name}` with `repr(value)`. A test runs
-what the page shows, after the replacements in the lab's `QUICK` (a dictionary of
-strings, such as {"steps=600": "steps=2"}).
+**Code.** `here.code(CODE, **values)` fills `{name}` with `repr(value)`. It runs on a
+computer of the reader: `file=here.trained("dates")` is a model that it trains there. A
+test runs what the page shows in an empty folder, after the replacements in the lab's
+`QUICK` (a dictionary of strings, such as {"steps=600": "steps=2"}).
 
 **Tests** of a lab: `tests/apps/test_<lab>.py` with `pages.open(lab, **address)` and
 each control; see `tests/apps/test_tokens.py`.

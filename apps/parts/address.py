@@ -151,6 +151,11 @@ def link(page: str) -> dict[str, str]:
     return _short(st.session_state.get(_KEPT, {}).get(page, {})) | _common()
 
 
+def to(values: dict[str, str]) -> dict[str, str]:
+    """Returns the query parameters of a link that sets controls of a page."""
+    return values | _common()
+
+
 def _short(kept):
     return {name: value for name, value in kept.items() if len(value) <= LONGEST}
 

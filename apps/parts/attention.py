@@ -3,7 +3,7 @@
 import pathlib
 from typing import Any
 
-from parts import work
+from parts import pieces, strips, work
 
 MAX_TOKENS = 24  # that are read and drawn
 BEST = 5  # tokens of a distribution that are kept
@@ -18,29 +18,32 @@ BATCH, TESTED = 64, 512  # examples
 
 def _trace(folder, text):
     """Traces a GPT over the first tokens of a text."""
-    import numpy as np
-
     import kerasseq
 
     model = work.model(folder)
-    found = model.tokenizer.encode_with_offsets(text)
     most = min(MAX_TOKENS, model.context_length or MAX_TOKENS)
-    ids, offsets = found.ids[:most], found.offsets[:most].tolist()
-    batch = np.asarray(ids, "int32")[None]
+    batch = model.tokenizer.encode(text)[None, :most]
     with kerasseq.tracing.trace(model) as trace:
         model(batch)
-    tokens = [visible(text[a:b]) for a, b in offsets]
+    tokens = [visible(piece) for piece in pieces.of(model.tokenizer, text)[:most]]
     return model, batch, trace, tokens
 
 
+def _word(tokenizer, i):
+    """The label of an id."""
+    if pieces.is_of_bytes(tokenizer):
+        return visible(pieces.readable(tokenizer.vocabulary[i]))
+    return visible(tokenizer.decode([i]))
+
+
 def visible(token: str) -> str:
-    """Returns a token with its spaces and line ends as signs.
+    """Returns a token with its spaces and line ends as signs, and one for no text.
 
     Examples:
         >>> visible(" a")
         '·a'
     """
-    return token.replace(" ", "·").replace("\n", "↵").replace("\t", "⇥") or "∅"
+    return strips.visible(token) or "∅"
 
 
 def block(
@@ -78,7 +81,7 @@ def block(
     scaled = lens._replace(logits=lens.logits.astype("float64") / temperature)
     p = scaled.probabilities()[:, 0]  # (layers + 1, T, V)
     best = np.argsort(-p, axis=-1, kind="stable")[..., :BEST]
-    words = {i: visible(model.tokenizer.decode([i])) for i in np.unique(best).tolist()}
+    words = {i: _word(model.tokenizer, i) for i in np.unique(best).tolist()}
     return {
         "tokens": tokens,
         "values": values,

@@ -1,6 +1,7 @@
 """Forecasts of a series by the networks of the Memory race, beside simple ones."""
 
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 from parts import figures, races, run_names, runs, uploads, work
@@ -110,12 +111,16 @@ def request(cell: str, title: str, source: str, season: int, **sizes: Any) -> An
     )
 
 
-def series_of(here: Any) -> tuple[str, int]:
-    """Draws the choice of a series; returns its name or its file, and its season."""
+def series_of(here: Any) -> tuple[str, int, dict[str, Any]]:
+    """Draws the choice of a series.
+
+    Returns:
+        Its name or its file, its season, and the values of its code.
+    """
     with here.controls():
         name = here.choice("series", (*SERIES, "drawn"), wide=True)
     if name != "drawn":
-        return name, SERIES[name]
+        return name, SERIES[name], {"source": name}
     with here.controls():
         amplitude = here.slider("amplitude", 0.0, 10.0, 5.0, 0.5)
         period = here.slider("period", 4, 60, 24)
@@ -126,18 +131,19 @@ def series_of(here: Any) -> tuple[str, int]:
     titles = {key: here.text(f"title_{key}") for key in ("time", "value")}
     chart = figures.lines(here.style, rows, "time", "value", "of", titles=titles)
     here.picture("curve", chart, rows, titles)
-    return str(keep(found)), period
+    drawn = {"amplitude": amplitude, "period": period, "trend": trend, "noise": noise}
+    return str(keep(found)), period, {**drawn, "length": LENGTH}
 
 
-def body(here: Any, code: str, names: dict[str, str]) -> None:
+def body(here: Any, code: Callable[[str | None], str], names: dict[str, str]) -> None:
     """Draws the page: the runs, and what the networks forecast.
 
     Args:
         here: The lab.
-        code: The code that it shows.
+        code: Returns the code of a series, or of a curve that was drawn.
         names: How the networks are called.
     """
-    source, season = series_of(here)
+    source, season, series = series_of(here)
     with here.controls():
         cells = here.several("cells", list(names), ("elman", "lstm"), labels=names)
         steps = here.steps("updates", (20, 100, 300, 1000, 3000), 300)
@@ -145,7 +151,8 @@ def body(here: Any, code: str, names: dict[str, str]) -> None:
         units = here.steps("width", (8, 16, 32, 64), 32)
     sizes = {"steps": steps, "horizon": horizon, "units": units}
     wanted = [request(c, names[c], source, season, **sizes) for c in cells]
-    here.code(code, source=source, cells=cells, season=season, **sizes)
+    template = code(series.get("source"))
+    here.code(template, cells=cells, season=season, **series, **sizes)
     draw = races.curves(here, ("loss",))
     found = here.runs(wanted, draw, "start_forecasts", part="forecast")
     done = [

@@ -1,7 +1,6 @@
 """The frame of a lab: question, equation, picture, "try this", code, next lab."""
 
 import contextlib
-import itertools
 import logging
 import os
 import pathlib
@@ -28,6 +27,7 @@ from parts import code as codes
 from parts.address import Address
 from parts.controls import Controls
 
+Try = dict[str, str] | tuple[str, dict[str, str]]
 logger = logging.getLogger("kerasseq.app")
 
 
@@ -48,6 +48,7 @@ class Lab(Controls):
         self.address = address
         self.texts = self
         self.source: str | None = None
+        self.view = ""  # the part that is drawn
 
     def text(self, key: str, **values: object) -> str:
         """Returns a text of this lab, or of `common` if it is not in this lab's."""
@@ -58,6 +59,11 @@ class Lab(Controls):
     def has(self, key: str) -> bool:
         """Whether this lab has a text of its own."""
         return texts.has(self.name, key, self.language)
+
+    def of_view(self, key: str) -> str:
+        """Returns the text of this view, or that of the lab if it has none."""
+        own = f"{key}_{self.view}"
+        return self.text(own if self.has(own) else key)
 
     def write(self, value: float, digits: int | None = None) -> str:
         """Writes a number as in the language of the page."""
@@ -154,6 +160,10 @@ class Lab(Controls):
         """Returns the folders of trained models, which are trained side by side."""
         return prepared.wait_for_all(self, names)
 
+    def trained(self, name: str, file: str = "model.keras") -> codes.Trained:
+        """Returns a file of a model for `code`, which trains it where it runs."""
+        return prepared.recipes()[name].source(file)
+
     def runs(
         self,
         requests: Sequence[runs.Request],
@@ -176,25 +186,39 @@ def current(name: str) -> tuple[str, style.Style, Address]:
 
 
 def show(
-    name: str, body: Callable[[Lab], None], *, equation: str | Sequence[str] = ()
+    name: str,
+    body: Callable[[Lab], None],
+    *,
+    equations: Sequence[str] | dict[str, Sequence[str]] = (),
+    views: Sequence[str] = (),
+    control: str = "view",
+    tries: Sequence[Try] = (),
 ) -> None:
     """Draws a lab.
 
     Args:
         name: The name of the lab.
         body: Draws controls and pictures.
-        equation: LaTeX, one or several.
+        equations: LaTeX, or that of each view.
+        views: The parts of the lab, the first one by default: `here.view` is drawn.
+        control: The name of the choice of a view.
+        tries: How each `try_1`, … sets the page: the parameters of its address; with
+            the name of a lab for another page. It is shown in the view that it sets.
     """
     here = Lab(name, *current(name))
-    st.title(here.text("title"))
-    st.markdown(f"#### {here.text('question')}")
-    for line in [equation] if isinstance(equation, str) else equation:
+    heading = st.container()
+    if views:
+        here.view = here.choice(control, views, wide=True)
+    with heading:
+        _title(here, control)
+    st.markdown(f"#### {here.of_view('question')}")
+    found = equations.get(here.view, ()) if isinstance(equations, dict) else equations
+    for line in found:
         st.latex(line)
-    if here.has("look"):
-        st.info(here.text("look"), icon=":material/visibility:")
+    st.info(here.of_view("look"), icon=":material/visibility:")
     with boundary(here):
         body(here)
-    _try_this(here)
+    _try_this(here, control, views, tries)
     _code(here)
     _next(here)
 
@@ -213,13 +237,30 @@ def boundary(here: Lab) -> Iterator[None]:
         st.error(errors.sentence(error, here.text), icon=":material/error:")
 
 
-def _try_this(here):
-    numbers = itertools.takewhile(lambda n: here.has(f"try_{n}"), itertools.count(1))
-    found = list(numbers)
-    if found:
-        st.subheader(here.text("try_this"))
-    for n in found:
-        st.markdown(f"{n}. {here.text(f'try_{n}')}")
+def _title(here, control):
+    title = here.text("title")
+    if here.view:
+        title += f" · {here.text(f'{control}_{here.view}')}"
+    st.title(title)
+
+
+def _try_this(here, control, views, tries):
+    """Draws what can be tried in this view, each with a link that sets the page."""
+    pages = st.session_state["app.settled"]["pages"]
+    st.subheader(here.text("try_this"))
+    number = 0
+    for n, found in enumerate(tries, 1):
+        lab, values = found if isinstance(found, tuple) else (here.name, found)
+        if views and lab == here.name and values.get(control, views[0]) != here.view:
+            continue
+        number += 1
+        st.markdown(f"{number}. {here.text(f'try_{n}')}")
+        st.page_link(
+            pages[lab],
+            label=here.text("set_page"),
+            icon=":material/tune:",
+            query_params=address.to(values),
+        )
         with st.expander(here.text("answer")):
             here.say(f"answer_{n}")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from parts import browser, prepared, run_panel, runs, uploads, work
+from parts.code import Trained
 from parts.errors import NotReady, Refused
 
 SHORTEST = 1000  # characters
@@ -19,12 +20,12 @@ class Network:
 
     Attributes:
         label: What it is called.
-        words: After `kerasseq train`.
+        source: How code trains it elsewhere.
         folder: Its folder; None for one that is trained at the first visit.
     """
 
     label: str
-    words: tuple[str, ...]
+    source: Trained
     folder: pathlib.Path | None = None
 
 
@@ -65,7 +66,9 @@ def draw(
         raise NotReady("a text")
     here.say("own_text", start=start)
     return file, {
-        run.id: Network(run.request.title, run.request.words, run.folder)
+        run.id: Network(
+            run.request.title, Trained(run.id, run.request.words), run.folder
+        )
         for run in found
         if run.state == "finished" and run.request.details.get("file") == str(file)
     }
@@ -83,9 +86,7 @@ def _file(here):
         return next((file for file in reversed(used) if file.exists()), None)
     if len(text.strip()) < SHORTEST:
         raise Refused("upload_short", least=here.write(SHORTEST))
-    file = uploads.keep(text.encode("utf-8"), "txt")
-    uploads.remove_except([*used, file], "txt")
-    return file
+    return uploads.keep(text.encode("utf-8"), "txt")
 
 
 def on_text(words: Sequence[str], file: pathlib.Path, steps: int) -> tuple[str, ...]:

@@ -1,11 +1,14 @@
-"""Where the app keeps its files: in the user's cache, or in the folder of an option."""
+"""Where the app keeps its files, and who reaches it."""
 
+import ipaddress
 import os
 import pathlib
 
+import streamlit as st
+
 import kerasseq
 
-OPTION = "KERASSEQ_APP_RUNS"  # set by `kerasseq app --runs` and by tests
+OPTION = "KERASSEQ_APP_RUNS"  # names another folder; `kerasseq app` sets it
 
 
 def root() -> pathlib.Path:
@@ -19,3 +22,14 @@ def root() -> pathlib.Path:
 def runs() -> pathlib.Path:
     """Returns the folder of all runs."""
     return root() / "runs"
+
+
+def is_local() -> bool:
+    """Whether only this computer reaches the server."""
+    address = st.get_option("server.address") or ""
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:  # none is all addresses
+        return False

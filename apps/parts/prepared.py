@@ -9,6 +9,8 @@
 
 The folder of a model is named after its words, its backend and the version, so that
 another version of the app trains another model.
+
+While a model trains, the page shows a stored picture of what it will draw with it.
 """
 
 import contextlib
@@ -26,11 +28,12 @@ from typing import Any
 import streamlit as st
 
 import kerasseq
-from parts import run_panel, runs, work
+from parts import code, run_panel, runs, work
 from parts.errors import NotReady
 
 REFRESH = 60.0  # seconds between two states of a model that trains
 FOLDER = pathlib.Path(__file__).parent.parent / "prepared"
+PICTURES = FOLDER.parent / "pictures"  # made by `tests.browser.pictures`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +59,11 @@ class Recipe:
         content = json.dumps([self.words, backend, kerasseq.__version__]).encode()
         words = self.name.replace("_", "-")
         return f"{words}-{backend}-{hashlib.sha256(content).hexdigest()[:8]}"
+
+    def source(self, file: str = "model.keras") -> code.Trained:
+        """Returns a file of the model, for code that runs elsewhere."""
+        path = pathlib.PurePosixPath(self.part, file)
+        return code.Trained(self.name.replace("_", "-"), self.words, str(path))
 
     def request(self, backend: str) -> runs.Request:
         """Returns what the command trains."""
@@ -157,8 +165,21 @@ def wait(here: Any, name: str) -> pathlib.Path:
 
     live()
     if drawn is None:
+        _stored(here)
         raise NotReady(name)
     return run.folder / part.part
+
+
+def picture(lab: str, view: str, language: str) -> pathlib.Path:
+    """Returns the file of the stored picture of a view, which may not exist."""
+    return PICTURES / language / f"{lab}_{view}.webp"
+
+
+def _stored(here):
+    """Draws how the page looked with a model that was trained before, if it is kept."""
+    file = picture(here.name, here.view, here.language)
+    if file.exists():
+        st.image(str(file), caption=here.text("stored"))
 
 
 def saved(run: runs.Run, recipe: Recipe) -> float | None:

@@ -5,10 +5,12 @@ from typing import Any
 
 import streamlit as st
 
-from parts import browser, figures, places, run_names, runs
+from parts import browser, figures, places, run_names, runs, uploads
+from parts.errors import Refused
 
 EVERY = 1.0  # seconds between two pictures of a run that trains
 STEP = 50  # training steps of the button "step"
+REFUSED = "runs.refused"  # in the session: what the panel says at the next run
 Draw = Callable[[list[runs.Run], dict[str, list[dict[str, Any]]]], None]
 
 
@@ -58,18 +60,37 @@ def panel(
 
 
 def _start_and_clear(here, owner, name, requests, start):
-    """Draws the two buttons for all runs, and returns the runs."""
+    """Draws the buttons for all runs, and returns the runs."""
     with st.container(horizontal=True):
         if here.button(start, primary=True, disabled=not requests):
-            for request in requests:
-                manager().start(owner, request)
+            _ask(here, manager().start_all, owner, requests)
         found = manager().of(owner, name)
-        idle = bool(found) and not any(run.is_active for run in found)
-        if idle and here.button("clear_runs"):
-            for run in found:
-                manager().remove(owner, run.id)
+        active = [run for run in found if run.is_active]
+        if active and here.button("stop_all"):
+            for run in active:
+                manager().stop(owner, run.id)
+            found = manager().of(owner, name)
+        if found and not active and here.button("clear_runs"):
+            _remove(owner, *found)
             found = []
+    if message := st.session_state.pop(REFUSED, ""):
+        st.error(message, icon=":material/error:")
     return found
+
+
+def _ask(here, function, *arguments, **options):
+    """Calls a function of the manager; the panel says why it is refused."""
+    try:
+        function(*arguments, **options)
+    except Refused as error:
+        st.session_state[REFUSED] = here.text(error.key, **error.values)
+
+
+def _remove(owner, *found):
+    """Deletes runs, and the uploads that none uses any more."""
+    for run in found:
+        manager().remove(owner, run.id)
+    uploads.sweep()
 
 
 def curves() -> runs.Curves:
@@ -98,14 +119,14 @@ def _state(here, owner, run, name):
             return
         if run.state != "finished":
             if _button(here, "continue_run", "play_arrow", keys):
-                manager().resume(owner, run.id)
+                _ask(here, manager().resume, owner, run.id)
                 st.rerun()
             if _button(here, "step_run", "skip_next", keys):
                 until = run.line.get("step", 0) + STEP
-                manager().resume(owner, run.id, until=until)
+                _ask(here, manager().resume, owner, run.id, until=until)
                 st.rerun()
         if _button(here, "remove_run", "delete", keys):
-            manager().remove(owner, run.id)
+            _remove(owner, run)
             st.rerun()
 
 

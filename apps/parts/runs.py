@@ -12,6 +12,7 @@ import atexit
 import collections
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -22,14 +23,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import kerasseq
+from parts import places
 from parts.errors import Refused
+from parts.turns import Turns
 
 AT_ONCE = 2  # runs that train
+ACTIVE_EACH, WAITING_EACH = 2, 5  # runs of one browser that train, and that wait
 MOST = 40  # runs that one browser may have in one lab
+MOST_WORK = 100_000  # steps × units of a run, if other computers reach the server
+UNITS = 64  # of a run that does not name them
 EVERYBODY = "everybody"  # owner of the models that all visitors use
 POLL = 0.25  # seconds
 PATIENCE = 20.0  # seconds for the runs to save, when the server ends
@@ -114,7 +120,7 @@ class Runs:
     def __init__(self, root: pathlib.Path, at_once: int = AT_ONCE):
         self.root = root
         self.at_once = at_once
-        self._queue: collections.deque[tuple[str, str]] = collections.deque()
+        self._queue = Turns(EVERYBODY)
         self._processes: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
         self._until: dict[tuple[str, str], int] = {}
         self._stopping: set[tuple[str, str]] = set()
@@ -138,29 +144,69 @@ class Runs:
                 trains, waits or is finished is not started again.
 
         Raises:
-            Refused: If this browser has too many runs.
+            Refused: As `start_all`.
         """
         with self._lock:
             if name and self._exists(owner, name):
                 return self.resume(owner, name)
-            if not name:
-                taken = self._ids(owner, request.lab)
-                if len(taken) >= MOST:
-                    raise Refused("too_many_runs", most=MOST)
-                numbers = [int(i.rpartition("-")[2]) for i in taken]
-                name = f"{request.lab}-{max(numbers, default=0) + 1}"
-            folder = self.folder(owner, name)
+            return self._start(owner, [request], name)[0]
+
+    def start_all(self, owner: str, requests: Sequence[Request]) -> list[str]:
+        """Puts new runs into the queue, all or none, and returns their ids.
+
+        Raises:
+            Refused: If a browser would have too many runs, in a lab or that train and
+                wait; if one is too much work for a server that others reach.
+        """
+        with self._lock:
+            return self._start(owner, requests, "")
+
+    def _start(self, owner, requests, name):
+        if owner != EVERYBODY:
+            self._check_count(owner, len(requests))
+            self._check_work(requests)
+        labs = collections.Counter(request.lab for request in requests)
+        taken = {lab: self._ids(owner, lab) for lab in labs}
+        if not name and any(len(taken[lab]) + labs[lab] > MOST for lab in labs):
+            raise Refused("too_many_runs", most=MOST)
+        names = []
+        for request in requests:
+            numbers = [int(i.rpartition("-")[2]) for i in taken[request.lab]]
+            names.append(name or f"{request.lab}-{max(numbers, default=0) + 1}")
+            taken[request.lab].append(names[-1])
+            folder = self.folder(owner, names[-1])
             folder.parent.mkdir(parents=True, exist_ok=True)
             content = json.dumps(dataclasses.asdict(request), ensure_ascii=False)
             folder.with_suffix(".json").write_text(content, encoding="utf-8")
-            self._enqueue(owner, name)
-            return name
+            self._enqueue(owner, names[-1])
+        return names
+
+    def _check_count(self, owner, more):
+        """Refuses runs that are more than a browser may have train and wait."""
+        pending = self._queue.of(owner) + sum(
+            key[0] == owner for key in self._processes
+        )
+        if pending + more > ACTIVE_EACH + WAITING_EACH:
+            limits = {"active": ACTIVE_EACH, "waiting": WAITING_EACH}
+            raise Refused("too_many_at_once", more=more, pending=pending, **limits)
+
+    def _check_work(self, requests):
+        """Refuses long runs on a server that other computers reach."""
+        found = max(map(work_of, requests), default=0)
+        if found > MOST_WORK and not places.is_local():
+            raise Refused("too_much_work", found=found, most=MOST_WORK)
 
     def resume(self, owner: str, name: str, until: int | None = None) -> str:
-        """Continues a run, up to a step if `until` is given."""
+        """Continues a run, up to a step if `until` is given.
+
+        Raises:
+            Refused: If too many runs of this browser train and wait.
+        """
         with self._lock:
             run = self.run(owner, name)
             if run.state != "finished" and not run.is_active:
+                if owner != EVERYBODY:
+                    self._check_count(owner, 1)
                 self._enqueue(owner, name)
             if until is not None:
                 self._until[owner, name] = until
@@ -216,7 +262,7 @@ class Runs:
             raise Refused("run_damaged", name=name) from error
         with self._lock:
             key = owner, name
-            place = self._queue.index(key) + 1 if key in self._queue else 0
+            place = self._order().index(key) + 1 if key in self._queue else 0
             process = self._processes.get(key)
             stopping = key in self._stopping
             begun = self._begun.get(key, 0.0)
@@ -278,10 +324,7 @@ class Runs:
 
     def _enqueue(self, owner, name):
         self._stopping.discard((owner, name))
-        if owner == EVERYBODY:  # a page waits for it
-            self._queue.appendleft((owner, name))
-        else:
-            self._queue.append((owner, name))
+        self._queue.add((owner, name))
         self._advance()
         self._changed.set()
 
@@ -302,14 +345,22 @@ class Runs:
             elif key in self._until:
                 self._stop_at(key)
         while len(self._processes) < self.at_once and not self._closed:
-            # A run that is continued waits for the end of its process before.
-            key = next((k for k in self._queue if k not in self._processes), None)
+            key = next((k for k in self._order() if self._may_start(k)), None)
             if key is None:
                 break
-            self._queue.remove(key)
+            self._queue.begin(key)
             with contextlib.suppress(OSError, Refused):
                 self._begun[key] = time.time()
                 self._processes[key] = self._spawn(*key)
+
+    def _order(self):
+        return self._queue.order(owner for owner, _ in self._processes)
+
+    def _may_start(self, key):
+        """Whether its process before has ended, and its owner has not enough runs."""
+        active = sum(owner == key[0] for owner, _ in self._processes)
+        enough = key[0] != EVERYBODY and active >= ACTIVE_EACH
+        return key not in self._processes and not enough
 
     def _stop_at(self, key):
         found = kerasseq.runs.read_state(self.folder(*key))
@@ -337,6 +388,21 @@ class Runs:
                 # run would get as much of the processors as the server (autogroup).
                 process_group=0,
             )
+
+
+def work_of(request: Request) -> int:
+    """Returns the steps of a run times its units, a measure of how long it takes.
+
+    Examples:
+        >>> work_of(Request(("forecast", "--steps=30", "--units", "8"), "torch"))
+        240
+    """
+    found = {"steps": 1, "units": UNITS}
+    words = [part for word in request.words for part in word.split("=", 1)]
+    for name, value in itertools.pairwise(words):
+        if name.removeprefix("--") in found and value.isdecimal():
+            found[name.removeprefix("--")] = int(value)
+    return found["steps"] * found["units"]
 
 
 def command(request: Request, folder: pathlib.Path) -> list[str]:

@@ -1,11 +1,12 @@
 """Texts as HTML: pieces in boxes, tokens or characters with a value as color; facts."""
 
 import html
+import unicodedata
 from collections.abc import Sequence
 
 from parts.style import Style
 
-NEWLINE, SPACE = "↵", "·"
+NEWLINE, SPACE, TAB = "↵", "·", "⇥"
 
 
 def boxes(
@@ -39,7 +40,7 @@ def boxes(
         paints = (_by_sign if diverging else _by_value)(style, values, limits)
     found = []
     for n, piece in enumerate(pieces):
-        shown = html.escape(piece.replace(" ", SPACE).replace("\n", NEWLINE)) or "∅"
+        shown = html.escape(visible(piece)) or "∅"
         title = f' title="{html.escape(titles[n], quote=True)}"' if titles else ""
         border = f"3px solid {style.ink}" if n in marked else "1px solid transparent"
         paper, ink = next(paints)
@@ -48,9 +49,34 @@ def boxes(
             f'border:{border};border-radius:.3em;padding:.05em .3em;">{shown}</span>'
         )
     return (
-        '<div style="line-height:2.1;font-family:monospace;overflow-wrap:anywhere;'
+        f'<div dir="{direction("".join(pieces))}" style="line-height:2.1;'
+        "font-family:monospace;overflow-wrap:anywhere;"
         'display:flex;flex-wrap:wrap;gap:.15em;">' + "".join(found) + "</div>"
     )
+
+
+def visible(text: str) -> str:
+    """Returns a text with signs for its spaces, tabs and line ends.
+
+    Examples:
+        >>> visible("a b")
+        'a·b'
+    """
+    return text.replace(" ", SPACE).replace("\n", NEWLINE).replace("\t", TAB)
+
+
+def direction(text: str) -> str:
+    """Returns in which direction a text runs: that of its first letter.
+
+    Examples:
+        >>> direction("1. שלום"), direction("to be")
+        ('rtl', 'ltr')
+    """
+    for character in text:
+        kind = unicodedata.bidirectional(character)
+        if kind in ("L", "R", "AL"):
+            return "ltr" if kind == "L" else "rtl"
+    return "ltr"
 
 
 def plain(text: str) -> str:

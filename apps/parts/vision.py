@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from parts import work
+from parts import pieces, work
 from parts.errors import Refused
 
 SEPARATORS = ",;\t|"
@@ -96,9 +96,16 @@ def read(folder: pathlib.Path, text: str, labels: Sequence[str]) -> dict[str, An
     found = {k: kerasseq.tracing.attribution(model, text, k) for k in wanted}
     return {
         "probabilities": {str(k): float(p[k]) for k in order},
-        "tokens": found[order[0]].tokens,
+        "tokens": _tokens(model.tokenizer, text, found[order[0]].tokens),
         "moved": {str(k): each.scores.astype("float64") for k, each in found.items()},
     }
+
+
+def _tokens(tokenizer, text, covered):
+    """What the tokens that a model reads cover, in bytes where a letter is cut."""
+    if not pieces.is_of_bytes(tokenizer):
+        return covered
+    return pieces.of(tokenizer, text)[: len(covered)]
 
 
 def table_head(name: str, content: bytes) -> list[dict[str, str]]:

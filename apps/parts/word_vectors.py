@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from labs.code import word_vectors as code
-from parts import figures, figures_arrows, panels, prepared, work
+from parts import figures, figures_arrows, panels, work
 from parts.errors import Refused
 
 RECIPE = "tokens_vectors"
@@ -100,11 +100,10 @@ def draw(here: Any) -> None:
     part = here.choice("part", PARTS, wide=True)
     st.latex(EQUATIONS[part])
     here.say(f"part_{part}_about")
-    words = " ".join(prepared.recipes()[RECIPE].words)
     drawn = {"nearest": draw_nearest, "analogy": draw_analogy, "plural": draw_plural}
-    template = getattr(code, part.upper()).replace("{words}", words)
+    template = getattr(code, part.upper())
     values = drawn[part](here, folder)
-    here.code(template, model_file=folder / "model.keras", **values)
+    here.code(template, model_file=here.trained(RECIPE), **values)
 
 
 def draw_nearest(here: Any, folder: pathlib.Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import contextlib
 import errno
 import importlib.util
 import ipaddress
+import json
 import os
 import pathlib
 import signal
@@ -27,6 +28,8 @@ LANGUAGES = ("en", "fr")
 SCRIPT, PREPARE = "kerasseq_app.py", "prepare.py"
 PATIENCE = 40  # seconds for the server to stop its runs
 START = 60  # seconds until the first page
+RUNS = "KERASSEQ_APP_RUNS"  # the variable that names the folder of the app
+CLAIM = "server.json"  # in this folder, locked while a server uses it
 MISSING = (
     'the app needs Streamlit. Install it with  pip install "kerasseq[app]"  in the '
     "environment of kerasseq"
@@ -90,22 +93,86 @@ def run(args: argparse.Namespace) -> None:
     if args.prepare:
         _wait(subprocess.Popen([sys.executable, find(PREPARE)], env=environment))
         return
-    check_port(args.host, args.port)
+    folder = pathlib.Path(environment.setdefault(RUNS, str(default_folder())))
+    address = f"http://{shown_host(args.host)}:{args.port}"
+    with claimed(folder.expanduser(), address) as lock:
+        check_port(args.host, args.port)
+        _serve(args, address, environment, lock)
+
+
+def _serve(args, address, environment, lock):
+    """Starts the server, and waits until it ends."""
     console = Console()
     if not is_local(args.host):
         note(
             f"--host {args.host} lets every computer that reaches this one open the "
             "app, without a password: use its models, train, and fill its disk"
         )
-    address = f"http://{shown_host(args.host)}:{args.port}"
     console.write(f"The app is at {address} (Ctrl-C ends it)")
     server = subprocess.Popen(
-        command(args.host, args.port), env=environment, start_new_session=True
+        command(args.host, args.port),
+        env=environment,
+        start_new_session=True,
+        pass_fds=lock,
     )
     threading.Thread(
         target=_open_browser, args=(server, address, args.no_browser), daemon=True
     ).start()
     _wait(server)
+
+
+def default_folder() -> pathlib.Path:
+    """Returns the folder of the app, unless the variable `RUNS` names another."""
+    return kerasseq.datasets.cache_folder() / "app"
+
+
+@contextlib.contextmanager
+def claimed(folder: pathlib.Path, address: str) -> Iterator[tuple[int, ...]]:
+    """Holds the folder of the app for one server; another one is refused.
+
+    Args:
+        folder: The folder, which is made if it is missing.
+        address: The address of the server.
+
+    Yields:
+        The file descriptors that the server inherits: the lock holds as long as it
+        lives, even if this process is killed. None where a file has no such locks.
+
+    Raises:
+        ValueError: If another server uses the folder; the message has its address.
+    """
+    if os.name != "posix":
+        yield ()
+        return
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / CLAIM, "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            raise ValueError(_in_use(folder, file.read())) from None
+        file.truncate(0)
+        json.dump({"address": address, "pid": os.getpid()}, file)
+        file.flush()
+        try:
+            yield (file.fileno(),)
+        finally:
+            (folder / CLAIM).unlink(missing_ok=True)
+
+
+def _in_use(folder, content):
+    """The message about a folder that another server uses."""
+    try:
+        found = json.loads(content)
+        where = f"at {found['address']} (process {found['pid']})"
+    except (ValueError, KeyError, TypeError):  # it starts just now
+        where = "on this computer"
+    return (
+        f"the app already runs {where}, with the same folder {folder}. Open that "
+        f"address, or end that app; the variable {RUNS} names another folder"
+    )
 
 
 def find(name: str) -> str:
@@ -239,19 +306,30 @@ def _wait(process):
 
 @contextlib.contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Within the block SIGTERM has the effect of Ctrl-C.
+    """Within the block SIGTERM and SIGHUP have the effect of Ctrl-C.
 
-    So has SIGINT in a background process, where it is ignored otherwise.
+    So has SIGINT in a background process, where it is ignored otherwise. A closed
+    terminal sends SIGHUP; `nohup` ignores it, and it stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    handlers = dict.fromkeys(
+        (signal.SIGINT, signal.SIGTERM), signal.default_int_handler
+    )
+    hang_up = getattr(signal, "SIGHUP", None)  # not on Windows
+    if hang_up and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        handlers[hang_up] = _hang_up
+    before = {n: signal.signal(n, handler) for n, handler in handlers.items()}
     try:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is handlers[number]:
+                signal.signal(number, handler)
+
+
+def _hang_up(number, frame):
+    """Ends as Ctrl-C does, once: shell and terminal may each send the signal."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt

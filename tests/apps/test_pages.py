@@ -4,11 +4,22 @@ import collections
 import contextlib
 import importlib
 import io
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
 
+import nbformat
 import pytest
 
-from parts import work
+from kerasseq.cli import app
+from kerasseq.cli.main import main
+from parts import code, work
 from tests.apps import pages
+from tests.apps.test_texts import views_of
+from tests.processes import ROOT
 
 pytestmark = [
     pytest.mark.once("pages are drawn on one backend"),
@@ -253,16 +264,162 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(("lab", "state"), CASES)
-def test_the_code_of_the_page_runs(lab, state, stub, models, tmp_path, monkeypatch):
+def test_the_notebook_of_the_page_runs_elsewhere(
+    lab, state, stub, models, tmp_path, monkeypatch, training
+):
     (source,) = english(lab, state).code
     quick = getattr(importlib.import_module(f"labs.{lab}"), "QUICK", {})
     for old, new in quick.items():
         assert old in source or state  # other states have other code
         source = source.replace(old, new)
-    monkeypatch.chdir(tmp_path)  # one writes a figure
+    notebook = nbformat.reads(code.notebook("A", "b", source).decode(), 4)
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    assert not re.search(r"""['"=]/\w""", source)  # no path of the server
+    empty = tmp_path / "student"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    names = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(compile(source, lab, "exec"), {})
+        for cell in cells:
+            exec(compile(cell, lab, "exec"), names)
     assert printed.getvalue()
+
+
+TRIES = [
+    pytest.param(lab, n, id=f"{lab}-{n}")
+    for lab in pages.LABS
+    for n in range(len(views_of(lab)["tries"]))
+]
+
+
+def links_of_the_documentation():
+    """The addresses of labs in the documentation, as lab and parameters."""
+    pattern = re.compile(r"\]\(lab:([^)\s]*)\)")
+    pages_ = (ROOT / "docs" / "pages").rglob("*.md")
+    found = {m for page in pages_ for m in pattern.findall(page.read_text("utf-8"))}
+    parts = [urllib.parse.urlsplit(address) for address in sorted(found)]
+    return [(part.path, dict(urllib.parse.parse_qsl(part.query))) for part in parts]
+
+
+LINKS = links_of_the_documentation()
+
+
+def opened(lab, query):
+    """Opens a page; each parameter sets a control, to this value or to its default."""
+    page = pages.open_lab(lab, **query)
+    for name, value in query.items():  # a default is not written into the address
+        assert f"{lab}.{name}" in page.session_state, name
+        assert pages.query(page).get(name) in (value, None), name
+    return page
+
+
+def link_of(page, query):
+    """Whether a page has a link to try something, with these parameters at least."""
+    links = [
+        dict(urllib.parse.parse_qsl(link.proto.query_string))
+        for link in page.main.get("page_link")
+    ]
+    return any(query.items() <= link.items() for link in links)
+
+
+@pytest.mark.full("links that are built alike", cheap=False)
+@pytest.mark.parametrize(("lab", "n"), TRIES)
+def test_what_can_be_tried_sets_the_page(lab, n, stub, models):
+    found = views_of(lab)["tries"][n]
+    target, query = found if isinstance(found, tuple) else (lab, found)
+    page = opened(target, query)
+    if target == lab:
+        assert link_of(page, query)
+
+
+@pytest.mark.full("the address sets a page as any does", cheap=False)
+@pytest.mark.parametrize(("lab", "query"), [link for link in LINKS if link[1]])
+def test_links_of_the_documentation_set_the_page(lab, query, stub, models):
+    opened(lab, query)
+
+
+def test_links_of_the_documentation_name_labs_and_views():
+    assert len(LINKS) > 20
+    for lab, query in LINKS:
+        found = views_of(lab)
+        view = query.get(found["control"])
+        assert view is None or view in found["views"], (lab, query)
+    address = f"http://{app.HOST}:{app.PORT}"
+    assert f"  app: {address}  #" in (ROOT / "mkdocs.yml").read_text("utf-8")
+    for page in (ROOT / "docs" / "pages").rglob("*.md"):
+        assert "localhost" not in page.read_text("utf-8"), page
+
+
+def test_title_question_and_links_follow_the_view(stub, models):
+    page = pages.open_lab("tokens", lang="fr", view="eliza")
+    assert page.title[0].value == "Tokens · ELIZA : des règles, pas de nombres".replace(
+        " :", "\N{NO-BREAK SPACE}:"
+    )
+    assert "sans rien comprendre" in page.markdown[0].value
+    assert page.get("latex") == [] and "mot-clé" in page.info[0].value
+    shown = [m.value for m in page.markdown if m.value.startswith(("1. ", "2. "))]
+    assert len(shown) == 1 and "1966" in shown[0]
+    assert link_of(page, {"view": "eliza", "lang": "fr"})
+    pages.control(page, "view").set_value("ngrams").run()
+    assert "n-grammes" in pages.checked(page).title[0].value
+    assert not link_of(page, {"view": "eliza"}) and link_of(page, {"view": "ngrams"})
+
+
+SMALL = {  # options of `kerasseq train`
+    **{"--steps": "2", "--epochs": "1", "--units": "8", "--examples": "64"},
+    **{"--test-examples": "10", "--held-out": "2000", "--vocabulary-size": "300"},
+    **{"--ngram-characters": "2000", "--batch-size": "4"},
+}
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """The folders of small runs, by their words."""
+    return collections.defaultdict(lambda: tmp_path_factory.mktemp("run") / "run")
+
+
+@pytest.fixture
+def training(monkeypatch, trained):
+    """A notebook trains in this process, few steps, and each model once."""
+
+    def run(command, check):
+        assert command[:4] == [sys.executable, "-m", "kerasseq", "train"] and check
+        *words, option, folder = command[4:]
+        assert option == "--run" and not pathlib.Path(folder).exists()
+        for before, n in zip(words, range(1, len(words)), strict=False):
+            words[n] = SMALL.get(before, words[n])
+        more = ["--steps", "2", "--held-out", "0.02"] if words[0] == "classify" else []
+        words += more
+        kept = trained[tuple(words)]
+        if not kept.exists():
+            assert main(["train", *words, "--run", str(kept)]) == 0
+        shutil.copytree(kept, folder)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr("kerasseq.cli.figures.available", lambda: False)
+
+
+def test_a_notebook_needs_no_file_of_the_server(tmp_path, monkeypatch):
+    """An own file is looked for beside it; a run is trained once, or continued."""
+    file = tmp_path / "0123.csv"
+    run = code.Trained("own-1", ["classify", f"--file={file}", "--text", "a b"])
+    source = code.fill("load({run}, {file})", run=run, file=file)
+    assert str(tmp_path) not in source
+    assert source.splitlines()[0].endswith("save them beside this as my_data.csv")
+    ran, names = [], {"load": lambda *files: files}
+    monkeypatch.setattr(subprocess, "run", lambda command, check: ran.append(command))
+    monkeypatch.chdir(tmp_path)
+    exec(source, names)
+    words = ["classify", "--file=my_data.csv", "--text", "a b"]
+    (tmp_path / "own-1").mkdir()
+    (tmp_path / "own-1" / "run.json").touch()
+    exec(source, names)
+    (tmp_path / "own-1" / "results.json").touch()
+    exec(source, names)
+    assert [command[4:] for command in ran] == [
+        [*words, "--run", "own-1"],
+        ["--resume", "own-1"],
+    ]
 
 
 def test_gpt3_has_the_parameters_of_the_slide():

@@ -65,6 +65,21 @@ def test_start_stop_continue_and_remove(slow):
     assert states(pages.checked(page)) == []
 
 
+def test_too_many_are_refused_and_the_panel_stays(slow, monkeypatch):
+    monkeypatch.setattr(runs, "WAITING_EACH", 2)
+    page = pages.open_lab("start", browser=OWNERS[0])
+    for _ in range(2):
+        button(page, "go").click().run()
+    pages.checked(page)
+    button(page, "go").click().run()
+    assert "None was started" in page.error[0].value
+    assert len(states(page)) == 4 and len(page.get("progress")) == 4
+    assert [b.label for b in page.button].count("Stop") == 4
+    button(page, "stop_all").click().run()
+    until(lambda: states(pages.checked(page.run())) == ["stopped"] * 4)
+    assert not any(b.label == "Stop all" for b in page.button)
+
+
 def test_another_browser_sees_no_run_and_a_reload_sees_all(slow):
     page = pages.open_lab("start", browser=OWNERS[0])
     button(page, "go").click().run()
@@ -168,7 +183,7 @@ def waiting():
     from parts import errors, prepared
 
     class Here:
-        name = "start"
+        name, view, language = "start", "", "en"
 
         def text(self, key, **values):
             return key
@@ -185,11 +200,15 @@ def waiting():
 def test_a_page_works_with_a_model_that_trains(monkeypatch, stub):
     recipe = Slow("toy", "start", ("parentheses",), early=5)
     monkeypatch.setattr(prepared, "recipes", lambda: {"toy": recipe})
+    stored = prepared.picture("gates", "race", "en")
+    monkeypatch.setattr(prepared, "picture", lambda *of: stored)
     page = AppTest.from_function(waiting, default_timeout=60).run()
     assert (page.info[0].value, page.markdown[-1].value) == ("preparing", "waits")
+    assert len(page.get("imgs")) == 1
     shown = until(lambda: page.run().info[0].value == "early" and page.markdown[-1])
     key = recipe.id(work.backend())
     assert shown.value == f"works with {key}"
+    assert page.get("imgs") == []
     run = run_panel.manager().run(runs.EVERYBODY, key)
     assert run.state == "training" and run.line["step"] >= 5
     assert prepared.find(run_panel.manager(), "toy", work.backend()) is None

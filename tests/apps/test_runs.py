@@ -33,8 +33,8 @@ def state_of(manager, name, owner="a"):
 
 
 def test_a_third_run_waits_and_starts_when_another_ends(manager):
-    first, second = (manager.start("a", request(400, 0.05)) for _ in range(2))
-    third, fourth = (manager.start("b", request()) for _ in range(2))
+    first, second = manager.start_all("a", [request(400, 0.05)] * 2)
+    third, fourth = manager.start_all("b", [request()] * 2)
     until(lambda: state_of(manager, first) == state_of(manager, second) == "training")
     assert [manager.run("b", n).place for n in (third, fourth)] == [1, 2]
     assert (
@@ -167,11 +167,71 @@ def test_remove_and_damaged_records(manager):
     assert not manager.folder("a", name).exists()
 
 
-def test_too_many_runs_are_refused(manager, monkeypatch):
-    monkeypatch.setattr(runs, "MOST", 1)
-    manager.start("a", request())
-    with pytest.raises(Refused):
-        manager.start("a", request())
+def test_visitors_take_turns_and_shared_models_come_first(manager):
+    manager.start_all("a", [request(400, 0.05)] * 5)
+    manager.start_all("b", [request()] * 2)
+    for name in ("x", "y"):
+        manager.start(runs.EVERYBODY, request(), name)
+    waiting = manager._order()
+    assert waiting[:2] == [(runs.EVERYBODY, "x"), (runs.EVERYBODY, "y")]
+    assert waiting[2:4] == [("b", "race-1"), ("b", "race-2")]  # "a" has two that train
+    assert [name for _, name in waiting[4:]] == ["race-3", "race-4", "race-5"]
+    assert manager.run("b", "race-2").place == 4
+    manager.stop("a", "race-1")
+    manager.stop("a", "race-2")
+    until(lambda: state_of(manager, "race-2", "b") == "finished")
+    assert state_of(manager, "race-5") == "waiting"
+
+
+def test_nobody_trains_more_than_two_at_once(folder, stub):
+    manager = runs.Runs(folder / "runs", at_once=4)
+    manager.start_all("a", [request(400, 0.05)] * 3)
+    assert len(manager._processes) == 2
+    manager.start("b", request(400, 0.05))
+    assert len(manager._processes) == 3
+    manager.close()
+
+
+def test_too_many_runs_are_refused_before_any_starts(manager, monkeypatch):
+    slow = request(400, 0.05)
+    with pytest.raises(Refused, match="too_many_at_once"):
+        manager.start_all("a", [slow] * 240)
+    assert manager.of("a", "race") == []
+    names = manager.start_all("a", [slow] * 7)
+    with pytest.raises(Refused, match="too_many_at_once"):
+        manager.start("a", slow)
+    manager.start("b", slow)  # others may
+    for name in names[2:]:
+        manager.stop("a", name)  # out of the queue
+    for name in names[2:]:
+        manager.resume("a", name)
+    manager.stop("a", names[6])
+    manager.start("a", slow)
+    with pytest.raises(Refused, match="too_many_at_once"):
+        manager.resume("a", names[6])
+    monkeypatch.setattr(runs, "MOST", 8)
+    with pytest.raises(Refused, match="too_many_runs"):
+        manager._start(runs.EVERYBODY, [slow] * 9, "")
+
+
+@pytest.mark.parametrize(
+    ("address", "refused"),
+    [("127.0.0.1", False), ("localhost", False), ("::1", False)]
+    + [("0.0.0.0", True), (None, True), ("192.0.2.7", True)],
+)
+def test_long_runs_are_refused_where_others_wait(
+    manager, monkeypatch, address, refused
+):
+    monkeypatch.setattr("streamlit.get_option", lambda name: address)
+    words = ("parentheses", "--steps=10000", "--units=128")
+    long = runs.Request(words, "torch", "LSTM", "race", {"steps": 1})
+    short = request()
+    if refused:
+        with pytest.raises(Refused, match="too_much_work"):
+            manager.start_all("a", [short, long])
+        assert manager.of("a", "race") == []
+    else:
+        assert len(manager.start_all("a", [short, long])) == 2
 
 
 def test_curves_are_read_as_they_grow(folder):

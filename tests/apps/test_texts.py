@@ -2,11 +2,12 @@
 
 import ast
 import re
+import runpy
 import string
 
 import pytest
 
-from parts import texts
+from parts import prepared, texts
 from tests.apps.pages import LABS
 from tests.processes import ROOT
 
@@ -14,7 +15,9 @@ pytestmark = pytest.mark.once("reads texts and sources")
 
 APPS = ROOT / "apps"
 CATALOGUES = ("common", *LABS)
-FRAME = re.compile(r"title|question|look|(try|answer)_\d+")  # what `lab.show` draws
+FRAME = re.compile(
+    r"title|(question|look)(_[a-z]+)?|(try|answer)_\d+"
+)  # what `lab.show` draws
 METHODS = {  # of a lab, whose first argument is a key
     "text",
     "say",
@@ -110,14 +113,41 @@ def test_every_text_that_a_lab_names_exists(lab):
     assert named <= known
 
 
+def views_of(lab):
+    """The views of a lab, and how it sets the page for what can be tried."""
+    found = {}
+
+    def show(name, body, *, views=(), control="view", tries=(), **options):
+        found.update(views=views, control=control, tries=tries)
+
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setattr("parts.lab.show", show)
+        runpy.run_path(str(APPS / "labs" / f"{lab}.py"), run_name="__main__")
+    return found
+
+
 @pytest.mark.parametrize("lab", LABS)
-def test_a_lab_has_a_question_and_something_to_try(lab):
-    keys = texts.catalogue("en", lab)
-    assert {"title", "question", "look", "try_1", "answer_1"} <= set(keys)
-    tries = [k for k in keys if k.startswith("try_")]
-    assert [k.replace("try", "answer") for k in tries] == [
-        k for k in keys if k.startswith("answer_")
-    ]
+def test_each_view_has_a_question_a_hint_and_something_to_try(lab):
+    keys, shown = set(texts.catalogue("en", lab)), views_of(lab)
+    views, tries = shown["views"], shown["tries"]
+    assert {"title", "question", "look"} <= keys
+    own = {f"{key}_{view}" for view in views[1:] for key in ("question", "look")}
+    assert {k for k in keys if k.startswith(("question_", "look_"))} == own
+    for key in ("try", "answer"):
+        assert {k for k in keys if k.startswith(f"{key}_")} == {
+            f"{key}_{n}" for n in range(1, len(tries) + 1)
+        }
+    of_views = [t.get(shown["control"], views[0]) for t in tries if views]
+    assert set(of_views) == set(views)
+
+
+def test_stored_pictures_are_of_views_and_in_both_languages():
+    for language, other in (("en", "fr"), ("fr", "en")):
+        for file in (prepared.PICTURES / language).glob("*"):
+            assert (prepared.PICTURES / other / file.name).exists(), file
+            assert file.stat().st_size < 60_000, file
+            views = [f"{lab}_{v}" for lab in LABS for v in views_of(lab)["views"]]
+            assert file.stem in views
 
 
 def test_a_missing_text_is_an_error():

@@ -12,10 +12,11 @@ import urllib.request
 
 import pytest
 
+import kerasseq
 from kerasseq.cli import app
 from kerasseq.cli.main import main
 from tests.browser.server import free_port
-from tests.processes import clean_environment
+from tests.processes import ROOT, clean_environment
 
 pytestmark = pytest.mark.once("options, sockets and processes")
 
@@ -72,7 +73,8 @@ def test_the_command_of_the_server():
     assert options["--browser.serverAddress"] == "127.0.0.1"
 
 
-def test_the_server_answers_and_ends_with_ctrl_c(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_the_server_answers_and_ends_with_ctrl_c_or_its_terminal(number, tmp_path):
     pytest.importorskip("streamlit")
     port = free_port()
     words = ["-m", "kerasseq", "app", "--no-browser", "--port", str(port)]
@@ -93,8 +95,11 @@ def test_the_server_answers_and_ends_with_ctrl_c(tmp_path):
             time.sleep(0.1)
         with urllib.request.urlopen(address) as page:
             assert page.status == 200
+        said = f"already runs at {address} \\(process {process.pid}\\)"
+        with pytest.raises(ValueError, match=said), app.claimed(tmp_path, "another"):
+            pass
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         printed = process.communicate(timeout=180)[0]
     assert process.returncode == 130
     assert f"The app is at {address}" in printed
@@ -103,10 +108,42 @@ def test_the_server_answers_and_ends_with_ctrl_c(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+PREPARING = """
+import runpy, sys
+sys.path.insert(0, sys.argv[1])
+from parts import prepared, runs
+words = [sys.executable, "-m", "tests.apps.stub"]
+runs.command = lambda request, folder: [*words, str(folder), "10000", "0.05"]
+recipe = prepared.Recipe("toy", "start", ("parentheses",))
+prepared.recipes = lambda: {"toy": recipe}
+runpy.run_path(sys.argv[1] + "/prepare.py", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_preparing_ends_with_its_trainings(number, tmp_path):
+    pytest.importorskip("streamlit")
+    process = subprocess.Popen(
+        [sys.executable, "-c", PREPARING, str(ROOT / "apps")],
+        env=clean_environment({"KERASSEQ_APP_RUNS": str(tmp_path)}),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def found():
+        files = tmp_path.glob("runs/everybody/*/progress.jsonl")
+        return [kerasseq.runs.read_state(file.parent) for file in files]
+
+    deadline = time.monotonic() + 120
+    while not found() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert process.wait(60) == 130
+    assert [run.state for run in found()] == ["stopped"]
+
+
 def test_the_app_is_in_the_wheel():
     import tomllib
-
-    from tests.processes import ROOT
 
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = settings["tool"]["hatch"]["build"]["targets"]["wheel"]

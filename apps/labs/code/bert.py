@@ -185,7 +185,6 @@ def run(name, folder, *arguments):
 
 
 HEAD = """
-# Trained by: kerasseq train WORDS
 import kerasseq
 
 """
@@ -243,16 +242,10 @@ USED = {
 }
 
 
-def source(view, words=""):
-    """Returns the code of a view, as a template.
-
-    Args:
-        view: Its name.
-        words: The words of the command that trained the model.
-    """
+def source(view):
+    """Returns the code of a view, as a template."""
     functions = [inspect.getsource(function) + "\n" for function in USED[view]]
     calls = CALLS[view].lstrip()
     if view == "masking":
         return "\n".join([*functions, calls])
-    head = HEAD.replace("WORDS", words)
-    return "\n".join([head, *functions, MODEL.strip(), calls])
+    return "\n".join([HEAD, *functions, MODEL.strip(), calls])

@@ -89,12 +89,11 @@ def write(folder, prompt, change=None, length=80, temperature=0.5, seed=0):
 
 # Placeholders are filled by the page.
 HEAD = """
-# The model was trained by: kerasseq train {words}
 import numpy as np
 """
 CALLS = {
-    "race": "read({model_folder}, {string}%s)",
-    "text": "write({model_folder}, {prompt}%s, length={length}, "
+    "race": "read(folder, {string}%s)",
+    "text": "write(folder, {prompt}%s, length={length}, "
     "temperature={temperature}, seed={seed})",
 }
 TAIL = """
@@ -113,4 +112,6 @@ def source(task):
     functions = "\n\n".join(inspect.getsource(function) for function in used)
     before = "before = " + CALLS[task] % ""
     after = "after = " + CALLS[task] % ", change={change}"
-    return f"{HEAD}\n\n{functions}\n\n{before}\n{after}{TAIL}"
+    return (
+        f"{HEAD}\n\n{functions}\n\nfolder = {{model_folder}}\n{before}\n{after}{TAIL}"
+    )

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 NETWORK = """
-# Trained by: kerasseq train {words}
 model = kerasseq.load_model({model_file})
 """
 

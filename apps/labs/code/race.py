@@ -28,16 +28,19 @@ for cell in {cells}:
         print(cell, kind, found["accuracy"])
 """
 
+SERIES = "values = kerasseq.datasets.series({source}).values"
+DRAWN = """
+t, rng = np.arange({length}), np.random.default_rng(0)
+wave = {amplitude} * np.sin(2 * np.pi * t / {period}) + {trend} * t / 100
+values = (wave + {noise} * rng.normal(size=len(t))).astype("float32")
+"""
 FORECAST = """
 import numpy as np
 
 import kerasseq
 
-source, season, horizon, ahead = {source}, {season}, {horizon}, 48
-if source in ("sunspots", "co2"):
-    values = kerasseq.datasets.series(source).values
-else:  # the curve
-    values = np.loadtxt(source, skiprows=1, dtype="float32")
+season, horizon, ahead = {season}, {horizon}, 48
+VALUES
 cut = len(values) - max(len(values) // 5, horizon)
 for cell in {cells}:
     model = kerasseq.models.Forecaster(cell, horizon=horizon, units={units})
@@ -50,3 +53,12 @@ for cell in {cells}:
     for name, error in found.errors_by_step().items():
         print(cell, "|", name, error[[0, -1]].round(2))
 """
+
+
+def forecast(source):
+    """Returns the code of a forecast, as a template.
+
+    Args:
+        source: The name of a series, or None for a curve that was drawn.
+    """
+    return FORECAST.replace("VALUES", SERIES if source else DRAWN.strip())

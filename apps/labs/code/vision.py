@@ -55,7 +55,6 @@ print(model.attribution(image[None], [{{label}}])[0].round(2))
 TEXT = """
 import kerasseq
 
-# The model was trained by: kerasseq train {words}
 model = kerasseq.load_model({file})
 found = model.classify({text})
 print(found.label, round(found.probability, 3))

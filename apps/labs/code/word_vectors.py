@@ -3,7 +3,6 @@
 MODEL = """
 import kerasseq
 
-# Trained by: kerasseq train {words}
 vectors = kerasseq.load_model({model_file})
 """
 
