@@ -15,6 +15,7 @@ from tests.run_all import WITHOUT_KERAS
 
 HERE = pathlib.Path(__file__).parent
 LOADS_NO_KERAS = tuple(map(os.path.normpath, WITHOUT_KERAS))
+NOT_RUN = pytest.StashKey[str]()  # what the summary says about the other tests
 
 hypothesis.settings.register_profile(
     "kerasseq", deadline=None, max_examples=20, derandomize=True, database=None
@@ -101,10 +102,18 @@ def pytest_collection_modifyitems(config, items):
     tiers.assign(items, LOADS_NO_KERAS)
     if config.getoption("full") or any("::" in word for word in config.args):
         return
-    deselected = {item for item in items if not tiers.runs_on(backend.chosen(), item)}
+    name = backend.chosen()
+    deselected = [item for item in items if not tiers.runs_on(name, item)]
+    config.stash[NOT_RUN] = tiers.not_run(name, deselected)
     if deselected:
-        config.hook.pytest_deselected(items=[i for i in items if i in deselected])
-        items[:] = [item for item in items if item not in deselected]
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if tiers.runs_on(name, item)]
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Says how many tests of the given paths do not run on this backend."""
+    if line := config.stash.get(NOT_RUN, ""):
+        terminalreporter.line(line, yellow=True)
 
 
 def pytest_collection_finish():

@@ -4,7 +4,7 @@
 
 The tasks are the translation of numbers into German, sorting of letters, acceptability
 of word order, and the number of equal letters of two words. Takes about five minutes on
-a laptop, and needs `pip install "kerasseq[data]"`. Source: course slides A (T5:
+a laptop, and needs `pip install num2words`. Source: course slides A (T5:
 translate, acceptability, similarity, summarize), Raffel et al. 2020.
 """
 

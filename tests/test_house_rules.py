@@ -48,7 +48,10 @@ PUBLIC = TABLES | SERVING | KERAS_FREE | {"tracing"}
 PUBLIC_MODULES = {"kerasseq", "kerasseq.tracing.plots"} | {
     f"kerasseq.{name}" for name in PUBLIC
 }
-SHARED = "kerasseq.core.palette"  # colors of the figures of library, app and docs
+SHARED = (  # by library, app and docs
+    "kerasseq.core.palette",  # colors of figures
+    "kerasseq.core.packages",  # how to install kerasseq
+)
 OUTSIDE = ("apps", "benchmarks", "docs", "examples")
 
 
@@ -150,7 +153,7 @@ def _reason(home, name):
     if top != "kerasseq" or home == "":
         return None
     if home in OUTSIDE:
-        is_shared = f"{name}.".startswith(f"{SHARED}.")
+        is_shared = any(f"{name}.".startswith(f"{shared}.") for shared in SHARED)
         return None if is_shared or _is_public(name) else "not a public name"
     other = rest.partition(".")[0]
     if _is_light(name) and (home == "cli" or HEIGHT.get(home, 0) >= HEIGHT["tasks"]):

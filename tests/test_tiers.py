@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import conftest
 from tests import costs, tiers
 from tests.tiers import ROOT
 
@@ -65,6 +66,33 @@ def test_backends_of_a_tier(mark, torch, jax):
     names(one)
     assert tiers.runs_on("torch", one) == torch
     assert tiers.runs_on("jax", one) == tiers.runs_on("tensorflow", one) == jax
+
+
+@pytest.mark.parametrize(
+    ("chosen", "line"),
+    [
+        (
+            "jax",
+            "3 tests were NOT RUN on jax: these run on PyTorch only (1 once, 2 full)",
+        ),
+        ("torch", "1 test was NOT RUN on torch: too expensive without --full"),
+    ],
+)
+def test_the_summary_says_how_many_tests_do_not_run(monkeypatch, chosen, line):
+    marks = (pytest.mark.once("a"), pytest.mark.full("a"), pytest.mark.everywhere("a"))
+    marks += (pytest.mark.full("a", cheap=False),)
+    items = [item(f"a.py::test_{n}", m.mark) for n, m in enumerate(marks)]
+    stash, lines, hook = {}, [], SimpleNamespace(pytest_deselected=lambda items: None)
+    config = SimpleNamespace(stash=stash, args=["tests/rnn"], hook=hook)
+    config.getoption = lambda name: False
+    reporter = SimpleNamespace(line=lambda text, **_: lines.append(text))
+    monkeypatch.setattr(conftest.backend, "chosen", lambda: chosen)
+    conftest.pytest_collection_modifyitems(config, items)
+    conftest.pytest_terminal_summary(reporter, config)
+    assert len(lines) == 1 and lines[0].startswith(line)
+    conftest.pytest_collection_modifyitems(config, items)  # all of these run
+    conftest.pytest_terminal_summary(reporter, config)
+    assert len(lines) == 1
 
 
 def test_sums_of_costs_and_budgets(tmp_path):

@@ -58,6 +58,27 @@ def of(item):
     return item.stash[CHOSEN]
 
 
+def not_run(backend, deselected):
+    """Returns a line that says which tests the backend leaves out; empty if none.
+
+    Args:
+        backend: The backend of this run.
+        deselected: The tests that were left out.
+    """
+    if not deselected:
+        return ""
+    count = len(deselected)
+    tests = "1 test was" if count == 1 else f"{count} tests were"
+    line = f"{tests} NOT RUN on {backend}: "
+    if backend == "torch":
+        return line + "too expensive without --full"
+    tiers = collections.Counter(of(item).name for item in deselected)
+    counts = ", ".join(f"{tiers[name]} {name}" for name in TIERS if tiers[name])
+    return (
+        f"{line}these run on PyTorch only ({counts}). Use KERAS_BACKEND=torch or --full"
+    )
+
+
 def runs_on(backend, item):
     """Whether a test runs on this backend without `--full`."""
     mark = of(item)

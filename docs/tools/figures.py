@@ -1,7 +1,8 @@
-"""Figures as SVG that are equal in each execution, and their copies for dark pages."""
+"""Figures as SVG that are equal in each execution, for light and dark pages, phones."""
 
 import base64
 import io
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,13 @@ EXCHANGED = {
     **GRAYS,
 }
 COLOR = re.compile("|".join(EXCHANGED), re.IGNORECASE)
+# The label of a tick of a horizontal axis, if it is a number.
+LABEL = re.compile(
+    r'<text(?= style="[^"]*font-size: (?P<size>[\d.]+)px; text-anchor: middle[^"]*" '
+    r'x="(?P<x>[\d.]+)" y="(?P<y>[\d.]+)">(?P<text>[-\u2212]?\d[\d.,]*)</text>)'
+)
+DIGIT = 0.64  # width in font sizes
+PHONE = "@media (max-width: 480px) {.second {display: none}}"
 
 
 def style() -> dict[str, object]:
@@ -95,6 +103,33 @@ def _repacked(match):
     out = io.BytesIO()
     image.convert("RGB").quantize(len(colors)).save(out, "png", optimize=True)
     return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode() + '"'
+
+
+def for_phones(text: str) -> str:
+    r"""Hides every second number of a crowded axis where the figure is shown small.
+
+    Examples:
+        >>> tick = '<text style="font-size: 10px; text-anchor: middle" x="{}" y="7">'
+        >>> crowded = [tick.format(15 * n) + f"{n}</text>" for n in range(10, 13)]
+        >>> ["second" in part for part in for_phones("\n".join(crowded)).split("\n")]
+        [False, True, False]
+        >>> loose = [tick.format(25 * n) + f"{n}</text>" for n in range(10, 13)]
+        >>> "second" in for_phones("\n".join(loose))
+        False
+    """
+    second = set()
+    for _, found in itertools.groupby(LABEL.finditer(text), lambda match: match["y"]):
+        labels = list(found)
+        for left, right in itertools.pairwise(labels):
+            width = DIGIT * float(right["size"]) * len(right["text"])
+            if 0 < float(right["x"]) - float(left["x"]) < 1.5 * width:
+                second |= {label.start() for label in labels[1::2]}
+    if not second:
+        return text
+    marked = LABEL.sub(
+        lambda m: '<text class="second"' if m.start() in second else m[0], text
+    )
+    return marked.replace("</style>", f"{PHONE}</style>", 1)
 
 
 def dark(text: str) -> str:

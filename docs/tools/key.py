@@ -19,11 +19,12 @@ def key(tutorial: Tutorial) -> str:
     """Returns the key of a tutorial: its code, settings, and the data it names.
 
     Text, comments, the cell of small settings, and the rest of the library do not
-    count. A module of data counts without its comments and docstrings.
+    count. A module of data counts without its comments, docstrings and errors.
     """
     parts = [bare(cell.source) for cell in tutorial.code]
     named = {name for code in parts for name in DATA.findall(code)}
-    parts += [bare(path.read_text(encoding="utf-8")) for path in sources(named)]
+    for path in sources(named):
+        parts.append(bare(path.read_text(encoding="utf-8"), errors=False))
     return _hash(parts)
 
 
@@ -52,12 +53,19 @@ def sources(named: set[str]) -> list[pathlib.Path]:
     return sorted(pathlib.Path(file) for file in files if file)
 
 
-def bare(code: str) -> str:
+def bare(code: str, *, errors: bool = True) -> str:
     r"""Removes comments, docstrings and blank lines.
+
+    Args:
+        code: The source.
+        errors: Whether to keep what raises errors, which a tutorial never meets, and
+            imports from kerasseq, of which the errors are a part.
 
     Examples:
         >>> bare('"About."\nx = 1  # one\n\n# more\n')
         'x = 1'
+        >>> bare("if x:\n    raise y(\n    z)\ny()", errors=False)
+        'if x:\ny()'
     """
     lines = code.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(code).readline):
@@ -65,12 +73,19 @@ def bare(code: str) -> str:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column]
     for node in ast.walk(ast.parse(code)):
+        removed = None
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-            first = node.body[0] if node.body else None
-            if _is_text(first):
-                for row in range(first.lineno - 1, first.end_lineno):
-                    lines[row] = ""
+            removed = node.body[0] if node.body and _is_text(node.body[0]) else None
+        elif not errors and (isinstance(node, ast.Raise) or _is_own_import(node)):
+            removed = node
+        if removed:
+            for row in range(removed.lineno - 1, removed.end_lineno):
+                lines[row] = ""
     return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def _is_own_import(node):
+    return isinstance(node, ast.ImportFrom) and node.module.startswith("kerasseq.")
 
 
 def _is_text(node):

@@ -8,9 +8,11 @@ import nbformat
 from docs.tools import labels, pages
 from docs.tools.tutorial import Tutorial
 from docs.tools.words import WORDS
+from kerasseq.core import packages
 
 LINK = re.compile(r"\((\d\d_\w+)\.md\)")  # notebooks lie side by side
 CHOOSE = 'import os\n\nos.environ["KERAS_BACKEND"] = "torch"'
+EXTRAS = ("torch", "data", "text", "viz")
 PACKAGES = {"sklearn": "scikit-learn", "PIL": "pillow"}
 WITH_KERASSEQ = {"keras", "kerasseq", "matplotlib", "numpy"} | sys.stdlib_module_names
 IMPORT = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
@@ -20,12 +22,11 @@ def notebook(tutorial: Tutorial, language: str) -> str:
     """Returns the notebook as JSON, without outputs."""
     words = WORDS[language]
     title, *rest = _cells(tutorial, language, solutions=False)
-    install = f"{words['install_comment']}\n%pip install -q {packages(tutorial)}"
     choose = f"{words['choose_comment']}\n{CHOOSE}"
     cells = [
         title,
         _made("before_you_start", words["install"], code=False),
-        _made("install", install, code=True),
+        _made("install", _install(tutorial, words), code=True),
         _made("choose_backend", choose, code=True),
         *rest,
     ]
@@ -48,11 +49,18 @@ def notebook(tutorial: Tutorial, language: str) -> str:
     return nbformat.writes(made) + "\n"
 
 
-def packages(tutorial: Tutorial) -> str:
-    """Returns what pip installs: kerasseq with a backend, and what the code imports."""
+def _install(tutorial, words):
+    """Returns the cell that installs kerasseq, and what the code imports besides.
+
+    Without an address, it installs a copy of the repository, whose folder it names.
+    """
     found = {name for cell in tutorial.code for name in IMPORT.findall(cell.source)}
     others = sorted(PACKAGES.get(name, name) for name in found - WITH_KERASSEQ)
-    return " ".join(['"kerasseq[torch,data,text,viz]"', *others])
+    own = packages.requirement(*EXTRAS, copy="{repository}")
+    lines = [words["install_comment"], " ".join(["%pip install -q", own, *others])]
+    if "{repository}" in own:
+        lines.insert(1, f'repository = "."  {words["copy_comment"]}')
+    return "\n".join(lines)
 
 
 def _cells(tutorial, language, *, solutions):

@@ -25,6 +25,7 @@ WORDS = {
         "one after it chooses the backend; restart the kernel if you change it later. "
         "You need no GPU: everything is small enough for the CPU.",
         "install_comment": "# Installed already? Then skip this cell",
+        "copy_comment": "# the folder of your copy of the repository",
         "choose_comment": '# "torch", "jax" or "tensorflow": the installed one',
     },
     "fr": {
@@ -54,6 +55,7 @@ WORDS = {
         "changez plus tard. Un GPU n’est pas nécessaire\u202f: tous les calculs sont "
         "assez petits pour le CPU.",
         "install_comment": "# Déjà installé ? Alors passez cette cellule",
+        "copy_comment": "# le dossier de votre copie du dépôt de kerasseq",
         "choose_comment": '# "torch", "jax" ou "tensorflow" : celui qui est installé',
     },
 }

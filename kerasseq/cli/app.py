@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import kerasseq
 from kerasseq.cli import options
 from kerasseq.cli.console import Console, note
-from kerasseq.core import backend
+from kerasseq.core import backend, packages
 
 HOST, PORT = "127.0.0.1", 8501
 LANGUAGES = ("en", "fr")
@@ -30,10 +30,8 @@ PATIENCE = 40  # seconds for the server to stop its runs
 START = 60  # seconds until the first page
 RUNS = "KERASSEQ_APP_RUNS"  # the variable that names the folder of the app
 CLAIM = "server.json"  # in this folder, locked while a server uses it
-MISSING = (
-    'the app needs Streamlit. Install it with  pip install "kerasseq[app]"  in the '
-    "environment of kerasseq"
-)
+PACKAGES = ("streamlit", "altair", "scikit-learn")  # all of the extra `app`
+MISSING = f"the app needs Streamlit. {packages.install(*PACKAGES)}"
 
 
 def add_command(add: options.Add) -> None:

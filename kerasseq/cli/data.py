@@ -51,6 +51,6 @@ def run(args: argparse.Namespace) -> None:
     console.table("Data sets", ("name", "size", "source", "license"), rows)
     for entry in entries:
         console.write(f"  {entry.name}: {entry.description}")
-        if entry.extra:
-            console.write(f'      needs  pip install "kerasseq[{entry.extra}]"')
+        if entry.package:
+            console.write(f"      needs  pip install {entry.package}")
     console.write("\nSamples of one:  kerasseq data NAME")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import kerasseq
+from kerasseq.core import packages
 from kerasseq.core.files import replacing
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 Recorded = Mapping[str, np.ndarray]  # values by path, as from `tracing.trace`
 MAX_UNITS = 24  # rows that can be told apart
-MISSING = 'matplotlib is not installed. Install it with  pip install "kerasseq[viz]"'
+MISSING = f"matplotlib is not installed. {packages.install('matplotlib')}"
 
 
 def available() -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from kerasseq.cli import options, runs
 from kerasseq.cli.console import Console, choose_backend, print_json
 from kerasseq.cli.errors import one_line
-from kerasseq.core import backend
+from kerasseq.core import backend, packages
 
 
 def add_command(add: options.Add) -> None:
@@ -64,7 +64,7 @@ def missing() -> list[str]:
         return []
     return [
         "numba is not installed: on a CPU most recurrent layers are several times as "
-        'slow without it. Install it with  pip install "kerasseq[torch]"'
+        f"slow without it. {packages.install('numba')}"
     ]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import figures, options
 from kerasseq.cli.console import Console, note, progress, status
-from kerasseq.core import checks
+from kerasseq.core import checks, packages
 from kerasseq.datasets.splitting import split_by_class
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def has_sklearn() -> bool:
     if importlib.util.find_spec("sklearn") is not None:
         return True
     note(
-        "no logistic regression to compare with: it needs scikit-learn. Install it "
-        'with  pip install "kerasseq[data]"'
+        "no logistic regression to compare with: it needs scikit-learn. "
+        + packages.install("scikit-learn")
     )
     return False
 

@@ -17,6 +17,7 @@ from kerasseq.cli import options, runs
 from kerasseq.cli.compare_data import Data
 from kerasseq.cli.console import Console, progress, set_seed, status
 from kerasseq.cli.reporting import Reporter
+from kerasseq.core import packages
 from kerasseq.core.files import read_json
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ def check_packages(names: list[str]) -> None:
     simple = [name for name in names if is_simple(name)]
     if simple and importlib.util.find_spec("sklearn") is None:
         raise ImportError(
-            f"{simple[0]} needs scikit-learn, which is not installed: "
-            'pip install "kerasseq[data]". Or choose others with --models'
+            f"{packages.missing(f'{simple[0]} needs', 'scikit-learn')}, or choose "
+            "others with --models"
         )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kerasseq.cli import runs
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.core import checks
+from kerasseq.core import checks, packages
 from kerasseq.datasets import files
 
 if TYPE_CHECKING:
@@ -77,10 +77,7 @@ def require_pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError(
-            "a table is read by pandas, which is not installed: "
-            'pip install "kerasseq[data]"'
-        ) from error
+        raise packages.missing("a table is read by", "pandas") from error
     return pandas
 
 
@@ -145,8 +142,8 @@ def _parquet(pandas, path, data):
         frame = pandas.read_parquet(io.BytesIO(data), dtype_backend="numpy_nullable")
     except ImportError as error:
         raise ImportError(
-            f"{path}: parquet is read by pyarrow, which is not installed: pip install "
-            "pyarrow, or export the table as CSV"
+            f"{packages.missing(f'{path}: parquet is read by', 'pyarrow')}, or export "
+            "the table as CSV"
         ) from error
     except Exception as error:  # pyarrow has many of its own
         raise ValueError(

@@ -13,6 +13,7 @@ import kerasseq
 from kerasseq.cli import figures, labeled, options, runs
 from kerasseq.cli.console import Console, note, status
 from kerasseq.cli.options import PerModel
+from kerasseq.core import packages
 from kerasseq.core.files import regular
 from kerasseq.datasets import analogies, python_reference
 from kerasseq.datasets.files import check_is_file
@@ -230,8 +231,8 @@ def draw(job: "Job", model: "WordVectors", history: runs.History) -> list[pathli
     files = [figures.history(job.folder, history, "loss", title)]
     if importlib.util.find_spec("sklearn") is None:
         note(
-            "no figure of the words: scikit-learn is not installed. Install it with  "
-            'pip install "kerasseq[data]"'
+            "no figure of the words: scikit-learn is not installed. "
+            + packages.install("scikit-learn")
         )
     elif len(model.words) > 2 and model.dimensions > 1:
         files.append(draw_words(model, model.words[:DRAWN], job.folder, title))

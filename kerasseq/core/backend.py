@@ -17,16 +17,18 @@ import os
 import pathlib
 import sys
 
-from kerasseq.core import checks
+from kerasseq.core import checks, packages
 
 BACKENDS = ("tensorflow", "jax", "torch")  # in order of preference
 
 _KERAS_ONLY = ("numpy", "openvino")  # Keras runs on these, but cannot train on them
 
-_NONE_INSTALLED = """\
+# With PyTorch, numba compiles recurrent layers on a CPU.
+_PACKAGES = {"tensorflow": ["tensorflow"], "jax": ["jax"], "torch": ["torch", "numba"]}
+
+_NONE_INSTALLED = f"""\
 no backend is installed: Keras needs one of TensorFlow, JAX and PyTorch to compute.
-Install one with  pip install "kerasseq[tensorflow]"  or  "kerasseq[jax]"  or  \
-"kerasseq[torch]".
+{packages.install("tensorflow")}  or  pip install jax  or  pip install torch numba
 For PyTorch without a graphics card, choose "CPU" on PyTorch's "Get Started" page and
 run the command it shows first: the usual Linux build brings several GB for NVIDIA."""
 
@@ -87,8 +89,8 @@ def require() -> None:
         )
     if name not in found:
         raise BackendError(
-            f"KERAS_BACKEND={name}, but {name} is not installed. Install it with  "
-            f'pip install "kerasseq[{name}]"  or set KERAS_BACKEND={found[0]}'
+            f"KERAS_BACKEND={name}, but {name} is not installed. "
+            f"{packages.install(*_PACKAGES[name])}, or set KERAS_BACKEND={found[0]}"
         )
 
 

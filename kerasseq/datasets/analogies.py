@@ -6,8 +6,8 @@ a pair of gender or number, so that what they have in common is in their context
 
 From: Mikolov et al., "Efficient Estimation of Word Representations in Vector Space",
 2013, whose questions have the same form. `analogies.toml` has words and sentences. The
-names of countries and currencies are those of the CLDR, by babel
-(`pip install "kerasseq[data]"`), and can differ slightly between versions of babel.
+names of countries and currencies are those of the CLDR, by babel, and can differ
+slightly between versions of babel.
 """
 
 import functools
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kerasseq.core import packages
 from kerasseq.core.checks import random_generator, whole_number
 
 TABLE = pathlib.Path(__file__).with_name("analogies.toml")
@@ -121,9 +122,8 @@ def _names(country: str, currency: str) -> tuple[str, str]:
     try:
         import babel
     except ImportError as error:
-        raise ImportError(
-            "Names of countries and currencies need babel, which is not installed: "
-            'pip install "kerasseq[data]"'
+        raise packages.missing(
+            "names of countries and currencies need", "babel"
         ) from error
     locale = babel.Locale("en")
     # The last word, as in "Japanese Yen".

@@ -2,13 +2,13 @@
 
 The source is a date in one of four formats, and the target always year, month, day: the
 model has to find the parts and to translate the month. The formats are those of the
-CLDR, by babel (`pip install "kerasseq[data]"`), and can differ slightly between
-versions of babel.
+CLDR, by babel, and can differ slightly between versions of babel.
 """
 
 import datetime
 from collections.abc import Iterable
 
+from kerasseq.core import packages
 from kerasseq.core.checks import one_of, random_generator, several, whole_number
 from kerasseq.datasets.pairs import Pairs
 
@@ -107,10 +107,7 @@ def _writer():
     try:
         from babel.dates import format_date, format_skeleton
     except ImportError as error:
-        raise ImportError(
-            "Formats of dates need babel, which is not installed: "
-            'pip install "kerasseq[data]"'
-        ) from error
+        raise packages.missing("formats of dates need", "babel") from error
 
     def write(day, how, language):
         if how == "weekday":

@@ -1,7 +1,7 @@
 """Handwritten digits as a folder of images, one folder per class.
 
 The digits are 1,797 gray images of 8 x 8 pixels, by Alpaydin and Kaynak (1998). They
-are included in scikit-learn, and written by pillow (`pip install "kerasseq[data]"`).
+are included in scikit-learn, and written by pillow.
 """
 
 import os
@@ -10,6 +10,7 @@ import shutil
 
 import numpy as np
 
+from kerasseq.core import packages
 from kerasseq.core.checks import optional, whole_number
 from kerasseq.core.files import temporary_path
 from kerasseq.datasets.image_reading import load_pillow
@@ -89,9 +90,6 @@ def digit_arrays() -> tuple[np.ndarray, np.ndarray]:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise ImportError(
-            "The digits come with scikit-learn, which is not installed: "
-            'pip install "kerasseq[data]"'
-        ) from error
+        raise packages.missing("the digits come with", "scikit-learn") from error
     data = load_digits()
     return np.rint(data.images * (255 / HIGHEST)).astype("uint8"), data.target

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kerasseq.core import packages
 from kerasseq.core.checks import one_of, short, whole_number
 from kerasseq.core.files import regular
 
@@ -146,10 +147,7 @@ def load_pillow() -> Any:
         import PIL.Image
         import PIL.ImageOps
     except ImportError as error:
-        raise ImportError(
-            "Images are read and written by pillow, which is not installed: "
-            'pip install "kerasseq[data]"'
-        ) from error
+        raise packages.missing("images are read and written by", "pillow") from error
     return PIL
 
 

@@ -1,8 +1,7 @@
 """Names of countries, languages and currencies in fourteen languages.
 
 The task is to tell the language of a name from its letters. The names are those of the
-CLDR, by babel (`pip install "kerasseq[data]"`), and can differ slightly between
-versions of babel.
+CLDR, by babel, and can differ slightly between versions of babel.
 """
 
 from collections import Counter
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kerasseq.core import packages
 from kerasseq.core.checks import fraction, one_of, random_generator, several
 
 LANGUAGES = (
@@ -115,8 +115,5 @@ def _locale(code: str) -> Any:
     try:
         import babel
     except ImportError as error:
-        raise ImportError(
-            "Names in several languages need babel, which is not installed: "
-            'pip install "kerasseq[data]"'
-        ) from error
+        raise packages.missing("names in several languages need", "babel") from error
     return babel.Locale(code)

@@ -2,11 +2,12 @@
 
 German reverses the order of the digits: twenty-one is einundzwanzig, one and twenty, so
 that the alignment of attention crosses. French is based on twenties: ninety-two is
-quatre-vingt-douze. The names are those of num2words (`pip install "kerasseq[data]"`).
+quatre-vingt-douze. The names are those of num2words.
 """
 
 import numpy as np
 
+from kerasseq.core import packages
 from kerasseq.core.checks import one_of, random_generator, whole_number
 from kerasseq.datasets.drawing import shares
 from kerasseq.datasets.pairs import Pairs
@@ -90,8 +91,5 @@ def _num2words():
     try:
         from num2words import num2words
     except ImportError as error:
-        raise ImportError(
-            "Names of numbers need num2words, which is not installed: "
-            'pip install "kerasseq[data]"'
-        ) from error
+        raise packages.missing("names of numbers need", "num2words") from error
     return num2words

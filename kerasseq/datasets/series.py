@@ -1,8 +1,8 @@
 """Time series, real and generated, and windows for forecasting.
 
-Real series are included in statsmodels (`pip install "kerasseq[data]"`). The rows of
-course B are [day, month, year, value]; `calendar_features` returns the first three.
-Values are not scaled.
+Real series are included in statsmodels. The rows of course B are
+[day, month, year, value]; `calendar_features` returns the first three. Values are not
+scaled.
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kerasseq.core import packages
 from kerasseq.core.checks import (
     fits_memory,
     number,
@@ -147,9 +148,8 @@ def _statsmodels(name: str):
     try:
         import statsmodels.datasets
     except ImportError as error:
-        raise ImportError(
-            f"The series {name!r} comes with statsmodels, which is not installed: "
-            'pip install "kerasseq[data]"'
+        raise packages.missing(
+            f'the series "{name}" comes with', "statsmodels"
         ) from error
     return getattr(statsmodels.datasets, name).load_pandas().data
 

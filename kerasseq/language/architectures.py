@@ -343,6 +343,7 @@ class Architectures(Mapping[str, Architecture]):
 
 
 architectures: Architectures = Architectures()
+"""Published architectures by name, such as `architectures["gpt3"]`."""
 
 
 def find(architecture: "str | Architecture", **changes: Any) -> Architecture:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kerasseq.core import packages
 from kerasseq.core.checks import one_of, several, short, whole_number
 from kerasseq.core.checks import seed as checked_seed
 
@@ -319,10 +320,7 @@ def _projector(method: str, dimensions: int, count: int, seed: int) -> Any:
         from sklearn.decomposition import PCA
         from sklearn.manifold import TSNE
     except ImportError as error:
-        raise ImportError(
-            "a projection needs scikit-learn, which is not installed: "
-            'pip install "kerasseq[data]"'
-        ) from error
+        raise packages.missing("a projection needs", "scikit-learn") from error
     if method == "pca":
         return PCA(dimensions, random_state=seed)
     perplexity = min(30.0, (count - 1) / 3)

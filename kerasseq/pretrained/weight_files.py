@@ -13,6 +13,7 @@ import h5py
 import ml_dtypes  # noqa: F401  # registers bfloat16 with NumPy
 import numpy as np
 
+from kerasseq.core import packages
 from kerasseq.core.files import regular
 from kerasseq.pretrained import folders
 
@@ -134,9 +135,8 @@ def _safetensors():
         import safetensors
         import safetensors.numpy
     except ImportError as error:
-        raise ImportError(
-            "folders of Hugging Face need the package safetensors, which is not "
-            'installed: pip install "kerasseq[weights]"'
+        raise packages.missing(
+            "folders of Hugging Face need the package", "safetensors"
         ) from error
     return safetensors
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kerasseq.core import packages
 from kerasseq.tasks.series_dates import shown
 from kerasseq.tasks.series_frames import OneSeries, is_frame, read_columns
 from kerasseq.tasks.series_windows import Fitted
@@ -20,9 +21,7 @@ def require_pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError(
-            'a table needs pandas, which is not installed: pip install "kerasseq[data]"'
-        ) from error
+        raise packages.missing("a table needs", "pandas") from error
     return pandas
 
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import checks, ids
 from kerasseq.core.padding import bucket
 from kerasseq.core.types import Config
 from kerasseq.tasks import text_inputs

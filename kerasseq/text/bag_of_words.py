@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kerasseq.core import packages
 from kerasseq.core.checks import whole_number
 from kerasseq.core.schema import check
 from kerasseq.text.files import Saved
@@ -170,7 +171,7 @@ class BagOfWords(Saved):
     def tf_idf(self, texts: Iterable[str]) -> np.ndarray:
         """Computes TF-IDF weights.
 
-        It needs scikit-learn: `pip install "kerasseq[data]"`.
+        It needs scikit-learn.
 
         Args:
             texts: A list of strings.
@@ -186,10 +187,7 @@ class BagOfWords(Saved):
         try:
             from sklearn.feature_extraction.text import TfidfTransformer
         except ImportError as error:
-            raise ImportError(
-                "tf_idf needs scikit-learn, which is not installed: "
-                'pip install "kerasseq[data]"'
-            ) from error
+            raise packages.missing("tf_idf needs", "scikit-learn") from error
         if not len(counts):  # scikit-learn needs at least one text
             return counts.astype("float64")
         # The weights depend only on document frequencies: any table with these works.

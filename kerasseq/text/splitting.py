@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kerasseq.core import packages
 from kerasseq.core.checks import nearest
 
 if TYPE_CHECKING:
@@ -41,9 +42,8 @@ def compiled(pattern: str) -> "regex.Pattern[str]":
     try:
         import regex
     except ImportError as error:
-        raise ImportError(
-            "splitting a text by Unicode classes needs the package regex, which is not "
-            'installed: pip install "kerasseq[text]"'
+        raise packages.missing(
+            "splitting a text by Unicode classes needs the package", "regex"
         ) from error
     try:
         return regex.compile(PATTERNS.get(pattern, pattern))

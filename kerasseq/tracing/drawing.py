@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kerasseq.core import packages
 from kerasseq.core.checks import nearest
 from kerasseq.core.palette import LIGHT
 from kerasseq.tracing.listeners import default_axes
@@ -38,10 +39,7 @@ def figure(width: float, height: float) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(
-            "figures need matplotlib, which is not installed: "
-            'pip install "kerasseq[viz]"'
-        ) from error
+        raise packages.missing("figures need", "matplotlib") from error
     made = Figure(figsize=(width, height), layout="constrained")
     made._repr_png_ = functools.partial(_png, made)
     return made

@@ -1,14 +1,15 @@
 """Scores of translations: BLEU, chrF and exact matches.
 
 BLEU (Papineni et al., 2002) compares n-grams of words, chrF (Popović, 2015)
-those of characters. Both are computed by sacrebleu (`pip install "kerasseq[text]"`), so
-that they are comparable with published scores; the signature has the settings.
+those of characters. Both are computed by sacrebleu, so that they are comparable with
+published scores; the signature has the settings.
 """
 
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
+from kerasseq.core import packages
 from kerasseq.core.checks import one_of, several, truth, whole_number
 
 TOKENIZERS = ("13a", "char", "intl", "none", "zh")  # those that need nothing more
@@ -170,8 +171,5 @@ def _sacrebleu() -> ModuleType:
     try:
         import sacrebleu
     except ImportError as error:
-        raise ImportError(
-            "BLEU and chrF come from sacrebleu, which is not installed: "
-            'pip install "kerasseq[text]"'
-        ) from error
+        raise packages.missing("BLEU and chrF come from", "sacrebleu") from error
     return sacrebleu

@@ -55,7 +55,7 @@ def test_without_streamlit(monkeypatch, capsys):
         lambda n: None if n == "streamlit" else found(n),
     )
     assert main(["app"]) == 2
-    assert 'pip install "kerasseq[app]"' in capsys.readouterr().err
+    assert "pip install streamlit altair scikit-learn" in capsys.readouterr().err
 
 
 def test_the_scripts_are_found():

@@ -300,4 +300,4 @@ def test_without_scikit_learn(refused, monkeypatch):
         "importlib.util.find_spec",
         lambda n, *p: None if n == "sklearn" else find(n, *p),
     )
-    assert 'pip install "kerasseq[data]"' in refused("compare", "--models", "svc")
+    assert "pip install scikit-learn" in refused("compare", "--models", "svc")

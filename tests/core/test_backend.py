@@ -100,7 +100,7 @@ def test_unknown_name():
 
 
 def test_known_but_not_installed():
-    assert 'pip install "kerasseq[jax]"' in complaint(["torch"], "jax")
+    assert "pip install jax, or set KERAS_BACKEND=torch" in complaint(["torch"], "jax")
 
 
 @pytest.mark.parametrize("name", ["numpy", "openvino"])
@@ -111,7 +111,7 @@ def test_a_backend_that_cannot_train(name):
 @pytest.mark.parametrize("name", [None, "torch"])
 def test_no_backend_at_all(name):
     said = complaint([], name)
-    assert 'pip install "kerasseq[tensorflow]"' in said
+    assert "pip install tensorflow" in said
     assert "CPU" in said
     assert len(said.splitlines()) <= 4
 

@@ -37,6 +37,7 @@ def test_entries_are_complete():
     assert list(entries) == NAMES
     for entry in entries.values():
         assert all(entry[:-1]), f"{entry.name} leaves something empty"
+        assert entry.package == PACKAGES.get(entry.name)
     assert f"{len(python_reference()):,}" in entries["python-reference"].size
 
 
@@ -53,8 +54,8 @@ def test_sizes_are_true():
 @pytest.mark.parametrize("name", NAMES)
 def test_calls_run_and_samples_show_something(name):
     entry = next(e for e in catalogue() if e.name == name)
-    if entry.extra:
-        pytest.importorskip(PACKAGES[name])
+    if entry.package:
+        pytest.importorskip(entry.package)
     eval(entry.call, {**vars(datasets), "size": 3})
     lines = sample(name, count=3, seed=1)
     assert len(lines) == 3

@@ -53,9 +53,11 @@ def test_refused(tmp_path):
         digits_folder(3)
 
 
-@pytest.mark.parametrize("package", ["PIL", "sklearn.datasets"])
-def test_without_packages(monkeypatch, tmp_path, package):
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=r'pip install "kerasseq\[data\]"'):
+@pytest.mark.parametrize(
+    ("module", "package"), [("PIL", "pillow"), ("sklearn.datasets", "scikit-learn")]
+)
+def test_without_packages(monkeypatch, tmp_path, module, package):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=f"pip install {package}"):
         digits_folder(tmp_path / "digits", count=1)
     assert list(tmp_path.iterdir()) == []

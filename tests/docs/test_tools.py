@@ -129,7 +129,9 @@ def test_data_are_part_of_the_key(monkeypatch, tmp_path):
     (source,) = key.sources({"parentheses"})
     copy = tmp_path / "parentheses.py"
     monkeypatch.setattr(key, "sources", lambda named: [copy])
-    copy.write_text(source.read_text() + "\n# More.\n")
+    code = source.read_text().replace("raise ValueError(", "raise KeyError(0, ")
+    assert code != source.read_text()
+    copy.write_text(code + "\n# More.\nfrom kerasseq.core import packages\n")
     assert key.key(GATES) == results.read(GATES.name, results.OUTPUTS)["key"]
     copy.write_text(source.read_text() + "\nmore = 1\n")
     assert key.key(GATES) != results.read(GATES.name, results.OUTPUTS)["key"]

@@ -173,7 +173,9 @@ def test_tf_idf_equals_scikit_learn():
 
 def test_without_scikit_learn_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
-    with pytest.raises(ImportError, match=r'pip install "kerasseq\[data\]"'):
+    with pytest.raises(
+        ImportError, match="In this environment: pip install scikit-learn"
+    ):
         BagOfWords().fit(COURSE).tf_idf(COURSE)
 
 

@@ -1,0 +1,44 @@
+"""How to install kerasseq and what it needs: for messages, pages and notebooks.
+
+kerasseq is in no package index. A command that names it there would run the code of
+whoever registers the name, so messages name the packages that are missing instead.
+"""
+
+REPOSITORY = ""  # address, as in https://HOST/OWNER/kerasseq; empty: not published
+
+
+def requirement(*extras: str, copy: str = ".") -> str:
+    """Returns the words after `pip install` that install kerasseq itself.
+
+    Args:
+        *extras: Extras of `pyproject.toml`.
+        copy: The folder of a copy of the repository, used if `REPOSITORY` is empty.
+
+    Examples:
+        >>> requirement("torch", "viz", copy="/my/copy")
+        '-e "/my/copy[torch,viz]"'
+    """
+    brackets = f"[{','.join(extras)}]" if extras else ""
+    if REPOSITORY:
+        return f'"kerasseq{brackets} @ git+{REPOSITORY}"'
+    return f'-e "{copy}{brackets}"' if extras else f"-e {copy}"
+
+
+def install(*packages: str) -> str:
+    """Returns what to do about packages that are not installed.
+
+    Examples:
+        >>> install("pandas", "pyarrow")
+        'In this environment: pip install pandas pyarrow'
+    """
+    return f"In this environment: pip install {' '.join(packages)}"
+
+
+def missing(need: str, package: str) -> ImportError:
+    """Returns the error of a function that needs a package that is not installed.
+
+    Examples:
+        >>> print(missing("a table needs", "pandas"))
+        a table needs pandas, which is not installed. In this environment: pip install pandas
+    """  # noqa: E501
+    return ImportError(f"{need} {package}, which is not installed. {install(package)}")
