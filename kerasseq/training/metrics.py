@@ -201,8 +201,8 @@ def per_step(metric: Any) -> Any:
             as indices.
 
     Examples:
-        >>> per_step("accuracy").name, per_step(Perplexity()).name
-        ('accuracy', 'perplexity')
+        >>> per_step("accuracy").name, per_step(Perplexity("nats")).name
+        ('accuracy', 'nats')
     """
     if metric in ("accuracy", "acc"):
         metric = keras.metrics.SparseCategoricalAccuracy(metric)

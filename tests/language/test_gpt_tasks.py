@@ -500,7 +500,7 @@ def test_mixed_precision():
         ("span", np.array([[1, 2]]), [1], ValueError, r"\(rows, 2\), received \[1\]"),
         ("tag", [1], [[0]], TypeError, "a list of words or a list of ids, received 1"),
         ("classify", "abc", [0, 1], ValueError, "each of 1 texts, received 2 labels"),
-        ("classify", [], [], ValueError, "x must have at least one text"),
+        ("classify", [], [], ValueError, "fit needs at least one row of x"),
         ("classify", ["a"], None, ValueError, "a label for each text, received y=None"),
     ],
 )

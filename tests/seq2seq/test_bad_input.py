@@ -176,7 +176,7 @@ def test_wrong_ids_raise(numbers, rows, error, message):
 @pytest.mark.parametrize(
     ("x", "y", "error", "message"),
     [
-        ([], [], ValueError, "the same length, at least 1"),
+        ([], [], ValueError, "fit needs at least one row of x"),
         (["ab", "c"], ["ab"], ValueError, "2 .* 1"),
         ([["ab", "ba"]], None, TypeError, r"received one list\. Pass one list of each"),
         (5, ["ba"], TypeError, "sources must be a list of rows, received 5"),

@@ -19,7 +19,7 @@ from kerasseq.text import CharacterTokenizer, WordPieceTokenizer
 from kerasseq.tracing import gradient_flow
 from kerasseq.training.metrics import PerStep
 
-once = pytest.mark.once("sums and counts in keras.ops, tried everywhere on the tagger")
+pytestmark = pytest.mark.once("sums and counts, tried everywhere on the tagger")
 
 ROWS, T, V, C = 12, 17, 11, 3
 SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 10, "dropout": 0.0}
@@ -100,7 +100,6 @@ def test_weights_of_the_caller_stay_as_they_are():
     assert (weights == 0.5).all()
 
 
-@once
 @pytest.mark.parametrize("crf", [False, True])
 def test_each_row_has_the_tags_that_it_has_alone(crf):
     real = real_steps()
@@ -124,7 +123,6 @@ def test_each_row_has_the_tags_that_it_has_alone(crf):
         assert scores(model, x, y)[1] == pytest.approx(expected)
 
 
-@once
 @pytest.mark.parametrize("crf", [False, True])
 def test_words(crf):
     tokenizer = CharacterTokenizer().fit("amindnobler ")
@@ -139,7 +137,6 @@ def test_words(crf):
         assert scores(model, WORDS, TAGS)[1] == pytest.approx(accuracy)
 
 
-@once
 def test_heads_for_tokens():
     pieces = WordPieceTokenizer(40).fit(["a mind nobler"])
     bert = BERT(pieces, **SIZES, max_sequence_length=67)
@@ -176,7 +173,6 @@ def test_heads_for_tokens():
         )
 
 
-@once
 def test_other_models():
     tokenizer = CharacterTokenizer().fit("abc")
     texts = ["".join(rng.choice(list("abc"), n)) for n in (1, 3, 21, 2, 5, 4)]
@@ -209,7 +205,6 @@ def test_other_models():
         assert both == pytest.approx(expected, rel=1e-4)
 
 
-@once
 def test_metrics_of_the_user():
     class Exact(keras.metrics.Mean):
         """Whole sequences, which need the axis of time."""
@@ -228,7 +223,6 @@ def test_metrics_of_the_user():
     assert scores(model, x[:, :16], y[:, :16])[1] == pytest.approx(3 / 12)
 
 
-@once
 def test_per_step_is_saved_and_counts_batches():
     metric = PerStep(keras.metrics.SparseTopKCategoricalAccuracy(2, "top"))
     copy = PerStep.from_config(metric.get_config())
