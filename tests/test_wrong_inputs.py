@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from keras import ops
 
 from kerasseq import layers
 from tests.layer_checks import assert_close
@@ -136,6 +137,62 @@ def test_decoder_with_encoder():
         layers.TransformerDecoder(7, 1)(X, Y, encoder_padding_mask=np.ones((2, 3)))
     with pytest.raises(ValueError, match="same batch size, received shapes"):
         layers.TransformerDecoder(7, 1)(X, Y[:1])
+
+
+ADVANCING = [case for case in CASES if hasattr(case.values[0](), "advance")]
+
+
+@pytest.mark.parametrize("build", ADVANCING)
+def test_states_of_advance(build):
+    layer = build()
+    if isinstance(layer, layers.TransformerDecoder):
+        layer = layers.LinearAttention(2, 5)  # whose states are checked below
+    _, states = layer.advance(SEQUENCE)
+    states = [np.asarray(ops.convert_to_numpy(state)) for state in states]
+    count = len(states)
+    for wrong, error, words in [
+        (states[:-1], ValueError, f"states must have {count} tensors, received"),
+        (
+            states + states,
+            ValueError,
+            f"must have {count} tensors, received {2 * count}",
+        ),
+        ([s[..., :-1] for s in states], ValueError, r"states\[0\] must have shape"),
+        ([s[:1] for s in states], ValueError, r"states\[0\] must have shape \(2, "),
+        ([None] * count, TypeError, r"states\[0\] must be a tensor, received None"),
+        (["a"] * count, TypeError, r"states\[0\] must be a tensor, received 'a'"),
+        ("a" * count, TypeError, f"states must be a list of {count} tensors, received"),
+        ([s * 1j for s in states], TypeError, r"states\[0\] must hold real numbers"),
+        ([s.astype(str) for s in states], TypeError, r"states\[0\] must hold real num"),
+    ]:
+        with pytest.raises(error, match=words):
+            layer.advance(SEQUENCE, wrong)
+    whole = [np.round(s).clip(-9, 9) for s in states]
+    found, expected = (
+        layer.advance(SEQUENCE, [s.astype(dtype) for s in whole])[0]
+        for dtype in ("int32", "float32")
+    )
+    assert_close(found, expected)
+
+
+def test_states_of_blocks():
+    block = layers.TransformerDecoder(7, 1, attention="gla")
+    block.build(X.shape)
+    states = block.make_cache(2, 3)
+    for wrong, error, words in [
+        (None, TypeError, 'must be a dictionary of "attention" and "feed_forward"'),
+        (states["attention"], TypeError, "states must be a dictionary"),
+        ({"attention": states["attention"]}, TypeError, "states must be a dictionary"),
+        ({**states, "attention": "a"}, TypeError, "states must be a list of 1 tensors"),
+        ({**states, "attention": []}, ValueError, "must have 1 tensors, received 0"),
+    ]:
+        with pytest.raises(error, match=words):
+            block.advance(X, wrong)
+    block = layers.TransformerDecoder(7, 1)
+    block.build(X.shape)
+    for cache in ("a", {"key": None, "value": None}):
+        with pytest.raises(TypeError, match="self_attention_cache must be a"):
+            block(X, self_attention_cache=cache, self_attention_cache_update_index=0)
 
 
 @pytest.mark.parametrize("build", CASES)

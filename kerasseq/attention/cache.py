@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keras import ops
 
-from kerasseq.core import masks
+from kerasseq.core import checks, masks
+from kerasseq.core.shapes import check_shape
 from kerasseq.core.types import Tensor
 
 if TYPE_CHECKING:
     from kerasseq.attention.multi_head import MultiHeadAttention
 
+CACHED = "(batch, length, heads, width)"
 Cache: TypeAlias = dict[str, Tensor]  # "key", "value" and "position", as above
 
 
@@ -122,10 +124,16 @@ def to_dict_cache(
         batch: B, if known.
 
     Raises:
+        TypeError: If it is not a cache, or does not hold tensors.
         ValueError: If the cache does not fit the heads or the batch.
     """
     M, K = attention.key_value_heads, attention.key_dim
     if not isinstance(cache, dict):
+        if not hasattr(cache, "shape"):
+            raise TypeError(
+                f"{name} must be a cache of keys and values, received "
+                f"{checks.short(cache)}. Create it with make_cache or project_memory"
+            )
         if len(cache.shape) != 5 or cache.shape[1] != 2:
             raise ValueError(
                 f"{name} must have shape (batch, 2, length, {M}, {K}), received shape "
@@ -139,6 +147,7 @@ def to_dict_cache(
             "project_memory"
         )
     for part in (cache["key"], cache["value"]):
+        check_shape(name, getattr(part, "shape", None), CACHED, received=part)
         if tuple(part.shape[-2:]) != (M, K):
             raise ValueError(
                 f"{name} must hold {M} heads of width {K}, received "

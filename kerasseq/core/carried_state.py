@@ -8,7 +8,7 @@ from keras import ops
 
 from kerasseq.core import checks
 from kerasseq.core.method_layer import MethodLayer
-from kerasseq.core.shapes import check_mask, check_numbers
+from kerasseq.core.shapes import check_mask, check_numbers, check_real
 from kerasseq.core.types import Nested, Shape, Tensor
 
 
@@ -89,8 +89,8 @@ class CarriesState:
         if states is None:
             states = [None] * len(shapes)
         else:
-            check_states(states, shapes, x.shape[0])
-        hidden = Hidden(list(states), mask)
+            states = checked_states(states, shapes, self.state_dtypes(), x.shape[0])
+        hidden = Hidden(states, mask)
         return MethodLayer(self, "_advance_hidden")(x, hidden=hidden)
 
     def _advance_hidden(self, x, hidden):
@@ -125,18 +125,26 @@ def check_sequence(name: str, x: Tensor, mask: Tensor | None) -> None:
     check_mask("mask", mask, ("batch", "time"), x.shape[:2], broadcasts=False)
 
 
-def check_states(
-    states: Sequence[Tensor], shapes: Sequence[Shape], batch_size: int | None
-) -> None:
-    """Raises unless each state has its shape and the batch size of the sequences.
+def checked_states(
+    states: Sequence[Tensor],
+    shapes: Sequence[Shape],
+    dtypes: Sequence[str],
+    batch_size: int | None,
+) -> list[Tensor]:
+    """Returns states in their dtypes, if there is one of each shape and real.
 
     Args:
         states: The states.
         shapes: The shape of each, without the batch.
+        dtypes: The dtype of each.
         batch_size: Number of sequences; None if it is not known.
 
+    Raises:
+        TypeError: If the states are not a list of tensors of numbers.
+        ValueError: If their number, a shape or the batch size is another.
+
     Examples:
-        >>> check_states([np.zeros((3, 4, 5))], [(4, 5)], 2)
+        >>> checked_states([np.zeros((3, 4, 5))], [(4, 5)], ["float32"], 2)
         Traceback (most recent call last):
         ...
         ValueError: states[0] must have shape (2, 4, 5), received shape (3, 4, 5). \
@@ -168,3 +176,5 @@ Pass the states that advance of this layer returned for these sequences
                 f"states[{n}] must have shape ({shown}), received shape "
                 f"{tuple(found)}. {advice}"
             )
+        check_real(f"states[{n}]", state)
+    return [ops.cast(*pair) for pair in zip(states, dtypes, strict=True)]

@@ -38,13 +38,13 @@ def check_numbers(
 (2, 3). Add the axis that is missing, as in query[None] for one sequence
     """
     check_shape(name, getattr(x, "shape", None), axes, more=more, received=x)
+    check_real(name, x)
     if keras.backend.standardize_dtype(x.dtype) == "bool":
         raise TypeError(
             f"{name} must hold numbers, received booleans of shape {tuple(x.shape)}. A "
             "mask is an argument of its own; other booleans are cast by "
             'keras.ops.cast(x, "float32")'
         )
-    check_real(name, x)
 
 
 def check_real(name: str, x: Tensor) -> None:
@@ -58,7 +58,10 @@ def check_real(name: str, x: Tensor) -> None:
 Pass real and imaginary parts as features: \
 keras.ops.concatenate([keras.ops.real(x), keras.ops.imag(x)], -1)
     """
-    dtype = keras.backend.standardize_dtype(x.dtype)
+    try:
+        dtype = keras.backend.standardize_dtype(x.dtype)
+    except ValueError:
+        dtype = str(x.dtype)  # such as NumPy's strings
     if dtype == "bool" or is_real(dtype):
         return
     advice = "Convert it to an array of numbers"
@@ -75,7 +78,7 @@ keras.ops.concatenate([keras.ops.real(x), keras.ops.imag(x)], -1)
 
 def is_real(dtype: str) -> bool:
     """Whether a dtype is one of real numbers: integers or floats."""
-    return keras.backend.is_float_dtype(dtype) or keras.backend.is_int_dtype(dtype)
+    return dtype.startswith(("float", "bfloat", "int", "uint"))
 
 
 def as_floats(name: str, x: Tensor, dtype: str) -> Tensor:

@@ -67,6 +67,9 @@ class CausalLM(TaskModel):
     def _check_causal(self, name: str) -> None:
         """Raises if the first outputs depend on the last input.
 
+        They may differ by rounding, as a convolution by Fourier transforms mixes the
+        rounding errors of all steps.
+
         Args:
             name: What the message says sees the future.
         """
@@ -75,8 +78,12 @@ class CausalLM(TaskModel):
         ids = np.zeros((1, min(7, self.context_length or 7)), "int32")
         other = ids.copy()
         other[0, -1] = 1
-        before, after = (ops.convert_to_numpy(self(i))[0, :-1] for i in (ids, other))
-        if not np.array_equal(before, after):
+        before, after = (
+            ops.convert_to_numpy(ops.cast(self(i), "float32"))[0] for i in (ids, other)
+        )
+        rounding = 1e-2 if self.compute_dtype in ("float16", "bfloat16") else 1e-5
+        change = np.max(np.abs(after - before)[:-1], initial=0)
+        if change > rounding * np.max(np.abs(before)):
             raise ValueError(
                 f"{name} sees the future: its outputs at early steps depend on later "
                 "tokens, which it must predict. A bidirectional layer cannot be used "

@@ -17,7 +17,7 @@ from kerasseq.core.carried_state import (
     CarriesState,
     Hidden,
     check_sequence,
-    check_states,
+    checked_states,
 )
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64
@@ -202,8 +202,10 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
             self.build(tuple(x.shape))
         if states is None:
             states = self.get_initial_state(ops.shape(x)[0])
-        check_states(states, self.state_shapes(), x.shape[0])
-        return MethodLayer(self, "_advance")(x, hidden=Hidden(list(states), mask))
+        states = checked_states(
+            states, self.state_shapes(), self.state_dtypes(), x.shape[0]
+        )
+        return MethodLayer(self, "_advance")(x, hidden=Hidden(states, mask))
 
     def _advance(self, x, hidden):
         return self._run(x, hidden.states, hidden.mask)
@@ -225,6 +227,10 @@ class StatefulHeads(CarriesState, WithSublayers, keras.layers.Layer):
     def state_shapes(self) -> list[Shape]:
         """The shape of each state, without the batch."""
         return [shape for shape, _ in self.head_states() + self._conv_states()]
+
+    def state_dtypes(self) -> list[str]:
+        """The dtype of each state."""
+        return [dtype for _, dtype in self.head_states() + self._conv_states()]
 
     def head_states(self) -> list[tuple[Shape, str]]:
         """Shape without the batch and dtype of each state of the heads."""

@@ -19,6 +19,7 @@ from keras import ops, tree
 
 from kerasseq import kernels
 from kerasseq.core import arguments, checks
+from kerasseq.core.carried_state import checked_states
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import as_floats, check_mask, check_numbers
@@ -127,13 +128,8 @@ class RNN(WithSublayers, keras.layers.RNN):
         mask: Tensor | None = None,
         training: bool = False,
     ) -> Tensor | tuple[Tensor, ...]:
-        check_numbers("sequences", sequences, more=True)
+        check_steps(sequences)
         sequences = as_floats("sequences", sequences, self.compute_dtype)
-        if sequences.shape[1] == 0:
-            raise ValueError(
-                f"sequences have shape {tuple(sequences.shape)}, of 0 steps: "
-                "there must be at least one step"
-            )
         try:
             return super().call(
                 sequences, initial_state=initial_state, mask=mask, training=training
@@ -183,23 +179,53 @@ class RNN(WithSublayers, keras.layers.RNN):
 
         Returns:
             All outputs `(batch, time, units)`, and the list of states to continue from.
+
+        Raises:
+            TypeError: If `states` is not a list of tensors of numbers.
+            ValueError: If there is no step, or the states are those of another layer
+                or batch.
         """
+        check_steps(sequences)
+        mask = as_mask(mask, sequences.shape)
         if not self.built:
             self.build(sequences.shape)
-        if states is None:
-            states = self.get_initial_state(ops.shape(sequences)[0])
         # A linear cell has states in float32, which Keras would cast.
         wide = getattr(self.cell, "state_dtype", None)
+        if states is None:
+            states = self.get_initial_state(ops.shape(sequences)[0])
+        else:
+            states = self._checked_states(states, sequences.shape[0])
         if wide is not None:
             sequences = ops.cast(sequences, self.compute_dtype)
-            states = [ops.cast(state, wide) for state in states]
-            mask = None if mask is None else ops.cast(mask, "bool")
         advance = MethodLayer(self, "_advance", casts=wide is None)
         return advance(sequences, states, mask)
+
+    def _checked_states(self, states, batch_size):
+        """The states of `advance`, nested if those of the cells are."""
+        sizes = tree.flatten(self.state_size)
+        dtype = getattr(self.cell, "state_dtype", self.compute_dtype)
+        nested = any(map(tree.is_nested, self.state_size))
+        flat = checked_states(
+            tree.flatten(states) if nested else states,
+            [(size,) for size in sizes],
+            [dtype] * len(sizes),
+            batch_size,
+        )
+        return tree.pack_sequence_as(states, flat) if nested else flat
 
     def _advance(self, sequences, states, mask):
         _, outputs, states = run_through_time(self, sequences, states, mask=mask)
         return outputs, states
+
+
+def check_steps(sequences: Tensor) -> None:
+    """Raises unless sequences `(batch, time, ...)` hold numbers, of a step or more."""
+    check_numbers("sequences", sequences, more=True)
+    if sequences.shape[1] == 0:
+        raise ValueError(
+            f"sequences have shape {tuple(sequences.shape)}, of 0 steps: "
+            "there must be at least one step"
+        )
 
 
 def as_mask(mask: Tensor | None, shape: Shape) -> Tensor | None:

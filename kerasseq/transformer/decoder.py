@@ -18,8 +18,8 @@ from keras import ops
 
 from kerasseq import tracing
 from kerasseq.attention import cache as caches
-from kerasseq.core import masks
-from kerasseq.core.carried_state import Hidden, carries_state
+from kerasseq.core import checks, masks
+from kerasseq.core.carried_state import Hidden, carries_state, check_sequence
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.core.serialization import register
 from kerasseq.core.shapes import as_floats, check_mask, check_numbers, check_shape
@@ -204,7 +204,7 @@ class TransformerDecoder(TransformerBlock):
             "return_attention_scores": return_attention_scores,
             "training": training,
         }
-        x = as_floats("decoder_sequence", decoder_sequence, self.compute_dtype)
+        x = decoder_sequence
         keras_mask = masks.first_given(decoder_sequence_mask, mask)
         if self_attention_cache is None:  # with a cache, masks cover its tokens
             padding_mask = masks.first_given(decoder_padding_mask, keras_mask)
@@ -212,6 +212,7 @@ class TransformerDecoder(TransformerBlock):
                 x, padding_mask, decoder_attention_mask, "decoder_"
             )
             x = masks.zero_masked(x, padding_mask)
+        x = as_floats("decoder_sequence", x, self.compute_dtype)
         x = tracing.record(self, "input", x)
         norm, name = self._self_attention_layer_norm, "self_attention"
         n = self._pre_sublayer(x, norm, name)
@@ -302,10 +303,18 @@ class TransformerDecoder(TransformerBlock):
             The outputs `(B, T, D)`, and the states after x.
 
         Raises:
+            TypeError: If the states are not a dictionary as of `make_cache`.
             ValueError: If there is an encoder, or the states are those of another
                 layer.
         """
         self._check_built()
+        check_sequence("x", x, mask if index is None else None)
+        keys = {"attention", "feed_forward"}
+        if not isinstance(states, dict) or set(states) != keys:
+            raise TypeError(
+                'states must be a dictionary of "attention" and "feed_forward", '
+                f"received {checks.short(states)}. Pass those of make_cache"
+            )
         if self._cross_attention_layer is not None:
             raise ValueError(
                 f"{self.name} has cross-attention, and cannot advance. Call it on the "

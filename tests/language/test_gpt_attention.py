@@ -46,6 +46,18 @@ def test_from_states_is_uncached_for_prompts_of_any_length(
     assert loaded.generate(prompts[0], 9, temperature=0) == wanted[0]
 
 
+@pytest.mark.everywhere("rounding of Fourier transforms", cases=1)
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_convolutions_by_fourier_transforms_are_causal(policy):
+    with default_policy(policy):
+        for seed, given in enumerate((["s4d", "multi_head"], layers.S4D(6))):
+            keras.utils.set_random_seed(seed)
+            model = tiny(7, attention=given, position=None)
+            assert len(model.generate("abc", 2)) == 5
+        keras.utils.set_random_seed(0)
+        models.LanguageModel(layers.S4D(6), vocabulary_size=7)
+
+
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="records on PyTorch")
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_its_steps_are_recorded_on_pytorch(attention, monkeypatch):

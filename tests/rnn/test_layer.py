@@ -298,6 +298,21 @@ def test_states_for_other_sequences_than_there_are(name):
             layer(X[:rows], initial_state=states)
 
 
+NESTED = [layers.LSTMCell(2), layers.MinGRUCell(3)]
+
+
+@pytest.mark.once("messages")
+def test_states_of_nested_cells_are_checked():
+    layer = layers.RNN(keras.layers.StackedRNNCells(NESTED), return_sequences=True)
+    whole, states = layer.advance(X)
+    first, between = layer.advance(X[:, :3])
+    assert_close(
+        ops.concatenate([first, layer.advance(X[:, 3:], between)[0]], 1), whole
+    )
+    with pytest.raises(ValueError, match="states must have 3 tensors, received 2"):
+        layer.advance(X, states[:1])
+
+
 def test_wrong_rank():
     with pytest.raises(ValueError, match="expected ndim=3, found ndim=2"):
         layers.GRU(3)(X[0])
