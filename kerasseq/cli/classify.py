@@ -138,6 +138,7 @@ def train(job: "Job") -> runs.Results:
         "parameters": model.count_params(),
         "steps": steps,
         "loss": history[-1]["loss"],
+        "repeated": labeled.repeated(x, held_out[0]),
         "run": str(job.folder),
     }
     with status("training logistic regression to compare with", sum(map(len, x))):
@@ -146,6 +147,7 @@ def train(job: "Job") -> runs.Results:
     labeled.show_report(job.console, results, heading)
     labeled.show_hardest(job.console, results["hardest"])
     labeled.show_baselines(job.console, results, seconds, len(x))
+    labeled.show_repeated(job.console, results["repeated"], len(chosen), "texts")
     labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
     job.finish(results)
     return results

@@ -187,6 +187,7 @@ def train(job: "Job") -> runs.Results:
         "source": data.record["source"],
         "labels": data.labels,
         "texts": [len(data.x), len(data.tested)],
+        "repeated": labeled.repeated(data.x, data.tested),
         "multi_label": data.multi_label,
         "seeds": settings.seeds,
         "pretraining": trained.pretraining(),

@@ -68,6 +68,7 @@ def read(settings: options.Settings) -> Data:
         settings.data = settings.data or DATA[0]
         with status("generating the texts"):
             data = {"family": _family, "names": _names}[settings.data](settings)
+        data = _with_fewer_rows(data, settings)
     if settings.unlabeled is not None:
         data = data._replace(unlabeled=_unlabeled(settings, data))
     content = [*data.x, *data.tested, *data.unlabeled]
@@ -99,6 +100,35 @@ def _names(settings):
     record = {"source": "names"}
     x = training.texts
     return Data(x, y, test.texts, y_tested, names, False, x, {}, record)
+
+
+def _with_fewer_rows(data, settings):
+    """The data with at most `settings.rows` rows, drawn from both parts alike."""
+    total = len(data.x) + len(data.tested)
+    if total <= settings.rows:
+        return data
+    note(f"{settings.rows:,} of {total:,} rows are used (--rows)")
+    rng = np.random.default_rng(settings.data_seed)
+    count = min(max(1, round(settings.rows * len(data.tested) / total)), settings.rows)
+    x = np.sort(rng.permutation(len(data.x))[: settings.rows - count])
+    tested = np.sort(rng.permutation(len(data.tested))[:count])
+    fewer = data._replace(
+        x=[data.x[n] for n in x],
+        y=[data.y[n] for n in x],
+        tested=[data.tested[n] for n in tested],
+        y_tested=[data.y_tested[n] for n in tested],
+    )
+    if data.unlabeled is data.x:
+        fewer = fewer._replace(unlabeled=fewer.x)
+    for part, y in {"training": fewer.y, "held-out": fewer.y_tested}.items():
+        missing = sorted(set(data.labels).difference(*y))
+        if missing:
+            raise UsageError(
+                f"--rows must be so many that each label is in both parts, received "
+                f"{settings.rows:,}: no {part} row has the label {missing[0]}. Choose "
+                "more rows"
+            )
+    return fewer
 
 
 def _of_file(settings):

@@ -188,11 +188,13 @@ def train(job: "Job") -> runs.Results:
         "loss": history[-1]["loss"],
         "run": str(job.folder),
         "baselines": image_baselines.baselines(x, y, *held_out, settings),
+        "repeated": labeled.repeated(*image_data.contents(x, held_out[0])),
     }
     heading = labeled.title_of(len(chosen), len(tested), "images")
     labeled.show_report(job.console, results, heading)
     labeled.show_hardest(job.console, results["hardest"], "file")
     labeled.show_baselines(job.console, results, seconds, len(x))
+    labeled.show_repeated(job.console, results["repeated"], len(chosen), "images")
     title = f"{settings.model} on {pictures.data['source']}"
     labeled.draw(
         job.console,

@@ -127,11 +127,15 @@ def train(job: "Job") -> runs.Results:
         "steps": steps,
         "loss": history[-1]["loss"],
         "baselines": baselines(training, tested),
+        "repeated": labeled.repeated(
+            map(tuple, training.sentences), map(tuple, tested.sentences)
+        ),
         "run": str(job.folder),
     }
     counts = len(tested.sentences), len(held_out.sentences)
     show(job.console, results, labeled.title_of(*counts, "sentences"))
     labeled.show_baselines(job.console, results, seconds, len(lines))
+    labeled.show_repeated(job.console, results["repeated"], counts[0], "sentences")
     title = f"{settings.model} on {data['source']}"
     labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
     job.finish(results)
