@@ -171,19 +171,24 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
     ]
 
 
-def forecast(args: argparse.Namespace) -> None:
-    """Prints the values after the end of the series of a forecast, or of a file."""
+def check_forecast(args: argparse.Namespace) -> None:
+    """Raises if the arguments are not those of a forecast."""
     if args.text is not None or args.column is not None:
         raise UsageError(
             "the run of a forecast continues its own table, or that of --file: leave "
             "out --text and --column"
         )
-    table = None
     if args.no_header:
         raise UsageError("--no-header is for a table of texts: add a line with names")
     check_columns(args, is_conll=False)
     if args.missing is not None and args.file is None:
         raise UsageError("--missing is for a table: add --file, or leave it out")
+
+
+def forecast(args: argparse.Namespace) -> None:
+    """Prints the values after the end of the series of a forecast, or of a file."""
+    check_forecast(args)
+    table = None
     if args.file is not None:
         encoding = None if args.encoding == "utf-8" else args.encoding
         table = tables.read_table(args.file, encoding)

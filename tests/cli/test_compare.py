@@ -278,8 +278,8 @@ def test_unlabeled_lines_without_held_out_texts(tmp_path):
     [
         (None, ["--text", "coment"], '--text: there is no column "coment".'),
         (None, ["--labels", "topic"], '--labels: there is no column "topic".'),
-        ([("a b", ["x"]), ("", ["y"])], [], 'line 3: the cell in the column "comment"'),
-        ([("a b", ["x"]), ("c", [])], [], 'line 3: the cell in the column "topics"'),
+        ([("a b", ["x"]), ("", ["y"])], [], '"comment" (1), at line 3'),
+        ([("a b", ["x"]), ("c", [])], [], '"topics" (1), at line 3'),
         ([("a b", ["x"]), ("c", ["x"])] * 3, [], "at least two labels"),
         (
             [*table(20), ("once only", ["food", "odd"])],
