@@ -156,6 +156,10 @@ def train(job: "Job") -> runs.Results:
         "run": str(job.folder),
     }
     show(job.console, results)
+    for name, what in (("tokens", "masked tokens"), ("next", "next sentences")):
+        others = {"the most frequent answer": results["baselines"][name]}
+        score, what = results["after"][name], f"accuracy of {what}"
+        labeled.show_verdict(job.console, "BERT", score, others, what)
     title = f"BERT on {data['source']}"
     labeled.draw(
         job.console,

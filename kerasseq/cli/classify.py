@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import kerasseq
-from kerasseq.cli import figures, heads, labeled, options, runs, tables
+from kerasseq.cli import figures, gaps, heads, labeled, options, runs, tables
 from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.options import PerModel
 from kerasseq.datasets.splitting import split_by_class
@@ -23,6 +23,8 @@ DEFAULTS = {
     "encoding": "utf-8",
     "text": None,
     "label": None,
+    "no_header": False,
+    "missing": "error",
     "held_out": 0.2,
     "max_characters": 1000,
     "balanced": False,
@@ -68,6 +70,8 @@ then:
     group = options.add_data(parser, DEFAULTS, "--file", tables.KINDS, DATA)
     group.add_argument("--text", metavar="COLUMN", help="column of the texts")
     group.add_argument("--label", metavar="COLUMN", help="column of the labels")
+    gaps.add_no_header(group)
+    gaps.add_gaps(group, "rows with an empty text or label")
     text = "fraction of each class that is held out"
     options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
     text = "maximum length of a text; longer ones are cut"
@@ -138,6 +142,7 @@ def train(job: "Job") -> runs.Results:
         "parameters": model.count_params(),
         "steps": steps,
         "loss": history[-1]["loss"],
+        "repeated": labeled.repeated(x, held_out[0]),
         "run": str(job.folder),
     }
     with status("training logistic regression to compare with", sum(map(len, x))):
@@ -146,6 +151,7 @@ def train(job: "Job") -> runs.Results:
     labeled.show_report(job.console, results, heading)
     labeled.show_hardest(job.console, results["hardest"])
     labeled.show_baselines(job.console, results, seconds, len(x))
+    labeled.show_repeated(job.console, results["repeated"], len(chosen), "texts")
     labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
     job.finish(results)
     return results
@@ -159,7 +165,7 @@ def read(settings: options.Settings) -> tuple[list[str], list[str], dict[str, An
         texts = [text for part in parts for text in part.texts]
         labels = [part.names[n] for part in parts for n in part.labels]
     else:
-        table = read_text_table(settings.file, settings.encoding)
+        table = read_text_table(settings.file, settings.encoding, settings.no_header)
         texts, labels = columns(table, settings, settings.file)
         source = os.path.basename(settings.file)
         settings.file = os.path.abspath(settings.file)  # to resume from any folder
@@ -179,9 +185,10 @@ def cut(texts: list[str], most: int) -> list[str]:
     return [text[:most] for text in texts]
 
 
-def read_text_table(file: str, encoding: str) -> Any:
+def read_text_table(file: str, encoding: str, no_header: bool | None = None) -> Any:
     """Reads a table as text; cp1252 is tried where UTF-8, the default, does not fit."""
-    return tables.read_table(file, None if encoding == "utf-8" else encoding, True)
+    encoding = None if encoding == "utf-8" else encoding
+    return tables.read_table(file, encoding, True, has_header=not no_header)
 
 
 def columns(
@@ -192,11 +199,11 @@ def columns(
     Args:
         table: A `pandas.DataFrame`.
         settings: The names of the columns, `text` and `label`, or None; those that are
-            guessed are set.
+            guessed are set. And `missing`: "skip" drops rows with an empty cell.
         file: Its file, for messages.
 
     Raises:
-        ValueError: If a column is missing, or a cell is empty.
+        ValueError: If a column is missing, or cells are empty.
     """
     given = [name for name in (settings.text, settings.label) if name is not None]
     without = [name for name in given if name != settings.text]
@@ -204,8 +211,9 @@ def columns(
     settings.label = tables.column(
         table, settings.label, "--label", LABEL_NAMES, [settings.text]
     )
-    texts = tables.filled(table, settings.text, file)
-    return texts, tables.filled(table, settings.label, file)
+    names = [settings.text, settings.label]
+    table = gaps.without_gaps(table, names, file, settings.missing)
+    return table[settings.text].tolist(), table[settings.label].tolist()
 
 
 def build(

@@ -13,6 +13,7 @@ from kerasseq.cli import (
     compare_data,
     comparison,
     figures,
+    gaps,
     labeled,
     learners,
     options,
@@ -36,6 +37,8 @@ DEFAULTS = {
     "text": None,
     "labels": None,
     "separator": None,
+    "no_header": False,
+    "missing": "error",
     "unlabeled": None,
     "held_out": 0.2,
     "rows": 20_000,
@@ -103,6 +106,8 @@ def _add_data(parser):
     group.add_argument("--separator", metavar="X", help=text)
     text = "texts for the pre-training of BERT, one on each line (default: the training"
     group.add_argument("--unlabeled", metavar="FILE", help=f"{text} texts)")
+    gaps.add_no_header(group)
+    gaps.add_gaps(group, "rows with an empty text, or without a label")
     text = "fraction of the rows that is held out"
     options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
     text = "most rows that are used, of both parts"
@@ -187,6 +192,7 @@ def train(job: "Job") -> runs.Results:
         "source": data.record["source"],
         "labels": data.labels,
         "texts": [len(data.x), len(data.tested)],
+        "repeated": labeled.repeated(data.x, data.tested),
         "multi_label": data.multi_label,
         "seeds": settings.seeds,
         "pretraining": trained.pretraining(),

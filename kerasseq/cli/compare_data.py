@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import classify, labeled, options, runs, tables
+from kerasseq.cli import classify, gaps, labeled, options, runs, tables
 from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.core import checks
 from kerasseq.datasets import text_file
 from kerasseq.datasets.splitting import split_by_class
 
@@ -68,6 +67,7 @@ def read(settings: options.Settings) -> Data:
         settings.data = settings.data or DATA[0]
         with status("generating the texts"):
             data = {"family": _family, "names": _names}[settings.data](settings)
+        data = _with_fewer_rows(data, settings)
     if settings.unlabeled is not None:
         data = data._replace(unlabeled=_unlabeled(settings, data))
     content = [*data.x, *data.tested, *data.unlabeled]
@@ -101,9 +101,38 @@ def _names(settings):
     return Data(x, y, test.texts, y_tested, names, False, x, {}, record)
 
 
+def _with_fewer_rows(data, settings):
+    """The data with at most `settings.rows` rows, drawn from both parts alike."""
+    total = len(data.x) + len(data.tested)
+    if total <= settings.rows:
+        return data
+    note(f"{settings.rows:,} of {total:,} rows are used (--rows)")
+    rng = np.random.default_rng(settings.data_seed)
+    count = min(max(1, round(settings.rows * len(data.tested) / total)), settings.rows)
+    x = np.sort(rng.permutation(len(data.x))[: settings.rows - count])
+    tested = np.sort(rng.permutation(len(data.tested))[:count])
+    fewer = data._replace(
+        x=[data.x[n] for n in x],
+        y=[data.y[n] for n in x],
+        tested=[data.tested[n] for n in tested],
+        y_tested=[data.y_tested[n] for n in tested],
+    )
+    if data.unlabeled is data.x:
+        fewer = fewer._replace(unlabeled=fewer.x)
+    for part, y in {"training": fewer.y, "held-out": fewer.y_tested}.items():
+        missing = sorted(set(data.labels).difference(*y))
+        if missing:
+            raise UsageError(
+                f"--rows must be so many that each label is in both parts, received "
+                f"{settings.rows:,}: no {part} row has the label {missing[0]}. Choose "
+                "more rows"
+            )
+    return fewer
+
+
 def _of_file(settings):
     file = settings.file
-    table = classify.read_text_table(file, settings.encoding)
+    table = classify.read_text_table(file, settings.encoding, settings.no_header)
     source = os.path.basename(file)
     settings.file = os.path.abspath(file)  # to resume from any folder
     without = [settings.labels] if settings.labels is not None else []
@@ -113,11 +142,19 @@ def _of_file(settings):
     settings.labels = tables.column(
         table, settings.labels, "--labels", LABELS_NAMES, [settings.text]
     )
-    texts = tables.filled(table, settings.text, file)
-    cells = tables.filled(table, settings.labels, file)
-    lines = [f"{table.index.name} {n}" for n in table.index]
+    names = [settings.text, settings.labels]
+    table = gaps.without_gaps(table, names, file, settings.missing)
+    cells = table[settings.labels].tolist()
     settings.separator = settings.separator or separator(cells)
-    rows = split_labels(cells, settings.separator, file, lines)
+    is_label = [bool(split_labels(cell, settings.separator)) for cell in cells]
+    # A cell that has only separators has no label.
+    table = table.assign(
+        **{settings.labels: table[settings.labels].where(is_label, "")}
+    )
+    table = gaps.without_gaps(table, names, file, settings.missing)
+    texts, cells = table[settings.text].tolist(), table[settings.labels].tolist()
+    lines = [f"{table.index.name} {n}" for n in table.index]
+    rows = [split_labels(cell, settings.separator) for cell in cells]
     labeled.check_labels([name for row in rows for name in row], source)
     texts = classify.cut(texts, settings.max_characters)
     x, tested = split(rows, settings)
@@ -151,35 +188,19 @@ def separator(cells: Sequence[str]) -> str:
     return NONE
 
 
-def split_labels(
-    cells: Sequence[str], mark: str, file: str, lines: Sequence[str]
-) -> list[list[str]]:
-    """Splits the cells of labels.
+def split_labels(cell: str, mark: str) -> list[str]:
+    """Splits a cell of labels.
 
     Args:
-        cells: The cells, which are not empty.
+        cell: The cell.
         mark: What separates labels, or "none".
-        file: Their file, for messages.
-        lines: Where each cell is, for messages.
-
-    Raises:
-        ValueError: If a cell has only separators.
 
     Examples:
-        >>> split_labels(["a; b;a"], ";", "my.csv", ["line 2"])
-        [['a', 'b']]
+        >>> split_labels("a; b;a", ";"), split_labels("; ", ";")
+        (['a', 'b'], [])
     """
-    rows = []
-    for cell, line in zip(cells, lines, strict=True):
-        parts = [cell] if mark == NONE else cell.split(mark)
-        row = list(dict.fromkeys(filter(None, map(str.strip, parts))))
-        if not row:
-            raise ValueError(
-                f'{file}, {line}: expected labels separated by "{mark}", received '
-                f"{checks.short(cell)}. Fill the cell, or delete the row"
-            )
-        rows.append(row)
-    return rows
+    parts = [cell] if mark == NONE else cell.split(mark)
+    return list(dict.fromkeys(filter(None, map(str.strip, parts))))
 
 
 def split(

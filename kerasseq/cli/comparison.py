@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import spreadsheets
+from kerasseq.cli import labeled, spreadsheets
 from kerasseq.cli.console import PLAIN_WIDTH, Console, clock
+from kerasseq.cli.learners import is_simple
 from kerasseq.core.files import replacing
 
 MACRO = "macro avg"
@@ -170,8 +171,19 @@ def show(console: Console, results: dict[str, Any]) -> None:
         count = len(results["support"]) - len(shown)
         console.write(f"and {count} rarer labels, in comparison.csv")
     _show_winners(console, results, shown)
+    _show_verdicts(console, learners)
+    labeled.show_repeated(console, results["repeated"], results["texts"][1], "texts")
     if results["pretraining"]:
         note_pretraining(console, results["pretraining"])
+
+
+def _show_verdicts(console, learners):
+    """Prints which networks do not beat the best simple model."""
+    f1 = {name: each["scores"][MACRO]["f1"] for name, each in learners.items()}
+    simple = {name: score for name, score in f1.items() if is_simple(name)}
+    for name, score in f1.items():
+        if simple and name not in simple:
+            labeled.show_verdict(console, name, score, simple, f"F1, {MACRO}")
 
 
 def _seeds(results):

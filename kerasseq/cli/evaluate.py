@@ -4,10 +4,10 @@ import argparse
 import os
 from typing import Any
 
-from kerasseq.cli import classify, images, labeled, options, runs, tag
+from kerasseq.cli import classify, gaps, image_data, images, labeled, options, runs, tag
 from kerasseq.cli.console import Console, choose_backend, print_json, status
 from kerasseq.cli.errors import UsageError
-from kerasseq.datasets import Tagged, image_folder, read_tagged
+from kerasseq.datasets import Tagged
 
 
 def add_command(add: options.Add) -> None:
@@ -30,6 +30,9 @@ examples:
     parser.add_argument("--text", metavar="COLUMN", help=help)
     help = "column of the labels (default: that of the training)"
     parser.add_argument("--label", metavar="COLUMN", help=help)
+    gaps.add_no_header(parser)
+    gaps.add_gaps(parser, "incomplete rows, sentences or images")
+    tag.add_columns(parser)
     options.add_encoding(parser)
     options.add_backend(parser)
     options.add_json(parser)
@@ -44,6 +47,9 @@ def run(args: argparse.Namespace) -> None:
             "expected a run of  kerasseq train classify,  tag  or  images, received "
             f"{task} in {args.folder}"
         )
+    if args.no_header and task != "classify":
+        raise UsageError("--no-header is for the table of a classifier")
+    tag.check_columns(args, task == "tag")
     console = Console(stderr=args.json)
     results = TASKS[task](args, record, console)
     console.write(f"Accuracy: {results['accuracy']:.3f}")
@@ -57,7 +63,7 @@ def _load(args):
 
 
 def _tagger(args, record, console):
-    data = tagged(args)
+    data = tagged(args, record["arguments"])
     model = _load(args)
     every = [tag for tags in data.tags for tag in tags]
     labeled.check_known(every, model.labels, args.file)
@@ -77,8 +83,7 @@ def _texts(args, record, console):
 
 
 def _images(args, record, console):
-    with status(f"listing the images in {args.file}"):
-        found = image_folder(args.file)
+    found, _ = image_data.listed(args.file, args.missing)
     names = [os.path.relpath(file, args.file) for file in found.files]
     results, _ = images.evaluate(_load(args), found.files, found.labels, names)
     labeled.show_report(console, results, f"On {args.file}")
@@ -89,20 +94,20 @@ def _images(args, record, console):
 TASKS = {"classify": _texts, "tag": _tagger, "images": _images}
 
 
-def tagged(args: argparse.Namespace) -> Tagged:
-    """Reads sentences with tags."""
+def tagged(args: argparse.Namespace, arguments: dict[str, Any]) -> Tagged:
+    """Reads sentences with tags, from the columns of the training."""
     if args.text is not None or args.label is not None:
         raise UsageError("--text and --label are for the run of a classifier")
     with status("reading the sentences"):
-        return read_tagged(args.file, encoding=args.encoding)
+        return tag.read_file(args.file, args.encoding, args, arguments)
 
 
 def classified(
     args: argparse.Namespace, arguments: dict[str, Any]
 ) -> tuple[list[str], list[str]]:
     """Reads texts with labels, from the columns of the training if there is a file."""
-    table = classify.read_text_table(args.file, args.encoding)
-    names = {}
+    table = classify.read_text_table(args.file, args.encoding, args.no_header)
+    names = {"missing": args.missing}
     for name in ("text", "label"):
         trained = arguments[name] if arguments["file"] else None
         names[name] = getattr(args, name)

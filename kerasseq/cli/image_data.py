@@ -6,14 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerasseq.cli import options, runs
-from kerasseq.cli.console import status
+from kerasseq.cli import gaps, options, runs
+from kerasseq.cli.console import note, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.datasets import digits, image_files, image_folder, image_reading
+from kerasseq.datasets.image_folder import LabeledImages
 
 DATA = ("digits",)
 LARGEST_SIZE = 64  # of the images, if --image-size is not given
 PATCHES = 8  # in a row, about, if --patch-size is not given
+SHOWN_ERRORS = 3  # damaged files that a message names
 PART = 1024  # images that are processed between two messages
 
 
@@ -46,14 +48,12 @@ def read(settings: options.Settings) -> Pictures:
         complete(settings, [(8, 8)], is_gray=True)
         return _digits(settings)
     settings.file = os.path.abspath(settings.file)  # to resume from any folder
-    with status(f"listing the images in {settings.file}"):
-        found = image_folder(settings.file)
+    found, headers = listed(settings.file, settings.missing)
     if len(found.names) < 2:
         raise ValueError(
             f"{settings.file} must have at least two subfolders with images, to tell "
             f"them apart, received {found.names[0]!r} alone"
         )
-    headers = [header for part in parts(found.files) for header in _headers(*part)]
     complete(settings, [size for size, _ in headers], all(gray for _, gray in headers))
     return _with_checksum(found, settings.file)
 
@@ -91,7 +91,10 @@ def check_unchanged(pictures: Pictures, settings: options.Settings) -> None:
     """Raises if files have vanished or changed, or new ones have appeared."""
     if settings.file is None:
         return
-    now = _with_checksum(image_folder(settings.file), settings.file)
+    now = image_folder(settings.file)
+    if settings.missing == gaps.SKIP:  # damaged files are not part of the data
+        now, _ = listed(settings.file, settings.missing)
+    now = _with_checksum(now, settings.file)
     if now.data["sha256"] != pictures.data["sha256"]:
         others = sorted(set(now.names) ^ set(pictures.names))
         which = f": {others[0]}" if others else ""
@@ -109,9 +112,91 @@ def parts(files: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
         yield part, f"{start + 1:,} to {start + len(part):,} of {len(files):,}"
 
 
-def _headers(files, which):
-    with status(f"opening images {which}"):
-        return [image_reading.image_header(file) for file in files]
+def contents(images: Any, held_out: Any) -> tuple[list[Any], list[Any]]:
+    """Returns what tells equal images: a checksum, or the size of a file.
+
+    A file is read only if a file of the other part has the same size.
+
+    Args:
+        images: Files or arrays of the training images.
+        held_out: Those of the held-out images.
+    """
+    if not isinstance(images, list):
+        return [each.tobytes() for each in images], [
+            each.tobytes() for each in held_out
+        ]
+    with status("comparing the files of both parts"):
+        sizes = [
+            [os.path.getsize(file) for file in part] for part in (images, held_out)
+        ]
+        common = set(sizes[0]) & set(sizes[1])
+        found = [
+            [
+                _checksum(file) if size in common else size
+                for file, size in zip(part, of_part, strict=True)
+            ]
+            for part, of_part in zip((images, held_out), sizes, strict=True)
+        ]
+    return found[0], found[1]
+
+
+def _checksum(file):
+    with open(file, "rb") as stream:
+        return runs.sha256(stream.read())
+
+
+def listed(
+    folder: str, missing: str | None
+) -> tuple[LabeledImages, list[tuple[tuple[int, int], bool]]]:
+    """Lists the images in a folder of classes, and opens each.
+
+    Args:
+        folder: The folder.
+        missing: "skip" leaves out damaged files, and notes how many they are.
+
+    Returns:
+        The images that can be read, and size and kind of each.
+
+    Raises:
+        ValueError: If files are damaged, unless they are skipped.
+    """
+    with status(f"listing the images in {folder}"):
+        found = image_folder(folder)
+    headers = _headers(found.files, missing)
+    rows = [n for n, header in enumerate(headers) if header is not None]
+    images = LabeledImages(*([part[n] for n in rows] for part in found))
+    return images, [headers[n] for n in rows]
+
+
+def _headers(images, missing):
+    """Size and kind of each image; None for a damaged one that is skipped."""
+    headers, errors = [], []
+    for files, which in parts(images):
+        with status(f"opening images {which}"):
+            for file in files:
+                try:
+                    header = image_reading.check_image(file)
+                except ValueError as error:
+                    header = None
+                    errors.append(str(error))
+                headers.append(header)
+    if errors:
+        _report(errors, len(images), missing)
+    return headers
+
+
+def _report(errors, count, missing):
+    """Raises an error for damaged images, or notes that they are left out."""
+    shown = "; ".join(errors[:SHOWN_ERRORS])
+    if missing != gaps.SKIP or len(errors) == count:
+        if len(errors) == 1:
+            advice = "" if count == 1 else ", or leave it out by --missing skip"
+            raise ValueError(f"{shown}{advice}")
+        raise ValueError(
+            f"{len(errors):,} of {count:,} images cannot be read: {shown}. Replace or "
+            "delete them, or leave them out by --missing skip"
+        )
+    note(f"{len(errors):,} of {count:,} images cannot be read: left out: {shown}")
 
 
 def example(record: dict[str, Any] | None, file: str | None) -> Any:
@@ -175,18 +260,24 @@ def patch_size(size: int) -> int:
     return min(divisors, key=lambda n: (abs(n - size / PATCHES), -n))
 
 
-def files(path: str) -> list[str]:
+def files(path: str, missing: str | None = None) -> list[str]:
     """Returns the images in a folder; a single file as a list.
+
+    Args:
+        path: The folder or file.
+        missing: "skip" leaves out damaged files of a folder, and notes how many.
 
     Raises:
         FileNotFoundError: If there is no such file or folder.
-        ValueError: If there is no image in the folder.
+        ValueError: If there is no image in the folder, or one is damaged.
     """
     if not os.path.isdir(path):
         image_reading.image_header(path)  # before the model is loaded
         return [path]
     with status(f"listing the images in {path}"):
-        return image_files(path)
+        found = image_files(path)
+    headers = _headers(found, missing)
+    return [file for file, each in zip(found, headers, strict=True) if each]
 
 
 def printable(name: str) -> str:

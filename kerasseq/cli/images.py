@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, image_baselines, image_data, labeled, options, runs
+from kerasseq.cli import (
+    figures,
+    gaps,
+    image_baselines,
+    image_data,
+    labeled,
+    options,
+    runs,
+)
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.image_data import DATA, LARGEST_SIZE, PATCHES
 from kerasseq.datasets import image_reading, splitting
@@ -19,6 +27,7 @@ DEFAULTS = {
     "model": "vit",
     "file": None,
     "data": None,
+    "missing": "error",
     "held_out": 0.2,
     "balanced": False,
     "image_size": None,
@@ -95,6 +104,7 @@ def _add_data(parser):
         metavar="NAME",
         help=f"{', '.join(DATA)}, if there is no folder (default: {DATA[0]})",
     )
+    gaps.add_gaps(group, "damaged files")
     text = "fraction of each class that is held out"
     options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
     text = "give all classes the same share of the loss"
@@ -188,11 +198,13 @@ def train(job: "Job") -> runs.Results:
         "loss": history[-1]["loss"],
         "run": str(job.folder),
         "baselines": image_baselines.baselines(x, y, *held_out, settings),
+        "repeated": labeled.repeated(*image_data.contents(x, held_out[0])),
     }
     heading = labeled.title_of(len(chosen), len(tested), "images")
     labeled.show_report(job.console, results, heading)
     labeled.show_hardest(job.console, results["hardest"], "file")
     labeled.show_baselines(job.console, results, seconds, len(x))
+    labeled.show_repeated(job.console, results["repeated"], len(chosen), "images")
     title = f"{settings.model} on {pictures.data['source']}"
     labeled.draw(
         job.console,

@@ -4,7 +4,7 @@ import importlib.util
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -211,6 +211,62 @@ def show_report(console: Console, found: dict[str, Any], title: str) -> None:
     console.table(title, ("class", *(f">{score}" for score in SCORES), ">rows"), rows)
     if len(names) > len(shown):
         console.write(f"and {len(names) - len(shown)} rarer classes, in results.json")
+    counts = np.array(found["confusion"])
+    absent = np.flatnonzero(counts.sum(axis=0) + counts.sum(axis=1) == 0)
+    if len(absent):
+        console.write(
+            f"{len(absent):,} of {len(names):,} classes have no row here and are not "
+            f"predicted, such as {names[absent[0]]}: the average is without them."
+        )
+
+
+def repeated(training: Iterable[Hashable], held_out: Iterable[Hashable]) -> int:
+    """Counts the held-out rows that are in the training part, too.
+
+    Examples:
+        >>> repeated(["a", "b", "b"], ["b", "c", "b"])
+        2
+    """
+    known = set(training)
+    return sum(row in known for row in held_out)
+
+
+def show_repeated(console: Console, count: int, tested: int, what: str) -> None:
+    """Prints how many held-out rows repeat training rows, if any do.
+
+    Args:
+        console: Where to print.
+        count: The number of these rows, as from `repeated`.
+        tested: The number of held-out rows.
+        what: What the rows are, such as "texts".
+    """
+    if count:
+        console.write(
+            f"{count:,} of the {tested:,} held-out {what} are in the training part, "
+            f"too: for new {what} expect lower scores. Delete repeated rows from the "
+            "data to measure them."
+        )
+
+
+def show_verdict(
+    console: Console, name: str, score: float, others: dict[str, float], what: str
+) -> None:
+    """Prints a sentence if a model does not beat the simple models.
+
+    Args:
+        console: Where to print.
+        name: The model.
+        score: Its score; higher is better.
+        others: The scores of the simple models, by name.
+        what: What the score is, such as "accuracy on the held-out rows".
+    """
+    best = max(others, key=lambda other: others[other])
+    if score <= others[best]:
+        console.write(
+            f"{name} does not beat a simple model: {what} {score:.3f}, {best} "
+            f"{others[best]:.3f}. Train longer, on more data, or with other sizes; "
+            "until then the simple model is the better choice."
+        )
 
 
 def show_baselines(
@@ -233,6 +289,9 @@ def show_baselines(
     console.table(
         "Accuracy on the held-out rows", ("model", ">accuracy", ">seconds"), table
     )
+    others = {other: each["accuracy"] for other, each in found.items()}
+    words = results["accuracy"], others, "accuracy on the held-out rows"
+    show_verdict(console, results["model"], *words)
     fewer = {each["rows"] for each in found.values() if each["rows"] < rows}
     if fewer:
         console.write(

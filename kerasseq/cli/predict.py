@@ -12,6 +12,7 @@ import numpy as np
 
 from kerasseq.cli import (
     brackets,
+    gaps,
     image_data,
     images,
     labeled,
@@ -25,14 +26,15 @@ from kerasseq.cli import forecast as forecasts
 from kerasseq.cli.classify import TEXT_NAMES, cut, read_text_table
 from kerasseq.cli.console import choose_backend, note, print_json, print_result
 from kerasseq.cli.errors import UsageError
+from kerasseq.cli.tag import add_columns, check_columns, read_file
 from kerasseq.core.files import replacing
 from kerasseq.core.padding import pad_rows
-from kerasseq.datasets import read_tagged, text_file
+from kerasseq.datasets import text_file
 
 NEXT_TOKENS = 5  # shown for a language model
 LONG = "probabilities"  # left out of a csv
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-SENTENCES = (".conll", ".bio", ".iob")
+SENTENCES = (".conll", ".conllu", ".bio", ".iob")
 
 
 def add_command(add: options.Add) -> None:
@@ -71,11 +73,16 @@ examples:
     parser.add_argument("--column", metavar="NAME", help=help)
     help = "steps to forecast, for a forecast (default: as trained)"
     parser.add_argument("--horizon", type=options.length, metavar="N", help=help)
-    help = "empty cells and missing dates, for a forecast (default: as trained)"
-    kind = options.one_of("choice", forecasts.MISSING)
+    help = (
+        "rows with an empty cell: error (the default) or skip; empty cells and missing "
+        "dates, for a forecast (default: as trained)"
+    )
+    kind = options.one_of("choice", {**dict.fromkeys(forecasts.MISSING), "skip": None})
     parser.add_argument("--missing", type=kind, metavar="NAME", help=help)
     help = "write the predictions as csv or jsonl; nothing is overwritten"
     parser.add_argument("--out", metavar="FILE", help=help)
+    gaps.add_no_header(parser)
+    add_columns(parser)
     options.add_encoding(parser)
     options.add_backend(parser)
     options.add_json(parser)
@@ -127,6 +134,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     check_no_forecast(args)
     if args.column is not None and args.file is None:
         raise UsageError("--column is for a table: add --file, or leave it out")
+    if args.missing is not None and args.file is None:
+        raise UsageError("--missing is for a file: add --file, or leave it out")
     if args.next is not None and args.text is None:
         raise UsageError("--next is for --text; in a file a tab divides two texts")
     if args.file is None and not args.text.strip():
@@ -135,9 +144,13 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 def check_no_forecast(args: argparse.Namespace) -> None:
     """Raises if arguments of a forecast are given for another model."""
-    for name in ("horizon", "missing"):
-        if getattr(args, name) is not None:
-            raise UsageError(f"--{name} is for the run of a forecast")
+    if args.horizon is not None:
+        raise UsageError("--horizon is for the run of a forecast")
+    if args.missing not in (None, *gaps.MISSING):
+        raise UsageError(
+            f"--missing {args.missing} is for the run of a forecast: expected "
+            f"{' or '.join(gaps.MISSING)}"
+        )
 
 
 def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]]:
@@ -150,7 +163,7 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
     if args.next is not None:
         raise UsageError("--next is for a BERT that was pre-trained")
     check_no_forecast(args)
-    files = image_data.files(args.file)
+    files = image_data.files(args.file, args.missing)
     choose_backend(args.backend)
     model, _ = runs.load_model(args.folder)
     found = images.classify(model, files)
@@ -160,16 +173,24 @@ def predict_images(args: argparse.Namespace, record: Any) -> list[dict[str, Any]
     ]
 
 
-def forecast(args: argparse.Namespace) -> None:
-    """Prints the values after the end of the series of a forecast, or of a file."""
+def check_forecast(args: argparse.Namespace) -> None:
+    """Raises if the arguments are not those of a forecast."""
     if args.text is not None or args.column is not None:
         raise UsageError(
             "the run of a forecast continues its own table, or that of --file: leave "
             "out --text and --column"
         )
-    table = None
+    if args.no_header:
+        raise UsageError("--no-header is for a table of texts: add a line with names")
+    check_columns(args, is_conll=False)
     if args.missing is not None and args.file is None:
         raise UsageError("--missing is for a table: add --file, or leave it out")
+
+
+def forecast(args: argparse.Namespace) -> None:
+    """Prints the values after the end of the series of a forecast, or of a file."""
+    check_forecast(args)
+    table = None
     if args.file is not None:
         encoding = None if args.encoding == "utf-8" else args.encoding
         table = tables.read_table(args.file, encoding)
@@ -223,21 +244,26 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
     """Returns the texts of a file: sentences, a column of a table, or the lines."""
     plain = args.file.lower().removesuffix(".gz")
     is_table = plain.endswith(TABLES)
-    if args.column is not None and not is_table:
-        raise UsageError(f"--column is for a table, received {args.file}")
+    for name in ("column", "no_header"):
+        if getattr(args, name) is not None and not is_table:
+            name = name.replace("_", "-")
+            raise UsageError(f"--{name} is for a table, received {args.file}")
+    check_columns(args, plain.endswith(SENTENCES))
     if plain.endswith(SENTENCES):
-        tagged = read_tagged(args.file, encoding=args.encoding)
+        trained = (record or {}).get("arguments", {})
+        tagged = read_file(args.file, args.encoding, args, trained)
         return [" ".join(words) for words in tagged.sentences]
     if not is_table:
         lines = text_file(args.file, args.encoding).split("\n")
         return [line for line in lines if line.strip()]
-    table = read_text_table(args.file, args.encoding)
+    table = read_text_table(args.file, args.encoding, args.no_header)
     name = args.column
     trained = (record or {}).get("arguments", {})
     if name is None and trained.get("file") and trained.get("text") in table.columns:
         name = trained["text"]
     name = tables.column(table, name, "--column", TEXT_NAMES)
-    return tables.filled(table, name, args.file)
+    table = gaps.without_gaps(table, [name], args.file, args.missing)
+    return table[name].tolist()
 
 
 def predictor(model: Any, folder: str, record: Any) -> Any:

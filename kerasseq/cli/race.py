@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kerasseq.cli import competitor, figures, options, runs
+from kerasseq.cli import competitor, figures, labeled, options, runs
 from kerasseq.cli.board import Board, Table
 from kerasseq.cli.competitor import TITLES
 from kerasseq.cli.console import Console, choose_backend, note, status
@@ -199,6 +199,14 @@ def show(console: Console, results: dict[str, Any]) -> None:
     count = len(results["seeds"])
     title = f"Accuracy, mean of {count} seed{'s' if count > 1 else ''}"
     console.table(title, ("model", *(f">{TITLES[k]}" for k in majority)), rows)
+    for name, by_kind in found.items():
+        for kind, values in by_kind.items():
+            share = max(majority[kind], 1 - majority[kind])
+            if share < 1:  # else all strings are balanced
+                constant = {"a constant answer": share}
+                what = f"accuracy on test strings ({TITLES[kind]})"
+                score = float(np.mean(values))
+                labeled.show_verdict(console, name, score, constant, what)
 
 
 def draw(job: "Job", accuracies: Accuracies) -> None:

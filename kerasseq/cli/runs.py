@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import keras
 
 RUN, HISTORY, RESULTS, MODEL = "run.json", "history.json", "results.json", "model.keras"
+ADDED = ("missing", "no_header", "word_column", "tag_column")  # to arguments
 REQUIRED = ("task", "arguments", "backend", "data")  # keys of run.json
 PART = 2**20  # characters of a text that are encoded at a time
 
@@ -317,6 +318,9 @@ def _check(record):
     _check_type("arguments", arguments, dict, "an object")
     task = TASKS[record["task"]]
     defaults = task.DEFAULTS
+    for name in ADDED:  # runs of earlier versions do not have them
+        if name in defaults:
+            arguments.setdefault(name, defaults[name])
     if set(arguments) != set(defaults):
         names = ", ".join(sorted(set(arguments) ^ set(defaults)))
         raise ValueError(f"arguments has missing or unexpected keys: {names}")

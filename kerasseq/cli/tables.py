@@ -32,7 +32,10 @@ NO_NAME = r"\s*([+-]?[\d.,]+|\d+[-/.]\d+[-/.]\d+.*)\s*"
 
 
 def read_table(
-    file: str | os.PathLike[str], encoding: str | None = None, as_text: bool = False
+    file: str | os.PathLike[str],
+    encoding: str | None = None,
+    as_text: bool = False,
+    has_header: bool = True,
 ) -> "pandas.DataFrame":
     """Reads a table, and notes on stderr what was found out about the file.
 
@@ -40,6 +43,8 @@ def read_table(
         file: The file; its name tells the format.
         encoding: Name of its encoding. Defaults to utf-8, then cp1252.
         as_text: Whether cells are read as they are written, empty ones as "".
+        has_header: Whether the first line of csv, tsv and txt has the names of the
+            columns; else they are "1", "2" and so on.
 
     Returns:
         A DataFrame whose index, "line" or "row", tells where a row is in the file, and
@@ -63,7 +68,7 @@ def read_table(
                 frame = _json_lines(pandas, path, data)
             else:
                 separator = "\t" if kind == ".tsv" else None
-                frame = _csv(pandas, path, data, separator, as_text)
+                frame = _csv(pandas, path, data, separator, as_text, has_header)
         if as_text and kind not in SEPARATED:
             frame = frame.astype("object").where(frame.notna(), "").astype(str)
     if not len(frame):
@@ -175,7 +180,7 @@ def _has_several(column):
 # Text with separators
 
 
-def _csv(pandas, path, data, separator, as_text):
+def _csv(pandas, path, data, separator, as_text, has_header):
     if not data.strip():
         raise ValueError(f"{path} is empty")
     if separator is None:
@@ -184,17 +189,30 @@ def _csv(pandas, path, data, separator, as_text):
             name = NAMES[separator]
             note(f"the columns of {path} are separated by {name}s")
     options = {"dtype": str, "keep_default_na": False} if as_text else {}
+    if not has_header:
+        options["header"] = None
     frame = _parse(pandas, path, data, separator, ".", options)
     if not as_text and separator != "," and _has_decimal_commas(frame):
         frame = _parse(pandas, path, data, separator, ",", options)
         note(f"numbers in {path} have a decimal comma")
-    if all(re.fullmatch(NO_NAME, str(name)) for name in frame.columns):
+    frame = _named(path, frame, as_text, has_header)
+    return frame.set_axis(_lines(pandas, data, len(frame), has_header))
+
+
+def _named(path, frame, as_text, has_header):
+    """The frame with names of its columns: numbers if it has no header."""
+    if not has_header:
+        frame.columns = [str(n + 1) for n in range(frame.shape[1])]
+        if as_text:
+            frame = frame.fillna("")  # of lines with fewer cells
+    elif all(re.fullmatch(NO_NAME, str(name)) for name in frame.columns):
         listed = ", ".join(map(str, frame.columns))
+        advice = ", or give --no-header" if as_text else ", such as date,sales"
         raise ValueError(
             f"{path}, line 1: expected the names of the columns, received {listed}. "
-            "Add a line with names, such as date,sales"
+            f"Add a line with names{advice}"
         )
-    return frame.set_axis(_lines(pandas, data, len(frame)))
+    return frame
 
 
 def _separator(text):
@@ -242,13 +260,14 @@ def _has_decimal_commas(frame):
     )
 
 
-def _lines(pandas, data, count):
+def _lines(pandas, data, count, has_header):
     """The lines of the rows; their numbers if cells contain line breaks."""
-    if data.count(b"\n") + (not data.endswith(b"\n")) == count + 1:
-        return pandas.RangeIndex(2, count + 2, name="line")
+    first = int(has_header)
+    if data.count(b"\n") + (not data.endswith(b"\n")) == count + first:
+        return pandas.RangeIndex(1 + first, count + 1 + first, name="line")
     lines = [n for n, line in enumerate(data.splitlines(), 1) if line.strip()]
-    if len(lines) == count + 1:
-        return pandas.Index(lines[1:], name="line")
+    if len(lines) == count + first:
+        return pandas.Index(lines[first:], name="line")
     return pandas.RangeIndex(1, count + 1, name="row")
 
 
@@ -289,32 +308,10 @@ def column(
     if len(fitting) != 1:
         raise UsageError(
             f"{option} is needed, as the column cannot be guessed. The columns are "
-            f"{listed}"
+            f"{listed}. If these are no names, but a first row, give --no-header, too"
         )
     note(f'{option} is "{fitting[0]}"')
     return fitting[0]
-
-
-def filled(frame: "pandas.DataFrame", name: str, file: str) -> list[str]:
-    """Returns the cells of a column of texts.
-
-    Args:
-        frame: The table, read as text.
-        name: The column.
-        file: Its file, for messages.
-
-    Raises:
-        ValueError: If a cell is empty.
-    """
-    with status(f'reading the column "{name}"'):
-        cells = frame[name].tolist()
-        empty = next((n for n, cell in enumerate(cells) if not cell.strip()), None)
-    if empty is not None:
-        raise ValueError(
-            f"{file}, {frame.index.name} {frame.index[empty]}: the cell in the column "
-            f'"{name}" is empty. Fill it, or delete the row'
-        )
-    return cells
 
 
 def _some_rows(frame):

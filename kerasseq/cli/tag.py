@@ -2,14 +2,15 @@
 
 import os
 import time
+import warnings
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, heads, labeled, options, runs
-from kerasseq.cli.console import set_seed, status
+from kerasseq.cli import figures, gaps, heads, labeled, options, runs
+from kerasseq.cli.console import note, set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.cli.options import PerModel
 from kerasseq.datasets import Tagged, python_tokens, read_tagged
@@ -26,6 +27,9 @@ DEFAULTS = {
     "file": None,
     "data": None,
     "encoding": "utf-8",
+    "word_column": None,
+    "tag_column": None,
+    "missing": "error",
     "held_out": 0.2,
     "crf": False,
     "tokenizer": PerModel("word", bert="bpe", gpt="bpe"),
@@ -65,6 +69,8 @@ then:
     )
     options.add_resume(parser)
     group = options.add_data(parser, DEFAULTS, "--file", "words with tags", DATA)
+    add_columns(group)
+    gaps.add_gaps(group, "sentences with a line without word or tag")
     text = "fraction of the sentences that is held out"
     options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
     options.add_tokenizer(group, DEFAULTS)
@@ -127,11 +133,15 @@ def train(job: "Job") -> runs.Results:
         "steps": steps,
         "loss": history[-1]["loss"],
         "baselines": baselines(training, tested),
+        "repeated": labeled.repeated(
+            map(tuple, training.sentences), map(tuple, tested.sentences)
+        ),
         "run": str(job.folder),
     }
     counts = len(tested.sentences), len(held_out.sentences)
     show(job.console, results, labeled.title_of(*counts, "sentences"))
     labeled.show_baselines(job.console, results, seconds, len(lines))
+    labeled.show_repeated(job.console, results["repeated"], counts[0], "sentences")
     title = f"{settings.model} on {data['source']}"
     labeled.draw(job.console, job.folder, lambda: draw(job, history, results, title))
     job.finish(results)
@@ -144,7 +154,7 @@ def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
         settings.data = source = settings.data or DATA[0]
         tagged = python_tokens(10_000, unit="token", seed=settings.seed)
     else:
-        tagged = read_tagged(settings.file, encoding=settings.encoding)
+        tagged = read_file(settings.file, settings.encoding, settings)
         source = os.path.basename(settings.file)
         settings.file = os.path.abspath(settings.file)  # to resume from any folder
     if len(tagged.sentences) < 2 or len(tagged.names) < 2:
@@ -160,6 +170,51 @@ def read(settings: options.Settings) -> tuple[Tagged, dict[str, Any]]:
     words = [word for part in tagged for row in part for word in row]  # and tags
     data = {"source": source, "rows": len(tagged.sentences)}
     return tagged, {**data, "sha256": runs.sha256("\n".join(words))}
+
+
+def add_columns(group: options.Options) -> None:
+    """Adds the columns of a file of words with tags."""
+    column = options.integer(-1000, 1000)
+    for name, default in (("word", "0; 1 for .conllu"), ("tag", "-1; 3 for .conllu")):
+        group.add_argument(
+            f"--{name}-column",
+            type=column,
+            metavar="N",
+            help=f"column of the {name}s in a CoNLL file, from 0; negative from the "
+            f"last (default: {default})",
+        )
+
+
+def check_columns(given: Any, is_conll: bool) -> None:
+    """Raises if columns of a CoNLL file are given for another kind of file."""
+    for name in ("word", "tag"):
+        if getattr(given, f"{name}_column") is not None and not is_conll:
+            raise UsageError(f"--{name}-column is for words with tags, in a CoNLL file")
+
+
+def read_file(
+    file: str, encoding: str, given: Any, trained: dict[str, Any] | None = None
+) -> Tagged:
+    """Reads sentences with tags, and notes how many are dropped.
+
+    Args:
+        file: The file.
+        encoding: Its encoding.
+        given: The options: columns, which may be None, and `missing`.
+        trained: The arguments of the training, whose columns are the default.
+    """
+    columns = {}
+    for name in ("word_column", "tag_column"):
+        column = getattr(given, name)
+        columns[name] = (trained or {}).get(name) if column is None else column
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        tagged = read_tagged(
+            file, encoding=encoding, missing=given.missing or "error", **columns
+        )
+    for warning in found:
+        note(str(warning.message))
+    return tagged
 
 
 def split(tagged: Tagged, fraction: float, seed: int) -> tuple[Tagged, Tagged]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kerasseq
-from kerasseq.cli import figures, options, runs, tokenize
+from kerasseq.cli import figures, options, runs, tokenize, translation_scores
 from kerasseq.cli.console import (
     Console,
     choose_backend,
@@ -146,7 +146,8 @@ def train(job: "Job") -> runs.Results:
     with status("translating the held-out texts"):
         translations = model.translate(tested.sources)
     results = {
-        **evaluate([t.text for t in translations], tested.targets),
+        **translation_scores.evaluate([t.text for t in translations], tested.targets),
+        "baselines": translation_scores.baselines(training_pairs, tested),
         "task": job.task,
         "model": settings.model,
         "parameters": model.count_params(),
@@ -155,6 +156,7 @@ def train(job: "Job") -> runs.Results:
         "run": str(job.folder),
     }
     show(job.console, results, translations, tested)
+    translation_scores.show_verdict(job.console, results)
     draw(job, translations, history)
     job.finish(results)
     return results
@@ -237,20 +239,6 @@ def build(
     rate = cosine(settings.learning_rate, steps, warm_up, last=0.02)
     model.compile(keras.optimizers.Adam(rate, global_clipnorm=1.0))
     return model
-
-
-def evaluate(translations: list[str], references: list[str]) -> dict[str, Any]:
-    """Computes the scores of translations; None where a package is missing."""
-    training = kerasseq.training
-    exact = training.exact_match(translations, references)
-    found = {"exact": exact, "tested": len(translations)}
-    try:
-        found["bleu"] = training.bleu(translations, references, tokenize="char")
-        found["chrf"] = training.chrf(translations, references)
-    except ImportError as error:
-        note(str(error))
-        found |= {"bleu": None, "chrf": None}
-    return found
 
 
 def show(

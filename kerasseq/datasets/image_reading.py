@@ -126,6 +126,23 @@ def image_header(file: str | os.PathLike[str]) -> tuple[tuple[int, int], bool]:
         raise not_an_image(path, error) from error
 
 
+def check_image(file: str | os.PathLike[str]) -> tuple[tuple[int, int], bool]:
+    """Reads size and kind of an image, and decodes it, so that damage is found.
+
+    Args:
+        file: The file.
+
+    Returns:
+        As `image_header`.
+
+    Raises:
+        ValueError: If the file is not an image, or is damaged.
+    """
+    header = image_header(file)
+    read_image(file, (1, 1), channels=1)  # of a large JPEG a smaller one is decoded
+    return header
+
+
 def not_an_image(path: pathlib.Path, error: Exception) -> ValueError:
     """Returns the error for a file that pillow cannot read."""
     if type(error).__name__ == "UnidentifiedImageError":

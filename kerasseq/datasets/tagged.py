@@ -7,16 +7,18 @@ CoNLL-2003 and CoNLL-U are such formats.
 import os
 import pathlib
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kerasseq.core.checks import optional, short, truth, whole_number
+from kerasseq.core.checks import one_of, optional, short, truth, whole_number
 from kerasseq.datasets.files import decode, decompressed, not_text, read_bytes
 
 _LOOK = (
     "A line should have a word and its tag, as in 'Paris B-LOC', and a blank line "
     "should end a sentence"
 )
+_FIRST = 5  # wrong lines that a message names
 _SPACES = re.compile("[ \t]+")  # not others, which can be inside a word
 _RANGE = re.compile(r"\d+[-.]\d+")  # of CoNLL-U: 1-2 is a contraction, 1.1 is empty
 
@@ -38,6 +40,13 @@ class Tagged(NamedTuple):
         return sorted({tag for tags in self.tags for tag in tags})
 
 
+class _Fault(NamedTuple):
+    """A wrong line: its number, and what is wrong."""
+
+    line: int
+    message: str
+
+
 class _Layout(NamedTuple):
     """Columns of a file: their separator and number, and those of word and tag."""
 
@@ -50,24 +59,27 @@ class _Layout(NamedTuple):
 def read_tagged(
     path: str | os.PathLike[str],
     *,
-    word_column: int = 0,
-    tag_column: int = -1,
+    word_column: int | None = None,
+    tag_column: int | None = None,
     separator: str | None = None,
     comments: bool | None = None,
     encoding: str = "utf-8",
     limit: int | None = None,
+    missing: str = "error",
 ) -> Tagged:
     r"""Reads a file of words and their tags, in a CoNLL format.
 
     Lines that begin with `-DOCSTART-` are skipped. In CoNLL-U files
-    (`word_column=1, tag_column=3` for the part of speech), so are contractions such as
-    `1-2` and empty nodes such as `1.1`. A byte order mark is removed; line ends can be
-    those of any system; a file compressed by gzip is decompressed.
+    (`word_column=1, tag_column=3`, word and part of speech, the default where the name
+    ends in `.conllu`), so are contractions such as `1-2` and empty nodes such as `1.1`.
+    A byte order mark is removed; line ends can be those of any system; a file
+    compressed by gzip is decompressed.
 
     Args:
         path: The file.
-        word_column: Index of the column of words, from 0; negative from the last.
-        tag_column: Index of the column of tags.
+        word_column: Index of the column of words, from 0; negative from the last. By
+            default 0, and 1 for `.conllu`.
+        tag_column: Index of the column of tags. By default -1, and 3 for `.conllu`.
         separator: String between columns. By default a tab if the first line of words
             has one, else one or more spaces.
         comments: Whether lines before the first word of a sentence that begin with `#`
@@ -75,6 +87,9 @@ def read_tagged(
             of columns differs from that of the words; if not, an error is raised.
         encoding: Name of the encoding.
         limit: Maximum number of sentences. By default the whole file is read.
+        missing: What is done if lines have no word or tag, or more or fewer columns
+            than the others: "error", or "skip", which leaves out their sentences and
+            warns with their number.
 
     Returns:
         The sentences, as `Tagged`.
@@ -84,8 +99,8 @@ def read_tagged(
         IsADirectoryError: If it is a folder.
         TypeError: If an argument is of the wrong type.
         ValueError: If the file is empty, binary, damaged, in another encoding, or has
-            no sentence; if a line has no tag, or more or fewer columns than the others.
-            The message has the number of the line.
+            no sentence; if lines have no tag, or more or fewer columns than the others.
+            The message has the number of these lines, and the first.
 
     Examples:
         >>> import pathlib, tempfile
@@ -95,7 +110,15 @@ def read_tagged(
         ...     read_tagged(path)
         Tagged(sentences=[['In', 'Paris'], ['Yes']], tags=[['O', 'B-LOC'], ['O']])
     """
-    columns = (_column("word_column", word_column), _column("tag_column", tag_column))
+    one_of("missing", missing, ("error", "skip"))
+    usual = {"word_column": 0, "tag_column": -1}
+    if str(path).lower().removesuffix(".gz").endswith(".conllu"):
+        usual = {"word_column": 1, "tag_column": 3}
+    given = {"word_column": word_column, "tag_column": tag_column}
+    columns = tuple(
+        usual[name] if value is None else _column(name, value)
+        for name, value in given.items()
+    )
     optional(truth, "comments", comments)
     limit = optional(whole_number, "limit", limit)
     if not (separator is None or (isinstance(separator, str) and separator)):
@@ -106,25 +129,52 @@ def read_tagged(
     path, data = read_bytes(path, encoding)
     lines = _text(path, data, encoding).split("\n")
     layout = _layout(path, lines, separator, comments, columns)
-    found = Tagged([], [])
+    found, wrong, skipped = Tagged([], []), [], 0
     for sentence in _sentences(_rows(path, lines, layout, comments)):
+        faults = [row for row in sentence if isinstance(row, _Fault)]
+        if faults:
+            wrong += faults
+            skipped += 1
+            continue
         found.sentences.append([word for word, _ in sentence])
         found.tags.append([tag for _, tag in sentence])
         if len(found.sentences) == limit:
             break
+    if wrong:
+        _report(path, wrong, skipped, missing == "error" or not found.sentences)
     return found
 
 
+def _report(
+    path: pathlib.Path, wrong: list["_Fault"], skipped: int, is_error: bool
+) -> None:
+    """Raises an error for wrong lines, or warns that their sentences are skipped."""
+    shown = ", ".join(str(fault.line) for fault in wrong[:_FIRST])
+    shown += ", …" * (len(wrong) > _FIRST)
+    if not is_error:
+        warnings.warn(
+            f"{path}: {skipped:,} sentences are left out, as {len(wrong):,} lines have "
+            f"no word or tag, or another number of columns: line {shown}.",
+            stacklevel=3,
+        )
+        return
+    more = f" So {len(wrong):,} lines are wrong: line {shown}." * (len(wrong) > 1)
+    raise ValueError(
+        f'{wrong[0].message}{more} Correct them, or pass missing="skip" to leave out '
+        "their sentences."
+    )
+
+
 def _sentences(
-    rows: Iterable[tuple[str, str] | None],
-) -> Iterator[list[tuple[str, str]]]:
+    rows: Iterable["tuple[str, str] | _Fault | None"],
+) -> Iterator[list["tuple[str, str] | _Fault"]]:
     """Yields lists of words and tags between the ends of sentences.
 
     Examples:
         >>> list(_sentences([None, ("Yes", "O"), None, None, ("No", "O")]))
         [[('Yes', 'O')], [('No', 'O')]]
     """
-    sentence: list[tuple[str, str]] = []
+    sentence: list[tuple[str, str] | _Fault] = []
     for row in rows:
         if row is not None:
             sentence.append(row)
@@ -137,8 +187,8 @@ def _sentences(
 
 def _rows(
     path: pathlib.Path, lines: list[str], layout: _Layout, comments: bool | None
-) -> Iterator[tuple[str, str] | None]:
-    """Yields the word and the tag of each line, and None for the end of a sentence."""
+) -> Iterator["tuple[str, str] | _Fault | None"]:
+    """Yields word and tag of each line, or its fault; None ends a sentence."""
     inside = False  # a sentence
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("-DOCSTART-"):
@@ -151,13 +201,15 @@ def _rows(
         if not inside and _is_comment(where, line, is_of_width, comments):
             continue
         if not is_of_width:
-            raise _ragged(where, line, len(columns), layout.width)
-        if not (layout.word and _RANGE.fullmatch(columns[0])):
+            inside = True
+            yield _Fault(number, _ragged(where, line, len(columns), layout.width))
+        elif not (layout.word and _RANGE.fullmatch(columns[0])):
             inside = True
             word, tag = columns[layout.word], columns[layout.tag]
-            if not word or not tag:
-                raise _missing(where, line, "tag" if word else "word")
-            yield word, tag
+            if word and tag:
+                yield word, tag
+            else:
+                yield _Fault(number, _missing(where, line, "tag" if word else "word"))
 
 
 def _is_comment(
@@ -209,7 +261,7 @@ def _layout(
         separator = "\t"
     width = len(_columns(line, separator))
     if width == 1:
-        raise _missing(f"{path}, line {number}", line, "tag")
+        raise ValueError(_missing(f"{path}, line {number}", line, "tag"))
     for name, column in zip(("word_column", "tag_column"), columns, strict=True):
         if not -width <= column < width:
             raise ValueError(
@@ -249,14 +301,14 @@ def _is_hash(line: str) -> bool:
     return line == "#" or line.startswith("# ")
 
 
-def _missing(where: str, line: str, what: str) -> ValueError:
-    return ValueError(f"{where} has no {what}: {short(line)}. {_LOOK}.")
+def _missing(where: str, line: str, what: str) -> str:
+    return f"{where} has no {what}: {short(line)}. {_LOOK}."
 
 
-def _ragged(where: str, line: str, received: int, width: int) -> ValueError:
+def _ragged(where: str, line: str, received: int, width: int) -> str:
     if received == 1:
         return _missing(where, line, "tag")
-    return ValueError(
+    return (
         f"{where} must have {width} columns, as the first line of words, received "
         f"{received}: {short(line)}. Correct the line, or pass `separator`."
     )

@@ -9,6 +9,10 @@ Three formats, those of the original programs, as gensim and fastText use them:
 - "glove": as the text format, without the first line. A word may contain spaces, as in
   `glove.840B`; its last part is then not a number.
 
+A byte order mark before the first line is skipped. Numbers are decimals, as in C: those
+that only Python reads, such as `1_0`, are an error, and so are several spaces in a row
+beside the word or the numbers.
+
 Files are streamed: beside the words and the matrix, memory holds one line or one chunk.
 
 Sources: Mikolov et al., 2013, https://code.google.com/archive/p/word2vec; Pennington et
@@ -31,9 +35,9 @@ from kerasseq.language.vector_formats import (
     BINARY,
     FORMATS,
     GLOVE,
-    NUMBER,
     TEXT,
     count_words,
+    is_like_number,
     opened,
     recognize,
 )
@@ -231,6 +235,8 @@ def _check_words(words, format, errors) -> None:
                 'errors="replace", or "surrogateescape" as for reading it'
             ) from error
         reason = _reason(encoded, format) or "is repeated" * (encoded in known)
+        if format == GLOVE and not row and encoded.startswith(codecs.BOM_UTF8):
+            reason = "begins with a byte order mark, which would belong to the file"
         if reason:
             raise ValueError(
                 f"words[{row}] cannot be written: {checks.short(word)} {reason}"
@@ -247,7 +253,9 @@ def _reason(word: bytes, format: str) -> str:
     _, space, last = word.rpartition(b" ")
     if space and format != GLOVE:
         return 'contains a space. Replace it by "_", or pass format="glove"'
-    if space and NUMBER.fullmatch(last):
+    if word != word.strip(b" "):
+        return "begins or ends with a space, which separates it from its vector"
+    if space and is_like_number(last):
         return "ends with a number, which would be read as a part of its vector"
     return ""
 

@@ -1,5 +1,6 @@
 """Recognizes files of word vectors. Loads no Keras."""
 
+import codecs
 import gzip
 import os
 import re
@@ -12,7 +13,7 @@ TEXT, BINARY, GLOVE = FORMATS = ("word2vec_text", "word2vec_binary", "glove")
 CHUNK = 2**20  # bytes that are read at a time
 GZIP = b"\x1f\x8b"
 INFLATED = 1032  # gzip compresses at most by this factor
-HEADER = re.compile(rb"(?:\xef\xbb\xbf)?([0-9]{1,18}) ([0-9]{1,18})\s*")
+HEADER = re.compile(rb"\s*([0-9]{1,18})\s+([0-9]{1,18})\s*")
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
@@ -40,7 +41,8 @@ def recognize(
             f"{path}: expected word vectors, received an empty file. Write or download "
             "it again"
         )
-    first, _, rest = head.partition(b"\n")
+    mark = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
+    first, _, rest = head[mark:].partition(b"\n")
     header = None if no_header or format == GLOVE else HEADER.fullmatch(first)
     if header:
         count, dimension = map(int, header.groups())
@@ -51,7 +53,7 @@ def recognize(
             )
         if format is None:
             format = TEXT if _is_text(rest.partition(b"\n")[0], dimension) else BINARY
-        return Layout(format, count, dimension, len(first) + 1)
+        return Layout(format, count, dimension, mark + len(first) + 1)
     if format in (TEXT, BINARY) or no_header is False:
         raise ValueError(
             f"{path}, line 1: expected a header, the number of words and the dimension,"
@@ -66,7 +68,7 @@ def recognize(
             f" and its numbers, separated by spaces, received {checks.short(first)}. "
             "Unzip an archive first; other formats are not read"
         )
-    return Layout(GLOVE, None, dimension, 0)
+    return Layout(GLOVE, None, dimension, mark)
 
 
 def _is_text(line: bytes, dimension: int) -> bool:
@@ -86,6 +88,20 @@ def count_numbers(fields: list[bytes]) -> int:
     while count < len(fields) - 1 and NUMBER.fullmatch(fields[-count - 1]):
         count += 1
     return count
+
+
+def is_like_number(part: bytes) -> bool:
+    """Whether a part of a line is a number in Python, also one as `1_0` or `nan`.
+
+    Examples:
+        >>> [is_like_number(part) for part in (b"0.5", b"1_0", b"nan", b"york", b"")]
+        [True, True, True, False, False]
+    """
+    try:
+        float(part)
+    except ValueError:
+        return False
+    return True
 
 
 def count_words(

@@ -1,5 +1,6 @@
 """Reads the words and vectors of a file of a known layout. Loads no Keras."""
 
+import re
 from collections.abc import Callable
 from typing import IO
 
@@ -7,10 +8,16 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.types import FilePath
-from kerasseq.language.vector_formats import CHUNK, NUMBER, Layout, count_numbers
+from kerasseq.language.vector_formats import (
+    CHUNK,
+    Layout,
+    count_numbers,
+    is_like_number,
+)
 
 LONGEST = 2**16  # bytes of a word
 OFTEN = 2**12  # words between two calls of `progress`
+NO_NUMBERS = re.compile(rb"[^0-9A-Za-z+. -]")  # NumPy reads 1_0 and vertical tabs, too
 
 
 class Table:
@@ -99,7 +106,9 @@ def read_text(file: IO[bytes], table: Table, layout: Layout, is_whole: bool) -> 
             numbers = np.array(fields[1:], "float32")
         except ValueError:
             numbers = ()
-        if len(numbers) != layout.dimension:
+        if fields[0] != fields[0].strip(b" "):
+            raise _spaces(table.path, number, line)
+        if len(numbers) != layout.dimension or NO_NUMBERS.search(line, len(fields[0])):
             raise _ragged(table.path, number, line, layout)
         table.add(fields[0], numbers, "line", number)
         number += 1
@@ -112,7 +121,7 @@ def read_text(file: IO[bytes], table: Table, layout: Layout, is_whole: bool) -> 
 def _fields(line: bytes, dimension: int) -> list[bytes]:
     """Splits a line at its spaces, except those of the word.
 
-    A last part of the word that is a number belongs to a line with too many numbers.
+    If the last part of the word is a number, the line has too many numbers.
 
     Examples:
         >>> _fields(b"new york 0.5 2", 2)
@@ -122,7 +131,7 @@ def _fields(line: bytes, dimension: int) -> list[bytes]:
     """
     fields = line.split(b" ")
     first = len(fields) - dimension  # of the numbers
-    if first > 1 and not NUMBER.fullmatch(fields[first - 1]):
+    if first > 1 and not is_like_number(fields[first - 1]):
         return [b" ".join(fields[:first]), *fields[first:]]
     return fields
 
@@ -156,6 +165,13 @@ def read_binary(file: IO[bytes], table: Table, layout: Layout, is_whole: bool) -
 def _is_blank(file) -> bool:
     """Whether the rest of the file has no characters except those of empty lines."""
     return not any(part.strip() for part in iter(lambda: file.read(CHUNK), b""))
+
+
+def _spaces(path, number, line) -> ValueError:
+    return ValueError(
+        f"{path}, line {number}: expected a word and its numbers, separated by single "
+        f"spaces, received {checks.short(line)}. Replace several spaces by one"
+    )
 
 
 def _ragged(path, number, line, layout) -> ValueError:

@@ -107,13 +107,9 @@ class Translator(GenerationMixin, TaskModel):
         if pairs is not None and validation_data is None and validation_split:
             pairs, validation_data = split_off_end(pairs, validation_split)
             validation_split = 0.0
-        options = {
-            "epochs": epochs,
-            "initial_epoch": initial_epoch,
-            "validation_data": self._validation_arrays(validation_data),
-            "validation_batch_size": batch_size,
-            **kwargs,
-        }
+        options = {"epochs": epochs, "initial_epoch": initial_epoch}
+        options |= {"validation_data": self._validation_arrays(validation_data)}
+        options |= {"validation_batch_size": batch_size, **kwargs}
         if pairs is None:
             self._check_ids(x, y)
             return super().fit(
@@ -183,22 +179,20 @@ class Translator(GenerationMixin, TaskModel):
 
         Args:
             sources: A source, or several, as for `translate`.
-            targets: The target of each; None for the start token alone, after which
-                the model predicts the first token.
+            targets: The target of each; None for the start token alone.
 
         Returns:
-            `(source, target)`: ids `(B, S)`, or the features of an image encoder, and
-            ids `(B, T)` that begin with the start token. B is 1 for one source.
+            `(source, target)`: ids `(B, S)`, or features of images, and ids `(B, T)`
+            that begin with the start token. B is 1 for one source.
 
         Raises:
             TypeError: If a row is not a string, or not ids.
             ValueError: If a row is empty, or the numbers of sources and targets differ.
 
         Examples:
-            >>> import kerasseq
-            >>> model = kerasseq.models.Seq2Seq(
-            ...     "gru", source_vocabulary_size=5, target_vocabulary_size=7, units=3
-            ... )
+            >>> from kerasseq.models import Seq2Seq
+            >>> sizes = {"source_vocabulary_size": 5, "target_vocabulary_size": 7}
+            >>> model = Seq2Seq("gru", **sizes, units=3)
             >>> source, target = model.encode([4, 1], [6, 2, 3])
             >>> source.tolist(), target.tolist(), model((source, target)).shape[1:]
             ([[6, 3]], [[1, 8, 4, 5]], (4, 9))
@@ -208,9 +202,8 @@ class Translator(GenerationMixin, TaskModel):
             sources = [sources]
             targets = None if targets is None else [targets]
         rows = self.encode_sources(sources)
-        vocabulary, ends = self.target_vocabulary, [[]] * len(rows)
-        if targets is not None:
-            ends = vocabulary.encode(targets)
+        vocabulary = self.target_vocabulary
+        ends = [[]] * len(rows) if targets is None else vocabulary.encode(targets)
         if len(ends) != len(rows):
             raise ValueError(
                 f"expected {len(rows)} targets, one a source, received {len(ends)}"

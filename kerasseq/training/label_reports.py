@@ -26,7 +26,8 @@ class LabelReport(NamedTuple):
         scores: "precision", "recall", "f1-score" and "support" by the name of each
             label, and of "micro avg", "macro avg" and "weighted avg"; "accuracy" is a
             number, the share of inputs, or of words, whose label or set of labels is
-            right.
+            right. The averages are over the labels that occur, as true or as predicted
+            ones; with several labels at once, over all.
         confusion: Counts, row i and column j for true label i and predicted label j,
             `(labels, labels)`; for several labels at once, a matrix of two classes for
             each label, `(labels, 2, 2)`.
@@ -64,7 +65,8 @@ def label_report(
     """Computes all scores of predicted labels.
 
     The scores and the confusion matrix equal those of scikit-learn, with
-    `zero_division=0`.
+    `zero_division=0`. A label of the model that is neither a true nor a predicted one
+    is in the report with zeros, and not in the averages.
 
     Args:
         y_true: The true labels; for several labels at once, a list for each input; for
@@ -112,7 +114,9 @@ def label_report(
     true, predicted = ([index[label] for label in part] for part in parts)
     scores = classification_report(true, predicted, shown)
     counts = confusion_matrix(true, predicted, shown)
-    scores = {**scores, **_micro(counts.trace(), len(true), len(true))}
+    occurring = np.flatnonzero(counts.sum(axis=0) + counts.sum(axis=1))
+    means = averages({shown[n]: scores[shown[n]] for n in occurring})
+    scores = {**scores, **means, **_micro(counts.trace(), len(true), len(true))}
     entities = None
     if any(nested) and all(name == "O" or name[:2] in PREFIXES for name in shown):
         entities = entity_scores(y_true, y_pred)

@@ -100,15 +100,18 @@ def test_files_that_are_no_text(refused_by_all, task, tmp_path):
 ROWS = TEXTS.splitlines()
 TABLES = {
     "header only": (ROWS[0], "has no rows"),
-    "empty text": ("\n".join([*ROWS[:4], " ,x"]), 'line 5: the cell in the column "te'),
+    "empty text": (
+        "\n".join([*ROWS[:4], " ,x"]),
+        'cell in the column "text" (1), at line 5',
+    ),
     "more cells": ("\n".join([*ROWS[:4], "a,b,c,d"]), "line 5, saw 4"),
     "open quotation": ("\n".join([*ROWS[:4], '"a,x', *ROWS]), "in row 4 is not closed"),
 }
 # Mistakes in labels, which prediction does not read.
 LABELS = {
-    "empty label": ("text,label\na,x\nb,\n", 'line 3: the cell in the column "label"'),
-    "short row": ("text,label\na,x\nb\n", 'line 3: the cell in the column "label"'),
-    "line breaks": ('text,label\n"a\nb",x\nc,\n', 'row 2: the cell in the column "lab'),
+    "empty label": ("text,label\na,x\nb,\n", 'in the column "label" (1), at line 3'),
+    "short row": ("text,label\na,x\nb\n", 'in the column "label" (1), at line 3'),
+    "line breaks": ('text,label\n"a\nb",x\nc,\n', 'the column "label" (1), at row 2'),
 }
 CLASSES = {
     "one class": ("text,label\na,x\nb,x\n", "at least two labels"),
@@ -141,6 +144,42 @@ def test_wrong_tables(refused_by_all, refused, tmp_path):
     (tmp_path / "t.csv").write_text(TEXTS.replace("text,label", "a,b"))
     line = refused("predict", "run", "--file", "t.csv")
     assert "--column is needed" in line and '"a", "b"' in line
+
+
+def test_all_gaps_are_counted_or_dropped(refused_by_all, command, tmp_path, capsys):
+    texts = [*ROWS[:4], ",x", "a,", *ROWS[4:], *[" ,"] * 5]
+    (tmp_path / "t.csv").write_text("\n".join(texts))
+    line = 't.csv: 7 rows have an empty cell in the column "text" (6) and "label" (6), '
+    line += "at line 5, 6, 16, 17, 18, …. Fill the cells, or drop the rows by --missing"
+    done = command("train", "classify", "--file", "t.csv", code=2)
+    assert line in done.err
+    given = {"file": str(tmp_path / "t.csv"), "missing": "skip"}
+    settings = options.Settings(**options.with_defaults(classify.DEFAULTS, given))
+    found = classify.read(settings)
+    capsys.readouterr()
+    (tmp_path / "t.csv").write_text(TEXTS)
+    assert found == classify.read(settings)
+    (tmp_path / "t.csv").write_text("text,label\n,x\n,y\n")
+    words = ("--missing", "skip")
+    refused_by_all("classify", "t.csv", "2 rows have an empty cell", words)
+
+
+def test_a_table_without_a_header(refused, tmp_path):
+    (tmp_path / "t.csv").write_text("\n".join(ROWS[1:]))
+    line = refused("train", "classify", "--file", "t.csv")
+    assert (
+        '"aaa", "x". If these are no names, but a first row, give --no-header' in line
+    )
+    line = refused("train", "classify", "--file", "t.csv", "--no-header")
+    assert 'The columns are "1", "2"' in line
+    given = {"file": "t.csv", "no_header": True, "text": "1", "label": "2"}
+    settings = options.Settings(**options.with_defaults(classify.DEFAULTS, given))
+    texts, labels, _ = classify.read(settings)
+    assert (texts[0], labels[0], len(texts)) == ("aaa", "x", 12)
+    (tmp_path / "t.csv").write_text("a,1\nb,\nc\n,2\n")
+    words = ("--no-header", "--text", "1", "--label", "2")
+    line = refused("train", "classify", "--file", "t.csv", *words)
+    assert 'the column "1" (1) and "2" (2), at line 2, 3, 4' in line
 
 
 SENTENCES = {
@@ -225,7 +264,13 @@ def test_predictions_cannot_be_written(refused, classified_folder):
     for words, message in (
         (["--text", "a", "--out", "nowhere/o.csv"], "there is no folder nowhere"),
         (["--text", "a", "--column", "x"], "--column is for a table"),
-        (["--text", "a", "--missing", "error"], "--missing is for the run of a forec"),
+        (["--text", "a", "--missing", "skip"], "--missing is for a file"),
+        (["--file", "t.txt", "--no-header"], "--no-header is for a table"),
+        (["--file", "t.txt", "--word-column", "1"], "--word-column is for words with"),
+        (
+            ["--file", "t.txt", "--missing", "forward"],
+            "forward is for the run of a forecast",
+        ),
         (["--file", "t.txt", "--column", "x"], "--column is for a table, received t."),
     ):
         assert message in refused("predict", classified_folder, *words)

@@ -249,6 +249,17 @@ def test_parts_have_all_labels_and_no_common_rows(tmp_path):
         compare_data.read(few)
 
 
+def test_rows_of_the_generated_data(capsys):
+    data = compare_data.read(settings_of(data="names", rows=2999))
+    assert len(data.x) + len(data.tested) == 2999 and data.unlabeled is data.x
+    whole = compare_data.read(settings_of(data="names"))
+    assert set(data.x) <= set(whole.x) and set(data.tested) <= set(whole.tested)
+    assert (data.x[5], data.y[5]) in zip(whole.x, whole.y, strict=True)
+    assert "2,999 of 10,902 rows are used (--rows)" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="--rows must be so many .* received 5: no"):
+        compare_data.read(settings_of(data="names", rows=5))
+
+
 def test_unlabeled_lines_without_held_out_texts(tmp_path):
     file = str(write(tmp_path / "d.csv"))
     chosen = {"file": file, "text": "comment", "labels": "topics"}
@@ -267,8 +278,8 @@ def test_unlabeled_lines_without_held_out_texts(tmp_path):
     [
         (None, ["--text", "coment"], '--text: there is no column "coment".'),
         (None, ["--labels", "topic"], '--labels: there is no column "topic".'),
-        ([("a b", ["x"]), ("", ["y"])], [], 'line 3: the cell in the column "comment"'),
-        ([("a b", ["x"]), ("c", [])], [], 'line 3: the cell in the column "topics"'),
+        ([("a b", ["x"]), ("", ["y"])], [], '"comment" (1), at line 3'),
+        ([("a b", ["x"]), ("c", [])], [], '"topics" (1), at line 3'),
         ([("a b", ["x"]), ("c", ["x"])] * 3, [], "at least two labels"),
         (
             [*table(20), ("once only", ["food", "odd"])],

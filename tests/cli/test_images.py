@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import kerasseq
-from kerasseq.cli import callbacks, image_data, images
+from kerasseq.cli import callbacks, image_data, images, labeled
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -75,6 +75,33 @@ def test_a_folder_of_images(trained, command, tmp_path):
         command("predict", model, "--file", new / "left" / "00.png", "--json").out
     )[0]
     assert one["label"] == "left" and sum(one["probabilities"].values()) > 0.999
+
+
+def test_damaged_images_are_counted_or_left_out(command, refused, tmp_path):
+    folder = write(tmp_path / "p", count=12, size=(16, 16))
+    whole = image_data.listed(folder, None)[0]
+    (folder / "left" / "a.png").write_text("no image")
+    data = (folder / "right" / "01.png").read_bytes()
+    (folder / "right" / "b.png").write_bytes(data[: len(data) // 2])  # cut
+    line = refused("train", "images", folder)
+    assert "2 of 14 images cannot be read: " in line and "--missing skip" in line
+    assert "a.png cannot be" in line and "b.png cannot be" in line
+    found, headers = image_data.listed(folder, "skip")
+    assert found == whole and len(headers) == 12
+    words = [*TINY, "--steps", "1", "--run", "r", "--missing", "skip"]
+    done = command("train", "images", folder, *words)
+    assert "2 of 14 images cannot be read: left out" in done.err
+    predicted = command("predict", "r", "--file", folder, "--missing", "skip", "--json")
+    assert len(json.loads(predicted.out)) == 12
+    assert "2 of 14" in refused("evaluate", "r", "--file", folder)
+
+
+def test_equal_images_in_both_parts(tmp_path):
+    folder = write(tmp_path / "p", count=6)
+    files = image_data.files(str(folder))
+    shutil.copy(files[0], tmp_path / "copy.png")
+    parts = image_data.contents(files[:4], [*files[4:], str(tmp_path / "copy.png")])
+    assert labeled.repeated(*parts) == 1
 
 
 def test_labels_that_the_training_does_not_have(trained, command, tmp_path):

@@ -94,6 +94,20 @@ def test_a_classifier_of_a_table(classified, command, tmp_path):
     assert found["probabilities"] == pytest.approx(alone["probabilities"])
 
 
+def test_a_model_without_merit_is_said_to_have_none(command, tmp_path):
+    # 11 different texts, each several times, whose labels a constant answer guesses.
+    texts = [(f"w{n % 11}", "rare" if n % 7 == 0 else "often") for n in range(77)]
+    write(tmp_path / "t.csv", [*texts, ("alone", "one")], ("text", "label"))
+    words = [*TINY, "--steps", "1", "--learning-rate", "1e-6", "--run", "r"]
+    out = command("train", "classify", "--file", "t.csv", *words).out
+    found = json.loads((tmp_path / "r" / "results.json").read_text())
+    assert found["repeated"] == 15 and "15 of the 15 held-out texts are in" in out
+    assert "gru does not beat a simple model: accuracy on the held-out rows" in out
+    assert "1 of 3 classes have no row here and are not predicted, such as one" in out
+    scores = [found["report"][y]["f1-score"] for y in ("often", "rare")]
+    assert found["report"]["macro avg"]["f1-score"] == pytest.approx(np.mean(scores))
+
+
 def test_inspect_shows_what_moved_the_decision(classified, command, tmp_path, drawn):
     out = command("inspect", classified[0], "--text", "bobi", "--out", "o").out
     assert "What moved the decision for vowel" in out

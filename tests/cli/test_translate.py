@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from kerasseq.cli import main
+from kerasseq.cli import console, main, translation_scores
+from kerasseq.datasets import Pairs
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")
@@ -52,6 +53,21 @@ def test_files_of_a_run(finished):
     record = json.loads((run / "run.json").read_text())
     assert record["data"]["pairs"] == len(PAIRS)
     assert record["data"]["source"] == "reversed.tsv"
+
+
+def test_answers_without_a_model():
+    training = Pairs(["one", "two", "three four"], ["eins", "zwei", "drei vier"])
+    tested = Pairs(["three fours", "eins"], ["drei vier", "eins"])
+    found = translation_scores.baselines(training, tested)
+    assert found["a copy of the source"]["exact"] == 50
+    assert found["the most similar training pair"]["exact"] == 50
+    for score, count in ((40.0, 1), (90.0, 0)):
+        shown = console.Console()
+        with shown.capture() as text:
+            results = {"model": "gru", "exact": score, "chrf": None}
+            results["baselines"] = {"a copy of the source": {"exact": 50.0}}
+            translation_scores.show_verdict(shown, results)
+        assert text.get().count("gru does not beat a simple model") == count
 
 
 def test_predict_translates(in_folder, tmp_path):

@@ -90,6 +90,32 @@ def test_scores_are_words_unless_the_first_column_has_numbers(read):
     assert read("won O\n2-1 O\n").sentences == [["won", "2-1"]]
 
 
+def test_wrong_lines_are_counted_or_skipped(tmp_path):
+    path = tmp_path / "t.conll"
+    path.write_text("a X\nb\n\nc X Y\nd X\nf\n\ne Z\n")
+    message = "t.conll, line 2 has no tag: 'b'.* So 3 lines are wrong: line 2, 4, 6"
+    with pytest.raises(ValueError, match=message):
+        read_tagged(path)
+    with pytest.warns(UserWarning, match="2 sentences are left out, as 3 lines"):
+        assert read_tagged(path, missing="skip") == ([["e"]], [["Z"]])
+    path.write_text("a X\nb\n")
+    with pytest.raises(ValueError, match="line 2 has no tag"):
+        read_tagged(path, missing="skip")
+    with pytest.raises(ValueError, match='missing="drop" is not one of'):
+        read_tagged(path, missing="drop")
+
+
+def test_columns_of_conll_u_by_the_name(tmp_path):
+    line = "{}\t{}\t_\tNOUN\tN\t_\t0\troot\t_\t_\n"
+    text = "# text = a b\n" + line.format(1, "a") + line.format(2, "b")
+    for name in ("t.conllu", "t.CONLLU.gz"):
+        data = text.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if "gz" in name else data)
+        expected = [["a", "b"]], [["NOUN", "NOUN"]]
+        assert read_tagged(tmp_path / name) == expected
+        assert read_tagged(tmp_path / name, tag_column=4).tags == [["N", "N"]]
+
+
 def test_separators(read):
     assert read("a b\tX\n\nc\tY").sentences == [["a b"], ["c"]]
     assert read("a  X\nb \t Y \n").tags == [["X", "Y"]]

@@ -44,10 +44,18 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("vectors")
 
 
+def ends_with_a_number(word):
+    try:
+        float(word.rpartition(" ")[2].encode())
+    except ValueError:
+        return False
+    return True
+
+
 words = st.lists(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"))
-    .map(lambda word: word.strip(" "))
-    .filter(lambda word: word and not word.rpartition(" ")[2][-1:].isdigit()),
+    .map(lambda word: word.strip(" ").removeprefix("\ufeff").strip(" "))
+    .filter(lambda word: word and word[0] != "\ufeff" and not ends_with_a_number(word)),
     unique=True,
     min_size=1,
     max_size=5,
@@ -94,6 +102,9 @@ PACKED = [struct.pack("<2f", 1, 2), struct.pack("<2f", 3, 0.5)]
         b"a 1 2\nb 3 0.5\n",
         b"a 1 2\nb 3 0.5",
         b"a 1 2\nb 3 0.5\n\n\n",
+        b"\xef\xbb\xbfa 1 2\nb 3 0.5\n",
+        b"2  2\na 1 2\nb 3 0.5\n",  # gensim splits the header at any spaces
+        b"2\t2\na %bb %b" % tuple(PACKED),
     ],
 )
 def test_files_of_other_programs(tmp_path, content):
@@ -168,6 +179,12 @@ BAD = {
     "gap": (b"a 1 2\n\nb 3 4\n", "line 2: .* received 0 after ''"),
     "letters": (b"a 1 2\nb x 4\n", "line 2: .* received 1 after 'b x'"),
     "dimension": (b"2 3\na 1 2\nb 3 4\n", "line 2: .* 3 numbers.*received 2"),
+    "python": (b"a 1 2\nb 3_0 4\n", "line 2: .* received 1 after 'b 3_0'"),
+    "python first": (b"a 1_0 2\nb 1_0 4\n", "line 1: .* received 1 after 'a 1_0'"),
+    "tab": (b"a 1 2\nb \x0b3 4\n", "line 2: .* received 1 after"),
+    "two spaces": (b"a 1 2\nb  3 4\n", "line 2: .*single spaces, received b'b  3 4'"),
+    "between": (b"a 1  2\nb 3  4\n", "line 1: .*single spaces, received"),
+    "before": (b"a 1 2\n b 3 4\n", "line 2: .*single spaces, received"),
     "few": (b"3 2\na 1 2\nb 3 4000\n", "line 4: expected 3 words.* after 2"),
     "huge": (b"99999999999 300\na 1 2\n", "expected 99999999999 words.*of 22 bytes"),
     "many": (b"1 2\na 1 2\nb 3 4\n", "line 3: .* after 1 words.*received more"),
@@ -238,6 +255,9 @@ def test_wrong_arguments_of_reading(tmp_path, options, error, message):
         (["a b"], [[1]], "word2vec_text", ValueError, 'format="glove"'),
         (["a b"], [[1]], "word2vec_binary", ValueError, "contains a space"),
         (["a 1"], [[1]], "glove", ValueError, "ends with a number"),
+        (["a 1_0"], [[1]], "glove", ValueError, "ends with a number"),
+        ([" a"], [[1]], "glove", ValueError, "begins or ends with a space"),
+        (["\ufeffa"], [[1]], "glove", ValueError, "begins with a byte order mark"),
         (["\ud800"], [[1]], "glove", ValueError, "must be Unicode"),
         ([b"a"], [[1]], "glove", TypeError, "must be a string"),
         ("ab", [[1], [2]], "glove", TypeError, "`words` must be a list"),

@@ -41,6 +41,18 @@ def test_one_label_equals_scikit_learn(given):
     assert float(table[1][2]) == pytest.approx(report.scores["oak"]["recall"], abs=6e-4)
 
 
+def test_averages_are_of_the_labels_that_occur():
+    metrics = pytest.importorskip("sklearn.metrics")
+    true, predicted = ["b", "b", "d", "d", "b"], ["b", "d", "d", "c", "b"]
+    report = label_report(true, predicted, ["a", "b", "c", "d", "e"])
+    expected = metrics.classification_report(
+        true, predicted, output_dict=True, zero_division=0
+    )
+    for name in ("b", "c", "d", "macro avg", "weighted avg"):
+        assert report.scores[name] == close(expected[name])
+    assert report.scores["a"]["support"] == 0
+
+
 def test_several_labels_equal_scikit_learn():
     metrics = pytest.importorskip("sklearn.metrics")
     rng = np.random.default_rng(1)
