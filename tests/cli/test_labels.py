@@ -363,11 +363,11 @@ def test_columns_are_guessed_if_only_one_fits(refused, command):
     [
         ([("a", "x"), ("b", "y")], ["--text", "wrd"], 'Did you mean "word"?'),
         ([("a", "x"), ("b", "y")], ["--text", "word", "--label", "word"], '"kind"'),
-        ([("a", "x"), ("", "y")], [], 'line 3: the cell in the column "word" is empty'),
+        ([("a", "x"), ("", "y")], [], 'column "word" (1), at line 3'),
         (
             [("a", "x"), ("b", " ")],
             [],
-            'line 3: the cell in the column "kind"',
+            'column "kind" (1), at line 3',
         ),
         ([("a", "x"), ("b", "x")], [], "at least two labels"),
         ([("a", "x"), ("b", "y")], [], "two rows of a label"),
