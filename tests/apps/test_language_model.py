@@ -181,7 +181,16 @@ def run(code):
     return printed.getvalue()
 
 
-def test_views_in_french_with_their_code():
+@pytest.fixture
+def beside(folder, tmp_path, monkeypatch):
+    """The code of a page runs in a folder in which its networks are trained already."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("gpt", "lstm", "elman", "min_gru", "wavenet"):
+        place = tmp_path / f"language-model-{name.replace('_', '-')}"
+        shutil.copytree(folder(name), place)
+
+
+def test_views_in_french_with_their_code(beside):
     state = {"lang": "fr", "text": "the cla", "length": "50"}
     page = pages.open_lab("language_model", view="write", model="gpt", **state)
     assert len(run(page.code[0].value)) >= 50
@@ -199,7 +208,7 @@ def test_views_in_french_with_their_code():
     assert "'s' {'model': " in run(page.code[0].value)
 
 
-def test_comparison_of_all_models():
+def test_comparison_of_all_models(beside):
     page = pages.open_lab("language_model", view="compare", lang="fr")
     (table,) = page.dataframe
     columns = table.value["Modèle"], table.value["Bits par caractère"]
@@ -241,7 +250,7 @@ def test_an_own_text_is_kept_trained_on_and_shown(folder, stub):
     pages.checked(page)  # n-grams of this text
     (file,) = (places.root() / "uploads").glob("*/*.txt")
     assert file.read_text() == TEXT
-    assert f"text_file('{file}')" in page.code[0].value
+    assert "text_file('my_data.txt')" in page.code[0].value
     press(page, "start_runs")
     owner = file.parent.name
     (run,) = run_panel.manager().of(owner, "language_model")
@@ -254,7 +263,9 @@ def test_an_own_text_is_kept_trained_on_and_shown(folder, stub):
     assert page.session_state["language_model.model"] == "ngram"
     page.session_state["language_model.model"] = run.id
     assert "To be or not to" in pages.checked(page.run()).selectbox[0].options[0]
-    assert str(run.folder) in page.code[0].value
+    assert str(places.root()) not in page.code[0].value
+    assert f"'{run.id}',\n" in page.code[0].value  # trained there
+    assert "--text my_data.txt" in page.code[0].value
     reloaded = pages.open_lab("language_model", corpus="own", view="compare")
     (table,) = reloaded.dataframe
     assert len(table.value) == len(language_models.ORDERS) + 1
@@ -263,12 +274,9 @@ def test_an_own_text_is_kept_trained_on_and_shown(folder, stub):
 def test_uploads_of_a_browser(folder, monkeypatch):
     monkeypatch.setattr(browser, "owner", lambda: "one")
     first, second = (uploads.keep(content, "txt") for content in (b"a", b"b"))
+    assert [*uploads.folder().iterdir()] == [second]  # no run uses the first
     assert uploads.keep(b"a", "txt") == first
-    uploads.remove_except([second], "txt")
-    assert [*uploads.folder().iterdir()] == [second]
     monkeypatch.setattr(browser, "owner", lambda: "two")
     other = uploads.keep(b"a", "txt")
-    assert other.parent != second.parent
-    uploads.remove_except([], "txt")
-    assert second.exists()
-    assert not other.exists()
+    assert other.parent != first.parent
+    assert first.exists()

@@ -167,7 +167,7 @@ def test_remove_and_damaged_records(manager):
     assert not manager.folder("a", name).exists()
 
 
-def test_visitors_take_turns_and_shared_models_come_first(manager):
+def test_visitors_are_served_in_rounds_and_shared_models_come_first(manager):
     manager.start_all("a", [request(400, 0.05)] * 5)
     manager.start_all("b", [request()] * 2)
     for name in ("x", "y"):
@@ -183,7 +183,7 @@ def test_visitors_take_turns_and_shared_models_come_first(manager):
     assert state_of(manager, "race-5") == "waiting"
 
 
-def test_nobody_trains_more_than_two_at_once(folder, stub):
+def test_a_visitor_trains_at_most_two_at_once(folder, stub):
     manager = runs.Runs(folder / "runs", at_once=4)
     manager.start_all("a", [request(400, 0.05)] * 3)
     assert len(manager._processes) == 2
