@@ -78,7 +78,7 @@ def test_equations_and_diagrams(visit):
         ("index.html", "my own data", "howto/own_data.html"),
         ("reference/models/gpt.html", "mixed precision", "howto/mixed_precision.html"),
         ("fr/index.html", "comment installer kerasseq", "fr/start/install.html"),
-        ("fr/index.html", "reglages", "fr/start/where.html"),
+        ("fr/index.html", "reglages", "fr/course/01_words.html"),
         ("fr/reference/models/gpt.html", "save a model", "fr/howto/save_and_load.html"),
     ],
 )
