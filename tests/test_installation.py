@@ -1,7 +1,7 @@
 """How kerasseq is installed: from its repository, as no package index has it.
 
-Whoever registered the name in an index would run code on the machines of all who follow
-a command that names it there.
+Anybody can register a free name in an index. A command that installs kerasseq by its
+name would run their code on the machines of all users who follow it.
 """
 
 import ast

@@ -6,7 +6,7 @@ Pages are written for a copy of the repository: `pip install -e ".[torch]"`. Onc
 
 import re
 
-from kerasseq.core import packages
+import kerasseq.core.packages as packages
 
 COPY = re.compile(r'(?<=pip install )-e (?:"\.\[([\w,]+)\]"|\.)(?=[\s`])')
 

@@ -17,12 +17,13 @@ from mkdocs.plugins import event_priority
 FRENCH = "fr/"
 BASE = re.compile(r'(<script id="__config"[^>]*>\{[^<]*?"base": )"[^"]*"')
 BOOSTS = {"howto": 8, "start": 8, "course": 8, "reference": 1}  # others: 2
-# Left out of questions, in which each word counts as the beginning of others.
+# Left out of questions, in which each word counts as the beginning of others; the
+# name of the library is on each page.
 SILENT = {
-    "en": "a about an and are at can do does for from how i in is it my of on or the "
-    "to what when where which why with you",
-    "fr": "a à au aux avec comment dans de des du en est et faire il je l la le les ma "
-    "mes mon ou où par pour pourquoi quand que quel quelle qu sur un une",
+    "en": "kerasseq a about an and are at can do does for from how i in is it my of on "
+    "or the to what when where which why with you",
+    "fr": "kerasseq a à au aux avec comment dans de des du en est et faire il je l la "
+    "le les ma mes mon ou où par pour pourquoi quand que quel quelle qu sur un une",
 }
 
 

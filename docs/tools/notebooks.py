@@ -5,10 +5,10 @@ import sys
 
 import nbformat
 
+import kerasseq.core.packages as packages
 from docs.tools import labels, pages
 from docs.tools.tutorial import Tutorial
 from docs.tools.words import WORDS
-from kerasseq.core import packages
 
 LINK = re.compile(r"\((\d\d_\w+)\.md\)")  # notebooks lie side by side
 CHOOSE = 'import os\n\nos.environ["KERAS_BACKEND"] = "torch"'

@@ -1,7 +1,7 @@
 """How to install kerasseq and what it needs: for messages, pages and notebooks.
 
-kerasseq is in no package index. A command that names it there would run the code of
-whoever registers the name, so messages name the packages that are missing instead.
+kerasseq is in no package index. There, anybody can register its name, and a command
+that installs it by name would run their code: messages name the missing packages.
 """
 
 REPOSITORY = ""  # address, as in https://HOST/OWNER/kerasseq; empty: not published

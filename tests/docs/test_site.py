@@ -3,6 +3,7 @@
 import json
 import re
 
+import keras
 import pytest
 
 pytest.importorskip("mkdocs", reason="the site needs the extra docs")
@@ -46,14 +47,43 @@ def test_nothing_is_loaded_from_outside(site):
                 assert (path.parent / name).exists(), f"{path}: {target}"
 
 
-def test_search_has_both_languages(site):
-    data = (site / "search" / "search_index.json").read_text(encoding="utf-8")
-    script = (site / "search" / "search_index.js").read_text(encoding="utf-8")
+def index_of(folder):
+    """The search index of a language: settings, and entries by their location."""
+    data = (folder / "search" / "search_index.json").read_text(encoding="utf-8")
+    script = (folder / "search" / "search_index.js").read_text(encoding="utf-8")
     assert script == f"var __index = {data}"
-    index = {entry["location"]: entry["text"] for entry in json.loads(data)["docs"]}
-    assert "balanced" in index["start/first_model.html"]
-    french = index["fr/start/first_model.html"]
-    assert "équilibrée" in french and "equilibree" in french
+    index = json.loads(data)
+    return index["config"], {entry["location"]: entry for entry in index["docs"]}
+
+
+def test_each_language_has_an_index(site):
+    config, english = index_of(site)
+    assert config["lang"] == ["en"]
+    assert "balanced" in english["start/first_model.html"]["text"]
+    assert not [location for location in english if location.startswith("fr/")]
+    config, french = index_of(site / "fr")
+    assert config["lang"] == ["fr"]
+    text = french["start/first_model.html"]["text"]
+    assert "équilibrée" in text and "equilibree" in text
+    for location in ("howto/save_and_load.html", "reference/models/gpt.html"):
+        assert french[location] == english[location]  # not translated
+    pages = ("howto/masks", "layers", "reference/text")
+    assert [english[f"{page}.html"]["boost"] for page in pages] == [8, 2, 1]
+    for location in french:
+        assert (site / "fr" / location.partition("#")[0]).exists()
+
+
+def test_pages_of_the_reference_are_small(site):
+    pages = [*(site / "reference").rglob("*.html")]
+    assert len(pages) > 150
+    assert [page for page in pages if page.stat().st_size > 400_000] == []
+    members = set()
+    for page in (site / "reference" / "models").iterdir():
+        text = page.read_text(encoding="utf-8")
+        members |= set(re.findall(r'id="kerasseq\.models\.\w+\.(\w+)"', text))
+    public = {"compile", "evaluate", "fit", "predict"}  # what a user calls
+    assert members & set(dir(keras.Model)) == public
+    assert {"classify", "generate", "translate"} <= members
 
 
 @pytest.mark.parametrize("page", ["index", "start/install", "reference/recurrent"])
