@@ -117,7 +117,7 @@ def test_ci_runs_the_command_of_the_readme():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_linked_pages_and_pictures_exist(name):
-    for target in re.findall(r"\]\((?!http)([^)#]+)", PAGES[name]):
+    for target in re.findall(r"\]\((?!http|lab:)([^)#]+)", PAGES[name]):
         assert (ROOT / name).parent.joinpath(target).exists(), target
 
 
