@@ -164,6 +164,11 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         if is_empty_list(x):
             return []
         rows = self._rows(x)
+        if rows is None:
+            raise TypeError(
+                "x must be pairs of a text and its answers, (text, [answer, answer]), "
+                f"received {checks.short(x)}"
+            )
         logits = super().scores_of(rows.arrays, batch_size=batch_size, verbose=0)
         p = self.probabilities(logits).tolist()
         return [_chosen(*pair) for pair in zip(p, rows.places, strict=True)]
