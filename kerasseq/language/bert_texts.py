@@ -182,11 +182,7 @@ class TextReader:
 
     def _pair(self, text: Any) -> list[Sequence[int] | np.ndarray]:
         parts = (text,) if isinstance(text, str) else text
-        if (
-            not _is_list(parts)
-            or len(parts) > 2
-            or not all(isinstance(part, str) for part in parts)
-        ):
+        if not _is_list(parts) or len(parts) > 2 or not _all_strings(parts):
             raise TypeError(
                 "a row must be a text or a pair of texts, received "
                 f"{checks.short(text)}"

@@ -19,6 +19,7 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.types import Tensor
 from kerasseq.datasets import text_file
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.data_checks import are_batches, check_data
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.texts import id_array
@@ -145,6 +146,7 @@ class CausalLM(TaskModel):
         check_not_empty(x)
         ids = self.ids(x) if y is None else None
         if ids is None:
+            check_arrays(x)
             self._check_ids(x, y)
             return super().fit(
                 x,
@@ -213,6 +215,8 @@ class CausalLM(TaskModel):
         if ids is not None:
             x = ids[None]
             self._check_length(len(ids))
+        else:
+            check_arrays(x)
         self._check_ids(x)
         return super().predict(x, **kwargs)
 
@@ -423,6 +427,18 @@ def as_ids(
     return id_array(source, vocabulary_size).astype("int32")
 
 
+def check_arrays(x: Any) -> None:
+    """Raises unless these are arrays of ids, several of one length, or batches."""
+    check_data(x)
+    parts = x.values() if isinstance(x, dict) else x
+    parts = parts if isinstance(x, list | tuple | dict) else [x]
+    if not are_batches(x) and any(np.ndim(part) != 2 for part in parts):
+        raise TypeError(
+            "x must be a text, a list of texts, a file, ids (tokens,) or an array of "
+            f"ids (rows, time), received {checks.short(x)}"
+        )
+
+
 def are_texts(source: Any) -> bool:
     """Whether this is a list of strings, and not empty."""
     several = isinstance(source, list | tuple) and len(source) > 0
@@ -436,7 +452,7 @@ def _encode(text: str, tokenizer: Tokenizer | None) -> np.ndarray:
             "ids"
         )
     if not text:
-        raise ValueError("the text is empty")
+        raise ValueError("expected a text with at least one token, received ''")
     return tokenizer.encode(text)
 
 
@@ -464,7 +480,8 @@ def scoring_rows(
     """
     if len(ids) < 2:
         raise ValueError(
-            f"a text of {len(ids)} tokens has none that could be predicted"
+            "expected a text of at least two tokens, as the first is not predicted, "
+            f"received {len(ids)}"
         )
     warm_up = sequence_length // 4
     fresh = sequence_length - warm_up

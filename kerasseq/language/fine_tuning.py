@@ -244,6 +244,7 @@ class FineTuningMixin(TaskHeadMixin):
             (['ids', 'segments'], (1, 2))
         """
         x = self.labeled_inputs(x, None)[0]
+        check_not_empty(x, "encode")
         rows = self._read(self.several(x))
         if rows is None:
             raise TypeError(

@@ -239,6 +239,11 @@ class GPTTextReader(TextReader):
                 f"ids have {ids.shape[-1]} tokens in a row, but the model reads "
                 f"max_sequence_length={self.longest} at most"
             )
+        if self.axes == 3 and ids.shape[1] < 2:
+            raise ValueError(
+                "ids must have at least two answers in each example, received the "
+                f"shape {ids.shape}"
+            )
         check_ids(ids, "ids", "vocabulary_size + marks + padding", self.padding + 1)
         return {"ids": ids.astype("int32")}
 

@@ -11,7 +11,7 @@ from kerasseq.tasks.class_labels import (
     Classification,
     ClassLabels,
 )
-from kerasseq.tasks.input_rows import is_empty_list
+from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.labeled import learned_from
 from kerasseq.tasks.labels import Label, Labels, learned
 from kerasseq.tasks.tagging import TaggerMixin, all_tags
@@ -161,7 +161,7 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         if self.head != "choose" or self.is_one_input(x):
             return super().classify(x, threshold=threshold, batch_size=batch_size)
         x = self.labeled_inputs(x, None)[0]
-        if is_empty_list(x):
+        if number_of_rows(x) == 0:
             return []
         rows = self._rows(x)
         if rows is None:

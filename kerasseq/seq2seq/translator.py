@@ -27,7 +27,7 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.padding import PADDING, bucket, pad_rows
 from kerasseq.core.types import Tensor
 from kerasseq.language.generation import GenerationMixin, decode
-from kerasseq.seq2seq.pairs import as_pairs, split_off_end
+from kerasseq.seq2seq.pairs import as_pairs, check_arrays, split_off_end
 from kerasseq.seq2seq.translation import Translation
 from kerasseq.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
@@ -115,6 +115,7 @@ class Translator(GenerationMixin, TaskModel):
             **kwargs,
         }
         if pairs is None:
+            check_arrays(x)
             self._check_ids(x, y)
             return super().fit(
                 x,
@@ -221,6 +222,8 @@ class Translator(GenerationMixin, TaskModel):
         """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
         check_not_empty(x, "evaluate")
         pairs = as_pairs(x, y)
+        if pairs is None:
+            check_arrays(x)
         x, y = (x, y) if pairs is None else self.arrays(*pairs)
         self._check_ids(x, y)
         return super().evaluate(x, y, **kwargs)

@@ -147,6 +147,7 @@ def array_rows(
     vocabulary_size: int | None,
     padding: int = 0,
     features: int | None = None,
+    name: str | None = None,
 ) -> Any:
     """Returns ids or vectors as a model reads them, and other inputs as they are.
 
@@ -156,6 +157,7 @@ def array_rows(
         vocabulary_size: Number of ids, padding included; None for vectors.
         padding: The id of padding.
         features: The number of features of vectors.
+        name: The name of the input of the model, for a dictionary.
 
     Returns:
         A list of rows of ids; an array of ids, padded to one of a few lengths; or an
@@ -171,7 +173,7 @@ def array_rows(
         [[2, 1, 0]]
     """
     if isinstance(x, Mapping):
-        return {name: number_array(name, part) for name, part in x.items()}
+        x = _only_part(x, name)
     if are_batches(x):
         return x
     if hasattr(x, "to_numpy"):
@@ -182,6 +184,11 @@ def array_rows(
         return _vectors(x, features)
     if isinstance(x, list | tuple) and any(map(_has_length, x)):
         return id_rows(x, vocabulary_size)
+    return _id_array(x, vocabulary_size, padding)
+
+
+def _id_array(x, vocabulary_size, padding):
+    """An array of ids, padded to one of a few lengths."""
     array = np.asarray(x)
     if array.ndim != 2:
         raise TypeError(
@@ -190,6 +197,14 @@ def array_rows(
         )
     check_ids(array, "x", "vocabulary_size", vocabulary_size)
     return pad_rows(array, padding)
+
+
+def _only_part(x, name):
+    if name is not None and set(x) != {name}:
+        raise ValueError(
+            f"x must be a dictionary of {name!r} alone, received {checks.short(x)}"
+        )
+    return next(iter(x.values()))
 
 
 def _has_length(row):
@@ -279,7 +294,7 @@ def check_labels_of_rows(y: Any, rows: int, name: str = "y") -> None:
         >>> check_labels_of_rows(["a"], 2)
         Traceback (most recent call last):
         ...
-        ValueError: y must have a label for each of 2 rows, received 1: ['a']
+        ValueError: x and y must have the same number of rows, received 2 and 1: y=['a']
     """
     is_one = isinstance(y, str | bytes | Mapping | set | type)
     count = None if is_one else number_of_rows(y)
@@ -291,6 +306,6 @@ def check_labels_of_rows(y: Any, rows: int, name: str = "y") -> None:
         )
     if count != rows:
         raise ValueError(
-            f"{name} must have a label for each of {rows} rows, received {count}: "
-            f"{checks.short(y)}"
+            f"x and {name} must have the same number of rows, received {rows} and "
+            f"{count}: {name}={checks.short(y)}"
         )

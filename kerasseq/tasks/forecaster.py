@@ -12,6 +12,7 @@ from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, FilePath, Tensor
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
+from kerasseq.tasks.data_checks import are_batches, as_array, check_data
 from kerasseq.tasks.forecaster_layers import Baseline, SplitFuture, Standardize
 from kerasseq.tasks.input_rows import check_finite, check_not_empty
 from kerasseq.tasks.last_step import LastStep
@@ -182,6 +183,11 @@ class Forecaster(TableForecasts, TaskModel):
                     f"fit has no argument {name}, which sets the layers. Name it when "
                     f'the model is made: Forecaster("gru", {name}={kwargs[name]!r})'
                 )
+        check_data(x)
+        if as_array(x) is None:
+            raise TypeError(
+                f"x must be a table, or an array of numbers, received {checks.short(x)}"
+            )
         if options or _is_table(x, y):
             x, y = self.prepare(x, **options)
             if kwargs.get("epochs") is None:
@@ -189,8 +195,21 @@ class Forecaster(TableForecasts, TaskModel):
                 kwargs["epochs"] = max(LEAST_EPOCHS, -(-UPDATES // batches))
             return super().fit(x, y, **kwargs)
         check_not_empty(x)
+        self._check_windows(x, y)
         self._set_scales_of_arrays(check_finite("x", x), check_finite("y", y))
         return super().fit(x, y, **kwargs)
+
+    def _check_windows(self, x, y):
+        """Raises unless there are arrays of windows and targets, or batches."""
+        if are_batches(x):
+            return
+        features = self._arguments["features"]
+        if y is None or np.ndim(x) != 3 or np.shape(x)[2] != features:
+            raise ValueError(
+                "expected a table, a series (time,), or windows x (rows, time, "
+                f"{features}) with targets y, received x={checks.short(x)} and "
+                f"y={checks.short(y)}"
+            )
 
     def _set_scales_of_arrays(self, x, y):
         of_x, of_y = self.get_layer("standardize"), self.get_layer("restore")
@@ -235,6 +254,11 @@ class Forecaster(TableForecasts, TaskModel):
             >>> Forecaster("gru", units=3).forecast(np.ones(7), steps=5).shape
             (5,)
         """
+        if history is not None and as_array(history) is None:
+            raise TypeError(
+                "history must be a table, or an array of numbers, received "
+                f"{checks.short(history)}"
+            )
         if steps is None and history is not None and np.ndim(history) == 0:
             history, steps = None, history
         if steps is None:

@@ -68,9 +68,9 @@ class LabelsMixin:
             raise ValueError("expected labels y for the inputs, received y=None")
         check_not_empty(x, "report")
         if self.per_step:
-            if text_inputs.are_texts(x) or is_one_text(x):
-                text_inputs.check_strings(x)
-                x = [self.several(text)[0] for text in ([x] if is_one_text(x) else x)]
+            x = [x] if is_one_text(x) else x
+            if isinstance(x, list | tuple):
+                x = [row.split() if is_one_text(row) else row for row in x]
             found = self.tag(x, batch_size=batch_size)
             true, found = self._true_tags(x, y, found)
         else:

@@ -319,7 +319,9 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         if tokenizer is not None:
             size = self.padding_id + 1
         features = self._arguments["features"]
-        return data_checks.array_rows(x, size, self.padding_id, features), None
+        return data_checks.array_rows(
+            x, size, self.padding_id, features, self.inputs[0].name
+        ), None
 
     def _evaluated(self, x, y=None, sample_weight=None, batch_size=BATCH_SIZE):
         """The batches of an evaluation; other data as they are."""
