@@ -25,8 +25,24 @@ DATES = np.arange("2024-01-01", "2024-01-04", dtype="datetime64[D]")
 # What people pass by mistake in place of texts, ids, vectors, labels or weights.
 DATA = [
     *(None, "", " ", [], (), {}, 3, 2.5, True, object, b"ab", range(3)),
-    *([""], [" "], [[]], [[], []], [None], ["a", None], ["a", 3], [b"ab"], [["a"], "b"]),
-    *([1, 2, 3], [1.5, 2.5], [0.25, 0.5, 0.75], [[0.5, 1.5], [0.1, 0.2]], [True, False]),
+    *(
+        [""],
+        [" "],
+        [[]],
+        [[], []],
+        [None],
+        ["a", None],
+        ["a", 3],
+        [b"ab"],
+        [["a"], "b"],
+    ),
+    *(
+        [1, 2, 3],
+        [1.5, 2.5],
+        [0.25, 0.5, 0.75],
+        [[0.5, 1.5], [0.1, 0.2]],
+        [True, False],
+    ),
     *([[1, 2], [3]], [[-1, 2]], [[10**6]], [[1, "a"]], [[None]], [[[1], [2, 3]]]),
     *([float("nan")], [float("nan"), "a"], [1j, 2j], {"a": 1}, {"ids": [1]}, {1, 2}),
     *(np.array([]), np.zeros((0, 3), "int32"), np.zeros((0, 3, 2)), np.array(2)),
@@ -67,7 +83,9 @@ def made(name):
         "pairs": lambda: models.Seq2Seq(
             "gru", source_tokenizer=letters, target_tokenizer=letters, units=3
         ),
-        "bert": lambda: models.BERT(pieces, head="classify", labels=["x", "y"], **SIZES),
+        "bert": lambda: models.BERT(
+            pieces, head="classify", labels=["x", "y"], **SIZES
+        ),
         "bert_tag": lambda: models.BERT(pieces, head="tag", labels=["N", "V"], **SIZES),
         "bert_span": lambda: models.BERT(pieces, head="span", **SIZES),
         "gpt_task": lambda: made("gpt").with_head("classify", ["x", "y"]),
@@ -125,7 +143,9 @@ def of_data():
         for method in methods:
             quiet = {"verbose": 0} if method == "predict" else {}
             given = x[0] if method == "step_by_step" else x
-            uses.append(use(name, method, {first_argument(name, method): given}, **quiet))
+            uses.append(
+                use(name, method, {first_argument(name, method): given}, **quiet)
+            )
     series = np.sin(np.arange(40.0))
     uses += [
         use("forecast", "fit", {"x": series}, epochs=1, verbose=0),
@@ -182,10 +202,13 @@ def problem_of_error(error):
     """Returns what is wrong with an error, or None."""
     message, place = str(error), traceback.extract_tb(error.__traceback__)[-1]
     named = f"{type(error).__name__}: {message}"
-    if not isinstance(error, ValueError | TypeError | FileNotFoundError):
+    if isinstance(error, FileNotFoundError | IsADirectoryError):
+        return None  # a string is the path of an image
+    if not isinstance(error, ValueError | TypeError):
         return named
     if not place.filename.startswith(PACKAGE):
         return f"raised in {place.filename}: {named}"
-    if not re.search(r"received|there is no file", message):
+    # "`ids` holds 3 at position 1": the text tools say so.
+    if not re.search(r"received|holds", message):
         return f"does not say what was received: {named}"
     return None

@@ -19,7 +19,7 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.types import Tensor
 from kerasseq.datasets import text_file
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.data_checks import are_batches, check_data
+from kerasseq.tasks.data_checks import check_id_arrays
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.texts import id_array
@@ -146,7 +146,7 @@ class CausalLM(TaskModel):
         check_not_empty(x)
         ids = self.ids(x) if y is None else None
         if ids is None:
-            check_arrays(x)
+            check_id_arrays(x)
             self._check_ids(x, y)
             return super().fit(
                 x,
@@ -216,7 +216,7 @@ class CausalLM(TaskModel):
             x = ids[None]
             self._check_length(len(ids))
         else:
-            check_arrays(x)
+            check_id_arrays(x)
         self._check_ids(x)
         return super().predict(x, **kwargs)
 
@@ -425,18 +425,6 @@ def as_ids(
     if not hasattr(source, "shape") or len(source.shape) != 1:
         return None
     return id_array(source, vocabulary_size).astype("int32")
-
-
-def check_arrays(x: Any) -> None:
-    """Raises unless these are arrays of ids, several of one length, or batches."""
-    check_data(x)
-    parts = x.values() if isinstance(x, dict) else x
-    parts = parts if isinstance(x, list | tuple | dict) else [x]
-    if not are_batches(x) and any(np.ndim(part) != 2 for part in parts):
-        raise TypeError(
-            "x must be a text, a list of texts, a file, ids (tokens,) or an array of "
-            f"ids (rows, time), received {checks.short(x)}"
-        )
 
 
 def are_texts(source: Any) -> bool:

@@ -315,8 +315,7 @@ class GenerationMixin(NextTokensMixin):
         rows = [self.ids(each) for each in ([prompts] if single else prompts)]
         if not rows or any(row is None or not len(row) for row in rows):
             raise ValueError(
-                "each prompt must be a text, or ids, of at least one token, received "
-                f"{checks.short(prompts)}"
+                f"each prompt must have at least one token, received {prompts!r:.60}"
             )
         return [row.tolist() for row in rows], single
 

@@ -20,6 +20,7 @@ def as_pairs(x: Any, y: Any = None) -> tuple[Any, Any] | None:
             )
         x, y = two_lists(x)
     if y is None or _are_arrays(x):
+        check_arrays(x)
         return None
     x, y = ([part] if isinstance(part, str) else part for part in (x, y))
     check_data(x)

@@ -263,6 +263,38 @@ def id_row(row: Any, size: int, name: str) -> np.ndarray:
     return ids.astype("int32")
 
 
+def check_id_arrays(x: Any) -> None:
+    """Raises unless these are arrays of ids, `(rows, time)`, or batches.
+
+    Args:
+        x: One array, or several in a tuple, list or dictionary.
+
+    Raises:
+        TypeError: If they are something else.
+
+    Examples:
+        >>> check_id_arrays(np.ones((2, 3), int))
+        >>> check_id_arrays([[]])
+        Traceback (most recent call last):
+        ...
+        TypeError: x must be a text, a list of texts, a file, ids (tokens,) or an \
+array of ids (rows, time), received [[]]
+    """
+    check_data(x)
+    several = isinstance(x, list | tuple | Mapping)
+    parts = [*(x.values() if isinstance(x, Mapping) else x)] if several else [x]
+    if not are_batches(x) and not all(map(_is_matrix, parts)):
+        raise TypeError(
+            "x must be a text, a list of texts, a file, ids (tokens,) or an array of "
+            f"ids (rows, time), received {checks.short(x)}"
+        )
+
+
+def _is_matrix(part):
+    array = as_array(part)
+    return array is not None and array.ndim == 2
+
+
 def as_array(values: Any) -> np.ndarray | None:
     """Returns an array; None for lists of several lengths, which are no array.
 
