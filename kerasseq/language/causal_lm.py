@@ -424,6 +424,8 @@ def as_ids(
         source = np.array(source)
     if not hasattr(source, "shape") or len(source.shape) != 1:
         return None
+    if not source.shape[0]:
+        return np.zeros(0, "int32")
     return id_array(source, vocabulary_size).astype("int32")
 
 

@@ -139,7 +139,8 @@ def number_array(name: str, values: Any) -> np.ndarray:
         raise TypeError(
             f"{name} must be an array of real numbers, received {checks.short(values)}"
         )
-    return found.astype("float32")
+    with np.errstate(over="ignore"):  # infinity, which `check_finite` finds
+        return found.astype("float32")
 
 
 def array_rows(

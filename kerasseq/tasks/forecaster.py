@@ -12,7 +12,7 @@ from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, FilePath, Tensor
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
-from kerasseq.tasks.data_checks import are_batches, as_array, check_data
+from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
 from kerasseq.tasks.forecaster_layers import Baseline, SplitFuture, Standardize
 from kerasseq.tasks.input_rows import check_finite, check_not_empty
 from kerasseq.tasks.last_step import LastStep
@@ -276,8 +276,13 @@ class Forecaster(TableForecasts, TaskModel):
                 f"with features={self._arguments['features']}. Use predict, window by "
                 "window"
             )
-        history = np.asarray(history, "float32")
+        history = check_finite("history", number_array("history", history))
         single = history.ndim == 1
+        if not history.size or not (single or history.shape[2:] == (1,)):
+            raise ValueError(
+                "history must be values (time,) or (batch, time, 1), received the "
+                f"shape {history.shape}"
+            )
         window = history.reshape(1, -1, 1) if single else history
         length, found = window.shape[1], []
         for _ in range(-(-steps // self._arguments["horizon"])):

@@ -240,7 +240,9 @@ def _plain(values, words):
 
 
 def _pairs(array):
-    """An array of strings of rank 2 as tuples; another one as it is."""
+    """An array of strings of rank 2 as tuples, of a higher rank as lists."""
+    if array.ndim > 2:
+        return array.tolist()
     return list(map(tuple, array.tolist())) if array.ndim == 2 else array
 
 
