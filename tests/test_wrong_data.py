@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from kerasseq import datasets, layers, models
-from tests import uses, uses_of_calls, uses_of_data
+from tests import uses, uses_of_calls, uses_of_data, uses_of_others
 
 pytestmark = pytest.mark.once("messages about data, raised before a backend has it")
 
@@ -44,6 +44,18 @@ def test_wrong_data(request):
     check()
 
 
+@pytest.mark.parametrize("part", ["of_layers", "of_models", "of_datasets"])
+def test_wrong_arguments(part, request):
+    """As `test_uses`, for what is not among its uses."""
+    of_part = getattr(uses_of_others, part)()
+    for use in of_part:
+        if "no file" not in use.arguments.values():
+            use.function(**use.arguments)
+    count = 300 if request.config.getoption("full") else 40
+    wrong = [o for o in uses.tries(of_part, count, 3) if o.problem]
+    assert not wrong
+
+
 # What is not tried with wrong arguments, and why.
 WITHOUT_ARGUMENTS = {"catalogue", "cache_folder", "pair_sources", "python_reference"}
 RESULTS = {  # classes of results, which a user does not make
@@ -51,7 +63,14 @@ RESULTS = {  # classes of results, which a user does not make
     *("LabeledTexts", "PairSource", "Pairs", "Parentheses", "Problem", "Report"),
     *("Series", "Tagged"),
 }
-DOWNLOADS = {"download_pairs"}
+FILES = {  # downloads, writes files, or reads the folder that a wrong string names
+    *("download_pairs", "digits_folder", "image_folder", "image_files"),
+}
+OF_RESULTS = {"family_labels"}  # its argument is a tree of the grammar
+# Called by attention layers alone, with arguments of their own.
+INSIDE_ATTENTION = {
+    *("AttentionPosition", "TransformerXLBiases", "TransformerXLPosition"),
+}
 
 
 def covered(parts):
@@ -61,20 +80,24 @@ def covered(parts):
 
 
 def test_all_data_sets_are_tried():
-    known = WITHOUT_ARGUMENTS | RESULTS | DOWNLOADS
-    assert {*datasets.__all__} - covered([uses.of_datasets]) - known == set()
+    known = WITHOUT_ARGUMENTS | RESULTS | FILES | OF_RESULTS
+    assert {*datasets.__all__} - covered(
+        [uses.of_datasets, uses_of_others.of_datasets]
+    ) - known == set()
 
 
 def test_all_layers_are_tried():
-    parts = [uses.of_layers, uses_of_calls.of_calls]
-    assert {*layers.__all__} - covered(parts) == set()
+    parts = [uses.of_layers, uses_of_calls.of_calls, uses_of_others.of_layers]
+    assert {*layers.__all__} - covered(parts) == INSIDE_ATTENTION
 
 
 def test_all_models_are_tried():
     # `of_data` calls models by what they learn from.
     functions = {"architectures", "from_pretrained", "save_pretrained"}
     known = functions | {type(uses_of_data.made(name)).__name__ for name in ANY}
-    assert {*models.__all__} - covered([uses.of_models]) - known == set()
+    assert {*models.__all__} - covered(
+        [uses.of_models, uses_of_others.of_models]
+    ) - known == set()
 
 
 ANY = [*uses_of_data.VALID, "forecast", "characters", "gpt"]

@@ -1,7 +1,7 @@
 """Wrong data for the models: for training, evaluation and prediction.
 
-A result must be free of NaN, or a `ValueError` or `TypeError` of kerasseq itself must say
-what was expected and what was received: not one of a backend, of Keras or of NumPy.
+A result must be free of NaN, or a `ValueError` or `TypeError` of kerasseq itself must
+say what was expected and what was received: not one of a backend, Keras or NumPy.
 """
 
 import functools

@@ -1,14 +1,11 @@
 """Further layers, models and data sets with valid arguments; see `tests.uses`."""
 
-import keras
-
 from kerasseq import datasets, layers, models
 from tests.uses import (
     CELL,
     HEADS,
     IDS,
     MINIMAL,
-    RECURRENT,
     SMALL,
     TEXT,
     Use,
@@ -29,10 +26,12 @@ def of_layers():
         layer(layers.MinGRUCell, X, **MINIMAL_CELL),
         layer(layers.MinLSTMCell, X, **MINIMAL_CELL),
         layer(layers.RNN, X, cell=layers.GRUCell(3), go_backwards=False, **cells),
-        layer(
-            *(layers.StackedRNN, X),
-            **{"cells": [layers.GRUCell(3), layers.GRUCell(3)], **cells},
-            **{"bidirectional": False, "residual": False},
+        Use(
+            "StackedRNN",
+            lambda **a: layers.StackedRNN(
+                [layers.GRUCell(3), layers.GRUCell(3)], **{**a, "return_state": False}
+            )(X),
+            {**cells, "bidirectional": False, "residual": False},
         ),
         layer(layers.KernelAttention, X, X, width=1.0, learnable=True),
         layer(layers.AlibiBias, SCORES, alibi_bias_max=8),
@@ -44,11 +43,6 @@ def of_layers():
         layer(layers.LayerNormalization, X, axis=-1, epsilon=1e-3, center=True),
         layer(layers.RMSNormalization, X, axis=-1, epsilon=1e-6),
         layer(layers.CRF, X, num_tags=6, initializer="zeros"),
-        Use(
-            "BinaryPosition",
-            lambda sequence: layers.BinaryPosition()(X, 0, sequence),
-            {"sequence": None},
-        ),
     ]
 
 
@@ -59,8 +53,8 @@ def of_models():
     vectors = {"method": "skip_gram", "dimensions": 3, "window": 2, "negatives": 2}
     vectors |= {"min_count": 1, "max_words": None, "subsample": None, "seed": 0}
 
-    def fitted(x, **arguments):
-        models.WordVectors(**arguments).fit(x, epochs=1, verbose=0)
+    def fitted(**arguments):
+        models.WordVectors(**arguments).fit([TEXT] * 4, epochs=1, verbose=0)
 
     return [
         model(
@@ -77,10 +71,10 @@ def of_models():
             **{**SMALL, "vocabulary_size": 5, "relative_buckets": 8},
             **{"head_dim": None, "feed_forward": "relu", "layer_norm_epsilon": 1e-6},
         ),
-        Use("WordVectors", fitted, {**vectors, "x": [TEXT] * 4}),
+        Use("WordVectors", fitted, vectors),
         Use(
             "costs",
-            lambda **a: models.costs(**a).forward,
+            lambda **a: models.costs(**a).forward_flops,
             {"architecture": "gpt3", "sequence_length": 7, "batch_size": 1}
             | {"dtype": "bfloat16"},
         ),
@@ -104,17 +98,10 @@ def of_datasets():
             ),
             made,
         ),
-        Use("analogies", lambda **a: datasets.analogies(**a).text, {"words": 50}),
-        Use("image_folder", datasets.image_folder, {"path": "no folder"}),
-        Use("image_files", datasets.image_files, {"path": "no folder"}),
+        Use("analogies", lambda **a: datasets.analogies(**a).sentences, {"words": 50}),
         Use(
             "read_image",
             datasets.read_image,
             {"file": "no file", "size": (2, 2), "channels": 3, "resize": "crop"},
         ),
     ]
-
-
-def clear():
-    """Frees the memory of the layers that were made."""
-    keras.backend.clear_session()

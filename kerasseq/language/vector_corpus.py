@@ -57,8 +57,10 @@ class Sentences:
         punctuation: bool = False,
         encoding: str = "utf-8",
     ) -> None:
-        if isinstance(source, bytes | dict) or not (
-            isinstance(source, os.PathLike) or hasattr(source, "__iter__")
+        if (
+            isinstance(source, bytes | dict)
+            or not (isinstance(source, os.PathLike) or hasattr(source, "__iter__"))
+            or not len(getattr(source, "shape", (1,)))
         ):
             raise TypeError(
                 "a text must be a string, a pathlib.Path, a list of strings or a list "
@@ -178,7 +180,10 @@ def vocabulary(
     for sentence in sentences:
         total.update(sentence)
     if not total:
-        raise ValueError("the text is empty: it has no word. Pass another one")
+        raise ValueError(
+            "the text must have at least one word, received an empty text. Pass "
+            "another one"
+        )
     frequent = [word for word, count in total.items() if count >= min_count]
     words = sorted(frequent, key=lambda word: (-total[word], word))[:max_words]
     if len(words) < 2:
