@@ -228,6 +228,7 @@ class TextReader:
                 f"ids have {ids.shape[1]} tokens in a row, but the model reads "
                 f"max_sequence_length={self.longest} at most"
             )
+        check_steps(ids)
         self._known(ids)
         segments = rectangular("segments", x.get("segments", np.zeros_like(ids)))
         if segments.shape != ids.shape:
@@ -275,6 +276,14 @@ lengths: [[1], [2, 3]]
             f"{checks.short(values)}"
         )
     return found
+
+
+def check_steps(ids: np.ndarray) -> None:
+    """Raises if rows of ids have no tokens."""
+    if len(ids) and not ids.size:
+        raise ValueError(
+            f"ids must have at least one token in a row, received the shape {ids.shape}"
+        )
 
 
 def check_tokens(tokens: Sequence[Any], n: int, text: Any) -> None:

@@ -19,7 +19,7 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.types import Tensor
 from kerasseq.datasets import text_file
 from kerasseq.tasks.base import TaskModel
-from kerasseq.tasks.data_checks import check_id_arrays
+from kerasseq.tasks.data_checks import as_array, check_id_arrays
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.texts import id_array
@@ -421,7 +421,7 @@ def as_ids(
     if are_texts(source):
         return np.concatenate([_encode(text, tokenizer) for text in source])
     if isinstance(source, list) and source and isinstance(source[0], int):
-        source = np.array(source)
+        source = as_array(source)
     if not hasattr(source, "shape") or len(source.shape) != 1:
         return None
     if not source.shape[0]:

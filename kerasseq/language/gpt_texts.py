@@ -12,7 +12,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
-from kerasseq.language.bert_texts import Rows, TextReader, rectangular
+from kerasseq.language.bert_texts import Rows, TextReader, check_steps, rectangular
 from kerasseq.tasks.data_checks import as_array
 from kerasseq.text.tokenizer import Tokenizer
 
@@ -239,7 +239,8 @@ class GPTTextReader(TextReader):
                 f"ids have {ids.shape[-1]} tokens in a row, but the model reads "
                 f"max_sequence_length={self.longest} at most"
             )
-        if self.axes == 3 and ids.shape[1] < 2:
+        check_steps(ids)
+        if self.axes == 3 and len(ids) and ids.shape[1] < 2:
             raise ValueError(
                 "ids must have at least two answers in each example, received the "
                 f"shape {ids.shape}"

@@ -24,6 +24,7 @@ from kerasseq.tasks.base import TaskModel
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training import ScheduledSampling
 from kerasseq.training.batches import padded
+from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.initializers import FanInNormal
 
 FIELDS = (  # arguments that are fields of an architecture, too
@@ -365,6 +366,7 @@ def make_options(
             f"distance is {MAX_DISTANCE}, received {relative_buckets}"
         )
     checks.flag("tie_embeddings", tie_embeddings)
+    checks.one_of("feed_forward", feed_forward, FEED_FORWARDS)
     check_memory(
         D,
         intermediate_dim=intermediate_dim,

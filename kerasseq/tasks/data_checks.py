@@ -196,6 +196,8 @@ def _id_array(x, vocabulary_size, padding):
             "x must be rows of ids, lists of whole numbers or an array (rows, time), "
             f"received the shape {array.shape}: {checks.short(x)}. For one row: [ids]"
         )
+    if not array.size:
+        array = np.zeros(array.shape, "int32")
     check_ids(array, "x", "vocabulary_size", vocabulary_size)
     return pad_rows(array, padding)
 

@@ -137,7 +137,10 @@ def _check_epsilon(epsilon):
 def _check_axes(axis, shape):
     """Raises if the inputs have fewer axes."""
     rank = len(shape)
-    for one in axis if isinstance(axis, list | tuple) else [axis]:
+    axis = axis if isinstance(axis, list | tuple) else [axis]
+    if len({one % rank for one in axis}) < len(axis):
+        raise ValueError(f"axis must be distinct axes, received {axis}")
+    for one in axis:
         if not -rank <= one < rank:
             raise ValueError(
                 f"axis must be one of the {rank} axes of the inputs, received {one} "
