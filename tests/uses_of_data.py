@@ -208,7 +208,7 @@ def problem_of_error(error):
         return named
     if not place.filename.startswith(PACKAGE):
         return f"raised in {place.filename}: {named}"
-    # "`ids` holds 3 at position 1", "the value is empty at step 0": of texts and tables.
+    # "`ids` holds 3 at position 1", "the value is empty at step 0": so they say it.
     if not re.search(r"received|holds|is empty", message):
         return f"does not say what was received: {named}"
     return None

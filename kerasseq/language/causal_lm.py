@@ -442,7 +442,7 @@ def _encode(text: str, tokenizer: Tokenizer | None) -> np.ndarray:
             "ids"
         )
     if not text:
-        raise ValueError("expected a text with at least one token, received ''")
+        raise ValueError("the text is empty: it must have a token, received ''")
     return tokenizer.encode(text)
 
 

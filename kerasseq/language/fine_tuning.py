@@ -310,15 +310,14 @@ class FineTuningMixin(TaskHeadMixin):
         x, y, weights = self.arrays(x, y, class_weight)
         if y is None or not isinstance(x, dict):
             return x, y, given
-        return x, y, _product(weights, self._given_weights(given, x["ids"]))
+        return x, y, _product(weights, self._given_weights(given, y))
 
-    def _given_weights(self, given, ids):
+    def _given_weights(self, given, y):
         """Sample weights of the user, checked; of several outputs a dictionary."""
-        steps = ids.shape[-1] if self.per_step else None
         if isinstance(given, dict) and isinstance(self.output, dict):
             self._check_outputs("sample_weight", given)
-            return {n: sample_weights(w, len(ids), steps) for n, w in given.items()}
-        return sample_weights(given, len(ids), steps)
+            return {name: _weights_of(w, y[name]) for name, w in given.items()}
+        return _weights_of(given, next(iter(y.values())) if isinstance(y, dict) else y)
 
     def _check_outputs(self, argument, given):
         """Raises unless a dictionary has arrays for outputs of the model alone."""
@@ -410,6 +409,12 @@ def _rows_of(data, rows):
     return keras.tree.map_structure(
         lambda values: values[rows], data, none_is_leaf=False
     )
+
+
+def _weights_of(given, y):
+    """Sample weights for an array of labels, of rows or of steps."""
+    shape = np.shape(y)
+    return sample_weights(given, shape[0], shape[1] if len(shape) > 1 else None)
 
 
 def copy_weights(old: keras.Model, new: keras.Model) -> None:

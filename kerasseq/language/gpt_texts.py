@@ -200,8 +200,8 @@ class GPTTextReader(TextReader):
         row, parts = [self.start], [self.encode(part) for part in texts]
         if not all(map(len, parts)):
             raise ValueError(
-                f"text {n}, or each part of it, must have at least one token, received "
-                f"{checks.short(texts)}"
+                f"text {n} is empty, or a part of it: expected at least one token in "
+                f"each, received {checks.short(texts)}"
             )
         for ids in self._cut(parts):
             row += [*ids, self.delimiter]

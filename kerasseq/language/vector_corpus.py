@@ -180,10 +180,7 @@ def vocabulary(
     for sentence in sentences:
         total.update(sentence)
     if not total:
-        raise ValueError(
-            "the text must have at least one word, received an empty text. Pass "
-            "another one"
-        )
+        raise ValueError("the text is empty: it has no word. Pass another one")
     frequent = [word for word, count in total.items() if count >= min_count]
     words = sorted(frequent, key=lambda word: (-total[word], word))[:max_words]
     if len(words) < 2:
