@@ -518,7 +518,7 @@ def test_mixed_precision():
             ValueError,
             "same number of rows, received 1 and 2",
         ),
-        ("classify", [], [], ValueError, "x must have at least one text"),
+        ("classify", [], [], ValueError, "at least one row of x, received"),
         ("classify", ["a"], None, ValueError, "a label for each text, received y=None"),
     ],
 )

@@ -181,7 +181,7 @@ def test_wrong_ids_raise(numbers, rows, error, message):
 @pytest.mark.parametrize(
     ("x", "y", "error", "message"),
     [
-        ([], [], ValueError, "the same length, at least 1"),
+        ([], [], ValueError, "at least one row of x"),
         (["ab", "c"], ["ab"], ValueError, "2 .* 1"),
         ([["ab", "ba"]], None, TypeError, r"received one list\. Pass one list of each"),
         (5, ["ba"], TypeError, "x must be a list.* received 5"),
