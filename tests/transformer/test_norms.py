@@ -6,8 +6,9 @@ import pytest
 
 from kerasseq import layers
 
+pytestmark = pytest.mark.everywhere("PyTorch's operation takes the last axes alone")
 
-@pytest.mark.everywhere("PyTorch's operation takes the last axes alone")
+
 @pytest.mark.parametrize("name", ["LayerNormalization", "RMSNormalization"])
 def test_any_axis(name):
     x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")
