@@ -183,11 +183,6 @@ class Forecaster(TableForecasts, TaskModel):
                     f"fit has no argument {name}, which sets the layers. Name it when "
                     f'the model is made: Forecaster("gru", {name}={kwargs[name]!r})'
                 )
-        check_data(x)
-        if as_array(x) is None:
-            raise TypeError(
-                f"x must be a table, or an array of numbers, received {checks.short(x)}"
-            )
         if options or _is_table(x, y):
             x, y = self.prepare(x, **options)
             if kwargs.get("epochs") is None:
@@ -201,10 +196,12 @@ class Forecaster(TableForecasts, TaskModel):
 
     def _check_windows(self, x, y):
         """Raises unless there are arrays of windows and targets, or batches."""
+        check_data(x)
         if are_batches(x):
             return
         features = self._arguments["features"]
-        if y is None or np.ndim(x) != 3 or np.shape(x)[2] != features:
+        shape = () if as_array(x) is None else np.shape(x)
+        if y is None or len(shape) != 3 or shape[2] != features:
             raise ValueError(
                 "expected a table, a series (time,), or windows x (rows, time, "
                 f"{features}) with targets y, received x={checks.short(x)} and "
@@ -398,4 +395,5 @@ def _is_table(x: Any, y: Any) -> bool:
         return True
     if hasattr(x, "values") and hasattr(x, "dates"):
         return True
-    return isinstance(x, np.ndarray | list) and np.ndim(x) == 1
+    is_list = isinstance(x, np.ndarray | list) and as_array(x) is not None
+    return is_list and np.ndim(x) == 1

@@ -166,8 +166,8 @@ def window_length(table: SeriesTable, season: int, horizon: int) -> int:
     rest = len(shortest.values) - horizon
     if rest < 2:
         raise ValueError(
-            f"{shortest.title} must have at least {horizon + 2} values for horizon="
-            f"{horizon}, received {len(shortest.values)}. Choose a smaller horizon, or "
+            f"a horizon of {horizon} needs at least {horizon + 2} values, received "
+            f"{len(shortest.values)} of {shortest.title}. Choose a smaller horizon, or "
             "add values"
         )
     return max(1, min(max(2 * season, LEAST_LENGTH), rest // 2))
@@ -178,9 +178,9 @@ def check_length(table: SeriesTable, length: int, horizon: int) -> None:
     for one in table.series:
         if len(one.values) < length + horizon:
             raise ValueError(
-                f"{one.title} must have at least {length + horizon} values, as windows "
-                f"have the length {length} and the horizon is {horizon}, received "
-                f"{len(one.values)}. Choose smaller ones, or add values"
+                f"{one.title} has {len(one.values)} values, too few for windows of "
+                f"length {length} and a horizon of {horizon}: expected at least "
+                f"{length + horizon}, received {len(one.values)}. Choose smaller ones"
             )
 
 
