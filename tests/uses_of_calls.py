@@ -35,6 +35,7 @@ def of_calls():
         call(layers.MultiHeadAttention(2, 3), {**memory, "attention_mask": SQUARE}),
         call(layers.SinePositionEncoding(), {"inputs": X}),
         call(layers.PositionEmbedding(5), {"inputs": X}),
+        call(layers.BinaryPosition(), {"inputs": X}),
         call(layers.RotaryEmbedding(), {"inputs": HEADS[..., :2]}),
         call(layers.FeedForward(7), {"x": X}),
         call(layers.TransformerEncoder(7, 2), {"inputs": X, **stack}),

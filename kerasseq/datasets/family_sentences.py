@@ -9,7 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasseq.core.checks import fraction, random_generator, whole_number
+from kerasseq.core.checks import (
+    fits_memory,
+    fraction,
+    random_generator,
+    whole_number,
+)
 from kerasseq.datasets.family_grammar import (
     LABELS,
     FamilyTree,
@@ -75,6 +80,7 @@ def family_sentences(
         ('Ma mère est parfois tendre, parfois méchante avec moi.', ['0', 'j', 'm'])
     """
     size = whole_number("size", size)
+    fits_memory("size", size, bytes_each=100)  # of a sentence
     count = round(fraction("test", test) * size)
     errors = fraction("errors", errors)
     seed = _seed(seed)
@@ -115,6 +121,7 @@ def unlabeled_family_sentences(
         3
     """
     size = whole_number("size", size)
+    fits_memory("size", size, bytes_each=100)  # of a sentence
     errors = fraction("errors", errors)
     if not isinstance(excluded, FamilySentences):
         raise TypeError(

@@ -68,6 +68,11 @@ def read_image(
     one_of("channels", channels, MODES)
     one_of("resize", resize, RESIZE)
     if size is not None:
+        is_list = isinstance(size, list | tuple) or np.ndim(size) == 1
+        if not is_list or len(size) != 2:
+            raise TypeError(
+                f"size must be a pair (height, width), received {short(size)}."
+            )
         size = tuple(whole_number("size", side) for side in size)
     path = regular(pathlib.Path(file))
     try:

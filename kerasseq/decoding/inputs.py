@@ -179,8 +179,8 @@ def _check_range(prompt: Prompt, stop: tuple[int, ...], vocabulary: int) -> None
     unknown = [i for i in stop if not 0 <= i < vocabulary]
     if unknown:
         raise ValueError(
-            f"stop has id {unknown[0]}, which can never be generated: step returns "
-            f"{vocabulary} logits, so ids lie from 0 to {vocabulary - 1}"
+            f"stop must have ids from 0 to {vocabulary - 1}, as step returns "
+            f"{vocabulary} logits, received {unknown[0]}, which can never be generated"
         )
 
 

@@ -30,6 +30,7 @@ from kerasseq.core.serialization import register
 from kerasseq.core.types import Shape, Tensor
 from kerasseq.language.bert_texts import Rows
 from kerasseq.tasks.class_labels import MultiLabelF1, class_loss, encode_classes
+from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.labels import Label, Labels
 from kerasseq.tasks.tagging import tag_array, tag_rows, weighted_tags
 from kerasseq.training.metrics import PerStep
@@ -255,7 +256,13 @@ class Tag(Classify):
     ) -> tuple[np.ndarray, np.ndarray]:
         ids = rows.arrays["ids"]
         if rows.places is None:
-            y, known = tag_array(self.labels, np.asarray(y))
+            given, y = y, as_array(y)
+            if y is None or y.shape != ids.shape:
+                raise ValueError(
+                    f"y must be an array of tags {ids.shape}, received "
+                    f"{checks.short(given)}"
+                )
+            y, known = tag_array(self.labels, y)
             weights = known.astype("float32")
         else:
             sizes = [ids.shape[1]] * len(ids)
@@ -285,9 +292,15 @@ class Span(Head):
                 _tokens(*place, span)
                 for place, span in zip(rows.places, y, strict=True)
             ]
-        y, length = np.asarray(y), rows.arrays["ids"].shape[-1]
+        given = y
+        y, length = as_array(y), rows.arrays["ids"].shape[-1]
+        if y is None or y.shape[1:] != (2,):
+            raise ValueError(
+                "y must be the first and the last index of each answer, (rows, 2), "
+                f"received {checks.short(given)}"
+            )
         check_labels(y, length, "the length of a row")
-        if y.shape[1:] != (2,) or np.any(y[:, 0] > y[:, 1]):
+        if np.any(y[:, 0] > y[:, 1]):
             raise ValueError(
                 "y must be the first and the last index of each answer, (rows, 2), "
                 "received "
@@ -366,6 +379,12 @@ def _tokens(
     """
     if span is None:
         return none, none
+    is_pair = isinstance(span, tuple | list | np.ndarray) and len(span) == 2
+    if not is_pair or not all(isinstance(at, int | np.integer) for at in span):
+        raise TypeError(
+            "an answer must be a span (start, end) of its text, or None, received "
+            f"{checks.short(span)}"
+        )
     start, end = span
     inside = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < end))
     if not 0 <= start < end <= length or not len(inside):

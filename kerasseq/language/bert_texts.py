@@ -8,6 +8,7 @@ import numpy as np
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
+from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.text_inputs import word_ids
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training.masked_lm import special_id
@@ -96,7 +97,7 @@ class TextReader:
             return None
         if isinstance(x[0], str | tuple):
             return self._packed([self._cut(self._pair(each)) for each in x])
-        rows = [self._known(row) for row in x]
+        rows = [self._row(row, f"x[{n}]") for n, row in enumerate(x)]
         ids = np.full((len(rows), max(map(len, rows))), self.padding, "int32")
         for place, row in zip(ids, rows, strict=True):
             place[: len(row)] = row
@@ -109,6 +110,11 @@ class TextReader:
         texts, places = [], []
         for words in x:
             words = words.split() if isinstance(words, str) else words
+            if not _is_list(words) or not _all_strings(words):
+                raise TypeError(
+                    f"x[{len(texts)}] must be a text or a list of words, received "
+                    f"{checks.short(words)}"
+                )
             ids, first = word_ids(self._tokenizer(), words, f"x[{len(texts)}]")
             places.append(1 + first)  # [CLS] is before them
             texts.append((ids,))
@@ -126,6 +132,7 @@ class TextReader:
             if len(each) > 1:
                 first += self.separators + len(self.encode(each[0]))
             offsets = self._tokenizer().encode_with_offsets(each[-1]).offsets
+            check_tokens(offsets, len(places), each[-1])
             places.append((offsets, first, 0, len(each[-1])))
         return rows._replace(places=places)
 
@@ -175,9 +182,10 @@ class TextReader:
 
     def _pair(self, text: Any) -> list[Sequence[int] | np.ndarray]:
         parts = (text,) if isinstance(text, str) else text
-        if len(parts) > 2 or not all(isinstance(part, str) for part in parts):
+        if not _is_list(parts) or len(parts) > 2 or not _all_strings(parts):
             raise TypeError(
-                f"a row must be a text or a pair of texts, received {text!r}"
+                "a row must be a text or a pair of texts, received "
+                f"{checks.short(text)}"
             )
         return [self.encode(part) for part in parts]
 
@@ -210,7 +218,7 @@ class TextReader:
         x = x if isinstance(x, dict) else {"ids": x}
         if "ids" not in x:
             raise ValueError(f'inputs must have "ids", received {sorted(x)}')
-        ids = np.asarray(x["ids"])
+        ids = rectangular("ids", x["ids"])
         if ids.ndim != 2:
             raise ValueError(
                 f"ids must be (rows, time), received the shape {ids.shape}"
@@ -220,8 +228,9 @@ class TextReader:
                 f"ids have {ids.shape[1]} tokens in a row, but the model reads "
                 f"max_sequence_length={self.longest} at most"
             )
+        check_steps(ids)
         self._known(ids)
-        segments = np.asarray(x.get("segments", np.zeros_like(ids)))
+        segments = rectangular("segments", x.get("segments", np.zeros_like(ids)))
         if segments.shape != ids.shape:
             raise ValueError(
                 f"segments have the shape {segments.shape}, but ids {ids.shape}: each "
@@ -230,15 +239,59 @@ class TextReader:
         check_ids(segments, "segments", "num_segments", self.num_segments)
         arrays = {"ids": ids.astype("int32"), "segments": segments.astype("int32")}
         if "positions" in x:
-            positions = np.asarray(x["positions"])
+            positions = rectangular("positions", x["positions"])
             check_ids(positions, "positions", "the length of a row", ids.shape[1])
             arrays["positions"] = positions.astype("int32")
         return arrays
+
+    def _row(self, row: Any, name: str) -> np.ndarray:
+        ids = as_array(row)
+        if ids is None or ids.ndim != 1 or not len(ids):
+            raise TypeError(
+                f"{name} must be a text, or a list of at least one id, received "
+                f"{checks.short(row)}"
+            )
+        return self._known(ids)
 
     def _known(self, ids: Any) -> np.ndarray:
         ids = np.asarray(ids)
         check_ids(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids
+
+
+def rectangular(name: str, values: Any) -> np.ndarray:
+    """Returns lists of ids of one length as an array.
+
+    Examples:
+        >>> rectangular("ids", [[1], [2, 3]])
+        Traceback (most recent call last):
+        ...
+        ValueError: ids must be an array (rows, time), received lists of several \
+lengths: [[1], [2, 3]]
+    """
+    found = as_array(values)
+    if found is None:
+        raise ValueError(
+            f"{name} must be an array (rows, time), received lists of several lengths: "
+            f"{checks.short(values)}"
+        )
+    return found
+
+
+def check_steps(ids: np.ndarray) -> None:
+    """Raises if rows of ids have no tokens."""
+    if len(ids) and not ids.size:
+        raise ValueError(
+            f"ids must have at least one token in a row, received the shape {ids.shape}"
+        )
+
+
+def check_tokens(tokens: Sequence[Any], n: int, text: Any) -> None:
+    """Raises if a text has no tokens."""
+    if not len(tokens):
+        raise ValueError(
+            f"x[{n}] must have at least one token, received {checks.short(text)}"
+        )
 
 
 def cut_parts(parts: Sequence[Any], length: int) -> list[Any]:
@@ -279,10 +332,14 @@ def _is_texts(x: Any) -> bool:
 
 def _is_words(x: Any) -> bool:
     """Whether these are lists of words."""
-    return (
-        isinstance(x, list | tuple)
-        and len(x) > 0
-        and isinstance(x[0], list)
-        and len(x[0]) > 0
-        and isinstance(x[0][0], str)
-    )
+    if not isinstance(x, list | tuple) or not len(x) or not isinstance(x[0], list):
+        return False
+    return len(x[0]) > 0 and isinstance(x[0][0], str)
+
+
+def _is_list(x: Any) -> bool:
+    return isinstance(x, list | tuple) and len(x) > 0
+
+
+def _all_strings(words: Sequence[Any]) -> bool:
+    return all(isinstance(word, str) for word in words)

@@ -19,6 +19,7 @@ from kerasseq.core.ids import check_inputs
 from kerasseq.core.types import Tensor
 from kerasseq.datasets import text_file
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.data_checks import as_array, check_id_arrays
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.text.surprise import Surprise, token_texts
 from kerasseq.text.texts import id_array
@@ -152,6 +153,7 @@ class CausalLM(TaskModel):
         check_not_empty(x)
         ids = self.ids(x) if y is None else None
         if ids is None:
+            check_id_arrays(x)
             self._check_ids(x, y)
             return super().fit(
                 x,
@@ -220,6 +222,8 @@ class CausalLM(TaskModel):
         if ids is not None:
             x = ids[None]
             self._check_length(len(ids))
+        else:
+            check_id_arrays(x)
         self._check_ids(x)
         return super().predict(x, **kwargs)
 
@@ -424,9 +428,11 @@ def as_ids(
     if are_texts(source):
         return np.concatenate([_encode(text, tokenizer) for text in source])
     if isinstance(source, list) and source and isinstance(source[0], int):
-        source = np.array(source)
+        source = as_array(source)
     if not hasattr(source, "shape") or len(source.shape) != 1:
         return None
+    if not source.shape[0]:
+        return np.zeros(0, "int32")
     return id_array(source, vocabulary_size).astype("int32")
 
 
@@ -443,7 +449,7 @@ def _encode(text: str, tokenizer: Tokenizer | None) -> np.ndarray:
             "ids"
         )
     if not text:
-        raise ValueError("the text is empty")
+        raise ValueError("the text is empty: it must have a token, received ''")
     return tokenizer.encode(text)
 
 
@@ -471,7 +477,8 @@ def scoring_rows(
     """
     if len(ids) < 2:
         raise ValueError(
-            f"a text of {len(ids)} tokens has none that could be predicted"
+            "expected a text of at least two tokens, as the first is not predicted, "
+            f"received {len(ids)}"
         )
     warm_up = sequence_length // 4
     fresh = sequence_length - warm_up

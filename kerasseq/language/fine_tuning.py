@@ -11,8 +11,8 @@ from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.language.bert_texts import Rows
 from kerasseq.language.task_heads import CLASSIFIERS, TaskHeadMixin
+from kerasseq.tasks.data_checks import check_labels_of_rows, sample_weights
 from kerasseq.tasks.input_rows import (
-    check_finite,
     check_not_empty,
     is_empty_list,
     outputs_of_none,
@@ -244,6 +244,7 @@ class FineTuningMixin(TaskHeadMixin):
             (['ids', 'segments'], (1, 2))
         """
         x = self.labeled_inputs(x, None)[0]
+        check_not_empty(x, "encode")
         rows = self._read(self.several(x))
         if rows is None:
             raise TypeError(
@@ -290,12 +291,11 @@ class FineTuningMixin(TaskHeadMixin):
         if y is None or rows is None:
             return x, y, None
         if isinstance(y, dict):  # of arrays, as the outputs are
+            self._check_outputs("y", y)
+            for name, part in y.items():
+                check_labels_of_rows(part, len(rows.arrays["ids"]), f"y[{name!r}]")
             return rows.arrays, y, None
-        if len(y) != len(rows.arrays["ids"]):
-            raise ValueError(
-                f"y must have a label for each of {len(rows.arrays['ids'])} texts, "
-                f"received {len(y)} labels"
-            )
+        check_labels_of_rows(y, len(rows.arrays["ids"]))
         return (rows.arrays, *self.task.targets(rows, y, class_weight))
 
     def _weighted(
@@ -304,10 +304,29 @@ class FineTuningMixin(TaskHeadMixin):
         """Inputs, labels, and the product of all sample weights."""
         x, y, given = self.weighted_inputs(x, y, given)
         if isinstance(x, str) and y is not None:
-            tags = self.head == "tag" and y and not hasattr(y[0], "__len__")
-            x, y = [x], [y] if tags or not isinstance(y, list) else y
+            is_list = isinstance(y, list)
+            tags = self.head == "tag" and is_list and y and not np.shape(y[0])
+            x, y = [x], [y] if tags or not is_list else y
         x, y, weights = self.arrays(x, y, class_weight)
-        return x, y, _product(weights, given)
+        if y is None or not isinstance(x, dict):
+            return x, y, given
+        return x, y, _product(weights, self._given_weights(given, y))
+
+    def _given_weights(self, given, y):
+        """Sample weights of the user, checked; of several outputs a dictionary."""
+        if isinstance(given, dict) and isinstance(self.output, dict):
+            self._check_outputs("sample_weight", given)
+            return {name: _weights_of(w, y[name]) for name, w in given.items()}
+        return _weights_of(given, next(iter(y.values())) if isinstance(y, dict) else y)
+
+    def _check_outputs(self, argument, given):
+        """Raises unless a dictionary has arrays for outputs of the model alone."""
+        names = self.output if isinstance(self.output, dict) else ()
+        if not given or not set(given) <= set(names):
+            wanted = f"of {sorted(names)} by name" if names else "without names"
+            raise ValueError(
+                f"{argument} must be arrays {wanted}, received {checks.short(given)}"
+            )
 
     def _rows(self, x: Any) -> Rows | None:
         """The inputs as `Rows`; None if Keras takes them as they are."""
@@ -392,6 +411,12 @@ def _rows_of(data, rows):
     )
 
 
+def _weights_of(given, y):
+    """Sample weights for an array of labels, of rows or of steps."""
+    shape = np.shape(y)
+    return sample_weights(given, shape[0], shape[1] if len(shape) > 1 else None)
+
+
 def copy_weights(old: keras.Model, new: keras.Model) -> None:
     """Copies weights between the layers of equal names of two models.
 
@@ -431,8 +456,6 @@ def _copy_layer(mine: keras.Layer, theirs: keras.Layer) -> None:
 
 def _product(weights: np.ndarray | None, given: Any) -> Any:
     """The product of token weights `(B, T)` and row weights, each optional."""
-    given = np.asarray(given, "float32") if isinstance(given, list) else given
-    check_finite("sample_weight", given)
     if weights is None or given is None:
         return given if weights is None else weights
     return weights * np.reshape(given, (len(weights), -1))

@@ -18,7 +18,7 @@ On the way are checks (`decoding/inputs.py`) and programs that are already compi
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
@@ -290,14 +290,22 @@ class GenerationMixin(NextTokensMixin):
         """The ids of stop tokens given as ids, as text, or as a list of both."""
         if stop is None:
             return ()
-        each = [stop] if isinstance(stop, str | int | np.integer) else list(stop)
+        each = [stop] if isinstance(stop, str | int | np.integer) else stop
+        each = each.tolist() if hasattr(each, "tolist") else each
+        is_list = isinstance(each, list | tuple | range | Set)
+        if not is_list or not all(isinstance(s, str | int | np.integer) for s in each):
+            raise TypeError(
+                "stop must be a token, its id, or a list of tokens and ids, received "
+                f"{checks.short(stop)}"
+            )
         return tuple(self._stop_id(s) if isinstance(s, str) else s for s in each)
 
     def _stop_id(self, text: str) -> int:
         ids = self.ids(text)
         if len(ids) != 1:
             raise ValueError(
-                f"stop={text!r} is {len(ids)} tokens: give one token, or ids"
+                f"stop must be one token, received {text!r}, which is {len(ids)}. Give "
+                "one of them, or ids"
             )
         return int(ids[0])
 
@@ -306,7 +314,9 @@ class GenerationMixin(NextTokensMixin):
         single = not is_list_of_prompts(prompts)
         rows = [self.ids(each) for each in ([prompts] if single else prompts)]
         if not rows or any(row is None or not len(row) for row in rows):
-            raise ValueError("each prompt must have at least one token")
+            raise ValueError(
+                f"each prompt must have at least one token, received {prompts!r:.60}"
+            )
         return [row.tolist() for row in rows], single
 
     def _generate_rows(self, rows: list[list[int]], options: Options) -> list[Any]:

@@ -22,12 +22,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from kerasseq.core import checks
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Identifier, Shape, Tensor
 from kerasseq.language import bert_heads
 from kerasseq.language.bert_heads import Features, MaskLogits
 from kerasseq.language.bert_texts import Rows
 from kerasseq.language.gpt_texts import GPTTextReader
+from kerasseq.tasks.data_checks import as_array
 from kerasseq.tasks.labels import plain_list
 from kerasseq.tasks.last_step import LastStep
 
@@ -103,8 +105,14 @@ class Choose(Classify):
         self, rows: Rows, y: Any, class_weight: Any = None
     ) -> tuple[np.ndarray, None]:
         bert_heads.check_no_class_weight(class_weight)
-        pairs = zip(plain_list(y), rows.places, strict=True)
-        y = np.array([_answer(n, *pair) for n, pair in enumerate(pairs)])
+        given = y
+        pairs = zip(plain_list(given), rows.places, strict=True)
+        y = as_array([_answer(n, *pair) for n, pair in enumerate(pairs)])
+        if y is None or y.size != len(rows.places):
+            raise TypeError(
+                "y must be one of the answers or its index for each row, received "
+                f"{checks.short(given)}"
+            )
         counts = np.array([len(answers) for answers in rows.places])
         bert_heads.check_labels(y, counts.max(), "answers")
         for row in np.flatnonzero(y.reshape(-1) >= counts)[:1]:

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import bucket
-from kerasseq.language.bert_texts import Rows, TextReader
+from kerasseq.language.bert_texts import Rows, TextReader, check_steps, rectangular
+from kerasseq.tasks.data_checks import as_array
 from kerasseq.text.tokenizer import Tokenizer
 
 SPECIAL_TOKENS = (
@@ -151,7 +153,10 @@ class GPTTextReader(TextReader):
         for first, end in spans:
             inside = np.flatnonzero((ends > first) & (starts < end))
             if not text[first:end].strip() or not len(inside):
-                raise ValueError(f"the word {text[first:end]!r} has no tokens")
+                raise ValueError(
+                    "each word must have a token of its own, received "
+                    f"{text[first:end]!r} in {checks.short(text)}"
+                )
             last.append(inside[-1])
         return encoding.ids.tolist(), np.array(last, int)
 
@@ -194,7 +199,10 @@ class GPTTextReader(TextReader):
         """The ids of one row."""
         row, parts = [self.start], [self.encode(part) for part in texts]
         if not all(map(len, parts)):
-            raise ValueError(f"text {n} is empty, or a part of it: {texts!r}")
+            raise ValueError(
+                f"text {n} is empty, or a part of it: expected at least one token in "
+                f"each, received {checks.short(texts)}"
+            )
         for ids in self._cut(parts):
             row += [*ids, self.delimiter]
         row[-1] = self.end
@@ -210,11 +218,11 @@ class GPTTextReader(TextReader):
         """The ids of one text, or ids as they are."""
         if isinstance(text, str):
             return super().encode(text)
-        if not _is_ids(text):
+        ids = as_array(text) if _is_ids(text) else None
+        if ids is None:
             raise TypeError(
                 f"a text must be a string or a list of ids, received {text!r}"
             )
-        ids = np.asarray(text)
         check_ids(ids, "ids", "vocabulary_size", self.vocabulary_size)
         return ids.tolist()
 
@@ -222,7 +230,7 @@ class GPTTextReader(TextReader):
         x = x if isinstance(x, dict) else {"ids": x}
         if x.keys() != {"ids"}:
             raise ValueError(f'inputs must be "ids" alone, received {sorted(x)}')
-        ids = np.asarray(x["ids"])
+        ids = rectangular("ids", x["ids"])
         wanted = "(rows, time)" if self.axes == 2 else "(examples, rows, time)"
         if ids.ndim != self.axes:
             raise ValueError(f"ids must be {wanted}, received the shape {ids.shape}")
@@ -230,6 +238,12 @@ class GPTTextReader(TextReader):
             raise ValueError(
                 f"ids have {ids.shape[-1]} tokens in a row, but the model reads "
                 f"max_sequence_length={self.longest} at most"
+            )
+        check_steps(ids)
+        if self.axes == 3 and len(ids) and ids.shape[1] < 2:
+            raise ValueError(
+                "ids must have at least two answers in each example, received the "
+                f"shape {ids.shape}"
             )
         check_ids(ids, "ids", "vocabulary_size + marks + padding", self.padding + 1)
         return {"ids": ids.astype("int32")}
@@ -259,9 +273,15 @@ def _parts(each: Any) -> tuple[Any, ...]:
 
 
 def _pair(each: Any) -> tuple[Any, ...]:
-    if isinstance(each, str) or _is_ids(each) or len(each) != 2:
-        raise TypeError(f"each must be a pair of texts (a, b), received {each!r}")
+    if isinstance(each, str) or _is_ids(each) or not _is_two(each):
+        raise TypeError(
+            f"each must be a pair of texts (a, b), received {checks.short(each)}"
+        )
     return tuple(each)
+
+
+def _is_two(each: Any) -> bool:
+    return isinstance(each, list | tuple | np.ndarray) and len(each) == 2
 
 
 def _choices(each: Any) -> list[tuple[Any, ...]]:
@@ -271,10 +291,11 @@ def _choices(each: Any) -> list[tuple[Any, ...]]:
         >>> _choices(("2 + 2 =", ["4", "5"]))
         [('2 + 2 =', '4'), ('2 + 2 =', '5')]
     """
-    right = not isinstance(each, str) and len(each) == 2
-    if not right or isinstance(each[1], str) or _is_ids(each[1]) or len(each[1]) < 2:
+    right = not isinstance(each, str) and _is_two(each)
+    right = right and hasattr(each[1], "__len__") and not isinstance(each[1], str)
+    if not right or _is_ids(each[1]) or len(each[1]) < 2:
         raise TypeError(
             "each must be a text and a list of at least two answers, "
-            f"(context, [answer, answer]), received {each!r}"
+            f"(context, [answer, answer]), received {checks.short(each)}"
         )
     return [(each[0], answer) for answer in each[1]]

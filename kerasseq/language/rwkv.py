@@ -95,7 +95,8 @@ class RWKV(GPT):
         }
         checks.fits_memory("num_layers", L, hidden_dim)
         places = [{"layer_index": n, "num_layers": L} for n in range(L)]
-        checks.optional(checks.size, "attention_dim", attention_dim)
+        if checks.optional(checks.size, "attention_dim", attention_dim):
+            checks.fits_memory("attention_dim", attention_dim, hidden_dim)
         super().__init__(
             **arguments,
             attention=[

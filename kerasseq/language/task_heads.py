@@ -11,7 +11,7 @@ from kerasseq.tasks.class_labels import (
     Classification,
     ClassLabels,
 )
-from kerasseq.tasks.input_rows import is_empty_list
+from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.labeled import learned_from
 from kerasseq.tasks.labels import Label, Labels, learned
 from kerasseq.tasks.tagging import TaggerMixin, all_tags
@@ -160,9 +160,14 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         if self.head != "choose" or self.is_one_input(x):
             return super().classify(x, threshold=threshold, batch_size=batch_size)
         x = self.labeled_inputs(x, None)[0]
-        if is_empty_list(x):
+        if number_of_rows(x) == 0:
             return []
         rows = self._rows(x)
+        if rows is None:
+            raise TypeError(
+                "x must be pairs of a text and its answers, (text, [answer, answer]), "
+                f"received {checks.short(x)}"
+            )
         logits = super().scores_of(rows.arrays, batch_size=batch_size, verbose=0)
         p = self.probabilities(logits).tolist()
         return [_chosen(*pair) for pair in zip(p, rows.places, strict=True)]

@@ -57,8 +57,10 @@ class Sentences:
         punctuation: bool = False,
         encoding: str = "utf-8",
     ) -> None:
-        if isinstance(source, bytes | dict) or not (
-            isinstance(source, os.PathLike) or hasattr(source, "__iter__")
+        if (
+            isinstance(source, bytes | dict)
+            or not (isinstance(source, os.PathLike) or hasattr(source, "__iter__"))
+            or not len(getattr(source, "shape", (1,)))
         ):
             raise TypeError(
                 "a text must be a string, a pathlib.Path, a list of strings or a list "

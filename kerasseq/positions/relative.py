@@ -73,6 +73,7 @@ class RelativePositionBias(AttentionPosition):
             "num_buckets", num_buckets, at_least
         )
         self.max_distance: int = checks.size("max_distance", max_distance)
+        checks.fits_memory("max_distance", self.max_distance, 2, 8)
         self.initializer: Callable[..., Tensor] | None = objects.initializer(
             "initializer", initializer
         )

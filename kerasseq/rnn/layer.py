@@ -83,6 +83,14 @@ class RNN(WithSublayers, keras.layers.RNN):
         zero_output_for_mask: bool = False,
         **kwargs: Any,
     ) -> None:
+        cells = cell if isinstance(cell, list | tuple) else [cell]
+        if not cells or not all(
+            callable(getattr(each, "call", None)) for each in cells
+        ):
+            raise TypeError(
+                "cell must be a cell with `call` and `state_size`, or a list of at "
+                f"least one, received {checks.short(cell)}"
+            )
         super().__init__(
             cell,
             return_sequences=checks.flag("return_sequences", return_sequences),

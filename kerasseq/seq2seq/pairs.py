@@ -4,6 +4,8 @@ from typing import Any
 
 from kerasseq.core import checks
 from kerasseq.datasets.pairs import are_tuples, two_lists
+from kerasseq.tasks.data_checks import check_data, check_labels_of_rows
+from kerasseq.tasks.input_rows import number_of_rows
 
 
 def as_pairs(x: Any, y: Any = None) -> tuple[Any, Any] | None:
@@ -17,7 +19,13 @@ def as_pairs(x: Any, y: Any = None) -> tuple[Any, Any] | None:
                 "received one list. Pass one list of each, fit(sources, targets)"
             )
         x, y = two_lists(x)
-    return None if y is None or _are_arrays(x) else (x, y)
+    if y is None or _are_arrays(x):
+        check_arrays(x)
+        return None
+    x, y = ([part] if isinstance(part, str) else part for part in (x, y))
+    check_data(x)
+    check_labels_of_rows(y, number_of_rows(x))
+    return x, y
 
 
 def _are_arrays(x: Any) -> bool:
@@ -25,6 +33,26 @@ def _are_arrays(x: Any) -> bool:
     if isinstance(x, tuple) and len(x) == 2:
         return all(len(getattr(part, "shape", ())) > 1 for part in x)
     return isinstance(x, dict)
+
+
+def check_arrays(x: Any) -> None:
+    """Raises unless there are arrays of sources and targets, or batches.
+
+    Examples:
+        >>> check_arrays({"source": [1]})
+        Traceback (most recent call last):
+        ...
+        TypeError: x must be sources, with targets as y, arrays of both, or batches, \
+received {'source': [1]}
+    """
+    check_data(x)
+    parts = [*x.values()] if isinstance(x, dict) else x
+    is_list = isinstance(parts, list | tuple)
+    if is_list and not all(hasattr(part, "shape") for part in parts):
+        raise TypeError(
+            "x must be sources, with targets as y, arrays of both, or batches, "
+            f"received {checks.short(x)}"
+        )
 
 
 def split_off_end(

@@ -24,6 +24,7 @@ from kerasseq.tasks.base import TaskModel
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training import ScheduledSampling
 from kerasseq.training.batches import padded
+from kerasseq.transformer.feed_forward import FEED_FORWARDS
 from kerasseq.transformer.initializers import FanInNormal
 
 FIELDS = (  # arguments that are fields of an architecture, too
@@ -36,6 +37,8 @@ FIELDS = (  # arguments that are fields of an architecture, too
     "tie_embeddings",
     "relative_buckets",
 )
+
+MAX_DISTANCE = 128  # of `RelativePositionBias`
 FIXED = {  # fields that every T5 has
     "norm": "rms",
     "norm_placement": "pre",
@@ -274,10 +277,17 @@ class T5Encoder(TaskModel):
             ),
             **of_layers,
         }
+        if (tokenizer is None) == (vocabulary_size is None):
+            raise ValueError(
+                "expected either tokenizer, for texts, or vocabulary_size, for ids; "
+                f"received {tokenizer=} and {vocabulary_size=}"
+            )
+        if tokenizer is None:
+            checks.whole_number("vocabulary_size", vocabulary_size, 2)
         vocabulary = Vocabulary(
             "source", tokenizer, vocabulary_size, published_ids=True
         )
-        embedding = make_embedding(vocabulary.size, hidden_dim)
+        embedding = make_embedding(vocabulary.size, int(hidden_dim))
         encoder = Encoder(embedding, options)
         ids = keras.Input((None,), dtype="int32", name="source")
         vectors, _ = encoder(ids)
@@ -350,7 +360,13 @@ def make_options(
     optional_size("num_decoder_layers", num_decoder_layers)
     optional_size("intermediate_dim", intermediate_dim)
     checks.whole_number("relative_buckets", relative_buckets, 4)
+    if relative_buckets >= 4 * MAX_DISTANCE:
+        raise ValueError(
+            f"relative_buckets must be below {4 * MAX_DISTANCE}, as the largest "
+            f"distance is {MAX_DISTANCE}, received {relative_buckets}"
+        )
     checks.flag("tie_embeddings", tie_embeddings)
+    checks.one_of("feed_forward", feed_forward, FEED_FORWARDS)
     check_memory(
         D,
         intermediate_dim=intermediate_dim,

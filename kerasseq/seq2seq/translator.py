@@ -3,14 +3,11 @@
 How `translate` works, in the order of the calls:
 
 1. `_options` checks the arguments and makes the sampler (`language/generation.py`).
-2. `Vocabulary.encode` turns the sources into ids (`vocabulary.py`), and
-   `group_by_length` collects those of similar length into batches.
-3. `initial_state` runs the encoder, and returns the state of the decoder before the
-   first token.
+2. `Vocabulary.encode` turns the sources into ids, `group_by_length` these into batches.
+3. `initial_state` runs the encoder, and returns the first state of the decoder.
 4. `decode` (`language/generation.py`) calls `step`, the decoder for one token, until
    all targets have ended.
-5. `_alignments` runs the finished targets through the model once more, and returns its
-   attention weights.
+5. `_alignments` returns the attention weights of the model for finished targets.
 6. `Vocabulary.decode` turns the ids of the targets into texts.
 """
 
@@ -31,6 +28,7 @@ from kerasseq.seq2seq.pairs import as_pairs, split_off_end
 from kerasseq.seq2seq.translation import Translation
 from kerasseq.seq2seq.vocabulary import Rows, Vocabulary
 from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.data_checks import check_data
 from kerasseq.tasks.input_rows import check_finite, check_not_empty
 from kerasseq.training import PairBatches, TokenAccuracy
 from kerasseq.training.pair_batches import pair_arrays
@@ -402,10 +400,7 @@ class Translator(GenerationMixin, TaskModel):
 
     def _read_prompts(self, prompts):
         """Returns the sources as a list, and whether there was only one."""
-        if not hasattr(prompts, "__iter__"):
-            raise TypeError(
-                f"sources must be a string or a list of sources, received {prompts!r}"
-            )
+        check_data(prompts, "sources")
         vocabulary = self.source_vocabulary
         single = vocabulary is not None and vocabulary.is_one_row(prompts)
         return [prompts] if single else list(prompts), single

@@ -11,6 +11,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.padding import END, FIRST, PADDING, START
+from kerasseq.tasks.data_checks import as_array
 from kerasseq.text.tokenizer import Tokenizer
 
 PUBLISHED_END = 1
@@ -110,7 +111,8 @@ class Vocabulary:
         """
         if isinstance(rows, str):
             rows = [rows]
-        if not hasattr(rows, "__iter__"):
+        is_list = hasattr(rows, "__iter__") and not isinstance(rows, type)
+        if not is_list or not len(getattr(rows, "shape", (1,))):
             raise TypeError(f"{self.name}s must be a list of rows, received {rows!r}")
         encode = self._encode_text if self.tokenizer else self._encode_ids
         encoded = [encode(n, row) for n, row in enumerate(rows)]
@@ -143,7 +145,12 @@ class Vocabulary:
                 f"received a string as {self.name} {n}. Pass ids, or build the model "
                 "with a tokenizer"
             )
-        ids = np.asarray(row)
+        ids = as_array(row)
+        if ids is None:
+            raise TypeError(
+                f"{self.name} {n} must be integers of shape (time,), received "
+                f"{checks.short(row)}"
+            )
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
             raise TypeError(
                 f"{self.name} {n} must be integers of shape (time,), received shape "
@@ -166,6 +173,8 @@ class Vocabulary:
 
     def is_one_row(self, value: Any) -> bool:
         """Whether `value` is one row, a string or ids, and not a list of rows."""
+        if not len(getattr(value, "shape", (1,))):
+            return False
         if isinstance(value, str):
             return True
         if self.tokenizer or not hasattr(value, "__getitem__"):

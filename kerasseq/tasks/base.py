@@ -12,6 +12,7 @@ from kerasseq import kernels
 from kerasseq.core import checks, sublayers
 from kerasseq.core.portable import portable_settings, public_optimizers
 from kerasseq.core.types import Config
+from kerasseq.tasks.data_checks import are_batches, check_data
 from kerasseq.tasks.embedding import Embedding
 from kerasseq.tasks.fitted import needs_fit
 from kerasseq.tasks.input_rows import (
@@ -123,6 +124,20 @@ def _copied(sample_weight):
     )
 
 
+def _check_arrays(x):
+    """Raises if inputs are neither arrays of finite numbers nor batches."""
+    check_data(x)
+    if are_batches(x):
+        return
+    for part in keras.tree.flatten(x):
+        if not hasattr(part, "dtype"):
+            continue  # lists, which Keras converts
+        dtype = keras.backend.standardize_dtype(part.dtype)
+        if dtype.startswith("complex"):
+            raise TypeError(f"x must be an array of real numbers, received {dtype}")
+        check_finite("x", part)
+
+
 @needs_fit
 class TaskModel(keras.Model):
     """A functional model that is saved as the arguments it was made from.
@@ -199,8 +214,7 @@ class TaskModel(keras.Model):
         shapes = [getattr(part, "shape", None) for part in keras.tree.flatten(x)]
         if shapes and all(shape is not None and shape[:1] == (0,) for shape in shapes):
             return outputs_of_none(self, x)
-        for part in keras.tree.flatten(x):
-            check_finite("x", part)
+        _check_arrays(x)
         if not kernels.is_uncompiled():
             return super().predict(x, batch_size=batch_size, **kwargs)
         if isinstance(x, keras.utils.PyDataset):
@@ -278,6 +292,7 @@ class TaskModel(keras.Model):
             **kwargs: As for `keras.Model.evaluate`.
         """
         check_not_empty(x, "evaluate")
+        check_data(x)
         return super().evaluate(x, *args, **kwargs)
 
     def compute_metrics(

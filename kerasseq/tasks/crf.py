@@ -44,7 +44,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import checks, objects
 from kerasseq.core.masks import attached_mask, largest, zero_masked
 from kerasseq.core.serialization import check_float64, register
 from kerasseq.core.shapes import as_floats
@@ -98,7 +98,9 @@ class CRF(keras.layers.Layer):
         super().__init__(**kwargs)
         self.num_tags: int = checks.size("num_tags", num_tags)
         checks.fits_memory("num_tags", self.num_tags, self.num_tags)
-        self.initializer: Callable[..., Tensor] = keras.initializers.get(initializer)
+        self.initializer: Callable[..., Tensor] = objects.initializer(
+            "initializer", initializer
+        )
         self.supports_masking = True
 
     def build(self, scores_shape: Shape) -> None:

@@ -12,6 +12,7 @@ from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, FilePath, Tensor
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
+from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
 from kerasseq.tasks.forecaster_layers import Baseline, SplitFuture, Standardize
 from kerasseq.tasks.input_rows import check_finite, check_not_empty
 from kerasseq.tasks.last_step import LastStep
@@ -189,8 +190,23 @@ class Forecaster(TableForecasts, TaskModel):
                 kwargs["epochs"] = max(LEAST_EPOCHS, -(-UPDATES // batches))
             return super().fit(x, y, **kwargs)
         check_not_empty(x)
+        self._check_windows(x, y)
         self._set_scales_of_arrays(check_finite("x", x), check_finite("y", y))
         return super().fit(x, y, **kwargs)
+
+    def _check_windows(self, x, y):
+        """Raises unless there are arrays of windows and targets, or batches."""
+        check_data(x)
+        if are_batches(x):
+            return
+        features = self._arguments["features"]
+        shape = () if as_array(x) is None else np.shape(x)
+        if y is None or len(shape) != 3 or shape[2] != features:
+            raise ValueError(
+                "expected a table, a series (time,), or windows x (rows, time, "
+                f"{features}) with targets y, received x={checks.short(x)} and "
+                f"y={checks.short(y)}"
+            )
 
     def _set_scales_of_arrays(self, x, y):
         of_x, of_y = self.get_layer("standardize"), self.get_layer("restore")
@@ -235,6 +251,11 @@ class Forecaster(TableForecasts, TaskModel):
             >>> Forecaster("gru", units=3).forecast(np.ones(7), steps=5).shape
             (5,)
         """
+        if history is not None and as_array(history) is None:
+            raise TypeError(
+                "history must be a table, or an array of numbers, received "
+                f"{checks.short(history)}"
+            )
         if steps is None and history is not None and np.ndim(history) == 0:
             history, steps = None, history
         if steps is None:
@@ -252,8 +273,13 @@ class Forecaster(TableForecasts, TaskModel):
                 f"with features={self._arguments['features']}. Use predict, window by "
                 "window"
             )
-        history = np.asarray(history, "float32")
+        history = check_finite("history", number_array("history", history))
         single = history.ndim == 1
+        if not history.size or not (single or history.shape[2:] == (1,)):
+            raise ValueError(
+                "history must be values (time,) or (batch, time, 1), received the "
+                f"shape {history.shape}"
+            )
         window = history.reshape(1, -1, 1) if single else history
         length, found = window.shape[1], []
         for _ in range(-(-steps // self._arguments["horizon"])):
@@ -369,4 +395,5 @@ def _is_table(x: Any, y: Any) -> bool:
         return True
     if hasattr(x, "values") and hasattr(x, "dates"):
         return True
-    return isinstance(x, np.ndarray | list) and np.ndim(x) == 1
+    is_list = isinstance(x, np.ndarray | list) and as_array(x) is not None
+    return is_list and np.ndim(x) == 1

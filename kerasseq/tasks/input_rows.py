@@ -6,8 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from kerasseq.core import checks, ids
-from kerasseq.core.padding import pad_rows
+from kerasseq.core import checks
 
 
 def number_of_rows(x: Any) -> int | None:
@@ -130,56 +129,7 @@ def outputs_of_none(model: keras.Model, x: Any = None) -> Any:
     )
 
 
-def array_rows(x: Any, vocabulary_size: int | None, padding: int = 0) -> Any:
-    """Returns ids or vectors as a model reads them, and other inputs as they are.
-
-    Args:
-        x: Ids, a list of rows or an array `(rows, time)`; or vectors `(rows, time,
-            features)`.
-        vocabulary_size: Number of ids, padding included; None for vectors.
-        padding: The id of padding.
-
-    Returns:
-        A list of rows of ids; an array of ids, padded to one of a few lengths; or an
-        array of vectors.
-
-    Raises:
-        ValueError: If an id is out of range, a number is not finite, or sequences of
-            vectors have several lengths.
-
-    Examples:
-        >>> array_rows(np.array([[2, 1]]), 3)[:, :3].tolist()
-        [[2, 1, 0]]
-    """
-    if hasattr(x, "to_numpy"):
-        x = np.asarray(x)
-    elif keras.ops.is_tensor(x):
-        x = keras.ops.convert_to_numpy(x)
-    is_list = isinstance(x, list | tuple)
-    if vocabulary_size is None:
-        return check_finite("x", _vectors(x) if is_list else x)
-    if is_list and hasattr(x[0], "__len__"):
-        ids.check_ids(np.concatenate(x), "x", "vocabulary_size", vocabulary_size)
-        return [np.asarray(row, "int32") for row in x]
-    if is_list or hasattr(x, "dtype"):
-        x = np.asarray(x) if is_list else x
-        ids.check_ids(x, "x", "vocabulary_size", vocabulary_size)
-    return pad_rows(x, padding) if is_ids(x) else x
-
-
 def is_ids(x: Any) -> bool:
     """Whether inputs are an array of ids, `(rows, time)`."""
     is_table = isinstance(x, np.ndarray) and x.ndim == 2
     return is_table and np.issubdtype(x.dtype, np.integer)
-
-
-def _vectors(x):
-    """A list of sequences of vectors, all of one length, as an array."""
-    try:
-        return np.asarray(x, "float32")
-    except ValueError:
-        raise ValueError(
-            "x must be an array (rows, time, features), with sequences of one length, "
-            "received a list of several lengths. Pad them, and name the value of the "
-            "padding with mask_value="
-        ) from None

@@ -6,9 +6,9 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.tasks import text_inputs
+from kerasseq.tasks.data_checks import check_labels_of_rows
 from kerasseq.tasks.input_rows import check_not_empty
 from kerasseq.tasks.labels import Label, Labels, plain_list
-from kerasseq.training.label_batches import check_rows
 from kerasseq.training.label_reports import LabelReport, label_report
 
 Data = tuple[Any, Any, Any]  # inputs, labels and sample weights
@@ -68,12 +68,16 @@ class LabelsMixin:
             raise ValueError("expected labels y for the inputs, received y=None")
         check_not_empty(x, "report")
         if self.per_step:
+            x = [x] if is_one_text(x) else x
+            if isinstance(x, list | tuple):
+                x = [row.split() if is_one_text(row) else row for row in x]
             found = self.tag(x, batch_size=batch_size)
             true, found = self._true_tags(x, y, found)
         else:
+            x = self.several(x)
             found = self.classify(x, threshold=threshold, batch_size=batch_size)
+            check_labels_of_rows(y, len(found))
             found, true = [each.label for each in found], self._true_labels(y)
-            check_rows(found, true)
         return label_report(true, found, self.labels, multi_label=self.multi_label)
 
     def labeled_inputs(self, x: Any, y: Any) -> tuple[Any, Any]:
@@ -105,7 +109,7 @@ class LabelsMixin:
 
     def _true_tags(self, x, y, found):
         """True and found tags at the steps with a label: not below 0, no padding."""
-        check_rows(found, y)
+        check_labels_of_rows(y, len(found))
         is_array, names = hasattr(y, "ndim"), self._labels.names
         true, kept = [], []
         real = self.real_rows(x, found)

@@ -10,7 +10,7 @@ from kerasseq import kernels
 from kerasseq.core import checks, ids
 from kerasseq.core.padding import bucket
 from kerasseq.core.types import Config
-from kerasseq.tasks import text_inputs
+from kerasseq.tasks import data_checks, text_inputs
 from kerasseq.tasks.architectures import build_layers, first_output
 from kerasseq.tasks.base import (
     BATCH_SIZE,
@@ -21,8 +21,6 @@ from kerasseq.tasks.base import (
 )
 from kerasseq.tasks.embedding import move_padding_last
 from kerasseq.tasks.input_rows import (
-    array_rows,
-    check_finite,
     check_not_empty,
     is_empty_list,
     is_ids,
@@ -142,6 +140,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
                 "expected a model with a tokenizer, received one without. It reads its "
                 "inputs as they are: call model(x)"
             )
+        check_not_empty(x, "encode")
         rows, _ = self._rows(self.several(x))
         return padded(rows, value=self.padding_id)
 
@@ -290,20 +289,19 @@ class SequenceLabeler(LabelsMixin, TaskModel):
 
     def _prepare(self, x, y, sample_weight=None, class_weight=None) -> Data | None:
         """Rows of ids or an array, with labels and weights; None for other inputs."""
-        if y is None and not isinstance(x, list | tuple) and not hasattr(x, "shape"):
-            return None  # batches, which have labels
+        if y is None and data_checks.are_batches(x):
+            return None  # they have labels
         rows, first = self._rows(x)
         if y is None:
             raise ValueError("expected labels y for the inputs, received y=None")
+        if not data_checks.are_batches(rows):
+            data_checks.check_labels_of_rows(y, len(rows))
         y, weights = self.targets(rows, y, first, class_weight)
-        if sample_weight is not None:
-            given = np.asarray(sample_weight, "float32")
-            check_finite("sample_weight", given)
-            if len(given) != len(rows):
-                raise ValueError(
-                    f"sample_weight must have a number for each of {len(rows)} rows, "
-                    f"received {len(given)}"
-                )
+        steps = np.shape(x)[1] if self.per_step and hasattr(rows, "shape") else None
+        given = data_checks.sample_weights(sample_weight, len(rows), steps)
+        if given is not None and given.ndim == 2:  # of ids that are padded
+            given = np.pad(given, ((0, 0), (0, y.shape[1] - steps)))
+        if given is not None:
             weights = given if weights is None else _times(weights, given)
         return rows, y, weights
 
@@ -322,7 +320,10 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         size = self._arguments["vocabulary_size"]
         if tokenizer is not None:
             size = self.padding_id + 1
-        return array_rows(x, size, self.padding_id), None
+        features = self._arguments["features"]
+        return data_checks.array_rows(
+            x, size, self.padding_id, features, self.inputs[0].name
+        ), None
 
     def _evaluated(self, x, y=None, sample_weight=None, batch_size=BATCH_SIZE):
         """The batches of an evaluation; other data as they are."""
@@ -493,4 +494,4 @@ def _times(weights, given):
     """Weights of steps, times the weight of each row."""
     if isinstance(weights, list):
         return [w * row for w, row in zip(weights, given, strict=True)]
-    return weights * given.reshape(-1, *[1] * (weights.ndim - 1))
+    return weights * given.reshape(*given.shape, *[1] * (weights.ndim - given.ndim))

@@ -1,7 +1,7 @@
 """Labels by name: converts what a user calls a class to its index, and back."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -103,9 +103,10 @@ class Labels:
         """
         if isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "iufb":
             if y.shape[1] != self.count or not np.isin(y, (0, 1)).all():
+                values = f" with values from {y.min()} to {y.max()}" if y.size else ""
                 raise ValueError(
                     f"{name} must be 0 or 1 for each of {self.count} labels, received "
-                    f"an array {y.shape} with values from {y.min()} to {y.max()}"
+                    f"an array {y.shape}{values}"
                 )
             return y.astype("float32")
         rows = plain_list(y, name)
@@ -139,7 +140,7 @@ class Labels:
             return balanced_weights(y, self.count)
         weights = np.ones(self.count, "float32")
         given = dict(class_weight)
-        weights[self.encode(given, "class_weight")] = list(given.values())
+        weights[self.encode([*given], "class_weight")] = list(given.values())
         return weights
 
     def _unknown(self, place, label):
@@ -213,7 +214,8 @@ def plain_list(values: Any, name: str = "y") -> list[Any]:
         name: Their name, for error messages.
 
     Raises:
-        TypeError: If they are a string, whose letters would be the values.
+        TypeError: If they are no list: a string, whose letters would be the values, a
+            dictionary, or a set, which has no order.
 
     Examples:
         >>> plain_list(np.array(["a", "b"])), plain_list(("a", 2))
@@ -225,9 +227,17 @@ def plain_list(values: Any, name: str = "y") -> list[Any]:
             f"would be {len(values)} labels of a letter each. For one label: "
             f"[{checks.short(values)}]"
         )
-    if hasattr(values, "tolist"):  # of NumPy and pandas
-        return values.tolist()
-    return list(values)
+    is_list = hasattr(values, "__iter__") and not isinstance(values, type)
+    if isinstance(values, Mapping | Set) or not is_list or not _rank(values):
+        raise TypeError(
+            f"{name} must be a list of labels, received {checks.short(values)}"
+        )
+    # Of NumPy and pandas.
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def _rank(values):
+    return len(getattr(values, "shape", (1,)))
 
 
 def _is_in(label, index):

@@ -172,7 +172,10 @@ def read_series(
     if hasattr(data, "values") and hasattr(data, "dates"):  # a datasets.Series
         values, dates = data.values, data.dates
     try:
-        values = np.asarray(values, "float64")
+        values = np.asarray(values)
+        if values.dtype.kind == "c":
+            raise TypeError
+        values = values.astype("float64")
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"expected a table, or an array of numbers, received {short(values)}"

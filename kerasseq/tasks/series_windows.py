@@ -166,9 +166,9 @@ def window_length(table: SeriesTable, season: int, horizon: int) -> int:
     rest = len(shortest.values) - horizon
     if rest < 2:
         raise ValueError(
-            f"a horizon of {horizon} needs at least {horizon + 2} values, but "
-            f"{shortest.title} has {len(shortest.values)}. Choose a smaller horizon, "
-            "or add values"
+            f"a horizon of {horizon} needs at least {horizon + 2} values, received "
+            f"{len(shortest.values)} of {shortest.title}. Choose a smaller horizon, or "
+            "add values"
         )
     return max(1, min(max(2 * season, LEAST_LENGTH), rest // 2))
 
@@ -179,7 +179,8 @@ def check_length(table: SeriesTable, length: int, horizon: int) -> None:
         if len(one.values) < length + horizon:
             raise ValueError(
                 f"{one.title} has {len(one.values)} values, too few for windows of "
-                f"length {length} and a horizon of {horizon}. Choose smaller ones"
+                f"length {length} and a horizon of {horizon}: expected at least "
+                f"{length + horizon}, received {len(one.values)}. Choose smaller ones"
             )
 
 

@@ -195,7 +195,9 @@ class TableFitting:
             )
         for one in table.series:
             if not len(one.values):
-                raise ValueError(f"{one.title} has no values")
+                raise ValueError(
+                    f"{one.title} must have at least one value, received none"
+                )
         return table
 
     def _check_frequency(self, table):

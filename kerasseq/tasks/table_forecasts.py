@@ -122,8 +122,9 @@ class TableForecasts(TableFitting):
         length, time = self._fitted.length, len(one.values)
         if time < length:
             raise ValueError(
-                f"a forecast needs the last {length} values, but {one.title} has "
-                f"{time}. Give more values, or make a model with a smaller length"
+                f"{one.title} must have at least {length} values, which a forecast "
+                f"continues, received {time}. Give more values, or make a model with a "
+                "smaller length"
             )
         rows = self._features(one.after(time - length), scale)[: length + future]
         # Beyond the steps that are asked for the last row is repeated, and cut off.

@@ -9,10 +9,10 @@ from keras import ops
 
 from kerasseq.core.types import Tensor
 from kerasseq.tasks import text_inputs
+from kerasseq.tasks.data_checks import check_labels_of_rows
 from kerasseq.tasks.input_rows import number_of_rows
 from kerasseq.tasks.labeled import LabelsMixin, check_learned
-from kerasseq.tasks.labels import Label, Labels
-from kerasseq.training.label_batches import check_rows
+from kerasseq.tasks.labels import Label, Labels, plain_list
 from kerasseq.training.metrics import per_step
 
 
@@ -133,6 +133,7 @@ class TaggerMixin(LabelsMixin):
             return [x.split()]
         if not text_inputs.are_texts(x):
             return x
+        text_inputs.check_strings(x)
         return [list(x)] if _is_one_sentence(x) else [text.split() for text in x]
 
     def real_rows(self, x: Any, found: Sequence[Any]) -> Sequence[np.ndarray]:
@@ -216,10 +217,11 @@ def tag_rows(
         >>> y[0].tolist(), weights[0].tolist()
         ([1, 0, 0], [1.0, 0.0, 1.0])
     """
-    check_rows(sizes, y)
+    check_labels_of_rows(y, len(sizes))
     found, weights = [], []
     for n, (size, tags) in enumerate(zip(sizes, y, strict=True)):
         places = np.arange(size) if first is None else first[n]
+        tags = plain_list(tags, f"y[{n}]")
         if len(tags) != len(places):
             what = "ids" if first is None else "words"
             raise ValueError(

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasseq.core import checks
+from kerasseq.tasks import data_checks
 from kerasseq.text.tokenizer import Tokenizer
 
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
@@ -108,10 +109,9 @@ def text_rows(
         >>> [row.tolist() for row in text_rows(CharacterTokenizer().fit("ab"), ["ba"])]
         [[1, 0]]
     """
+    check_strings(texts, name)
     rows = []
     for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(f"{name}[{row}] must be a string, received {text!r}")
         ids = tokenizer.encode(text)
         if not len(ids):
             raise ValueError(
@@ -120,6 +120,22 @@ def text_rows(
             )
         rows.append(ids.astype("int32"))
     return rows
+
+
+def check_strings(texts: Sequence[Any], name: str = "x") -> None:
+    """Raises unless all are strings.
+
+    Examples:
+        >>> check_strings(["a", 3])
+        Traceback (most recent call last):
+        ...
+        TypeError: x[1] must be a string, received 3
+    """
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{name}[{row}] must be a string, received {checks.short(text)}"
+            )
 
 
 def word_rows(
@@ -193,8 +209,10 @@ def from_dataset(
         sample_weight: The weights of the rows, None for a data set that has them.
 
     Raises:
+        TypeError: If the inputs are neither rows nor batches.
         ValueError: If a data set of strings has no end, or there are weights twice.
     """
+    data_checks.check_data(x)
     if not hasattr(x, "as_numpy_iterator"):
         return _plain(x, words), _plain(y, words), sample_weight
     x, y, weights = _collected(x, words)
@@ -219,7 +237,9 @@ def _plain(values, words):
 
 
 def _pairs(array):
-    """An array of strings of rank 2 as tuples; another one as it is."""
+    """An array of strings of rank 2 as tuples, of a higher rank as lists."""
+    if array.ndim > 2:
+        return array.tolist()
     return list(map(tuple, array.tolist())) if array.ndim == 2 else array
 
 

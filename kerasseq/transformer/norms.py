@@ -13,6 +13,7 @@ Course slides A, B and C.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -38,19 +39,37 @@ class LayerNormalization(keras.layers.LayerNormalization):
         [[-1.0, 1.0]]
     """
 
+    def __init__(
+        self,
+        axis: int | Sequence[int] = -1,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            _check_axis(axis),
+            _check_epsilon(epsilon),
+            checks.flag("center", center),
+            checks.flag("scale", scale),
+            **kwargs,
+        )
+
     def build(self, input_shape: Shape) -> None:
         check_float64(self)
+        _check_axes(self.axis, input_shape)
         super().build(input_shape)
 
     def call(self, x: Tensor) -> Tensor:
         x = as_floats("x", x, self.compute_dtype)
-        if not (is_float64(x) or uses_torchscript()):
+        if _is_fast(x, self.axis):
             return super().call(x)
+        x = x if is_float64(x) else ops.cast(x, "float32")
         x = _divide_by_rms(x - _mean(x, self.axis), self.axis, self.epsilon)
         if self.gamma is not None:
-            x = x * ops.cast(self.gamma, x.dtype)
+            x = x * _along(self.gamma, self.axis, x)
         if self.beta is not None:
-            x = x + ops.cast(self.beta, x.dtype)
+            x = x + _along(self.beta, self.axis, x)
         return ops.cast(x, self.compute_dtype)
 
 
@@ -76,13 +95,14 @@ class RMSNormalization(keras.layers.RMSNormalization):
     def __init__(
         self, axis: int | tuple[int, ...] = -1, epsilon: float = 1e-6, **kwargs: Any
     ) -> None:
-        super().__init__(axis, epsilon, **kwargs)
+        super().__init__(_check_axis(axis), _check_epsilon(epsilon), **kwargs)
         check_float64(self)
         self.supports_masking = True
         self.autocast = False
 
     def build(self, shape: Shape) -> None:
         axis = self.axis if isinstance(self.axis, (list, tuple)) else [self.axis]
+        _check_axes(axis, shape)
         self.axis: list[int] = sorted(axis)
         self.scale: keras.Variable = self.add_weight(
             name="scale",
@@ -94,10 +114,57 @@ class RMSNormalization(keras.layers.RMSNormalization):
 
     def call(self, x: Tensor) -> Tensor:
         x = as_floats("x", x, self.compute_dtype)
-        if not (is_float64(x) or uses_torchscript()):
+        if _is_fast(x, self.axis):
             return ops.cast(super().call(x), self.compute_dtype)
-        x = _divide_by_rms(x, self.axis, self.epsilon) * ops.cast(self.scale, x.dtype)
+        x = x if is_float64(x) else ops.cast(x, "float32")
+        x = _divide_by_rms(x, self.axis, self.epsilon)
+        x = x * _along(self.scale, self.axis, x)
         return ops.cast(x, self.compute_dtype)
+
+
+def _check_axis(axis):
+    """Returns an axis, or a list of axes."""
+    if not isinstance(axis, list | tuple):
+        return checks.axis("axis", axis)
+    if not axis:
+        raise ValueError("axis must be at least one axis, received an empty list")
+    return [checks.axis("axis", one) for one in axis]
+
+
+def _check_epsilon(epsilon):
+    if checks.finite("epsilon", epsilon) < 0:
+        raise ValueError(f"epsilon must be at least 0, received {epsilon}")
+    return epsilon
+
+
+def _check_axes(axis, shape):
+    """Raises if the inputs have fewer axes."""
+    rank = len(shape)
+    axis = axis if isinstance(axis, list | tuple) else [axis]
+    if len({one % rank for one in axis}) < len(axis):
+        raise ValueError(f"axis must be distinct axes, received {axis}")
+    for one in axis:
+        if not -rank <= one < rank:
+            raise ValueError(
+                f"axis must be one of the {rank} axes of the inputs, received {one} "
+                f"for the shape {shape}"
+            )
+
+
+def _is_fast(x, axis):
+    """Whether the operation of a backend computes it: over the last axes alone."""
+    rank = len(x.shape)
+    is_last = sorted(one % rank for one in axis) == [*range(rank - len(axis), rank)]
+    return is_last and not (is_float64(x) or uses_torchscript())
+
+
+def _along(weight, axis, x):
+    """A weight of the shape of some axes, to be multiplied with x."""
+    rank = len(x.shape)
+    shape = [1] * rank
+    for one in axis:
+        shape[one] = x.shape[one]
+    return ops.reshape(ops.cast(weight, x.dtype), shape)
 
 
 def _divide_by_rms(x, axis, epsilon):

@@ -14,8 +14,13 @@ from kerasseq.datasets.image_reading import read_image
 from kerasseq.datasets.splitting import split_by_class
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.class_labels import Classification, ClassLabels
+from kerasseq.tasks.data_checks import (
+    as_array,
+    check_data,
+    check_labels_of_rows,
+    sample_weights,
+)
 from kerasseq.tasks.input_rows import (
-    check_finite,
     check_not_empty,
     is_empty_list,
 )
@@ -233,7 +238,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         x, y = self.labeled_inputs(x, y)
         check_not_empty(x, "evaluate")
         images = self._images(x)
-        if not isinstance(images, np.ndarray | list) or y is None:
+        if not isinstance(images, np.ndarray | list):
             return super().evaluate(images, y, **kwargs)
         y, weights = self._targets(images, y, None, sample_weight)
         data = self._sequence(images, y, weights, batch_size or BATCH_SIZE)
@@ -361,7 +366,13 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         files = inputs.files_of(x)
         if files is not None:
             return files
-        if not (isinstance(x, list) or hasattr(x, "__array__")):
+        check_data(x, "images")
+        if isinstance(x, Mapping) or (isinstance(x, list | tuple) and not _is_array(x)):
+            raise TypeError(
+                "images must be an array (rows, height, width, channels), files or a "
+                f"folder, received {checks.short(x)}"
+            )
+        if not (isinstance(x, list | tuple) or hasattr(x, "__array__")):
             return x
         return pixels.check(
             inputs.as_array(x),
@@ -380,17 +391,25 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
                 "y must be None for a model without classifier, received labels. "
                 "Create the model with labels"
             )
-        inputs.check_rows("y", y, len(images))
+        check_labels_of_rows(y, len(images))
         if getattr(y, "ndim", 1) > 1 and not self._arguments["multi_label"]:
-            weights = None  # such as one-hot labels, with a loss of the user
+            weights, y = None, self._one_hot(y)
         else:
             y, weights = self.class_targets(y, class_weight)
-        if sample_weight is not None:
-            inputs.check_rows("sample_weight", sample_weight, len(images))
-            given = np.asarray(sample_weight, "float32")
-            check_finite("sample_weight", given)
+        given = sample_weights(sample_weight, len(images))
+        if given is not None:
             weights = given if weights is None else weights * given
         return y, weights
+
+    def _one_hot(self, y):
+        """Labels for a loss of the user, a number for each class."""
+        labels = [self._labels.count, 1]
+        if y.ndim != 2 or y.shape[1] not in labels or y.dtype.kind not in "biuf":
+            raise ValueError(
+                f"y must be a label for each image, or numbers (rows, {labels[0]}), "
+                f"received an array {y.shape} of {y.dtype}"
+            )
+        return y
 
     def _validation(self, data, batch_size):
         """Validation data as batches, if they are images and labels."""
@@ -425,6 +444,10 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
     def _sequence(self, images, y, weights, batch_size):
         read = self._read if isinstance(images, list) else None
         return ImageSequence(images, y, weights, batch_size, read)
+
+
+def _is_array(x):
+    return as_array(x) is not None
 
 
 def _split(images, y, weights, fraction, seed):

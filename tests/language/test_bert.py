@@ -510,7 +510,7 @@ def test_messages_about_tokenizers_and_rows(tokenizer):
             ["to", "be"],
             [0],
             ValueError,
-            "each of 2 texts, received 1 labels",
+            "same number of rows, received 2 and 1",
         ),
         ("classify", ["to"], [C], ValueError, "one of the labels 0, 1, 2, 3, 4; rec"),
         ("classify", [("to", "be", "or")], [0], TypeError, "a text or a pair of texts"),

@@ -232,7 +232,10 @@ def test_half_precision():
         (lambda m: m.stream("abc", 3, sampler="beam"), "stream cannot use Beam"),
         (lambda m: m.stream("abc"), "max_new_tokens or max_length must be given"),
         (lambda m: m.generate("a", 3, top_k=2, sampler=decoding.Greedy()), "not both"),
-        (lambda m: m.generate("abc", 3, stop="ab"), "is 2 tokens"),
+        (
+            lambda m: m.generate("abc", 3, stop="ab"),
+            "one token, received .ab., which is 2",
+        ),
         (lambda m: m.generate(np.array([99]), 3), "99"),
         (lambda m: m.stream(["a", "b"], 3), "one prompt"),
         (lambda m: m.fit(LETTERS * 9, sequence_length=25), "24 positions.*25"),

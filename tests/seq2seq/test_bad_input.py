@@ -121,13 +121,18 @@ def numbers():
             None,
             {},
             TypeError,
-            "sources must be a string or .*, received None",
+            "sources must be a list.*, received None",
         ),
         ("ab", {"sampler": "bem"}, ValueError, 'Did you mean "beam"'),
         ("ab", {"sampler": Beam(2), "top_k": 2}, ValueError, "not both"),
         ("ab", {"sampler": TopK(2), "top_p": 0.5}, ValueError, "not both"),
         ("ab", {"max_length": 0}, ValueError, "max_length must be .* received 0"),
-        ("ab", {"stop": "ba"}, ValueError, "stop='ba' is 2 tokens"),
+        (
+            "ab",
+            {"stop": "ba"},
+            ValueError,
+            "stop must be one token, received 'ba', which is 2",
+        ),
         ("ab", {"batch_size": 0}, ValueError, "batch_size must be .* received 0"),
         ("ab", {"seed": -1}, ValueError, "seed must be .* received -1"),
         ("ab", {"sampler": 3}, TypeError, "sampler must be .* received 3"),
@@ -176,10 +181,10 @@ def test_wrong_ids_raise(numbers, rows, error, message):
 @pytest.mark.parametrize(
     ("x", "y", "error", "message"),
     [
-        ([], [], ValueError, "fit needs at least one row of x"),
+        ([], [], ValueError, "at least one row of x"),
         (["ab", "c"], ["ab"], ValueError, "2 .* 1"),
         ([["ab", "ba"]], None, TypeError, r"received one list\. Pass one list of each"),
-        (5, ["ba"], TypeError, "sources must be a list of rows, received 5"),
+        (5, ["ba"], TypeError, "x must be a list.* received 5"),
         (["ab"], [""], ValueError, "target 0 must have at least one token"),
     ],
 )

@@ -301,7 +301,10 @@ def test_wrong_inputs(trained, folder, tmp_path):
     files = kerasseq.datasets.image_files(folder)
     for use, message in (
         (lambda: trained.fit(folder, ["left"]), "labels must be None for the folder"),
-        (lambda: trained.fit(files, ["left"]), "one entry for each of 32 images"),
+        (
+            lambda: trained.fit(files, ["left"]),
+            "same number of rows, received 32 and 1",
+        ),
         (lambda: trained.fit(files), "expected labels y"),
         (lambda: trained.fit(files, ["top"] * 32), "one of the labels 'left', 'right'"),
         (lambda: trained.fit(files, ["left"] * 32, sample_weight=[1]), "sample_weight"),

@@ -1,0 +1,107 @@
+"""Further layers, models and data sets with valid arguments; see `tests.uses`."""
+
+from kerasseq import datasets, layers, models
+from tests.uses import (
+    CELL,
+    HEADS,
+    IDS,
+    MINIMAL,
+    SMALL,
+    TEXT,
+    Use,
+    X,
+    layer,
+    model,
+)
+
+MINIMAL_CELL = {k: v for k, v in MINIMAL.items() if k != "return_sequences"}
+SCORES = HEADS.transpose(0, 2, 1, 3) @ HEADS.transpose(0, 2, 3, 1)  # (B, H, T, T)
+
+
+def of_layers():
+    """Cells, stacks, biases of attention scores, norms, and the CRF."""
+    cells = {"return_sequences": True, "return_state": False}
+    return [
+        layer(layers.GatedCell, X, **CELL),
+        layer(layers.MinGRUCell, X, **MINIMAL_CELL),
+        layer(layers.MinLSTMCell, X, **MINIMAL_CELL),
+        layer(layers.RNN, X, cell=layers.GRUCell(3), go_backwards=False, **cells),
+        Use(
+            "StackedRNN",
+            lambda **a: layers.StackedRNN(
+                [layers.GRUCell(3), layers.GRUCell(3)], **{**a, "return_state": False}
+            )(X),
+            {**cells, "bidirectional": False, "residual": False},
+        ),
+        layer(layers.KernelAttention, X, X, width=1.0, learnable=True),
+        layer(layers.AlibiBias, SCORES, alibi_bias_max=8),
+        layer(
+            *(layers.RelativePositionBias, SCORES),
+            **{"num_buckets": 8, "max_distance": 16, "bidirectional": True},
+            **{"initializer": "zeros"},
+        ),
+        layer(layers.LayerNormalization, X, axis=-1, epsilon=1e-3, center=True),
+        layer(layers.RMSNormalization, X, axis=-1, epsilon=1e-6),
+        layer(layers.CRF, X, num_tags=6, initializer="zeros"),
+    ]
+
+
+def of_models():
+    """Models with a recurrence, the encoder of T5, word vectors, costs."""
+    sizes = {"vocabulary_size": 5, "num_layers": 1, "hidden_dim": 6, "dropout": 0.0}
+    sizes |= {"head": "tokens", "tie_embeddings": True, "layer_norm_epsilon": 1e-5}
+    vectors = {"method": "skip_gram", "dimensions": 3, "window": 2, "negatives": 2}
+    vectors |= {"min_count": 1, "max_words": None, "subsample": None, "seed": 0}
+
+    def fitted(**arguments):
+        models.WordVectors(**arguments).fit([TEXT] * 4, epochs=1, verbose=0)
+
+    return [
+        model(
+            *(models.Mamba, 0 * IDS),
+            **{**sizes, "state_size": 3, "conv_kernel": 2, "expand": 2},
+            **{"time_step_rank": None, "use_bias": False, "use_conv_bias": True},
+        ),
+        model(
+            *(models.RWKV, 0 * IDS),
+            **{**sizes, "attention_dim": None, "intermediate_dim": None},
+        ),
+        model(
+            *(models.T5Encoder, 0 * IDS),
+            **{**SMALL, "vocabulary_size": 5, "relative_buckets": 8},
+            **{"head_dim": None, "feed_forward": "relu", "layer_norm_epsilon": 1e-6},
+        ),
+        Use("WordVectors", fitted, vectors),
+        Use(
+            "costs",
+            lambda **a: models.costs(**a).forward_flops,
+            {"architecture": "gpt3", "sequence_length": 7, "batch_size": 1}
+            | {"dtype": "bfloat16"},
+        ),
+    ]
+
+
+def of_datasets():
+    """Sentences of a family tree, analogies, and files of images."""
+    training, _ = datasets.family_sentences(30)
+    made = {"size": 30, "errors": 0.0, "seed": 0}
+    return [
+        Use(
+            "family_sentences",
+            lambda **a: len(datasets.family_sentences(**a)[0]),
+            {**made, "test": 0.2},
+        ),
+        Use(
+            "unlabeled_family_sentences",
+            lambda **a: len(
+                datasets.unlabeled_family_sentences(**a, excluded=training)
+            ),
+            made,
+        ),
+        Use("analogies", lambda **a: datasets.analogies(**a).sentences, {"words": 50}),
+        Use(
+            "read_image",
+            datasets.read_image,
+            {"file": "no file", "size": (2, 2), "channels": 3, "resize": "crop"},
+        ),
+    ]
