@@ -234,7 +234,7 @@ class Job:
 def execute(job: Job) -> runs.Results:
     """Executes a job and returns its results; after Ctrl-C, says how to resume.
 
-    SIGTERM has the effect of Ctrl-C, and so has `kerasseq.runs.request_stop`.
+    SIGTERM and SIGHUP have the effect of Ctrl-C, and so has `runs.request_stop`.
     """
     try:
         with signals.handled(), job.reporter:
