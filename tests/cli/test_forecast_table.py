@@ -253,7 +253,7 @@ def test_other_files(refused, tmp_path):
     assert "t.csv.gz is damaged" in refused(*train("t.csv.gz"))
     (tmp_path / "t.jsonl").write_text('{"day": "2020-01-01", "n": 1}\n[3]\n')
     assert "t.jsonl, line 2: expected an object" in refused(*train("t.jsonl"))
-    assert "--value is for a table" in refused("train", "forecast", "--value", "x")
+    assert "--value is for --file" in refused("train", "forecast", "--value", "x")
 
 
 def test_the_same_table_in_other_formats(tmp_path):
