@@ -215,7 +215,7 @@ MISTAKES = [
     (line(9, "2019-07-01,3"), [], "line 9 2019-07-01 repeats"),
     (line(9, "2018-08-01,3"), [], "line 9 2018-08-01 follows 2019-07-01"),
     (line(9, ""), [], "a jump at line 9: 2019-09-01"),
-    (SHOPS, [], "tells 2 series apart. Name it: --group \"shop\""),
+    (SHOPS, [], "tells 2 series apart. Name it: --group shop"),
     (TABLE, ["--missing", "skip"], "skip\" is not for series, whose steps must be"),
     (line(9, "soon,3"), [], "line 9 has 'soon'"),
     (TABLE, ["--value", "sale"], "The columns are month, sales"),
