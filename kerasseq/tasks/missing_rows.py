@@ -73,7 +73,7 @@ x[1] is None, x[2] is ''. Fill them, or pass missing="skip" to drop the rows
         stacklevel=4,
     )
     kept = sorted(set(range(count)).difference(rows))
-    return _taken(x, kept), _taken(y, kept), _taken(sample_weight, kept)
+    return taken(x, kept), taken(y, kept), taken(sample_weight, kept)
 
 
 def _has_cells(part: Any) -> bool:
@@ -105,12 +105,12 @@ def _is_without_words(cell: Any) -> bool:
     return isinstance(cell, list | tuple | np.ndarray) and not len(cell)
 
 
-def _taken(part: Any, rows: Sequence[int]) -> Any:
+def taken(part: Any, rows: Sequence[int]) -> Any:
     """Some rows of a list, an array or several by name; None as it is."""
     if part is None:
         return None
     if isinstance(part, Mapping):
-        return {name: _taken(array, rows) for name, array in part.items()}
+        return {name: taken(array, rows) for name, array in part.items()}
     if isinstance(part, list | tuple):
         return [part[row] for row in rows]
     return np.asarray(part)[rows]
