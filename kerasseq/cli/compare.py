@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 HEADS = 4  # of BERT; a test compares it
 FILE = "file"  # the argument that names the user's data
+OF_FILE = ("separator", "held_out", "max_characters")  # beside those of all tasks
 STORED, TABLE, FIGURE = "learners", "comparison.csv", "comparison.png"
 DEFAULTS = {
     "models": learners.DEFAULT,
@@ -108,7 +109,7 @@ def _add_data(parser):
     group.add_argument("--unlabeled", metavar="FILE", help=f"{text} texts)")
     gaps.add_no_header(group)
     gaps.add_gaps(group, "rows with an empty text, or without a label")
-    text = "fraction of the rows that is held out"
+    text = "fraction of the rows of --file that is held out"
     options.add(group, DEFAULTS, "--held-out", options.fraction, text, "X")
     text = "most rows that are used, of both parts"
     options.add(group, DEFAULTS, "--rows", options.integer(4), text)

@@ -202,7 +202,6 @@ def read(settings: options.Settings) -> Source:
     """Reads the table or the series, and guesses the columns that are not named."""
     if settings.file is None:
         settings.data = settings.data or SERIES[0]
-        _refuse_columns(settings)
         found = series(settings.data, seed=settings.seed)
         checksum = sha256(found.values.tobytes())
         return Source(found, {}, {"source": settings.data, "sha256": checksum})
@@ -210,15 +209,6 @@ def read(settings: options.Settings) -> Source:
     columns = guess_columns(settings, frame)
     data = {"source": settings.file, "sha256": frame.attrs["sha256"]}
     return Source(frame, columns, data)
-
-
-def _refuse_columns(settings):
-    for name in ("value", "date", "group", "with", "known", "encoding"):
-        if getattr(settings, name) is not None:
-            raise UsageError(
-                f"--{name} is for a table, received no --file. Add --file, or leave it "
-                "out"
-            )
 
 
 def names(text: str | None) -> list[str]:

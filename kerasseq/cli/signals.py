@@ -1,8 +1,10 @@
-"""Ctrl-C and SIGTERM: both stop a run, also one that another program started."""
+"""Ctrl-C, SIGTERM and SIGHUP stop a run, also one that another program started."""
 
 import _thread
 import contextlib
+import os
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -11,12 +13,17 @@ from typing import Any
 # A program in the background of a shell, or one whose parent ignores Ctrl-C, starts
 # with SIGINT ignored.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+HANG_UP = getattr(signal, "SIGHUP", None)  # of a closed terminal; not on Windows
+OUTPUTS = (1, 2)  # file descriptors
 AGAIN = 0.05  # seconds until an interrupt that was lost is raised again
 
 
 @contextlib.contextmanager
 def handled(handler: Callable[..., Any] = signal.default_int_handler) -> Iterator[None]:
-    """Handles both signals until the block ends.
+    """Handles the signals until the block ends.
+
+    SIGHUP is handled once, as shell and terminal may each send it. It stays ignored if
+    it was before, as by `nohup`.
 
     Args:
         handler: The handler; by default one that raises `KeyboardInterrupt`.
@@ -28,12 +35,39 @@ def handled(handler: Callable[..., Any] = signal.default_int_handler) -> Iterato
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number in SIGNALS}
+    handlers = dict.fromkeys(SIGNALS, handler)
+    if HANG_UP is not None and signal.getsignal(HANG_UP) is not signal.SIG_IGN:
+        handlers[HANG_UP] = _HangUp(handler)
+    before = {number: signal.signal(number, new) for number, new in handlers.items()}
     try:
         yield
     finally:
         for number, old in before.items():
-            signal.signal(number, signal.SIG_DFL if old is None else old)
+            handled_once = signal.getsignal(number) is signal.SIG_IGN
+            if not (handled_once and isinstance(old, _HangUp)):
+                signal.signal(number, signal.SIG_DFL if old is None else old)
+
+
+class _HangUp:
+    """Handles the first SIGHUP, and ignores the others."""
+
+    def __init__(self, handler: Callable[..., Any]):
+        self.handler: Callable[..., Any] = handler
+
+    def __call__(self, number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        _leave_terminal()
+        self.handler(number, frame)
+
+
+def _leave_terminal():
+    """Discards further output to a terminal, as writing to a closed one fails."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for output in OUTPUTS:
+        with contextlib.suppress(OSError):  # it may be closed
+            if stat.S_ISCHR(os.fstat(output).st_mode):
+                os.dup2(null, output)
+    os.close(null)
 
 
 def interrupt_at_once() -> None:

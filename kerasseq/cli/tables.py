@@ -303,14 +303,18 @@ def column(
                 f"{checks.nearest(name, names)} The columns are {listed}"
             )
         return name
-    fitting = [each for each in names if each.lower() in known]
-    fitting = names if len(names) == 1 else fitting
+    usual = [each for each in names if each.lower() in known]
+    fitting = names if len(names) == 1 else usual
+    has_names = str(frame.columns[0]) != "1"  # as without a header
     if len(fitting) != 1:
+        advice = ". If these are no names, but a first row, give --no-header, too"
         raise UsageError(
             f"{option} is needed, as the column cannot be guessed. The columns are "
-            f"{listed}. If these are no names, but a first row, give --no-header, too"
+            f"{listed}{advice * has_names}"
         )
-    note(f'{option} is "{fitting[0]}"')
+    is_unsure = has_names and frame.shape[1] == 1 and not usual
+    advice = ". If this is no name, but a first row, give --no-header" * is_unsure
+    note(f'{option} is "{fitting[0][:60]}"{advice}')
     return fitting[0]
 
 

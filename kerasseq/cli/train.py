@@ -74,6 +74,12 @@ TASKS = {
     "compare": compare,
 }
 
+# Options of the user's file, which the data of `kerasseq.datasets` do not have. A task
+# may have others.
+OF_FILE = ("encoding", "text", "label", "labels", "no_header", "missing", "strict")
+OF_FILE += ("word_column", "tag_column", "value", "date", "group", "with", "known")
+OF_UNLABELED = ("encoding", "max_characters")  # also of --unlabeled
+
 ALIASES = {"race": "parentheses"}  # other names that a task can be typed with
 
 
@@ -234,7 +240,7 @@ class Job:
 def execute(job: Job) -> runs.Results:
     """Executes a job and returns its results; after Ctrl-C, says how to resume.
 
-    SIGTERM has the effect of Ctrl-C, and so has `kerasseq.runs.request_stop`.
+    SIGTERM and SIGHUP have the effect of Ctrl-C, and so has `runs.request_stop`.
     """
     try:
         with signals.handled(), job.reporter:
@@ -295,6 +301,7 @@ def new_job(
         raise UsageError(f"--{file} and --data exclude each other: give one")
     if arguments.get("epochs") and arguments.get("steps"):
         raise UsageError("--epochs and --steps exclude each other: give one")
+    _check_file(task, arguments)
     arguments = heads.with_preset(arguments)
     settings = options.with_defaults(TASKS[task].DEFAULTS, arguments)
     if settings.get("model") == "transformer" and "attention" in arguments:
@@ -306,6 +313,21 @@ def new_job(
     words = [task, "race" if isinstance(model, list) else model]
     folder = runs.free_folder(folder, f"runs/{'-'.join(filter(None, words))}-")
     return Job(task, settings, folder, console, backend_name, threads=threads)
+
+
+def _check_file(task, arguments):
+    """Raises if options of a file are given without a file."""
+    module = TASKS[task]
+    for name in (*OF_FILE, *getattr(module, "OF_FILE", ())):
+        files = [module.FILE]
+        if name in OF_UNLABELED and "unlabeled" in module.DEFAULTS:
+            files.append("unlabeled")
+        if name in arguments and not any(arguments.get(each) for each in files):
+            named = " or ".join(f"--{each}" for each in files)
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for {named}, received none. Add "
+                f"{named}, or leave it out"
+            )
 
 
 def resumed_job(args: argparse.Namespace, console: Console) -> Job:

@@ -5,7 +5,8 @@ import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kerasseq.core.checks import fraction, whole_number
+from kerasseq.core.checks import fraction, one_of, whole_number
+from kerasseq.datasets.image_reading import readable_rows
 from kerasseq.datasets.splitting import split_by_class
 
 SUFFIXES = (
@@ -61,14 +62,19 @@ class LabeledImages(NamedTuple):
         return training, held_out
 
 
-def image_folder(path: str | os.PathLike[str]) -> LabeledImages:
+def image_folder(
+    path: str | os.PathLike[str], *, missing: str = "error"
+) -> LabeledImages:
     """Lists the images in a folder with one subfolder for each class.
 
     The name of a subfolder is the class of all images in it, at any depth. Files that
-    are not named as images, and hidden ones, are ignored. No image is opened.
+    are not named as images, and hidden ones, are ignored.
 
     Args:
         path: The folder, such as one with `cat/1.png` and `dog/2.jpg`.
+        missing: What is done with damaged files: "error", the default, opens no image,
+            and a damaged one is an error when it is read; "skip" opens them all, leaves
+            out the damaged ones and warns with their number.
 
     Returns:
         The files in the order of their names, class by class.
@@ -77,7 +83,8 @@ def image_folder(path: str | os.PathLike[str]) -> LabeledImages:
         FileNotFoundError: If there is no such folder.
         NotADirectoryError: If it is a file.
         ValueError: If there are images outside the subfolders, no subfolders, or one
-            without images; or if the subfolders are parts of a data set.
+            without images; if the subfolders are parts of a data set; or if all files
+            are damaged.
 
     Examples:
         >>> import tempfile
@@ -90,6 +97,7 @@ def image_folder(path: str | os.PathLike[str]) -> LabeledImages:
         >>> len(training.files), len(test.files)
         (20, 10)
     """
+    one_of("missing", missing, ("error", "skip"))
     folder = _existing(path)
     entries = sorted(
         entry for entry in folder.iterdir() if not entry.name.startswith(".")
@@ -125,6 +133,9 @@ def image_folder(path: str | os.PathLike[str]) -> LabeledImages:
             )
         files += found
         labels += [entry.name] * len(found)
+    if missing == "skip":
+        rows = readable_rows(files)
+        files, labels = ([part[row] for row in rows] for part in (files, labels))
     return LabeledImages(files, labels)
 
 

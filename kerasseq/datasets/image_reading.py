@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of pillow, by the number of channels
 RESIZE = ("crop", "pad", "stretch")
 DEEP = ("I", "I;16", "I;16L", "I;16B", "I;16N", "F")  # modes of more than 8 bits
 WHITE_OF_16_BITS = 65535
+FIRST = 3  # damaged files that a message names
 
 
 def read_image(
@@ -146,6 +149,31 @@ def check_image(file: str | os.PathLike[str]) -> tuple[tuple[int, int], bool]:
     header = image_header(file)
     read_image(file, (1, 1), channels=1)  # of a large JPEG a smaller one is decoded
     return header
+
+
+def readable_rows(files: Sequence[str]) -> list[int]:
+    """Returns the indices of the files that are images, and warns of the others.
+
+    Args:
+        files: The files; each is opened and decoded.
+
+    Raises:
+        ValueError: If none is an image.
+    """
+    rows, errors = [], []
+    for row, file in enumerate(files):
+        try:
+            check_image(file)
+            rows.append(row)
+        except ValueError as error:
+            errors.append(str(error))
+    shown = "; ".join(errors[:FIRST]) + "; …" * (len(errors) > FIRST)
+    what = f"{len(errors):,} of {len(files):,} images cannot be read"
+    if errors and not rows:
+        raise ValueError(f"{what}, and none is left: {shown}")
+    if errors:
+        warnings.warn(f"{what} and are left out: {shown}", stacklevel=4)
+    return rows
 
 
 def not_an_image(path: pathlib.Path, error: Exception) -> ValueError:

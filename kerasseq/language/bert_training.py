@@ -34,6 +34,7 @@ class BERTTrainingMixin(FineTuningMixin):
         validation_data: Any = None,
         class_weight: str | Mapping[Any, float] | None = None,
         sample_weight: Any = None,
+        missing: str = "error",
         seed: int = 0,
         **kwargs: Any,
     ) -> keras.callbacks.History:
@@ -66,6 +67,9 @@ class BERTTrainingMixin(FineTuningMixin):
             class_weight: Weight of each label in the loss, by label; "balanced" gives
                 all labels the same share.
             sample_weight: Weight of each text.
+            missing: "skip" drops labeled rows that have an empty cell (None, NaN, or a
+                text, word or label ""), and warns with their number; by default they
+                are an error.
             seed: Seed of the order, and to pre-train of pairs and masks.
             **kwargs: As for `keras.Model.fit`.
 
@@ -96,6 +100,7 @@ class BERTTrainingMixin(FineTuningMixin):
             validation_data=validation_data,
             class_weight=class_weight,
             sample_weight=sample_weight,
+            missing=missing,
             seed=seed,
             **shared,
         )

@@ -18,6 +18,7 @@ from kerasseq.tasks.input_rows import (
     outputs_of_none,
 )
 from kerasseq.tasks.labeled import check_learned, training_rows
+from kerasseq.tasks.missing_rows import complete_rows
 from kerasseq.tracing.attribution import TokenInputs
 from kerasseq.training.batches import fit_arguments
 from kerasseq.training.label_batches import (
@@ -46,6 +47,7 @@ class FineTuningMixin(TaskHeadMixin):
         validation_data: Any = None,
         class_weight: str | Mapping[Any, float] | None = None,
         sample_weight: Any = None,
+        missing: str = "error",
         seed: int = 0,
         **kwargs: Any,
     ) -> keras.callbacks.History:
@@ -66,6 +68,9 @@ class FineTuningMixin(TaskHeadMixin):
             class_weight: Weight of each label in the loss, by label; "balanced" gives
                 all labels the same share.
             sample_weight: Weight of each example.
+            missing: What is done with examples that have an empty cell: None, NaN, or
+                a text, word or label "". "error", or "skip", which drops them and warns
+                with their number.
             seed: Seed of the order of the examples.
             **kwargs: As for `keras.Model.fit`.
 
@@ -78,13 +83,12 @@ class FineTuningMixin(TaskHeadMixin):
                 or label is unknown.
         """
         self._check_head("fit")
-        x, y, sample_weight = self.weighted_inputs(x, y, sample_weight)
-        check_not_empty(x)
+        x, y, sample_weight = self._complete(missing, x, y, sample_weight)
         if self.task.is_waiting:
             self._learn_labels(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         if validation_data is not None:
-            held_out = self._validation(validation_data, batch_size)
+            held_out = self._validation(validation_data, batch_size, missing)
             options["validation_data"] = held_out
         kind = getattr(getattr(x, "dtype", None), "kind", None)
         is_array = isinstance(x, dict) or kind in ("i", "u")  # with special tokens
@@ -159,9 +163,16 @@ class FineTuningMixin(TaskHeadMixin):
             batch_size=batch_size,
         )
 
-    def _validation(self, data, batch_size):
+    def _complete(self, missing, x, y=None, sample_weight=None):
+        """The examples of data for training without an empty cell."""
+        data = self.weighted_inputs(x, y, sample_weight)
+        return complete_rows(*data, missing, has_labels=self.task.has_labels)
+
+    def _validation(self, data, batch_size, missing):
         """Texts with labels as batches; other data as they are."""
         parts = data if isinstance(data, tuple | list) else (data,)
+        if len(parts) > 1:
+            parts = self._complete(missing, *parts)
         rows, y, weights = self._weighted(*parts)
         is_ready = len(parts) > 1 and isinstance(parts[1], dict)  # as the outputs are
         if y is None or is_ready or not isinstance(rows, dict):

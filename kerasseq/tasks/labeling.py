@@ -12,13 +12,7 @@ from kerasseq.core.padding import bucket
 from kerasseq.core.types import Config
 from kerasseq.tasks import data_checks, text_inputs
 from kerasseq.tasks.architectures import build_layers, first_output
-from kerasseq.tasks.base import (
-    BATCH_SIZE,
-    TaskModel,
-    check_sizes,
-    embedding_width,
-    sequence_input,
-)
+from kerasseq.tasks.base import BATCH_SIZE, TaskModel
 from kerasseq.tasks.embedding import move_padding_last
 from kerasseq.tasks.input_rows import (
     check_not_empty,
@@ -32,8 +26,10 @@ from kerasseq.tasks.labeled import (
     learned_from,
     split_off_end,
 )
+from kerasseq.tasks.labeler_inputs import check_arguments, input_layers
 from kerasseq.tasks.labels import Labels, learned
 from kerasseq.tasks.last_step import LastStep
+from kerasseq.tasks.missing_rows import complete_rows
 from kerasseq.text.tokenizer import Tokenizer
 from kerasseq.training.batches import fit_arguments, padded
 from kerasseq.training.label_batches import LabelBatches, SortedBatches
@@ -55,7 +51,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
     _moves_optimizer_rows: bool = False  # after an older file was loaded
 
     def __init__(self, arguments: Config, **kwargs: Any) -> None:
-        _check(arguments, self.least_labels)
+        check_arguments(arguments, self.least_labels)
         if arguments["labels"] is None or isinstance(arguments["tokenizer"], str):
             keras.Model.__init__(self, **kwargs)
             self.awaits_fit = True
@@ -65,7 +61,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
 
     def _build_layers(self, arguments, kwargs):
         labels = Labels(arguments["labels"], at_least=self.least_labels)
-        inputs, x = _inputs(arguments)
+        inputs, x = input_layers(arguments)
         for layer in build_layers(
             arguments["architecture"],
             units=arguments["units"],
@@ -175,6 +171,7 @@ class SequenceLabeler(LabelsMixin, TaskModel):
         validation_data: Any = None,
         class_weight: str | Mapping[Any, float] | None = None,
         sample_weight: Any = None,
+        missing: str = "error",
         seed: int = 0,
         **kwargs: Any,
     ) -> keras.callbacks.History:
@@ -193,6 +190,9 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             class_weight: Weight of each label in the loss, by label; "balanced" gives
                 all labels the same share.
             sample_weight: Weight of each row.
+            missing: What is done with rows that have an empty cell: None, NaN, or a
+                text, word or label "". "error", or "skip", which drops them and warns
+                with their number.
             seed: Seed of the order of the rows.
             **kwargs: As for `keras.Model.fit`.
 
@@ -201,10 +201,10 @@ class SequenceLabeler(LabelsMixin, TaskModel):
 
         Raises:
             TypeError: If an input or label has the wrong type.
-            ValueError: If an id or label is unknown, or their numbers differ.
+            ValueError: If an id or label is unknown, their numbers differ, or cells
+                are empty.
         """
-        x, y, sample_weight = self.weighted_inputs(x, y, sample_weight)
-        check_not_empty(x)
+        x, y, sample_weight = self._complete(missing, x, y, sample_weight)
         if self._labels is None:
             self._learn(x, y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
@@ -212,9 +212,8 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             x_and_y = validation_data
             if not isinstance(x_and_y, tuple | list):
                 x_and_y = (x_and_y,)
-            options["validation_data"] = self._evaluated(
-                *x_and_y, batch_size=batch_size
-            )
+            held_out = self._complete(missing, *x_and_y)
+            options["validation_data"] = self._evaluated(*held_out, batch_size)
         prepared = self._prepare(x, y, sample_weight, class_weight)
         if prepared is None:
             return super().fit(x, steps_per_epoch=steps_per_epoch, **options)
@@ -286,6 +285,12 @@ class SequenceLabeler(LabelsMixin, TaskModel):
     def weighted_inputs(self, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         words = self.per_step and self._arguments["tokenizer"] is not None
         return text_inputs.from_dataset(x, y, words, sample_weight)
+
+    def _complete(self, missing, x, y=None, sample_weight=None):
+        """The rows of data for training without an empty cell."""
+        data = self.weighted_inputs(x, y, sample_weight)
+        has_texts = self._arguments["tokenizer"] is not None
+        return complete_rows(*data, missing, has_texts=has_texts)
 
     def _prepare(self, x, y, sample_weight=None, class_weight=None) -> Data | None:
         """Rows of ids or an array, with labels and weights; None for other inputs."""
@@ -450,44 +455,6 @@ class SequenceLabeler(LabelsMixin, TaskModel):
             class_weight: As for `fit`.
         """
         raise NotImplementedError
-
-
-def _check(arguments, least_labels):
-    """Raises if an argument is wrong, whether or not the layers can be built yet."""
-    arguments["bidirectional"] = checks.flag(
-        "bidirectional", arguments["bidirectional"]
-    )
-    arguments["dropout"] = checks.rate("dropout", arguments["dropout"])
-    if arguments["labels"] is not None:
-        Labels(arguments["labels"], at_least=least_labels)
-    if arguments["mask_value"] is not None:
-        checks.number("mask_value", arguments["mask_value"])
-    tokenizer, sizes = arguments["tokenizer"], ("vocabulary_size", "features")
-    if isinstance(tokenizer, str):
-        checks.one_of("tokenizer", tokenizer, text_inputs.TOKENIZERS)
-    elif tokenizer is not None:
-        text_inputs.check_tokenizer(tokenizer)
-    given = {name: arguments[name] for name in sizes if arguments[name] is not None}
-    if tokenizer is not None and given:
-        raise ValueError(
-            "expected one of tokenizer, for texts, vocabulary_size, for ids, and "
-            f"features, for vectors; received a tokenizer and {given}"
-        )
-
-
-def _inputs(arguments):
-    """The input of the model, and its vectors `(batch, time, width)`."""
-    size, units = arguments["vocabulary_size"], arguments["units"]
-    padding = 0
-    if arguments["tokenizer"] is not None:
-        padding = arguments["tokenizer"].vocabulary_size
-        size = padding + 1
-    features = arguments["features"]
-    width = embedding_width(arguments["embedding_dim"], units)
-    rows = {"vocabulary_size": size, "features": features}
-    architecture, num_layers = arguments["architecture"], arguments["num_layers"]
-    check_sizes(architecture, units, num_layers, width, rows)
-    return sequence_input(size, features, width, arguments["mask_value"], padding)
 
 
 def _times(weights, given):

@@ -10,7 +10,7 @@ import numpy as np
 from kerasseq import kernels
 from kerasseq.core import checks
 from kerasseq.core.types import Config, Tensor
-from kerasseq.datasets.image_reading import read_image
+from kerasseq.datasets.image_reading import read_image, readable_rows
 from kerasseq.datasets.splitting import split_by_class
 from kerasseq.tasks.base import TaskModel
 from kerasseq.tasks.class_labels import Classification, ClassLabels
@@ -26,6 +26,7 @@ from kerasseq.tasks.input_rows import (
 )
 from kerasseq.tasks.labeled import check_learned
 from kerasseq.tasks.labels import Labels, learned
+from kerasseq.tasks.missing_rows import SKIP, complete_rows, taken
 from kerasseq.training.batches import fit_arguments
 from kerasseq.training.image_batches import ImageBatches, ImageSequence
 from kerasseq.transformer.encoder import TransformerEncoder
@@ -125,6 +126,7 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
         validation_data: Any = None,
         class_weight: str | Mapping[Any, float] | None = None,
         sample_weight: Any = None,
+        missing: str = "error",
         shift: float = 0.0,
         flip: bool = False,
         seed: int = 0,
@@ -150,6 +152,8 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             class_weight: Weight of each label in the loss, by label; "balanced" gives
                 all labels the same share.
             sample_weight: Weight of each image.
+            missing: "skip" leaves out damaged files and images without a label, and
+                warns with their number; by default they are an error.
             shift: Training images are shifted at random by at most this share of their
                 height and width; 0.1 is often good.
             flip: Whether half of the training images are mirrored from left to right.
@@ -165,13 +169,14 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
                 fit the model, or a label is unknown.
         """
         is_folder = inputs.is_labeled(x)
-        x, y = self.labeled_inputs(x, y)
-        check_not_empty(x)
+        x, y, sample_weight = self._complete(missing, x, y, sample_weight)
         if not self._is_built():
             self._learn(y)
         options = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
         if validation_data is not None:
-            options["validation_data"] = self._validation(validation_data, batch_size)
+            options["validation_data"] = self._validation(
+                validation_data, batch_size, missing
+            )
         images = self._images(x)
         if not isinstance(images, np.ndarray | list):
             return super().fit(images, y, steps_per_epoch=steps_per_epoch, **options)
@@ -411,16 +416,25 @@ class ImageClassifier(Explanations, ClassLabels, TaskModel):
             )
         return y
 
-    def _validation(self, data, batch_size):
+    def _complete(self, missing, x, y=None, sample_weight=None):
+        """The images for training that have a label and can be read."""
+        x, y = self.labeled_inputs(x, y)
+        data = complete_rows(x, y, sample_weight, missing, has_texts=False)
+        files = inputs.files_of(data[0]) if missing == SKIP else None
+        if files is None:
+            return data
+        rows = readable_rows(files)
+        return tuple(taken(part, rows) for part in (files, *data[1:]))
+
+    def _validation(self, data, batch_size, missing):
         """Validation data as batches, if they are images and labels."""
         if inputs.is_labeled(data):
             data = (data,)
         if not isinstance(data, tuple | list):
             return data
-        x, y, *weights = (*data, None) if len(data) == 1 else data
-        x, y = self.labeled_inputs(x, y)
+        x, y, weights = self._complete(missing, *data)
         images = self._images(x)
-        y, weights = self._targets(images, y, None, *weights)
+        y, weights = self._targets(images, y, None, weights)
         return self._sequence(images, y, weights, batch_size)
 
     def _batches(self, images, y, weights, batch_size, seed, **options):

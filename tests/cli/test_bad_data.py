@@ -164,7 +164,7 @@ def test_all_gaps_are_counted_or_dropped(refused_by_all, command, tmp_path, caps
     refused_by_all("classify", "t.csv", "2 rows have an empty cell", words)
 
 
-def test_a_table_without_a_header(refused, tmp_path):
+def test_a_table_without_a_header(command, refused, tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(ROWS[1:]))
     line = refused("train", "classify", "--file", "t.csv")
     assert (
@@ -172,6 +172,11 @@ def test_a_table_without_a_header(refused, tmp_path):
     )
     line = refused("train", "classify", "--file", "t.csv", "--no-header")
     assert 'The columns are "1", "2"' in line
+    (tmp_path / "one.csv").write_text("so good\nso bad\n")
+    words = ("train", "classify", "--file", "one.csv")
+    err = command(*words, code=2).err
+    assert '"so good". If this is no name, but a first row, give --no-header' in err
+    assert "first row" not in command(*words, "--no-header", code=2).err
     given = {"file": "t.csv", "no_header": True, "text": "1", "label": "2"}
     settings = options.Settings(**options.with_defaults(classify.DEFAULTS, given))
     texts, labels, _ = classify.read(settings)

@@ -312,3 +312,25 @@ def test_without_scikit_learn(refused, monkeypatch):
         lambda n, *p: None if n == "sklearn" else find(n, *p),
     )
     assert "pip install scikit-learn" in refused("compare", "--models", "svc")
+
+
+def test_options_without_a_file(refused):
+    for words in (
+        ("compare", "--held-out", "0.3"),
+        ("compare", "--text", "comment"),
+        ("compare", "--labels", "topics"),
+        ("compare", "--separator", ";"),
+        ("compare", "--missing", "skip", "--data", "names"),
+        ("compare", "--no-header"),
+        ("train", "classify", "--label", "stars"),
+        ("train", "tag", "--tag-column", "-1"),
+        ("train", "images", "--missing", "skip"),
+        ("train", "translation", "--strict"),
+        ("train", "vectors", "--encoding", "cp1252"),
+    ):
+        option = next(word for word in words if word.startswith("--"))
+        assert f"{option} is for --" in refused(*words)
+    line = refused("compare", "--max-characters", "7")
+    assert "--max-characters is for --file or --unlabeled, received none" in line
+    words = ("--max-characters", "7", "--unlabeled", "none.txt")
+    assert "none.txt" in refused("compare", "--models", "svc", *words)

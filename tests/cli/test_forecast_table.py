@@ -215,7 +215,7 @@ MISTAKES = [
     (line(9, "2019-07-01,3"), [], "line 9 2019-07-01 repeats"),
     (line(9, "2018-08-01,3"), [], "line 9 2018-08-01 follows 2019-07-01"),
     (line(9, ""), [], "a jump at line 9: 2019-09-01"),
-    (SHOPS, [], "tells 2 series apart. Name it: --group \"shop\""),
+    (SHOPS, [], "tells 2 series apart. Name it: --group shop"),
     (TABLE, ["--missing", "skip"], "skip\" is not for series, whose steps must be"),
     (line(9, "soon,3"), [], "line 9 has 'soon'"),
     (TABLE, ["--value", "sale"], "The columns are month, sales"),
@@ -253,7 +253,7 @@ def test_other_files(refused, tmp_path):
     assert "t.csv.gz is damaged" in refused(*train("t.csv.gz"))
     (tmp_path / "t.jsonl").write_text('{"day": "2020-01-01", "n": 1}\n[3]\n')
     assert "t.jsonl, line 2: expected an object" in refused(*train("t.jsonl"))
-    assert "--value is for a table" in refused("train", "forecast", "--value", "x")
+    assert "--value is for --file" in refused("train", "forecast", "--value", "x")
 
 
 def test_the_same_table_in_other_formats(tmp_path):

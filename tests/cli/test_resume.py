@@ -153,19 +153,25 @@ def terminate(folder):
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def hang_up(folder):
+    for _ in range(2):  # of the shell and of the terminal
+        os.kill(os.getpid(), signal.SIGHUP)
+
+
 def request(folder):
     request_stop(folder)
     while (folder / "stop").exists():
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("stop", [terminate, request])
+@pytest.mark.parametrize("stop", [terminate, hang_up, request])
 def test_stopped_before_the_first_checkpoint(
     command, text_path, tmp_path, monkeypatch, stop
 ):
     from kerasseq.cli.callbacks import Progress
 
-    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = list(map(signal.getsignal, numbers))
     words = ["train", "language-model", "--text", text_path, "--run", "r", *RUN]
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -173,7 +179,7 @@ def test_stopped_before_the_first_checkpoint(
         )
         done = command(*words, code=130)
     assert "kerasseq train --resume r" in done.err
-    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+    assert list(map(signal.getsignal, numbers)) == before
     files = ["checkpoint.npz", "model.keras", "progress.jsonl", "run.json"]
     assert sorted(snapshot(tmp_path)) == [f"r/{name}" for name in files]
     with np.load("r/checkpoint.npz") as saved:

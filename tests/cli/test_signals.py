@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM inside callbacks, where Python drops what a handler raises."""
+"""Signals, also inside callbacks, where Python drops what a handler raises."""
 
 import gc
 import os
@@ -42,7 +42,7 @@ def in_weak_reference(signum):
     assert reference() is None
 
 
-@pytest.mark.parametrize("signum", signals.SIGNALS)
+@pytest.mark.parametrize("signum", [*signals.SIGNALS, signal.SIGHUP])
 @pytest.mark.parametrize("send", [in_gc, in_finalizer, in_weak_reference])
 def test_no_signal_is_lost(command, monkeypatch, send, signum):
     def run(args):
@@ -74,3 +74,37 @@ def test_other_errors_of_callbacks_are_shown(command, monkeypatch):
     monkeypatch.setattr(quickstart, "run", run)
     command("quickstart")
     assert [each.exc_type for each in seen] == [RuntimeError]
+
+
+def test_closed_terminal_stops_once():
+    seen = []
+    with signals.handled(lambda number, frame: seen.append(number)):
+        with signals.handled(lambda number, frame: seen.append(-number)):
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)  # of the shell, after that of the terminal
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert seen == [-signal.SIGHUP, signal.SIGTERM]
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+
+def test_ignored_hang_up_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
+    try:
+        with signals.handled():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_output_to_a_closed_terminal_is_discarded(monkeypatch):
+    terminal, output = os.openpty()
+    monkeypatch.setattr(signals, "OUTPUTS", (output,))
+    with signals.handled(lambda *_: None):
+        os.close(terminal)
+        with pytest.raises(OSError):
+            os.write(output, b"lost")
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.write(output, b"discarded")
+    os.close(output)

@@ -522,7 +522,7 @@ def test_messages_about_tokenizers_and_rows(tokenizer):
             "num_segments=2, received 2",
         ),
         ("tag", ["to be"], [[0]], ValueError, "tag for each of 2 words, received 1"),
-        ("tag", [["to", " "]], [[0, 0]], ValueError, r"x\[0\]: each word must have"),
+        ("tag", [["to", " "]], [[0, 0]], ValueError, r"x\[0\] is \['to', ' '\]"),
         ("span", ["to be"], [(5, 5)], ValueError, r"received \(5, 5\)"),
         ("span", ["to be"], [(3, 6)], ValueError, r"5 characters .*received \(3, 6\)"),
         ("span", ["to be"], [(-2, 2)], ValueError, r"received \(-2, 2\)"),

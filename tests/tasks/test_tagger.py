@@ -185,7 +185,7 @@ WORDS = [["a", "b"], ["the"]]
         (WORDS, [["O", "X"], ["B"]], ValueError, r"y\[0\]\[1\] must be one of"),
         (WORDS, [["O", "O"]], ValueError, "same number of rows.*2 and 1"),
         (["a b"], [["O", "O"]], TypeError, "x must be a list of lists of words"),
-        ([["a", ""]], [["O", "O"]], ValueError, r"x\[0\]: each word must have a token"),
+        ([["a", ""]], [["O", "O"]], ValueError, r"x\[0\] is \['a', ''\]"),
     ],
 )
 def test_wrong_data(x, y, error, message):

@@ -97,6 +97,39 @@ def test_three_lines(tmp_path):
     assert np.isfinite(again.predict(files.files, verbose=0)).all()
 
 
+def test_damaged_files_are_left_out(tmp_path):
+    folder = write(tmp_path / "new", 6)
+    for name in ("left/000.png", "right/bad.png"):
+        (folder / name).write_bytes(b"no image")
+    with pytest.warns(
+        UserWarning, match=r"^2 of 7 images cannot .*000\.png .*bad\.png"
+    ):
+        found = kerasseq.datasets.image_folder(folder, missing="skip")
+    assert found.labels == ["left"] * 2 + ["right"] * 3
+    listed = kerasseq.datasets.image_folder(folder)
+    labels = [*listed.labels[:-2], None, "right"]
+    for data in ([folder], [listed], [listed.files, labels]):
+        model, weights = ViT(**SIZES), np.ones(7)
+        with pytest.raises(
+            ValueError, match="cannot be read as an image|1 row with one"
+        ):
+            model.fit(*data, verbose=0)
+        with pytest.warns(UserWarning) as warned:
+            history = model.fit(
+                *data,
+                sample_weight=weights,
+                validation_data=listed,
+                missing="skip",
+                verbose=0,
+            )
+        assert np.isfinite(history.history["val_loss"]).all()
+        assert sum("2 of 7 images" in str(each.message) for each in warned) >= 1
+    (tmp_path / "all" / "a").mkdir(parents=True)
+    (tmp_path / "all" / "a" / "a.png").write_bytes(b"")
+    with pytest.raises(ValueError, match="1 of 1 images cannot be read, and none is"):
+        kerasseq.datasets.image_folder(tmp_path / "all", missing="skip")
+
+
 def test_files_equal_arrays(trained, folder):
     files = kerasseq.datasets.image_files(folder)
     arrays = np.stack([np.asarray(Image.open(file)) for file in files])
