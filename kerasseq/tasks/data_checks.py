@@ -11,6 +11,7 @@ from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
 from kerasseq.core.padding import pad_rows
 from kerasseq.tasks.input_rows import check_finite, number_of_rows
+from kerasseq.tasks.labels import plain_list
 
 # Classes of batches that `keras.Model.fit` takes, besides generators.
 BATCHES = {
@@ -331,7 +332,9 @@ def check_labels_of_rows(y: Any, rows: int, name: str = "y") -> None:
         ...
         ValueError: x and y must have the same number of rows, received 2 and 1: y=['a']
     """
-    is_one = isinstance(y, str | bytes | Mapping | set | type)
+    if isinstance(y, str | bytes):
+        plain_list(y, name)  # says that its letters would be the labels
+    is_one = isinstance(y, Mapping | set | type)
     count = None if is_one else number_of_rows(y)
     if count is None and hasattr(y, "to_numpy") and not is_one:
         count = len(y)
