@@ -182,7 +182,7 @@ def test_the_first_row_that_is_not_finite(value):
 def test_floats_are_not_ids(x):
     for model in (classifier(vocabulary_size=5), tagger(vocabulary_size=5)):
         for use in (model.predict, lambda x: model.fit(x, [0, 1])):  # noqa: B023
-            with pytest.raises(TypeError, match="integers, as they are ids|ids, (lists of )?whole numbers"):
+            with pytest.raises(TypeError, match="integers, as|ids, .*whole numbers"):
                 use(x)
 
 
