@@ -204,8 +204,8 @@ def forecast(args: argparse.Namespace) -> None:
         if not steps:
             return
         model.set_history(series)
-    forecasts.note_start(model)
     frame = as_frame(model.forecast(steps))
+    forecasts.note_start(model)
     if args.out is None and not args.json:
         print_result(frame.to_string(index=False))
         return

@@ -192,8 +192,9 @@ class Translator(GenerationMixin, TaskModel):
             >>> sizes = {"source_vocabulary_size": 5, "target_vocabulary_size": 7}
             >>> model = Seq2Seq("gru", **sizes, units=3)
             >>> source, target = model.encode([4, 1], [6, 2, 3])
-            >>> source.tolist(), target.tolist(), model((source, target)).shape[1:]
-            ([[6, 3]], [[1, 8, 4, 5]], (4, 9))
+            >>> y = model((source, target))
+            >>> source.tolist(), target.tolist(), keras.ops.shape(y)
+            ([[6, 3]], [[1, 8, 4, 5]], (1, 4, 9))
         """
         vocabulary = self.source_vocabulary
         if vocabulary is not None and vocabulary.is_one_row(sources):

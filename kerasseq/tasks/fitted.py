@@ -70,9 +70,19 @@ def _guarded_method(cls: Any, name: str) -> Callable[..., Any]:
 
 
 def _guarded_property(cls: Any, name: str) -> property:
+    getters = []  # that of Keras, which a compiler cannot look up by `super`
+
     def get(self: Any) -> Any:
         check_fitted(self)
-        return getattr(super(cls, self), name)
+        if not getters:  # the first model is built: its class has all bases by now
+            getters.append(_inherited(cls, name))
+        return getters[0](self)
 
     found = getattr(keras.Model, name, None)
     return property(get, doc=getattr(found, "__doc__", None))
+
+
+def _inherited(cls: Any, name: str) -> Callable[[Any], Any]:
+    """Returns the getter of a property of the bases of a class."""
+    owner = next(base for base in cls.__mro__[1:] if name in vars(base))
+    return vars(owner)[name].fget

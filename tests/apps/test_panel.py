@@ -204,11 +204,11 @@ def test_a_page_works_with_a_model_that_trains(monkeypatch, stub):
     monkeypatch.setattr(prepared, "picture", lambda *of: stored)
     page = AppTest.from_function(waiting, default_timeout=60).run()
     assert (page.info[0].value, page.markdown[-1].value) == ("preparing", "waits")
-    assert len(page.get("imgs")) == 1
+    assert len(page.get("image")) == 1
     shown = until(lambda: page.run().info[0].value == "early" and page.markdown[-1])
     key = recipe.id(work.backend())
     assert shown.value == f"works with {key}"
-    assert page.get("imgs") == []
+    assert page.get("image") == []
     run = run_panel.manager().run(runs.EVERYBODY, key)
     assert run.state == "training" and run.line["step"] >= 5
     assert prepared.find(run_panel.manager(), "toy", work.backend()) is None

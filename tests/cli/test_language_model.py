@@ -68,7 +68,9 @@ def test_json_without_figures_gives_the_same_results(command, text_path, trained
     assert "step 25/25" in done.err and "bigram" in done.err
     folder = pathlib.Path("runs/language-model-peephole_lstm-1")
     assert results.pop("run") == str(folder)
-    assert "no figures: matplotlib is not installed. Install it with  pip" in done.err
+    assert (
+        "no figures: matplotlib is not installed. In this environment: pip" in done.err
+    )
     assert {path.name for path in folder.iterdir()} == {
         name for name in FILES if not name.endswith(".png")
     }
