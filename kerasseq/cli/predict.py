@@ -206,7 +206,8 @@ def forecast(args: argparse.Namespace) -> None:
                 return
             model.set_history(series)
     forecasts.note_start(model)
-    frame = as_frame(model.forecast(steps))
+    with about(args.file):
+        frame = as_frame(model.forecast(steps))
     if args.out is None and not args.json:
         print_result(frame.to_string(index=False))
         return
