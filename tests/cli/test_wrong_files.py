@@ -200,7 +200,7 @@ def test_wrong_files(folder, monkeypatch, request):
         assert not found, "\n".join(found)
         return
 
-    @hypothesis.settings(max_examples=25)
+    @hypothesis.settings(max_examples=40)
     @hypothesis.given(use=st.sampled_from(USES), damage=st.sampled_from(every))
     def check(use, damage):
         assert not problem(use, damage)
@@ -222,3 +222,10 @@ def test_each_option_that_reads_a_file_is_tried():
             before = names if action.option_strings else [command, task]
             pairs = [pair for words in given for pair in itertools.pairwise(words)]
             assert any((name, "F") in pairs for name in before), (command, task, names)
+
+
+def test_the_encoding_that_is_advised_is_used(folder, capsys):
+    pathlib.Path("corpus.txt").write_bytes(TEXT.encode("utf-16"))
+    words = ["tokenize", "the", "--tokenizer", "word", "--corpus", "corpus.txt"]
+    assert main(words) == 2 and "--encoding utf-16" in capsys.readouterr().err
+    assert main([*words, "--encoding", "utf-16"]) == 0
