@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import kerasseq
 from kerasseq.cli import figures, gaps, heads, labeled, options, runs, tables
 from kerasseq.cli.console import note, set_seed, status
+from kerasseq.cli.errors import about
 from kerasseq.cli.options import PerModel
 from kerasseq.datasets.splitting import split_by_class
 
@@ -207,10 +208,13 @@ def columns(
     """
     given = [name for name in (settings.text, settings.label) if name is not None]
     without = [name for name in given if name != settings.text]
-    settings.text = tables.column(table, settings.text, "--text", TEXT_NAMES, without)
-    settings.label = tables.column(
-        table, settings.label, "--label", LABEL_NAMES, [settings.text]
-    )
+    with about(file):
+        settings.text = tables.column(
+            table, settings.text, "--text", TEXT_NAMES, without
+        )
+        settings.label = tables.column(
+            table, settings.label, "--label", LABEL_NAMES, [settings.text]
+        )
     names = [settings.text, settings.label]
     table = gaps.without_gaps(table, names, file, settings.missing)
     return table[settings.text].tolist(), table[settings.label].tolist()

@@ -10,7 +10,7 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import classify, gaps, labeled, options, runs, tables
 from kerasseq.cli.console import note, status
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, about
 from kerasseq.datasets import text_file
 from kerasseq.datasets.splitting import split_by_class
 
@@ -62,7 +62,8 @@ def read(settings: options.Settings) -> Data:
             not in both parts.
     """
     if settings.file is not None:
-        data = _of_file(settings)
+        with about(settings.file):
+            data = _of_file(settings)
     else:
         settings.data = settings.data or DATA[0]
         with status("generating the texts"):

@@ -1,11 +1,13 @@
 """Errors as one line for the user."""
 
+import contextlib
 import contextvars
 import errno
+import os
 import pathlib
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from kerasseq.core.printable import printable
@@ -34,6 +36,33 @@ _NO_MEMORY = re.compile(
 
 class UsageError(ValueError):
     """The command line itself is wrong."""
+
+
+@contextlib.contextmanager
+def about(file: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Names a file in each `ValueError` raised inside that does not name it.
+
+    Args:
+        file: The file that is read; None if the data are no file.
+
+    Raises:
+        UsageError: If an error is one.
+        ValueError: If an error is another `ValueError`.
+
+    Examples:
+        >>> with about("data/t.csv"):
+        ...     raise ValueError("expected 20 pairs, received 1")
+        Traceback (most recent call last):
+        ValueError: data/t.csv: expected 20 pairs, received 1
+    """
+    try:
+        yield
+    except ValueError as error:
+        name = re.escape(os.path.basename(file or ""))
+        if file is None or re.search(rf"(?<!\w){name}(?!\w)", str(error)):
+            raise
+        kind = UsageError if isinstance(error, UsageError) else ValueError
+        raise kind(f"{file}: {error}") from error
 
 
 def exit_code_and_message(error: BaseException) -> tuple[int, str]:

@@ -10,7 +10,7 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import figures, options, runs, spreadsheets, tables
 from kerasseq.cli.console import Console, note, set_seed, status
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.forecast_scores import scores_of, short, show
 from kerasseq.cli.runs import sha256
 from kerasseq.core import checks
@@ -165,10 +165,10 @@ def train(job: "Job") -> runs.Results:
     source = read(settings)
     job.check_data(source.data)
     model = build(settings)
-    with status("reading the series"):
+    with about(settings.file), status("reading the series"):
         table = model.read(source.table, missing=settings.missing, **source.columns)
         cuts = held_out(table, settings.horizon)
-    with status("preparing the windows"):
+    with about(settings.file), status("preparing the windows"):
         x, y = model.prepare(
             table.until(cuts), season=settings.season, length=settings.sequence_length
         )
@@ -206,7 +206,8 @@ def read(settings: options.Settings) -> Source:
         checksum = sha256(found.values.tobytes())
         return Source(found, {}, {"source": settings.data, "sha256": checksum})
     frame = tables.read_table(settings.file, settings.encoding)
-    columns = guess_columns(settings, frame)
+    with about(settings.file):
+        columns = guess_columns(settings, frame)
     data = {"source": settings.file, "sha256": frame.attrs["sha256"]}
     return Source(frame, columns, data)
 

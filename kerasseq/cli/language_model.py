@@ -12,6 +12,7 @@ import numpy as np
 import kerasseq
 from kerasseq.cli import figures, options, runs, tokenize
 from kerasseq.cli.console import Console, note, set_seed, status
+from kerasseq.cli.errors import about
 from kerasseq.cli.options import PerModel
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import python_reference, text_file
@@ -110,7 +111,8 @@ def train(job: "Job") -> runs.Results:
     with status("reading the text"):
         text, data = read_text(settings)
     job.check_data(data)
-    text, held_out = split(text, settings.held_out)
+    with about(settings.text):
+        text, held_out = split(text, settings.held_out)
     tokenizer = tokenize.make(settings.tokenizer, settings.vocabulary_size, text)
     with status("tokenizing the text", len(text)):
         ids = tokenize.encode(tokenizer, text)
@@ -118,9 +120,10 @@ def train(job: "Job") -> runs.Results:
         settings.tokenizer = os.path.abspath(settings.tokenizer)
     ngram_text = text[-settings.ngram_characters :]
     del text  # a large one need not stay in memory beside its ids
-    batches = kerasseq.training.TextBatches(
-        ids, settings.sequence_length, settings.batch_size, settings.seed
-    )
+    with about(settings.text):
+        batches = kerasseq.training.TextBatches(
+            ids, settings.sequence_length, settings.batch_size, settings.seed
+        )
     steps = options.number_of_steps(settings, batches.steps_per_epoch)
     check_memory(settings, batches.rows, tokenizer.vocabulary_size)
     with status("building the model"):

@@ -25,7 +25,7 @@ from kerasseq.cli import (
 from kerasseq.cli import forecast as forecasts
 from kerasseq.cli.classify import TEXT_NAMES, cut, read_text_table
 from kerasseq.cli.console import choose_backend, note, print_json, print_result
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.tag import add_columns, check_columns, read_file
 from kerasseq.core.files import replacing
 from kerasseq.core.padding import pad_rows
@@ -198,13 +198,15 @@ def forecast(args: argparse.Namespace) -> None:
     model, record = runs.load_model(args.folder)
     steps = args.horizon or record["arguments"]["horizon"]
     if table is not None:
-        series = model.read(table, missing=args.missing)
-        settings = options.Settings(**record["arguments"])
-        steps = args.horizon or forecasts.known_steps(series, settings)
-        if not steps:
-            return
-        model.set_history(series)
-    frame = as_frame(model.forecast(steps))
+        with about(args.file):
+            series = model.read(table, missing=args.missing)
+            settings = options.Settings(**record["arguments"])
+            steps = args.horizon or forecasts.known_steps(series, settings)
+            if not steps:
+                return
+            model.set_history(series)
+    with about(args.file):
+        frame = as_frame(model.forecast(steps))
     forecasts.note_start(model)
     if args.out is None and not args.json:
         print_result(frame.to_string(index=False))
@@ -261,7 +263,8 @@ def read_texts(args: argparse.Namespace, record: Any) -> list[str]:
     trained = (record or {}).get("arguments", {})
     if name is None and trained.get("file") and trained.get("text") in table.columns:
         name = trained["text"]
-    name = tables.column(table, name, "--column", TEXT_NAMES)
+    with about(args.file):
+        name = tables.column(table, name, "--column", TEXT_NAMES)
     table = gaps.without_gaps(table, [name], args.file, args.missing)
     return table[name].tolist()
 

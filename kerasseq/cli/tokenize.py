@@ -231,7 +231,10 @@ def _make_tokenizer(args):
         return tokenizer, f"{args.tokenizer} as loaded"
     corpus, source = python_reference(), "python-reference"
     if args.corpus is not None:
-        corpus, source = text_file(args.corpus), os.path.basename(args.corpus)
+        corpus, source = (
+            text_file(args.corpus, args.encoding),
+            os.path.basename(args.corpus),
+        )
         if not corpus:
             raise ValueError(f"expected a text to train on, but {args.corpus} is empty")
     tokenizer = make(args.tokenizer, args.vocabulary_size, corpus)

@@ -20,7 +20,7 @@ from kerasseq.cli.console import (
     set_seed,
     status,
 )
-from kerasseq.cli.errors import UsageError
+from kerasseq.cli.errors import UsageError, about
 from kerasseq.cli.options import PerModel
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import Pairs, generated_pairs, read_pairs, text_file
@@ -124,7 +124,8 @@ def train(job: "Job") -> runs.Results:
     with status("reading the pairs"):
         pairs, data = load_pairs(settings)
     job.check_data(data)
-    training_pairs, held_out = split(pairs, settings.seed)
+    with about(settings.pairs):
+        training_pairs, held_out = split(pairs, settings.seed)
     tokenizers = [make_tokenizer(settings, texts) for texts in training_pairs]
     sizes = [t.vocabulary_size for t in tokenizers]
     check_memory(settings, len(training_pairs.sources), sizes[1])

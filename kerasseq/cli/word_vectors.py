@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import kerasseq
 from kerasseq.cli import figures, labeled, options, runs
 from kerasseq.cli.console import Console, note, status
+from kerasseq.cli.errors import about
 from kerasseq.cli.options import PerModel
 from kerasseq.core import packages
 from kerasseq.core.files import regular
@@ -130,7 +131,7 @@ def train(job: "Job") -> runs.Results:
         seed=settings.seed,
     )
     model.compile(settings.learning_rate)
-    with status("counting the words"):
+    with about(settings.text), status("counting the words"):
         batches = model.batches(
             text, batch_size=settings.batch_size, encoding=settings.encoding
         )
