@@ -251,7 +251,8 @@ class Forecaster(TableForecasts, TaskModel):
             >>> Forecaster("gru", units=3).forecast(np.ones(7), steps=5).shape
             (5,)
         """
-        if history is not None and as_array(history) is None:
+        has_values = history is None or hasattr(history, "values")  # of a series
+        if not has_values and as_array(history) is None:
             raise TypeError(
                 "history must be a table, or an array of numbers, received "
                 f"{checks.short(history)}"

@@ -316,7 +316,7 @@ def search(beam=None, step=None, prompt=((0,),), **options):
             "width must be at most 9, received 10: .* 2 out of 3",
         ),
         (lambda: search(max_new_tokens=0), "max_new_tokens must be at least 1"),
-        (lambda: search(stop=3), "stop has id 3, which can never be generated"),
+        (lambda: search(stop=3), "from 0 to 2.*received 3, which can never"),
         (lambda: search(prompt=[[3]]), "prompt has id 3 in row 0 at 0"),
         (lambda: search(mask=[[False]]), "it hides all of row 0"),
         (lambda: search(fill="."), "fill must be a whole number"),

@@ -372,10 +372,10 @@ CALLS = {
     "it hides all of row 1": lambda: GOOD(
         PROMPT, max_new_tokens=3, mask=[[1, 1], [0, 0]]
     ),
-    "stop has id 5, which can never be generated": lambda: GOOD(
+    "from 0 to 4.*received 5, which can never": lambda: GOOD(
         PROMPT, max_new_tokens=3, stop=5
     ),
-    "stop has id -1, which can never": lambda: GOOD(
+    "from 0 to 4.*received -1, which can never": lambda: GOOD(
         PROMPT, max_new_tokens=3, stop=[2, -1]
     ),
     "stop must hold whole numbers": lambda: GOOD(PROMPT, max_new_tokens=3, stop=0.5),
