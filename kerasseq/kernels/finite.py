@@ -10,6 +10,7 @@ import math
 import keras
 from keras import ops
 
+from kerasseq.core.masks import largest
 from kerasseq.core.types import Tensor
 
 
@@ -45,7 +46,8 @@ def since_first(condition: Tensor, axis: int = 1) -> Tensor:
     T = ops.shape(condition)[axis]
     shape = [T if n == axis else 1 for n in range(len(condition.shape))]
     steps = ops.reshape(ops.arange(T, dtype="int32"), shape)
-    first = ops.amin(ops.where(condition, steps, T), axis=axis, keepdims=True)
+    # The smallest number, also of 0 rows, of which TensorFlow computes none.
+    first = -largest(-ops.where(condition, steps, T), axis=axis, keepdims=True)
     return steps >= first
 
 
