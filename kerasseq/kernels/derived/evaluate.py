@@ -1,0 +1,70 @@
+"""Computes the values of a step, in `keras.ops`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from keras import ops
+
+from kerasseq.core.types import Tensor
+from kerasseq.kernels.derived.graph import NUMBER, Value
+from kerasseq.kernels.operations import matmul, tanh
+
+_SPECIAL: dict[str, Callable[..., Tensor]] = {
+    "tanh": tanh,
+    "matmul": matmul,
+    "matmul_transposed": lambda d, w: matmul(d, ops.transpose(w)),
+    "tanh_gradient": lambda y, d: (1 - y * y) * d,
+    "sigmoid_gradient": lambda y, d: y * (1 - y) * d,
+    "sum": lambda x: ops.sum(x, axis=-1, keepdims=True),
+    "max": lambda x: ops.max(x, axis=-1, keepdims=True),
+    "concatenate": lambda *parts: ops.concatenate(parts, axis=-1),
+}
+
+
+def evaluate(
+    values: Sequence[Value],
+    known: Mapping[Value, Tensor],
+    like: Tensor,
+    run: Callable[[Value, list[Any], Tensor], Tensor] | None = None,
+) -> list[Tensor]:
+    """Computes values from those that are known, each once.
+
+    Args:
+        values: What to compute.
+        known: Tensors of the leaves, and of any other values, which are then not
+            computed: rows `(..., B, width)`, parameters `(width,)` or `(n, width)`.
+        like: A tensor `(..., B, n)` with the dtype and the batch of the results.
+        run: Function `(value, arguments, like)` that computes one; `compute` if None.
+
+    Returns:
+        A tensor for each value.
+    """
+    run = run or compute
+    found = dict(known)
+    stack = list(reversed(values))
+    while stack:
+        value = stack[-1]
+        missing = [] if value in found else [a for a in value.args if a not in found]
+        if missing:
+            stack += reversed(missing)
+            continue
+        stack.pop()
+        if value not in found:
+            found[value] = run(value, [found[a] for a in value.args], like)
+    return [found[value] for value in values]
+
+
+def compute(value: Value, args: list[Any], like: Tensor) -> Tensor:
+    """Computes one value from its arguments."""
+    op, detail = value.op, value.detail
+    if op == NUMBER:
+        return ops.cast(detail, like.dtype)
+    if op == "slice":
+        return args[0][..., detail : detail + value.width]
+    if op == "broadcast":
+        return ops.broadcast_to(args[0], (*ops.shape(like)[:-1], value.width))
+    if op == "power":
+        return ops.power(args[0], detail)
+    if op in _SPECIAL:
+        return _SPECIAL[op](*args)
+    return getattr(ops, op)(*args)

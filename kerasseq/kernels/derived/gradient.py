@@ -1,0 +1,276 @@
+r"""The backward pass of one step: the chain rule, operation by operation.
+
+`backward` goes through the values of a step from the last to the first and adds up
+$\partial L / \partial v$ of each value v, from the gradients of the new states. The
+gradient of a parameter is a sum over all sequences and steps, so that it is left for
+after the loop: a `Product`, whose two factors are multiplied once for all steps, or a
+`Total`, which is added up.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kerasseq.kernels.derived.graph import (
+    BOOLEAN,
+    GRADIENT,
+    INPUT,
+    LEAVES,
+    NUMBER,
+    PARAMETER,
+    STATE,
+    Graph,
+    NotDerivable,
+    Value,
+    walk,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Product:
+    r"""A part of the gradient of a matrix: $\sum_t a_t^T d_t$.
+
+    Attributes:
+        parameter: The number of the parameter, `(n, m)`.
+        left: $a_t$, `(B, n)`.
+        right: $d_t$, `(B, m)`.
+    """
+
+    parameter: int
+    left: Value
+    right: Value
+
+
+@dataclasses.dataclass(frozen=True)
+class Total:
+    r"""A part of the gradient of a row of numbers: $\sum_t \sum_b d_{t,b}$.
+
+    Attributes:
+        parameter: The number of the parameter, `(n,)`.
+        value: $d_t$, `(B, n)`.
+    """
+
+    parameter: int
+    value: Value
+
+
+@dataclasses.dataclass
+class Backward:
+    """The gradients of a step; None where the new states do not depend on it.
+
+    Attributes:
+        input: That of the input, `(B, N)`.
+        states: Those of the states before the step.
+        products: What the gradients of matrices are computed from, after the loop.
+        totals: What those of rows are computed from.
+        of: The gradient of each value, by the value.
+    """
+
+    input: Value | None
+    states: list[Value | None]
+    products: list[Product]
+    totals: list[Total]
+    of: dict[Value, Value]
+
+
+def backward(graph: Graph, new_states: Sequence[Value], states: int) -> Backward:
+    """Derives the backward pass of a step.
+
+    Args:
+        graph: The graph that the values belong to.
+        new_states: The states after the step.
+        states: How many states there are.
+
+    Raises:
+        NotDerivable: If a value is used in a way that has no derivative here.
+    """
+    found: dict[Value, list[Value]] = {}
+    parts: dict[Value, list[tuple[int, Value]]] = {}  # gradients of slices
+    for k, value in enumerate(new_states):
+        d = graph.make(GRADIENT, width=value.width, detail=k)
+        found.setdefault(value, []).append(d)
+    order = list(walk(new_states))
+    result = Backward(None, [None] * states, [], [], {})
+    for value in reversed(order):
+        d = _total(graph, value, found.pop(value, []), parts.pop(value, []))
+        if d is None or value.op == NUMBER or value.op in BOOLEAN:
+            continue
+        result.of[value] = d
+        if value.op in LEAVES:
+            _leave(graph, result, value, d)
+        elif value.op == "matmul":
+            a, w = value.args
+            result.products.append(Product(w.detail, a, d))
+            back = graph.make("matmul_transposed", d, w, width=a.width)
+            found.setdefault(a, []).append(back)
+        elif value.op == "slice":
+            parts.setdefault(value.args[0], []).append((value.detail, d))
+        else:
+            for a, more in _arguments(graph, value, d):
+                found.setdefault(a, []).append(_fit(graph, a, more))
+    return result
+
+
+def _total(graph, value, gradients, parts) -> Value | None:
+    """The sum of what flows to a value, and to its slices."""
+    rounds = []  # each of slices that do not overlap
+    for start, d in sorted(parts, key=lambda part: part[0]):
+        for others in rounds:
+            if others[-1][0] + others[-1][1].width <= start:
+                others.append((start, d))
+                break
+        else:
+            rounds.append([(start, d)])
+    for others in rounds:
+        row, position = [], 0
+        for start, d in others:
+            row += _gap(graph, start - position)
+            row.append(d)
+            position = start + d.width
+        row += _gap(graph, value.width - position)
+        gradients = [*gradients, graph.concatenate(row)]
+    return graph.add(gradients, value.width)
+
+
+def _gap(graph, width) -> list[Value]:
+    zero = graph.number(0)
+    return [graph.make("broadcast", zero, width=width)] if width else []
+
+
+def _leave(graph, result, value, d) -> None:
+    """Notes the gradient of a leaf."""
+    if value.op == INPUT:
+        result.input = d
+    elif value.op == STATE:
+        result.states[value.detail] = d
+    elif value.op == PARAMETER:
+        result.totals.append(Total(value.detail, d))
+
+
+def _fit(graph: Graph, value: Value, d: Value) -> Value:
+    """The gradient of a value that was used for all units: the sum over them."""
+    if value.width == d.width:
+        return d
+    if value.width == 1:
+        return graph.make("sum", d, width=1)
+    return graph.make("broadcast", d, width=value.width)
+
+
+def _arguments(graph: Graph, value: Value, d: Value) -> list[tuple[Value, Value]]:
+    """Returns each argument that has a gradient, with this gradient."""
+    if value.op not in _RULES:
+        raise NotDerivable(f"{value.op} has no derivative here")
+    pairs = zip(value.args, _RULES[value.op](value, d), strict=True)
+    return [(a, g) for a, g in pairs if g is not None and a.op != NUMBER]
+
+
+_RULES: dict[str, Callable[[Value, Value], tuple[Value | None, ...]]] = {}
+
+
+def _rule(*names: str) -> Callable:
+    """Registers the derivative of operations, under their names.
+
+    A rule takes a value y and the gradient d of y. It returns the gradient of each
+    argument, or None where there is none.
+    """
+
+    def register(function: Callable) -> Callable:
+        _RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def _make(op: str, *args: Value, **options: Any) -> Value:
+    return args[0].graph.make(op, *args, **options)
+
+
+def _where(condition: Value, a: Value | float, b: Value | float) -> Value:
+    number = condition.graph.number
+    a, b = (x if isinstance(x, Value) else number(x) for x in (a, b))
+    return _make("where", condition, a, b)
+
+
+_rule("add")(lambda y, d: (d, d))
+_rule("subtract")(lambda y, d: (d, -d))
+_rule("negative")(lambda y, d: (-d,))
+_rule("absolute")(lambda y, d: (d * _make("sign", *y.args),))
+_rule("sign", "stop_gradient")(lambda y, d: (None,))
+_rule("tanh")(lambda y, d: (_make("tanh_gradient", y, d),))  # (1 - y²) d
+_rule("sigmoid")(lambda y, d: (_make("sigmoid_gradient", y, d),))  # y (1 - y) d
+_rule("exp")(lambda y, d: (d * y,))
+_rule("expm1")(lambda y, d: (d * (y + 1),))
+_rule("log")(lambda y, d: (d / y.args[0],))
+_rule("log1p")(lambda y, d: (d / (y.args[0] + 1),))
+_rule("sqrt")(lambda y, d: (d * 0.5 / y,))
+_rule("rsqrt")(lambda y, d: (d * -0.5 * (y * y * y),))
+_rule("sin")(lambda y, d: (d * _make("cos", *y.args),))
+_rule("cos")(lambda y, d: (-d * _make("sin", *y.args),))
+
+
+@_rule("multiply")
+def _multiply(y, d):
+    a, b = y.args
+    return d * b, d * a
+
+
+@_rule("divide")
+def _divide(y, d):
+    da = d / y.args[1]
+    return da, -(da * y)
+
+
+@_rule("erf")
+def _erf(y, d):
+    (x,) = y.args
+    return (d * (2 / math.sqrt(math.pi)) * _make("exp", -(x * x)),)
+
+
+@_rule("power")
+def _power(y, d):
+    (x,) = y.args
+    return (d * y.detail * _make("power", x, detail=y.detail - 1),)
+
+
+@_rule("maximum", "minimum")
+def _extreme(y, d):
+    a, b = y.args
+    first = a > b if y.op == "maximum" else a < b
+    tie, half = _make("equal", a, b), 0.5 * d  # half to each, as on all backends
+    return (
+        _where(tie, half, _where(first, d, 0)),
+        _where(tie, half, _where(first, 0, d)),
+    )
+
+
+@_rule("where")
+def _choice(y, d):
+    condition = y.args[0]
+    return None, _where(condition, d, 0), _where(condition, 0, d)
+
+
+@_rule("sum")
+def _sum(y, d):
+    return (_make("broadcast", d, width=y.args[0].width),)
+
+
+@_rule("max")
+def _max(y, d):  # in equal parts to all that are largest
+    largest = _make("equal", y.args[0], y)
+    shared = d / _make("sum", _where(largest, 1, 0), width=1)
+    return (_where(largest, shared, 0),)
+
+
+@_rule("broadcast")
+def _broadcast(y, d):
+    return (_make("sum", d, width=1),)
+
+
+@_rule("concatenate")
+def _concatenate(y, d):
+    found, start = [], 0
+    for part in y.args:
+        found.append(d.graph.slice(d, start, part.width))
+        start += part.width
+    return tuple(found)

@@ -1,0 +1,260 @@
+"""The values of one step of a cell, as a graph that all backends run.
+
+A step maps rows to rows: each value holds one row of numbers for each sequence. The
+operations are few, so that each has a derivative in `gradient.py`, a form in
+`keras.ops` in `evaluate.py`, and one in the compiled loops of PyTorch.
+"""
+
+import dataclasses
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, Union
+
+# Leaves. `detail` is the number of the state, parameter or mask.
+INPUT, STATE, NOISE, MASK = "input", "state", "noise", "mask"
+PARAMETER, NUMBER, GRADIENT = "parameter", "number", "gradient"
+LEAVES = (INPUT, STATE, NOISE, MASK, PARAMETER, NUMBER, GRADIENT)
+
+# Operations by element, named as in `keras.ops`. A value of width 1 is used for all
+# units. The last two are gradients from the output y and its gradient d.
+ELEMENTWISE = (
+    *("add", "subtract", "multiply", "divide", "negative", "absolute", "sign"),
+    *("exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "erf", "power"),
+    *("tanh", "sigmoid", "maximum", "minimum", "where", "stop_gradient"),
+    *("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"),
+    *("logical_and", "logical_or", "logical_not"),
+    *("tanh_gradient", "sigmoid_gradient"),
+)
+# Those that take long to compute again: their results are kept for the backward pass.
+HEAVY = {
+    *("exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "erf", "power"),
+    *("tanh", "sigmoid", "divide", "sum", "max", "matmul"),
+}
+BOOLEAN = {
+    *("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"),
+    *("logical_and", "logical_or", "logical_not", MASK),
+}
+
+
+class NotDerivable(Exception):
+    """A step has something that a derived loop cannot run; the plain loop runs it."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Value:
+    """A value of one step.
+
+    Attributes:
+        op: A leaf, an operation of `ELEMENTWISE`, or one that knows the units:
+            "slice" (from `detail`), "concatenate", "sum" and "max" over the units,
+            "broadcast" of one number to all units, "matmul" with a parameter
+            `(n, m)`, and "matmul_transposed" with the same parameter.
+        args: The values it is computed from.
+        width: Numbers in a row; those of a matrix, its columns.
+        detail: What else it depends on: the index of a leaf, the number, the exponent
+            of "power", the first unit of "slice".
+        rows: Whether each sequence has a row of its own: not for parameters, numbers.
+        level: How many products in a row it takes to compute it, among those that
+            depend on gradients, or among the others.
+        backward: Whether it depends on the gradients of the new states.
+        graph: The graph that made it.
+    """
+
+    op: str
+    args: tuple["Value", ...]
+    width: int
+    graph: "Graph"
+    detail: Any = None
+    rows: bool = True
+    level: int = 0
+    backward: bool = False
+
+    def _with(self, op: str, other: "Operand", swapped: bool = False) -> "Value":
+        if not isinstance(other, Value):
+            other = self.graph.number(other)
+        pair = (other, self) if swapped else (self, other)
+        return self.graph.make(op, *pair)
+
+    def __add__(self, other: "Operand") -> "Value":
+        return self._with("add", other)
+
+    def __radd__(self, other: "Operand") -> "Value":
+        return self._with("add", other, swapped=True)
+
+    def __sub__(self, other: "Operand") -> "Value":
+        return self._with("subtract", other)
+
+    def __rsub__(self, other: "Operand") -> "Value":
+        return self._with("subtract", other, swapped=True)
+
+    def __mul__(self, other: "Operand") -> "Value":
+        return self._with("multiply", other)
+
+    def __rmul__(self, other: "Operand") -> "Value":
+        return self._with("multiply", other, swapped=True)
+
+    def __truediv__(self, other: "Operand") -> "Value":
+        return self._with("divide", other)
+
+    def __rtruediv__(self, other: "Operand") -> "Value":
+        return self._with("divide", other, swapped=True)
+
+    def __neg__(self) -> "Value":
+        return self.graph.make("negative", self)
+
+    def __gt__(self, other: "Operand") -> "Value":
+        return self._with("greater", other)
+
+    def __lt__(self, other: "Operand") -> "Value":
+        return self._with("less", other)
+
+    def __repr__(self) -> str:
+        inside = [
+            *map(repr, self.args),
+            *([] if self.detail is None else [self.detail]),
+        ]
+        return f"{self.op}({', '.join(map(str, inside))})"
+
+
+Operand = Union[Value, float]
+
+
+class Graph:
+    """Makes values, each only once, and simplifies them."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Value] = {}
+
+    def make(
+        self, op: str, *args: Value, width: int | None = None, detail: Any = None
+    ) -> Value:
+        """Returns the value of an operation; `width` is that of the widest argument."""
+        width = max(a.width for a in args) if width is None else width
+        simple = _simpler(self, op, args, width, detail)
+        if simple is not None:
+            return simple
+        key = (op, width, detail, *map(id, args))
+        if key not in self._known:
+            backward = op == GRADIENT or any(a.backward for a in args)
+            level = max((a.level for a in args if a.backward == backward), default=0)
+            level += op in ("matmul", "matmul_transposed")
+            rows = op not in (PARAMETER, NUMBER)
+            value = Value(op, args, width, self, detail, rows, level, backward)
+            self._known[key] = value
+        return self._known[key]
+
+    def number(self, x: float) -> Value:
+        """Returns a number, the same for all sequences and units."""
+        return self.make(NUMBER, width=1, detail=float(x))
+
+    def slice(self, value: Value, start: int, width: int) -> Value:
+        """Returns the units from `start` on."""
+        return self.make("slice", value, width=width, detail=start)
+
+    def concatenate(self, parts: Sequence[Value]) -> Value:
+        """Returns values side by side."""
+        return self.make("concatenate", *parts, width=sum(p.width for p in parts))
+
+    def add(self, values: Sequence[Value | None], width: int) -> Value | None:
+        """Returns the sum of the values that are not None, None if there is none."""
+        total = None
+        for value in values:
+            if value is not None:
+                total = value if total is None else self.make("add", total, value)
+        if total is not None and total.width < width:
+            total = self.make("broadcast", total, width=width)
+        return total
+
+
+def _is(value: Value, x: float) -> bool:
+    return value.op == NUMBER and value.detail == x
+
+
+_FOLDED = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "negative": operator.neg,
+}
+
+
+def _simpler(graph, op, args, width, detail) -> Value | None:
+    """An equal value without this operation, if there is one."""
+    if args and op in _FOLDED and all(a.op == NUMBER for a in args):
+        return graph.number(_FOLDED[op](*(a.detail for a in args)))
+    if op in ("add", "multiply", "subtract", "divide"):
+        a, b = args
+        neutral = 0 if op in ("add", "subtract") else 1
+        if _is(b, neutral) and a.width == width:
+            return a
+        if _is(a, neutral) and b.width == width and op in ("add", "multiply"):
+            return b
+        if op == "add" and b.op == "negative":
+            return graph.make("subtract", a, b.args[0])
+        if op == "add" and a.op == "negative":
+            return graph.make("subtract", b, a.args[0])
+        if op == "subtract" and b.op == "negative":
+            return graph.make("add", a, b.args[0])
+        if op == "multiply" and _is(b, -1) and a.width == width:
+            return graph.make("negative", a)
+    elif op == "negative" and args[0].op == "negative":
+        return args[0].args[0]
+    elif op == "broadcast" and args[0].width == width:
+        return args[0]
+    elif op == "slice":
+        return _simpler_slice(graph, args[0], detail, width)
+    elif op == "concatenate":
+        return _simpler_join(graph, args)
+    return None
+
+
+def _simpler_slice(graph, value, start, width) -> Value | None:
+    if width == value.width:
+        return value
+    if value.op == "slice":
+        return graph.slice(value.args[0], value.detail + start, width)
+    if value.op == "broadcast":
+        return graph.make("broadcast", value.args[0], width=width)
+    if value.op == "concatenate":
+        found, position = [], 0
+        for part in value.args:
+            low, high = max(start, position), min(start + width, position + part.width)
+            if low < high:
+                found.append(graph.slice(part, low - position, high - low))
+            position += part.width
+        return graph.concatenate(found)
+    return None
+
+
+def _simpler_join(graph, parts) -> Value | None:
+    """One part; or neighbors of one value, as the value or its slice."""
+    flat = [
+        v for part in parts for v in (part.args if part.op == "concatenate" else [part])
+    ]
+    joined: list[Value] = []
+    for part in flat:
+        before = joined[-1] if joined else None
+        if before is not None and part.op == before.op == "slice":
+            source, end = before.args[0], before.detail + before.width
+            if part.args[0] is source and part.detail == end:
+                both = before.width + part.width
+                joined[-1] = graph.slice(source, before.detail, both)
+                continue
+        joined.append(part)
+    if len(joined) == 1:
+        return joined[0]
+    return None if joined == list(parts) else graph.concatenate(joined)
+
+
+def walk(values: Sequence[Value]) -> Iterator[Value]:
+    """Yields the values and all that they depend on, arguments first, each once."""
+    seen: set[Value] = set()
+    stack = [(v, False) for v in reversed(values)]
+    while stack:
+        value, ready = stack.pop()
+        if ready:
+            yield value
+        elif value not in seen:
+            seen.add(value)
+            stack.append((value, True))
+            stack += [(a, False) for a in reversed(value.args)]

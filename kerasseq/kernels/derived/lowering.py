@@ -1,0 +1,331 @@
+"""What each operation of Keras is made of, in the operations of a graph."""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from kerasseq.kernels.derived.graph import NotDerivable, Value
+
+if TYPE_CHECKING:  # it imports this module
+    from kerasseq.kernels.derived.trace import Rows
+
+_LOWERED: dict[str, Callable] = {}  # by the class of the operation
+
+
+def has_rows(tensor: Any) -> bool:
+    """Whether a tensor of the step has a row for each sequence, as weights have not."""
+    symbolic = isinstance(tensor, keras.KerasTensor)
+    return symbolic and len(tensor.shape) > 0 and tensor.shape[0] is None
+
+
+def lower(operation: Any, arguments: Any, rows: "Rows") -> list[Value]:
+    """Returns the values of the results of a call.
+
+    Args:
+        operation: Keras' operation, whose attributes are its options.
+        arguments: What it was called with, with `args` and `kwargs`.
+        rows: Gives the values of tensors.
+
+    Raises:
+        NotDerivable: If the operation is not known, or works across sequences.
+    """
+    name = type(operation).__name__
+    if name not in _LOWERED:
+        raise NotDerivable(f"the operation {name}")
+    found = _LOWERED[name](rows, operation, *arguments.args, **arguments.kwargs)
+    return found if isinstance(found, list) else [found]
+
+
+def _for(*names: str) -> Callable:
+    """Registers how operations are lowered.
+
+    The function takes `rows`, the operation, and the arguments of its call.
+    """
+
+    def register(function: Callable) -> Callable:
+        _LOWERED.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def _make(op: str, *args: Value, **options: Any) -> Value:
+    return args[0].graph.make(op, *args, **options)
+
+
+def _where(condition: Value, a: Value | float, b: Value | float) -> Value:
+    number = condition.graph.number
+    a, b = (x if isinstance(x, Value) else number(x) for x in (a, b))
+    return _make("where", condition, a, b)
+
+
+def _extreme(op: str, x: Value, bound: float) -> Value:
+    return _make(op, x, x.graph.number(bound))
+
+
+def _positive(x: Value) -> Value:
+    """X where x > 0, else 0; its derivative at 0 is 0."""
+    return _where(x > 0, x, 0)
+
+
+# Operations that a graph has under another name.
+
+_SAME = {
+    "Add": "add",
+    "Subtract": "subtract",
+    "Multiply": "multiply",
+    "Divide": "divide",
+    "TrueDivide": "divide",
+    "Negative": "negative",
+    "Absolute": "absolute",
+    "Sign": "sign",
+    "Exp": "exp",
+    "Log": "log",
+    "Log1p": "log1p",
+    "Expm1": "expm1",
+    "Sqrt": "sqrt",
+    "Rsqrt": "rsqrt",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Erf": "erf",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "Maximum": "maximum",
+    "Minimum": "minimum",
+    "Where": "where",
+    "Greater": "greater",
+    "GreaterEqual": "greater_equal",
+    "Less": "less",
+    "LessEqual": "less_equal",
+    "Equal": "equal",
+    "NotEqual": "not_equal",
+    "LogicalAnd": "logical_and",
+    "LogicalOr": "logical_or",
+    "LogicalNot": "logical_not",
+    "StopGradient": "stop_gradient",
+}
+
+
+@_for(*_SAME)
+def _same(rows, operation, *args):
+    values = [rows.value(a) for a in args]
+    width = max(v.width for v in values)
+    if any(v.width not in (1, width) for v in values):
+        raise NotDerivable(f"widths {[v.width for v in values]} in one operation")
+    return rows.graph.make(_SAME[type(operation).__name__], *values)
+
+
+# Activations, as formulas of x.
+
+_FORMULAS: dict[str, Callable[[Any, Value], Value]] = {
+    "Relu": lambda _, x: _positive(x),
+    "Relu6": lambda _, x: _where(x > 6, 6, _positive(x)),
+    "LeakyRelu": lambda f, x: _where(x > 0, x, f.negative_slope * x),
+    "Elu": lambda f, x: _where(x > 0, x, f.alpha * _make("expm1", _negative(x))),
+    "Celu": lambda f, x: _where(
+        x > 0, x, f.alpha * _make("expm1", _negative(x) / f.alpha)
+    ),
+    "Selu": lambda _, x: (
+        1.0507009873554805
+        * _where(x > 0, x, 1.6732632423543772 * _make("expm1", _negative(x)))
+    ),
+    "Silu": lambda _, x: x * _make("sigmoid", x),
+    "Softplus": lambda _, x: _softplus(x),
+    "LogSigmoid": lambda _, x: -_softplus(-x),
+    "Softsign": lambda _, x: x / (1 + _make("absolute", x)),
+    "Squareplus": lambda f, x: 0.5 * (x + _make("sqrt", x * x + f.b)),
+    "HardSigmoid": lambda _, x: _unit_interval(x),
+    "HardSilu": lambda _, x: x * _unit_interval(x),
+    "HardTanh": lambda _, x: _where(x > 1, 1, _where(x < -1, -1, x)),
+    "Mish": lambda _, x: x * _make("tanh", _softplus(x)),
+    "SparseSigmoid": lambda _, x: _where(x > 1, 1, _where(x < -1, 0, (x + 1) / 2)),
+    "SoftShrink": lambda f, x: _where(
+        x > f.threshold,
+        x - f.threshold,
+        _where(x < -f.threshold, x + f.threshold, 0),
+    ),
+    "HardShrink": lambda f, x: _where(_make("absolute", x) > f.threshold, x, 0),
+    "Threshold": lambda f, x: _where(x > f.threshold, x, f.default_value),
+    "TanhShrink": lambda _, x: x - _make("tanh", x),
+    "Square": lambda _, x: x * x,
+    "Reciprocal": lambda _, x: 1 / x,
+    "Exp2": lambda _, x: _make("exp", x * math.log(2)),
+}
+
+
+@_for(*_FORMULAS)
+def _formula(rows, operation, x):
+    return _FORMULAS[type(operation).__name__](operation, rows.value(x))
+
+
+def _negative(x: Value) -> Value:
+    """X where x < 0, else 0: exp of a large x would overflow."""
+    return _where(x < 0, x, 0)
+
+
+def _softplus(x: Value) -> Value:
+    return _positive(x) + _make("log1p", _make("exp", -_make("absolute", x)))
+
+
+def _unit_interval(x: Value) -> Value:
+    """X / 6 + 1/2 between 0 and 1, which are its values at -3 and 3."""
+    return _where(x > 3, 1, _where(x < -3, 0, (x + 3) / 6))
+
+
+@_for("ReLU")  # that of `keras.activations.relu`
+def _relu(rows, operation, x):
+    x, top = rows.value(x), operation.max_value
+    slope, low = operation.negative_slope, operation.threshold
+    y = _where(x > low, x, slope * (x - low) if slope else 0)
+    return y if top is None else _where(y > top, top, y)
+
+
+@_for("Gelu")
+def _gelu(rows, operation, x):
+    x = rows.value(x)
+    if not operation.approximate:
+        return 0.5 * x * (1 + _make("erf", x * math.sqrt(0.5)))
+    inside = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+    return 0.5 * x * (1 + _make("tanh", inside))
+
+
+@_for("Clip")
+def _clip(rows, operation, x):
+    x = rows.value(x)
+    for op, bound in (("maximum", operation.x_min), ("minimum", operation.x_max)):
+        x = x if bound is None else _make(op, x, rows.value(bound))
+    return x
+
+
+@_for("Power")
+def _power(rows, operation, x, exponent):
+    if not isinstance(exponent, int | float):
+        raise NotDerivable("an exponent that is not a number")
+    x = rows.value(x)
+    return x * x if exponent == 2 else _make("power", x, detail=exponent)
+
+
+# Over the units.
+
+
+def _units(axis: Any, rank: int = 2) -> None:
+    """Raises unless an operation works along the units of each sequence alone."""
+    axes = axis if isinstance(axis, list | tuple) else [axis]
+    if axis is None or [a % rank for a in axes] != [rank - 1]:
+        raise NotDerivable(f"axis={axis}: only the last axis is inside a sequence")
+
+
+def _kept(operation: Any) -> None:
+    if not operation.keepdims:
+        raise NotDerivable("a row without units: pass `keepdims=True`")
+
+
+def _mean(x: Value) -> Value:
+    return _make("sum", x, width=1) * (1 / x.width)
+
+
+@_for("Sum", "Mean", "Max", "Amax", "Var", "Std")
+def _reduced(rows, operation, x):
+    _units(operation.axis)
+    _kept(operation)
+    x, name = rows.value(x), type(operation).__name__
+    if name in ("Max", "Amax"):
+        return _make("max", x, width=1)
+    if name == "Sum":
+        return _make("sum", x, width=1)
+    if name == "Mean":
+        return _mean(x)
+    centered = x - _mean(x)
+    variance = _mean(centered * centered)
+    return _make("sqrt", variance) if name == "Std" else variance
+
+
+@_for("Softmax", "LogSoftmax")
+def _softmax(rows, operation, x):
+    _units(operation.axis)
+    x = rows.value(x)
+    x = x - _make("stop_gradient", _make("max", x, width=1))
+    powers = _make("exp", x)
+    total = _make("sum", powers, width=1)
+    if type(operation).__name__ == "LogSoftmax":
+        return x - _make("log", total)
+    return powers / total
+
+
+@_for("LayerNorm", "RMSNorm")
+def _norm(rows, operation, x, gamma=None, beta=None):
+    _units(operation.axis)
+    if rows.dtype not in ("float32", "float64"):
+        raise NotDerivable(f"a normalization in {rows.dtype}, which Keras widens")
+    x, epsilon = rows.value(x), operation.epsilon
+    epsilon = keras.config.epsilon() if epsilon is None else epsilon
+    if type(operation).__name__ == "RMSNorm":
+        y = x * _make("rsqrt", _mean(x * x) + epsilon)
+    else:
+        centered = x - _mean(x)
+        scale = _make("rsqrt", _mean(centered * centered) + epsilon)
+        y = x * scale if operation.rms_scaling else centered * scale
+    y = y if gamma is None else y * rows.value(gamma)
+    return y if beta is None else y + rows.value(beta)
+
+
+# Parts of rows.
+
+
+@_for("Split")
+def _split(rows, operation, x):
+    _units(operation.axis)
+    x, cuts = rows.value(x), operation.indices_or_sections
+    if isinstance(cuts, int):
+        cuts = [n * (x.width // cuts) for n in range(1, cuts)]
+    edges = [0, *cuts, x.width]
+    pairs = zip(edges, edges[1:], strict=False)
+    return [x.graph.slice(x, low, high - low) for low, high in pairs]
+
+
+@_for("GetItem")
+def _item(rows, operation, x, key):
+    if not isinstance(key, tuple):
+        key = (key,)
+    if key and key[0] is Ellipsis:
+        key = (slice(None), *key[1:])
+    whole = key and key[0] == slice(None)
+    if not whole or len(key) > 2 or not all(isinstance(k, slice) for k in key):
+        raise NotDerivable(f"the index {key}: only units can be taken, as h[:, :n]")
+    x = rows.value(x)
+    low, high, stride = (key[1] if len(key) == 2 else slice(None)).indices(x.width)
+    if stride != 1 or high <= low:
+        raise NotDerivable(f"the index {key}: units must be neighbors")
+    return x.graph.slice(x, low, high - low)
+
+
+@_for("Concatenate")
+def _concatenate(rows, operation, parts):
+    _units(operation.axis)
+    return rows.graph.concatenate([rows.value(part) for part in parts])
+
+
+@_for("ZerosLike", "OnesLike")
+def _constant(rows, operation, x, **_):
+    x = rows.value(x)
+    number = rows.graph.number(type(operation).__name__ == "OnesLike")
+    return rows.graph.make("broadcast", number, width=x.width)
+
+
+@_for("Cast", "ConvertToTensor", "Copy")
+def _cast(rows, operation, x, **_):
+    value = rows.value(x)
+    wanted = getattr(operation, "dtype", None)
+    if x.dtype == "bool" and wanted == rows.dtype:
+        return _where(value, 1, 0)
+    return value  # another dtype is refused where the result is noted
+
+
+@_for("Matmul", "Dot")
+def _product(rows, operation, x, w):
+    if has_rows(w) or not has_rows(x):
+        raise NotDerivable("a product that is not of rows with weights")
+    w = rows.parameter(rows.symbol(w), matrix=True)
+    return _make("matmul", rows.value(x), w, width=w.width)
