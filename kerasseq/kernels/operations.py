@@ -82,7 +82,8 @@ def project(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
         >>> keras.ops.shape(project(keras.ops.array(x), keras.ops.array(w)))
         (3, 2, 7)
     """
-    if keras.backend.backend() == "torch":
+    symbolic = isinstance(x, keras.KerasTensor)  # as while a step is derived
+    if keras.backend.backend() == "torch" and not symbolic:
         return backend_module("functions").project(x, weights, bias)
     return plus(matmul(x, weights), bias)
 
@@ -91,7 +92,8 @@ def plus(x: Tensor, bias: Tensor | None) -> Tensor:
     """Computes $x + b$, or returns $x$ if b is None."""
     if bias is None:
         return x
-    if keras.backend.backend() == "tensorflow":
+    symbolic = isinstance(x, keras.KerasTensor)
+    if keras.backend.backend() == "tensorflow" and not symbolic:
         return backend_module("functions").plus(x, bias)
     return x + bias
 

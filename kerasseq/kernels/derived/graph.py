@@ -8,7 +8,7 @@ operations are few, so that each has a derivative in `gradient.py`, a form in
 import dataclasses
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, Union
+from typing import Any
 
 # Leaves. `detail` is the number of the state, parameter or mask.
 INPUT, STATE, NOISE, MASK = "input", "state", "noise", "mask"
@@ -116,7 +116,7 @@ class Value:
         return f"{self.op}({', '.join(map(str, inside))})"
 
 
-Operand = Union[Value, float]
+Operand = Value | float
 
 
 class Graph:

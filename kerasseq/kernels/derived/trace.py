@@ -176,8 +176,8 @@ class Rows:
             return self.parameter(tensor)
         if not isinstance(tensor, keras.KerasTensor):
             raise NotDerivable(
-                f"a {type(tensor).__name__} that is made inside the step: use a number, "
-                "or make it from the inputs, as `ops.zeros_like(h)` does"
+                f"a {type(tensor).__name__} made inside the step: use a number, or "
+                "make it from the inputs, as `ops.zeros_like(h)` does"
             )
         if id(tensor) not in self._values:
             if not has_rows(tensor):
