@@ -59,6 +59,12 @@ def test_one_query_is_one_of_several(mask, heads):
         )
 
 
+def test_one_query_sees_one_key():
+    q, k, v = (ops.convert_to_tensor(x[:, :1]) for x in (Q, KEYS, V))
+    y = fused_attention(q, k, v, scale=0.3)  # and Keras' softmax does not warn
+    np.testing.assert_allclose(ops.convert_to_numpy(y), V[:, :1], atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("queries", [1, 2])
 def test_short_types_also_when_compiled(dtype, queries):

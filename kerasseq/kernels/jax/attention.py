@@ -64,5 +64,5 @@ def _one_query(
             e = e + of_head(bias, n)
         if mask is not None:
             e = ops.where(of_head(mask, n), e, ops.cast(-1e30, e.dtype))
-        heads.append(ops.softmax(e) @ v[0, :, n])
+        heads.append(jax.nn.softmax(e) @ v[0, :, n])  # Keras' warns about one key
     return ops.stack(heads)[None, None]
