@@ -52,8 +52,8 @@ from kerasseq.kernels.operations import (  # noqa: E402
 from kerasseq.kernels.pieces import in_pieces  # noqa: E402
 from kerasseq.kernels.programs import Programs, programs  # noqa: E402
 from kerasseq.kernels.recurrence import (  # noqa: E402
+    Native,
     Recurrence,
-    equation_of,
     recurrence,
 )
 from kerasseq.kernels.rows import add_to_rows, take_rows, train_steps  # noqa: E402
@@ -62,6 +62,7 @@ from kerasseq.kernels.selective_scan import selective_scan  # noqa: E402
 
 __all__ = [
     "Fingerprint",
+    "Native",
     "Programs",
     "Recurrence",
     "add_to_rows",
@@ -71,7 +72,6 @@ __all__ = [
     "constant",
     "default_jit_compile",
     "dense",
-    "equation_of",
     "fused_attention",
     "gradients",
     "has_cudnn",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from keras import ops
 
 if TYPE_CHECKING:  # its module imports those of the backends, which import this one
-    from kerasseq.kernels.recurrence import Recurrence
+    from kerasseq.kernels.recurrence import Native
 
 from kerasseq.core.types import Tensor
 
@@ -29,34 +29,26 @@ def refuse(reason: str) -> NoReturn:
     )
 
 
-def check(cell: "Recurrence", mask: Tensor | None, backend: str) -> None:
-    """Raises an error if `use_cudnn=True` cannot be satisfied on TensorFlow or JAX.
+def why_not(native: "Native", backend: str) -> str | None:
+    """Returns why cuDNN cannot run it on TensorFlow or JAX; None if it can.
 
-    "auto" uses the loop of the backend there: XLA compiles it into one kernel, and
-    cannot compile cuDNN's operation on TensorFlow.
-
-    Raises:
-        ValueError: If cuDNN cannot run the recurrence.
+    "auto" uses the derived loop there: XLA compiles it into one kernel, and cannot
+    compile cuDNN's operation on TensorFlow.
     """
-    reason = cell.why_not_native(mask, BUILT_FOR[backend])
-    if reason is None and cell.inputs.dtype != "float32":
-        reason = f"inputs are of {cell.inputs.dtype}, not float32"
-    if reason is not None:
-        refuse(reason)
+    if native.name not in BUILT_FOR[backend]:
+        return "the kernel does not have this equation"
+    if native.inputs.dtype != "float32":
+        return f"inputs are of {native.inputs.dtype}, not float32"
+    return None
 
 
-def two_biases(cell: "Recurrence") -> tuple[Tensor, Tensor]:
-    """Returns the biases of the inputs and of the state, zeros if there is none."""
-    U = cell.weights["U"]
-    zeros = ops.zeros_like(U[0])
-    bias = zeros if cell.bias is None else cell.bias
-    return bias, cell.weights.get("b", zeros)
-
-
-def flat_weights(cell: "Recurrence") -> Tensor:
+def flat_weights(native: "Native") -> Tensor:
     """Returns all weights as one vector: of inputs, of states, and both biases."""
-    W, U, (b_x, b_h) = cell.kernel, cell.weights["U"], two_biases(cell)
-    if cell.equation.name == "gru":
+    W, U = native.kernel, native.recurrent_kernel
+    zeros = ops.zeros_like(U[0])
+    biases = native.bias, native.recurrent_bias
+    b_x, b_h = (zeros if b is None else b for b in biases)
+    if native.name == "gru":
         W, U, b_x, b_h = (reset_first(w) for w in (W, U, b_x, b_h))
     parts = [ops.transpose(W), ops.transpose(U), b_x, b_h]
     return ops.concatenate([ops.reshape(part, (-1,)) for part in parts])

@@ -1,125 +1,109 @@
-"""The recurrence of all cells as one operation, with gradients by hand.
+"""All steps of a cell as one operation, which comes from `step` alone.
 
-Who changes an equation changes it in each of these places:
-
-- `kerasseq/rnn/*.py`, `step` of the cell, and its attribute `equation`, which names the
-  options; a new method of the step also in `fast_recurrence` of `rnn/loop.py`
-- `reference/equations.py`, the same for all steps: on JAX, on TensorFlow with XLA, and
-  where the others do not fit; `reference/derivatives.py`, its backward pass
-- `tensorflow/equations.py`: both passes on TensorFlow without XLA
-- `torch/numba_loops.py` with `numba_steps.py`: both passes on PyTorch, float32, CPU;
-  `has_loops` in `torch/recurrence.py` names the equations that they compute
-- `Recurrence.why_not_native`: whether cuDNN and PyTorch's own kernels compute the same
-
-`tests/kernels/test_recurrence.py` compares each backend with `step` and the reference,
-`tests/kernels/test_torch_recurrence.py` the numba loops.
+`recurrence` derives the loop and its gradient from the step of the cell (`derived/`),
+once for a cell, its options and dtypes; what the backend makes of it is in
+`jax/derived.py`, `tensorflow/derived.py` and `torch/derived.py`. A native kernel, as
+cuDNN's, runs instead where it is faster and a trial shows that it computes the same.
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
+import numpy as np
+from keras import ops
+
 from kerasseq.core.types import Tensor
+from kerasseq.kernels import cudnn
+from kerasseq.kernels.derived.derive import Derived, derive
+from kerasseq.kernels.derived.evaluate import evaluate, leaves
+from kerasseq.kernels.derived.graph import NotDerivable
 from kerasseq.kernels.operations import backend_module
-from kerasseq.kernels.reference.equations import Equation, name_of
+from kerasseq.kernels.programs import programs
+
+TRIED = (2, 3)  # steps and sequences of the trial
+
+
+@dataclasses.dataclass
+class Native:
+    """An equation that native kernels have, and its weights.
+
+    Attributes:
+        name: "elman", "gru", which resets after the product, or "lstm".
+        inputs: $x$ of all steps, `(T, B, D)`; None if those of the gates differ.
+        kernel: $W$, `(D, gates * H)`.
+        recurrent_kernel: $U$, `(H, gates * H)`.
+        bias: $b$, `(gates * H,)`, or None.
+        recurrent_bias: That of the product with the state, or None.
+        activation: "tanh", or "relu" of an Elman network.
+    """
+
+    name: str
+    inputs: Any
+    kernel: Any
+    recurrent_kernel: Any
+    bias: Any = None
+    recurrent_bias: Any = None
+    activation: str = "tanh"
 
 
 @dataclasses.dataclass
 class Recurrence:
-    """A recurrent cell with its inputs, as the kernels take it.
+    """A cell and what it runs on.
 
     Attributes:
-        equation: The equation of the cell.
-        weights: The weights used in the loop: "U", the recurrent weights
-            `(H, gates * H)`; where the cell has them, "b", the bias of a GRU inside its
-            reset gate, "p", peepholes, and "dropout", the mask of the state `(B, H)` or
-            a list of one mask for each gate.
+        cell: A built cell.
+        step: Function `(cell, x, states) -> (output, new states)` of one step.
         inputs: $x$ of all steps, `(T, B, D)`.
-        project: Function of `inputs`, $x W + b$, `(T, B, gates * H)`.
-        kernel: $W$, where `project` is exactly $x W + b$, so that a native kernel may
-            compute it; None otherwise.
-        bias: $b$, or None.
+        project: Function of `inputs`, which returns what `step` takes, `(T, B, N)`.
+        training: Whether dropout is on.
+        noise: The mask of recurrent dropout, `(B, H)`, a list with one for each gate,
+            or None.
+        native: Function of `inputs` that returns the cell as a `Native`, or None if
+            no native kernel has its equation.
         cudnn: "auto", False or True, as `use_cudnn` of the layers.
-        path: Whether to return the hidden states at all steps, not only the last.
+        path: Whether to return the outputs at all steps, not only the last.
     """
 
-    equation: Equation
-    weights: dict[str, Any]
+    cell: keras.Layer
+    step: Callable[..., tuple[Any, Any]]
     inputs: Any
-    project: Callable
-    kernel: Any = None
-    bias: Any = None
+    project: Callable[[Any], Any]
+    training: bool = False
+    noise: Any = None
+    native: Callable[[Any], Native | None] = lambda _: None
     cudnn: bool | str = "auto"
     path: bool = True
 
-    def why_not_native(self, mask: Tensor | None, names: Sequence[str]) -> str | None:
-        """Returns why a native kernel cannot compute it; None if it can.
-
-        Native kernels, cuDNN's and PyTorch's, have the LSTM without peepholes, the GRU
-        that resets after the product and the Elman network.
-
-        Args:
-            mask: As given to `recurrence`.
-            names: Names of the equations that the kernel has.
-        """
-        equation = self.equation
-        plain = equation.peephole is None and not equation.coupled
-        squashed = (equation.sigma, equation.phi) == ("sigmoid", "tanh")
-        fits = {
-            "elman": equation.phi in ("tanh", "relu"),
-            "gru": equation.reset_after and equation.update == "keep" and squashed,
-            "lstm": plain and squashed,
-        }
-        if equation.name not in names or not fits.get(equation.name):
-            return "the kernel does not have this equation"
-        if mask is not None:
-            return "there is a mask"
-        if self.weights.get("dropout") is not None:
-            return "recurrent_dropout is on"
-        if self.kernel is None:
-            return "the inputs of the gates differ, or are projected by the cell"
-        return None
-
-
-def equation_of(
-    name: str, phi: Callable, sigma: Callable | None = None, **options: Any
-) -> Equation | None:
-    """Returns the `Equation` of a cell, None if an activation has no known slope.
-
-    Examples:
-        >>> equation_of("elman", keras.activations.tanh).phi
-        'tanh'
-        >>> equation_of("elman", keras.activations.gelu) is None
-        True
-    """
-    functions = {"phi": phi} if sigma is None else {"phi": phi, "sigma": sigma}
-    names = {key: name_of(f) for key, f in functions.items()}
-    return None if None in names.values() else Equation(name, **names, **options)
-
 
 def recurrence(
-    cell: Recurrence, states: Sequence[Tensor], mask: Tensor | None = None
-) -> tuple[Tensor | None, list[Tensor]]:
-    """Runs a recurrence through time.
-
-    `reference.equations.run_steps` defines the result. Native kernels of the backend
-    are used where they compute the same.
+    run: Recurrence, states: Sequence[Tensor], mask: Tensor | None = None
+) -> tuple[Tensor, Tensor | None, list[Tensor]] | None:
+    """Runs a cell through time.
 
     Args:
-        cell: A `Recurrence`.
+        run: A `Recurrence`.
         states: List of initial states, each `(B, H)`.
         mask: Boolean, `(T, B)`, True where a step is real; a masked step leaves the
             states unchanged. None if all steps are real.
 
     Returns:
-        The hidden states at all steps `(T, B, H)`, None where `cell.path` is False,
-        and the list of the last states.
+        The last output, the outputs at all steps `(T, B, H)` (None where `run.path` is
+        False), and the list of the last states. None if the step cannot be derived, or
+        not be run here: the loop over `step` computes it.
 
     Raises:
         ValueError: If there are no steps, if the batch size of a state differs from
             that of the inputs, or if `cudnn` is True and cuDNN cannot run it.
     """
-    steps, batch = cell.inputs.shape[:2]
+    _check(run.inputs, states)
+    found = _native(run, states, mask)
+    return _derived(run, states, mask) if found is None else found
+
+
+def _check(inputs, states) -> None:
+    steps, batch = inputs.shape[:2]
     if steps == 0:
         raise ValueError("expected at least one time step, received a length of 0")
     for state in states:
@@ -128,5 +112,142 @@ def recurrence(
                 f"`initial_state` must have the batch size of the inputs, {batch}, "
                 f"received {state.shape[0]}. Pass one state for each sequence"
             )
-    path, last = backend_module("recurrence").run(cell, states, mask)
-    return path if cell.path else None, last
+
+
+# What is derived from the step.
+
+
+def _derived(run, states, mask):
+    backend = backend_module("derived")
+    if not backend.can_run(None, [run.inputs, *states]):
+        return None
+    x = run.project(run.inputs)
+    derived = derived_of(run, x, states, mask is not None)
+    if isinstance(derived, NotDerivable):
+        return None
+    noise = [] if run.noise is None else _as_list(run.noise)
+    count, states = len(states), list(states)
+    if derived.extra:
+        width = derived.new_states[-1].width
+        states.append(ops.zeros((ops.shape(states[0])[0], width), states[0].dtype))
+    weights = [ops.convert_to_tensor(v) for v in run.cell.variables]
+    path, last = backend.run(
+        derived, x, states, derived.parameters(weights), noise, mask, path=run.path
+    )
+    return last[derived.output], path, last[:count]
+
+
+def derived_of(
+    run: Recurrence, x: Tensor, states: Sequence[Tensor], masked: bool
+) -> Derived | NotDerivable:
+    """Returns what is derived from the step of a cell, or why nothing can be.
+
+    It is kept until something changes that the step depends on.
+
+    Args:
+        run: A `Recurrence`.
+        x: What the step takes at all steps, `(T, B, N)`.
+        states: List of states.
+        masked: Whether there is a mask.
+    """
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    noise = None if run.noise is None else _widths(_as_list(run.noise))
+    if isinstance(run.noise, list | tuple) is False and noise is not None:
+        noise = noise[0]
+    rows = [x[0], *states]
+    if any(len(r.shape) != 2 or r.shape[1] is None for r in rows):
+        return NotDerivable("a state that is not one row of numbers for each sequence")
+    if any(keras.backend.standardize_dtype(r.dtype) != dtype for r in rows):
+        return NotDerivable("states of another dtype than the inputs")
+    options = {
+        "width": x.shape[-1],
+        "states": _widths(states),
+        "noise": noise,
+        "masked": masked,
+        "training": run.training,
+        "dtype": dtype,
+    }
+
+    def make() -> Derived | NotDerivable:
+        try:
+            return derive(run.cell, run.step, **options)
+        except NotDerivable as reason:
+            return reason
+
+    return programs(run.cell).get("derived", tuple(options.values()), make)
+
+
+def _as_list(x) -> list[Tensor]:
+    return list(x) if isinstance(x, list | tuple) else [x]
+
+
+def _widths(tensors) -> tuple[int, ...]:
+    return tuple(t.shape[-1] for t in tensors)
+
+
+# Native kernels.
+
+
+def _native(run, states, mask):
+    """Runs a native kernel if there is a better one; None if not."""
+    backend = backend_module("native")
+    native = run.native(run.inputs)
+    reason = why_not(native, run, mask)
+    if run.cudnn is True:
+        reason = reason or backend.why_no_cudnn(native)
+        if reason is None and not _agrees(run):
+            reason = "`step` of the cell computes something else"
+        if reason is not None:
+            cudnn.refuse(reason)
+    elif (
+        reason is not None or not backend.is_best(native, run.cudnn) or not _agrees(run)
+    ):
+        return None
+    path, last = backend.run(native, states)
+    return last[0], path if run.path else None, last
+
+
+def why_not(native: Native | None, run: Recurrence, mask: Tensor | None) -> str | None:
+    """Returns why a native kernel cannot run a cell; None if it can."""
+    if native is None:
+        return "the kernel does not have the equation of this cell"
+    if mask is not None:
+        return "there is a mask"
+    if run.noise is not None:
+        return "recurrent_dropout is on"
+    if native.inputs is None:
+        return "each gate drops other inputs"
+    return None
+
+
+def _agrees(run) -> bool:
+    """Whether the native kernel computes what `step` says, tried once on numbers."""
+    key = keras.backend.standardize_dtype(run.inputs.dtype), run.inputs.shape[-1]
+    return programs(run.cell).get("native", key, lambda: _try(run))
+
+
+def _try(run) -> bool:
+    rng, cell = np.random.default_rng(0), run.cell
+
+    def numbers(*shape: int) -> Tensor:
+        x = rng.normal(0, 0.5, shape)
+        return ops.convert_to_tensor(x, dtype=run.inputs.dtype)
+
+    with backend_module("functions").eagerly():
+        weights = [numbers(*v.shape) for v in cell.variables]
+        x = numbers(*TRIED, run.inputs.shape[-1])
+        states = [numbers(TRIED[1], n) for n in _as_list(cell.state_size)]
+        with keras.StatelessScope(list(zip(cell.variables, weights, strict=True))):
+            native, z = run.native(x), run.project(x)
+            plain = dataclasses.replace(run, training=False, noise=None)
+            derived = derived_of(plain, z, states, masked=False)
+            if isinstance(derived, NotDerivable) or derived.extra:
+                return False
+            parameters = derived.parameters(weights)
+        wanted = states
+        for t in range(TRIED[0]):
+            known = leaves(derived.new_states, z[t], wanted, parameters)
+            wanted = evaluate(derived.new_states, known, z[t])
+        _, found = backend_module("native").run(native, states)
+        pairs = zip(found, wanted, strict=True)
+        return all(np.allclose(*map(ops.convert_to_numpy, p), atol=1e-3) for p in pairs)

@@ -1,6 +1,5 @@
 """The base class of the recurrent cells: weights, dropout, and `call` in two halves."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -231,6 +230,8 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
         h, new_states = self.step(projected, states if nested else [states], training)
         return h, new_states if nested else new_states[0]
 
+    call.calls_step = True  # a subclass that overrides `call` runs it at each step
+
     def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
         size = (batch_size, self.units)
         return [ops.zeros(size, dtype=self.compute_dtype) for _ in self.state_names]
@@ -255,13 +256,7 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
 
 
 class RecurrentCell(ProjectingCell):
-    r"""A cell whose gates depend on the state, through the product $h_{t-1} U$.
-
-    If `kernels.recurrence` has its equation, the attribute `equation` is a tuple: the
-    name of the equation and the names of the attributes that select one of its forms.
-    """
-
-    equation: tuple[str, ...] | None = None
+    r"""A cell whose gates depend on the state, through the product $h_{t-1} U$."""
 
     def __init__(
         self,
@@ -327,55 +322,32 @@ class RecurrentCell(ProjectingCell):
             masks = masks[first:last] if isinstance(masks, list) else masks
         return _products(h, kernel, masks, last - first)
 
-    def recurrence(
-        self, inputs: Tensor, training: bool = False, cudnn: bool | str = "auto"
-    ) -> kernels.Recurrence | None:
-        """Describes this cell for `kernels.recurrence`.
+    def native(self, inputs: Tensor, training: bool = False) -> kernels.Native | None:
+        """Describes this cell for native kernels, as cuDNN's; None if they lack it.
+
+        It is tried whether they compute what `step` says before they are used.
 
         Args:
             inputs: $x_t$ of all steps, `(time, batch, features)`.
             training: Whether dropout is on.
-            cudnn: "auto", False or True, as `use_cudnn`.
-
-        Returns:
-            A `kernels.Recurrence`. None if there is no fast path: the derivative of an
-            activation cannot be computed from its output.
         """
-        name, *options = self.equation
-        equation = kernels.equation_of(
-            name,
-            self.activation,
-            getattr(self, "recurrent_activation", None),
-            **{option: getattr(self, option) for option in options},
-        )
-        if equation is None:
-            return None
-        weights = {
-            name: ops.convert_to_tensor(w)
-            for name, w in self.recurrent_weights().items()
-        }
-        if training and self.recurrent_dropout:
-            h = ops.zeros((ops.shape(inputs)[1], self.units), dtype=inputs.dtype)
-            masks = self.get_recurrent_dropout_mask(h)
-            weights["dropout"] = list(masks) if isinstance(masks, list) else masks
-        masks = self.get_dropout_mask(inputs[0]) if training and self.dropout else None
-        plain = type(self).project is ProjectingCell.project
-        if isinstance(masks, list) or not plain:  # inputs differ between gates
-            project = functools.partial(self.project, training=training)
-            return kernels.Recurrence(equation, weights, inputs, project, cudnn=cudnn)
-        return kernels.Recurrence(
-            equation,
-            weights,
-            inputs if masks is None else inputs * masks,
-            self.project,
-            kernel=ops.convert_to_tensor(self.kernel),
-            bias=None if self.bias is None else self.input_bias(),
-            cudnn=cudnn,
-        )
+        return None
 
-    def recurrent_weights(self) -> dict[str, Tensor]:
-        """Returns the weights that act on the state, by the names of the kernels."""
-        return {"U": self.recurrent_kernel}
+    def as_native(
+        self, name: str, inputs: Tensor, training: bool, **options: Any
+    ) -> kernels.Native:
+        """Returns the equation of this name, with the weights of this cell."""
+        masks = self.get_dropout_mask(inputs[0]) if training and self.dropout else None
+        if masks is not None:  # each gate has its own where there are several
+            inputs = None if isinstance(masks, list) else inputs * masks
+        bias = None if self.bias is None else self.input_bias()
+        weights = map(ops.convert_to_tensor, (self.kernel, self.recurrent_kernel))
+        return kernels.Native(name, inputs, *weights, bias, **options)
+
+    def is_squashed(self) -> bool:
+        r"""Whether the activations are $\tanh$ and $\sigma$, as in native kernels."""
+        own = self.activation, getattr(self, "recurrent_activation", None)
+        return own == (keras.activations.tanh, keras.activations.sigmoid)
 
     def own_config(self) -> Config:
         return {

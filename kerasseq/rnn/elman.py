@@ -6,6 +6,9 @@ Elman 1990; course slides C use ReLU, Keras' `SimpleRNN` tanh.
 from collections.abc import Sequence
 from typing import Any
 
+import keras
+
+from kerasseq import kernels
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Identifier, Tensor
 from kerasseq.rnn.cell import RecurrentCell
@@ -50,8 +53,6 @@ class ElmanCell(RecurrentCell):
         Elman, "Finding Structure in Time", Cognitive Science 1990. Slides C.
     """
 
-    equation: tuple[str, ...] | None = ("elman",)
-
     def __init__(
         self,
         units: int,
@@ -90,6 +91,13 @@ class ElmanCell(RecurrentCell):
             seed=seed,
             **kwargs,
         )
+
+    def native(self, inputs: Tensor, training: bool = False) -> kernels.Native | None:
+        known = {keras.activations.tanh: "tanh", keras.activations.relu: "relu"}
+        if self.activation not in known:
+            return None
+        name = known[self.activation]
+        return self.as_native("elman", inputs, training, activation=name)
 
     def step(
         self, projected: Tensor, states: Sequence[Tensor], training: bool = False
@@ -169,7 +177,7 @@ class ElmanRNN(RecurrentLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        cell = ElmanCell(
+        cell = self.Cell(
             units,
             activation=activation,
             use_bias=use_bias,

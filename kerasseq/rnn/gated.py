@@ -61,7 +61,6 @@ class GatedCell(RecurrentCell):
         Slides C.
     """
 
-    equation: tuple[str, ...] | None = ("gated",)
     keep_gate: int | None = 0
 
     def __init__(
@@ -204,7 +203,7 @@ class GatedRNN(RecurrentLayer):
         unroll: bool = False,
         **kwargs: Any,
     ) -> None:
-        cell = GatedCell(
+        cell = self.Cell(
             units,
             activation=activation,
             recurrent_activation=recurrent_activation,

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from kerasseq import kernels
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Identifier, Tensor
@@ -68,8 +69,6 @@ class GRUCell(RecurrentCell):
         Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder for
         Statistical Machine Translation", EMNLP 2014. Slides A, C, D.
     """
-
-    equation: tuple[str, ...] | None = ("gru", "reset_after", "update")
 
     def __init__(
         self,
@@ -137,9 +136,12 @@ class GRUCell(RecurrentCell):
     def input_bias(self) -> Tensor:
         return self.bias[0] if self.reset_after else ops.convert_to_tensor(self.bias)
 
-    def recurrent_weights(self) -> dict[str, Tensor]:
-        inside = {"b": self.bias[1]} if self.reset_after and self.use_bias else {}
-        return {**super().recurrent_weights(), **inside}
+    def native(self, inputs: Tensor, training: bool = False) -> kernels.Native | None:
+        plain = self.reset_after and self.update == "keep" and self.is_squashed()
+        if not plain:
+            return None
+        inside = None if self.bias is None else self.bias[1]
+        return self.as_native("gru", inputs, training, recurrent_bias=inside)
 
     def step(
         self, projected: Tensor, states: Sequence[Tensor], training: bool = False
@@ -260,7 +262,7 @@ class GRU(RecurrentLayer):
         update: str = "keep",
         **kwargs: Any,
     ) -> None:
-        cell = GRUCell(
+        cell = self.Cell(
             units,
             activation=activation,
             recurrent_activation=recurrent_activation,

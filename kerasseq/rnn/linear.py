@@ -82,6 +82,8 @@ class LinearCell(ProjectingCell):
         h = record(self, "hidden_state", a * ops.cast(h, self.state_dtype) + b)
         return ops.cast(h, self.compute_dtype), [h]
 
+    step.is_linear = True  # a subclass that overrides `step` runs it at each step
+
     def run(
         self,
         inputs: Tensor,
@@ -118,6 +120,8 @@ class LinearCell(ProjectingCell):
         h, after = super().call(inputs, states, training)
         (before,) = tree.flatten(states)  # other loops keep the dtype that it had
         return h, tree.map_structure(lambda h: ops.cast(h, before.dtype), after)
+
+    call.calls_step = True
 
     def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
         return [ops.zeros((batch_size, self.units), dtype=self.state_dtype)]

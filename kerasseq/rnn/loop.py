@@ -1,15 +1,14 @@
 """The loop that runs every cell through time.
 
-Cells of kerasseq run in `kernels.recurrence`, which computes all steps in one
-operation. The loop calls `cell.step` for each step instead while values inside it are
-replaced, with `unroll=True`, for a single step, and for cells whose equation the
-kernels do not know: those of others, and subclasses that override `step`. Values that
-are only traced come from a second run of the steps. Both follow the same
-rule for masks: a masked step leaves the state unchanged. A `LinearCell`, whose
-coefficients do not depend on the state, runs in `kernels.linear_recurrence`.
+`kernels.recurrence` derives the loop and its gradient from the `step` of the cell, ours
+or yours, and computes all steps in one operation. `Steps` calls `step` at each step
+instead while values inside it are replaced, with `unroll=True`, for a single step, and
+for a step that cannot be derived; `cell.explain()` says why. Values that are only
+traced come from a second run of the steps. Both follow the same rule for masks: a
+masked step leaves the state unchanged. A `LinearCell`, whose coefficients do not depend
+on the state, runs in `kernels.linear_recurrence`.
 """
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -62,13 +61,11 @@ def run_through_time(
     changes = observed is not None and observed.changes
     single = x.shape[0] == 1 and not kernels.is_exporting()  # one step needs no loop
     slow = layer.unroll or changes or single
-    fast = None if slow else as_one_operation(layer, x, training, return_sequences)
+    fast = None
+    if not slow:
+        fast = as_one_operation(layer, x, states, real, training, return_sequences)
     if fast is not None:
-        last, outputs, last_states = fast(states, real)
-        if real is not None:
-            last, outputs = apply_output_mask(
-                last, outputs, real, layer.zero_output_for_mask
-            )
+        last, outputs, last_states = fast
     observes = observed is not None and observed.observes
     if fast is None or observes:
         steps = Steps(layer, x, real, states, training, return_sequences)
@@ -104,70 +101,88 @@ def first_states(
 
 
 def as_one_operation(
-    layer: keras.layers.RNN, x: Tensor, training: bool, return_sequences: bool
-) -> Callable[..., tuple[Tensor, Tensor | None, list[Tensor]]] | None:
-    """Returns a function of the states and the mask that runs all steps at once.
+    layer: keras.layers.RNN,
+    x: Tensor,
+    states: list[Tensor],
+    real: Tensor | None,
+    training: bool,
+    return_sequences: bool,
+) -> tuple[Tensor, Tensor | None, list[Tensor]] | None:
+    """Runs all steps at once.
 
-    It returns the last output, all outputs with time first, and the list of the last
-    states. None if the cell must run step by step.
+    Returns:
+        The last output, all outputs with time first, and the list of the last states;
+        None if the cell must run step by step.
     """
     cell = layer.cell
-    if hasattr(cell, "coefficients") and has_steps(cell):
-        own = issubclass(definer(cell, "run"), definer(cell, "step"))
-        return functools.partial(cell.run, x, training=training) if own else None
-    fast = fast_recurrence(layer, x, training)
-    if fast is None:
+    if getattr(getattr(cell, "step", None), "is_linear", False) and has_steps(cell):
+        last, outputs, states = cell.run(x, states, real, training=training)
+        return *with_output_mask(layer, last, outputs, real), states
+
+    def step(cell: Any, x: Tensor, flat: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        with listeners.pause():
+            nested = tree.pack_sequence_as(states, flat)
+            return one_step(cell, x, nested, training=training)
+
+    run = kernels.Recurrence(
+        cell,
+        step,
+        x,
+        functools.partial(projected, cell, training=training),
+        training=training,
+        noise=state_noise(cell, states, training),
+        cudnn=getattr(layer, "use_cudnn", "auto"),
+        path=return_sequences,
+    )
+    if has_steps(cell) and hasattr(cell, "native"):
+        run.native = functools.partial(cell.native, training=training)
+    found = kernels.recurrence(run, tree.flatten(states), real)
+    if found is None:
         return None
-    fast = dataclasses.replace(fast, path=return_sequences)
-
-    def run(states, mask):
-        outputs, last_states = kernels.recurrence(fast, states, mask)
-        return last_states[0], outputs, last_states
-
-    return run
+    last, outputs, last_states = found
+    last_states = tree.pack_sequence_as(states, last_states)
+    return *with_output_mask(layer, last, outputs, real), last_states
 
 
-def fast_recurrence(
-    layer: keras.layers.RNN, x: Tensor, training: bool
-) -> kernels.Recurrence | None:
-    """Describes the cell for `kernels.recurrence`; None if it must run step by step.
+def one_step(
+    cell: Any, x: Tensor, states: list[Tensor], *, training: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """One step of any cell, with `x` as `projected` returns it."""
+    if has_steps(cell):
+        return cell.step(x, states, training)
+    return call_keras_cell(cell, x, states, training)
 
-    A subclass that overrides a part of the step, but not `equation`, runs step by step.
-    """
-    cell = layer.cell
-    if getattr(cell, "equation", None) is None or not has_steps(cell):
+
+def projected(cell: Any, x: Tensor, *, training: bool) -> Tensor:
+    """What a step takes of the inputs, for all steps at once."""
+    return cell.project(x, training) if has_steps(cell) else x
+
+
+def state_noise(cell: Any, states: list[Tensor], training: bool) -> Any:
+    """The mask of recurrent dropout, or a list of one for each gate, or None."""
+    if not training or not getattr(cell, "recurrent_dropout", 0):
         return None
-    parts = ("project", "step", "recurrent_product", "all_peepholes", "phi", "sigma")
-    parts = [part for part in parts if hasattr(type(cell), part)]
-    equation: tuple[str, ...] | None = definer(cell, "equation")
-    if not all(issubclass(equation, definer(cell, part)) for part in parts):
-        return None
-    return cell.recurrence(x, training, getattr(layer, "use_cudnn", "auto"))
-
-
-def definer(cell: keras.Layer, name: str) -> type:
-    """Returns the class that defines a method or attribute of a cell."""
-    return next(c for c in type(cell).__mro__ if name in vars(c))
+    return cell.get_recurrent_dropout_mask(ops.ones_like(tree.flatten(states)[0]))
 
 
 def has_steps(cell: keras.Layer) -> bool:
-    """Whether `call` is `project` and `step`, and no subclass overrides it."""
-    if not (hasattr(cell, "project") and hasattr(cell, "step")):
-        return False
-    return issubclass(definer(cell, "step"), definer(cell, "call"))
+    """Whether `call` of the cell is `project` and `step`, and nothing overrides it."""
+    return getattr(cell.call, "calls_step", False)
 
 
-def apply_output_mask(
-    last: Tensor, path: Tensor | None, real: Tensor, zero_output_for_mask: bool
+def with_output_mask(
+    layer: keras.layers.RNN, last: Tensor, path: Tensor | None, real: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Computes the last output and all outputs from the hidden states.
+    """Computes the last output and all outputs from those that repeat where masked.
 
     At a masked step the output is zero with `zero_output_for_mask`; without it, it is
     zero only before the first real step. `path` may be None.
     """
+    if real is None:
+        return last, path
     started = ops.cumsum(ops.cast(real, "int32"), axis=0) > 0  # (T, B)
     if path is not None:
-        visible = real if zero_output_for_mask else started
+        visible = real if layer.zero_output_for_mask else started
         path = where_real(visible, path, ops.zeros_like(path))
     return where_real(started[-1], last, ops.zeros_like(last)), path
 
@@ -194,7 +209,7 @@ class Steps:
         return_sequences: bool,
     ) -> None:
         cell = layer.cell
-        inputs = {"x": cell.project(x, training) if has_steps(cell) else x}
+        inputs = {"x": projected(cell, x, training=training)}
         mask = {} if real is None else {"mask": real}
         self.inputs: dict[str, Any] = {**inputs, **mask}
         self.layer: keras.layers.RNN = layer
@@ -239,9 +254,7 @@ class Steps:
 
     def advance(self, x: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """The output and the new states of the cell."""
-        if has_steps(self.cell):
-            return self.cell.step(x, states, self.training)
-        output, new_states = call_keras_cell(self.cell, x, states, self.training)
+        output, new_states = one_step(self.cell, x, states, training=self.training)
         return record_states(self.cell, output, new_states)
 
     def complete(

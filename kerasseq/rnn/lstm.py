@@ -80,7 +80,6 @@ class LSTMCell(RecurrentCell):
     """
 
     state_names: tuple[str, ...] = ("hidden_state", "cell_state")
-    equation: tuple[str, ...] | None = ("lstm", "peephole", "coupled")
 
     def __init__(
         self,
@@ -191,11 +190,10 @@ class LSTMCell(RecurrentCell):
         ones = ops.ones((self.units,), dtype=bias.dtype)
         return ops.concatenate([bias[:start], ones, bias[start + self.units :]])
 
-    def recurrent_weights(self) -> dict[str, Tensor]:
-        peepholes = {"p": self.peephole_kernel} if self.peephole else {}
-        return {**super().recurrent_weights(), **peepholes}
+    def native(self, inputs: Tensor, training: bool = False) -> kernels.Native | None:
+        plain = self.peephole is None and not self.coupled and self.is_squashed()
+        return self.as_native("lstm", inputs, training) if plain else None
 
-    # Whole sequences run in the kernels, see `kernels/recurrence.py`.
     def step(
         self, projected: Tensor, states: Sequence[Tensor], training: bool = False
     ) -> tuple[Tensor, list[Tensor]]:
@@ -330,7 +328,7 @@ class LSTM(RecurrentLayer):
         peephole_constraint: Identifier = None,
         **kwargs: Any,
     ) -> None:
-        cell = LSTMCell(
+        cell = self.Cell(
             units,
             activation=activation,
             recurrent_activation=recurrent_activation,

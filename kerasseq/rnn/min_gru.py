@@ -134,7 +134,7 @@ class MinGRU(RecurrentLayer):
         unroll: bool = False,
         **kwargs: Any,
     ) -> None:
-        cell = MinGRUCell(
+        cell = self.Cell(
             units,
             use_bias=use_bias,
             kernel_initializer=kernel_initializer,

@@ -139,7 +139,7 @@ class MinLSTM(RecurrentLayer):
         unroll: bool = False,
         **kwargs: Any,
     ) -> None:
-        cell = MinLSTMCell(
+        cell = self.Cell(
             units,
             use_bias=use_bias,
             kernel_initializer=kernel_initializer,

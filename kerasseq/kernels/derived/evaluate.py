@@ -6,7 +6,18 @@ from typing import Any
 from keras import ops
 
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.derived.graph import NUMBER, Value
+from kerasseq.kernels.derived.graph import (
+    GRADIENT,
+    INPUT,
+    LEAVES,
+    MASK,
+    NOISE,
+    NUMBER,
+    PARAMETER,
+    STATE,
+    Value,
+    walk,
+)
 from kerasseq.kernels.operations import matmul, tanh
 
 _SPECIAL: dict[str, Callable[..., Tensor]] = {
@@ -52,6 +63,35 @@ def evaluate(
         if value not in found:
             found[value] = run(value, [found[a] for a in value.args], like)
     return [found[value] for value in values]
+
+
+def leaves(
+    values: Sequence[Value],
+    x: Tensor,
+    states: Sequence[Tensor],
+    parameters: Sequence[Tensor],
+    noise: Sequence[Tensor] = (),
+    mask: Tensor | None = None,
+    gradients: Sequence[Tensor] = (),
+) -> dict[Value, Tensor]:
+    """Returns the tensors of the leaves of values, for `evaluate`.
+
+    Args:
+        values: What will be computed.
+        x: Input of the step, `(B, N)`.
+        states: The states before it, each `(B, n)`.
+        parameters: As `Derived.parameters` returns them.
+        noise: The masks of recurrent dropout.
+        mask: True where the step is real, `(B, 1)`.
+        gradients: Those of the new states.
+    """
+    several = {STATE: states, PARAMETER: parameters, NOISE: noise, GRADIENT: gradients}
+    one = {INPUT: x, MASK: mask}
+    return {
+        v: one[v.op] if v.op in one else several[v.op][v.detail]
+        for v in walk(values)
+        if v.op in LEAVES and v.op != NUMBER
+    }
 
 
 def compute(value: Value, args: list[Any], like: Tensor) -> Tensor:

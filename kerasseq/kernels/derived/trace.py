@@ -86,7 +86,7 @@ def trace(
         made = masks if several else masks[0]
         vars(view)["get_recurrent_dropout_mask"] = lambda *_: made
     try:
-        output, new = step(view, x, old)
+        output, new = step(Inner(view, training), x, old)
         new = tree.flatten(new)
         values = [rows.value(t) for t in [output, *new]]
     except NotDerivable:

@@ -133,3 +133,8 @@ def keep_variables(model: keras.Model) -> Iterator[None]:
 def running_maximum(x: Tensor) -> Tensor:
     """See `kerasseq.kernels.running_maximum`."""
     return jax.lax.cummax(x, axis=1)
+
+
+def eagerly() -> contextlib.AbstractContextManager[None]:
+    """Computes with numbers inside the block, also where a function is traced."""
+    return jax.ensure_compile_time_eval()

@@ -5,6 +5,7 @@ before the loop: it determines the shapes and dtypes of the outputs, and no step
 computed twice.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import keras
@@ -154,3 +155,8 @@ def running_maximum(x: tf.Tensor) -> tf.Tensor:
     steps = tf.transpose(x, order)
     _, path = scan(step, steps[0], steps, reverse=False)
     return tf.transpose(path, order)
+
+
+def eagerly() -> contextlib.AbstractContextManager[None]:
+    """Computes with numbers inside the block, also where a graph is traced."""
+    return tf.init_scope()

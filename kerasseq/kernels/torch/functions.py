@@ -3,8 +3,9 @@
 PyTorch records operations as they run, so its loop over time is Python's own.
 """
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
@@ -14,6 +15,7 @@ from keras import tree
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.reference import scan as reference
+from kerasseq.kernels.torch import private
 from kerasseq.kernels.torch.graph import as_it_is, recorded
 
 
@@ -168,3 +170,10 @@ def check_fixed_length(x: torch.Tensor) -> None:
             '`[keras.InputSpec(shape=(None, 20), dtype="int32")]`. The batch size can '
             "be dynamic"
         )
+
+
+@contextlib.contextmanager
+def eagerly() -> Iterator[None]:
+    """Computes with numbers inside the block, also where a program is recorded."""
+    with torch.no_grad(), private.no_tracing():
+        yield

@@ -1,0 +1,21 @@
+"""The names of PyTorch, not public, that kerasseq uses."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+
+@contextlib.contextmanager
+def no_tracing() -> Iterator[None]:
+    """Runs the block without recording it, inside `torch.jit.trace`.
+
+    Since PyTorch 1.0. Without it what is computed there is a part of the recorded
+    program that nothing uses.
+    """
+    before = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(before)
