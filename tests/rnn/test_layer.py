@@ -266,9 +266,7 @@ def test_stateful_layers_learn(name, unroll):
 
 
 class TwiceCell(layers.LSTMCell):
-    """A cell that does more to its inputs than ours, and says which equation it has."""
-
-    equation = layers.LSTMCell.equation
+    """A cell that does more to its inputs than ours."""
 
     def project(self, inputs, training=False):
         return 2 * super().project(inputs, training)

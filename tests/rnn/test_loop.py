@@ -20,7 +20,6 @@ from kerasseq.layers import (
     MinGRU,
     MinLSTM,
 )
-from kerasseq.rnn import loop
 from kerasseq.rnn.layer import as_mask
 from tests.layer_checks import assert_close
 from tests.rnn import references
@@ -227,37 +226,6 @@ def test_as_one_operation_or_step_by_step(name, zero_output_for_mask, masked):
     for a, b in zip(fast, slow, strict=True):
         a, b = keras.ops.convert_to_numpy(a), keras.ops.convert_to_numpy(b)
         np.testing.assert_allclose(a, b, atol=1e-6)
-
-
-def test_a_cell_with_a_step_of_its_own_is_taken_at_its_word():
-    class Doubled(kerasseq.layers.GRUCell):
-        def step(self, projected, states, training=False):
-            h, states = super().step(projected, states, training)
-            return 2 * h, states
-
-    class Blind(kerasseq.layers.LSTMCell):
-        def all_peepholes(self, c):
-            return 0 * super().all_peepholes(c)
-
-    blind = kerasseq.layers.RNN(Blind(2, peephole="full"))
-    blind.build((3, 7, 5))
-    assert loop.fast_recurrence(blind, np.ones((7, 3, 5), "float32"), False) is None
-
-    class Renamed(kerasseq.layers.GRUCell):
-        """Changes nothing, and keeps its speed."""
-
-    x = np.random.default_rng(0).normal(size=(3, 7, 5)).astype("float32")
-    outputs, weights = [], None
-    for cell in (kerasseq.layers.GRUCell(2), Doubled(2), Renamed(2)):
-        layer = kerasseq.layers.RNN(cell, return_sequences=True)
-        layer.build(x.shape)
-        weights = weights or layer.get_weights()
-        layer.set_weights(weights)
-        outputs.append(keras.ops.convert_to_numpy(layer(x)))
-        fast = loop.fast_recurrence(layer, keras.ops.swapaxes(x, 0, 1), False)
-        assert (fast is None) == isinstance(cell, Doubled)
-    np.testing.assert_allclose(outputs[1], 2 * outputs[0], atol=1e-6)
-    np.testing.assert_allclose(outputs[2], outputs[0], atol=1e-6)
 
 
 @pytest.mark.everywhere("masks, gradients and directions of the kernels")

@@ -182,29 +182,41 @@ def _simpler(graph, op, args, width, detail) -> Value | None:
     """An equal value without this operation, if there is one."""
     if args and op in _FOLDED and all(a.op == NUMBER for a in args):
         return graph.number(_FOLDED[op](*(a.detail for a in args)))
-    if op in ("add", "multiply", "subtract", "divide"):
-        a, b = args
-        neutral = 0 if op in ("add", "subtract") else 1
-        if _is(b, neutral) and a.width == width:
-            return a
-        if _is(a, neutral) and b.width == width and op in ("add", "multiply"):
-            return b
-        if op == "add" and b.op == "negative":
-            return graph.make("subtract", a, b.args[0])
-        if op == "add" and a.op == "negative":
-            return graph.make("subtract", b, a.args[0])
-        if op == "subtract" and b.op == "negative":
-            return graph.make("add", a, b.args[0])
-        if op == "multiply" and _is(b, -1) and a.width == width:
-            return graph.make("negative", a)
-    elif op == "negative" and args[0].op == "negative":
+    if op in ("add", "subtract"):
+        return _simpler_sum(graph, op, *args, width)
+    if op in ("multiply", "divide"):
+        return _simpler_product(graph, op, *args, width)
+    if op == "negative" and args[0].op == "negative":
         return args[0].args[0]
-    elif op == "broadcast" and args[0].width == width:
+    if op == "broadcast" and args[0].width == width:
         return args[0]
-    elif op == "slice":
+    if op == "slice":
         return _simpler_slice(graph, args[0], detail, width)
-    elif op == "concatenate":
-        return _simpler_join(graph, args)
+    return _simpler_join(graph, args) if op == "concatenate" else None
+
+
+def _simpler_sum(graph, op, a, b, width) -> Value | None:
+    """One of the two, beside 0; or the sum or difference without a change of sign."""
+    if _is(b, 0) and a.width == width:
+        return a
+    if op == "add" and _is(a, 0) and b.width == width:
+        return b
+    if b.op == "negative":
+        opposite = "subtract" if op == "add" else "add"
+        return graph.make(opposite, a, b.args[0])
+    if op == "add" and a.op == "negative":
+        return graph.make("subtract", b, a.args[0])
+    return None
+
+
+def _simpler_product(graph, op, a, b, width) -> Value | None:
+    """One of the two, beside 1, or its negative, beside -1."""
+    if _is(b, 1) and a.width == width:
+        return a
+    if op == "multiply" and _is(a, 1) and b.width == width:
+        return b
+    if _is(b, -1) and a.width == width:
+        return graph.make("negative", a)
     return None
 
 
