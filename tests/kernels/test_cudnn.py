@@ -1,50 +1,51 @@
 """What is handed to cuDNN, read by others than cuDNN; there need not be a GPU."""
 
+import dataclasses
+import functools
+
 import numpy as np
 import pytest
-from keras import ops, tree
+from keras import ops
 
 from kerasseq import kernels, layers
 from kerasseq.core import backend
 from kerasseq.kernels import cudnn
-from kerasseq.kernels.reference.equations import Equation, forward
-from tests.kernels.test_recurrence import B, H, T, numpy
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")
 
-D = 2
-EQUATIONS = {name: Equation(name, "tanh") for name in ("gru", "lstm")}
-HERE = [n for n in cudnn.BUILT_FOR[backend.chosen()] if n in EQUATIONS]
+T, B, D, H = 5, 3, 2, 7
+CELLS = {"gru": layers.GRUCell, "lstm": layers.LSTMCell}
+HERE = [n for n in cudnn.BUILT_FOR[backend.chosen()] if n in CELLS]
+
+
+def numpy(x):
+    return ops.convert_to_numpy(x)
 
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def cell_and_reference(name, bias=True, **options):
-    """A cell, its states, and what the equation makes of them."""
-    rng, columns = np.random.default_rng(5), EQUATIONS[name].gates * H
-
-    def normal(*shape):
-        return ops.convert_to_tensor(rng.normal(size=shape).astype("float32"))
-
-    x, kernel, b = normal(T, B, D), normal(D, columns), normal(columns)
-    weights = {"U": normal(H, columns)}
-    if name == "gru" and bias:
-        weights["b"] = normal(columns)
-    states = [normal(B, H) for _ in range(1 + (name == "lstm"))]
-    projected = ops.matmul(x, kernel) + (b if bias else 0)
-    cell = kernels.Recurrence(
-        EQUATIONS[name],
-        weights,
-        x,
-        lambda x: projected,
-        kernel,
-        b if bias else None,
-        **options,
+def run_and_reference(name, bias=True, **options):
+    """A cell with its inputs, its states, and what its steps make of them."""
+    rng = np.random.default_rng(5)
+    cell = CELLS[name](H, use_bias=bias, **options)
+    layer = layers.RNN(cell, return_sequences=True, return_state=True, unroll=True)
+    layer.build((B, T, D))
+    layer.set_weights([rng.normal(size=w.shape) for w in layer.get_weights()])
+    x = ops.convert_to_tensor(rng.normal(size=(B, T, D)).astype("float32"))
+    states = [rng.normal(size=(B, H)).astype("float32") for _ in cell.state_names]
+    states = [ops.convert_to_tensor(s) for s in states]
+    path, *last = layer(x, initial_state=states)
+    run = kernels.Recurrence(
+        cell,
+        lambda cell, x, states: cell.step(x, states),
+        ops.swapaxes(x, 0, 1),
+        cell.project,
+        native=cell.native,
+        cudnn=True,
     )
-    paths, last, _ = forward(EQUATIONS[name], projected, states, weights, None)
-    return cell, states, [paths[0], *last]
+    return run, states, [ops.swapaxes(path, 0, 1), *last]
 
 
 def read_as_cudnn(params, x, h, c, gru):
@@ -70,12 +71,12 @@ def read_as_cudnn(params, x, h, c, gru):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("name", EQUATIONS)
+@pytest.mark.parametrize("name", CELLS)
 def test_the_row_of_weights_is_in_the_order_of_cudnn(name, bias):
-    cell, states, expected = cell_and_reference(name, bias)
+    run, states, expected = run_and_reference(name, bias)
     h, c = numpy(states[0]), numpy(states[-1])
-    params = cudnn.flat_weights(cell)
-    path, h, c = read_as_cudnn(params, cell.inputs, h, c, name == "gru")
+    params = cudnn.flat_weights(run.native(run.inputs))
+    path, h, c = read_as_cudnn(params, run.inputs, h, c, name == "gru")
     for a, b in zip([path, h, c], expected, strict=False):
         np.testing.assert_allclose(a, numpy(b), atol=1e-5)
 
@@ -107,30 +108,40 @@ def pretend(monkeypatch):
 @pytest.mark.skipif(backend.chosen() == "torch", reason="its kernels run on a CPU too")
 @pytest.mark.parametrize("name", HERE)
 def test_what_comes_back_from_cudnn_is_put_where_it_belongs(name, monkeypatch):
-    cell, states, expected = cell_and_reference(name, cudnn=True)
+    run, states, expected = run_and_reference(name)
     pretend(monkeypatch)
-    path, last = kernels.recurrence(cell, states)
+    last_output, path, last = kernels.recurrence(run, states)
     for a, b in zip([path, *last], expected, strict=True):
         np.testing.assert_allclose(numpy(a), numpy(b), atol=1e-5)
+    np.testing.assert_allclose(numpy(last_output), numpy(last[0]))
+
+
+@pytest.mark.skipif(backend.chosen() == "torch", reason="its kernels run on a CPU too")
+@pytest.mark.parametrize("name", HERE)
+def test_a_step_that_cudnn_does_not_compute_is_refused(name, monkeypatch):
+    run, states, _ = run_and_reference(name)
+    pretend(monkeypatch)
+    run.cell.step = lambda x, states, training=False: (states[0] / 2, states)
+    with pytest.raises(ValueError, match="`step` of the cell computes something else"):
+        kernels.recurrence(run, states)
 
 
 def test_what_cudnn_cannot_do_is_said():
+    refused = functools.partial(pytest.raises, ValueError)
     for name in HERE:
-        cell, states, _ = cell_and_reference(name, cudnn=True)
-        with pytest.raises(ValueError, match="cuDNN can run: there is a mask"):
-            kernels.recurrence(cell, states, ops.ones((T, B), "bool"))
-        cell.weights["dropout"] = ops.ones((B, H))
-        with pytest.raises(ValueError, match="cuDNN can run: recurrent_dropout is on"):
-            kernels.recurrence(cell, states)
-    cell, states, _ = cell_and_reference("lstm", cudnn=True)
-    cell.equation = Equation("lstm", "tanh", peephole="diagonal")
-    with pytest.raises(ValueError, match="does not have this equation"):
-        kernels.recurrence(cell, states)
-    half = tree.map_structure(lambda a: ops.cast(a, "float16"), cell.inputs)
-    cell, states, _ = cell_and_reference("lstm", cudnn=True)
-    cell.inputs = half
-    with pytest.raises(ValueError, match=r"cuDNN can run: .*float16"):
-        kernels.recurrence(cell, states)
+        run, states, _ = run_and_reference(name)
+        with refused(match="cuDNN can run: there is a mask"):
+            kernels.recurrence(run, states, ops.ones((T, B), "bool"))
+        noisy = dataclasses.replace(run, noise=ops.ones((B, H)))
+        with refused(match="cuDNN can run: recurrent_dropout is on"):
+            kernels.recurrence(noisy, states)
+    run, states, _ = run_and_reference("lstm", peephole="diagonal")
+    with refused(match="does not have the equation of this cell"):
+        kernels.recurrence(run, states)
+    run, states, _ = run_and_reference("lstm")
+    run.inputs = ops.cast(run.inputs, "float16")
+    with refused(match=r"cuDNN can run: .*float16"):
+        kernels.recurrence(run, states)
 
 
 @pytest.mark.skipif(kernels.has_cudnn(), reason="there is a GPU")

@@ -1,0 +1,117 @@
+"""PyTorch's own kernels: they compute what `step` says, or do not run."""
+
+import numpy as np
+import pytest
+
+from kerasseq import layers
+from kerasseq.core import backend
+
+if backend.chosen() != "torch":
+    pytest.skip("kernels of PyTorch", allow_module_level=True)
+
+import torch
+
+from kerasseq.kernels.torch import derived, native
+
+pytestmark = pytest.mark.everywhere("kernels differ between backends")
+
+B, T, D, H = 3, 7, 5, 2
+X = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
+LAYERS = {
+    "elman tanh": (layers.ElmanRNN, {"activation": "tanh"}),
+    "elman relu": (layers.ElmanRNN, {"activation": "relu"}),
+    "lstm": (layers.LSTM, {}),
+    "gru": (layers.GRU, {}),
+}
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The names of the native kernels that ran."""
+    found = []
+
+    def noting(it, states, run=native.run):
+        found.append(it.name)
+        return run(it, states)
+
+    monkeypatch.setattr(native, "run", noting)
+    return found
+
+
+def pair(name, **options):
+    """A layer that may run natively, and the same step by step."""
+    cls, own = LAYERS[name]
+    both = [
+        cls(H, return_sequences=True, unroll=u, **own, **options) for u in (False, True)
+    ]
+    for layer in both:
+        layer.build(X.shape)
+        rng = np.random.default_rng(1)
+        layer.set_weights([rng.normal(size=w.shape) for w in layer.get_weights()])
+    return both
+
+
+def gradients(layer):
+    x = torch.tensor(X, requires_grad=True)
+    layer(x).sin().sum().backward()
+    weights = [v.value for v in layer.trainable_variables]
+    found = [x.grad, *(w.grad for w in weights)]
+    for w in weights:
+        w.grad = None
+    return found
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", LAYERS)
+def test_native_kernels_compute_what_step_says(name, bias, monkeypatch, runs):
+    monkeypatch.setattr(derived, "can_run", lambda *_: False)  # as without llvmlite
+    fast, slow = pair(name, use_bias=bias)
+    torch.testing.assert_close(fast(X), slow(X), atol=1e-5, rtol=1e-5)
+    for a, b in zip(gradients(fast), gradients(slow), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
+    assert len(runs) == 3  # the trial, and two calls
+
+
+def test_an_edited_step_does_not_run_natively(runs):
+    fast, _ = pair("lstm")
+    fast(X)
+    assert runs == ["lstm", "lstm"]
+    runs.clear()
+    fast.cell.step = lambda z, states, training=False: (0 * states[0], states)
+    assert not fast(X).any()
+    assert runs == ["lstm"]  # the trial
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "learns", "wanted"),
+    [
+        ("lstm", 7, True, True),
+        ("lstm", native.LONG, True, True),
+        ("lstm", native.LONG + 1, True, False),
+        ("lstm", native.LONG + 1, False, True),
+        ("gru", 7, True, False),
+        ("elman tanh", 7, False, False),
+    ],
+)
+def test_native_kernels_run_where_they_are_faster(name, steps, learns, wanted, runs):
+    pytest.importorskip("llvmlite")
+    layer, _ = pair(name)
+    x = torch.zeros(2, steps, D)
+    with torch.set_grad_enabled(learns):
+        layer(x)
+    assert bool(runs) is wanted
+
+
+@pytest.mark.parametrize("option", [{"recurrent_dropout": 0.3}, {"dropout": 0.3}])
+def test_dropout(option, runs):
+    layer, _ = pair("lstm", **option)
+    layer(X, training=True)
+    assert not runs
+    layer(X)
+    assert runs
+
+
+def test_a_mask_runs_derived(runs):
+    layer, _ = pair("lstm")
+    layer(X, mask=np.ones((B, T), bool))
+    assert not runs
