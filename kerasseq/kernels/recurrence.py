@@ -131,9 +131,11 @@ def _derived(run, states, mask):
         width = derived.new_states[-1].width
         states.append(ops.zeros((ops.shape(states[0])[0], width), states[0].dtype))
     weights = [ops.convert_to_tensor(v) for v in run.cell.variables]
-    path, last = backend.run(
-        derived, x, states, derived.parameters(weights), noise, mask, path=run.path
-    )
+    parameters = derived.parameters(weights)
+    if derived.ahead is not None:
+        known = leaves([derived.ahead], x, [], parameters, noise)
+        (x,) = evaluate([derived.ahead], known, x)
+    path, last = backend.run(derived, x, states, parameters, noise, mask, path=run.path)
     return last[derived.output], path, last[:count]
 
 
@@ -245,6 +247,8 @@ def _try(run) -> bool:
                 return False
             parameters = derived.parameters(weights)
         wanted = states
+        if derived.ahead is not None:
+            return False
         for t in range(TRIED[0]):
             known = leaves(derived.new_states, z[t], wanted, parameters)
             wanted = evaluate(derived.new_states, known, z[t])

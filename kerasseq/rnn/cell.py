@@ -230,8 +230,6 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
         h, new_states = self.step(projected, states if nested else [states], training)
         return h, new_states if nested else new_states[0]
 
-    call.calls_step = True  # a subclass that overrides `call` runs it at each step
-
     def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
         size = (batch_size, self.units)
         return [ops.zeros(size, dtype=self.compute_dtype) for _ in self.state_names]

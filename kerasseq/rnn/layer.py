@@ -4,10 +4,13 @@ How `LSTM.call` works, in the order of the calls:
 
 1. `RNN.call` below checks the sequences; Keras' `RNN.call` takes or makes the initial
    states, and calls `inner_loop` below, which checks the mask.
-2. `run_through_time` hands the sequence and the equation of the cell to the kernels, or
-   calls `cell.step` for each step (`loop.py`).
-3. `kernels.recurrence` calls `run` in the folder of the backend: on JAX
-   `kernels/jax/recurrence.py`, with the steps of `kernels/reference/equations.py`.
+2. `run_through_time` (`loop.py`) runs all steps as one operation, or one by one while a
+   value inside is replaced; both call `step` of the cell, where the equation stands.
+3. `kernels.recurrence` derives the operation from `step`, once: `kernels/derived/`
+   writes the step and its gradient as a graph, which `derived.py` in the folder of the
+   backend runs through time.
+
+For another gate, change `step`, in a subclass or on the cell: that is what runs.
 """
 
 import operator

@@ -121,8 +121,6 @@ class LinearCell(ProjectingCell):
         (before,) = tree.flatten(states)  # other loops keep the dtype that it had
         return h, tree.map_structure(lambda h: ops.cast(h, before.dtype), after)
 
-    call.calls_step = True
-
     def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
         return [ops.zeros((batch_size, self.units), dtype=self.state_dtype)]
 

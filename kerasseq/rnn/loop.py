@@ -114,15 +114,15 @@ def as_one_operation(
         The last output, all outputs with time first, and the list of the last states;
         None if the cell must run step by step.
     """
-    cell = layer.cell
-    if getattr(getattr(cell, "step", None), "is_linear", False) and has_steps(cell):
+    cell, by_step = layer.cell, has_steps(layer.cell)
+    if by_step and getattr(cell.step, "is_linear", False):
         last, outputs, states = cell.run(x, states, real, training=training)
         return *with_output_mask(layer, last, outputs, real), states
 
     def step(cell: Any, x: Tensor, flat: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         with listeners.pause():
             nested = tree.pack_sequence_as(states, flat)
-            return one_step(cell, x, nested, training=training)
+            return one_step(cell, x, nested, training, by_step)
 
     run = kernels.Recurrence(
         cell,
@@ -134,7 +134,7 @@ def as_one_operation(
         cudnn=getattr(layer, "use_cudnn", "auto"),
         path=return_sequences,
     )
-    if has_steps(cell) and hasattr(cell, "native"):
+    if by_step and hasattr(cell, "native"):
         run.native = functools.partial(cell.native, training=training)
     found = kernels.recurrence(run, tree.flatten(states), real)
     if found is None:
@@ -145,10 +145,10 @@ def as_one_operation(
 
 
 def one_step(
-    cell: Any, x: Tensor, states: list[Tensor], *, training: bool
+    cell: Any, x: Tensor, states: list[Tensor], training: bool, by_step: bool
 ) -> tuple[Tensor, list[Tensor]]:
     """One step of any cell, with `x` as `projected` returns it."""
-    if has_steps(cell):
+    if by_step:
         return cell.step(x, states, training)
     return call_keras_cell(cell, x, states, training)
 
@@ -166,8 +166,13 @@ def state_noise(cell: Any, states: list[Tensor], training: bool) -> Any:
 
 
 def has_steps(cell: keras.Layer) -> bool:
-    """Whether `call` of the cell is `project` and `step`, and nothing overrides it."""
-    return getattr(cell.call, "calls_step", False)
+    """Whether `call` is `project` and `step`, and no subclass or edit overrides it."""
+    if "call" in vars(cell) or not (hasattr(cell, "project") and hasattr(cell, "step")):
+        return False
+    names = next(
+        vars(c) for c in type(cell).__mro__ if {"step", "call"} & vars(c).keys()
+    )
+    return "step" in names  # whoever overrides `call` alone means `call`
 
 
 def with_output_mask(
@@ -254,7 +259,8 @@ class Steps:
 
     def advance(self, x: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """The output and the new states of the cell."""
-        output, new_states = one_step(self.cell, x, states, training=self.training)
+        by_step = has_steps(self.cell)
+        output, new_states = one_step(self.cell, x, states, self.training, by_step)
         return record_states(self.cell, output, new_states)
 
     def complete(

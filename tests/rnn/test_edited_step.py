@@ -80,6 +80,14 @@ class Own(keras.layers.Layer):
         return h, [h]
 
 
+class ByCall(layers.GRUCell):
+    """A subclass that says what it computes in `call` alone."""
+
+    def call(self, inputs, states, training=False):
+        h, states = super().call(inputs, states, training)
+        return h / 2, states
+
+
 def squash(x):
     return ops.tanh(x)
 
@@ -98,7 +106,7 @@ class Calling(layers.ElmanCell):
         return h, [h]
 
 
-@pytest.mark.parametrize("make", [Halved, Blind, Own, Calling])
+@pytest.mark.parametrize("make", [Halved, Blind, Own, ByCall, Calling])
 def test_a_cell_of_ones_own_runs_as_one_operation(make, operations):
     cell = Own() if make is Own else make(H, peephole="full") if make is Blind else None
     layer = built(make(H) if cell is None else cell)

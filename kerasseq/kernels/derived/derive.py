@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from kerasseq.kernels.derived.ahead import take_ahead
 from kerasseq.kernels.derived.gradient import Backward, backward
 from kerasseq.kernels.derived.graph import (
     BOOLEAN,
@@ -27,6 +28,8 @@ class Derived:
 
     Attributes:
         graph: The graph of all values.
+        ahead: What is computed of the inputs of all steps before the loop, and is its
+            input; None if the loop takes the inputs as they are.
         new_states: The states after the step.
         output: Which of the states is the output.
         extra: Whether that state is one that the loop adds, since the cell has an
@@ -41,6 +44,7 @@ class Derived:
     """
 
     graph: Graph
+    ahead: Value | None
     new_states: list[Value]
     output: int
     extra: bool
@@ -87,10 +91,10 @@ def derive(
         training=training,
         dtype=dtype,
     )
-    graph, new = traced.graph, list(traced.new_states)
-    places = [k for k, value in enumerate(new) if value is traced.output]
-    if not places:
-        new.append(traced.output)
+    graph = traced.graph
+    places = [k for k, v in enumerate(traced.new_states) if v is traced.output]
+    new = [*traced.new_states, *([] if places else [traced.output])]
+    ahead, new = take_ahead(graph, new)
     if masked:
         real = graph.make(MASK, width=1)
         new = [
@@ -100,7 +104,7 @@ def derive(
     back = backward(graph, new, len(new))
     output = places[0] if places else len(new) - 1
     kept = to_keep(new, back)
-    return Derived(graph, new, output, not places, back, kept, traced.parameters)
+    return Derived(graph, ahead, new, output, not places, back, kept, traced.parameters)
 
 
 def _state(graph: Graph, k: int, value: Value) -> Value:

@@ -1,0 +1,64 @@
+"""Takes out of a step what depends on its input alone: computed for all steps at once.
+
+A cell of Keras multiplies its input by the kernel at each step. One product over all
+steps is faster, as with `project` of our cells.
+"""
+
+from collections.abc import Sequence
+
+from kerasseq.kernels.derived.graph import (
+    BOOLEAN,
+    INPUT,
+    LEAVES,
+    MASK,
+    STATE,
+    Graph,
+    Value,
+    walk,
+)
+
+
+def take_ahead(
+    graph: Graph, values: Sequence[Value]
+) -> tuple[Value | None, list[Value]]:
+    """Splits a step into what is computed before the loop, and the rest.
+
+    Args:
+        graph: The graph that the values belong to.
+        values: The results of a step.
+
+    Returns:
+        The value to compute from the inputs of all steps, and the results as values of
+        a step whose input it is. It is None if the step does no more than to cut its
+        input into parts.
+    """
+    order = list(walk(values))
+    early = _early(order)
+    late = [v for v in order if v not in early]
+    read = [a for v in late for a in v.args] + list(values)
+    ahead = list(dict.fromkeys(v for v in read if v in early))
+    if all(v.op == INPUT or v.op == "slice" and v.args[0].op == INPUT for v in ahead):
+        return None, list(values)
+    x = graph.make(INPUT, width=sum(v.width for v in ahead))
+    found, start = {}, 0
+    for value in ahead:
+        found[value] = graph.slice(x, start, value.width)
+        start += value.width
+    for v in late:
+        args = [found.get(a, a) for a in v.args]
+        found[v] = (
+            graph.make(v.op, *args, width=v.width, detail=v.detail) if args else v
+        )
+    return ahead, [found[v] for v in values]
+
+
+def _early(order) -> set[Value]:
+    """The values that depend on the input, and else on what all steps share."""
+    fixed, early = set(), set()
+    for v in order:
+        if v.op in LEAVES:
+            places = {INPUT: early, STATE: set(), MASK: set()}
+            places.get(v.op, fixed).add(v)
+        elif v.op not in BOOLEAN and all(a in fixed or a in early for a in v.args):
+            (early if any(a in early for a in v.args) else fixed).add(v)
+    return early
