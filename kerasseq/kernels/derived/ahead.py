@@ -46,10 +46,10 @@ def take_ahead(
         start += value.width
     for v in late:
         args = [found.get(a, a) for a in v.args]
-        found[v] = (
-            graph.make(v.op, *args, width=v.width, detail=v.detail) if args else v
-        )
-    return ahead, [found[v] for v in values]
+        found[v] = v
+        if args:
+            found[v] = graph.make(v.op, *args, width=v.width, detail=v.detail)
+    return graph.concatenate(ahead), [found[v] for v in values]
 
 
 def _early(order) -> set[Value]:
