@@ -16,7 +16,7 @@ def options(gates, **more):
         "activation": "tanh",
         "use_bias": True,
         "kernel_initializer": "glorot_uniform",
-        "recurrent_initializer": "orthogonal",
+        "recurrent_initializer": "zeros",
         "bias_initializer": "zeros",
         "kernel_regularizer": None,
         "recurrent_regularizer": None,
@@ -165,7 +165,10 @@ OWN = {
 
 
 def _of(cls, *args, **fixed):
-    return lambda **more: cls(UNITS, *args, **{**fixed, **more})
+    fixed["recurrent_initializer"] = (
+        "zeros"  # weights are replaced, and QR needs float32
+    )
+    return lambda **more: cls(UNITS, *args, **fixed, **more)
 
 
 PUBLIC = {

@@ -5,7 +5,9 @@ is the sum of all outputs times `factors`; its gradients with respect to these a
 outputs, so that one call gives values and gradients.
 """
 
+import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
@@ -18,7 +20,13 @@ from kerasseq import kernels
 from kerasseq.core import backend
 from kerasseq.kernels.derived.derive import Derived, derive
 from kerasseq.kernels.operations import backend_module
-from tests.kernels.own_cells import CELLS, FEATURES, OWN
+from tests.kernels.own_cells import (
+    CELLS,
+    FEATURES,
+    OWN,
+    PUBLIC,
+    LayerNormLSTMCell,
+)
 from tests.layer_checks import compiled_on_jax
 
 pytestmark = pytest.mark.everywhere("each backend has its own loop")
@@ -62,10 +70,8 @@ class Case:
 
     def weights(self, floats):
         """The values of all variables, from those of floats."""
-        rest = iter(floats)
-        return [
-            v.value if "int" in v.dtype else next(rest) for v in self.cell.variables
-        ]
+        rest, variables = iter(floats), self.cell.variables
+        return [v.value if "int" in v.dtype else next(rest) for v in variables]
 
     def by_steps(self, arrays):
         """The path of the output and the last states, step by step."""
@@ -74,19 +80,22 @@ class Case:
             masks = [ops.convert_to_tensor(m) for m in self.noise]
             masks = masks if len(masks) > 1 else masks[0]
             cell.get_recurrent_dropout_mask = lambda *_: masks
-        states, path = list(arrays["states"]), []
+
+        def step(states, now):
+            output, new = self.step(cell, now["x"], states[: len(states) - d.extra])
+            new = [*new, output] if d.extra else list(new)
+            if self.mask is not None:
+                real = now["mask"][:, None]
+                new = [ops.where(real, *p) for p in zip(new, states, strict=True)]
+            return new, new[d.output]
+
+        inputs = {"x": arrays["x"]}
+        if self.mask is not None:
+            inputs["mask"] = ops.convert_to_tensor(self.mask)
         pairs = zip(cell.variables, self.weights(arrays["weights"]), strict=True)
         with keras.StatelessScope(list(pairs)):
-            for t, x in enumerate(ops.unstack(arrays["x"], arrays["x"].shape[0])):
-                count = len(states) - d.extra
-                output, new = self.step(cell, x, states[:count])
-                new = [*new, output] if d.extra else list(new)
-                if self.mask is not None:
-                    real = ops.convert_to_tensor(self.mask[t][:, None])
-                    new = [ops.where(real, *p) for p in zip(new, states, strict=True)]
-                states = new
-                path.append(states[d.output])
-        return ops.stack(path) if self.path else None, states
+            last, path = kernels.scan(step, list(arrays["states"]), inputs)
+        return path if self.path else None, last
 
     def at_once(self, arrays):
         """The same by the derived loop."""
@@ -108,7 +117,6 @@ class Case:
             pairs = zip(outputs, arrays["factors"], strict=True)
             return sum(ops.sum(y * f) for y, f in pairs)
 
-        # Each part of the cell's arrays is a tensor before the step reads it.
         arrays = tree.map_structure(ops.convert_to_tensor, self.arrays)
         found = compiled_on_jax(lambda a: kernels.gradients(loss, a))(arrays)
         return [ops.convert_to_numpy(g) for g in tree.flatten(found)]
@@ -144,7 +152,7 @@ def make_case(
 
     def normal(*shape):
         # Weights of 1 / sqrt(n), so that states neither vanish nor grow.
-        scale = 1 / math.sqrt(shape[0]) if len(shape) == 2 else 1.0
+        scale = 1 / math.sqrt(shape[0] or 1) if len(shape) == 2 else 1.0
         return (scale * rng.normal(size=shape)).astype("float32").astype(dtype)
 
     noise = [cell.units] * cell.gates if noisy and cell.gates > 1 else None
@@ -219,3 +227,80 @@ KINDS = [
 @pytest.mark.parametrize("name", OWN)
 def test_own_cells(name, options):
     assert_same(make_case(name, **options))
+
+
+NOISY = {"masked": True, "noisy": True}
+MORE = [*KINDS, pytest.param({"noisy": True}, id="dropout")]
+KINDS_OF_PUBLIC = [
+    pytest.param(NOISY, id="mask-dropout"),
+    *(pytest.param(*kind.values, id=kind.id, marks=rest) for kind in MORE),
+]
+
+
+@pytest.mark.parametrize("options", KINDS_OF_PUBLIC)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=rest if k > 3 else ()) for k, n in enumerate(PUBLIC)]
+)
+def test_cells_of_kerasseq(name, options):
+    assert_same(make_case(name, **options))
+
+
+@pytest.mark.full("7 steps are tested everywhere")
+@pytest.mark.parametrize("name", ["lstm diagonal", "gru", "minimal", "three states"])
+def test_64_steps(name):
+    assert_same(make_case(name, steps=64, masked=name == "gru"))
+
+
+@pytest.mark.full("7 steps are tested everywhere")
+@pytest.mark.parametrize("seed", range(3))
+def test_where_steps_amplify_rounding_the_loop_is_as_near_to_float64(seed):
+    def make(dtype):
+        return make_case(
+            functools.partial(LayerNormLSTMCell, 11), steps=64, dtype=dtype, seed=seed
+        )
+
+    case = make("float32")
+    with float64():
+        exact = make("float64")
+        expected = exact.results(exact.by_steps)
+    by_steps = distance(case.results(case.by_steps), expected)
+    assert by_steps > 1e-6  # else nothing is amplified
+    assert distance(case.results(case.at_once), expected) < 2 * by_steps
+
+
+@pytest.mark.parametrize(
+    ("steps", "batch"), [(1, BATCH), (STEPS, 1), (STEPS, 0)], ids=str
+)
+@pytest.mark.parametrize("name", ["lstm diagonal", "other output"])
+def test_one_step_one_sequence_or_none(name, steps, batch):
+    assert_same(make_case(name, steps=steps, batch=batch, masked=True))
+
+
+@pytest.mark.parametrize("dtype", SHORT)
+def test_short_floats_come_near(dtype):
+    for name in ("lstm diagonal", "gru before", "gated"):
+        case, exact = (
+            make_case(name, dtype=d, masked=True) for d in (dtype, "float32")
+        )
+        found = case.outputs(case.at_once)
+        assert {str(y.dtype) for y in found} == {dtype}
+        assert {str(g.dtype) for g in case.results(case.at_once)} == {dtype}
+        tolerance = 0.15 if dtype == "bfloat16" else 0.02
+        assert distance(found, exact.outputs(exact.by_steps)) < tolerance
+
+
+@pytest.mark.full("all layers are tested in float64 everywhere")
+@pytest.mark.skipif(not SHORT, reason="PyTorch runs other dtypes step by step")
+@pytest.mark.parametrize("name", ["lstm diagonal", "gru", "layer norm"])
+def test_float64_is_exact_to_1e_9(name):
+    with float64():
+        assert_same(make_case(name, dtype="float64", masked=True), tolerance=1e-9)
+
+
+def float64():
+    """Lets JAX compute in float64; elsewhere nothing."""
+    if backend.chosen() != "jax":
+        return contextlib.nullcontext()
+    import jax
+
+    return jax.enable_x64(True)

@@ -101,7 +101,7 @@ def _loop(derived, path):
 
 
 def _forward(derived, wanted, kept, x, states, parameters, noise, mask):
-    """Runs all steps; returns last states, paths of those wanted by number, and kept."""
+    """Runs all steps; returns last states, paths of those wanted, and what is kept."""
     carried = _carried([*derived.new_states, *kept])
     same = _constants(derived, parameters, noise)
     steps = x.shape[0]
