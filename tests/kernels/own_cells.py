@@ -48,11 +48,23 @@ class LayerNormLSTMCell(RecurrentCell):
 
     def step(self, projected, states, training=False):
         h, c = states
-        z = projected + self.norm(self.recurrent_product(h, training))
+        z = projected + self.normalize(self.norm, self.recurrent_product(h, training))
         i, f, g, o = ops.split(z, 4, axis=-1)
         c = ops.sigmoid(f) * c + ops.sigmoid(i) * self.phi(g)
-        h = ops.sigmoid(o) * self.phi(self.norm_c(c))
+        h = ops.sigmoid(o) * self.phi(self.normalize(self.norm_c, c))
         return h, [h, c]
+
+    def normalize(self, norm, x):
+        return norm(x)
+
+
+class Float64NormLSTMCell(LayerNormLSTMCell):
+    """The same as a formula: Keras' layer computes float64 in float32."""
+
+    def normalize(self, norm, x):
+        x = x - ops.sum(x, axis=-1, keepdims=True) / x.shape[-1]
+        variance = ops.sum(x * x, axis=-1, keepdims=True) / x.shape[-1]
+        return x / ops.sqrt(variance + norm.epsilon) * norm.gamma + norm.beta
 
 
 class MGUCell(RecurrentCell):
