@@ -28,7 +28,6 @@ _SPECIAL: dict[str, Callable[..., Tensor]] = {
     "sigmoid_gradient": lambda y, d: y * (1 - y) * d,
     "sum": lambda x: ops.sum(x, axis=-1, keepdims=True),
     "max": lambda x: ops.max(x, axis=-1, keepdims=True),
-    "concatenate": lambda *parts: ops.concatenate(parts, axis=-1),
 }
 
 
@@ -102,9 +101,19 @@ def compute(value: Value, args: list[Any], like: Tensor) -> Tensor:
     if op == "slice":
         return args[0][..., detail : detail + value.width]
     if op == "broadcast":
-        return ops.broadcast_to(args[0], (*ops.shape(like)[:-1], value.width))
+        return _rows(args[0], value.width, like)
+    if op == "concatenate":
+        parts = zip(args, value.args, strict=True)
+        return ops.concatenate([_rows(x, a.width, like) for x, a in parts], axis=-1)
     if op == "power":
         return ops.power(args[0], detail)
     if op in _SPECIAL:
         return _SPECIAL[op](*args)
     return getattr(ops, op)(*args)
+
+
+def _rows(x: Tensor, width: int, like: Tensor) -> Tensor:
+    """Repeats what is the same for all sequences, or for all units."""
+    if len(x.shape) == len(like.shape) and x.shape[-1] == width:
+        return x
+    return ops.broadcast_to(x, (*ops.shape(like)[:-1], width))

@@ -107,10 +107,12 @@ class Rows:
     def __init__(self, cell: keras.Layer, dtype: str, training: bool) -> None:
         self.graph: Graph = Graph()
         self.dtype: str = dtype
+        # Keras gives the results of float64 symbols float32, as if 64 bits were off.
+        symbolic = self._symbolic = "float32" if dtype == "float64" else dtype
         self.training: bool = training
         self.variables: list[keras.Variable] = list(cell.variables)
         self.symbols: list[keras.KerasTensor] = [
-            keras.KerasTensor(v.shape, v.dtype if "int" in v.dtype else dtype)
+            keras.KerasTensor(v.shape, v.dtype if "int" in v.dtype else symbolic)
             for v in self.variables
         ]
         self._symbol_of = {
@@ -123,7 +125,7 @@ class Rows:
 
     def leaf(self, op: str, width: int, index: int | None = None) -> Any:
         """Returns a tensor for a leaf."""
-        tensor = keras.KerasTensor((None, width), self.dtype)
+        tensor = keras.KerasTensor((None, width), self._symbolic)
         self._note(tensor, self.graph.make(op, width=width, detail=index))
         return tensor
 
@@ -185,7 +187,7 @@ class Rows:
             node = private.node_of(tensor)
             results = lower(node.operation, node.arguments, self)
             for each, value in zip(node.outputs, results, strict=True):
-                if each.dtype not in (self.dtype, "bool"):
+                if each.dtype not in (self.dtype, self._symbolic, "bool"):
                     raise NotDerivable(f"{each.dtype} among values of {self.dtype}")
                 self._note(each, value)
         return self._values[id(tensor)]
