@@ -19,6 +19,19 @@ LARGEST = 2**30  # bytes of a text file
 DEEPEST = 100  # levels of nesting in JSON
 
 
+def cache_folder() -> pathlib.Path:
+    """Returns the folder for downloads and compiled code, which may not exist yet.
+
+    Returns:
+        `KERASSEQ_CACHE` of the environment; else `kerasseq` in `XDG_CACHE_HOME`; else
+        `~/.cache/kerasseq`.
+    """
+    if named := os.environ.get("KERASSEQ_CACHE"):
+        return pathlib.Path(named).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "kerasseq"
+
+
 @contextlib.contextmanager
 def replacing(path: FilePath) -> Iterator[pathlib.Path]:
     """Replaces a file atomically: after an error or a kill the old one is unchanged.

@@ -12,7 +12,7 @@ from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sampl
 from kerasseq.datasets.counting import counting, number_word
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.digits import digits_folder
-from kerasseq.datasets.downloads import cache_folder
+from kerasseq.core.files import cache_folder
 from kerasseq.datasets.family_grammar import FamilyTree, family_labels
 from kerasseq.datasets.family_sentences import (
     FamilySentences,

@@ -16,19 +16,6 @@ CHUNK = 1 << 16  # bytes
 TIMEOUT = 30  # seconds without data
 
 
-def cache_folder() -> pathlib.Path:
-    """Returns the folder for downloads, which may not exist yet.
-
-    Returns:
-        `KERASSEQ_CACHE` of the environment; else `kerasseq` in `XDG_CACHE_HOME`; else
-        `~/.cache/kerasseq`.
-    """
-    if named := os.environ.get("KERASSEQ_CACHE"):
-        return pathlib.Path(named).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "kerasseq"
-
-
 def sha256(path: pathlib.Path) -> str:
     """Returns the checksum of a file as 64 hexadecimal digits."""
     with open(path, "rb") as file:

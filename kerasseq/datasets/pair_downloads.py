@@ -12,8 +12,8 @@ import zlib
 from typing import NamedTuple
 
 from kerasseq.core.checks import one_of
-from kerasseq.core.files import replacing
-from kerasseq.datasets.downloads import cache_folder, fetch, sha256
+from kerasseq.core.files import cache_folder, replacing
+from kerasseq.datasets.downloads import fetch, sha256
 from kerasseq.datasets.files import check_is_file
 from kerasseq.datasets.pair_files import Report, parse_pairs, read_pairs
 from kerasseq.datasets.pairs import Pairs

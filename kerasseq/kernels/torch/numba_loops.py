@@ -5,14 +5,8 @@ or a reset before the product two, and one call of a function of `numba_steps.py
 each; the gradients of the weights are one product each over all steps, after the loop.
 `numba_steps.py` explains the letters.
 
-PyTorch multiplies with MKL, which uses AVX-512 on Intel's CPUs alone. On AMD's Zen 5
-oneDNN takes 0.45 of its time for the products over all steps, and 0.7 for those of a
-step (batch 32, 128 units, 4 gates); MKL is faster for smaller ones.
-`python -m benchmarks recurrent --backend torch --cpu-time` compares with torch.nn.
 """
 
-import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -20,76 +14,19 @@ import torch
 
 from kerasseq.kernels.reference.derivatives import transposed, weight_gradient
 from kerasseq.kernels.reference.equations import Equation, product, with_candidate
+from kerasseq.kernels.torch.products import empty, mm
 
 try:
-    from llvmlite.binding import get_host_cpu_name  # a part of numba
-
     from kerasseq.kernels.torch import numba_steps
 except ImportError:  # numba is not installed
-    get_host_cpu_name, numba_steps = str, None
+    numba_steps = None
 
-LARGE = 2**20  # multiplications of a product, from which on oneDNN is faster
 NO_MASK, NO_PATH = np.zeros((0, 0), "bool"), np.zeros((0, 0, 0), "float32")
-
-
-@functools.cache
-def prefers_onednn() -> bool:
-    """Whether to multiply with oneDNN: on AMD's Zen 5 and later, with AVX-512.
-
-    PyTorch has no public name for a product by oneDNN; without the private one, MKL
-    multiplies.
-    """
-    generation = get_host_cpu_name().removeprefix("znver")
-    return (
-        (generation.isdecimal() and int(generation) >= 5)
-        and torch.backends.cpu.get_cpu_capability() == "AVX512"
-        and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    )
-
-
-def mm(
-    a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Multiplies two matrices, and adds a bias to each row.
-
-    Args:
-        a: `(M, K)`.
-        b: `(K, N)`.
-        bias: `(N,)`, or None.
-
-    Returns:
-        `(M, N)`.
-
-    Examples:
-        >>> mm(torch.ones(3, 5), torch.ones(5, 7), torch.ones(7))[0, 0].item()
-        6.0
-    """
-    if prefers_onednn() and a.numel() * b.shape[1] >= LARGE:
-        return torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "none", [], "")
-    return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)
 
 
 def array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor as a contiguous NumPy array, of the same memory if it is contiguous."""
     return tensor.detach().contiguous().numpy()
-
-
-def empty(
-    like: torch.Tensor, shapes: Sequence[tuple[int, ...]], *, in_one_block: bool
-) -> list[torch.Tensor]:
-    """Allocates arrays, each by itself or all in one block.
-
-    The C library returns free memory to the system if there is more than twice the
-    largest block. With one block per array a training step of some MiB would return its
-    memory each time, and spend a fifth of its time on page faults. Blocks above 32 MiB
-    are returned in any case.
-    """
-    if not in_one_block:
-        return [like.new_empty(shape) for shape in shapes]
-    sizes = [math.prod(shape) for shape in shapes]
-    parts = like.new_empty(sum(sizes)).split(sizes)
-    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 class ElmanLoops:
