@@ -123,7 +123,7 @@ def _in_order(equation, x, states, w, mask):
 def _forward(math, steps, x, states, real):
     """Returns the last states, and arrays of h and of what the backward pass needs."""
 
-    def step(do, t, states):
+    def step(do, t, _, states):
         new, kept = math.step(do, do(getitem, x, t), *states)
         if real is not None:
             now, pairs = do(getitem, real, t), zip(new, states, strict=True)
@@ -137,7 +137,7 @@ def _forward(math, steps, x, states, real):
 def _backward(math, steps, kept, real, d_last, d_path):
     """Returns the gradients of the first states and of the pre-activations."""
 
-    def step(do, t, d_states):
+    def step(do, t, _, d_states):
         if d_path is not None:
             dh = do.add(d_states[0], do(getitem, d_path, t))
             d_states = [dh, *d_states[1:]]
