@@ -19,7 +19,7 @@ def _run(
 ) -> tuple[tuple[Tensor, Tensor], Callable[..., tuple[Tensor, Tensor, Tensor]]]:
     steps, width = a.shape[1] or tf.shape(a)[1], [a.shape[2]]
 
-    def step(do: InOrder, t: Tensor, states: list[Tensor]) -> tuple[list, list]:
+    def step(do: InOrder, t: Tensor, _, states: list[Tensor]) -> tuple[list, list]:
         h = do.multiply(do(_at, a, t), states[0])
         h = do.add(h, do(_at, b, t))
         return [h], [h]
@@ -31,7 +31,7 @@ def _run(
     def gradient(d_path: Tensor, d_last: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         d_path, a_bar = tf.convert_to_tensor(d_path), tf.math.conj(a)
 
-        def step(do: InOrder, t: Tensor, states: list[Tensor]) -> tuple[list, list]:
+        def step(do: InOrder, t: Tensor, _, states: list[Tensor]) -> tuple[list, list]:
             d_h = do.add(states[0], do(_at, d_path, t))
             return [do.multiply(do(_at, a_bar, t), d_h)], [d_h]
 

@@ -6,6 +6,7 @@ longer than the small operations of a step. Control dependencies keep them in or
 
 import functools
 from collections.abc import Callable, Sequence
+from operator import getitem
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -46,17 +47,24 @@ def loop(
     steps: int | Tensor,
     states: Sequence[Tensor],
     widths: Sequence[int],
+    inputs: Sequence[Tensor | TensorArray] = (),
+    *,
     reverse: bool = False,
+    xla: bool = False,
 ) -> tuple[list[Tensor], list[TensorArray]]:
     """Runs the steps, and writes what each returns into arrays.
 
     Args:
-        step: Function `(do, t, states) -> (states, values)`; `do` is an `InOrder`.
+        step: Function `(do, t, now, states) -> (states, values)`; `do` is an `InOrder`,
+            and `now` a list of the inputs at step t.
         steps: Number of steps, an integer or a tensor.
         states: List of tensors.
         widths: Number of columns of each of the values, whose rows are those of the
             states.
+        inputs: Tensors with time on axis 0, and arrays.
         reverse: Start from the last step.
+        xla: Whether XLA compiles the loop. One step is one iteration then, and XLA can
+            differentiate it.
 
     Returns:
         List of the states after the last step, and a list of `tf.TensorArray`, from
@@ -71,12 +79,13 @@ def loop(
     def group(count):
         def run(n, states, arrays):
             do, written = InOrder(), []
-            for _ in range(count):
-                t = do.subtract(steps - 1, n) if reverse else n
-                new, values = step(do, t, states)
+            *ts, n = [n, *(do.add(n, k) for k in range(1, count + 1))]
+            ts = [do.subtract(steps - 1, k) for k in ts] if reverse else ts
+            read = [_read(do, x, ts, reverse) for x in inputs]
+            for k, t in enumerate(ts):
+                new, values = step(do, t, [each(k) for each in read], states)
                 states = keep_shapes(new, states)
                 written.append((t, values))
-                n = do.add(n, 1)
             # Nothing waits for the writes: without a backward pass they are pruned.
             for t, values in written:
                 pairs = zip(arrays, values, strict=True)
@@ -85,11 +94,30 @@ def loop(
 
         return run
 
-    end = steps - steps % AT_ONCE if isinstance(steps, int) else 0
     carried = (tf.constant(0), list(states), arrays)
+    if xla:
+        bound = tf.maximum(steps, 1)  # XLA needs one, above 0, to keep what it needs
+        _, states, arrays = _repeat(group(1), 1, 0, steps, carried, bound)
+        return states, arrays
+    end = steps - steps % AT_ONCE if isinstance(steps, int) else 0
     carried = _repeat(group(AT_ONCE), AT_ONCE, 0, end, carried)
     _, states, arrays = _repeat(group(1), 1, end, steps, carried)
     return states, arrays
+
+
+def _read(do, x, ts, reverse):
+    """Returns a function that reads an input at one of the steps `ts`."""
+    if hasattr(x, "read"):
+        return lambda k: do(x.read, ts[k])
+    if len(ts) == 1:
+        return lambda k: do(getitem, x, ts[k])
+    # One operation for all: each costs more than it takes to copy its result.
+    start = ts[-1] if reverse else ts[0]
+    begin = do.stack([start, *[0] * (len(x.shape) - 1)])
+    size = [len(ts), *[-1] * (len(x.shape) - 1)]
+    together = do.unstack(do.slice(x, begin, size), len(ts))
+    together = together[::-1] if reverse else together
+    return together.__getitem__
 
 
 def saved_arrays(
@@ -121,7 +149,12 @@ def saved_arrays(
 
 
 def _repeat(
-    body: Callable, count: int, start: int, end: int | Tensor, carried: tuple[Any, ...]
+    body: Callable,
+    count: int,
+    start: int,
+    end: int | Tensor,
+    carried: tuple[Any, ...],
+    bound: Tensor | None = None,
 ) -> tuple[Any, ...]:
     """Calls a body that computes `count` steps at a time until the end."""
     times = (end - start) // count if isinstance(end, int) else None
@@ -131,5 +164,6 @@ def _repeat(
         lambda n, *_: n < end,
         body,
         carried,
+        maximum_iterations=bound,
         parallel_iterations=1,  # each step waits for the previous one
     )

@@ -1,0 +1,299 @@
+"""The derived recurrence on TensorFlow: a `while_loop` forward and one backward.
+
+Without XLA each operation costs time, so that `values.py` joins them, and they run one
+after the other. XLA fuses the operations of a step, but computes an activation again
+for each of its uses: there the loop carries the first activations of the next step.
+"""
+
+import functools
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from kerasseq.core.types import Tensor
+from kerasseq.kernels.derived.derive import Derived
+from kerasseq.kernels.derived.evaluate import evaluate
+from kerasseq.kernels.derived.graph import (
+    GRADIENT,
+    INPUT,
+    MASK,
+    NOISE,
+    PARAMETER,
+    STATE,
+    Value,
+)
+from kerasseq.kernels.tensorflow import plan
+from kerasseq.kernels.tensorflow.loop import InOrder, TensorArray, loop, saved_arrays
+from kerasseq.kernels.tensorflow.values import Values
+
+try:
+    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+except ImportError:
+    GraphOrParentsInXlaContext = None
+
+
+def for_xla() -> bool:
+    """Whether XLA compiles the function that is traced now.
+
+    TensorFlow has no public name for this. Where the private one is missing, the answer
+    is True: that loop is right with and without XLA.
+    """
+    if GraphOrParentsInXlaContext is None:
+        return True
+    return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+
+
+def can_run(derived: Derived, tensors: Sequence[Tensor]) -> bool:
+    """Whether `run` computes the recurrence of these tensors."""
+    return len({t.dtype for t in tensors}) == 1
+
+
+def run(
+    derived: Derived,
+    x: Tensor,
+    states: Sequence[Tensor],
+    parameters: Sequence[Tensor],
+    noise: Sequence[Tensor],
+    mask: Tensor | None,
+    *,
+    path: bool,
+) -> tuple[Tensor | None, list[Tensor]]:
+    """Runs the loop of a cell, see `kerasseq.kernels.derived`.
+
+    Args:
+        derived: The recurrence of the cell.
+        x: Inputs of all steps, `(T, B, N)`; T and B may be unknown.
+        states: The states before the first step, `(B, n)` each.
+        parameters: As `derived.parameters` returns them.
+        noise: Masks of recurrent dropout, `(B, n)`.
+        mask: Boolean `(T, B)`, or None.
+        path: Whether to return the output at all steps.
+
+    Returns:
+        The output at all steps `(T, B, n)`, or None, and the last states.
+    """
+    tensors = [x, list(states), list(parameters), list(noise)]
+    tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)  # no variables
+    if not tf.executing_eagerly():
+        return _run(derived, path, *tensors, mask)
+    if path not in derived.compiled:
+        derived.compiled[path] = tf.function(
+            functools.partial(_run, derived, path),
+            autograph=False,
+            reduce_retracing=True,
+        )
+    return derived.compiled[path](*tensors, mask)
+
+
+def _run(derived, path, x, states, parameters, noise, mask):
+    """As `run`, in a graph."""
+    if "plan" not in derived.compiled:
+        derived.compiled["plan"] = plan.make(derived)
+    fixed, count = (derived.compiled["plan"], noise, mask), len(states)
+
+    @tf.custom_gradient
+    def function(x, *others):
+        loops = Loops(*fixed, x, others[count:])
+        last, arrays = loops.forward(others[:count], path)
+        handed = saved_arrays(arrays, loops.steps)
+
+        def gradient(*d_outputs):
+            d_outputs = [tf.convert_to_tensor(d) for d in d_outputs]  # no slices
+            d_path = d_outputs.pop() if path else None
+            return loops.backward(handed(), d_outputs, d_path)
+
+        # An unused path would have a gradient of zeros at each step.
+        return [*last, arrays[-1].stack()] if path else last, gradient
+
+    *last, outputs = [*function(x, *states, *parameters), None][: count + 1]
+    return outputs, last
+
+
+class Loops:
+    """The two loops of one call.
+
+    Args:
+        made: What they compute.
+        noise: See `run`.
+        mask: See `run`.
+        x: See `run`.
+        parameters: See `run`.
+    """
+
+    def __init__(
+        self,
+        made: plan.Plan,
+        noise: Sequence[Tensor],
+        mask: Tensor | None,
+        x: Tensor,
+        parameters: Sequence[Tensor],
+    ) -> None:
+        self.plan = made
+        self.xla = for_xla()
+        self.steps = x.shape[0] or tf.shape(x)[0]
+        self.batch = tf.shape(x)[1] if x.shape[1] is None else x.shape[1]
+        self.x = x
+        self.count = len(parameters)
+        self.sources = {INPUT: [x]}
+        if mask is not None:
+            self.sources[MASK] = [tf.expand_dims(mask, -1)]
+        self.known: dict[Value, Tensor] = {}  # the same at all steps
+        self.transposed: dict[Value, Tensor] = {}
+        self._know(parameters, noise)
+
+    def _know(self, parameters, noise):
+        """Computes all that does not change from step to step."""
+        self.known = self.leaves({PARAMETER: parameters, NOISE: noise})
+        self.transposed = {
+            v: tf.transpose(t) for v, t in self.known.items() if t.shape.rank == 2
+        }
+        fixed = self.plan.fixed
+        compute = self.compute(InOrder())
+        found = evaluate(fixed, self.known, self.x, compute)
+        for v, t in self.known.items():
+            if v.width > 1:  # repeated here, and not at each step
+                self.known[v] = compute.whole(t, v.width)
+        self.known.update(zip(fixed, found, strict=True))
+
+    def leaves(self, tensors):
+        """The tensors of leaves, from lists by the name of the leaf."""
+        return {
+            v: tensors[v.op][v.detail or 0] for v in self.plan.leaves if v.op in tensors
+        }
+
+    def compute(self, do, tiles=None, steps=()):
+        """What computes the values of one step, or of all `steps`."""
+        return Values([*steps, self.batch], tiles or {}, self.transposed, do)
+
+    def whole(self, targets, known, compute):
+        """Computes values, with a row of numbers for each sequence."""
+        found = evaluate(targets, {**self.known, **known}, self.x, compute)
+        pairs = zip(targets, found, strict=True)
+        return [compute.whole(t, v.width) for v, t in pairs]
+
+    def forward(
+        self, states: Sequence[Tensor], path: bool
+    ) -> tuple[list[Tensor], list[TensorArray]]:
+        """Returns the last states, and arrays of what was kept, the path last."""
+        made = self.plan
+        new, output = made.derived.new_states, made.derived.output
+        kept = [*made.kept, new[output]] if path else made.kept
+        widths = [v.width for v in kept]
+        read = [v for v in made.leaves if v.op in self.sources]
+        inputs = [self.sources[v.op][0] for v in read]
+
+        def advance(do, now, states, known):
+            known = {
+                **self.leaves({STATE: states}),
+                **dict(zip(read, now, strict=True)),
+                **known,
+            }
+            compute = self.compute(do, made.tiles[0])
+            found = self.whole([*new, *kept], known, compute)
+            return found[: len(new)], found[len(new) :]
+
+        def look_ahead(do, t, states):
+            now = {v: x[t] for v, x in zip(read, inputs, strict=True)}
+            known = {**self.leaves({STATE: states}), **now}
+            return self.whole(made.ahead, known, self.compute(do, made.tiles[0]))
+
+        def step(do, t, now, states):
+            return advance(do, now, states, {})
+
+        def xla_step(do, t, now, carried):
+            states, ahead = carried[: len(new)], carried[len(new) :]
+            known = dict(zip(made.ahead, ahead, strict=True))
+            states, written = advance(do, now, states, known)
+            t = tf.minimum(t + 1, self.steps - 1)
+            return [*states, *look_ahead(do, t, states)], written
+
+        if not self.xla:
+            return loop(step, self.steps, states, widths, inputs)
+        carried = [*states, *look_ahead(InOrder(), 0, states)]
+        carried, arrays = loop(xla_step, self.steps, carried, widths, inputs, xla=True)
+        return carried[: len(new)], arrays
+
+    def backward(
+        self,
+        arrays: Sequence[TensorArray],
+        d_last: Sequence[Tensor],
+        d_path: Tensor | None,
+    ) -> list[Tensor | None]:
+        """Returns the gradients of x, of the states and of the parameters."""
+        made, back = self.plan, self.plan.derived.backward
+        arrays = dict(zip(made.kept, arrays, strict=False))
+        widths = [v.width for v in made.written]
+        output = made.derived.output
+
+        def source(v):
+            return self.sources[v.op][0] if v.op in self.sources else arrays[v]
+
+        def step(do, t, now, d_states):
+            if d_path is not None:
+                *now, d = now
+                d_states = list(d_states)
+                d_states[output] = do.add(d_states[output], d)
+            known = {
+                **self.leaves({GRADIENT: d_states}),
+                **dict(zip(made.read, now, strict=True)),
+            }
+            compute = self.compute(do, made.tiles[1])
+            found = self.whole([*made.before, *made.written], known, compute)
+            before, written = found[: len(made.before)], found[len(made.before) :]
+            before = iter(before)
+            before = [
+                zero if d is None else next(before)
+                for d, zero in zip(back.states, zeros, strict=True)
+            ]
+            return before, written
+
+        zeros = [tf.zeros_like(d) for d in d_last]
+        inputs = [source(v) for v in made.read]
+        inputs += [] if d_path is None else [d_path]
+        d_states, written = loop(
+            step, self.steps, d_last, widths, inputs, reverse=True, xla=self.xla
+        )
+        known = {
+            v: source(v) if v.op in self.sources else source(v).stack()
+            for v in made.after
+        }
+        known |= {v: a.stack() for v, a in zip(made.written, written, strict=True)}
+        for part, (whole, start) in made.parts.items():
+            known[part] = known[whole][..., start : start + part.width]
+        dx, d_parameters = self.after(known)
+        d_states = [
+            None if back.states[k] is None else d for k, d in enumerate(d_states)
+        ]
+        return [dx, *d_states, *d_parameters]
+
+    def after(self, known):
+        """Computes the gradients of x and of the parameters, for all steps at once."""
+        back = self.plan.derived.backward
+        targets = [] if back.input is None else [back.input]
+        targets += [v for p in back.products for v in (p.left, p.right)]
+        targets += [total.value for total in back.totals]
+        compute = self.compute(InOrder(), steps=[self.steps])
+        found = iter(self.whole(targets, known, compute))
+        dx = None if back.input is None else next(found)
+        gradients = [[] for _ in range(self.count)]
+        for p in back.products:
+            a, d = rows(next(found)), rows(next(found))
+            gradients[p.parameter].append(tf.matmul(a, d, transpose_a=True))
+        for total in back.totals:
+            gradients[total.parameter].append(over_rows(next(found)))
+        return dx, [tf.add_n(parts) if parts else None for parts in gradients]
+
+
+def rows(a: Tensor) -> Tensor:
+    """Reshapes `(..., n)` to `(rows, n)`."""
+    return tf.reshape(a, (-1, a.shape[-1]))
+
+
+def over_rows(a: Tensor) -> Tensor:
+    """The sum over all axes but the last, as a product with ones.
+
+    `tf.reduce_sum` takes up to five times as long, and stops at 2048 ones in float16;
+    the gradient of `tf.nn.bias_add` twice as long, and stops at 256 in bfloat16.
+    """
+    a = rows(a)
+    return tf.linalg.matvec(a, tf.ones_like(a[:, 0]), transpose_a=True)
