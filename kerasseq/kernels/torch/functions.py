@@ -177,3 +177,11 @@ def eagerly() -> Iterator[None]:
     """Computes with numbers inside the block, also where a program is recorded."""
     with torch.no_grad(), private.no_tracing():
         yield
+
+
+def holds_float32(x: Tensor) -> bool:
+    """Whether a tensor holds numbers in float32 on a CPU, and is not being traced."""
+    plain = type(x) in (torch.Tensor, torch.nn.Parameter)
+    plain = plain and x.device.type == "cpu" and x.dtype == torch.float32
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return plain and not traced and not private.in_dispatch_mode()

@@ -19,3 +19,15 @@ def no_tracing() -> Iterator[None]:
         yield
     finally:
         torch._C._set_tracing_state(before)
+
+
+def in_dispatch_mode() -> bool:
+    """Whether a mode such as `make_fx` records operations.
+
+    Where the name is missing, the answer is True, and the plain loop runs.
+    """
+    try:
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+    except ImportError:
+        return True
+    return _get_current_dispatch_mode() is not None
