@@ -132,9 +132,7 @@ def _derived(run, states, mask):
         states.append(ops.zeros((ops.shape(states[0])[0], width), states[0].dtype))
     weights = [ops.convert_to_tensor(v) for v in run.cell.variables]
     parameters = derived.parameters(weights)
-    if derived.ahead is not None:
-        known = leaves([derived.ahead], x, [], parameters, noise)
-        (x,) = evaluate([derived.ahead], known, x)
+    x = derived.take_ahead(x, parameters, noise)
     path, last = backend.run(derived, x, states, parameters, noise, mask, path=run.path)
     return last[derived.output], path, last[:count]
 
@@ -243,15 +241,12 @@ def _try(run) -> bool:
             native, z = run.native(x), run.project(x)
             plain = dataclasses.replace(run, training=False, noise=None)
             derived = derived_of(plain, z, states, masked=False)
-            if isinstance(derived, NotDerivable) or derived.extra:
+            if isinstance(derived, NotDerivable) or derived.extra or derived.ahead:
                 return False
-            parameters = derived.parameters(weights)
-        wanted = states
-        if derived.ahead is not None:
-            return False
-        for t in range(TRIED[0]):
-            known = leaves(derived.new_states, z[t], wanted, parameters)
-            wanted = evaluate(derived.new_states, known, z[t])
-        _, found = backend_module("native").run(native, states)
+            parameters, wanted = derived.parameters(weights), states
+            for t in range(TRIED[0]):
+                known = leaves(derived.new_states, z[t], wanted, parameters)
+                wanted = evaluate(derived.new_states, known, z[t])
+            _, found = backend_module("native").run(native, states)
         pairs = zip(found, wanted, strict=True)
         return all(np.allclose(*map(ops.convert_to_numpy, p), atol=1e-3) for p in pairs)

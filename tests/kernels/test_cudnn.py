@@ -97,7 +97,8 @@ def pretend(monkeypatch):
 
         def operation(input, input_h, input_c, params, rnn_mode, **options):
             assert options["time_major"] and options["is_training"]
-            assert options["sequence_lengths"].numpy().tolist() == [T] * B
+            steps, batch = input.shape[:2]
+            assert options["sequence_lengths"].numpy().tolist() == [steps] * batch
             states = (numpy(input_h)[0], numpy(input_c)[0])
             path, h, c = read_as_cudnn(params, input, *states, rnn_mode == "gru")
             return path, h[None], c[None], None, None

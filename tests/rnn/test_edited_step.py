@@ -201,12 +201,13 @@ def test_a_step_that_fails_is_an_error():
 def test_a_step_that_branches_on_a_value_runs_step_by_step(operations):
     class Branching(layers.ElmanCell):
         def step(self, projected, states, training=False):
-            if float(ops.max(ops.abs(states[0]))) > 0.1:
+            if numpy(ops.abs(states[0])).max() > 0.1:
                 projected = projected / 2
             return super().step(projected, states, training)
 
     layer = built(Branching(H))
-    if keras.backend.backend() != "torch":  # loops of others have no values, either
+    layer.trainable = False  # PyTorch reads no value that has a gradient
+    if keras.backend.backend() == "jax":  # whose own loop has no values, either
         with pytest.raises(Exception):  # noqa: B017  # of many types
             layer(X)
         layer.unroll = True

@@ -6,7 +6,9 @@ from typing import Any
 
 import keras
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.derived.ahead import take_ahead
+from kerasseq.kernels.derived.evaluate import evaluate, leaves
 from kerasseq.kernels.derived.gradient import Backward, backward
 from kerasseq.kernels.derived.graph import (
     BOOLEAN,
@@ -52,6 +54,21 @@ class Derived:
     kept: list[Value]
     parameters: Parameters
     compiled: dict[Any, Any] = dataclasses.field(default_factory=dict)
+
+    def take_ahead(
+        self, x: Tensor, parameters: Sequence[Tensor], noise: Sequence[Tensor] = ()
+    ) -> Tensor:
+        """Computes what the loop takes at all steps.
+
+        Args:
+            x: What `step` takes, `(T, B, N)`.
+            parameters: As `parameters` returns them.
+            noise: The masks of recurrent dropout, each `(B, n)`.
+        """
+        if self.ahead is None:
+            return x
+        known = leaves([self.ahead], x, [], parameters, noise)
+        return evaluate([self.ahead], known, x)[0]
 
 
 def derive(

@@ -12,10 +12,10 @@ import torch
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.derived.derive import Derived
 from kerasseq.kernels.torch import compile
+from kerasseq.kernels.torch.functions import holds_float32
 from kerasseq.kernels.torch.plan import Plan, make_plan, written
 from kerasseq.kernels.torch.products import empty, mm
 from kerasseq.kernels.torch.program import Program, at_all_steps, shape_of
-from kerasseq.kernels.torch.functions import holds_float32
 from kerasseq.kernels.torch.schedule import STEPS
 
 

@@ -195,7 +195,7 @@ class Row:
         place = self.function.find(piece)
         for ready, (known, at, *_) in self.stored.get(piece.value, ()):
             first = piece.start - known.start
-            inside = 0 <= first and first + piece.width <= known.width
+            inside = first >= 0 and first + piece.width <= known.width
             if place is None and inside and ready < stage:
                 place = at._replace(at=at.at + first)
         return place

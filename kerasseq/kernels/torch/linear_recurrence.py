@@ -12,8 +12,8 @@ import torch
 
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.reference import linear_recurrence as reference
-from kerasseq.kernels.torch.numba_loops import array
 from kerasseq.kernels.torch.functions import holds_float32
+from kerasseq.kernels.torch.numba_loops import array
 from kerasseq.kernels.torch.private import in_dispatch_mode
 
 try:

@@ -256,7 +256,7 @@ class Schedule:
     def _options(self, piece: Piece) -> Iterator[tuple[int, Place]]:
         for ready, (known, place, *_) in self._places.get(piece.value, ()):
             first = piece.start - known.start
-            if 0 <= first and first + piece.width <= known.width:
+            if first >= 0 and first + piece.width <= known.width:
                 yield ready, place._replace(at=place.at + first)
 
     def find(self, piece: Piece, level: int) -> Place | None:
