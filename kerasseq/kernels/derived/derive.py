@@ -111,7 +111,8 @@ def to_keep(new_states: Sequence[Value], back: Backward) -> list[Value]:
     """Chooses the values that the forward pass keeps for the backward pass.
 
     Results of activations, sums and products are kept; a value that follows quickly
-    from a single one of them is computed again. New states are known anyway.
+    from a single one of them, or from what is kept besides, is computed again. New
+    states are known anyway.
     """
     needed = _read_by(back)
     chosen: dict[Value, None] = {}
@@ -121,6 +122,10 @@ def to_keep(new_states: Sequence[Value], back: Backward) -> list[Value]:
             chosen[roots.pop()] = None
         elif roots:
             chosen[value] = None
+    for value in list(chosen):
+        known = {*new_states, *chosen} - {value}
+        if value.op not in HEAVY and not any(_roots(a, known) for a in value.args):
+            del chosen[value]
     return list(chosen)
 
 
