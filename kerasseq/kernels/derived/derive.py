@@ -132,17 +132,24 @@ def to_keep(new_states: Sequence[Value], back: Backward) -> list[Value]:
     """Chooses the values that the forward pass keeps for the backward pass.
 
     Results of activations, sums and products are kept; a value that follows quickly
-    from a single one of them is computed again. New states are known anyway.
+    from these is computed again. New states are known anyway.
     """
     needed = _read_by(back)
-    chosen: dict[Value, None] = {}
-    for value in needed:
-        roots = _roots(value, set(new_states))
-        if len(roots) == 1 and roots <= needed.keys():
-            chosen[roots.pop()] = None
-        elif roots:
-            chosen[value] = None
-    return list(chosen)
+    known: dict[Value, bool] = dict.fromkeys(new_states, True)
+    chosen = []
+    for value in walk(list(needed)):
+        known.setdefault(value, _is_quick(value, known))
+        if value in needed and not known[value]:
+            chosen.append(value)
+            known[value] = True
+    return chosen
+
+
+def _is_quick(value: Value, known: dict[Value, bool]) -> bool:
+    """Whether a value is a leaf, or takes little time to compute from what is known."""
+    if value.op in LEAVES:
+        return value.op != INPUT
+    return value.op not in HEAVY and all(known[a] for a in value.args)
 
 
 def _read_by(back: Backward) -> dict[Value, None]:
@@ -159,12 +166,3 @@ def _read_by(back: Backward) -> dict[Value, None]:
             for a in (v.args if v.op in BOOLEAN or v.op == "broadcast" else [v])
         ]
     return dict.fromkeys(v for v in read if v.op not in LEAVES)
-
-
-def _roots(value: Value, states: set[Value]) -> set[Value]:
-    """The values that take long to compute, from which a value follows quickly."""
-    if value in states or value.op in LEAVES and value.op != INPUT:
-        return set()
-    if value.op in HEAVY or value.op == INPUT:
-        return {value}
-    return set().union(*(_roots(a, states) for a in value.args))

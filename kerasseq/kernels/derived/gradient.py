@@ -246,8 +246,23 @@ def _extreme(y, d):
 
 @_rule("where")
 def _choice(y, d):
-    condition = y.args[0]
+    condition = _sign_of_output(y) or y.args[0]
     return None, _where(condition, d, 0), _where(condition, 0, d)
+
+
+def _sign_of_output(y: Value) -> Value | None:
+    """The condition of y = max(x, 0), from y, so that x is not kept; None if it is not.
+
+    y is written as a choice between x and 0 by the sign of x.
+    """
+    condition, *chosen = y.args
+    if condition.op not in ("greater", "less_equal"):
+        return None
+    x, zero = condition.args
+    expected = [x, zero] if condition.op == "greater" else [zero, x]
+    if (zero.op, zero.detail) != (NUMBER, 0) or chosen != expected:
+        return None
+    return _make(condition.op, y, zero)
 
 
 @_rule("sum")

@@ -66,8 +66,8 @@ def _extreme(op: str, x: Value, bound: float) -> Value:
 
 
 def _positive(x: Value) -> Value:
-    """X where x > 0, else 0; its derivative at 0 is 0."""
-    return _where(x > 0, x, 0)
+    """X where x > 0, else 0; its derivative at 0 is 0. NaN stays NaN."""
+    return _where(_make("less_equal", x, x.graph.number(0)), 0, x)
 
 
 # Operations that a graph has under another name.
@@ -161,8 +161,8 @@ def _formula(rows, operation, x):
 
 
 def _negative(x: Value) -> Value:
-    """X where x < 0, else 0: exp of a large x would overflow."""
-    return _where(x < 0, x, 0)
+    """X where x < 0, else 0: exp of a large x would overflow. NaN stays NaN."""
+    return _where(_make("greater_equal", x, x.graph.number(0)), 0, x)
 
 
 def _softplus(x: Value) -> Value:
@@ -178,7 +178,8 @@ def _unit_interval(x: Value) -> Value:
 def _relu(rows, operation, x):
     x, top = rows.value(x), operation.max_value
     slope, low = operation.negative_slope, operation.threshold
-    y = _where(x > low, x, slope * (x - low) if slope else 0)
+    below = _make("less_equal", x, x.graph.number(low))  # NaN is not, and stays NaN
+    y = _where(below, slope * (x - low) if slope else 0, x)
     return y if top is None else _where(y > top, top, y)
 
 

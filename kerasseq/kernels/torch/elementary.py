@@ -8,6 +8,10 @@ import struct
 from collections.abc import Sequence
 
 FAST = "nsz arcp contract afn reassoc"  # only where an approximation rounds anyway
+# Vectors as long as the CPU has them: LLVM would take shorter ones on Intel's, whose
+# clock was slowed down by long ones, as products do. A division that FAST allows to
+# round is a multiplication by an estimate that is refined once.
+ATTRIBUTES = '"prefer-vector-width"="512" "reciprocal-estimates"="vec-divf"'
 
 
 def number(x: float) -> str:
@@ -37,7 +41,7 @@ def _rational(
 ) -> str:
     """A function x P(x²) / Q(x²), which is +-1 beyond +-limit."""
     return f"""
-define internal float @{name}(float %x0) alwaysinline {{
+define internal float @{name}(float %x0) alwaysinline {ATTRIBUTES} {{
   %large = fcmp ogt float %x0, {number(limit)}
   %x1 = select i1 %large, float {number(limit)}, float %x0
   %small = fcmp olt float %x1, {number(-limit)}
@@ -96,7 +100,7 @@ _ERF = _rational(
 # as 2^n may overflow where the result does not, it is 2 times 2^(n - 1).
 ROUND = 12582912.0  # 1.5 * 2^23
 _EXP = f"""
-define internal float @exp(float %x0) alwaysinline {{
+define internal float @exp(float %x0) alwaysinline {ATTRIBUTES} {{
   %large = fcmp ogt float %x0, {number(89.0)}
   %x1 = select i1 %large, float {number(89.0)}, float %x0
   %small = fcmp olt float %x1, {number(-87.3)}
@@ -140,7 +144,7 @@ define internal float @exp(float %x0) alwaysinline {{
 
 # log as in Cephes: n log(2) + log(m), with m between sqrt(1/2) and sqrt(2).
 _LOG = f"""
-define internal float @log(float %x) alwaysinline {{
+define internal float @log(float %x) alwaysinline {ATTRIBUTES} {{
   %bits = bitcast float %x to i32
   %above = sub i32 %bits, {0x3F3504F3}
   %n = ashr i32 %above, 23
@@ -187,23 +191,23 @@ define internal float @log(float %x) alwaysinline {{
 }}"""
 
 # log(1 + x) = log(u) x / (u - 1), where u is 1 + x rounded: what u lost is made up for.
-_OTHERS = """
-define internal float @sigmoid(float %x) alwaysinline {
+_OTHERS = f"""
+define internal float @sigmoid(float %x) alwaysinline {ATTRIBUTES} {{
   %h = fmul float %x, 0.5
   %t = call float @tanh(float %h)
   %u = fmul contract float %t, 0.5
   %r = fadd contract float %u, 0.5
   ret float %r
-}
-define internal float @expm1(float %x) alwaysinline {
+}}
+define internal float @expm1(float %x) alwaysinline {ATTRIBUTES} {{
   %h = fmul float %x, 0.5
   %t = call float @tanh(float %h)
   %e = call float @exp(float %x)
   %u = fadd float %e, 1.0
   %r = fmul float %t, %u
   ret float %r
-}
-define internal float @log1p(float %x) alwaysinline {
+}}
+define internal float @log1p(float %x) alwaysinline {ATTRIBUTES} {{
   %u = fadd float %x, 1.0
   %d = fsub float %u, 1.0
   %l = call float @log(float %u)
@@ -214,7 +218,7 @@ define internal float @log1p(float %x) alwaysinline {
   %infinite = fcmp oeq float %u, 0x7FF0000000000000
   %z = select i1 %infinite, float %u, float %y1
   ret float %z
-}
+}}
 """
 
 DECLARATIONS = "\n".join(

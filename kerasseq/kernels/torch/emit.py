@@ -20,7 +20,7 @@ from kerasseq.kernels.derived.graph import (
     Value,
     walk,
 )
-from kerasseq.kernels.torch.elementary import FUNCTIONS, number
+from kerasseq.kernels.torch.elementary import ATTRIBUTES, FUNCTIONS, number
 from kerasseq.kernels.torch.schedule import (
     BATCH,
     PAIR,
@@ -449,7 +449,7 @@ class Row:
         return "\n".join(
             [
                 f"define internal void @row_{self.name}({', '.join(taken)}) "
-                "noinline nounwind {",
+                f"noinline nounwind {ATTRIBUTES} {{",
                 "entry:",
                 *lines,
                 *self.lines,
