@@ -15,18 +15,20 @@ Masks = TypeVar("Masks")
 def dropout_base(otherwise: type[Masks]) -> type[Masks]:
     """Returns the class of Keras' cells that keeps their dropout masks.
 
-    Name: `DropoutRNNCell`, a base of `keras.layers.LSTMCell`.
+    Name: none. It is the base of `keras.layers.LSTMCell` with `get_dropout_mask`, which
+        Keras calls `DropoutRNNCell`.
     Known in: Keras 3.0 to 3.15.
-    Why: `keras.layers.RNN` draws the masks of a cell before its loop, as JAX needs, if
-        the cell is an instance of this class.
-    Without it: The cells keep the masks themselves. Our layers give the same results;
-        `keras.layers.RNN` draws them inside its loop.
+    Why: `keras.layers.RNN` draws the masks of a cell before its loop, and new ones in
+        each call, if the cell is an instance of this class.
+    Without it: The cells keep the masks themselves, and our layers give the same
+        results. In `keras.layers.RNN` a cell of ours keeps its first masks, and fails
+        on JAX; `kerasseq.layers.RNN` takes the same cells.
 
     Args:
         otherwise: A class with its methods, which is returned without it.
     """
-    for cls in keras.layers.LSTMCell.__mro__:
-        if cls.__name__ == "DropoutRNNCell":
+    for cls in keras.layers.LSTMCell.__mro__[1:]:
+        if "get_dropout_mask" in vars(cls):
             return cls
     return otherwise
 
