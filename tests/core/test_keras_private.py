@@ -75,9 +75,8 @@ def _without_inputs(found):
 
 
 def test_settings_and_traces_need_no_private_name(monkeypatch):
-    model = keras.Sequential(
-        [keras.Input((7, 5)), keras.layers.Bidirectional(layers.GRU(3), name="both")]
-    )
+    both = keras.layers.Bidirectional(layers.GRU(3, name="gru"), name="both")
+    model = keras.Sequential([keras.Input((7, 5)), both])
     x = np.ones((2, 7, 5), "float32")
     plain = keras.ops.convert_to_numpy(model(x))
     model.layers[0].forward_layer.cell.trainable = False
