@@ -1,9 +1,23 @@
 """A layer that wraps a method of another layer."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import keras
+
+
+class _OfWeights(keras.DTypePolicy):
+    """Casts the weights of a layer to its compute dtype, and no inputs."""
+
+    @classmethod
+    def like(cls, layer: keras.Layer) -> Self:
+        """Returns the policy with the dtypes of a layer."""
+        dtype = layer.compute_dtype
+        return cls(dtype if dtype == layer.variable_dtype else f"mixed_{dtype}")
+
+    def convert_input(self, x: Any, autocast: bool, dtype: str) -> Any:
+        """Returns an input as it is."""
+        return x
 
 
 class MethodLayer(keras.layers.Layer):
@@ -25,16 +39,20 @@ class MethodLayer(keras.layers.Layer):
         >>> y = MethodLayer(dense, "doubled")(np.ones((1, 3)))
         >>> keras.backend.standardize_dtype(y.dtype)
         'bfloat16'
+        >>> dense.both = lambda x: (x, dense.kernel.value)
+        >>> parts = MethodLayer(dense, "both", casts=False)(keras.ops.ones((1, 3)))
+        >>> [keras.backend.standardize_dtype(part.dtype) for part in parts]
+        ['float32', 'bfloat16']
     """
 
     def __init__(self, layer: keras.Layer, method: str, *, casts: bool = True) -> None:
         # TensorFlow's names of scopes begin with a letter.
         name = f"{method.strip('_')}_{layer.name}"
-        super().__init__(dtype=layer.dtype_policy, name=name)
+        policy = layer.dtype_policy if casts else _OfWeights.like(layer)
+        super().__init__(dtype=policy, name=name)
         self.bound: Callable[..., Any] = getattr(layer, method)
         if not isinstance(layer, keras.Model):  # a model may contain this layer: a
             self.layer = layer  # cycle, in which reading a file of weights never ends
-        self._convert_input_args = casts  # as Keras' own layers do
         self.supports_masking = True
         self.built = True
 

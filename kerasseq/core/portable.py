@@ -21,7 +21,7 @@ import keras
 from kerasseq.core.types import Config
 
 CONFIG = "config.json"
-_OPTIMIZERS_OF_TORCH = "keras.src.backend.torch.optimizers"
+OPTIMIZERS = "keras.optimizers"
 
 
 @contextlib.contextmanager
@@ -82,8 +82,7 @@ def public_optimizers(config: Any) -> Any:
     """The config with optimizers under the names that every backend knows.
 
     Examples:
-        >>> private = "keras.src.backend.torch.optimizers.torch_sgd"
-        >>> config = {"module": private, "class_name": "SGD", "config": {}}
+        >>> config = {"module": "keras.torch.sgd", "class_name": "SGD", "config": {}}
         >>> public_optimizers(config)["module"]
         'keras.optimizers'
     """
@@ -100,8 +99,12 @@ def _is_of_torch(config: object) -> bool:
 
 
 def _has_torch_class(config: Config) -> bool:
-    module = config.get("module")
-    return isinstance(module, str) and module.startswith(_OPTIMIZERS_OF_TORCH)
+    """Whether an optimizer of Keras is not under its public name."""
+    module, name = config.get("module"), config.get("class_name")
+    if not (isinstance(module, str) and isinstance(name, str)):
+        return False
+    of_keras = module.startswith("keras.") and module != OPTIMIZERS
+    return of_keras and isinstance(getattr(keras.optimizers, name, None), type)
 
 
 def _changed(
@@ -113,7 +116,7 @@ def _changed(
         return config
     config = {k: _changed(v, foreign_jit, on_torch) for k, v in config.items()}
     if _has_torch_class(config):
-        config |= {"module": "keras.optimizers", "registered_name": None}
+        config |= {"module": OPTIMIZERS, "registered_name": None}
     settings = config.get("compile_config")
     if isinstance(settings, dict):
         if foreign_jit is not None and settings.get("jit_compile") is foreign_jit:

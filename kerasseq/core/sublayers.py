@@ -14,6 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from kerasseq.core.keras_private import children
 from kerasseq.core.types import Config
 
 KEY = "sublayers"
@@ -92,13 +93,24 @@ def restart_lora(model: keras.Model) -> None:
     then loads zeros for both, which have no gradient. A starts as in `enable_lora`, B
     at zero: the model computes the same, and trains the same weights.
     """
-    for layer in model._flatten_layers():
+    for layer in flatten(model):
         if not getattr(layer, "lora_enabled", False):
             continue
         names = ("lora_kernel_a", "lora_embeddings_a")
         a = next(getattr(layer, name) for name in names if hasattr(layer, name))
         if not np.any(keras.ops.convert_to_numpy(a)):
             a.assign(keras.initializers.HeUniform()(a.shape, a.dtype))
+
+
+def flatten(layer: keras.Layer) -> list[keras.Layer]:
+    """Returns a layer and all layers inside, each once, outer ones first.
+
+    Examples:
+        >>> dense = keras.layers.Dense(3)
+        >>> [type(one).__name__ for one in flatten(keras.layers.TimeDistributed(dense))]
+        ['TimeDistributed', 'Dense']
+    """
+    return [layer, *(child for _, child, _ in _walk(layer))]
 
 
 def _walk(
@@ -111,7 +123,7 @@ def _walk(
     """
     seen = {id(layer)} if seen is None else seen
     counts = collections.Counter()
-    for child in layer._flatten_layers(include_self=False, recursive=False):
+    for child in children(layer):
         name = type(child).__name__
         number = counts[name]
         counts[name] += 1

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from kerasseq import kernels
-from kerasseq.core import checks
+from kerasseq.core import checks, sublayers
 from kerasseq.language.bert_texts import Rows
 from kerasseq.language.task_heads import CLASSIFIERS, TaskHeadMixin
 from kerasseq.tasks.data_checks import check_labels_of_rows, sample_weights
@@ -443,8 +443,8 @@ def copy_weights(old: keras.Model, new: keras.Model) -> None:
     for layer in new.layers:
         if layer.name not in ours:
             continue
-        parts = ours[layer.name]._flatten_layers()
-        for mine, theirs in zip(layer._flatten_layers(), parts, strict=True):
+        pairs = map(sublayers.flatten, (layer, ours[layer.name]))
+        for mine, theirs in zip(*pairs, strict=True):
             _copy_layer(mine, theirs)
 
 

@@ -105,7 +105,7 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         """Learns the names of the labels, and builds the head."""
         y = learned_from(y, x)
         names = learned(all_tags(y) if self.per_step else self.all_labels(y))
-        inputs, features = self._graph
+        inputs, features = self._graph  # Keras wraps the dictionary of an attribute
         arguments, options = {**self._arguments, "labels": names}, {"name": self.name}
         if not self.trainable:  # True would thaw each layer
             options["trainable"] = False
@@ -116,9 +116,7 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
         ):
             outputs = task.outputs(features)
         self.__dict__.pop("task")
-        super().__init__(inputs, outputs, arguments, **options)
-        # Keras wraps dictionaries that a model receives after its first `__init__`.
-        vars(self)["_inputs_struct"] = dict(inputs)
+        super().__init__(dict(inputs), outputs, arguments, **options)
         self.compile(*args, **compile_options)
 
     def several(self, x: Any) -> Any:

@@ -8,23 +8,10 @@ from keras import ops
 
 from kerasseq import kernels
 from kerasseq.core import arguments, checks, objects
+from kerasseq.core.keras_private import dropout_base
 from kerasseq.core.serialization import check_float64
 from kerasseq.core.shapes import as_floats
 from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
-
-
-def dropout_base() -> "type[DropoutMasks]":
-    """Returns the class of Keras' cells that keeps the dropout masks.
-
-    `keras.layers.RNN` draws the masks of a cell before its loop, as JAX needs, if the
-    cell is an instance of this class. Keras has no public name for it. Where it is not
-    found, the cells keep the masks themselves, and other layers than ours draw them
-    inside the loop. Its methods are those of `DropoutMasks`.
-    """
-    for cls in keras.layers.LSTMCell.__mro__:
-        if cls.__name__ == "DropoutRNNCell":
-            return cls
-    return DropoutMasks
 
 
 class DropoutMasks:
@@ -68,7 +55,7 @@ class DropoutMasks:
         self._state_mask = None
 
 
-DropoutRNNCell: type[DropoutMasks] = dropout_base()
+DropoutRNNCell: type[DropoutMasks] = dropout_base(DropoutMasks)
 
 
 class ProjectingCell(keras.layers.Layer, DropoutRNNCell):

@@ -13,11 +13,10 @@ from kerasseq.core.padding import pad_rows
 from kerasseq.tasks.input_rows import check_finite, number_of_rows
 from kerasseq.tasks.labels import plain_list
 
-# Classes of batches that `keras.Model.fit` takes, besides generators.
-BATCHES = {
-    *("PyDataset", "DatasetV2", "DistributedDataset", "DataLoader", "DataAdapter"),
-    *("MapDataset", "IterDataset"),
-}
+# Batches that `keras.Model.fit` takes, besides generators and `keras.utils.PyDataset`:
+LOADERS = {"DataLoader", "MapDataset", "IterDataset"}  # classes of PyTorch and Grain
+# and attributes of data sets of TensorFlow and of Keras' data adapters.
+OF_DATASETS = ("element_spec", "get_numpy_iterator")
 
 
 def are_batches(x: Any) -> bool:
@@ -27,9 +26,11 @@ def are_batches(x: Any) -> bool:
         >>> are_batches(each for each in [1]), are_batches([1])
         (True, False)
     """
-    if isinstance(x, types.GeneratorType) or hasattr(x, "__next__"):
+    if isinstance(x, types.GeneratorType | keras.utils.PyDataset):
         return True
-    return any(each.__name__ in BATCHES for each in type(x).__mro__)
+    if any(hasattr(x, name) for name in ("__next__", *OF_DATASETS)):
+        return True
+    return any(each.__name__ in LOADERS for each in type(x).__mro__)
 
 
 def check_data(x: Any, name: str = "x") -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import keras
 
+from kerasseq.core.keras_private import children
 from kerasseq.core.types import Tensor
 
 # Of values with heads, such as attention weights, whose units are the keys.
@@ -261,11 +262,8 @@ def located(root: keras.Layer) -> dict[str, keras.Layer]:
 def _walk(layer, path):
     """Each layer with its path, the outer ones first."""
     yield path, layer
-    children = getattr(layer, "layers", None)
-    if children is None:
-        # Any layer may have sublayers; Keras has no public list of them.
-        children = layer._flatten_layers(include_self=False, recursive=False)
-    for child in children:
+    inside = getattr(layer, "layers", None)
+    for child in children(layer) if inside is None else inside:
         yield from _walk(child, join(path, child.name))
 
 

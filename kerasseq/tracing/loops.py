@@ -222,4 +222,4 @@ class _StepListener(Listener):
 
 def _paths(part):
     """The paths in a cell, which may be of another library."""
-    return paths(part) if hasattr(part, "_flatten_layers") else {id(part): ""}
+    return paths(part) if isinstance(part, keras.Layer) else {id(part): ""}

@@ -4,7 +4,7 @@ import functools
 import inspect
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 
@@ -34,6 +34,17 @@ OF_ONE_OUTPUT = frozenset(
     + ("decoder_sequence", "decoder_padding_mask", "decoder_sequence_mask")
     + ("encoder_sequence", "encoder_padding_mask", "encoder_sequence_mask")
 )
+Call = TypeVar("Call", bound=Callable[..., Any])
+_declared: set[Callable[..., Any]] = set()  # by `one_output`
+
+
+def one_output(call: Call) -> Call:
+    """Declares that a `call` has one output if only `OF_ONE_OUTPUT` are given.
+
+    It does not hold for another `call` in its place, as of a subclass.
+    """
+    _declared.add(call)
+    return call
 
 
 class TransformerBlock(WithSublayers, keras.layers.Layer):
@@ -330,8 +341,8 @@ class TransformerBlock(WithSublayers, keras.layers.Layer):
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         bound = inspect.signature(self.call).bind(*args, **kwargs).arguments
         given = {name for name, x in bound.items() if x is not None and x is not False}
-        inherited = type(self).call.__module__.startswith(__package__)
-        if not inherited or not given <= OF_ONE_OUTPUT:
+        is_declared = getattr(self.call, "__func__", None) in _declared
+        if not is_declared or not given <= OF_ONE_OUTPUT:
             # There may be several outputs: Keras infers them by a call, which takes
             # most of the time in which a model is built.
             return keras.Operation.compute_output_spec(self, *args, **kwargs)

@@ -28,6 +28,7 @@ from kerasseq.transformer import mixers, residual
 from kerasseq.transformer.block import (
     TransformerBlock,
     check_self_attention_masks,
+    one_output,
 )
 from kerasseq.transformer.feed_forward import NONE
 
@@ -169,6 +170,7 @@ class TransformerDecoder(TransformerBlock):
             )
         self.built = True
 
+    @one_output
     def call(
         self,
         decoder_sequence: Tensor,
@@ -338,9 +340,8 @@ class TransformerDecoder(TransformerBlock):
             a, states["attention"] = attention.advance(n, states["attention"], mask)
         if self.parallel:
             f, states["feed_forward"] = self._advance_feed_forward(n, states, mask)
-            return tracing.record(
-                self, "output", self._post_sublayer(x, a + f, norm, name)
-            ), states
+            x = self._post_sublayer(x, a + f, norm, name)
+            return tracing.record(self, "output", x), states
         x = self._post_sublayer(x, a, norm, name)
         if self._feedforward_sublayer is not None:
             norm, name = self._feedforward_layer_norm, "feed_forward"
@@ -397,8 +398,7 @@ class TransformerDecoder(TransformerBlock):
                 return
             raise ValueError(
                 f"{self.name} was built without cross-attention, received "
-                "encoder_sequence or its cache. Pass encoder_sequence in the first "
-                "call"
+                "encoder_sequence or its cache. Pass encoder_sequence in the first call"
             )
         if memory is None and cache is None:
             raise ValueError(

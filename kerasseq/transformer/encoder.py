@@ -26,6 +26,7 @@ from kerasseq.transformer import mixers, residual
 from kerasseq.transformer.block import (
     TransformerBlock,
     check_self_attention_masks,
+    one_output,
 )
 from kerasseq.transformer.feed_forward import NONE
 
@@ -128,6 +129,7 @@ class TransformerEncoder(TransformerBlock):
         self._feedforward_sublayer = self._build_feed_forward(inputs_shape, beta)
         self.built = True
 
+    @one_output
     def call(
         self,
         inputs: Tensor,

@@ -14,6 +14,7 @@ from kerasseq.models import (
     SequenceTagger,
     ViT,
 )
+from kerasseq.tasks.data_checks import are_batches
 from kerasseq.text import CharacterTokenizer, WordPieceTokenizer, WordTokenizer
 
 pytestmark = pytest.mark.once("checks of arguments before a backend computes")
@@ -48,6 +49,27 @@ def gpt_head(name, *labels):
 
 def pairs(**options):
     return Seq2Seq("gru", target_tokenizer=CHARACTERS, units=3, **options)
+
+
+def test_batches_are_told_from_rows():
+    tf = pytest.importorskip("tensorflow", exc_type=ImportError)
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+
+    class Adapter:  # as those that Keras takes
+        def get_numpy_iterator(self):
+            yield np.ones(3)
+
+    class Rows(keras.utils.PyDataset):
+        pass
+
+    data = tf.data.Dataset.from_tensor_slices(np.ones((2, 3))).batch(2)
+    replicas = tf.distribute.MirroredStrategy(["CPU:0"])
+    shared = replicas.experimental_distribute_dataset(data)
+    loader = torch.utils.data.DataLoader([1])
+    for batches in (data, iter(data), shared, loader, Rows(), Adapter()):
+        assert are_batches(batches)
+    for rows in (np.ones(3), [1], tf.ones(3), torch.ones(3), "a", {"x": [1]}):
+        assert not are_batches(rows)
 
 
 @pytest.mark.parametrize("make", [lambda: classifier(tokenizer=WORDS), head, gpt_head])

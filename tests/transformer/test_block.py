@@ -1,5 +1,6 @@
 """Transformer blocks: wrong arguments, saving, tracing."""
 
+import functools
 import json
 
 import keras
@@ -304,7 +305,15 @@ def test_a_subclass_with_a_call_of_its_own_has_its_own_outputs():
         def call(self, inputs):
             return ops.mean(super().call(inputs), axis=1)
 
-    assert Mean(F, N)(keras.Input((T, D))).shape == (None, D)
+    class Wrapped(layers.TransformerEncoder):
+        @functools.wraps(layers.TransformerEncoder.call)  # also copies its attributes
+        def call(self, *args, **kwargs):
+            return ops.mean(super().call(*args, **kwargs), axis=1)
+
+    replaced = layers.TransformerEncoder(F, N)
+    replaced.call = lambda inputs, **kwargs: ops.mean(inputs, axis=1)
+    for layer in (Mean(F, N), Wrapped(F, N), replaced):
+        assert layer(keras.Input((T, D))).shape == (None, D)
 
 
 def test_the_encoder_and_its_mask_are_checked_without_a_call():

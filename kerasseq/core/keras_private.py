@@ -1,0 +1,66 @@
+"""Names of Keras that are not public: all that kerasseq uses, and why.
+
+Each function says which name it reads, in which versions of Keras it is known, and what
+happens without it. The tests run each of them without its name.
+"""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import keras
+
+Masks = TypeVar("Masks")
+
+
+def dropout_base(otherwise: type[Masks]) -> type[Masks]:
+    """Returns the class of Keras' cells that keeps their dropout masks.
+
+    Name: none. It is the base of `keras.layers.LSTMCell` with `get_dropout_mask`, which
+        Keras calls `DropoutRNNCell`.
+    Known in: Keras 3.0 to 3.15.
+    Why: `keras.layers.RNN` draws the masks of a cell before its loop, and new ones in
+        each call, if the cell is an instance of this class.
+    Without it: The cells keep the masks themselves, and our layers give the same
+        results. In `keras.layers.RNN` a cell of ours keeps its first masks, and fails
+        on JAX; `kerasseq.layers.RNN` takes the same cells.
+
+    Args:
+        otherwise: A class with its methods, which is returned without it.
+    """
+    for cls in keras.layers.LSTMCell.__mro__[1:]:
+        if "get_dropout_mask" in vars(cls):
+            return cls
+    return otherwise
+
+
+def children(layer: keras.Layer) -> list[keras.Layer]:
+    """Returns the layers directly inside a layer or model, in the order Keras has them.
+
+    Name: `keras.Layer._flatten_layers`.
+    Known in: Keras 3.0 to 3.15.
+    Why: Any layer may have others inside. Only models have a public list of them.
+    Without it: The layers among the attributes of the layer, and in their lists, tuples
+        and dictionaries; these are the same. Those of a `keras.Sequential` are its
+        public `layers`, without that of its inputs.
+
+    Examples:
+        >>> [child.name for child in children(keras.layers.TimeDistributed(
+        ...     keras.layers.Dense(3, name="dense")))]
+        ['dense']
+    """
+    if hasattr(layer, "_flatten_layers"):
+        return layer._flatten_layers(include_self=False, recursive=False)
+    if isinstance(layer, keras.Sequential):  # an attribute holds them again as a model
+        return layer.layers
+    found = {id(child): child for child in _layers_in(vars(layer))}
+    return list(found.values())
+
+
+def _layers_in(value: object) -> Iterator[keras.Layer]:
+    if isinstance(value, keras.Layer):
+        yield value
+    elif isinstance(value, dict):
+        yield from _layers_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _layers_in(part)

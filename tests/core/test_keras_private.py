@@ -1,0 +1,89 @@
+"""What needs a private name of Keras works without it, too."""
+
+import keras
+import numpy as np
+import pytest
+
+from kerasseq import layers, models, tracing
+from kerasseq.core import keras_private, sublayers
+from kerasseq.tracing import listeners
+
+pytestmark = pytest.mark.once("names of Keras are the same on each backend")
+
+
+class InContainers(keras.layers.Layer):
+    """A layer with others in a dictionary and in lists, one of them twice."""
+
+    def __init__(self):
+        super().__init__()
+        first, second, third = (keras.layers.Dense(units) for units in (2, 3, 5))
+        self.parts = {"first": first, "others": [second, (third, first)]}
+        self.last = second
+
+    def build(self, shape):
+        for layer in (*self.parts["others"][1], self.last):
+            layer.build(shape)
+
+    def call(self, x):
+        return self.last(x)
+
+
+def containers():
+    return keras.Sequential([keras.Input((6,)), InContainers()])
+
+
+def encoder():
+    return keras.Sequential([keras.Input((7, 6)), layers.TransformerEncoder(7, 2)])
+
+
+def gpt():
+    sizes = {"num_layers": 2, "num_heads": 1, "hidden_dim": 6}
+    return models.GPT(vocabulary_size=7, max_sequence_length=8, **sizes)
+
+
+def recurrent():
+    both = keras.layers.Bidirectional(layers.LSTM(3, return_sequences=True))
+    cells = [layers.GRUCell(3), keras.layers.LSTMCell(5)]
+    return keras.Sequential([keras.Input((7, 6)), both, layers.RNN(cells)])
+
+
+def wrapped():
+    inner = keras.layers.TimeDistributed(layers.TransformerDecoder(7, 2))
+    return keras.Sequential([keras.Input((5, 7, 6)), inner])
+
+
+@pytest.mark.everywhere("each backend keeps the attributes of layers in its own way")
+@pytest.mark.parametrize("build", [containers, encoder, gpt, recurrent, wrapped])
+def test_children_are_those_that_keras_keeps(build, monkeypatch):
+    model = build()
+    kept = _without_inputs(sublayers.flatten(model))
+    paths, settings = listeners.located(model), sublayers.settings_of(model)
+    assert len(kept) > 2
+    children = {id(one): keras_private.children(one) for one in kept[1:]}
+    monkeypatch.delattr(keras.Layer, "_flatten_layers")
+    assert _without_inputs(sublayers.flatten(model)) == kept
+    assert listeners.located(model) == paths
+    assert sublayers.settings_of(model) == settings
+    for one in kept[1:]:  # not found in the list of Keras alone
+        shown = {name: part for name, part in vars(one).items() if name != "_layers"}
+        found = keras_private._layers_in(shown)
+        assert {*map(id, found)} == {*map(id, children[id(one)])}
+
+
+def _without_inputs(found):
+    return [one for one in found if not isinstance(one, keras.layers.InputLayer)]
+
+
+def test_settings_and_traces_need_no_private_name(monkeypatch):
+    both = keras.layers.Bidirectional(layers.GRU(3, name="gru"), name="both")
+    model = keras.Sequential([keras.Input((7, 5)), both])
+    x = np.ones((2, 7, 5), "float32")
+    plain = keras.ops.convert_to_numpy(model(x))
+    model.layers[0].forward_layer.cell.trainable = False
+    settings = sublayers.settings_of(model)
+    monkeypatch.delattr(keras.Layer, "_flatten_layers")
+    assert sublayers.settings_of(model) == settings != {}
+    with tracing.trace(model) as inside:
+        y = model(x)
+    assert "both/forward_gru/update_gate" in inside
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(y), plain)
