@@ -212,7 +212,7 @@ _rule("cos")(lambda y, d: (-d * _make("sin", *y.args),))
 @_rule("multiply")
 def _multiply(y, d):
     a, b = y.args
-    return d * b, d * a
+    return (2 * d * a, None) if a is b else (d * b, d * a)
 
 
 @_rule("divide")

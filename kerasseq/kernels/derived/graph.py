@@ -179,9 +179,12 @@ _FOLDED = {
 
 
 def _simpler(graph, op, args, width, detail) -> Value | None:
-    """An equal value without this operation, if there is one."""
+    """An equal value without this operation, or that takes less time, if any."""
+    if op in ELEMENTWISE and any(a.op == "broadcast" for a in args):
+        return _simpler_row(graph, op, args, width, detail)
     if args and op in _FOLDED and all(a.op == NUMBER for a in args):
         return graph.number(_FOLDED[op](*(a.detail for a in args)))
+<<<<<<< HEAD
     if op in ("add", "subtract"):
         return _simpler_sum(graph, op, *args, width)
     if op in ("multiply", "divide"):
@@ -189,6 +192,30 @@ def _simpler(graph, op, args, width, detail) -> Value | None:
     if op == "negative" and args[0].op == "negative":
         return args[0].args[0]
     if op == "broadcast" and args[0].width == width:
+=======
+    if op in ("add", "multiply", "subtract", "divide"):
+        a, b = args
+        neutral = 0 if op in ("add", "subtract") else 1
+        if _is(b, neutral) and a.width == width:
+            return a
+        if _is(a, neutral) and b.width == width and op in ("add", "multiply"):
+            return b
+        if op == "add" and b.op == "negative":
+            return graph.make("subtract", a, b.args[0])
+        if op == "add" and a.op == "negative":
+            return graph.make("subtract", b, a.args[0])
+        if op == "subtract" and b.op == "negative":
+            return graph.make("add", a, b.args[0])
+        if op == "multiply" and _is(b, -1) and a.width == width:
+            return graph.make("negative", a)
+        if op == "multiply":
+            return _simpler_product(a, b)
+    elif op == "negative" and args[0].op == "negative":
+        return args[0].args[0]
+    elif op == "sum":
+        return _simpler_sum(graph, args[0])
+    elif op == "broadcast" and args[0].width == width:
+>>>>>>> tfloop
         return args[0]
     if op == "slice":
         return _simpler_slice(graph, args[0], detail, width)
@@ -217,6 +244,40 @@ def _simpler_product(graph, op, a, b, width) -> Value | None:
         return b
     if _is(b, -1) and a.width == width:
         return graph.make("negative", a)
+    return None
+
+
+def _simpler_row(graph, op, args, width, detail) -> Value:
+    """Computes with one number for all units as long as possible."""
+    short = [a.args[0] if a.op == "broadcast" else a for a in args]
+    value = graph.make(op, *short, detail=detail)
+    return graph.make("broadcast", value, width=width)
+
+
+def _simpler_product(a, b) -> Value | None:
+    """Moves numbers to the end of a product, where they meet others."""
+    if a.op == NUMBER:
+        return b * a
+    if b.op == NUMBER and a.op == "negative":
+        return a.args[0] * -b
+    if a.op == "multiply" and a.args[1].op == NUMBER:
+        x, scale = a.args
+        if b.op == NUMBER:
+            return x * (scale * b)
+        if b.width <= x.width:
+            return x * b * scale
+    return None
+
+
+def _simpler_sum(graph, value) -> Value | None:
+    """Sums before what is alike for all units."""
+    if value.op == "broadcast":
+        return value.args[0] * value.width
+    if value.op == "negative":
+        return -graph.make("sum", *value.args, width=1)
+    if value.op == "multiply" and min(a.width for a in value.args) < value.width:
+        short, row = sorted(value.args, key=lambda a: a.width)
+        return graph.make("sum", row, width=1) * short
     return None
 
 

@@ -134,9 +134,9 @@ class Loops:
         self.batch = tf.shape(x)[1] if x.shape[1] is None else x.shape[1]
         self.x = x
         self.count = len(parameters)
-        self.sources = {INPUT: [x]}
+        self.sources = {INPUT: x}
         if mask is not None:
-            self.sources[MASK] = [tf.expand_dims(mask, -1)]
+            self.sources[MASK] = tf.expand_dims(mask, -1)
         self.known: dict[Value, Tensor] = {}  # the same at all steps
         self.transposed: dict[Value, Tensor] = {}
         self._know(parameters, noise)
@@ -148,7 +148,7 @@ class Loops:
             v: tf.transpose(t) for v, t in self.known.items() if t.shape.rank == 2
         }
         fixed = self.plan.fixed
-        compute = self.compute(InOrder())
+        compute = self.compute(InOrder(), {})
         found = evaluate(fixed, self.known, self.x, compute)
         for v, t in self.known.items():
             if v.width > 1:  # repeated here, and not at each step
@@ -161,9 +161,9 @@ class Loops:
             v: tensors[v.op][v.detail or 0] for v in self.plan.leaves if v.op in tensors
         }
 
-    def compute(self, do, tiles=None, steps=()):
-        """What computes the values of one step, or of all `steps`."""
-        return Values([*steps, self.batch], tiles or {}, self.transposed, do)
+    def compute(self, do, tiles):
+        """What computes the values of one step."""
+        return Values(self.batch, tiles, self.transposed, do)
 
     def whole(self, targets, known, compute):
         """Computes values, with a row of numbers for each sequence."""
@@ -180,7 +180,7 @@ class Loops:
         kept = [*made.kept, new[output]] if path else made.kept
         widths = [v.width for v in kept]
         read = [v for v in made.leaves if v.op in self.sources]
-        inputs = [self.sources[v.op][0] for v in read]
+        inputs = [self.sources[v.op] for v in read]
 
         def advance(do, now, states, known):
             known = {
@@ -221,67 +221,65 @@ class Loops:
     ) -> list[Tensor | None]:
         """Returns the gradients of x, of the states and of the parameters."""
         made, back = self.plan, self.plan.derived.backward
+        output, count = made.derived.output, len(d_last)
         arrays = dict(zip(made.kept, arrays, strict=False))
-        widths = [v.width for v in made.written]
-        output = made.derived.output
-
-        def source(v):
-            return self.sources[v.op][0] if v.op in self.sources else arrays[v]
-
-        def step(do, t, now, d_states):
-            if d_path is not None:
-                *now, d = now
-                d_states = list(d_states)
-                d_states[output] = do.add(d_states[output], d)
-            known = {
-                **self.leaves({GRADIENT: d_states}),
-                **dict(zip(made.read, now, strict=True)),
-            }
-            compute = self.compute(do, made.tiles[1])
-            found = self.whole([*made.before, *made.written], known, compute)
-            before, written = found[: len(made.before)], found[len(made.before) :]
-            before = iter(before)
-            before = [
-                zero if d is None else next(before)
-                for d, zero in zip(back.states, zeros, strict=True)
-            ]
-            return before, written
-
-        zeros = [tf.zeros_like(d) for d in d_last]
-        inputs = [source(v) for v in made.read]
-        inputs += [] if d_path is None else [d_path]
-        d_states, written = loop(
-            step, self.steps, d_last, widths, inputs, reverse=True, xla=self.xla
-        )
-        known = {
-            v: source(v) if v.op in self.sources else source(v).stack()
-            for v in made.after
-        }
-        known |= {v: a.stack() for v, a in zip(made.written, written, strict=True)}
-        for part, (whole, start) in made.parts.items():
-            known[part] = known[whole][..., start : start + part.width]
-        dx, d_parameters = self.after(known)
-        d_states = [
-            None if back.states[k] is None else d for k, d in enumerate(d_states)
+        inputs = [
+            self.sources[v.op] if v.op in self.sources else arrays[v] for v in made.read
         ]
-        return [dx, *d_states, *d_parameters]
+        zeros = [tf.zeros_like(d) for d in d_last]
 
-    def after(self, known):
-        """Computes the gradients of x and of the parameters, for all steps at once."""
-        back = self.plan.derived.backward
-        targets = [] if back.input is None else [back.input]
-        targets += [v for p in back.products for v in (p.left, p.right)]
-        targets += [total.value for total in back.totals]
-        compute = self.compute(InOrder(), steps=[self.steps])
-        found = iter(self.whole(targets, known, compute))
-        dx = None if back.input is None else next(found)
-        gradients = [[] for _ in range(self.count)]
+        def step(do, t, now, carried):
+            d_states, sums = list(carried[:count]), carried[count:]
+            if d_path is not None:
+                d_states[output] = do.add(d_states[output], now[-1])
+            known = self.leaves({GRADIENT: d_states})
+            known.update(zip(made.read, now, strict=False))
+            compute = self.compute(do, made.tiles[1])
+            found = iter(self.whole(made.backward, known, compute))
+            pairs = zip(back.states, zeros, strict=True)
+            before = [zero if d is None else next(found) for d, zero in pairs]
+            sums = [do(_accumulate, total, next(found)) for total in sums]
+            return [*before, *sums], list(found)
+
+        carried = [*d_last, *(self._first_sum(v) for v in made.totals.values())]
+        carried, written = loop(
+            step,
+            self.steps,
+            carried,
+            [v.width for v in made.written],
+            inputs if d_path is None else [*inputs, d_path],
+            reverse=True,
+            xla=self.xla,
+        )
+        arrays.update(zip(made.written, written, strict=True))
+
+        @functools.cache
+        def all_steps(v):
+            if v.op in self.sources:
+                return self.sources[v.op]
+            return arrays[v].stack() if v in arrays else self.known[v]
+
+        gradients = {
+            k: [tf.cast(over_rows(total), self.x.dtype)]
+            for k, total in zip(made.totals, carried[count:], strict=True)
+        }
         for p in back.products:
-            a, d = rows(next(found)), rows(next(found))
-            gradients[p.parameter].append(tf.matmul(a, d, transpose_a=True))
-        for total in back.totals:
-            gradients[total.parameter].append(over_rows(next(found)))
-        return dx, [tf.add_n(parts) if parts else None for parts in gradients]
+            a, d = rows(all_steps(p.left)), rows(all_steps(p.right))
+            product = tf.matmul(a, d, transpose_a=True)
+            gradients.setdefault(p.parameter, []).append(product)
+        dx = None if back.input is None else all_steps(back.input)
+        pairs = zip(back.states, carried, strict=False)
+        d_states = [None if d is None else found for d, found in pairs]
+        d_parameters = map(gradients.get, range(self.count))
+        return [dx, *d_states, *(d and tf.add_n(d) for d in d_parameters)]
+
+    def _first_sum(self, value):
+        dtype = tf.float32 if self.x.dtype.size == 2 else self.x.dtype
+        return tf.zeros((self.batch, value.width), dtype)
+
+
+def _accumulate(total: Tensor, value: Tensor) -> Tensor:
+    return tf.add(total, tf.cast(value, total.dtype))
 
 
 def rows(a: Tensor) -> Tensor:

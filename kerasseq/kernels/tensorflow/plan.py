@@ -1,7 +1,7 @@
 """What the loops of a derived recurrence compute at each step, keep and write.
 
-The backward pass is cut in two: what the gradients of the states need stays in the
-loop; all else is computed once for all steps after the loop.
+All but the products that are gradients of matrices is computed inside the loops, where
+the numbers of a step are in the processor's cache.
 """
 
 import dataclasses
@@ -14,6 +14,7 @@ from kerasseq.kernels.derived.graph import (
     INPUT,
     LEAVES,
     MASK,
+    NOISE,
     NUMBER,
     STATE,
     Value,
@@ -25,7 +26,6 @@ CHANGING = {INPUT, MASK, STATE, GRADIENT}
 # Operations that compilers compute again for each use, although they take long.
 ACTIVATIONS = {"tanh", "sigmoid", "exp", "expm1", "log", "log1p", "erf", "sin", "cos"}
 
-Part: TypeAlias = tuple[Value, int]  # of a value, from a unit on
 Tiles: TypeAlias = dict[Value, list[int]]  # the widths into which a value is split
 
 
@@ -38,12 +38,11 @@ class Plan:
         leaves: All its leaves but numbers.
         fixed: Values that are the same at all steps.
         ahead: Values up to the first activations of a step.
-        kept: Values that the loop forward writes for the backward pass.
-        before: The gradients of the states before a step, as far as there are any.
+        kept: Values that the loop forward writes.
         read: Values that the loop backward reads at each step.
+        before: The gradients of the states before a step, as far as there are any.
         written: Values that the loop backward writes at each step.
-        parts: Values that are a part of one of `written`, and are found from it.
-        after: Values of the forward pass that are read after the loops.
+        totals: Values that it adds up, by the number of a parameter.
         tiles: How values are split, forward and backward.
     """
 
@@ -52,47 +51,53 @@ class Plan:
     fixed: list[Value]
     ahead: list[Value]
     kept: list[Value]
-    before: list[Value]
     read: list[Value]
+    before: list[Value]
     written: list[Value]
-    parts: dict[Value, Part]
-    after: list[Value]
+    totals: dict[int, Value]
     tiles: tuple[Tiles, Tiles]
+
+    @property
+    def backward(self) -> list[Value]:
+        """All values that a step of the loop backward computes."""
+        return [*self.before, *self.totals.values(), *self.written]
 
 
 def make(derived: Derived) -> Plan:
     """Plans the loops of a derived recurrence."""
     new, back = derived.new_states, derived.backward
     before = [d for d in back.states if d is not None]
+    totals: dict[int, Value] = {}
+    for total in back.totals:
+        k = total.parameter
+        totals[k] = totals[k] + total.value if k in totals else total.value
     after = [] if back.input is None else [back.input]
-    after += [v for p in back.products for v in (p.left, p.right)]
-    after += [total.value for total in back.totals]
+    after += [v for p in back.products for v in (p.right, p.left)]
 
-    every = list(walk([*new, *before, *after]))
+    every = list(walk([*new, *before, *totals.values(), *after]))
     leaves = [v for v in every if v.op in LEAVES and v.op != NUMBER]
     changing = _depending(every, lambda v: v.op in CHANGING)
     fixed = [v for v in every if v not in changing and v not in leaves]
 
-    known = {*derived.kept, *new, *fixed, *leaves}
-    in_loop = {v for v in walk(before) if v.backward}
-    read, inside = _between(before, known)
-    last, _ = _between(after, known | in_loop)
-    written, parts = _without_parts([v for v in last if v.backward])
-
+    known = {*derived.kept, *new, *leaves}
+    written = [
+        v for v in dict.fromkeys(after) if v not in known or v.op in (GRADIENT, NOISE)
+    ]
+    known.update(fixed)
+    read, inside = _between([*before, *totals.values(), *written], known)
     read = [v for v in read if v in changing and v.op != GRADIENT]
-    last = [v for v in last if v in changing and not v.backward]
-    kept = [v for v in dict.fromkeys([*read, *last]) if v.op not in (INPUT, MASK)]
+    kept = dict.fromkeys([*read, *(v for v in after if v not in written)])
+    kept = [v for v in kept if v.op == STATE or v.op not in LEAVES]
     return Plan(
         derived,
         leaves,
         fixed,
         _ahead(new, kept, changing),
         kept,
-        before,
         read,
+        before,
         written,
-        parts,
-        last,
+        totals,
         (_tiles(walk([*new, *kept])), _tiles(inside)),
     )
 
@@ -121,18 +126,6 @@ def _between(
             inside[value] = None
             stack += reversed(value.args)
     return list(found), list(inside)
-
-
-def _without_parts(values):
-    """Leaves out values that are a part of another one."""
-    parts: dict[Value, Part] = {}
-    for whole in values:
-        start = 0
-        for part in whole.args if whole.op == "concatenate" else ():
-            if part in values:
-                parts[part] = whole, start
-            start += part.width
-    return [v for v in values if v not in parts], parts
 
 
 def _ahead(new_states, kept, changing) -> list[Value]:

@@ -1,7 +1,6 @@
 """Computes the values of a step with TensorFlow's operations, as few as possible."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -32,7 +31,7 @@ class Values:
     A row of one number stands for all units, as far as the operations repeat it.
 
     Args:
-        shape: Shape of the results without their units: `(B,)`, or `(T, B)`.
+        batch: Number of sequences.
         tiles: Widths of the slices of values, see `plan.tiles`.
         transposed: The transposed matrices, by parameter.
         do: Calls the operations in order.
@@ -40,12 +39,12 @@ class Values:
 
     def __init__(
         self,
-        shape: Sequence[Any],
+        batch: int | Tensor,
         tiles: Mapping[Value, list[int]],
         transposed: Mapping[Value, Tensor],
         do: InOrder,
     ) -> None:
-        self.shape = tuple(shape)
+        self.batch = batch
         self.tiles = tiles
         self.transposed = transposed
         self.do = do
@@ -81,9 +80,9 @@ class Values:
 
     def whole(self, tensor: Tensor, width: int) -> Tensor:
         """Returns a tensor with a row of `width` numbers for each sequence."""
-        if len(tensor.shape) > len(self.shape) and tensor.shape[-1] == width:
+        if len(tensor.shape) > 1 and tensor.shape[-1] == width:
             return tensor
-        return self.do.broadcast_to(tensor, (*self.shape, width))
+        return self.do.broadcast_to(tensor, (self.batch, width))
 
     def _part(self, value, tensor):
         source, start = value.args[0], value.detail
