@@ -184,38 +184,15 @@ def _simpler(graph, op, args, width, detail) -> Value | None:
         return _simpler_row(graph, op, args, width, detail)
     if args and op in _FOLDED and all(a.op == NUMBER for a in args):
         return graph.number(_FOLDED[op](*(a.detail for a in args)))
-<<<<<<< HEAD
     if op in ("add", "subtract"):
         return _simpler_sum(graph, op, *args, width)
     if op in ("multiply", "divide"):
         return _simpler_product(graph, op, *args, width)
     if op == "negative" and args[0].op == "negative":
         return args[0].args[0]
+    if op == "sum":
+        return _simpler_total(graph, args[0])
     if op == "broadcast" and args[0].width == width:
-=======
-    if op in ("add", "multiply", "subtract", "divide"):
-        a, b = args
-        neutral = 0 if op in ("add", "subtract") else 1
-        if _is(b, neutral) and a.width == width:
-            return a
-        if _is(a, neutral) and b.width == width and op in ("add", "multiply"):
-            return b
-        if op == "add" and b.op == "negative":
-            return graph.make("subtract", a, b.args[0])
-        if op == "add" and a.op == "negative":
-            return graph.make("subtract", b, a.args[0])
-        if op == "subtract" and b.op == "negative":
-            return graph.make("add", a, b.args[0])
-        if op == "multiply" and _is(b, -1) and a.width == width:
-            return graph.make("negative", a)
-        if op == "multiply":
-            return _simpler_product(a, b)
-    elif op == "negative" and args[0].op == "negative":
-        return args[0].args[0]
-    elif op == "sum":
-        return _simpler_sum(graph, args[0])
-    elif op == "broadcast" and args[0].width == width:
->>>>>>> tfloop
         return args[0]
     if op == "slice":
         return _simpler_slice(graph, args[0], detail, width)
@@ -240,21 +217,16 @@ def _simpler_product(graph, op, a, b, width) -> Value | None:
     """One of the two, beside 1, or its negative, beside -1."""
     if _is(b, 1) and a.width == width:
         return a
-    if op == "multiply" and _is(a, 1) and b.width == width:
+    if op == "divide":
+        return None
+    if _is(a, 1) and b.width == width:
         return b
     if _is(b, -1) and a.width == width:
         return graph.make("negative", a)
-    return None
+    return _gathered(a, b)
 
 
-def _simpler_row(graph, op, args, width, detail) -> Value:
-    """Computes with one number for all units as long as possible."""
-    short = [a.args[0] if a.op == "broadcast" else a for a in args]
-    value = graph.make(op, *short, detail=detail)
-    return graph.make("broadcast", value, width=width)
-
-
-def _simpler_product(a, b) -> Value | None:
+def _gathered(a, b) -> Value | None:
     """Moves numbers to the end of a product, where they meet others."""
     if a.op == NUMBER:
         return b * a
@@ -269,7 +241,14 @@ def _simpler_product(a, b) -> Value | None:
     return None
 
 
-def _simpler_sum(graph, value) -> Value | None:
+def _simpler_row(graph, op, args, width, detail) -> Value:
+    """Computes with one number for all units as long as possible."""
+    short = [a.args[0] if a.op == "broadcast" else a for a in args]
+    value = graph.make(op, *short, detail=detail)
+    return graph.make("broadcast", value, width=width)
+
+
+def _simpler_total(graph, value) -> Value | None:
     """Sums before what is alike for all units."""
     if value.op == "broadcast":
         return value.args[0] * value.width
