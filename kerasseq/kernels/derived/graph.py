@@ -188,15 +188,20 @@ def _simpler(graph, op, args, width, detail) -> Value | None:
         return _simpler_sum(graph, op, *args, width)
     if op in ("multiply", "divide"):
         return _simpler_product(graph, op, *args, width)
-    if op == "negative" and args[0].op == "negative":
-        return args[0].args[0]
-    if op == "sum":
-        return _simpler_total(graph, args[0])
-    if op == "broadcast" and args[0].width == width:
-        return args[0]
+    if op == "concatenate":
+        return _simpler_join(graph, args)
     if op == "slice":
         return _simpler_slice(graph, args[0], detail, width)
-    return _simpler_join(graph, args) if op == "concatenate" else None
+    return _simpler_single(graph, op, args, width)
+
+
+def _simpler_single(graph, op, args, width) -> Value | None:
+    """Without an operation that undoes the one before, or does nothing."""
+    if op == "negative" and args[0].op == "negative":
+        return args[0].args[0]
+    if op == "broadcast" and args[0].width == width:
+        return args[0]
+    return _simpler_total(graph, args[0]) if op == "sum" else None
 
 
 def _simpler_sum(graph, op, a, b, width) -> Value | None:
