@@ -47,3 +47,30 @@ def test_attention_runs_through_few_files():
     files = files_of(lambda: layer(x, x, use_causal_mask=True))
     assert "/attention/multi_head.py" in files
     assert len(files) <= 10, files
+
+
+SMALL = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8}
+SIZES = {"source_vocabulary_size": 11, "target_vocabulary_size": 13}
+TOKENIZER = kerasseq.text.CharacterTokenizer().fit(["to be or not"])
+MODELS = {
+    "GPT": lambda: kerasseq.models.GPT(TOKENIZER, **SMALL),
+    "GPT of ids": lambda: kerasseq.models.GPT(vocabulary_size=11, **SMALL),
+    "Transformer": lambda: kerasseq.models.Transformer(**SIZES, **SMALL),
+    "Seq2Seq": lambda: kerasseq.models.Seq2Seq("gru", **SIZES, units=3),
+}
+
+
+@pytest.mark.parametrize(("name", "prompt"), [("GPT", "to be"), ("GPT of ids", [3, 1])])
+def test_generation_runs_through_few_files(name, prompt):
+    model = MODELS[name]()
+    files = files_of(lambda: model.generate(prompt, max_new_tokens=20))
+    assert "/decoding/loop.py" in files
+    assert len(files) <= 20, files
+
+
+@pytest.mark.parametrize("name", ["Transformer", "Seq2Seq"])
+def test_translation_runs_through_few_files(name):
+    model = MODELS[name]()
+    files = files_of(lambda: model.translate([[3, 1, 5]]))
+    assert "/decoding/loop.py" in files
+    assert len(files) <= 22, files

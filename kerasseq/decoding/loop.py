@@ -39,7 +39,7 @@ def make_loop(
         compiled: Whether the caller guarantees that the step function is pure.
     """
     fingerprint = kernels.Fingerprint(strategy)
-    pure = compiled or (programs.pure and fingerprint.ours)
+    pure = compiled or (programs.pure and fingerprint.pure)
     return programs.get(
         "loop", (fingerprint, pure), lambda: Loop(step, strategy, pure=pure)
     )
@@ -56,7 +56,7 @@ class Loop:
         pure: Whether both are known to have no side effects, see `kernels.compiled`.
     """
 
-    def __init__(self, step: Step, strategy: Strategy, *, pure: bool) -> None:
+    def __init__(self, step: Step, strategy: Strategy, *, pure: bool | None) -> None:
         step = checked(step)
         self.step: Step = strategy.wrap_step(step)
         one_step = functools.partial(strategy.step, step)

@@ -1,64 +1,63 @@
-"""Collects what a function depends on besides its arguments, to detect changes.
-
-A compiled function reads new values of weights, but not new weights, layers or options,
-as after `enable_lora`, `quantize`, a new dtype policy or a replaced layer.
-"""
+"""Notices changes of what a compiled function keeps as constants: all but weights."""
 
 import functools
 import operator
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
-OURS = {"keras", "kerasseq"}
-LEAVES = OURS | {"jax", "jaxlib", "numpy", "optree", "tensorflow", "torch"}
+KNOWN = {"keras", "kerasseq", "jax", "jaxlib", "numpy", "optree", "tensorflow", "torch"}
+KNOWN |= sys.stdlib_module_names
 PLAIN = (bool, bytes, complex, float, int, str, types.NoneType)
+WRAPPERS = {  # and what they hold
+    types.MethodType: lambda x: (x.__self__, x.__func__),
+    functools.partial: lambda x: (x.func, x.args, x.keywords),
+    property: lambda x: (x.fget,),
+    **dict.fromkeys((classmethod, staticmethod), lambda x: (x.__func__,)),
+}
 CONTAINERS = (list, tuple, dict, set, frozenset)
-INSIDE = ("_layers", "_trainable_variables", "_non_trainable_variables")  # of a layer
-SKIPPED = {"build", "quantize", "call_signature_parameters"}  # methods of each layer
+INSIDE = (
+    "_dtype_policy",
+    "_layers",
+    "_trainable_variables",
+    "_non_trainable_variables",
+)
 HOME = "_programs"  # the attribute with what was compiled
-DEPTH = 4  # of what others wrote: objects in objects
-LONGEST = 256  # of a container that is read: data is longer
+CACHES = {HOME, "__slotnames__"}  # the second is set when an object is copied
+SKIPPED = {HOME, *vars(keras.Layer(name="any"))}  # the attributes of each layer
+DEPTH, LONGEST = 4, 256  # of what others wrote; of containers: data is longer
+DATA, EMPTY = "__dataclass_fields__", types.CellType()
 
 
 class Fingerprint:
     """Everything that a function or model depends on, except the values of weights.
 
-    Layers are compared by identity, with their public attributes, dtype policies and
-    lists of variables; so is what a function of the user reads from its closure, from
-    globals and from the attributes of its object. Changes inside arrays and inside
-    containers of more than `LONGEST` entries are not detected.
+    Layers are compared by identity, with their public attributes, classes, dtype policy
+    and lists of variables. Of what is neither Keras' nor ours also private attributes,
+    and what functions read. Changes inside arrays and long containers are not noticed.
 
     Args:
         *roots: Functions, bound methods, layers or models; data classes of them.
 
     Attributes:
-        ours: Whether all code belongs to Keras and kerasseq, which has no side
-            effects.
+        pure: True if all code is Keras', ours, or of layers with `pure = True`; False
+            if another layer is there; None if only other functions and objects are.
 
     Examples:
-        >>> layer = keras.layers.Dense(2)
-        >>> layer.build((None, 3))
-        >>> before = Fingerprint(layer)
-        >>> layer.kernel.assign(np.ones((3, 2))) is None, before.holds()
-        (False, True)
-        >>> layer.enable_lora(1)
+        >>> before = Fingerprint(layer := keras.layers.Dense(2))
+        >>> layer.activation = keras.ops.tanh
         >>> before.holds(), before == Fingerprint(layer)
         (False, False)
     """
 
     def __init__(self, *roots: Any) -> None:
-        self.ours: bool = True
-        self._parts, self._seen, self._simple = [], set(), set(PLAIN)
-        # From where the parts can be had again: attributes, functions, containers.
-        self._attributes, self._reads, self._lists = [], [], []
-        for root in roots:
-            self._read(root, DEPTH)
-        del self._seen, self._simple
-        self._now = self._snapshot()
+        self.pure: bool | None = True
+        self._reads, self._sized, self._opened = [], [], set()
+        self._add(roots, DEPTH + 1, {id(c): c for c in keras.Model.__mro__}, False)
+        self._sizes, self._now = list(map(len, self._sized)), self._snapshot()
 
     def holds(self) -> bool:
         """Whether nothing has changed: fast, but False also for equal new numbers."""
@@ -66,169 +65,100 @@ class Fingerprint:
             now = self._snapshot()
         except KeyError:  # an attribute is gone
             return False
-        return len(now) == len(self._now) and all(map(operator.is_, now, self._now))
+        same = len(now) == len(self._now) and all(map(operator.is_, now, self._now))
+        return same and list(map(len, self._sized)) == self._sizes
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Fingerprint):
             return NotImplemented
-        mine, theirs = self._parts, other._parts
-        return len(mine) == len(theirs) and all(map(_alike, mine, theirs))
+        same = len(self._now) == len(other._now)
+        return same and all(map(self._alike, self._now, other._now))
 
     def __hash__(self) -> int:
-        return len(self._parts)
+        return len(self._now)
+
+    def _alike(self, x: Any, y: Any) -> bool:
+        known = id(x) in self._opened or (type(x) in PLAIN and x == y)
+        return x is y or (type(x) is type(y) and known)
 
     def _snapshot(self) -> list[Any]:
-        now = list(map(len, self._attributes))
-        for read in self._reads:
-            now += read()
-        for values in self._lists:
-            now += values
-        return now
+        return [value for read, of in self._reads for value in read(of)]
 
-    def _read(self, value: Any, depth: int) -> None:
-        """Adds a value, and what it depends on."""
-        kind = type(value)
-        if isinstance(value, keras.Layer):
-            self._read_layer(value)
-        elif kind in PLAIN:
-            self._parts.append(value)
-        elif isinstance(value, CONTAINERS):
-            self._read_container(value, depth)
-        elif kind is types.MethodType:
-            self._read(value.__self__, depth)
-            self._read(value.__func__, depth)
-        elif kind is functools.partial:
-            self._read((value.func, value.args, value.keywords), depth)
-        elif kind is types.FunctionType:
-            self._read_function(value, depth)
-        else:
-            self._read_object(value, kind, depth)
-
-    def _is_new(self, value: object) -> bool:
-        known = id(value) in self._seen
-        self._seen.add(id(value))
-        return not known
-
-    def _read_layer(self, root: keras.Layer) -> None:
-        """A layer and those inside; of models only what their layers are."""
-        waiting, parts = [root], self._parts
-        while waiting:
-            layer = waiting.pop()
-            parts.append(layer)
-            if not self._is_new(layer):
-                continue
-            self.ours &= _package(type(layer)) in OURS
-            attributes = vars(layer)
-            if isinstance(layer, keras.Model):  # of which training changes the others
-                names = [n for n, v in attributes.items() if _is_dataclass(type(v))]
-            else:
-                names = [n for n in attributes if n[0] != "_" and n not in SKIPPED]
-                self._attributes.append(attributes)
-            read = operator.itemgetter("_dtype_policy", *INSIDE, *names)
-            self._reads.append(functools.partial(read, attributes))
-            policy, *inside = read(attributes)
-            inside, values = inside[: len(INSIDE)], inside[len(INSIDE) :]
-            self._lists += inside
-            waiting += inside[0]
-            parts += [policy, *inside[1], *inside[2]]
-            for value in values:
-                if type(value) in self._simple:
-                    parts.append(value)
-                elif not isinstance(value, keras.Layer):  # those are in `_layers`
-                    self._read(value, DEPTH)
-
-    def _read_container(self, values: Any, depth: int) -> None:
-        self._parts += (type(values), len(values))
-        if not depth or len(values) > LONGEST:
-            self._parts.append(values)
-        elif self._is_new(values):
-            if isinstance(values, list | dict | set):
-                self._lists.append(values)
-            inside = list(values)
-            if isinstance(values, dict):
-                self._reads.append(values.values)
-                inside += values.values()
-            for value in inside:
-                self._read(value, depth - 1)
-
-    def _read_function(self, function: types.FunctionType, depth: int) -> None:
-        """A function; if others wrote it, with what it reaches."""
-        self._parts.append(function)
-        if _is_leaf(function):
+    def _add(self, x: Any, depth: int, seen: dict[int, Any], trusted: bool) -> None:
+        """Adds what a value holds, and what that holds."""
+        if type(x) in PLAIN or id(x) in seen or not depth:
             return
-        self.ours = False
-        if depth and self._is_new(function):
-            reached = functools.partial(_reached, function)
-            self._reads.append(reached)
-            for value in reached():
-                self._read(value, depth - 1)
-
-    def _read_object(self, value: Any, kind: type, depth: int) -> None:
-        """Adds a data class by its fields, a third-party object by its attributes."""
-        is_data = _is_dataclass(kind)
-        if not is_data and (_is_leaf(kind) or not hasattr(value, "__dict__")):
-            self._simple.add(kind)
-            self._parts.append(value)
+        seen[id(x)] = x  # which keeps its id
+        maker = x if isinstance(x, type | types.FunctionType) else type(x)
+        foreign = str(maker.__module__).partition(".")[0] not in KNOWN
+        if isinstance(x, keras.Layer):
+            depth, trusted = DEPTH + 1, foreign and getattr(x, "pure", 0) is True
+            self.pure = self.pure if trusted or not foreign else False
+        read = self._reader(x, foreign)
+        if read is None:
             return
-        self.ours &= _package(kind) in OURS
-        self._parts.append(kind if is_data else value)
-        if depth and self._is_new(value):
-            fields = functools.partial(_fields, value)
-            self._reads.append(fields)
-            for field in fields():
-                self._read(field, depth - 1)
+        self._reads.append((read, x))
+        if read in (_reached, _attributes) and foreign and not trusted:
+            self.pure = self.pure and None
+        is_object = isinstance(x, keras.Layer) or (
+            read is _attributes and maker is not x
+        )
+        classes = type(x).__mro__ if is_object else ()
+        for value in (*read(x), *classes) if foreign or maker is not x else ():
+            self._add(value, depth - 1, seen, trusted)
+
+    def _reader(self, x: Any, foreign: bool) -> Callable[[Any], list[Any]] | None:
+        """Returns the function that reads what a value holds, if it counts."""
+        if isinstance(x, keras.Layer):
+            return self._layer_reader(x, foreign)
+        if isinstance(x, types.FunctionType):
+            return _reached if foreign else None
+        if isinstance(x, CONTAINERS) and len(x) > LONGEST:
+            return None
+        if isinstance(x, (*CONTAINERS, *WRAPPERS)):
+            self._opened.add(id(x))
+            return WRAPPERS.get(type(x), _entries)
+        is_data = hasattr(x, DATA) and not isinstance(x, type)
+        self._opened |= {id(x)} if is_data else set()
+        counts = is_data or isinstance(x, type) or foreign
+        return _attributes if counts and hasattr(x, "__dict__") else None
+
+    def _layer_reader(self, layer: keras.Layer, foreign: bool) -> Callable:
+        """Of a model, which training changes, only what its layers are counts."""
+        values, is_model = vars(layer), isinstance(layer, keras.Model)
+        names = [n for n in values if n not in SKIPPED and (foreign or n[0] != "_")]
+        names = [n for n in names if not is_model or hasattr(values[n], DATA)]
+        self._sized += [] if is_model else [values]
+        get = operator.itemgetter(*INSIDE, *names)
+
+        def read(layer: keras.Layer) -> list[Any]:
+            policy, layers, trained, others, *rest = get(vars(layer))
+            return [policy, *layers, *trained, *others, *rest]
+
+        return read
 
 
-def _alike(mine: object, theirs: object) -> bool:
-    """Whether two parts are identical, or equal numbers or strings."""
-    if mine is theirs:
-        return True
-    return type(mine) is type(theirs) and type(mine) in PLAIN and mine == theirs
+def _attributes(x: object) -> list[Any]:
+    return [value for name, value in vars(x).items() if name not in CACHES]
 
 
-def _package(thing: type | types.FunctionType) -> str:
-    return (thing.__module__ or "").partition(".")[0]
-
-
-def _is_leaf(thing: type | types.FunctionType) -> bool:
-    """Whether a function, or the objects of a class, are compared by identity only."""
-    package = _package(thing)
-    return package in LEAVES or package in sys.stdlib_module_names
-
-
-def _is_dataclass(kind: type) -> bool:
-    return hasattr(kind, "__dataclass_fields__")
-
-
-def _fields(value: object) -> list[Any]:
-    return [field for name, field in vars(value).items() if name != HOME]
+def _entries(values: Any) -> list[Any]:
+    keys = values if isinstance(values, dict) else ()
+    return [len(values), *keys, *(values.values() if keys else values)]
 
 
 def _reached(function: types.FunctionType) -> list[Any]:
-    """Returns what a function reads besides its arguments."""
-    cells = map(_content, function.__closure__ or ())
-    defaults = [
-        *(function.__defaults__ or ()),
-        *(function.__kwdefaults__ or {}).values(),
-    ]
-    known = function.__globals__
-    return [
-        *cells,
-        *defaults,
-        *(known[n] for n in _names(function.__code__) if n in known),
-    ]
+    """What a function reads besides its arguments; of a module what it names."""
+    code, known = function.__code__, function.__globals__
+    cells = [c.cell_contents for c in function.__closure__ or () if c != EMPTY]
+    names = _names(code)
+    found = [known[name] for name in names if name in known]
+    for module in [vars(x) for x in found if isinstance(x, types.ModuleType)]:
+        found += [module[n] for n in names if n in module]
+    return [code, function.__defaults__, function.__kwdefaults__, *cells, *found]
 
 
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # the name has no value yet
-        return None
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Yields the names that code uses, also in functions inside it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+def _names(code: types.CodeType) -> list[str]:
+    """The names that code uses, also in functions inside it."""
+    inside = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return [*code.co_names, *(name for each in inside for name in _names(each))]

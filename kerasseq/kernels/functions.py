@@ -44,9 +44,8 @@ def is_uncompiled() -> bool:
     return _uncompiled.get() > 0
 
 
-def _unless_uncompiled(function: Callable, fast: Callable) -> Callable:
-    """Returns a function that calls `fast`, and inside `uncompiled` `function`."""
-    plain = backend_module("functions").plain(function)
+def _unless_uncompiled(plain: Callable, fast: Callable) -> Callable:
+    """Returns a function that calls `fast`, and inside `uncompiled` `plain`."""
 
     def call(*args: Nested) -> Nested:
         return plain(*args) if is_uncompiled() else fast(*args)
@@ -55,7 +54,11 @@ def _unless_uncompiled(function: Callable, fast: Callable) -> Callable:
 
 
 def compiled(
-    function: Callable, *, jit: bool = False, donated: bool = False, pure: bool = True
+    function: Callable,
+    *,
+    jit: bool = False,
+    donated: bool = False,
+    pure: bool | None = True,
 ) -> Callable:
     """Compiles a function for inference, where the backend compiles.
 
@@ -69,8 +72,9 @@ def compiled(
             loop over small steps. JAX always does, PyTorch never.
         donated: Whether an output may be overwritten when the caller passes it in
             again, as in a loop: PyTorch then updates caches in place.
-        pure: Whether the function is known to have no side effects. If not, PyTorch
-            runs it as it is; TensorFlow and JAX run its Python once for each new shape.
+        pure: Whether the function is known to have no side effects, as `Fingerprint`
+            finds it. If False, it runs as it is. If None, PyTorch runs it as it is;
+            TensorFlow and JAX run its Python once for each new shape.
 
     Returns:
         A function of the same arguments. On PyTorch it runs without gradients.
@@ -82,11 +86,14 @@ def compiled(
         (5, 2)
     """
     functions = backend_module("functions")
-    fast = functions.compiled(function, jit=jit, donated=donated, pure=pure)
-    return _unless_uncompiled(function, fast)
+    plain = functions.plain(function)
+    if pure is False:
+        return plain
+    fast = functions.compiled(function, jit=jit, donated=donated, pure=bool(pure))
+    return _unless_uncompiled(plain, fast)
 
 
-def inference(model: keras.Model, *, pure: bool = True) -> Callable:
+def inference(model: keras.Model, *, pure: bool | None = True) -> Callable:
     """Compiles the forward pass of a model for inference.
 
     `predict_on_batch` costs a millisecond of bookkeeping; this is for a loop whose body
@@ -106,8 +113,11 @@ def inference(model: keras.Model, *, pure: bool = True) -> Callable:
         >>> keras.ops.shape(inference(model)([np.ones((1, 3), "float32")]))
         (1, 2)
     """
-    fast = backend_module("functions").inference(model, pure)
-    return _unless_uncompiled(lambda inputs: model(inputs, training=False), fast)
+    functions = backend_module("functions")
+    plain = functions.plain(lambda inputs: model(inputs, training=False))
+    if pure is False:
+        return plain
+    return _unless_uncompiled(plain, functions.inference(model, bool(pure)))
 
 
 def gradients(function: Callable, arguments: Nested) -> Nested:

@@ -67,9 +67,9 @@ class Programs:
         self._made = collections.defaultdict(collections.OrderedDict)
 
     @property
-    def pure(self) -> bool:
-        """Whether the function is known to have no side effects."""
-        return self.fingerprint.ours
+    def pure(self) -> bool | None:
+        """Whether the function has no side effects: `pure` of the `Fingerprint`."""
+        return self.fingerprint.pure
 
     def get(
         self, kind: str, key: Hashable, make: Callable[[], Any], *, kept: int = KEPT

@@ -406,7 +406,8 @@ class GenerationMixin(NextTokensMixin):
 
     def _compiles_loop(self) -> bool:
         """Whether the loop is compiled as a whole, see `decoding.generate`."""
-        return kernels.default_jit_compile()
+        pure = kernels.programs(self.step).pure
+        return kernels.default_jit_compile() and pure is not False
 
     def _output(self, ids: list[int]) -> str | np.ndarray:
         """Text, or an array of ids."""
@@ -454,7 +455,8 @@ class CachedDecoding(GenerationMixin):
         if self.context_length is not None:
             length = min(length, self.context_length)
         prompt_length = min(bucket(max(longest_prompt - 1, 1)), length)
-        limit = self.stack.cache_limit
+        programs = kernels.programs(self.step)
+        limit = programs.get("limit", None, lambda: self.stack.cache_limit)
         cached = limit is None or max(prompt_length, longest_prompt + count) <= limit
         ids = np.zeros((batch, prompt_length if cached else length), "int32")
         for row, prompt in enumerate(rows):
@@ -464,7 +466,14 @@ class CachedDecoding(GenerationMixin):
         ids, index = ops.convert_to_tensor(ids), ops.convert_to_tensor(index)
         if not cached:  # keys change with the length: each step reads the whole text
             return {"ids": ids, "index": index}, last
-        caches = self._compiled_prefill(length)(ids, index)
+        prefill = programs.get(
+            "prefill",
+            length,
+            lambda: kernels.compiled(
+                functools.partial(self.prefill, length=length), pure=programs.pure
+            ),
+        )
+        caches = prefill(ids, index)
         return {"caches": caches, "index": index}, last
 
     def step(
@@ -491,10 +500,3 @@ class CachedDecoding(GenerationMixin):
         caches = self.stack.make_caches(ops.shape(ids)[0], length)
         x = self.stack.embedding(ids)
         return self.stack.hidden_states(x, caches, 0, real)[1]
-
-    def _compiled_prefill(self, length):
-        programs = kernels.programs(self.step)
-        prefill = functools.partial(self.prefill, length=length)
-        return programs.get(
-            "prefill", length, lambda: kernels.compiled(prefill, pure=programs.pure)
-        )

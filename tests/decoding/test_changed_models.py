@@ -194,3 +194,32 @@ def test_a_function_with_a_layer():
     for _ in range(LENGTH):
         ids.append(int(ops.argmax(layer(np.array([ids[-1]]))[0])))
     assert ids[1:] != before and run() == ids[1:]
+
+
+CALLS = np.zeros(1)  # a change inside an array is no change of the model
+
+
+class Counting(keras.layers.Dense):
+    """A layer of a user, whose Python counts its calls."""
+
+    def call(self, x):
+        CALLS[0] += 1
+        return super().call(x)
+
+
+class Pure(Counting):
+    """A layer of a user that says that it has no side effects."""
+
+    pure = True
+
+
+@pytest.mark.parametrize("layer", [Counting, Pure])
+def test_layers_of_users_run_at_each_step_unless_they_are_pure(layer):
+    model = language_model(layer(5))
+    draw(model)
+    expected = continued(model)
+    assert written(model) == streamed(model) == expected
+    before = float(CALLS[0])
+    assert written(model) == expected
+    calls = float(CALLS[0]) - before
+    assert calls >= LENGTH if layer is Counting else calls == 0

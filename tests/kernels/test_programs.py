@@ -5,13 +5,15 @@ import copy
 import functools
 import gc
 import pickle
+import sys
+import types
 import weakref
 
 import keras
 import numpy as np
 import pytest
 
-from kerasseq import kernels, models
+from kerasseq import kernels, layers, models
 from kerasseq.kernels import Fingerprint
 
 pytestmark = pytest.mark.once("attributes of objects: the same on all backends")
@@ -83,7 +85,7 @@ def test_what_a_function_reads_counts():
         return inner(x) * factor
 
     fingerprint = Fingerprint(function)
-    assert not fingerprint.ours and fingerprint == Fingerprint(function)
+    assert fingerprint.pure is None and fingerprint == Fingerprint(function)
     numbers[0] = 1
     assert fingerprint.holds()
     for change in (lambda: layer.enable_lora(1), lambda: numbers.append(3)):
@@ -92,6 +94,103 @@ def test_what_a_function_reads_counts():
         fingerprint = Fingerprint(function)
     factor = 3.0
     assert not fingerprint.holds() and fingerprint != Fingerprint(function)
+
+
+FACTOR = 3
+
+
+def inner(x):
+    return FACTOR * x
+
+
+def outer(x):
+    return inner(x) + 1
+
+
+class Base(keras.Layer):
+    @property
+    def bias(self):
+        return 1
+
+    def step(self, x):
+        return outer(x) + support.OFFSET + self.bias
+
+
+class Cell(Base):
+    """What a user writes: steps that read globals, modules and attributes."""
+
+    state_size = output_size = 3
+
+    def __init__(self):
+        super().__init__()
+        self.rate, self._scale, self.sizes = 0.5, 2.0, {"units": [3]}
+        self.table = list(range(300))
+
+
+support = types.ModuleType("support")
+support.OFFSET = 2
+HERE = sys.modules[__name__]
+OF_A_CELL = {
+    "step of its class": lambda m, _: m.setattr(Cell, "step", abs, raising=False),
+    "step of a base class": lambda m, _: m.setattr(Base, "step", abs),
+    "property": lambda m, _: m.setattr(Base.bias.fget, "__code__", outer.__code__),
+    "step of the instance": lambda _, cell: setattr(cell, "step", abs),
+    "attribute": lambda _, cell: setattr(cell, "rate", 0.25),
+    "private attribute": lambda _, cell: setattr(cell, "_scale", 3.0),
+    "new attribute": lambda _, cell: setattr(cell, "extra", 1),
+    "inside an attribute": lambda _, cell: cell.sizes["units"].append(5),
+    "long list": lambda _, cell: setattr(cell, "table", list(range(300))),
+    "function that step calls": lambda m, _: m.setattr(HERE, "outer", abs),
+    "function that it calls": lambda m, _: m.setattr(HERE, "inner", abs),
+    "global of a function": lambda m, _: m.setattr(HERE, "FACTOR", 5),
+    "code of a function": lambda m, _: m.setattr(inner, "__code__", outer.__code__),
+    "name in a module": lambda m, _: m.setattr(support, "OFFSET", 5),
+}
+
+
+@pytest.mark.parametrize("change", OF_A_CELL.values(), ids=OF_A_CELL)
+def test_what_a_cell_of_a_user_reads_counts(change, monkeypatch):
+    cell = Cell()
+    before = Fingerprint(cell)
+    assert before.pure is False and before.holds() and before == Fingerprint(cell)
+    change(monkeypatch, cell)
+    assert not before.holds() and before != Fingerprint(cell)
+
+
+@pytest.mark.parametrize("name", ["step", "all_peepholes", "__call__"])
+def test_methods_of_our_cells_count(name, monkeypatch):
+    cells = layers.LSTMCell(3), layers.GRUCell(3)
+    before = [Fingerprint(cell) for cell in cells]
+    monkeypatch.setattr(layers.LSTMCell, name, abs, raising=False)
+    assert [each.holds() for each in before] == [False, True]
+    assert before[0] != Fingerprint(cells[0])
+    monkeypatch.undo()
+    assert all(a == Fingerprint(b) for a, b in zip(before, cells, strict=True))
+    cells[1].step = abs
+    assert not before[1].holds() and before[1] != Fingerprint(cells[1])
+
+
+class Pure(Cell):
+    pure = True
+
+
+def test_what_has_no_side_effects():
+    def function(x):
+        return x
+
+    assert Fingerprint(gpt().step, keras.layers.Dense(2), np.tanh).pure is True
+    assert Fingerprint(function).pure is None
+    assert Fingerprint(keras.layers.Dense(2, activation=function)).pure is None
+    assert Fingerprint(Pure()).pure is True
+    assert Fingerprint(layers.RNN(Pure())).pure is True
+    assert Fingerprint(layers.RNN(Cell())).pure is False
+    assert Fingerprint(function, Cell()).pure is False
+    both = Pure()
+    both.other = Cell()  # which says nothing for itself
+    assert Fingerprint(both).pure is False
+    same = Cell()
+    same.pure = True
+    assert Fingerprint(same).pure is True
 
 
 def test_equal_numbers_are_the_same_and_others_not():

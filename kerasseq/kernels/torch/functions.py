@@ -16,7 +16,8 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.reference import scan as reference
 from kerasseq.kernels.torch import private
-from kerasseq.kernels.torch.graph import as_it_is, recorded
+from kerasseq.kernels.torch.recording import recorded
+from kerasseq.kernels.torch.structures import flatten, rebuild
 
 
 def scan(
@@ -41,17 +42,23 @@ def compiled(
     function: Callable[..., Nested], *, jit: bool, donated: bool, pure: bool
 ) -> Callable[..., Nested]:
     """See `kerasseq.kernels.compiled`."""
-    return recorded(function, donated=donated) if pure else as_it_is(function)
+    return recorded(function, donated=donated) if pure else plain(function)
 
 
 def plain(function: Callable[..., Nested]) -> Callable[..., Nested]:
     """Returns the function, without gradients: its arguments become tensors."""
-    return as_it_is(function)
+
+    def call(*args: Nested) -> Nested:
+        leaves, structure = flatten(args)
+        with torch.no_grad():
+            return function(*rebuild(structure, iter(leaves)))
+
+    return call
 
 
 def inference(model: keras.Model, pure: bool) -> Callable[[list[Tensor]], Nested]:
     """See `kerasseq.kernels.inference`."""
-    return (recorded if pure else as_it_is)(lambda x: model(x, training=False))
+    return (recorded if pure else plain)(lambda x: model(x, training=False))
 
 
 def gradients(function: Callable[..., Nested], arguments: Nested) -> Nested:
