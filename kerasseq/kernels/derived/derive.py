@@ -18,7 +18,7 @@ from kerasseq.kernels.derived.graph import (
     Value,
     walk,
 )
-from kerasseq.kernels.derived.trace import Parameters, trace
+from kerasseq.kernels.derived.trace import Parameters, Rows, trace
 
 
 @dataclasses.dataclass
@@ -35,8 +35,7 @@ class Derived:
             state k.
         kept: The values that the backward pass reads besides leaves and states; all
             others of the forward pass are computed again from these.
-        parameters: Function from the values of the cell's variables to the parameters,
-            which `keras.ops` computes and the backend differentiates.
+        rows: The tensors of the step, and their values.
         compiled: What a backend made of it, by its options.
     """
 
@@ -46,8 +45,16 @@ class Derived:
     extra: bool
     backward: Backward
     kept: list[Value]
-    parameters: Parameters
+    rows: Rows
     compiled: dict[Any, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def parameters(self) -> Parameters:
+        """Function from the values of the cell's variables to the parameters.
+
+        `keras.ops` computes them, and the backend differentiates them.
+        """
+        return self.rows.parameters
 
 
 def derive(
@@ -100,7 +107,7 @@ def derive(
     back = backward(graph, new, len(new))
     output = places[0] if places else len(new) - 1
     kept = to_keep(new, back)
-    return Derived(graph, new, output, not places, back, kept, traced.parameters)
+    return Derived(graph, new, output, not places, back, kept, traced.rows)
 
 
 def _state(graph: Graph, k: int, value: Value) -> Value:
