@@ -12,7 +12,8 @@ from kerasseq.kernels.derived.terms import Letter, Term
 from kerasseq.kernels.derived.writing import Writer
 
 SHORT = 22  # characters of a term, up to which its gradient is named after it
-LONG = 3  # operations of a term, from which it gets a name if it is used twice
+LONG = 3  # operations of a term, from which it gets a name if it is used twice;
+# those of 2 from three times on
 TOO_LONG = 8  # operations, from which the gradient of a letter gets a line of its own
 
 
@@ -92,7 +93,6 @@ class Equations:
             for part in writer.parts(v)
             if not (v.op == "slice" and v in writer.shown)  # one line for all
         )
-        self._spare = (Letter("a", (str(k),)) for k in itertools.count(1))
         for value in order:
             if value in writer.shown or value.op in LEAVES:
                 continue
@@ -101,7 +101,7 @@ class Equations:
             if (
                 owner in writer.names.pre_activations
                 or (owner in writer.names.letters and (repeated or size >= TOO_LONG))
-                or (repeated and size >= LONG)
+                or (uses[value] - 1) * (size - 1) >= LONG - 1
             ):
                 self._name_gradient(value, owner)
 
@@ -120,13 +120,17 @@ class Equations:
     def _name_gradient(self, value: Value, owner: Value | None) -> None:
         of = None if owner is None else self.writer.term(owner)
         if of is None or len(of.text) > SHORT:
-            self.writer.shown[value] = self._spare_name()
+            self.writer.shown[value] = self._spare_name(value.backward)
         else:
             self.writer.shown[value] = terms.gradient(of)
 
-    def _spare_name(self) -> Term:
+    def _spare_name(self, gradient: bool) -> Term:
+        """A letter with a number, of which no other has the letter."""
+        own = {x.base for x in self.writer.names.letters.values()}
+        base = next(c for c in ("δ" if gradient else "qvesd") if c not in own)
         used = {term.text for term in self.writer.shown.values()}
-        return next(x.term for x in self._spare if x.term.text not in used)
+        numbered = (Letter(base, (str(k),)).term for k in itertools.count(1))
+        return next(term for term in numbered if term.text not in used)
 
     # Lines.
 
@@ -156,10 +160,10 @@ class Equations:
     def _forward_order(self) -> list[Value]:
         """The values with names, each after those that it is computed from."""
         writer = self.writer
-        reached = set(writer.walk([*self.new_states, *self._wanted]))
+        reached = set(writer.walk(self.new_states))
         roots = [v for v in writer.names.order if v in reached] + self.new_states
-        late = [v for v in writer.walk([*roots, *self._wanted]) if not v.backward]
-        return [v for v in late if v in writer.shown and v.op not in LEAVES]
+        named = (v for v in writer.walk(roots) if v in writer.shown)
+        return [v for v in named if v.op not in LEAVES]
 
     def _together(self, value: Value) -> list[Value]:
         """A named part of a value, and the others, if all of them have names."""
@@ -176,15 +180,15 @@ class Equations:
 
     def backward(self) -> list[Equation]:
         """Returns the gradients, from the last line of the step to the first."""
-        order = []
-        for value in reversed(self._forward_order()):
+        order, known = [], self._forward_order()
+        for value in reversed(known):
             argument = self.writer.names.pre_activation_of.get(value)
             order += [self.back.of.get(v) for v in (value, argument)]
         order = [d for d in [*order, *self._wanted] if d is not None]
         lines = [
             equation(self.writer.shown[d], self.writer.definition(d))
             for d in self.writer.walk(order)
-            if d.backward and d in self.writer.shown and d.op not in LEAVES
+            if d in self.writer.shown and d.op not in LEAVES and d not in known
         ]
         return lines + [*self._states(), *self._weights()]
 

@@ -165,8 +165,8 @@ def reason_of(error: NotDerivable, step: Callable[..., Any]) -> str:
         )
     if "KerasTensor" in text:
         return (
-            f"it needs the numbers of a tensor{where}, as functions of NumPy do: use "
-            "those of `keras.ops`"
+            f"it needs the numbers of a tensor{where}: use functions of `keras.ops`, "
+            "not of NumPy or a backend, and no tensors that are made in the step"
         )
     return f"{error}{where}. It is derived by a call with `keras.KerasTensor`"
 

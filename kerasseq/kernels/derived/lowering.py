@@ -335,9 +335,6 @@ def _cast(rows, operation, x, **_):
 @_for("Matmul", "Dot")
 def _product(rows, operation, x, w):
     if has_rows(w) or not has_rows(x):
-        raise NotDerivable(
-            "a product of two values: only products of rows with weights are derived; "
-            "multiply by element, and add up with `ops.sum`"
-        )
+        raise NotDerivable("a product that is not of rows with weights")
     w = rows.parameter(rows.symbol(w), matrix=True)
     return _make("matmul", rows.value(x), w, width=w.width)

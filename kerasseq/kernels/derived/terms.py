@@ -2,6 +2,8 @@
 
 import functools
 import re
+import unicodedata
+from collections import Counter
 from typing import NamedTuple
 
 # How strongly the parts of a term hold together.
@@ -59,7 +61,7 @@ class Letter(NamedTuple):
     def term(self) -> Term:
         """What is written."""
         base = _GREEK.get(self.base, self.base)
-        text = base + _ACCENTS.get(self.accent, "")
+        text = unicodedata.normalize("NFC", base + _ACCENTS.get(self.accent, ""))
         indices = [i if isinstance(i, str) else i.term.text for i in self.below]
         below = ",".join(indices)
         if below:
@@ -121,6 +123,11 @@ def number(x: float) -> Term:
     return Term(text.replace("-", "−"), text, ATOM if x >= 0 else SUM)
 
 
+def repeated(x: float, width: int) -> Term:
+    """Returns a number that stands at each of some units: 0_3."""
+    return Term(f"{number(x).text}_{width}", f"{number(x).latex}_{{{width}}}")
+
+
 def function(name: str, *args: Term) -> Term:
     """Returns a call of a function."""
     latex = {"σ": r"\sigma", "tanh": r"\tanh", "exp": r"\exp", "log": r"\log"}
@@ -157,16 +164,18 @@ def negative(a: Term) -> Term:
 
 
 def multiply(*factors: Term) -> Term:
-    """Returns the product by element; of equal factors, the power."""
-    first = factors[0]
-    if all(f == first for f in factors):
-        return first if len(factors) == 1 else power(first, len(factors))
+    """Returns the product by element, with powers of equal factors."""
+    factors = tuple(power(f, n) if n > 1 else f for f, n in Counter(factors).items())
+    if len(factors) == 1:
+        return factors[0]
     factors = tuple(f if f.level == ELEMENTWISE else f.at(ATOM) for f in factors)
     return join(" ⊙ ", r" \odot ", ELEMENTWISE, *factors)
 
 
 def scale(x: float, a: Term) -> Term:
-    """Returns a number times a."""
+    """Returns a number times a; a third of it as a / 3."""
+    if x not in (0.5, 0.25) and abs(1 / x - round(1 / x)) < 1e-9 and abs(x) < 1:
+        return divide(a, number(round(1 / x)))
     a = a if a.level == ELEMENTWISE else a.at(ATOM)
     sign = number(x).at(ATOM)
     return Term(f"{sign.text} {a.text}", rf"{sign.latex}\,{a.latex}", ELEMENTWISE)
@@ -199,7 +208,10 @@ def absolute(a: Term) -> Term:
 
 def divide(a: Term, b: Term) -> Term:
     """Returns a / b."""
-    text = f"{(a if a.level == ELEMENTWISE else a.at(ATOM)).text} / {b.at(ATOM).text}"
+    above = a if a.level == ELEMENTWISE else a.at(ATOM)
+    gradient = above.level == ATOM and above.text.startswith("∂")
+    above_text = f"({above.text})" if gradient else above.text
+    text = f"{above_text} / {b.at(ATOM).text}"
     return Term(text, rf"\frac{{{a.latex}}}{{{b.latex}}}", ELEMENTWISE)
 
 
@@ -225,7 +237,8 @@ def beside(terms: list[Term]) -> Term:
 
 def part(a: Term, index: str) -> Term:
     """Returns some units or rows."""
-    a = a.at(ATOM)
+    of_gradient = a.text.startswith("∂")  # else the index would be that of the letter
+    a = a._replace(level=SUM if of_gradient else a.level).at(ATOM)
     return Term(f"{a.text}[{index}]", rf"{a.latex}[{index}]")
 
 

@@ -1,6 +1,7 @@
 """Writes values of a step, and their gradients, as terms of those that have names."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 from kerasseq.kernels.derived import terms
 from kerasseq.kernels.derived.graph import (
@@ -16,8 +17,10 @@ from kerasseq.kernels.derived.graph import (
 from kerasseq.kernels.derived.names import Names
 from kerasseq.kernels.derived.terms import Letter, Term
 
+Monomial: TypeAlias = tuple[float, list[Term]]  # a number, and factors
+
 _LIGHT = ("slice", "concatenate", "broadcast", "stop_gradient", "negative", NUMBER)
-_PRODUCTS = ("matmul", "matmul_transposed")
+_SIZES = {"matmul": 3, "matmul_transposed": 3, "sigmoid_gradient": 3}
 _BETWEEN = {
     "greater": (">", ">"),
     "greater_equal": ("≥", r"\ge"),
@@ -32,8 +35,8 @@ _OPPOSITE = {
     **{"greater": "less_equal", "less_equal": "greater", "less": "greater_equal"},
     **{"greater_equal": "less", "equal": "not_equal", "not_equal": "equal"},
 }
-_SUMS = ("add", "subtract", "negative")
-_FACTORS = ("multiply", "where", "tanh_gradient", "sigmoid_gradient")
+_SUMS = ("add", "subtract")
+_FACTORS = ("multiply", "where", "tanh_gradient", "sigmoid_gradient", "negative", "sum")
 _ONE = terms.number(1)
 _CALLED = {"sigmoid": "σ", "maximum": "max", "minimum": "min"}
 
@@ -66,9 +69,11 @@ class Writer:
         if value.op in _LEAF:
             return _LEAF[value.op](value)
         if value.op in _SUMS:
-            return self._sum(value)
+            return _added(self._grouped(value))
         if value.op in _FACTORS:
-            return terms.multiply(*self._factors(value, defined=True))
+            return _written(*self._monomial(value, defined=True))
+        if value.op == "concatenate":
+            return terms.beside([self._beside(a) for a in value.args])
         args = [self.term(a) for a in self.parts(value)]
         if value.op in _BETWEEN:
             return _compared(_BETWEEN[value.op], *args)
@@ -78,62 +83,76 @@ class Writer:
 
     # Sums and products, in which common factors stand once.
 
-    def _sum(self, value: Value) -> Term:
-        groups: dict[str, list[tuple[int, list[Term]]]] = {}
+    def _grouped(self, value: Value) -> list[Monomial]:
+        """The summands of a value; those with the same gradient are one."""
+        groups: dict[str, list[Monomial]] = {}
         for k, (sign, summand) in enumerate(self._summands(value, defined=True)):
-            factors = self._factors(summand)
-            key = factors[0].text if summand.backward else str(k)
-            groups.setdefault(key, []).append((sign, factors))
-        return _added([_common(group) for group in groups.values()])
+            number, factors = self._monomial(summand)
+            first = factors[0].text if factors and summand.backward else str(k)
+            groups.setdefault(first, []).append((sign * number, factors))
+        return [_common(group) for group in groups.values()]
 
     def _summands(
         self, value: Value, sign: int = 1, defined: bool = False
     ) -> Iterator[tuple[int, Value]]:
         """Yields what is added up, with its sign; names are not written out."""
-        written = value in self.shown or value in self.names.activations
-        if value.op not in _SUMS or (written and not defined):
+        if value.op not in _SUMS or (self._is_written(value) and not defined):
             yield sign, value
             return
-        first, *second = value.args
-        yield from self._summands(first, -sign if value.op == "negative" else sign)
-        for v in second:
-            yield from self._summands(v, -sign if value.op == "subtract" else sign)
+        first, second = value.args
+        yield from self._summands(first, sign)
+        yield from self._summands(second, -sign if value.op == "subtract" else sign)
 
-    def _factors(self, value: Value, defined: bool = False) -> list[Term]:
-        """Returns what is multiplied by element."""
-        if value in self.shown and not defined:
-            return [self.shown[value]]
-        if value.op not in _FACTORS or value in self.names.activations:
-            return [self.definition(value)]
-        if value.op == "multiply":
-            a, b = value.args
-            for number, other in ((a, b), (b, a)):
-                if number.op == NUMBER:
-                    return [self._scaled(value, number.detail, other)]
-            return [*self._factors(a), *self._factors(b)]
-        if value.op == "where":
-            return self._chosen(value)
+    def _is_written(self, value: Value) -> bool:
+        return value in self.shown or value in self.names.activations
+
+    def _monomial(self, value: Value, defined: bool = False) -> Monomial:
+        """Returns a number, and what it is multiplied with by element."""
+        if self._is_written(value) and not defined:
+            return 1.0, [self.term(value)]
+        if value.op == NUMBER:
+            return value.detail, []
+        if value.op == "broadcast":
+            return self._monomial(*value.args)
+        if value.op == "negative":
+            number, factors = self._monomial(*value.args)
+            return -number, factors
+        if value.op == "sum" or _is_mean(value):
+            (x,) = self.parts(value)
+            number, factors = self._monomial(x)
+            name = "sum" if value.op == "sum" else "mean"
+            return number, [terms.function(name, _written(1.0, factors))]
+        if value.op in ("multiply", "where"):
+            return self._product(value)
+        if value.op not in _FACTORS:
+            return 1.0, [self.definition(value)]
         y, d = value.args
         slope = self.term(y)
+        number, factors = self._monomial(d)
         if value.op == "tanh_gradient":
-            return [*self._factors(d), terms.subtract(_ONE, terms.power(slope, 2))]
-        return [*self._factors(d), slope, terms.subtract(_ONE, slope)]
+            rest = [terms.subtract(_ONE, terms.power(slope, 2))]
+        else:
+            rest = [slope, terms.subtract(_ONE, slope)]
+        return number, [*factors, *rest]
 
-    def _scaled(self, value, number, other) -> Term:
-        if _is_mean(value):
-            return terms.function("mean", self.term(*other.args))
-        return terms.scale(number, self.term(other))
+    def _product(self, value: Value) -> Monomial:
+        if value.op == "multiply":
+            (x, first), (y, second) = map(self._monomial, value.args)
+            return x * y, [*first, *second]
+        condition, a, b = value.args  # a factor of 0 or 1, if one choice is 0
+        if _is_zero(b):
+            number, factors = self._monomial(a)
+            return number, [*factors, terms.indicator(self.term(condition))]
+        if _is_zero(a):
+            number, factors = self._monomial(b)
+            return number, [*factors, terms.indicator(self._not(condition))]
+        return 1.0, [terms.function("where", *map(self.term, value.args))]
 
-    def _chosen(self, value: Value) -> list[Term]:
-        """`where`, as a factor that is 0 or 1 if one choice is 0."""
-        condition, first, second = value.args
-        if _is_zero(second):
-            chosen = [terms.indicator(self.term(condition))]
-            is_one = first.op == NUMBER and first.detail == 1
-            return chosen if is_one else [*self._factors(first), *chosen]
-        if _is_zero(first):
-            return [*self._factors(second), terms.indicator(self._not(condition))]
-        return [terms.function("where", *map(self.term, value.args))]
+    def _beside(self, value: Value) -> Term:
+        """One of the parts of a row; numbers have an index, for how many units."""
+        if value.op == "broadcast" and value.args[0].op == NUMBER:
+            return terms.repeated(value.args[0].detail, value.width)
+        return self.term(value)
 
     def _not(self, condition: Value) -> Term:
         if condition.op in _OPPOSITE and condition not in self.shown:
@@ -166,7 +185,7 @@ class Writer:
         """Returns how many operations the term of a value has."""
         if value in self.shown or value.op in LEAVES:
             return 0
-        own = 3 if value.op in _PRODUCTS else value.op not in _LIGHT
+        own = _SIZES.get(value.op, value.op not in _LIGHT)
         return own + sum(map(self.size, self.parts(value)))
 
 
@@ -175,35 +194,46 @@ def _compared(sign: tuple[str, str], a: Term, b: Term) -> Term:
     return terms.join(f" {text} ", f" {latex} ", terms.SUM, a, b)
 
 
-def _common(group: list[tuple[int, list[Term]]]) -> tuple[int, Term]:
+def _common(group: list[Monomial]) -> Monomial:
     """One summand, or several with their common factors in front."""
-    if len(group) == 1:
-        ((sign, factors),) = group
-        return sign, terms.multiply(*factors)
     rests = [list(factors) for _, factors in group]
     common = [f for f in rests[0] if all(f in rest for rest in rests[1:])]
+    if len(group) == 1:
+        return group[0]
     for rest in rests:
         for factor in common:
             if factor in rest:
                 rest.remove(factor)
-    signs = [sign for sign, _ in group]
-    inside = [terms.multiply(*rest) if rest else _ONE for rest in rests]
-    return 1, terms.multiply(*common, _added(list(zip(signs, inside, strict=True))))
+    numbers = [number for number, _ in group]
+    if not any(rests):
+        return sum(numbers), common
+    sign = -1.0 if max(numbers) < 0 else 1.0
+    inside = [(sign * x, rest) for x, rest in zip(numbers, rests, strict=True)]
+    return sign, [*common, _added(inside)]
 
 
-def _added(summands: list[tuple[int, Term]]) -> Term:
+def _added(summands: list[Monomial]) -> Term:
     """The sum, with a summand in front that is not subtracted."""
-    summands = sorted(summands, key=lambda s: s[0] < 0 and summands[0][0] < 0)
-    (sign, total), *others = summands
-    total = terms.negative(total) if sign < 0 else total
-    for sign, term in others:
-        total = (terms.add if sign > 0 else terms.subtract)(total, term)
+    first = next((s for s in summands if s[0] > 0), summands[0])
+    total = _written(*first)
+    for number, factors in (s for s in summands if s is not first):
+        term = _written(abs(number), factors)
+        total = (terms.add if number > 0 else terms.subtract)(total, term)
     return total
 
 
+def _written(number: float, factors: list[Term]) -> Term:
+    """A product by element, with its number in front."""
+    if not factors:
+        return terms.number(number)
+    product = terms.multiply(*factors)
+    if number < 0:
+        return terms.negative(_written(-number, factors))
+    return product if number == 1 else terms.scale(number, product)
+
+
 def _is_zero(value: Value) -> bool:
-    while value.op == "broadcast":
-        (value,) = value.args
+    value = value.args[0] if value.op == "broadcast" else value
     return value.op == NUMBER and value.detail == 0
 
 
@@ -233,8 +263,7 @@ _WRITTEN: dict[str, Callable[..., Term]] = {
     "expm1": lambda _, a: terms.subtract(terms.function("exp", a), _ONE),
     "absolute": lambda _, a: terms.absolute(a),
     "logical_not": lambda _, a: terms.function("not", a),
-    "broadcast": lambda _, a: a,
-    "concatenate": lambda _, *parts: terms.beside(list(parts)),
+    "broadcast": lambda _, a: terms.function("broadcast", a),
     "slice": lambda v, a: terms.part(a, f"{v.detail}:{v.detail + v.width}"),
     "matmul": lambda _, a, w: terms.product(a, w),
     "matmul_transposed": lambda _, d, w: terms.product(d, terms.transposed(w)),
