@@ -5,10 +5,8 @@ from typing import TypeAlias
 
 from kerasseq.kernels.derived import terms
 from kerasseq.kernels.derived.graph import (
-    GRADIENT,
     INPUT,
     LEAVES,
-    MASK,
     NOISE,
     NUMBER,
     PARAMETER,
@@ -36,7 +34,6 @@ _OPPOSITE = {
     **{"greater_equal": "less", "equal": "not_equal", "not_equal": "equal"},
 }
 _SUMS = ("add", "subtract")
-_FACTORS = ("multiply", "where", "tanh_gradient", "sigmoid_gradient", "negative", "sum")
 _ONE = terms.number(1)
 _CALLED = {"sigmoid": "σ", "maximum": "max", "minimum": "min"}
 
@@ -64,32 +61,27 @@ class Writer:
         if value in self.names.activations:
             name, argument = self.names.activations[value]
             return terms.function(name, self.term(argument))
-        if value.op == PARAMETER:
-            return self.names.weight(value.detail)
         if value.op in _LEAF:
-            return _LEAF[value.op](value)
-        if value.op in _SUMS:
-            return _added(self._grouped(value))
-        if value.op in _FACTORS:
+            return _LEAF[value.op](self, value)
+        if value.op in _MONOMIALS:
             return _written(*self._monomial(value, defined=True))
         if value.op == "concatenate":
             return terms.beside([self._beside(a) for a in value.args])
         args = [self.term(a) for a in self.parts(value)]
-        if value.op in _BETWEEN:
-            return _compared(_BETWEEN[value.op], *args)
         if value.op in _WRITTEN:
             return _WRITTEN[value.op](value, *args)
         return terms.function(_CALLED.get(value.op, value.op), *args)
 
     # Sums and products, in which common factors stand once.
 
-    def _grouped(self, value: Value) -> list[Monomial]:
+    def _grouped(self, value: Value, sign: int = 1) -> list[Monomial]:
         """The summands of a value; those with the same gradient are one."""
         groups: dict[str, list[Monomial]] = {}
-        for k, (sign, summand) in enumerate(self._summands(value, defined=True)):
+        summands = self._summands(value, sign, defined=True)
+        for k, (own, summand) in enumerate(summands):
             number, factors = self._monomial(summand)
             first = factors[0].text if factors and summand.backward else str(k)
-            groups.setdefault(first, []).append((sign * number, factors))
+            groups.setdefault(first, []).append((own * number, factors))
         return [_common(group) for group in groups.values()]
 
     def _summands(
@@ -110,36 +102,39 @@ class Writer:
         """Returns a number, and what it is multiplied with by element."""
         if self._is_written(value) and not defined:
             return 1.0, [self.term(value)]
+        write = Writer._reduced if _is_mean(value) else _MONOMIALS.get(value.op)
+        if write is not None:
+            return write(self, value)
         if value.op == NUMBER:
             return value.detail, []
         if value.op == "broadcast":
             return self._monomial(*value.args)
-        if value.op == "negative":
-            number, factors = self._monomial(*value.args)
-            return -number, factors
-        if value.op == "sum" or _is_mean(value):
-            (x,) = self.parts(value)
-            number, factors = self._monomial(x)
-            name = "sum" if value.op == "sum" else "mean"
-            return number, [terms.function(name, _written(1.0, factors))]
-        if value.op in ("multiply", "where"):
-            return self._product(value)
-        if value.op not in _FACTORS:
-            return 1.0, [self.definition(value)]
-        y, d = value.args
-        slope = self.term(y)
-        number, factors = self._monomial(d)
-        if value.op == "tanh_gradient":
-            rest = [terms.subtract(_ONE, terms.power(slope, 2))]
-        else:
-            rest = [slope, terms.subtract(_ONE, slope)]
-        return number, [*factors, *rest]
+        return 1.0, [self.definition(value)]
 
-    def _product(self, value: Value) -> Monomial:
-        if value.op == "multiply":
-            (x, first), (y, second) = map(self._monomial, value.args)
-            return x * y, [*first, *second]
-        condition, a, b = value.args  # a factor of 0 or 1, if one choice is 0
+    def _sum(self, value: Value, sign: int = 1) -> Monomial:
+        groups = self._grouped(value, sign)
+        return groups[0] if len(groups) == 1 else (1.0, [_added(groups)])
+
+    def _negative(self, value: Value) -> Monomial:
+        (x,) = value.args
+        if x.op in _SUMS and not self._is_written(x):
+            return self._sum(x, -1)
+        number, factors = self._monomial(x)
+        return -number, factors
+
+    def _multiply(self, value: Value) -> Monomial:
+        (x, first), (y, second) = map(self._monomial, value.args)
+        return x * y, [*first, *second]
+
+    def _reduced(self, value: Value) -> Monomial:
+        """The sum or the mean over the units."""
+        number, factors = self._monomial(*self.parts(value))
+        name = "mean" if _is_mean(value) else "sum"
+        return number, [terms.function(name, _written(1.0, factors))]
+
+    def _where(self, value: Value) -> Monomial:
+        """A factor of 0 or 1, if one choice is 0."""
+        condition, a, b = value.args
         if _is_zero(b):
             number, factors = self._monomial(a)
             return number, [*factors, terms.indicator(self.term(condition))]
@@ -148,16 +143,22 @@ class Writer:
             return number, [*factors, terms.indicator(self._not(condition))]
         return 1.0, [terms.function("where", *map(self.term, value.args))]
 
+    def _slope(self, value: Value) -> Monomial:
+        """The gradient of tanh or σ."""
+        y, (number, factors) = self.term(value.args[0]), self._monomial(value.args[1])
+        if value.op == "tanh_gradient":
+            return number, [*factors, terms.subtract(_ONE, terms.power(y, 2))]
+        return number, [*factors, y, terms.subtract(_ONE, y)]
+
     def _beside(self, value: Value) -> Term:
         """One of the parts of a row; numbers have an index, for how many units."""
-        if value.op == "broadcast" and value.args[0].op == NUMBER:
+        if value.op == "broadcast" and _is_number(value):
             return terms.repeated(value.args[0].detail, value.width)
         return self.term(value)
 
     def _not(self, condition: Value) -> Term:
         if condition.op in _OPPOSITE and condition not in self.shown:
-            opposite = _BETWEEN[_OPPOSITE[condition.op]]
-            return _compared(opposite, *map(self.term, condition.args))
+            return _compared(_OPPOSITE[condition.op], *map(self.term, condition.args))
         return terms.function("not", self.term(condition))
 
     # What terms have in them.
@@ -189,8 +190,8 @@ class Writer:
         return own + sum(map(self.size, self.parts(value)))
 
 
-def _compared(sign: tuple[str, str], a: Term, b: Term) -> Term:
-    text, latex = sign
+def _compared(op: str, a: Term, b: Term) -> Term:
+    text, latex = _BETWEEN[op]
     return terms.join(f" {text} ", f" {latex} ", terms.SUM, a, b)
 
 
@@ -232,9 +233,13 @@ def _written(number: float, factors: list[Term]) -> Term:
     return product if number == 1 else terms.scale(number, product)
 
 
-def _is_zero(value: Value) -> bool:
+def _is_number(value: Value) -> bool:
     value = value.args[0] if value.op == "broadcast" else value
-    return value.op == NUMBER and value.detail == 0
+    return value.op == NUMBER
+
+
+def _is_zero(value: Value) -> bool:
+    return _is_number(value) and 0 in (value.detail, *(a.detail for a in value.args))
 
 
 def _is_mean(value: Value) -> bool:
@@ -245,16 +250,24 @@ def _is_mean(value: Value) -> bool:
     return factor.op == NUMBER and factor.detail == 1 / total.args[0].width
 
 
-_LEAF: dict[str, Callable[[Value], Term]] = {
-    INPUT: lambda v: Letter("x", ("t",)).term,
-    NOISE: lambda v: Letter("m", (str(v.detail + 1),)).term,
-    MASK: lambda v: Letter("real", ("t",)).term,
-    NUMBER: lambda v: terms.number(v.detail),
-    GRADIENT: lambda v: terms.function("gradient", terms.number(v.detail)),
+_MONOMIALS: dict[str, Callable[[Writer, Value], Monomial]] = {
+    "add": Writer._sum,
+    "subtract": Writer._sum,
+    "negative": Writer._negative,
+    "multiply": Writer._multiply,
+    "sum": Writer._reduced,
+    "where": Writer._where,
+    "tanh_gradient": Writer._slope,
+    "sigmoid_gradient": Writer._slope,
 }
-
-
+_LEAF: dict[str, Callable[[Writer, Value], Term]] = {
+    PARAMETER: lambda writer, v: writer.names.weight(v.detail),
+    INPUT: lambda _, v: Letter("x", ("t",)).term,
+    NOISE: lambda _, v: Letter("m", (str(v.detail + 1),)).term,
+    NUMBER: lambda _, v: terms.number(v.detail),
+}
 _WRITTEN: dict[str, Callable[..., Term]] = {
+    **dict.fromkeys(_BETWEEN, lambda v, a, b: _compared(v.op, a, b)),
     "divide": lambda _, a, b: terms.divide(a, b),
     "power": lambda v, a: terms.power(a, v.detail),
     "sqrt": lambda _, a: terms.root(a),
@@ -263,7 +276,7 @@ _WRITTEN: dict[str, Callable[..., Term]] = {
     "expm1": lambda _, a: terms.subtract(terms.function("exp", a), _ONE),
     "absolute": lambda _, a: terms.absolute(a),
     "logical_not": lambda _, a: terms.function("not", a),
-    "broadcast": lambda _, a: terms.function("broadcast", a),
+    "broadcast": lambda v, a: a if _is_number(v) else terms.function("broadcast", a),
     "slice": lambda v, a: terms.part(a, f"{v.detail}:{v.detail + v.width}"),
     "matmul": lambda _, a, w: terms.product(a, w),
     "matmul_transposed": lambda _, d, w: terms.product(d, terms.transposed(w)),
