@@ -73,7 +73,7 @@ def test_the_equations_on_the_page_of_own_cells():
     runner = doctest.DocTestRunner()
     runner.run(case, out=report.append, clear_globs=False)
     assert not runner.failures, "".join(report)
-    assert f"$$\n{names['explained'].latex('backward')}\n$$" in page
+    assert f"$$\n{case.globs['explained'].latex('backward')}\n$$" in page
 
 
 @pytest.mark.parametrize("language", ["en", "fr"])

@@ -1,5 +1,6 @@
 """The equations of `explain`: computed from their text, and as textbooks have them."""
 
+import re
 import sys
 
 import keras
@@ -196,9 +197,10 @@ def test_the_text_computes_the_step_and_its_gradients(name):
     cell, x, states, weights, incoming = prepared(name)
     explained = explain_cell(cell)
     lines = [line.left.removeprefix("∂L/∂") for line in explained.backward]
-    before = [left for left in lines if left.endswith("_{t-1}")]
+    before = [left for left in lines if re.fullmatch(r"\w+_\{t-1\}", left)]
     after = [left.replace("{t-1}", "t") for left in before]
     after += ["y_t"] if "∂L/∂y_t" in str(explained) else []
+    assert len(set(lines)) == len(lines)
     incoming = incoming[: len(after)]
     known = {"x_t": x, **weights, **dict(zip(before, states, strict=True))}
     known |= parts_of(known, name)

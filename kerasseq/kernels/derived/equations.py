@@ -199,7 +199,9 @@ class Equations:
             leaf = value.graph.make(STATE, width=value.width, detail=k)
             if leaf in self.writer.shown:
                 left = terms.gradient(self.writer.shown[leaf])
-                yield equation(left, zero if d is None else self.writer.term(d))
+                right = zero if d is None else self.writer.term(d)
+                if left != right:  # or it has a line already
+                    yield equation(left, right)
 
     def _weights(self) -> Iterator[Equation]:
         yield from weight_lines(self.writer, self.back)
