@@ -19,7 +19,7 @@ from kerasseq.rnn.min_lstm import MinLSTMCell
 from tests.kernels.printed_equations import Equations
 
 BATCH, FEATURES, UNITS = 2, 5, 3
-once = pytest.mark.once("text, which does not depend on the backend")
+pytestmark = pytest.mark.once("text, which does not depend on the backend")
 
 
 class Own(ElmanCell):
@@ -191,7 +191,6 @@ def close(value, wanted, name):
     np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=2e-5, err_msg=name)
 
 
-@once
 @pytest.mark.parametrize("name", CELLS)
 def test_the_text_computes_the_step_and_its_gradients(name):
     cell, x, states, weights, incoming = prepared(name)
@@ -348,13 +347,11 @@ h_t = kept ⊙ h_{t-1} + (1 − kept) ⊙ ĥ
 }
 
 
-@once
 @pytest.mark.parametrize("name", TEXTBOOK)
 def test_the_equations_are_those_of_textbooks(name):
     assert plain(CELLS[name][0]().explain()) == TEXTBOOK[name]
 
 
-@once
 def test_kept_values_and_notes():
     text = str(LSTMCell(UNITS).explain())
     assert "Kept for the backward pass: o, tanh(c_t), g, i, f." in text
@@ -362,7 +359,6 @@ def test_kept_values_and_notes():
     assert "1[" not in text
 
 
-@once
 def test_masks_of_dropout_are_m():
     cell = ElmanCell(UNITS, recurrent_dropout=0.5)
     line = str(cell.explain(training=True).forward[0])
@@ -423,7 +419,6 @@ REASONS = {
 }
 
 
-@once
 @pytest.mark.parametrize("step", REASONS)
 def test_reasons_say_what_and_what_to_do(step):
     explained = own(step).explain()
@@ -434,7 +429,6 @@ def test_reasons_say_what_and_what_to_do(step):
     assert str(explained) == explained._repr_markdown_()
 
 
-@once
 def test_a_normalization_in_half_precision():
     cell = own(layer_norm)
     cell = type(cell)(UNITS, dtype="mixed_bfloat16")
@@ -444,7 +438,6 @@ def test_a_normalization_in_half_precision():
 # The letters.
 
 
-@once
 def test_an_edited_step_changes_the_text(monkeypatch):
     before = plain(GatedCell(UNITS).explain())
     cell = GatedCell(UNITS)
@@ -454,7 +447,6 @@ def test_an_edited_step_changes_the_text(monkeypatch):
     assert plain(GatedCell(UNITS).explain()) != before
 
 
-@once
 def test_a_debugger_goes_on_after_the_step():
     def debugger(*_):
         return None
@@ -469,7 +461,6 @@ def test_a_debugger_goes_on_after_the_step():
         sys.settrace(before)
 
 
-@once
 def test_latex():
     explained = LSTMCell(UNITS).explain()
     line = explained.backward[0].latex

@@ -66,7 +66,7 @@ class Explanation:
         """
         lines = {"forward": self.forward, "backward": self.backward}
         chosen = (*self.forward, *self.backward) if part is None else lines[part]
-        body = " \\\\\n".join(line.latex for line in chosen)
+        body = " \\\\[0.4em]\n".join(line.latex for line in chosen)
         return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
 
     def _repr_markdown_(self) -> str:
