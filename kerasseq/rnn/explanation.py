@@ -4,7 +4,7 @@ import types
 from typing import Any
 
 import keras
-from keras import tree
+from keras import ops, tree
 
 from kerasseq.core import checks
 from kerasseq.kernels.derived.explain import Explanation, explain
@@ -43,8 +43,7 @@ def explain_cell(cell: keras.Layer, training: bool = False) -> Explanation:
 
     width = features
     if steps:
-        x = keras.KerasTensor((None, features), cell.compute_dtype)
-        width = cell.project(x).shape[-1]
+        width = cell.project(ops.zeros((1, features), cell.compute_dtype)).shape[-1]
     sizes = tree.flatten(cell.state_size)
     noise = None
     if training and getattr(cell, "recurrent_dropout", 0):

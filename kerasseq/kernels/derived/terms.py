@@ -80,7 +80,7 @@ class Letter(NamedTuple):
 
 
 def letter(name: str) -> Letter:
-    """Reads a name of Python: `h_hat` as ĥ, `x_f` and `x2` with an index.
+    """Reads a name of Python: `x_f` and `x2` have an index, `h_hat` an accent.
 
     Examples:
         >>> [letter(name).term.text for name in ("x_f", "h_hat", "c2", "my_gate")]

@@ -75,7 +75,7 @@ class Writer:
     # Sums and products, in which common factors stand once.
 
     def _grouped(self, value: Value, sign: int = 1) -> list[Monomial]:
-        """The summands of a value; those with the same gradient are one."""
+        """What is added up in a value; parts with the same gradient are one."""
         groups: dict[str, list[Monomial]] = {}
         summands = self._summands(value, sign, defined=True)
         for k, (own, summand) in enumerate(summands):
@@ -196,7 +196,7 @@ def _compared(op: str, a: Term, b: Term) -> Term:
 
 
 def _common(group: list[Monomial]) -> Monomial:
-    """One summand, or several with their common factors in front."""
+    """One product, or the sum of several with common factors in front."""
     rests = [list(factors) for _, factors in group]
     common = [f for f in rests[0] if all(f in rest for rest in rests[1:])]
     if len(group) == 1:
@@ -214,7 +214,7 @@ def _common(group: list[Monomial]) -> Monomial:
 
 
 def _added(summands: list[Monomial]) -> Term:
-    """The sum, with a summand in front that is not subtracted."""
+    """The sum, with a product in front that is not subtracted."""
     first = next((s for s in summands if s[0] > 0), summands[0])
     total = _written(*first)
     for number, factors in (s for s in summands if s is not first):
