@@ -100,6 +100,15 @@ def parts(self, x, states, training=False):
     return h, [h]
 
 
+def letters_twice(self, x, states, training=False):
+    (h,) = states
+    z_f = 2.0 * x
+    f = ops.sigmoid(x + h)  # of another z_f
+    b = z_f * f  # not the bias
+    h = b + z_f
+    return h, [h]
+
+
 CELLS = {
     "elman": (lambda: ElmanCell(UNITS), {}),
     "gated": (lambda: GatedCell(UNITS), {}),
@@ -128,6 +137,7 @@ CELLS = {
     "unchanged_state": (lambda: own(unchanged_state, 2), {}),
     "repeated": (lambda: own(repeated), {}),
     "parts": (lambda: own(parts), {}),
+    "letters_twice": (lambda: own(letters_twice), {}),
 }
 ATTRIBUTES = {"kernel": "W", "recurrent_kernel": "U", "bias": "b", "gamma": "γ"}
 ATTRIBUTES |= {"peephole_kernel": "p", "beta": "β"}
@@ -206,6 +216,9 @@ def test_the_text_computes_the_step_and_its_gradients(name):
     for left, g in zip(after, incoming, strict=True):
         known |= {f"∂L/∂{left}": g, f"∂L/∂{left}|t+1": g}
     found = Equations(known, (BATCH, UNITS))
+    computed = ", ".join(line.left.strip("[]") for line in explained.forward)
+    computed = computed.split(", ")
+    assert len({*computed, *known}) == len(computed) + len(known)
     found.run(explained.forward)
     h, new = cell(x, [ops.convert_to_tensor(s) for s in states])
     for left, value in zip(after, [*new, h], strict=False):

@@ -55,10 +55,10 @@ class Names:
         self.after: list[Letter] = []
         self.pre_activation_of: dict[Value, Value] = {}
         self.activations: dict[Value, tuple[str, Value]] = activations(rows)
-        self._taken: set[Letter] = set()
+        self._taken: set[str] = set()  # as text
         self._name_states(letters_of_states(cell, bound, states), new_states, bound)
         self._weights = self._letters_of_weights(cell, bound)
-        self._taken |= set(self._weights.values())
+        self._taken |= {x.term.text for x in self._weights.values()}
         self.order: list[Value] = self._name_bound(bound)
         for value, name in list(self.letters.items()):
             self._name_argument(value, name)
@@ -75,7 +75,7 @@ class Names:
     # States.
 
     def _name_states(self, states, new_states, bound) -> None:
-        self._taken |= set(states)  # h is neither h_t nor h_{t-1}
+        self._taken |= {x.term.text for x in states}  # h is neither h_t nor h_{t-1}
         for k, state in enumerate(states):
             leaf = self.rows.graph.make(STATE, width=new_states[k].width, detail=k)
             self._name(leaf, state.indexed("t-1"))
@@ -151,9 +151,9 @@ class Names:
     def _name(self, value: Value, name: Letter) -> None:
         """Gives a value its first name, which no other value has."""
         if value not in self.letters:
-            while name in self._taken:
+            while name.term.text in self._taken:
                 name = name._replace(primes=name.primes + 1)
-            self._taken.add(name)
+            self._taken.add(name.term.text)
             self.letters[value] = name
 
     # Weights.
