@@ -98,6 +98,16 @@ def body(here):
         texts(here, before, after, len(text))
     one_unit(here, before, after, UNITS[task], drawn)
     all_units(here, task, before, after)
+    equations(here, folder)
+
+
+def equations(here, folder):
+    """Draws the step of the network and its gradients, in the letters of its code."""
+    with st.expander(here.text("equations")):
+        here.say("equations_about")
+        for part, block in here.compute(code.explain, folder).items():
+            here.say(f"equations_{part}")
+            st.latex(block)
 
 
 def decision(here, before, after, drawn):

@@ -12,6 +12,7 @@ from kerasseq.core.keras_private import dropout_base
 from kerasseq.core.serialization import check_float64
 from kerasseq.core.shapes import as_floats
 from kerasseq.core.types import Config, DType, Identifier, Shape, Tensor
+from kerasseq.rnn.explanation import Explanation, explain_cell
 
 
 class DropoutMasks:
@@ -216,6 +217,27 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
         projected = self.project(inputs, training)
         h, new_states = self.step(projected, states if nested else [states], training)
         return h, new_states if nested else new_states[0]
+
+    def explain(self, training: bool = False) -> Explanation:
+        """Returns what is derived from `step`: its equations and their gradients.
+
+        Args:
+            training: Whether dropout is on: m is then the mask of the state.
+
+        Returns:
+            An `Explanation`: `print` shows it, a notebook as equations. Its `reason`
+            says why a `step` cannot be derived, and runs at each time step.
+
+        Raises:
+            ValueError: If the cell is not built, and cannot be copied to build it.
+
+        Examples:
+            >>> import kerasseq
+            >>> cell = kerasseq.layers.GatedRNN(3, activation="tanh").cell
+            >>> print(cell.explain().backward[0])
+            ∂L/∂z_h̄ = ∂L/∂h_t ⊙ (1 − z) ⊙ (1 − h̄²)
+        """
+        return explain_cell(self, training)
 
     def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
         size = (batch_size, self.units)

@@ -30,6 +30,7 @@ from kerasseq.core.sublayers import WithSublayers
 from kerasseq.core.types import Config, Shape, Tensor
 from kerasseq.rnn.batch_states import BatchStates
 from kerasseq.rnn.cell import DropoutMasks, DropoutRNNCell, RecurrentCell
+from kerasseq.rnn.explanation import Explanation, explain_cell
 from kerasseq.rnn.loop import run_through_time
 
 
@@ -210,6 +211,28 @@ class RNN(WithSublayers, keras.layers.RNN):
             sequences = ops.cast(sequences, self.compute_dtype)
         advance = MethodLayer(self, "_advance", casts=wide is None)
         return advance(sequences, states, mask)
+
+    def explain(self, training: bool = False) -> Explanation:
+        """Returns what is derived from the step of the cell, as equations.
+
+        Args:
+            training: Whether dropout is on: m is then the mask of the state.
+
+        Returns:
+            An `Explanation`: `print` shows it, a notebook as equations. Its `reason`
+            says why a step cannot be derived, and runs at each time step.
+
+        Raises:
+            ValueError: If the layer has a stack of cells, or is not built and its cell
+                cannot be copied.
+
+        Examples:
+            >>> import kerasseq
+            >>> layer = kerasseq.layers.RNN(keras.layers.LSTMCell(3))
+            >>> print(layer.explain().backward[0])
+            ∂L/∂z_3 = ∂L/∂h_t ⊙ tanh(c_t) ⊙ o ⊙ (1 − o)
+        """
+        return explain_cell(self.cell, training)
 
     def _checked_states(self, states, batch_size):
         """The states of `advance`, nested if those of the cells are."""

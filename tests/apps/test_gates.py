@@ -155,3 +155,13 @@ def test_another_network_has_other_gates(folder):
     page.session_state["gates.cell"] = "gru"
     pages.checked(page.run())
     assert page.session_state["gates.gate"] == "update_gate"
+
+
+def test_the_equations_of_the_trained_network(folder):
+    page = pages.open_lab("gates", cell="gru")
+    forward, backward = (found.value for found in page.get("latex")[-2:])
+    _, layer = code.load(folder("race_gru"), None)
+    explained = layer.explain()
+    assert explained.latex("forward") in forward
+    assert explained.latex("backward") in backward
+    assert r"\partial z_{z}" in backward

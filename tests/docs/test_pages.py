@@ -61,6 +61,21 @@ def test_messages_on_the_page_of_errors(language):
     assert len(case.examples) > 8
 
 
+def test_the_equations_on_the_page_of_own_cells():
+    page = (PAGES / "en" / "howto" / "own_cell.md").read_text(encoding="utf-8")
+    cell, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = {}
+    exec(compile(cell, "own_cell.md", "exec"), names)
+    names["layer"] = names["kerasseq"].layers.RNN(names["MinimalGatedCell"](8))
+    code = "\n".join(re.findall(r"```pycon\n(.*?)```", page, re.DOTALL))
+    case = doctest.DocTestParser().get_doctest(code, names, "own_cell", None, 0)
+    report = []
+    runner = doctest.DocTestRunner()
+    runner.run(case, out=report.append, clear_globs=False)
+    assert not runner.failures, "".join(report)
+    assert f"$$\n{case.globs['explained'].latex('backward')}\n$$" in page
+
+
 @pytest.mark.parametrize("language", ["en", "fr"])
 def test_messages_about_backends(language):
     page = (PAGES / language / "start" / "errors.md").read_text(encoding="utf-8")

@@ -46,6 +46,13 @@ def named(layer, values):
     return found
 
 
+def explain(folder):
+    """Returns a step of the trained network, and its gradients, as LaTeX."""
+    _, layer = load(folder, None)
+    found = layer.explain()
+    return {part: found.latex(part) for part in ("forward", "backward")}
+
+
 def read(folder, string, change=None):
     """Reads a string. Returns P(balanced) after each symbol, and the values inside."""
     from kerasseq import tracing
@@ -103,6 +110,9 @@ for found in (before, after):
 name = "cell_state" if "cell_state" in before["values"] else "hidden_state"
 print("The", name, "of each unit at the end, after minus before:")
 print((after["values"][name][-1] - before["values"][name][-1]).round(3))
+
+_, layer = load(folder, None)
+print(layer.explain())  # the equations and their gradients
 """
 
 

@@ -21,7 +21,7 @@ from kerasseq.kernels.derived.graph import (
     Value,
     walk,
 )
-from kerasseq.kernels.derived.trace import Parameters, trace
+from kerasseq.kernels.derived.trace import Parameters, Rows, trace
 
 
 @dataclasses.dataclass
@@ -35,13 +35,12 @@ class Derived:
         new_states: The states after the step.
         output: Which of the states is the output.
         extra: Whether that state is one that the loop adds, since the cell has an
-            output that is none of its states. It comes last, and starts with zeros.
+            output that is not one of its states. It comes last, and starts with zeros.
         backward: The gradients, of which a `GRADIENT` leaf k is the gradient of new
             state k.
         kept: The values that the backward pass reads besides leaves and states; all
             others of the forward pass are computed again from these.
-        parameters: Function from the values of the cell's variables to the parameters,
-            which `keras.ops` computes and the backend differentiates.
+        rows: The tensors of the step, and their values.
         compiled: What a backend made of it, by its options.
     """
 
@@ -52,8 +51,16 @@ class Derived:
     extra: bool
     backward: Backward
     kept: list[Value]
-    parameters: Parameters
+    rows: Rows
     compiled: dict[Any, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def parameters(self) -> Parameters:
+        """Function from the values of the cell's variables to the parameters.
+
+        `keras.ops` computes them, and the backend differentiates them.
+        """
+        return self.rows.parameters
 
     def take_ahead(
         self, x: Tensor, parameters: Sequence[Tensor], noise: Sequence[Tensor] = ()
@@ -81,6 +88,7 @@ def derive(
     masked: bool = False,
     training: bool = False,
     dtype: str = "float32",
+    whole: bool = False,
 ) -> Derived:
     """Derives the loop of a cell from its step.
 
@@ -94,6 +102,7 @@ def derive(
         masked: Whether a mask leaves states unchanged at some steps.
         training: Whether dropout is on.
         dtype: That of all values.
+        whole: Whether a step keeps what depends on its input alone, as it is written.
 
     Raises:
         NotDerivable: If the step has something that a graph does not have. The message
@@ -111,7 +120,7 @@ def derive(
     graph = traced.graph
     places = [k for k, v in enumerate(traced.new_states) if v is traced.output]
     new = [*traced.new_states, *([] if places else [traced.output])]
-    ahead, new = take_ahead(graph, new)
+    ahead, new = (None, new) if whole else take_ahead(graph, new)
     if masked:
         real = graph.make(MASK, width=1)
         new = [
@@ -121,7 +130,7 @@ def derive(
     back = backward(graph, new, len(new))
     output = places[0] if places else len(new) - 1
     kept = to_keep(new, back)
-    return Derived(graph, ahead, new, output, not places, back, kept, traced.parameters)
+    return Derived(graph, ahead, new, output, not places, back, kept, traced.rows)
 
 
 def _state(graph: Graph, k: int, value: Value) -> Value:

@@ -33,7 +33,10 @@ def lower(operation: Any, arguments: Any, rows: "Rows") -> list[Value]:
     """
     name = type(operation).__name__
     if name not in _LOWERED:
-        raise NotDerivable(f"the operation {name}")
+        raise NotDerivable(
+            f"the operation {name} is not one of those that loops are derived from: "
+            "use operations by element, products with weights, sums over the units"
+        )
     found = _LOWERED[name](rows, operation, *arguments.args, **arguments.kwargs)
     return found if isinstance(found, list) else [found]
 
@@ -113,7 +116,10 @@ def _same(rows, operation, *args):
     values = [rows.value(a) for a in args]
     width = max(v.width for v in values)
     if any(v.width not in (1, width) for v in values):
-        raise NotDerivable(f"widths {[v.width for v in values]} in one operation")
+        raise NotDerivable(
+            f"rows of {[v.width for v in values]} units in one operation: they must be "
+            "as wide as each other, or of one unit"
+        )
     return rows.graph.make(_SAME[type(operation).__name__], *values)
 
 
@@ -203,7 +209,7 @@ def _clip(rows, operation, x):
 @_for("Power")
 def _power(rows, operation, x, exponent):
     if not isinstance(exponent, int | float):
-        raise NotDerivable("an exponent that is not a number")
+        raise NotDerivable("an exponent that is not a number: use exp and log")
     x = rows.value(x)
     return x * x if exponent == 2 else _make("power", x, detail=exponent)
 
@@ -259,7 +265,10 @@ def _softmax(rows, operation, x):
 def _norm(rows, operation, x, gamma=None, beta=None):
     _units(operation.axis)
     if rows.dtype not in ("float32", "float64"):
-        raise NotDerivable(f"a normalization in {rows.dtype}, which Keras widens")
+        raise NotDerivable(
+            f"a normalization in {rows.dtype}, which Keras computes in float32: pass "
+            '`dtype="float32"` to the layer'
+        )
     x, epsilon = rows.value(x), operation.epsilon
     epsilon = keras.config.epsilon() if epsilon is None else epsilon
     if type(operation).__name__ == "RMSNorm":

@@ -38,13 +38,13 @@ class Traced:
         graph: The graph of the values.
         output: The output of the step.
         new_states: The states after the step.
-        parameters: Computes the parameters from the values of the variables.
+        rows: Knows the value of each tensor, and what the parameters are.
     """
 
     graph: Graph
     output: Value
     new_states: list[Value]
-    parameters: "Parameters"
+    rows: "Rows"
 
 
 def trace(
@@ -96,9 +96,10 @@ def trace(
     if [v.width for v in values[1:]] != list(states):
         raise NotDerivable(
             f"the states have {list(states)} units before the step, and "
-            f"{[v.width for v in values[1:]]} after it"
+            f"{[v.width for v in values[1:]]} after it: return states of the sizes in "
+            "`state_size`"
         )
-    return Traced(rows.graph, values[0], values[1:], rows.parameters)
+    return Traced(rows.graph, values[0], values[1:], rows)
 
 
 class Rows:
@@ -119,8 +120,8 @@ class Rows:
             id(v): s for v, s in zip(self.variables, self.symbols, strict=True)
         }
         self.parameters: Parameters = Parameters(self.symbols, dtype)
-        self._values: dict[int, Value] = {}
-        self._kept: list[keras.KerasTensor] = []  # ids are those of live tensors
+        self.values: dict[int, Value] = {}
+        self.tensors: list[keras.KerasTensor] = []  # ids are those of live tensors
         self._views: dict[int, Any] = {}
 
     def leaf(self, op: str, width: int, index: int | None = None) -> Any:
@@ -130,8 +131,8 @@ class Rows:
         return tensor
 
     def _note(self, tensor, value) -> None:
-        self._values[id(tensor)] = value
-        self._kept.append(tensor)
+        self.values[id(tensor)] = value
+        self.tensors.append(tensor)
 
     # The copy of the cell that runs.
 
@@ -181,25 +182,31 @@ class Rows:
                 f"a {type(tensor).__name__} made inside the step: use a number, or "
                 "make it from the inputs, as `ops.zeros_like(h)` does"
             )
-        if id(tensor) not in self._values:
+        if id(tensor) not in self.values:
             if not has_rows(tensor):
                 return self.parameter(tensor)
             node = private.node_of(tensor)
             results = lower(node.operation, node.arguments, self)
             for each, value in zip(node.outputs, results, strict=True):
                 if each.dtype not in (self.dtype, self._symbolic, "bool"):
-                    raise NotDerivable(f"{each.dtype} among values of {self.dtype}")
+                    raise NotDerivable(
+                        f"{each.dtype} among values of {self.dtype}: cast nothing in "
+                        "the step, and pass `dtype=` to the layer"
+                    )
                 self._note(each, value)
-        return self._values[id(tensor)]
+        return self.values[id(tensor)]
 
     def parameter(self, tensor: Any, *, matrix: bool = False) -> Value:
         """Returns the leaf for a tensor that depends on variables alone."""
         shape = tuple(tensor.shape)
         width = shape[-1] if shape else 1
         if matrix and len(shape) != 2:
-            raise NotDerivable(f"a product with weights of shape {shape}")
+            raise NotDerivable(f"a product with weights of shape {shape}: use a matrix")
         if not matrix and math.prod(shape) != width:
-            raise NotDerivable(f"weights of shape {shape} in an operation by element")
+            raise NotDerivable(
+                f"weights of shape {shape} in an operation by element: use a row, "
+                "`(units,)`, or a number"
+            )
         index = self.parameters.index(tensor, matrix)
         return self.graph.make(PARAMETER, width=width, detail=index)
 
@@ -231,7 +238,10 @@ class Parameters:
             return
         node = private.node_of(tensor)
         if node is None or any(map(has_rows, node.arguments.keras_tensors)):
-            raise NotDerivable("a value that is the same for all sequences of a batch")
+            raise NotDerivable(
+                "a value that is the same for all sequences of a batch: compute along "
+                "the last axis, with `keepdims=True`"
+            )
         for inside in node.arguments.keras_tensors:
             self._check(inside)
 
