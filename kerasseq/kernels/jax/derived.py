@@ -10,7 +10,7 @@ over the rows of all steps, and sums.
 """
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jax
@@ -19,7 +19,7 @@ from jax import numpy as jnp
 
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.derived.derive import Derived
-from kerasseq.kernels.derived.evaluate import compute, evaluate
+from kerasseq.kernels.derived.evaluate import evaluate
 from kerasseq.kernels.derived.graph import (
     GRADIENT,
     INPUT,
@@ -30,7 +30,6 @@ from kerasseq.kernels.derived.graph import (
     Value,
     walk,
 )
-from kerasseq.kernels.operations import matmul
 
 _ACTIVATIONS = {"tanh", "sigmoid", "exp", "expm1", "log", "log1p", "sin", "cos", "erf"}
 
@@ -73,40 +72,37 @@ def run(
 
 def _loop(derived, path):
     """The loop as a function that JAX differentiates by the graph."""
+    back = _Backward(derived)
+    output = {derived.output} if path else set()
 
     @jax.custom_vjp
-    def loop(x, states, parameters, noise, mask):
-        outputs = [derived.output] if path else []
-        last, paths, _ = _forward(
-            derived, outputs, [], x, states, parameters, noise, mask
-        )
+    def loop(*inputs):
+        last, paths, _ = _forward(derived, output, [], *inputs)
         return paths.get(derived.output), last
 
-    def forward(x, states, parameters, noise, mask):
-        back = _Backward(derived)
-        wanted = {*back.paths, derived.output} if path else back.paths
+    def forward(*inputs):
         last, paths, kept = _forward(
-            derived, wanted, derived.kept, x, states, parameters, noise, mask
+            derived, back.paths | output, derived.kept, *inputs
         )
-        saved = {k: paths[k] for k in back.paths}, kept
-        inputs = x, states, parameters, noise, mask
-        return (paths[derived.output] if path else None, last), (saved, inputs)
+        saved = {k: paths[k] for k in back.paths}
+        return (paths[derived.output] if path else None, last), (saved, kept, inputs)
 
-    def backward(kept, gradients):
-        return (*_Backward(derived).run(*kept, *gradients), None, None)
+    def backward(saved, gradients):
+        # None: recurrent dropout and masks have no gradient.
+        return (*back.run(*saved, *gradients), None, None)
 
     loop.defvjp(forward, backward)
     return loop
 
 
 def _forward(derived, wanted, kept, x, states, parameters, noise, mask):
-    """Runs all steps; returns last states, paths of those wanted, and what is kept."""
+    """Returns the last states, the paths of those that are wanted, and what is kept."""
     carried = _carried([*derived.new_states, *kept])
-    same = _constants(derived, parameters, noise)
+    same = _leaves(derived, {PARAMETER: parameters, NOISE: noise})
     steps = x.shape[0]
 
     def ahead(t, states):
-        known = {**same, **_known(derived, {INPUT: [x[t]], STATE: states})}
+        known = {**same, **_leaves(derived, {INPUT: [x[t]], STATE: states})}
         return evaluate(carried, known, x[t])
 
     def step(carry, t):
@@ -114,153 +110,140 @@ def _forward(derived, wanted, kept, x, states, parameters, noise, mask):
         now = {INPUT: [x[t]], STATE: states}
         if mask is not None:
             now[MASK] = [mask[t][:, None]]
-        known = {**same, **_known(derived, now), **_pairs(carried, values)}
+        known = {**same, **_leaves(derived, now), **_pairs(carried, values)}
         found = evaluate([*derived.new_states, *kept], known, x[t])
-        new, saved = found[: len(states)], found[len(states) :]
-        # Those of the step after the last are not used.
+        new, found = found[: len(states)], found[len(states) :]
+        # What is computed ahead at the last step is not used.
         values = ahead(jnp.minimum(t + 1, steps - 1), new)
-        return (new, values), ({k: new[k] for k in wanted}, saved)
+        return (new, values), ({k: new[k] for k in wanted}, found)
 
-    start = list(states), ahead(0, list(states))
-    (last, _), (paths, saved) = lax.scan(step, start, jnp.arange(steps))
-    return last, paths, saved
-
-
-class _Backward:
-    """The backward pass: what is computed in the loop, and what after it."""
-
-    def __init__(self, derived: Derived) -> None:
-        self.derived = derived
-        back = derived.backward
-        self.old = [d for d in back.states if d is not None]
-        self.after = [value for p in back.products for value in (p.left, p.right)]
-        self.after += [total.value for total in back.totals]
-        self.after += [] if back.input is None else [back.input]
-        known = {*derived.kept, *derived.new_states}
-        inside = _read(self.old, known)
-        self.stacked = [
-            v
-            for v in _read(self.after, {*known, *(v for v in inside if v.backward)})
-            if v.backward and (v in inside or v.op == GRADIENT)
-        ]
-        read = [*inside, *_read(self.after, {*known, *self.stacked})]
-        self.before = {v.detail for v in read if v.op == STATE}
-        new = {k for k, v in enumerate(derived.new_states) if v in read}
-        self.paths = self.before | new
-
-    def run(self, saved, inputs, d_path, d_last):
-        derived, (paths, kept) = self.derived, saved
-        x, states, parameters, noise, mask = inputs
-        same = _constants(derived, parameters, noise)
-        transposed = {
-            k: jnp.swapaxes(w, 0, 1) for k, w in enumerate(parameters) if w.ndim == 2
-        }
-        run = functools.partial(_compute, transposed)
-        before = {
-            k: jnp.concatenate([states[k][None], paths[k][:-1]]) for k in self.before
-        }
-        # What the forward pass knows, at all steps.
-        known = {**_pairs(derived.kept, kept), **_known(derived, {STATE: before})}
-        known |= {derived.new_states[k]: p for k, p in paths.items()}
-        known |= _known(derived, {INPUT: [x]})
-        if mask is not None:
-            known |= _known(derived, {MASK: [mask[..., None]]})
-
-        def step(d, now):
-            d_output, known = now
-            if d_output is not None:
-                d = [
-                    a + d_output if k == derived.output else a for k, a in enumerate(d)
-                ]
-            known = {**same, **dict(zip(order, known, strict=True))}
-            known |= _known(derived, {GRADIENT: d})
-            found = evaluate([*self.old, *self.stacked], known, like, run)
-            old = iter(found[: len(self.old)])
-            d = [
-                jnp.zeros_like(a) if g is None else next(old)
-                for a, g in zip(d, derived.backward.states, strict=True)
-            ]
-            return d, found[len(self.old) :]
-
-        like = x[0]
-        read = set(_read([*self.old, *self.stacked], known))
-        order = [v for v in known if v in read]
-        now = d_path, [known[v] for v in order]
-        d_states, stacked = lax.scan(step, list(d_last), now, reverse=True)
-        known = {**same, **known, **_pairs(self.stacked, stacked)}
-        found = evaluate(self.after, known, x, run)
-        d_x, d_parameters = self._gradients(found, x, parameters)
-        return d_x, d_states, d_parameters
-
-    def _gradients(self, found, x, parameters):
-        back, found = self.derived.backward, iter(found)
-        gradients = [jnp.zeros_like(w) for w in parameters]
-        for p in back.products:
-            left, right = (_rows(next(found)) for _ in range(2))
-            gradients[p.parameter] += matmul(left.T, right)
-        for total in back.totals:
-            gradients[total.parameter] += jnp.sum(_rows(next(found)), axis=0)
-        return next(found, jnp.zeros_like(x)), gradients
-
-
-def _rows(values):
-    return jnp.reshape(values, (-1, values.shape[-1]))
-
-
-def _compute(transposed, value, args, like):
-    if value.op == "matmul_transposed":
-        return matmul(args[0], transposed[value.args[1].detail])
-    return compute(value, args, like)
+    start = states, ahead(0, states)
+    (last, _), (paths, found) = lax.scan(step, start, jnp.arange(steps))
+    return last, paths, found
 
 
 def _carried(values: Sequence[Value]) -> list[Value]:
     """The values that the loop computes a step ahead."""
     order = list(walk(values))
+    first: set[Value] = set()
     late: set[Value] = set()  # follow an activation, or depend on the mask
-    products: set[Value] = set()
-    first = []
+    products: set[Value] = set()  # depend on a product
     for v in order:
         if v.op == MASK or any(a in late or a in first for a in v.args):
             late.add(v)
-        elif v.op in _ACTIVATIONS and v.rows:
-            first.append(v)
+        elif v.op in _ACTIVATIONS:
+            first.add(v)
         if v.op == "matmul" or any(a in products for a in v.args):
             products.add(v)
     if not first:
         return []
     read = {*values, *(a for v in late for a in v.args)}
-    return [
-        v
-        for v in order
-        if v in read and v not in late and (v in first or v in products)
-    ]
+    ahead = (first | products) - late
+    return [v for v in order if v in read and v in ahead]
 
 
-def _read(values: Iterable[Value], known: Iterable[Value]) -> list[Value]:
+class _Backward:
+    """The backward pass.
+
+    Attributes:
+        old: The gradients of the states before a step.
+        after: What is computed after the loop, for all steps.
+        stacked: What the loop computes and `after` reads.
+        before: The numbers of the states before a step that are read.
+        paths: Those of the states that the forward pass saves.
+    """
+
+    def __init__(self, derived: Derived) -> None:
+        back = derived.backward
+        self.derived: Derived = derived
+        self.old: list[Value] = [d for d in back.states if d is not None]
+        self.after: list[Value] = [v for p in back.products for v in (p.left, p.right)]
+        self.after += [total.value for total in back.totals]
+        self.after += [] if back.input is None else [back.input]
+        known = {*derived.kept, *derived.new_states}
+        inside = _read(self.old, known)
+        here = {v for v in inside if v.backward}
+        self.stacked: list[Value] = [
+            v for v in _read(self.after, known | here) if v in here or v.op == GRADIENT
+        ]
+        read = inside | _read(self.after, {*known, *self.stacked})
+        self.before: set[int] = {v.detail for v in read if v.op == STATE}
+        new = {k for k, v in enumerate(derived.new_states) if v in read}
+        self.paths: set[int] = self.before | new
+
+    def run(self, paths, kept, inputs, d_path, d_last):
+        """Returns the gradients of the inputs, the states and the parameters."""
+        derived, (x, _, parameters, noise, _) = self.derived, inputs
+        same = _leaves(derived, {PARAMETER: parameters, NOISE: noise})
+        known = self._known(paths, kept, *inputs)
+        wanted = [*self.old, *self.stacked]
+        read = _read(wanted, known)
+
+        def step(d, now):
+            d_output, known = now
+            if d_output is not None:
+                d = [*d]
+                d[derived.output] += d_output
+            known = {**same, **known_at(known), **_leaves(derived, {GRADIENT: d})}
+            found = evaluate(wanted, known, x[0])
+            old = iter(found)
+            pairs = zip(derived.backward.states, d, strict=True)
+            d = [jnp.zeros_like(a) if g is None else next(old) for g, a in pairs]
+            return d, list(old)
+
+        order = [v for v in known if v in read]
+        known_at = functools.partial(_pairs, order)
+        now = d_path, [known[v] for v in order]
+        d_states, stacked = lax.scan(step, d_last, now, reverse=True)
+        known = {**same, **known, **_pairs(self.stacked, stacked)}
+        found = evaluate(self.after, known, x)
+        return self._gradients(found, x, d_states, parameters)
+
+    def _known(self, paths, kept, x, states, parameters, noise, mask):
+        """What the forward pass leaves, at all steps."""
+        before = {
+            k: jnp.concatenate([states[k][None], paths[k][:-1]]) for k in self.before
+        }
+        leaves = {STATE: before, INPUT: [x]}
+        if mask is not None:
+            leaves[MASK] = [mask[..., None]]
+        new = {self.derived.new_states[k]: path for k, path in paths.items()}
+        kept = _pairs(self.derived.kept, kept)
+        return {**kept, **new, **_leaves(self.derived, leaves)}
+
+    def _gradients(self, found, x, d_states, parameters):
+        """The products and sums over all steps."""
+        found = iter(found)
+        d = [jnp.zeros_like(w) for w in parameters]
+        for p in self.derived.backward.products:
+            left, right = next(found), next(found)
+            d[p.parameter] += jnp.tensordot(left, right, ((0, 1), (0, 1)))
+        for total in self.derived.backward.totals:
+            d[total.parameter] += jnp.sum(next(found), axis=(0, 1))
+        return next(found, jnp.zeros_like(x)), d_states, d
+
+
+def _read(values: Sequence[Value], known: Collection[Value]) -> dict[Value, None]:
     """The values from which others are computed, as far as what is known."""
-    known, seen, stack = set(known), {}, list(values)
+    seen: dict[Value, None] = {}
+    stack = list(values)
     while stack:
         value = stack.pop()
         if value not in seen:
             seen[value] = None
             stack += () if value in known else value.args
-    return list(seen)
+    return seen
 
 
 def _pairs(values, tensors):
     return dict(zip(values, tensors, strict=True))
 
 
-def _constants(derived, parameters, noise):
-    return _known(derived, {PARAMETER: parameters, NOISE: noise})
-
-
-def _known(derived: Derived, tensors: dict[str, Any]) -> dict[Value, Tensor]:
-    """The leaves of tensors by the kind of leaf; several have a number each."""
+def _leaves(derived: Derived, tensors: dict[str, Any]) -> dict[Value, Tensor]:
+    """The leaves of a kind, each with its tensor, from a list or by their numbers."""
     found = {}
     for op, given in tensors.items():
-        pairs = given.items() if isinstance(given, dict) else enumerate(given)
-        for k, tensor in pairs:
+        for k, tensor in given.items() if isinstance(given, dict) else enumerate(given):
             detail = None if op in (INPUT, MASK) else k
             leaf = derived.graph.make(op, width=tensor.shape[-1], detail=detail)
             found[leaf] = tensor
