@@ -28,6 +28,7 @@ INSIDE = (
 HOME = "_programs"  # the attribute with what was compiled
 CACHES = {HOME, "__slotnames__"}  # the second is set when an object is copied
 SKIPPED = {HOME, *vars(keras.Layer(name="any"))}  # the attributes of each layer
+SKIPPED |= {"_dropout_mask", "_recurrent_dropout_mask"}  # which cells draw anew
 DEPTH, LONGEST = 4, 256  # of what others wrote; of containers: data is longer
 DATA, EMPTY = "__dataclass_fields__", types.CellType()
 

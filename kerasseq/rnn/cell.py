@@ -25,19 +25,22 @@ class DropoutMasks:
 
     def get_dropout_mask(self, step_input: Tensor) -> Tensor | list[Tensor] | None:
         """Returns the mask of the inputs, or None without dropout."""
-        if getattr(self, "_input_mask", None) is None and self.dropout:
+        if getattr(self, "_dropout_mask", None) is None and self.dropout:
             ones = ops.ones_like(step_input)
-            self._input_mask = self._draw(ones, self.dropout)
-        return getattr(self, "_input_mask", None)
+            self._dropout_mask = self._draw(ones, self.dropout)
+        return getattr(self, "_dropout_mask", None)
 
     def get_recurrent_dropout_mask(
         self, step_input: Tensor
     ) -> Tensor | list[Tensor] | None:
         """Returns the mask of the state, or a list of one for each gate."""
-        if getattr(self, "_state_mask", None) is None and self.recurrent_dropout:
+        if (
+            getattr(self, "_recurrent_dropout_mask", None) is None
+            and self.recurrent_dropout
+        ):
             ones = ops.ones_like(step_input)
-            self._state_mask = self._draw(ones, self.recurrent_dropout)
-        return getattr(self, "_state_mask", None)
+            self._recurrent_dropout_mask = self._draw(ones, self.recurrent_dropout)
+        return getattr(self, "_recurrent_dropout_mask", None)
 
     def _draw(self, ones, rate):
         def draw():
@@ -49,11 +52,11 @@ class DropoutMasks:
 
     def reset_dropout_mask(self) -> None:
         """Makes the next call draw a new mask of the inputs."""
-        self._input_mask = None
+        self._dropout_mask = None
 
     def reset_recurrent_dropout_mask(self) -> None:
         """Makes the next call draw a new mask of the state."""
-        self._state_mask = None
+        self._recurrent_dropout_mask = None
 
 
 DropoutRNNCell: type[DropoutMasks] = dropout_base(DropoutMasks)
@@ -120,6 +123,8 @@ class ProjectingCell(keras.layers.Layer, DropoutRNNCell):
         self.seed_generator: keras.random.SeedGenerator = arguments.seed_generator(
             self.seed
         )
+        self.reset_dropout_mask()
+        self.reset_recurrent_dropout_mask()
         states = len(self.state_names)
         self.state_size: int | list[int] = (
             self.units if states == 1 else [self.units] * states

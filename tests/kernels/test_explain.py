@@ -277,7 +277,7 @@ TEXTBOOK = {
 z_h = x_t W + b + h_{t-1} U
 h_t = ReLU(z_h)
 
-∂L/∂z_h = ∂L/∂h_t ⊙ 1[z_h > 0]
+∂L/∂z_h = ∂L/∂h_t ⊙ 1[h_t > 0]
 ∂L/∂h_{t-1} = ∂L/∂z_h · Uᵀ
 ∂L/∂U = Σ_t h_{t-1}ᵀ · ∂L/∂z_h
 ∂L/∂x_t = ∂L/∂z_h · Wᵀ
@@ -367,7 +367,7 @@ def test_the_equations_are_those_of_textbooks(name):
 
 def test_kept_values_and_notes():
     text = str(LSTMCell(UNITS).explain())
-    assert "Kept for the backward pass: o, tanh(c_t), g, i, f." in text
+    assert "Kept for the backward pass: o, f, i, g, tanh(c_t)." in text
     assert "|t+1 is what step t + 1 contributes" in text
     assert "1[" not in text
 
