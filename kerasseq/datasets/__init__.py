@@ -5,6 +5,7 @@ Only `download_pairs` uses the network.
 
 from typing import TYPE_CHECKING
 
+from kerasseq.core.files import cache_folder
 from kerasseq.core.namespace import explain_calls as _explain_calls
 from kerasseq.core.namespace import missing_name as _missing_name
 from kerasseq.datasets.analogies import Analogies, analogies
@@ -12,7 +13,6 @@ from kerasseq.datasets.catalogue import Entry, catalogue, generated_pairs, sampl
 from kerasseq.datasets.counting import counting, number_word
 from kerasseq.datasets.dates import dates
 from kerasseq.datasets.digits import digits_folder
-from kerasseq.core.files import cache_folder
 from kerasseq.datasets.family_grammar import FamilyTree, family_labels
 from kerasseq.datasets.family_sentences import (
     FamilySentences,
