@@ -15,7 +15,7 @@ from kerasseq.kernels.torch import compile
 from kerasseq.kernels.torch.functions import holds_float32
 from kerasseq.kernels.torch.plan import Plan, make_plan, written
 from kerasseq.kernels.torch.products import empty, mm
-from kerasseq.kernels.torch.program import Program, at_all_steps, shape_of
+from kerasseq.kernels.torch.program import Program, at_all_steps, rows, shape_of
 from kerasseq.kernels.torch.schedule import STEPS
 
 
@@ -130,12 +130,6 @@ def _parameters(tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
     return {f"parameter{k}": tensor for k, tensor in enumerate(tensors)}
 
 
-def rows(x: torch.Tensor) -> torch.Tensor:
-    """A tensor whose units are neighbors in memory, as functions read them."""
-    x = x.detach()
-    return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
-
-
 def _allocate(
     plan: Plan, like: torch.Tensor, steps: int, batch: int
 ) -> dict[str, torch.Tensor]:
@@ -144,7 +138,7 @@ def _allocate(
     shapes = []
     for array in arrays:
         more = array.name.startswith("state") and array.kind == STEPS
-        shapes.append(shape_of(array, steps + more, batch))
+        shapes.append(shape_of(array.kind, steps + more, batch, array.width))
     found = empty(like, shapes, in_one_block=bool(plan.backward))
     return {a.name: x for a, x in zip(arrays, found, strict=True)}
 
@@ -155,7 +149,7 @@ def _allocate_backward(
     """What the backward pass writes; sums begin with 0."""
     found = {}
     for array in written(plan.backward):
-        shape = shape_of(array, steps, batch)
+        shape = shape_of(array.kind, steps, batch, array.width)
         found[array.name] = torch.empty(shape, dtype=torch.float32)
     for _, array in plan.totals:
         found[array.name].zero_()

@@ -22,7 +22,6 @@ from kerasseq.kernels.derived.graph import (
 )
 from kerasseq.kernels.torch.elementary import ATTRIBUTES, FUNCTIONS, number
 from kerasseq.kernels.torch.schedule import (
-    BATCH,
     PAIR,
     STEPS,
     UNITS,
@@ -62,13 +61,13 @@ class Source:
         table: What the functions read, by what it is: "batch", "steps" (a number of
             steps), a number, or an array, of which there are an address and the numbers
             of elements between steps and between sequences. Each with its place.
-        scratch: Arrays that a function uses within a row.
+        scratch: Names and sizes of rows that a function uses within a step.
     """
 
     def __init__(self) -> None:
         self.text: list[str] = [FUNCTIONS]
         self.table: dict[Hashable, int] = {"batch": 0, "steps": 1}
-        self.scratch: list[Array] = []
+        self.scratch: list[tuple[str, int]] = []
         self._length = 2
 
     def entry(self, what: Hashable) -> int:
@@ -86,8 +85,8 @@ class Source:
 
     def temporary(self, width: int) -> Place:
         """Returns a row for values that a later loop over the units reads."""
-        self.scratch.append(Array(f"scratch{len(self.scratch)}", width, UNITS))
-        return Place(self.scratch[-1])
+        self.scratch.append((f"scratch{len(self.scratch)}", width))
+        return Place(Array(*self.scratch[-1], UNITS))
 
 
 class Row:
@@ -212,7 +211,7 @@ class Row:
         if n < 2:
             return str(n)
         self.sizes[n] = None
-        return f"%n{n}"
+        return f"%n{self.source.entry(n)}"
 
     def _loop(self, label: str, before: str, width: int, jobs: list) -> str:
         """Writes a loop over units; returns the block in which it ends."""
@@ -270,7 +269,7 @@ class Row:
     def _pointer(self, lines: list[str], place: Place, width: int, index: str) -> str:
         starts = self.accesses.setdefault((place.array, place.ahead), {})
         starts[place.at] = max(width, starts.get(place.at, 0))
-        name = pointer_name(place)
+        name = self.pointer_name(place)
         kind = element_type(place.array)
         return self.emit(lines, f"getelementptr {kind}, ptr {name}, i64 {index}")
 
@@ -416,7 +415,12 @@ class Row:
             return x
         return self.emit(lines, f"select i1 {x}, float {ONE}, float {ZERO}")
 
-    # The function around the loops.
+    # The pointers.
+
+    def pointer_name(self, place: Place) -> str:
+        """The name of a pointer to a part of a row, without the number of units."""
+        array, at, ahead = place
+        return f"%{array.name}_{ahead}_{list(self.accesses[array, ahead]).index(at)}"
 
     def pointers(self) -> tuple[list[Place], list[str]]:
         """Returns the pointers that `row` takes, and lines that define the others.
@@ -432,8 +436,8 @@ class Row:
                 if (array, ahead) in self.written and at < end:
                     distance = self.size(at - first.at)
                     lines.append(
-                        f"  {pointer_name(place)} = getelementptr "
-                        f"{element_type(array)}, ptr {pointer_name(first)}, i64 {distance}"
+                        f"  {self.pointer_name(place)} = getelementptr "
+                        f"{element_type(array)}, ptr {self.pointer_name(first)}, i64 {distance}"
                     )
                 else:
                     given.append(place)
@@ -444,12 +448,15 @@ class Row:
     def text(self) -> str:
         """The text of `row`."""
         self.given, lines = self.pointers()
-        taken = [f"ptr noalias {pointer_name(place)}" for place in self.given]
-        taken += [f"i64 %n{n}" for n in self.sizes]
+        self.taken = list(self.sizes)
+        # A function that is short, as one without products is, takes longer to call.
+        inline = "alwaysinline" if self.whole else "noinline"
+        taken = [f"ptr noalias {self.pointer_name(place)}" for place in self.given]
+        taken += [f"i64 {self.size(n)}" for n in self.sizes]
         return "\n".join(
             [
                 f"define internal void @row_{self.name}({', '.join(taken)}) "
-                f"noinline nounwind {ATTRIBUTES} {{",
+                f"{inline} nounwind {ATTRIBUTES} {{",
                 "entry:",
                 *lines,
                 *self.lines,
@@ -457,11 +464,6 @@ class Row:
                 "}",
             ]
         )
-
-
-def pointer_name(place: Place) -> str:
-    """The name of a pointer to a part of a row."""
-    return f"%{place.array.name}_{place.at}_{place.ahead}"
 
 
 def element_type(array: Array) -> str:
@@ -485,13 +487,13 @@ class Rows:
     def text(self) -> str:
         """The text of the function, of the number of the first step and the table."""
         row = self.row
-        outer, inner = ("b", "i") if row.whole else ("i", "b")
-        lines = {"entry": self._loads(), "b": self._offsets(BATCH), "i": self._steps()}
+        outer, inner = ("row", "step") if row.whole else ("step", "row")
+        lines = {"row": self._row_offsets(), "step": self._step_offsets()}
         return "\n".join(
             [
                 f"define void @{row.name}(i64 %first, ptr %table) nounwind {{",
                 "entry:",
-                *lines["entry"],
+                *self._loads(),
                 f"  br label %loop_{outer}",
                 *self._head(outer, "entry", f"end_{inner}"),
                 *lines[outer],
@@ -522,15 +524,14 @@ class Rows:
 
     def _loads(self) -> list[str]:
         entry = self.source.entry
-        wanted = {"%count_b": entry("batch"), "%count_i": entry("steps")}
-        wanted |= {f"%n{n}": entry(n) for n in self.row.sizes}
-        starts = {place.at for place in self.row.given if place.at > 1}
-        wanted |= {f"%n{n}": entry(n) for n in sorted(starts)}
+        wanted = {"%count_row": entry("batch"), "%count_step": entry("steps")}
+        numbers = dict.fromkeys([*self.row.taken, *(at for _, at, _ in self.row.given)])
+        wanted |= {self.row.size(n): entry(n) for n in numbers if n > 1}
         arrays = dict.fromkeys(place.array for place in self.row.given)
         for array in arrays:
             at = entry(array)
-            wanted[f"%{array.name}_step"] = at + 1
-            wanted[f"%{array.name}_row"] = at + 2
+            wanted[f"%{array.name}_per_step"] = at + 1
+            wanted[f"%{array.name}_per_row"] = at + 2
         lines = []
         for name, at in wanted.items():
             place = f"{name}_at"
@@ -543,43 +544,45 @@ class Rows:
             lines.append(f"  %{array.name} = load ptr, ptr {place}")
         return lines
 
-    def _offsets(self, kind: str) -> list[str]:
-        """Lines for the offset of each array at sequence b."""
-        lines = []
-        for array in dict.fromkeys(place.array for place in self.row.given):
-            if array.kind != UNITS:
-                lines.append(f"  %{array.name}_b = mul i64 %b, %{array.name}_row")
-        return lines
+    def _row_offsets(self) -> list[str]:
+        """Lines for where the row of a sequence begins in each array."""
+        return [
+            f"  %{array.name}_at_row = mul i64 %row, %{array.name}_per_row"
+            for array in dict.fromkeys(place.array for place in self.row.given)
+            if array.kind != UNITS
+        ]
 
-    def _steps(self) -> list[str]:
-        """Lines for the offset of each array at step t."""
+    def _step_offsets(self) -> list[str]:
+        """Lines for where a step begins in each array."""
         word = "sub" if self.row.backward else "add"
-        lines = [f"  %t0 = {word} i64 %first, %i", "  %t1 = add i64 %t0, 1"]
-        lines += ["  %p0 = and i64 %t0, 1", "  %p1 = and i64 %t1, 1"]
-        slots = {STEPS: "t", PAIR: "p"}
+        lines = [f"  %t0 = {word} i64 %first, %step", "  %t1 = add i64 %t0, 1"]
+        lines += ["  %pair0 = and i64 %t0, 1", "  %pair1 = and i64 %t1, 1"]
+        numbers = {STEPS: "t", PAIR: "pair"}
         for array, ahead in dict.fromkeys((p.array, p.ahead) for p in self.row.given):
-            if array.kind in slots:
-                slot = f"%{slots[array.kind]}{ahead}"
+            if array.kind in numbers:
+                name, number = f"%{array.name}", f"%{numbers[array.kind]}{ahead}"
                 lines.append(
-                    f"  %{array.name}_t{ahead} = mul i64 {slot}, %{array.name}_step"
+                    f"  {name}_at_step{ahead} = mul i64 {number}, {name}_per_step"
                 )
         return lines
 
     def _call(self) -> list[str]:
+        """Lines that compute all pointers, and call `row`."""
         lines, given = [], []
         for n, (array, at, ahead) in enumerate(self.row.given):
-            kind, pointer = element_type(array), f"%{array.name}"
-            offsets = [f"%n{at}" if at > 1 else str(at)] if at else []
-            offsets += [f"%{array.name}_b"] if array.kind != UNITS else []
-            offsets += (
-                [f"%{array.name}_t{ahead}"] if array.kind in (STEPS, PAIR) else []
-            )
+            pointer = f"%{array.name}"
+            offsets = [self.row.size(at)] if at else []
+            if array.kind != UNITS:
+                offsets.append(f"{pointer}_at_row")
+            if array.kind in (STEPS, PAIR):
+                offsets.append(f"{pointer}_at_step{ahead}")
             for k, offset in enumerate(offsets):
-                name = f"%q{n}_{k}"
+                kind = element_type(array)
                 lines.append(
-                    f"  {name} = getelementptr {kind}, ptr {pointer}, i64 {offset}"
+                    f"  %given{n}_{k} = getelementptr {kind}, ptr {pointer}, "
+                    f"i64 {offset}"
                 )
-                pointer = name
+                pointer = f"%given{n}_{k}"
             given.append(f"ptr {pointer}")
-        given += [f"i64 %n{n}" for n in self.row.sizes]
+        given += [f"i64 {self.row.size(n)}" for n in self.row.taken]
         return [*lines, f"  call void @row_{self.row.name}({', '.join(given)})"]

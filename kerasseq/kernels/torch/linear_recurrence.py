@@ -1,6 +1,6 @@
-"""The linear recurrence on PyTorch: numba's loop, or one operation a step.
+"""The linear recurrence on PyTorch: compiled, or one operation a step.
 
-`numba_linear.py` runs on a CPU in float32, where numba is installed. Elsewhere
+`compiled_linear.py` runs on a CPU in float32, where llvmlite is installed. Elsewhere
 `torch.addcmul` writes each state where it belongs, in any dtype and on any device: for
 batches of 32 by 128 units it takes as long, for small ones up to three times as long.
 A program that is recorded or exported has the reference loop, which also finds shapes.
@@ -12,14 +12,9 @@ import torch
 
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.reference import linear_recurrence as reference
+from kerasseq.kernels.torch import compile, compiled_linear
 from kerasseq.kernels.torch.functions import holds_float32
-from kerasseq.kernels.torch.numba_loops import array
 from kerasseq.kernels.torch.private import in_dispatch_mode
-
-try:
-    from kerasseq.kernels.torch import numba_linear
-except ImportError:  # numba is not installed
-    numba_linear = None
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -29,23 +24,18 @@ def run(a: Tensor, b: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     recorded = torch.compiler.is_compiling() or torch.jit.is_tracing()
     if recorded or in_dispatch_mode() or b.device.type == "meta":
         return reference.run(a, b, h)
-    use_numba = numba_linear is not None and all(map(holds_float32, (a, b, h)))
-    return _LinearRecurrence.apply(use_numba, a, b, h)
+    compiled = compile.is_available() and all(map(holds_float32, (a, b, h)))
+    return _LinearRecurrence.apply(compiled, a, b, h)
 
 
 class _LinearRecurrence(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, use_numba: bool, a: torch.Tensor, b: torch.Tensor, h: torch.Tensor
+        ctx: Any, compiled: bool, a: torch.Tensor, b: torch.Tensor, h: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.set_materialize_grads(False)
-        ctx.use_numba = use_numba
-        path = torch.empty_like(b, memory_format=torch.contiguous_format)
-        if use_numba:
-            compute, _ = numba_linear.functions()
-            compute(*map(array, (a, b, h, path)))
-        else:
-            _forward(a, b, h, path)
+        ctx.compiled = compiled
+        path = compiled_linear.forward(a, b, h) if compiled else _forward(a, b, h)
         ctx.save_for_backward(a, path, h)
         return path, path[:, -1].clone()
 
@@ -59,21 +49,15 @@ class _LinearRecurrence(torch.autograd.Function):
                 "second derivatives. Build the layer with `unroll=True`, which has them"
             )
         a, path, first = ctx.saved_tensors
-        d = torch.zeros_like(first) if d_last is None else d_last.clone()
-        if not ctx.use_numba:
-            return None, *_backward(a, path, first, d_path, d)
-        d_a, d_b, d = torch.empty_like(path), torch.empty_like(path), d.contiguous()
-        d_h = numba_linear.NO_GRADIENT if d_path is None else array(d_path)
-        _, compute = numba_linear.functions()
-        compute(*map(array, (a, path, first)), d_h, *map(array, (d, d_a, d_b)))
-        return None, d_a, d_b, d
+        compute = compiled_linear.backward if ctx.compiled else _backward
+        return None, *compute(a, path, first, d_path, d_last)
 
 
-def _forward(
-    a: torch.Tensor, b: torch.Tensor, h: torch.Tensor, path: torch.Tensor
-) -> None:
+def _forward(a: torch.Tensor, b: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    path = torch.empty_like(b, memory_format=torch.contiguous_format)
     for a_t, b_t, h_t in zip(a.unbind(1), b.unbind(1), path.unbind(1), strict=True):
         h = torch.addcmul(b_t, a_t, h, out=h_t)
+    return path
 
 
 def _backward(
@@ -81,9 +65,10 @@ def _backward(
     path: torch.Tensor,
     first: torch.Tensor,
     d_path: torch.Tensor | None,
-    d: torch.Tensor,
+    d_last: torch.Tensor | None,
 ) -> Gradients:
-    """Returns the gradients of a, b and the first state; d is that of the last."""
+    """Returns the gradients of a, b and the first state."""
+    d = torch.zeros_like(first) if d_last is None else d_last.clone()
     d_b, a = torch.empty_like(path), a.conj()
     for t in reversed(range(a.shape[1])):
         d_b_t = d_b[:, t]

@@ -7,7 +7,7 @@
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kerasseq.kernels.derived.derive import Derived
@@ -31,10 +31,8 @@ from kerasseq.kernels.torch.schedule import (
     Cuts,
     Function,
     Multiply,
-    Piece,
     Place,
     Schedule,
-    Store,
 )
 
 
@@ -91,9 +89,10 @@ def make_plan(
             None if there is no backward pass.
     """
     pieces, plan = Cuts(), Plan(derived.output, path)
-    kept = []
+    kept = {
+        v: Place(Array(f"kept{n}", v.width, STEPS)) for n, v in enumerate(derived.kept)
+    }
     if wanted is not None:
-        kept = _kept(derived, pieces)
         _plan_backward(plan, derived, kept, pieces, wanted)
     states = []
     for k, value in enumerate(derived.new_states):
@@ -102,11 +101,10 @@ def make_plan(
     schedule = Schedule(_leaves(derived.new_states, states), False, pieces)
     for value, array in zip(derived.new_states, states, strict=True):
         schedule.store(value, Place(array, ahead=1))
-    for store in kept:
-        if store.place.array.name in plan.saved:
-            schedule.add(store)
-    schedule.complete()
-    plan.forward = schedule.steps()
+    for value, place in kept.items():
+        if place.array.name in plan.saved:
+            schedule.store(value, place)
+    plan.forward = schedule.complete()
     return plan
 
 
@@ -123,38 +121,28 @@ def written(steps: Sequence[Multiply | Function]) -> list[Array]:
     return list(found)
 
 
-def _leaves(values: Sequence[Value], states: Sequence[Array]) -> list[Store]:
+def _leaves(values: Sequence[Value], states: Sequence[Array]) -> dict[Value, Place]:
     """Where the leaves lie that values depend on."""
-    found = []
+    found = {}
     for value in walk(values):
         k, width = value.detail, value.width
         if value.op == STATE:
-            place = Place(states[k])
+            found[value] = Place(states[k])
         elif value.op == GRADIENT:
-            place = Place(Array(f"gradient{k}", width, PAIR), ahead=1)
+            found[value] = Place(Array(f"gradient{k}", width, PAIR), ahead=1)
         elif value.op in (INPUT, MASK):
-            place = Place(Array({INPUT: "x", MASK: "mask"}[value.op], width, STEPS))
+            name = {INPUT: "x", MASK: "mask"}[value.op]
+            found[value] = Place(Array(name, width, STEPS))
         elif value.op in (NOISE, PARAMETER):
             kind = BATCH if value.op == NOISE else UNITS
-            place = Place(Array(f"{value.op}{k}", width, kind))
-        else:
-            continue
-        found.append(Store(Piece(value, 0, width), place))
-    return found
-
-
-def _kept(derived: Derived, pieces: Cuts) -> list[Store]:
-    """Where the forward pass stores what the backward pass reads."""
-    found = []
-    for n, value in enumerate(derived.kept):
-        found += pieces.stores(value, Place(Array(f"kept{n}", value.width, STEPS)))
+            found[value] = Place(Array(f"{value.op}{k}", width, kind))
     return found
 
 
 def _plan_backward(
     plan: Plan,
     derived: Derived,
-    kept: Sequence[Store],
+    kept: Mapping[Value, Place],
     pieces: Cuts,
     wanted: Sequence[bool],
 ) -> None:
@@ -171,10 +159,12 @@ def _plan_backward(
         Array(f"state{k}", value.width, STEPS)
         for k, value in enumerate(derived.new_states)
     ]
-    known = _leaves([*values, *derived.new_states], states)
-    for value, array in zip(derived.new_states, states, strict=True):
-        known += pieces.stores(value, Place(array, ahead=1))
-    known += kept
+    leaves = _leaves([*values, *derived.new_states], states)
+    new = {
+        value: Place(array, ahead=1)
+        for value, array in zip(derived.new_states, states, strict=True)
+    }
+    known = new | leaves | kept
     schedule = Schedule(known, True, pieces)
     if plan.d_x:
         schedule.store(back.input, Place(plan.d_x))
@@ -187,9 +177,8 @@ def _plan_backward(
         plan.totals.append((total.parameter, array))
         schedule.store(total.value, Place(array), add=True, readable=False)
     _plan_states(schedule, derived, values)
-    schedule.complete()
-    plan.backward = schedule.steps()
-    plan.saved = schedule.used & {store.place.array.name for store in known}
+    plan.backward = schedule.complete()
+    plan.saved = schedule.used & {place.array.name for place in known.values()}
 
 
 def _all_steps(schedule: Schedule, value: Value) -> Place:

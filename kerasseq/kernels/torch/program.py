@@ -1,18 +1,26 @@
 """Runs the plan of a derived loop: products by PyTorch, compiled functions between."""
 
-from collections.abc import Callable, Mapping
+import array
+from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from kerasseq.kernels.torch import compile
 from kerasseq.kernels.torch.emit import Source
 from kerasseq.kernels.torch.plan import Plan
 from kerasseq.kernels.torch.products import product_into
-from kerasseq.kernels.torch.schedule import PAIR, STEPS, UNITS, Array, Multiply, Place
+from kerasseq.kernels.torch.schedule import (
+    BATCH,
+    PAIR,
+    STEPS,
+    UNITS,
+    Array,
+    Multiply,
+    Place,
+)
 
-Tensors = Mapping[str, torch.Tensor]  # by the names of the arrays
+Tensors = dict[str, torch.Tensor]  # by the names of the arrays
 
 
 class Call(NamedTuple):
@@ -33,7 +41,12 @@ class Program:
         self.forward: list[Multiply | str] = self._add(source, "forward")
         self.backward: list[Multiply | str] = self._add(source, "backward")
         self.source = source
-        self.module: compile.Module = compile.load("\n".join(source.text))
+        self._module: compile.Module = compile.load("\n".join(source.text))
+        self._functions: dict[str, Callable[[int, int], None]] = {
+            name: self._module.function(name)
+            for name in (*self.forward, *self.backward)
+            if isinstance(name, str)
+        }
 
     def _add(self, source: Source, direction: str) -> list[Multiply | str]:
         """Writes the functions of one pass; returns its steps, with their names."""
@@ -67,11 +80,11 @@ class Program:
         if not steps or not batch:
             return
         listed = self.backward if backward else self.forward
-        scratch = {a.name: torch.empty(a.width) for a in self.source.scratch}
+        for name, width in self.source.scratch:
+            tensors[name] = torch.empty(width, dtype=torch.float32)
         whole = len(listed) == 1  # a function alone computes all steps
-        count = steps if whole else 1
-        table = self._table({**tensors, **scratch}, batch, count)
-        address = table.ctypes.data
+        table = self._table(tensors, batch, steps if whole else 1)
+        address, _ = table.buffer_info()
         calls = [self._bind(step, tensors, steps) for step in listed]
         times = range(steps - 1, -1, -1) if backward else range(steps)
         for t in times[:1] if whole else times:
@@ -83,7 +96,7 @@ class Program:
 
     def _bind(self, step: Multiply | str, tensors: Tensors, steps: int) -> Call:
         if isinstance(step, str):
-            return Call(self.module.function(step))
+            return Call(self._functions[step])
         right = tensors[f"parameter{step.parameter}"]
         right = (right.t() if step.transposed else right).contiguous()
         left = at_each_step(tensors, step.left, step.width, steps)
@@ -91,18 +104,18 @@ class Program:
         run = product_into(len(left[0]), *right.shape, add=step.add)
         return Call(run, left, right, out)
 
-    def _table(self, tensors: Tensors, batch: int, steps: int) -> np.ndarray:
+    def _table(self, tensors: Tensors, batch: int, steps: int) -> array.array:
         """What functions read: numbers, addresses and distances in memory."""
         entries: list[int] = []
         for what in self.source.table:  # in the order of their places
             if isinstance(what, Array):
-                entries += _entries(what, tensors.get(what.name))
+                entries += _entries(tensors.get(what.name))
             else:
                 entries.append({"batch": batch, "steps": steps}.get(what, what))
-        return np.array(entries, np.int64)
+        return array.array("q", entries)
 
 
-def _entries(array: Array, tensor: torch.Tensor | None) -> tuple[int, int, int]:
+def _entries(tensor: torch.Tensor | None) -> tuple[int, int, int]:
     """An address, and the distances between steps and between rows."""
     if tensor is None:  # of the other pass
         return 0, 0, 0
@@ -110,18 +123,23 @@ def _entries(array: Array, tensor: torch.Tensor | None) -> tuple[int, int, int]:
     return tensor.data_ptr(), step, row
 
 
+def rows(x: torch.Tensor) -> torch.Tensor:
+    """A tensor whose units are neighbors in memory, as functions read them."""
+    return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
+
+
 def at_each_step(
     tensors: Tensors, place: Place, width: int, steps: int
 ) -> list[torch.Tensor]:
     """Returns the rows of all sequences at each step, `(B, width)`."""
-    array, at, ahead = place
-    tensor = tensors[array.name]
-    if width != array.width:
+    (name, size, kind), at, ahead = place
+    tensor = tensors[name]
+    if width != size:
         tensor = tensor[..., at : at + width]
-    if array.kind == PAIR:
+    if kind == PAIR:
         pair = tensor.unbind()
         return [pair[(t + ahead) % 2] for t in range(steps)]
-    if array.kind != STEPS:
+    if kind != STEPS:
         return [tensor] * steps
     found = tensor.unbind()
     return list(found[ahead : ahead + steps])
@@ -131,12 +149,12 @@ def at_all_steps(
     tensors: Tensors, place: Place, width: int, steps: int
 ) -> torch.Tensor:
     """Returns the rows of all steps and sequences, `(T * B, width)`."""
-    array, at, ahead = place
-    rows = tensors[array.name][ahead : ahead + steps, :, at : at + width]
+    (name, *_), at, ahead = place
+    rows = tensors[name][ahead : ahead + steps, :, at : at + width]
     return rows.flatten(0, 1)
 
 
-def shape_of(array: Array, steps: int, batch: int) -> tuple[int, ...]:
-    """The shape of an array."""
-    before = {STEPS: (steps, batch), PAIR: (2, batch), UNITS: ()}
-    return *before.get(array.kind, (batch,)), array.width
+def shape_of(kind: str, steps: int, batch: int, width: int) -> tuple[int, ...]:
+    """The shape of an array of a kind."""
+    before = {STEPS: (steps, batch), PAIR: (2, batch), BATCH: (batch,), UNITS: ()}
+    return *before[kind], width

@@ -8,7 +8,7 @@ where that is quick, computed again.
 import bisect
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kerasseq.kernels.derived.graph import HEAVY, LEAVES, NUMBER, Value, walk
@@ -164,12 +164,14 @@ class Schedule:
 
     Args:
         known: Where values lie that are not computed in this direction: leaves, in the
-            backward pass also states and what was kept.
+            backward pass also new states and what was kept.
         backward: Whether it is the backward pass.
         pieces: Cuts the values.
     """
 
-    def __init__(self, known: Sequence[Store], backward: bool, pieces: Cuts) -> None:
+    def __init__(
+        self, known: Mapping[Value, Place], backward: bool, pieces: Cuts
+    ) -> None:
         self.backward, self.pieces = backward, pieces
         self.stores: list[Store] = []
         self.products: dict[Value, Multiply] = {}
@@ -180,8 +182,9 @@ class Schedule:
         self._queue: list[tuple[Piece, int]] = []
         self._seen: set[tuple[Piece, int]] = set()
         self._made = 0
-        for store in known:
-            self._places.setdefault(store.piece.value, []).append((0, store))
+        for value, place in known.items():
+            for store in pieces.stores(value, place):
+                self._places.setdefault(store.piece.value, []).append((0, store))
 
     def level(self, value: Value) -> int:
         """How many products of this direction come before it."""
@@ -207,8 +210,11 @@ class Schedule:
         if store.readable:
             self._places.setdefault(value, []).append((level + 1, store))
 
-    def complete(self) -> None:
-        """Adds products, and stores of what later functions and products read."""
+    def complete(self) -> list[Multiply | Function]:
+        """Returns what runs at a step, in order.
+
+        This adds products, and stores of what later functions and products read.
+        """
         while self._queue:
             piece, level = self._queue.pop()
             if (piece, level) in self._seen or piece.value.op == NUMBER:
@@ -218,6 +224,7 @@ class Schedule:
                 self.used.add(place.array.name)
             else:
                 self._need(piece, level)
+        return self._steps()
 
     def _need(self, piece: Piece, level: int) -> None:
         value = piece.value
@@ -284,8 +291,7 @@ class Schedule:
             place, width = next_place, piece.width
         return True
 
-    def steps(self) -> list[Multiply | Function]:
-        """Returns what runs at a step, in order."""
+    def _steps(self) -> list[Multiply | Function]:
         by_level: dict[int, list[Store]] = {}
         for store in self.stores:
             by_level.setdefault(self.level(store.piece.value), []).append(store)
