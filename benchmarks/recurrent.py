@@ -154,7 +154,7 @@ def tasks_of(cell, options):
     return tasks
 
 
-@functools.cache  # a name stays, though somebody commits there meanwhile
+@functools.cache  # one name, also after a commit there during the run
 def beside_name(name, folder):
     """Returns the name of an implementation of another checkout."""
     command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
