@@ -1,6 +1,7 @@
 """Types of command-line arguments that several benchmarks share."""
 
 import argparse
+import pathlib
 
 
 def add_timing_arguments(parser, rounds, seconds):
@@ -15,7 +16,7 @@ def add_timing_arguments(parser, rounds, seconds):
     parser.add_argument(
         "--cpu-time",
         action="store_true",
-        help="measure the CPU time of all threads, for a machine in use",
+        help="measure the CPU time, on one thread, for a machine in use",
     )
 
 
@@ -38,6 +39,15 @@ def names_among(known):
         return text.split(",")
 
     return parse
+
+
+def checkout(text):
+    """An argparse type: a folder with the package kerasseq."""
+    folder = pathlib.Path(text).resolve()
+    if not (folder / "kerasseq" / "__init__.py").is_file():
+        message = "must be a folder with another checkout of this project, received "
+        raise argparse.ArgumentTypeError(f"{message}{text!r}, without kerasseq in it")
+    return folder
 
 
 def positive(kind):

@@ -18,6 +18,14 @@ import time
 
 import numpy as np
 
+# Variables of a worker that measures CPU time: threads that wait would count, too.
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+    "NPROC": "1",  # JAX
+}
+
 
 def time_in_rounds(workers, rounds):
     """Times each worker `rounds` times, one after the other in each round.
@@ -38,8 +46,7 @@ def time_in_rounds(workers, rounds):
     for name, worker in workers.items():
         keys = times[name][0]
         medians[name] = {k: float(np.median([t[k] for t in times[name]])) for k in keys}
-        medians[name]["MB"] = worker.send("end")
-        worker.process.wait()
+        medians[name]["MB"] = worker.end()
     return medians
 
 
@@ -60,14 +67,39 @@ def report(options, backend, table):
 
 
 def processor():
-    """Returns the name of the processor, and whether it has AVX-512."""
-    try:
-        about = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:  # no Linux
-        return platform.processor() or platform.machine()
-    name = re.search(r"^model name\s*: (.*)$", about, re.MULTILINE)
-    found = name[1] if name else platform.machine()
-    return found + (", AVX-512" if " avx512f " in about else "")
+    """Returns the name of the processor, and its widest vector instructions."""
+    name = processor_name() or platform.processor() or platform.machine()
+    found = np.show_config(mode="dicts")["SIMD Extensions"]
+    names = {*found.get("baseline", ()), *found.get("found", ())}
+    for vectors, known in VECTORS.items():
+        if any(name.startswith(known) for name in names):
+            return f"{name}, {vectors}"
+    return name
+
+
+# What NumPy calls them: by the level of x86-64 since 2.4, by the extension before.
+VECTORS = {
+    "AVX-512": ("X86_V4", "AVX512"),
+    "AVX2": ("X86_V3", "AVX2"),
+    "NEON": ("NEON", "ASIMD"),
+}
+
+
+def processor_name():
+    """Returns the name that the system has for the processor, or None."""
+    if sys.platform == "win32":
+        import winreg
+
+        place = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, place) as key:
+            return winreg.QueryValueEx(key, "ProcessorNameString")[0].strip()
+    if sys.platform == "darwin":
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    about = pathlib.Path("/proc/cpuinfo")
+    found = about.read_text(encoding="utf-8") if about.exists() else ""
+    name = re.search(r"^model name\s*: (.*)$", found, re.MULTILINE)
+    return name and name[1]
 
 
 class Worker:
@@ -77,12 +109,21 @@ class Worker:
         module: Name of a module with a function `functions(task)`, which returns a
             dictionary of the functions to time.
         task: JSON-serializable argument of `functions`. `task["seconds"]` is the length
-            of a round.
+            of a round. With `task["cpu_time"]` the process has one thread. It imports
+            kerasseq from the folder `task["checkout"]`, if that is given.
         backend: The Keras backend of the process.
+        cache: Folder for compiled code; that of the user by default.
+
+    Attributes:
+        first: The times of the first calls, in seconds.
     """
 
-    def __init__(self, module, task, backend):
+    def __init__(self, module, task, backend, cache=None):
         env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": backend}
+        if task.get("cpu_time"):
+            env |= ONE_THREAD
+        if cache is not None:
+            env |= {"KERASSEQ_CACHE": cache, "NUMBA_CACHE_DIR": cache}
         command = [sys.executable, "-m", "benchmarks.rounds", module]
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
@@ -93,7 +134,7 @@ class Worker:
             text=True,
             env=env,
         )
-        self.receive()
+        self.first = self.receive()
 
     def receive(self):
         """Returns the next reply of the process."""
@@ -109,28 +150,52 @@ class Worker:
         self.process.stdin.flush()
         return self.receive()
 
+    def end(self):
+        """Ends the process, and returns the growth of its peak memory in MB."""
+        memory = self.send("end")
+        self.process.wait()
+        return memory
+
 
 def main():
     """Serves requests in a worker process: times for "measure", memory for "end"."""
     module, task = sys.argv[1], json.loads(sys.argv[2])
     replies = sys.stdout
     sys.stdout = sys.stderr  # libraries print, too
+    if "checkout" in task:
+        import_kerasseq(task["checkout"])
     functions = importlib.import_module(module).functions(task)
     before = peak_memory()
-    for function in functions.values():
-        function()
+    clock = time.process_time if task.get("cpu_time") else time.perf_counter
+    first = {name: time_of(function, clock) for name, function in functions.items()}
 
     def reply(value):
         print(json.dumps(value), file=replies, flush=True)
 
-    reply("ready")
+    reply(first)
     for line in sys.stdin:
         if line.strip() == "end":
             reply(peak_memory() - before)
             return
         share = task["seconds"] / len(functions)
-        clock = time.process_time if task.get("cpu_time") else time.perf_counter
         reply({n: median_time(f, share, clock) for n, f in functions.items()})
+
+
+def import_kerasseq(checkout):
+    """Imports kerasseq from a folder; the benchmarks stay those of this one."""
+    sys.path.insert(0, checkout)
+    import kerasseq
+
+    found = pathlib.Path(kerasseq.__file__).parent.parent
+    if found.resolve() != pathlib.Path(checkout).resolve():
+        raise SystemExit(f"expected kerasseq from {checkout}, received {found}")
+
+
+def time_of(function, clock):
+    """Returns the seconds of one call."""
+    start = clock()
+    function()
+    return clock() - start
 
 
 def median_time(function, seconds, clock=time.perf_counter):
@@ -138,9 +203,7 @@ def median_time(function, seconds, clock=time.perf_counter):
     function()
     times, end = [], time.perf_counter() + seconds
     while not times or time.perf_counter() < end:
-        start = clock()
-        function()
-        times.append(clock() - start)
+        times.append(time_of(function, clock))
     return float(np.median(times))
 
 

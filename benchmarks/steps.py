@@ -33,11 +33,11 @@ def torch_steps(layer, x):
     import torch
 
     optimizer = torch.optim.SGD(layer.parameters(), 1e-3)
-    v = torch.ones(layer(x).shape[-1])
 
     def train():
         optimizer.zero_grad()
-        (layer(x) @ v).mean().backward()
+        y = layer(x)
+        (y @ y.new_ones(y.shape[-1])).mean().backward()
         optimizer.step()
 
     def infer():

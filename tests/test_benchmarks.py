@@ -3,6 +3,7 @@
 import argparse
 import functools
 import json
+import shutil
 import subprocess
 import sys
 
@@ -15,6 +16,8 @@ from benchmarks import (
     fitting,
     linear,
     memory,
+    recurrent,
+    rounds,
     transformer,
     vectors,
     wavenet,
@@ -25,11 +28,14 @@ from tests.processes import ROOT, clean_environment
 pytestmark = pytest.mark.full("other tests check the code that benchmarks run")
 
 
-def test_recurrent_layers():
-    command = [sys.executable, "-m", "benchmarks", "recurrent", "--cell", "peephole"]
-    command += ["--backend", backend.chosen(), "--sizes", "tiny", "--rounds", "1"]
+def test_recurrent_layers_beside_another_checkout(tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(ROOT / "kerasseq", other / "kerasseq")
+    command = [sys.executable, "-m", "benchmarks", "recurrent", "--sizes", "tiny"]
+    command += ["--backend", backend.chosen(), "--cell", "minimal_gated", "--cpu-time"]
+    command += ["--implementations", "kerasseq,torch.nn", "--beside", str(other)]
     done = subprocess.run(
-        [*command, "--seconds", "0.01", "--json"],
+        [*command, "--rounds", "1", "--seconds", "0.01", "--json"],
         cwd=ROOT,
         env=clean_environment({}),
         capture_output=True,
@@ -39,9 +45,13 @@ def test_recurrent_layers():
     found = json.loads(done.stdout)
     assert found["backend"] == backend.chosen()
     rows = {row["implementation"]: row for row in found["table"]}
-    assert {"kerasseq", "keras.RNN(cell)"} <= set(rows) <= {*rows, "torch.nn"}
+    ours, theirs = rows["kerasseq"], rows["kerasseq (other)"]
+    assert set(rows) <= {"kerasseq", "kerasseq (other)", "torch.nn"}
     assert all(row["train"] > 0 and row["us per step"] > 0 for row in rows.values())
-    assert "batch 2, 3 steps, 5 -> 7" in rows["kerasseq"]["size"]
+    assert "batch 2, 3 steps, 5 -> 7" in ours["size"]
+    expected = ours["us per step"] / theirs["us per step"]
+    assert ours["train beside"] == pytest.approx(expected)
+    assert theirs["train beside"] == ""
 
 
 @pytest.fixture
@@ -50,10 +60,15 @@ def in_this_process(monkeypatch):
 
     def replace(module):
         class LocalWorker:
-            def __init__(self, name, task, worker_backend):
+            first = {"train": 0.5}
+
+            def __init__(self, name, task, worker_backend, cache=None):
                 assert worker_backend in (backend.chosen(), "torch")
                 assert name == module.__name__
                 self.functions = module.functions(task)
+
+            def end(self):
+                return 0.0
 
         def time_in_rounds(workers, rounds):
             times = {}
@@ -70,6 +85,56 @@ def in_this_process(monkeypatch):
 
 
 OPTIONS = {"rounds": 1, "seconds": 0.01, "jit": False, "cpu_time": False}
+
+
+RECURRENT = ["peephole", "gru_before", "layer_norm_lstm", "minimal_gated"]
+
+
+@pytest.mark.parametrize("cell", RECURRENT)
+def test_recurrent_layers(cell, in_this_process):
+    in_this_process(recurrent)
+    options = argparse.Namespace(
+        **OPTIONS, cell=[cell], sizes=["tiny"], backend=backend.chosen(), beside=None
+    )
+    options.implementations, options.first_call = recurrent.IMPLEMENTATIONS, True
+    rows = {row["implementation"]: row for row in recurrent.run(options)["table"]}
+    a_users = cell in recurrent.OWN_CELLS
+    expected = {"kerasseq"} if a_users else {"kerasseq", "own step", "keras.RNN(cell)"}
+    assert expected <= set(rows) <= {*expected, "keras", "torch.nn"}
+    assert all(row["train"] > 0 and row["first call"] == 0.5 for row in rows.values())
+
+
+def test_a_cell_with_its_own_step_computes_the_same():
+    import keras
+
+    from benchmarks.own_cells import with_own_step
+    from kerasseq import layers
+
+    layer = layers.LSTM(7, peephole="diagonal", peephole_initializer="ones")
+    x = np.random.default_rng(0).normal(size=(2, 3, 5)).astype("float32")
+    expected = keras.ops.convert_to_numpy(layer(x))
+    other = layers.RNN(with_own_step(layer.cell))
+    other.build(x.shape)
+    other.set_weights(layer.get_weights())
+    assert type(other.cell) is not type(layer.cell)
+    found = keras.ops.convert_to_numpy(other(x))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "found", "expected"),
+    [
+        ("X86_V2", ["X86_V3", "X86_V4"], ", AVX-512"),
+        ("SSE", ["AVX", "AVX2"], ", AVX2"),
+        ("NEON", [], ", NEON"),
+        ("VX", [], ""),
+    ],
+)
+def test_the_processor_names_its_vectors(baseline, found, expected, monkeypatch):
+    extensions = {"SIMD Extensions": {"baseline": [baseline], "found": found}}
+    monkeypatch.setattr(np, "show_config", lambda mode: extensions)
+    monkeypatch.setattr(rounds, "processor_name", lambda: "a machine")
+    assert rounds.processor() == "a machine" + expected
 
 
 def test_attention(in_this_process):
@@ -194,6 +259,8 @@ def test_ngrams():
         ("--characters", "7", "must be at least 100, received 7"),
         ("--cell", "lstn", "must be among elman, gated, lstm"),
         ("--sizes", "small,huge", "received 'huge'"),
+        ("--implementations", "torch", "must be among kerasseq, own step"),
+        ("--beside", "tests", "must be a folder with another checkout"),
         ("--rounds", "0", "must be above 0, received 0"),
         ("--seconds", "x", "invalid"),
     ],
