@@ -5,7 +5,7 @@ happens without it. The tests run each of them without its name.
 """
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import keras
 
@@ -64,3 +64,18 @@ def _layers_in(value: object) -> Iterator[keras.Layer]:
     elif isinstance(value, list | tuple):
         for part in value:
             yield from _layers_in(part)
+
+
+def node_of(tensor: keras.KerasTensor) -> Any:
+    """Returns the call that made a symbolic tensor; None if no operation made it.
+
+    It has the attributes `operation`, `arguments` and `outputs`.
+
+    Name: `keras.KerasTensor._keras_history`, `keras.Operation._inbound_nodes`.
+    Known in: Keras 3.0 to 3.15.
+    Why: The loop of a cell is derived from the operations of its step.
+    Without it: No loop is derived, and the steps run one by one.
+    """
+    operation, index, _ = getattr(tensor, "_keras_history", (None, 0, 0))
+    nodes = getattr(operation, "_inbound_nodes", [])
+    return nodes[index] if nodes else None

@@ -87,3 +87,20 @@ def test_settings_and_traces_need_no_private_name(monkeypatch):
         y = model(x)
     assert "both/forward_gru/update_gate" in inside
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(y), plain)
+
+
+@pytest.mark.parametrize("name", ["_keras_history", "_inbound_nodes"])
+def test_without_the_history_of_tensors_the_steps_run_one_by_one(name, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(3, 7, 5)).astype("float32")
+    layer = layers.GRU(2, return_sequences=True)
+    expected = keras.ops.convert_to_numpy(layer(x))
+    layer.cell.activation = keras.ops.tanh  # it is derived again
+    monkeypatch.setattr(
+        keras_private,
+        "getattr",
+        lambda of, n, *other: other[0] if n == name else getattr(of, n, *other),
+        raising=False,
+    )
+    assert "Keras does not say" in layer.explain().reason
+    found = keras.ops.convert_to_numpy(layer(x))
+    np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 
 import keras
 
-from kerasseq.kernels.derived import private
 from kerasseq.kernels.derived.graph import Value
 from kerasseq.kernels.derived.terms import Letter, letter
 from kerasseq.kernels.derived.trace import Rows
@@ -159,7 +158,7 @@ def activations(rows: Rows) -> dict[Value, tuple[str, Value]]:
     """Returns the values that activations computed: their names and arguments."""
     found: dict[Value, tuple[str, Value]] = {}
     for tensor in list(rows.tensors):
-        node = private.node_of(tensor)
+        node = node_of(tensor)
         name = None if node is None else type(node.operation).__name__
         if name in _ACTIVATIONS:
             argument = rows.value(node.arguments.keras_tensors[0])

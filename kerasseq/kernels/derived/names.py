@@ -5,7 +5,6 @@ from typing import Any
 
 import keras
 
-from kerasseq.kernels.derived import private
 from kerasseq.kernels.derived.graph import HEAVY, LEAVES, NUMBER, STATE, Value
 from kerasseq.kernels.derived.letters import (
     Binding,
@@ -78,25 +77,25 @@ class Names:
         self._taken |= {x.term.text for x in states}  # h is neither h_t nor h_{t-1}
         for k, state in enumerate(states):
             leaf = self.rows.graph.make(STATE, width=new_states[k].width, detail=k)
-            self._name(leaf, state.indexed("t-1"))
+            self._note(leaf, state.indexed("t-1"))
         if len(new_states) > len(states):
-            own = [b.name for b in bound if self._value(b.tensor) is new_states[-1]]
+            own = [b.name for b in bound if self._value_of(b.tensor) is new_states[-1]]
             states = [*states, letter(own[-1] if own else "y")]
         self.after = [state.indexed("t") for state in states]
         for after, value in zip(self.after, new_states, strict=True):
             if value.op not in (*LEAVES, "broadcast"):
-                self._name(value, after)
+                self._note(value, after)
 
     # Variables of the step.
 
-    def _value(self, tensor: Any) -> Value | None:
+    def _value_of(self, tensor: Any) -> Value | None:
         return self.rows.values.get(id(tensor))
 
     def _name_bound(self, bound: Sequence[Binding]) -> list[Value]:
         outside = {b.name for b in bound if b.depth == 1}
         chains: dict[tuple[bool, str], dict[Value, None]] = {}
         for b in sorted(bound, key=lambda b: b.depth):
-            value, inner = self._value(b.tensor), b.depth > 1
+            value, inner = self._value_of(b.tensor), b.depth > 1
             if value is None or value.op in (*LEAVES, "broadcast") or not b.alone:
                 continue
             if not inner or b.name not in outside:
@@ -105,20 +104,20 @@ class Names:
                 chain[value] = None
         for (_, name), chain in chains.items():
             self._name_chain(letter(name), list(chain))
-        found = dict.fromkeys(self._value(b.tensor) for b in bound)
+        found = dict.fromkeys(self._value_of(b.tensor) for b in bound)
         return [value for value in found if value in self.letters]
 
     def _name_chain(self, name: Letter, values: list[Value]) -> None:
         """Names the values that one variable had, the last of which has its name."""
         *earlier, last = values
-        self._name(last, name)
+        self._note(last, name)
         name = _without_time(self.letters[last])
         if earlier and self._activates(last, earlier[-1]):
             name = Letter("z", (name,))
             self._name_pre_activation(earlier.pop(), name, last)
         for k, value in enumerate(reversed(earlier), 1):
             if value.op == "slice":
-                self._name(value, name._replace(primes=k))
+                self._note(value, name._replace(primes=k))
 
     def _activates(self, y: Value, x: Value) -> bool:
         """Whether y is a function of x alone, by element, and not a linear one."""
@@ -145,10 +144,10 @@ class Names:
             self._name_pre_activation(argument, name, value)
 
     def _name_pre_activation(self, argument, name, value) -> None:
-        self._name(argument, name)
+        self._note(argument, name)
         self.pre_activation_of[value] = argument
 
-    def _name(self, value: Value, name: Letter) -> None:
+    def _note(self, value: Value, name: Letter) -> None:
         """Gives a value its first name, which no other value has."""
         if value not in self.letters:
             while name.term.text in self._taken:
@@ -175,7 +174,7 @@ class Names:
     def _weight(self, tensor: Any) -> Term:
         if id(tensor) in self._weights:
             return self._weights[id(tensor)].term
-        node = private.node_of(tensor)
+        node = node_of(tensor)
         if node is None:
             return letter("constant").term
         kind, args = type(node.operation).__name__, node.arguments

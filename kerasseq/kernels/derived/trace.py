@@ -16,8 +16,8 @@ import keras
 import numpy as np
 from keras import ops, tree
 
+from kerasseq.core.keras_private import node_of
 from kerasseq.core.types import Tensor
-from kerasseq.kernels.derived import private
 from kerasseq.kernels.derived.graph import (
     INPUT,
     NOISE,
@@ -185,7 +185,9 @@ class Rows:
         if id(tensor) not in self.values:
             if not has_rows(tensor):
                 return self.parameter(tensor)
-            node = private.node_of(tensor)
+            node = node_of(tensor)
+            if node is None:
+                raise NotDerivable("Keras does not say which operations a step has")
             results = lower(node.operation, node.arguments, self)
             for each, value in zip(node.outputs, results, strict=True):
                 if each.dtype not in (self.dtype, self._symbolic, "bool"):
@@ -236,7 +238,7 @@ class Parameters:
     def _check(self, tensor) -> None:
         if isinstance(tensor, np.ndarray) or any(tensor is s for s in self.symbols):
             return
-        node = private.node_of(tensor)
+        node = node_of(tensor)
         if node is None or any(map(has_rows, node.arguments.keras_tensors)):
             raise NotDerivable(
                 "a value that is the same for all sequences of a batch: compute along "
@@ -262,7 +264,7 @@ class Parameters:
         if isinstance(tensor, np.ndarray):
             return ops.convert_to_tensor(tensor, dtype=self.dtype)
         if id(tensor) not in known:
-            node = private.node_of(tensor)
+            node = node_of(tensor)
 
             def put(x: Any) -> Any:
                 symbolic = isinstance(x, keras.KerasTensor)

@@ -61,7 +61,7 @@ def run(native: Native, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]
     hidden = [s[None].contiguous() for s in states]
     hidden = hidden if native.name == "lstm" else hidden[0]
     training = torch.is_grad_enabled()
-    kernel, has_biases = getattr(torch._VF, name), len(flat) == 4
+    kernel, has_biases = getattr(torch, name), len(flat) == 4
     if native.inputs.device.type != "cpu":
         flat = in_one_block(flat)
     path, *last = kernel(

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from kerasseq.kernels.torch import private
+
 try:
     from llvmlite.binding import get_host_cpu_name
 except ImportError:
@@ -22,17 +24,13 @@ LARGE = 2**20  # multiplications of a product, from which on oneDNN is faster
 
 @functools.cache
 def prefers_onednn() -> bool:
-    """Whether to multiply with oneDNN: on AMD's Zen 5 and later, with AVX-512.
-
-    PyTorch has no public name for a product by oneDNN; without the private one, MKL
-    multiplies.
-    """
+    """Whether to multiply with oneDNN: on AMD's Zen 5 and later, with AVX-512."""
     generation = get_host_cpu_name().removeprefix("znver")
     return (
         (generation.isdecimal() and int(generation) >= 5)
         and torch.backends.cpu.get_cpu_capability() == "AVX512"
         and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and private.onednn_product() is not None
     )
 
 
@@ -54,7 +52,7 @@ def mm(
         6.0
     """
     if prefers_onednn() and a.numel() * b.shape[1] >= LARGE:
-        return torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "none", [], "")
+        return private.onednn_product()(a, b.t(), bias, "none", [], "")
     return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)
 
 

@@ -1,0 +1,69 @@
+"""The names of PyTorch that are not public: what happens without each."""
+
+import numpy as np
+import pytest
+
+from kerasseq.core import backend
+
+if backend.chosen() != "torch":
+    pytest.skip("names of PyTorch", allow_module_level=True)
+
+import torch
+
+from kerasseq import layers
+from kerasseq.kernels.torch import private, products
+from kerasseq.kernels.torch.functions import holds_float32
+
+pytestmark = pytest.mark.once("names of PyTorch")
+
+MODE = "torch.utils._python_dispatch._get_current_dispatch_mode"
+
+
+@pytest.fixture
+def _onednn(monkeypatch):
+    products.prefers_onednn.cache_clear()
+    monkeypatch.setattr(products, "get_host_cpu_name", lambda: "znver5")
+    capability = "get_cpu_capability"
+    monkeypatch.setattr(torch.backends.cpu, capability, lambda: "AVX512")
+    yield
+    products.prefers_onednn.cache_clear()
+
+
+@pytest.mark.usefixtures("_onednn")
+@pytest.mark.parametrize("known", [True, False])
+def test_products_by_onednn_or_mkl(known, monkeypatch):
+    if not known:
+        monkeypatch.delattr(torch.ops.mkldnn, "_linear_pointwise", raising=False)
+        monkeypatch.setattr(private, "onednn_product", lambda: None)
+    monkeypatch.setattr(products, "LARGE", 1)
+    assert products.prefers_onednn() is known
+    a, b, bias = torch.randn(3, 5), torch.randn(5, 7), torch.randn(7)
+    torch.testing.assert_close(products.mm(a, b, bias), a @ b + bias)
+
+
+def test_without_the_mode_the_plain_loop_runs(monkeypatch):
+    assert holds_float32(torch.zeros(3))
+    monkeypatch.delattr(MODE, raising=True)
+    assert private.in_dispatch_mode() and not holds_float32(torch.zeros(3))
+    x = np.random.default_rng(0).normal(size=(3, 7, 5)).astype("float32")
+    layer = layers.GRU(2)
+    found = layer(x)
+    layer.unroll = True
+    torch.testing.assert_close(found, layer(x))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace`:DeprecationWarning")
+@pytest.mark.parametrize("known", [True, False])
+def test_what_is_tried_in_a_trace(known, monkeypatch):
+    def traced(x):
+        with private.no_tracing():
+            torch.cos(torch.ones(3))
+        return torch.sin(x)
+
+    if not known:
+        monkeypatch.delattr("torch._C._get_tracing_state")
+        monkeypatch.delattr("torch._C._set_tracing_state")
+        traced(torch.ones(3))  # torch.jit.trace itself needs both
+        return
+    program = str(torch.jit.trace(traced, torch.ones(3)).graph)
+    assert "aten::sin" in program and "aten::cos" not in program
