@@ -127,7 +127,7 @@ class ThreeStatesCell(OwnCell):
 
 
 class OtherOutputCell(OwnCell):
-    """The output is none of the states, and has another size."""
+    """The output is not one of the states, and has another size."""
 
     state_size = [UNITS]
     shapes = {"W": (FEATURES, UNITS), "U": (UNITS, UNITS), "V": (UNITS, 5)}
