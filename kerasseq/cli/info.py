@@ -63,8 +63,8 @@ def missing() -> list[str]:
     if backend.chosen() != "torch" or llvmlite is not None:
         return []
     return [
-        "llvmlite is not installed: on a CPU most recurrent layers are several times as "
-        f"slow without it. {packages.install('llvmlite')}"
+        "llvmlite is not installed: on a CPU most recurrent layers are several times "
+        f"as slow without it. {packages.install('llvmlite')}"
     ]
 
 

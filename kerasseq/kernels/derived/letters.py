@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import keras
 
+from kerasseq.core.keras_private import node_of
 from kerasseq.kernels.derived.graph import Value
 from kerasseq.kernels.derived.terms import Letter, letter
 from kerasseq.kernels.derived.trace import Rows

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from kerasseq.core.keras_private import node_of
 from kerasseq.kernels.derived.graph import HEAVY, LEAVES, NUMBER, STATE, Value
 from kerasseq.kernels.derived.letters import (
     Binding,

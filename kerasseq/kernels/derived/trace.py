@@ -185,18 +185,20 @@ class Rows:
         if id(tensor) not in self.values:
             if not has_rows(tensor):
                 return self.parameter(tensor)
-            node = node_of(tensor)
-            if node is None:
-                raise NotDerivable("Keras does not say which operations a step has")
-            results = lower(node.operation, node.arguments, self)
-            for each, value in zip(node.outputs, results, strict=True):
-                if each.dtype not in (self.dtype, self._symbolic, "bool"):
-                    raise NotDerivable(
-                        f"{each.dtype} among values of {self.dtype}: cast nothing in "
-                        "the step, and pass `dtype=` to the layer"
-                    )
-                self._note(each, value)
+            self._note_results(node_of(tensor))
         return self.values[id(tensor)]
+
+    def _note_results(self, node) -> None:
+        if node is None:
+            raise NotDerivable("Keras does not say which operations a step has")
+        results = lower(node.operation, node.arguments, self)
+        for each, value in zip(node.outputs, results, strict=True):
+            if each.dtype not in (self.dtype, self._symbolic, "bool"):
+                raise NotDerivable(
+                    f"{each.dtype} among values of {self.dtype}: cast nothing in "
+                    "the step, and pass `dtype=` to the layer"
+                )
+            self._note(each, value)
 
     def parameter(self, tensor: Any, *, matrix: bool = False) -> Value:
         """Returns the leaf for a tensor that depends on variables alone."""
