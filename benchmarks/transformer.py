@@ -11,9 +11,14 @@ plain PyTorch computes the whole sequence again for each token. "memory" is a lo
 bound: for each token it multiplies each weight matrix by a vector once, as every
 decoder must. `time` and `speed` are ratios to KerasHub.
 
+Steps: 100 tokens by greedy search with GPTs of 2 layers of 64, 4 of 128 and 6 of 384
+numbers, compiled or recorded, and with the Python of all layers at each token. `time`
+and `speed` are ratios to the latter.
+
 Each implementation runs in its own process, in rounds (see `benchmarks.rounds`).
 """
 
+import functools
 import importlib.util
 import os
 
@@ -25,18 +30,27 @@ from benchmarks.rounds import Worker, report, time_in_rounds
 PARTS = {
     "training": ("kerasseq", "KerasHub", "plain PyTorch"),
     "generation": ("kerasseq", "KerasHub", "plain PyTorch", "memory"),
+    **{f"steps-{width}": ("kerasseq", "Python") for width in (64, 128, 384)},
 }
+PEERS = {"training": "plain PyTorch", "generation": "KerasHub"}  # else "Python"
 PACKAGES = {"KerasHub": "keras_hub", "plain PyTorch": "torch"}
 SIZES = {
     "full": {
         "training": {"layers": 4, "width": 128, "heads": 4, "length": 64, "batch": 12},
         "generation": {"layers": 6, "width": 384, "heads": 6, "length": 256},
-        "tokens": 200,
+        "steps-64": {"layers": 2, "width": 64, "heads": 2, "length": 256},
+        "steps-128": {"layers": 4, "width": 128, "heads": 4, "length": 256},
+        "steps-384": {"layers": 6, "width": 384, "heads": 6, "length": 256},
+        "tokens": {"generation": 200, "steps": 100},
     },
     "tiny": {  # for the tests
         "training": {"layers": 1, "width": 6, "heads": 2, "length": 5, "batch": 2},
         "generation": {"layers": 1, "width": 6, "heads": 2, "length": 11},
-        "tokens": 2,
+        **{
+            f"steps-{width}": {"layers": 1, "width": 6, "heads": 2, "length": 11}
+            for width in (64, 128, 384)
+        },
+        "tokens": {"generation": 2, "steps": 2},
     },
 }
 VOCABULARY_SIZE, PROMPT_LENGTH, LEARNING_RATE = 65, 8, 1e-3
@@ -45,7 +59,7 @@ VOCABULARY_SIZE, PROMPT_LENGTH, LEARNING_RATE = 65, 8, 1e-3
 def add_arguments(parser):
     """Adds the options of this benchmark."""
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"{' or '.join(PARTS)} (default: both)"
+        "parts", nargs="*", metavar="PART", help=f"{' or '.join(PARTS)} (default: all)"
     )
     parser.add_argument("--size", choices=SIZES, default="full")
     add_timing_arguments(parser, rounds=5, seconds=2.0)
@@ -77,12 +91,12 @@ def measure(part, backend, options):
             "seconds": options.seconds,
             "cpu_time": options.cpu_time,
             "size": sizes[part],
-            "tokens": sizes["tokens"],
+            "tokens": sizes["tokens"].get(part.partition("-")[0]),
         }
         worker_backend = "torch" if name == "plain PyTorch" else backend
         workers[name] = Worker("benchmarks.transformer", task, worker_backend)
     medians = time_in_rounds(workers, options.rounds)
-    peer = "plain PyTorch" if part == "training" else "KerasHub"
+    peer = PEERS.get(part, "Python")
     unit = medians.get(peer, medians["kerasseq"])[part]
     return [
         {
@@ -103,6 +117,7 @@ def functions(task):
     if name == "memory":
         return {"generation": matrix_vector_products(task["size"], task["tokens"])}
     build = {"kerasseq": kerasseq_gpt, "KerasHub": hub_gpt, "plain PyTorch": torch_gpt}
+    build["Python"] = functools.partial(kerasseq_gpt, compiled=False)
     return {task["part"]: build[name](task)}
 
 
@@ -133,12 +148,15 @@ def keras_training_step(model, task):
     return lambda: model.train_on_batch(x, y)
 
 
-def kerasseq_gpt(task):
+def kerasseq_gpt(task, compiled=True):
     """Returns the training step or generation of `kerasseq.models.GPT`."""
     from kerasseq.models import GPT
 
+    class NotPure(GPT):
+        """Does not say that it is pure: its Python runs at each token."""
+
     size = task["size"]
-    model = GPT(
+    model = (GPT if compiled else NotPure)(
         vocabulary_size=VOCABULARY_SIZE,
         num_layers=size["layers"],
         num_heads=size["heads"],

@@ -59,7 +59,8 @@ def generate(
             of the state has the batch on axis 0, and keeps its shape and type. Pass the
             same function each time: TensorFlow and JAX compile it once per shape, and
             only then run its Python; they compile it again after a change of its
-            layers, of their options or of a number that it reads.
+            layers, of their options or of a number that it reads. With a layer that is
+            neither Keras' nor ours it runs as it is, unless the layer's `pure` is True.
         state: The state before the prompt. A model that reads a prompt in parallel
             passes its state after all but the last token, and that token as the prompt.
         prompt: Ids `(batch, time)`.
@@ -73,7 +74,7 @@ def generate(
         compiled: Whether to compile the whole loop, not only each step: faster for a
             small model on TensorFlow and JAX, but compiled again for each prompt
             length. The tokens are the same. On PyTorch the loop runs in Python; a
-            custom step function is recorded after some calls, and its Python no longer
+            custom step function is recorded at its first call, and its Python no longer
             run, only if `compiled` is True. Those of our models always are.
 
     Returns:

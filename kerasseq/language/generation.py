@@ -466,14 +466,9 @@ class CachedDecoding(GenerationMixin):
         ids, index = ops.convert_to_tensor(ids), ops.convert_to_tensor(index)
         if not cached:  # keys change with the length: each step reads the whole text
             return {"ids": ids, "index": index}, last
-        prefill = programs.get(
-            "prefill",
-            length,
-            lambda: kernels.compiled(
-                functools.partial(self.prefill, length=length), pure=programs.pure
-            ),
-        )
-        caches = prefill(ids, index)
+        prefill = functools.partial(self.prefill, length=length)
+        compiled = functools.partial(kernels.compiled, prefill, pure=programs.pure)
+        caches = programs.get("prefill", length, compiled)(ids, index)
         return {"caches": caches, "index": index}, last
 
     def step(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+import kerasseq
 from kerasseq.attention.cache import update_cache
 from kerasseq.core import backend
 
@@ -169,6 +170,19 @@ def test_variables_as_they_are_given_to_torch():
         variable.assign(np.full(3, n))
         assert call(np.ones(3, "float32")).tolist() == [1 + 2 * n] * 3
     assert len(calls) == 1
+
+
+def test_long_loops_over_time_are_not_written_out(monkeypatch):
+    layer = kerasseq.layers.GRU(3)
+    layer.build((2, None, 5))
+    monkeypatch.setattr(recording, "LOOP", 7)
+    call, calls = counting(lambda x, mask: layer(x, mask=mask))
+    for time, runs in ((7, 1), (8, 3)):
+        before, x = len(calls), ops.ones((2, time, 5))
+        mask = ops.ones((2, time), "bool")
+        for _ in range(2):
+            np.testing.assert_allclose(call(x, mask), layer(x).detach(), atol=1e-6)
+        assert len(calls) - before == runs
 
 
 def test_no_gradients():

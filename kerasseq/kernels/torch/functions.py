@@ -16,7 +16,7 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.reference import scan as reference
 from kerasseq.kernels.torch import private
-from kerasseq.kernels.torch.recording import recorded
+from kerasseq.kernels.torch.recording import check_loop, recorded
 from kerasseq.kernels.torch.structures import flatten, rebuild
 
 
@@ -154,7 +154,7 @@ def uses_torch_export() -> bool:
 
 
 def check_fixed_length(x: torch.Tensor) -> None:
-    """Raises if a loop over a dynamic number of steps would be exported.
+    """Raises if a loop over time is written out that should not.
 
     Both exporters write a loop out step by step, for the length of the example input.
     TorchScript does not know which lengths are dynamic; Keras replaces those by 1.
@@ -163,8 +163,9 @@ def check_fixed_length(x: torch.Tensor) -> None:
         x: Tensor with time on axis 0.
 
     Raises:
-        ValueError: If its length is dynamic.
+        ValueError: If its length is dynamic and it would be exported.
     """
+    check_loop(x)
     if torch.jit.is_tracing():
         dynamic = int(x.shape[0]) == 1
     else:

@@ -8,6 +8,7 @@ calls with the same shapes run these alone, and need no compiler. Generation use
 """
 
 import collections
+import contextvars
 import dataclasses
 import math
 import re
@@ -25,11 +26,13 @@ from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.torch.structures import flatten, rebuild
 
 SHAPES = 64  # that are kept, those used last: a recording holds on to memory
+LOOP = 64  # steps of a loop over time: a longer one is not written out
 PLAIN = (bool, int, str, types.NoneType, types.EllipsisType)
 NAME = re.compile(r"\b[lvw]\d+\b")  # of a leaf, a result and a tensor from outside
 # Values leave a tensor by these, or by operations of PyTorch that have these tags.
 BY_MEMORY = {"__array__", "data_ptr", "numpy", "storage", "tolist", "untyped_storage"}
 BY_VALUE = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_recording = contextvars.ContextVar("kerasseq_recording", default=False)
 
 
 def recorded(
@@ -64,6 +67,16 @@ def recorded(
     return call
 
 
+def check_loop(x: Tensor) -> None:
+    """Raises while a function is recorded whose loop over time is too long.
+
+    Its steps, one after the other, would take longer than a loop of compiled code,
+    which runs while nothing is recorded.
+    """
+    if _recording.get() and len(x) > LOOP:
+        raise NotRecordableError(f"a loop of {len(x)} steps")
+
+
 class _Calls:
     """Calls of a function with arguments of one structure, and of the same shapes."""
 
@@ -91,9 +104,13 @@ class _Calls:
         """Runs the function, and builds a function of weights and leaves from it."""
         leaves = [x.detach() for x in leaves]  # one tensor may be there twice
         recorder = Recorder(leaves)
-        with recorder, recorder.watch:
-            outputs = self.function(*rebuild(self.args, iter(leaves)))
-            outputs, self.outputs = flatten(outputs)
+        token = _recording.set(True)
+        try:
+            with recorder, recorder.watch:
+                outputs = self.function(*rebuild(self.args, iter(leaves)))
+                outputs, self.outputs = flatten(outputs)
+        finally:
+            _recording.reset(token)
         program = Program(recorder, outputs, self.donated)
         self.run, self.weights, self.written = program.run, program.values, program.into
         return rebuild(self.outputs, iter(outputs))
@@ -211,7 +228,7 @@ class Recorder(TorchFunctionMode):
         if kind is slice:
             return "slice" + self._text((value.start, value.stop, value.step), uses)
         if kind is torch.Generator:
-            raise NotRecordableError("a generator would go on from call to call")
+            raise NotRecordableError("a generator draws other numbers at each call")
         name = f"c{id(value)}"
         self.bound[name] = value
         return name
