@@ -199,6 +199,7 @@ def keras_layer(implementation, cell, units):
 
     import kerasseq
 
+    keras.utils.set_random_seed(0)  # the same weights in each process
     name, layer, keras_cell, _ = CELLS[cell]
     options = {"activation": "relu"} if cell == "elman" else OPTIONS.get(cell, {})
     if implementation == "keras":

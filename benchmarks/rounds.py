@@ -18,12 +18,16 @@ import time
 
 import numpy as np
 
-# Variables of a worker that measures CPU time: threads that wait would count, too.
-ONE_THREAD = {
+# Variables of a worker that measures CPU time. It has one thread, since threads that
+# wait would count, and keeps its memory: whether glibc returns it to the system between
+# two steps is an accident of the process, and took 0 or 6 of 22 ms for the same code.
+STEADY = {
     "OMP_NUM_THREADS": "1",
     "TF_NUM_INTRAOP_THREADS": "1",
     "TF_NUM_INTEROP_THREADS": "1",
     "NPROC": "1",  # JAX
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**40),
 }
 
 
@@ -109,7 +113,7 @@ class Worker:
         module: Name of a module with a function `functions(task)`, which returns a
             dictionary of the functions to time.
         task: JSON-serializable argument of `functions`. `task["seconds"]` is the length
-            of a round. With `task["cpu_time"]` the process has one thread. It imports
+            of a round. With `task["cpu_time"]` the process is `STEADY`. It imports
             kerasseq from the folder `task["checkout"]`, if that is given.
         backend: The Keras backend of the process.
         cache: Folder for compiled code; that of the user by default.
@@ -121,7 +125,7 @@ class Worker:
     def __init__(self, module, task, backend, cache=None):
         env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": backend}
         if task.get("cpu_time"):
-            env |= ONE_THREAD
+            env |= STEADY
         if cache is not None:
             env |= {"KERASSEQ_CACHE": cache, "NUMBA_CACHE_DIR": cache}
         command = [sys.executable, "-m", "benchmarks.rounds", module]
