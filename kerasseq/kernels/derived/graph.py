@@ -170,6 +170,10 @@ def _is(value: Value, x: float) -> bool:
     return value.op == NUMBER and value.detail == x
 
 
+def _is_negative(value: Value) -> bool:
+    return value.op == NUMBER and value.detail < 0
+
+
 _FOLDED = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -195,6 +199,8 @@ def _simpler(graph, op, args, width, detail) -> Value | None:
             return graph.make("subtract", a, b.args[0])
         if op == "add" and a.op == "negative":
             return graph.make("subtract", b, a.args[0])
+        if op == "add" and b.op == "multiply" and _is_negative(b.args[1]):
+            return graph.make("subtract", a, b.args[0] * -b.args[1])
         if op == "subtract" and b.op == "negative":
             return graph.make("add", a, b.args[0])
         if op == "multiply" and _is(b, -1) and a.width == width:
