@@ -83,7 +83,7 @@ def project(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
         (3, 2, 7)
     """
     symbolic = isinstance(x, keras.KerasTensor)  # as while a step is derived
-    if keras.backend.backend() == "torch" and not symbolic:
+    if keras.backend.backend() != "jax" and not symbolic:
         return backend_module("functions").project(x, weights, bias)
     return plus(matmul(x, weights), bias)
 

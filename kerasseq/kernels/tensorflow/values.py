@@ -63,11 +63,10 @@ class Values:
             return tf.constant(value.detail, like.dtype)
         if op == "broadcast":
             return args[0]
-        if op == "matmul":
-            return do.matmul(self.whole(args[0], value.args[0].width), args[1])
-        if op == "matmul_transposed":
+        if op in ("matmul", "matmul_transposed"):
             x, w = value.args
-            return do.matmul(self.whole(args[0], x.width), self.transposed[w])
+            matrix = args[1] if op == "matmul" else self.transposed[w]
+            return do.matmul(self.whole(args[0], x.width), matrix)
         if op == "power":
             return do.pow(*args, value.detail)
         if op not in ELEMENTWISE or op in _SAME_SHAPE:
