@@ -170,10 +170,6 @@ def _is(value: Value, x: float) -> bool:
     return value.op == NUMBER and value.detail == x
 
 
-def _is_negative(value: Value) -> bool:
-    return value.op == NUMBER and value.detail < 0
-
-
 _FOLDED = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -188,49 +184,52 @@ def _simpler(graph, op, args, width, detail) -> Value | None:
         return _simpler_row(graph, op, args, width, detail)
     if args and op in _FOLDED and all(a.op == NUMBER for a in args):
         return graph.number(_FOLDED[op](*(a.detail for a in args)))
-    if op in ("add", "multiply", "subtract", "divide"):
-        a, b = args
-        neutral = 0 if op in ("add", "subtract") else 1
-        if _is(b, neutral) and a.width == width:
-            return a
-        if _is(a, neutral) and b.width == width and op in ("add", "multiply"):
-            return b
-        if op == "add" and b.op == "negative":
-            return graph.make("subtract", a, b.args[0])
-        if op == "add" and a.op == "negative":
-            return graph.make("subtract", b, a.args[0])
-        if op == "add" and b.op == "multiply" and _is_negative(b.args[1]):
-            return graph.make("subtract", a, b.args[0] * -b.args[1])
-        if op == "subtract" and b.op == "negative":
-            return graph.make("add", a, b.args[0])
-        if op == "multiply" and _is(b, -1) and a.width == width:
-            return graph.make("negative", a)
-        if op == "multiply":
-            return _simpler_product(a, b)
-    elif op == "negative" and args[0].op == "negative":
+    if op in _NEUTRAL:
+        same = _unchanged(op, *args, width)
+        return same or (_RULES[op](graph, *args) if op in _RULES else None)
+    if op == "negative" and args[0].op == "negative":
         return args[0].args[0]
-    elif op == "sum":
-        return _simpler_sum(graph, args[0])
-    elif op == "broadcast" and args[0].width == width:
+    if op == "sum":
+        return _simpler_total(graph, args[0])
+    if op == "broadcast" and args[0].width == width:
         return args[0]
-    elif op == "slice":
+    if op == "slice":
         return _simpler_slice(graph, args[0], detail, width)
-    elif op == "concatenate":
-        return _simpler_join(graph, args)
+    return _simpler_join(graph, args) if op == "concatenate" else None
+
+
+_NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}
+
+
+def _unchanged(op, a, b, width) -> Value | None:
+    """The value that a number leaves as it is."""
+    if _is(b, _NEUTRAL[op]) and a.width == width:
+        return a
+    if op in ("add", "multiply") and _is(a, _NEUTRAL[op]) and b.width == width:
+        return b
     return None
 
 
-def _simpler_row(graph, op, args, width, detail) -> Value:
-    """Computes with one number for all units as long as possible."""
-    short = [a.args[0] if a.op == "broadcast" else a for a in args]
-    value = graph.make(op, *short, detail=detail)
-    return graph.make("broadcast", value, width=width)
+def _simpler_sum(graph, a, b) -> Value | None:
+    if b.op == "negative":
+        return graph.make("subtract", a, b.args[0])
+    if a.op == "negative":
+        return graph.make("subtract", b, a.args[0])
+    if b.op == "multiply" and b.args[1].op == NUMBER and b.args[1].detail < 0:
+        return graph.make("subtract", a, b.args[0] * -b.args[1])
+    return None
 
 
-def _simpler_product(a, b) -> Value | None:
+def _simpler_difference(graph, a, b) -> Value | None:
+    return graph.make("add", a, b.args[0]) if b.op == "negative" else None
+
+
+def _simpler_product(graph, a, b) -> Value | None:
     """Moves numbers to the end of a product, where they meet others."""
     if a.op == NUMBER:
         return b * a
+    if _is(b, -1):
+        return graph.make("negative", a)
     if b.op == NUMBER and a.op == "negative":
         return a.args[0] * -b
     if a.op == "multiply" and a.args[1].op == NUMBER:
@@ -242,7 +241,21 @@ def _simpler_product(a, b) -> Value | None:
     return None
 
 
-def _simpler_sum(graph, value) -> Value | None:
+_RULES = {
+    "add": _simpler_sum,
+    "subtract": _simpler_difference,
+    "multiply": _simpler_product,
+}
+
+
+def _simpler_row(graph, op, args, width, detail) -> Value:
+    """Computes with one number for all units as long as possible."""
+    short = [a.args[0] if a.op == "broadcast" else a for a in args]
+    value = graph.make(op, *short, detail=detail)
+    return graph.make("broadcast", value, width=width)
+
+
+def _simpler_total(graph, value) -> Value | None:
     """Sums before what is alike for all units."""
     if value.op == "broadcast":
         return value.args[0] * value.width
@@ -255,6 +268,7 @@ def _simpler_sum(graph, value) -> Value | None:
 
 
 def _simpler_slice(graph, value, start, width) -> Value | None:
+    """Without a slice of all; of a slice, a row of one number or a join, its parts."""
     if width == value.width:
         return value
     if value.op == "slice":
