@@ -164,8 +164,8 @@ class Loops:
 
     def compute(self, do, tiles):
         """What computes the values of one step."""
-        sums = self.xla and not has_cudnn()
-        return Values(self.batch, self.transposed, tiles, do, sums)
+        on_xla = self.xla and not has_cudnn()
+        return Values(self.batch, self.transposed, tiles, do, on_xla)
 
     def whole(self, targets, known, compute):
         """Computes values, with a row of numbers for each sequence."""

@@ -24,6 +24,11 @@ _NAMED: dict[str, Callable[..., Tensor]] = {
     "max": lambda x: tf.reduce_max(x, -1, keepdims=True),
     "concatenate": lambda *parts: tf.concat(parts, -1),
 }
+# What XLA computes sooner on a CPU: it would compute the arguments of a sum again.
+_ON_XLA: dict[str, Callable[..., Tensor]] = {
+    "sum": lambda x: tf.matmul(x, tf.ones((x.shape[-1], 1), x.dtype)),
+    "sigmoid": lambda x: 0.5 * tf.tanh(0.5 * x) + 0.5,
+}
 _SAME_SHAPE = {"tanh_gradient", "sigmoid_gradient"}  # of the arguments
 
 
@@ -37,8 +42,7 @@ class Values:
         transposed: The transposed matrices, by parameter.
         tiles: Widths of the slices of values, see `plan.py`.
         do: Calls the operations in order.
-        sums_by_products: Whether sums over units are products with ones. XLA computes
-            the arguments of other sums again for each use, on a CPU.
+        on_xla: Whether XLA compiles the operations for a CPU.
     """
 
     def __init__(
@@ -47,13 +51,13 @@ class Values:
         transposed: Mapping[Value, Tensor],
         tiles: Tiles,
         do: InOrder,
-        sums_by_products: bool,
+        on_xla: bool,
     ) -> None:
         self.batch = batch
         self.transposed = transposed
         self.tiles = tiles
         self.do = do
-        self.sums_by_products = sums_by_products
+        self.on_xla = on_xla
         self._split: dict[Value, dict[int, Tensor]] = {}
 
     def __call__(self, value: Value, args: list[Tensor], like: Tensor) -> Tensor:
@@ -73,9 +77,8 @@ class Values:
             args = self._all_whole(value, args)
         if op == "slice":
             return self._part(value, *args)
-        if op == "sum" and self.sums_by_products:
-            return do.matmul(*args, tf.ones((args[0].shape[-1], 1), like.dtype))
-        return do(_NAMED.get(op) or getattr(tf, op), *args)
+        special = (_ON_XLA if self.on_xla else {}).get(op) or _NAMED.get(op)
+        return do(special or getattr(tf, op), *args)
 
     def whole(self, tensor: Tensor, width: int) -> Tensor:
         """Returns a tensor with a row of `width` numbers for each sequence."""
