@@ -215,7 +215,13 @@ def _simpler_sum(graph, op, a, b, width) -> Value | None:
         return graph.make(opposite, a, b.args[0])
     if op == "add" and a.op == "negative":
         return graph.make("subtract", b, a.args[0])
+    if op == "add" and b.op == "multiply" and _is_below_zero(b.args[1]):
+        return graph.make("subtract", a, b.args[0] * -b.args[1])
     return None
+
+
+def _is_below_zero(value: Value) -> bool:
+    return value.op == NUMBER and value.detail < 0
 
 
 def _simpler_product(graph, op, a, b, width) -> Value | None:
@@ -235,6 +241,8 @@ def _gathered(a, b) -> Value | None:
     """Moves numbers to the end of a product, where they meet others."""
     if a.op == NUMBER:
         return b * a
+    if _is(b, -1):
+        return graph.make("negative", a)
     if b.op == NUMBER and a.op == "negative":
         return a.args[0] * -b
     if a.op == "multiply" and a.args[1].op == NUMBER:
@@ -266,6 +274,7 @@ def _simpler_total(graph, value) -> Value | None:
 
 
 def _simpler_slice(graph, value, start, width) -> Value | None:
+    """Without a slice of all; of a slice, a row of one number or a join, its parts."""
     if width == value.width:
         return value
     if value.op == "slice":

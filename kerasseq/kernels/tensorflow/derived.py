@@ -23,6 +23,7 @@ from kerasseq.kernels.derived.graph import (
     Value,
 )
 from kerasseq.kernels.tensorflow import plan
+from kerasseq.kernels.tensorflow.functions import has_cudnn
 from kerasseq.kernels.tensorflow.loop import InOrder, TensorArray, loop, saved_arrays
 from kerasseq.kernels.tensorflow.values import Values
 
@@ -163,7 +164,8 @@ class Loops:
 
     def compute(self, do, tiles):
         """What computes the values of one step."""
-        return Values(self.batch, tiles, self.transposed, do)
+        on_xla = self.xla and not has_cudnn()
+        return Values(self.batch, self.transposed, tiles, do, on_xla)
 
     def whole(self, targets, known, compute):
         """Computes values, with a row of numbers for each sequence."""
@@ -260,11 +262,11 @@ class Loops:
             return arrays[v].stack() if v in arrays else self.known[v]
 
         gradients = {
-            k: [tf.cast(over_rows(total), self.x.dtype)]
+            k: [tf.cast(tf.reduce_sum(total, 0), self.x.dtype)]
             for k, total in zip(made.totals, carried[count:], strict=True)
         }
         for p in back.products:
-            a, d = rows(all_steps(p.left)), rows(all_steps(p.right))
+            a, d = _rows(all_steps(p.left)), _rows(all_steps(p.right))
             product = tf.matmul(a, d, transpose_a=True)
             gradients.setdefault(p.parameter, []).append(product)
         dx = None if back.input is None else all_steps(back.input)
@@ -282,16 +284,6 @@ def _accumulate(total: Tensor, value: Tensor) -> Tensor:
     return tf.add(total, tf.cast(value, total.dtype))
 
 
-def rows(a: Tensor) -> Tensor:
+def _rows(a: Tensor) -> Tensor:
     """Reshapes `(..., n)` to `(rows, n)`."""
     return tf.reshape(a, (-1, a.shape[-1]))
-
-
-def over_rows(a: Tensor) -> Tensor:
-    """The sum over all axes but the last, as a product with ones.
-
-    `tf.reduce_sum` takes up to five times as long, and stops at 2048 ones in float16;
-    the gradient of `tf.nn.bias_add` twice as long, and stops at 256 in bfloat16.
-    """
-    a = rows(a)
-    return tf.linalg.matvec(a, tf.ones_like(a[:, 0]), transpose_a=True)

@@ -14,6 +14,7 @@ from keras import tree
 
 from kerasseq.core.types import Nested, Shape, Tensor
 from kerasseq.kernels.operations import matmul
+from kerasseq.kernels.operations import plus as add_bias
 
 
 def compiled(
@@ -71,24 +72,6 @@ def is_concrete(value: Tensor) -> bool:
     return not tf.is_tensor(value) or hasattr(value, "numpy")
 
 
-def project(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    """See `kerasseq.kernels.project`; the bias is one more row of the weights.
-
-    So it takes no pass of its own over the results, nor does its gradient: 0.82 and
-    0.97 of the time forward and with gradients, 0.71 and 0.58 with XLA (rows of 64 to
-    512 numbers, one thread of an Intel with AVX-512).
-    """
-    wide = bias is not None and x.dtype == weights.dtype == bias.dtype
-    if not wide or x.dtype not in (tf.float32, tf.float64):
-        y = matmul(x, weights)
-        return y if bias is None else plus(y, bias)
-    rows = tf.reshape(x, (-1, x.shape[-1]))
-    rows = tf.concat([rows, tf.ones_like(rows[:, :1])], 1)
-    y = tf.matmul(rows, tf.concat([weights, bias[None]], 0))
-    y = tf.reshape(y, tf.concat([tf.shape(x)[:-1], [weights.shape[-1]]], 0))
-    return tf.ensure_shape(y, [*x.shape[:-1], weights.shape[-1]])
-
-
 def plus(x: Tensor, bias: Tensor) -> Tensor:
     """$x + b$, by `tf.nn.bias_add` where its gradient is faster and exact.
 
@@ -98,6 +81,17 @@ def plus(x: Tensor, bias: Tensor) -> Tensor:
     if x.dtype == bias.dtype != "bfloat16" and len(x.shape) > 1:
         return tf.nn.bias_add(x, bias)
     return x + bias
+
+
+def project(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    """See `kerasseq.kernels.project`; the bias is one more row of the weights.
+
+    An operation of its own takes 4 % of the time in which an LSTM learns, 9 % with XLA.
+    """
+    if bias is None or x.dtype.size == 2 or len(x.shape) < 2:
+        return add_bias(matmul(x, weights), bias)
+    ones = tf.ones_like(x[..., :1])
+    return matmul(tf.concat([x, ones], -1), tf.concat([weights, bias[None]], 0))
 
 
 def scan(

@@ -1,5 +1,6 @@
 """Computes the values of a step with TensorFlow's operations, as few as possible."""
 
+import itertools
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
@@ -7,8 +8,10 @@ import tensorflow as tf
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.derived.graph import ELEMENTWISE, NUMBER, Value
 from kerasseq.kernels.tensorflow.loop import InOrder
+from kerasseq.kernels.tensorflow.plan import Tiles
 
 _NAMED: dict[str, Callable[..., Tensor]] = {
+    "power": tf.pow,
     "absolute": tf.abs,
     "rsqrt": tf.math.rsqrt,
     "log": tf.math.log,
@@ -21,8 +24,12 @@ _NAMED: dict[str, Callable[..., Tensor]] = {
     "max": lambda x: tf.reduce_max(x, -1, keepdims=True),
     "concatenate": lambda *parts: tf.concat(parts, -1),
 }
-# Those whose arguments must have the shape of the result.
-_SAME_SHAPE = {"tanh_gradient", "sigmoid_gradient"}
+# What XLA computes sooner on a CPU: it would compute the arguments of a sum again.
+_ON_XLA: dict[str, Callable[..., Tensor]] = {
+    "sum": lambda x: tf.matmul(x, tf.ones((x.shape[-1], 1), x.dtype)),
+    "sigmoid": lambda x: 0.5 * tf.tanh(0.5 * x) + 0.5,
+}
+_SAME_SHAPE = {"tanh_gradient", "sigmoid_gradient"}  # of the arguments
 
 
 class Values:
@@ -32,22 +39,25 @@ class Values:
 
     Args:
         batch: Number of sequences.
-        tiles: Widths of the slices of values, see `plan.tiles`.
         transposed: The transposed matrices, by parameter.
+        tiles: Widths of the slices of values, see `plan.py`.
         do: Calls the operations in order.
+        on_xla: Whether XLA compiles the operations for a CPU.
     """
 
     def __init__(
         self,
         batch: int | Tensor,
-        tiles: Mapping[Value, list[int]],
         transposed: Mapping[Value, Tensor],
+        tiles: Tiles,
         do: InOrder,
+        on_xla: bool,
     ) -> None:
         self.batch = batch
-        self.tiles = tiles
         self.transposed = transposed
+        self.tiles = tiles
         self.do = do
+        self.on_xla = on_xla
         self._split: dict[Value, dict[int, Tensor]] = {}
 
     def __call__(self, value: Value, args: list[Tensor], like: Tensor) -> Tensor:
@@ -57,26 +67,18 @@ class Values:
             return tf.constant(value.detail, like.dtype)
         if op == "broadcast":
             return args[0]
+        if op in ("matmul", "matmul_transposed"):
+            x, w = value.args
+            matrix = args[1] if op == "matmul" else self.transposed[w]
+            return do.matmul(self.whole(args[0], x.width), matrix)
+        if op == "power":
+            return do.pow(*args, value.detail)
         if op not in ELEMENTWISE or op in _SAME_SHAPE:
-            widths = [a.width for a in value.args]
-            if op in _SAME_SHAPE:
-                widths = [value.width] * 2
-            args[: len(args)] = [
-                a
-                if v.op == "parameter" and op.startswith("matmul")
-                else self.whole(a, n)
-                for a, n, v in zip(args, widths, value.args, strict=True)
-            ]
+            args = self._all_whole(value, args)
         if op == "slice":
             return self._part(value, *args)
-        if op == "matmul":
-            return do.matmul(*args)
-        if op == "matmul_transposed":
-            return do.matmul(args[0], self.transposed[value.args[1]])
-        if op == "power":
-            return do.pow(args[0], value.detail)
-        function = _NAMED.get(op)
-        return do(function, *args) if function else getattr(do, op)(*args)
+        special = (_ON_XLA if self.on_xla else {}).get(op) or _NAMED.get(op)
+        return do(special or getattr(tf, op), *args)
 
     def whole(self, tensor: Tensor, width: int) -> Tensor:
         """Returns a tensor with a row of `width` numbers for each sequence."""
@@ -84,13 +86,19 @@ class Values:
             return tensor
         return self.do.broadcast_to(tensor, (self.batch, width))
 
+    def _all_whole(self, value, args):
+        same = value.op in _SAME_SHAPE
+        widths = [value.width if same else v.width for v in value.args]
+        return [self.whole(a, n) for a, n in zip(args, widths, strict=True)]
+
     def _part(self, value, tensor):
+        """A slice: one operation computes all of those that divide a value."""
         source, start = value.args[0], value.detail
         if source not in self.tiles:
-            return self.do(lambda x: x[..., start : start + value.width], tensor)
+            return self.do(lambda x: x[:, start : start + value.width], tensor)
         if source not in self._split:
             widths = self.tiles[source]
-            parts = iter(self.do.split(tensor, widths, -1))
-            starts = [sum(widths[:k]) for k in range(len(widths))]
-            self._split[source] = dict(zip(starts, parts, strict=True))
+            starts = itertools.accumulate(widths, initial=0)
+            parts = zip(starts, self.do.split(tensor, widths, -1), strict=False)
+            self._split[source] = dict(parts)
         return self._split[source][start]
