@@ -241,8 +241,6 @@ def _gathered(a, b) -> Value | None:
     """Moves numbers to the end of a product, where they meet others."""
     if a.op == NUMBER:
         return b * a
-    if _is(b, -1):
-        return graph.make("negative", a)
     if b.op == NUMBER and a.op == "negative":
         return a.args[0] * -b
     if a.op == "multiply" and a.args[1].op == NUMBER:
