@@ -49,16 +49,19 @@ def holds_float32(x: Tensor) -> bool:
 
 
 def in_dispatch_mode() -> bool:
-    """Whether a mode such as `make_fx` records operations.
+    """Whether `make_fx` records operations, or `torch.func` transforms them.
 
-    PyTorch has no public name for this; where the private one is missing, the answer
-    is True, and the reference loop runs.
+    PyTorch has no public names for this; where a private one is missing, the answer is
+    True, and the reference loop runs.
     """
     try:
+        from torch._C import _are_functorch_transforms_active
         from torch.utils._python_dispatch import _get_current_dispatch_mode
     except ImportError:
         return True
-    return _get_current_dispatch_mode() is not None
+    return (
+        _get_current_dispatch_mode() is not None or _are_functorch_transforms_active()
+    )
 
 
 def native_is_best(cell: Recurrence, mask: Tensor | None, use_numba: bool) -> bool:
