@@ -16,7 +16,10 @@ from kerasseq.kernels.torch.functions import holds_float32
 
 pytestmark = pytest.mark.once("names of PyTorch")
 
-MODE = "torch.utils._python_dispatch._get_current_dispatch_mode"
+MODES = [
+    "torch.utils._python_dispatch._get_current_dispatch_mode",
+    "torch._C._are_functorch_transforms_active",
+]
 
 
 @pytest.fixture
@@ -41,9 +44,10 @@ def test_products_by_onednn_or_mkl(known, monkeypatch):
     torch.testing.assert_close(products.mm(a, b, bias), a @ b + bias)
 
 
-def test_without_the_mode_the_plain_loop_runs(monkeypatch):
+@pytest.mark.parametrize("mode", MODES)
+def test_without_the_mode_the_plain_loop_runs(mode, monkeypatch):
     assert holds_float32(torch.zeros(3))
-    monkeypatch.delattr(MODE, raising=True)
+    monkeypatch.delattr(mode)
     assert private.in_dispatch_mode() and not holds_float32(torch.zeros(3))
     x = np.random.default_rng(0).normal(size=(3, 7, 5)).astype("float32")
     layer = layers.GRU(2)

@@ -262,7 +262,7 @@ def _softmax(rows, operation, x):
 
 
 @_for("LayerNorm", "RMSNorm")
-def _norm(rows, operation, x, gamma=None, beta=None):
+def _norm(rows, operation, x, gamma=None, beta=None, *, scale=None):
     _units(operation.axis)
     if rows.dtype not in ("float32", "float64"):
         raise NotDerivable(
@@ -275,8 +275,9 @@ def _norm(rows, operation, x, gamma=None, beta=None):
         y = x * _make("rsqrt", _mean(x * x) + epsilon)
     else:
         centered = x - _mean(x)
-        scale = _make("rsqrt", _mean(centered * centered) + epsilon)
-        y = x * scale if operation.rms_scaling else centered * scale
+        inverse = _make("rsqrt", _mean(centered * centered) + epsilon)
+        y = (x if operation.rms_scaling else centered) * inverse
+    gamma = scale if gamma is None else gamma  # its name in RMSNorm
     y = y if gamma is None else y * rows.value(gamma)
     return y if beta is None else y + rows.value(beta)
 

@@ -102,8 +102,8 @@ def _compile(text: str) -> bytes:
 
 def folder() -> pathlib.Path | None:
     """Returns the folder of compiled code; None if there is none that is safe."""
-    path = files.cache_folder() / "compiled"
     try:
+        path = files.cache_folder() / "compiled"
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o700)

@@ -31,18 +31,21 @@ def no_tracing() -> Iterator[None]:
 
 
 def in_dispatch_mode() -> bool:
-    """Whether a mode such as `make_fx` records operations.
+    """Whether `make_fx` records operations, or `torch.func` transforms them.
 
-    Name: `torch.utils._python_dispatch._get_current_dispatch_mode`.
+    Name: `torch.utils._python_dispatch._get_current_dispatch_mode`,
+        `torch._C._are_functorch_transforms_active`.
     Known in: PyTorch 2.6 to 2.13.
-    Why: A compiled loop is no operation that a mode could record.
+    Why: A compiled loop is no operation that could be recorded or transformed.
     Without it: The answer is True, and the plain loop runs.
     """
     try:
+        from torch._C import _are_functorch_transforms_active
         from torch.utils._python_dispatch import _get_current_dispatch_mode
     except ImportError:
         return True
-    return _get_current_dispatch_mode() is not None
+    recorded = _get_current_dispatch_mode() is not None
+    return recorded or _are_functorch_transforms_active()
 
 
 def onednn_product() -> Callable[..., Any] | None:
