@@ -45,7 +45,6 @@ _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "TF_NUM_INTRAOP_THREADS": "1",
     "TF_NUM_INTEROP_THREADS": "1",
-    "NUMBA_NUM_THREADS": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 
