@@ -106,8 +106,8 @@ def _run(derived, path, x, states, parameters, noise, mask):
         # An unused path would have a gradient of zeros at each step.
         return [*last, arrays[-1].stack()] if path else last, gradient
 
-    *last, outputs = [*function(x, *states, *parameters), None][: count + 1]
-    return outputs, last
+    outputs = list(function(x, *states, *parameters))
+    return (outputs.pop() if path else None), outputs
 
 
 class Loops:
@@ -254,25 +254,28 @@ class Loops:
             xla=self.xla,
         )
         arrays.update(zip(made.written, written, strict=True))
+        d_states = carried[:count]
+        return self._gradients(d_states, carried[count:], arrays)
+
+    def _gradients(self, d_states, sums, arrays):
+        """The results of `backward`, from what its loop computed."""
+        back = self.plan.derived.backward
 
         @functools.cache
         def all_steps(v):
-            if v.op in self.sources:
-                return self.sources[v.op]
-            return arrays[v].stack() if v in arrays else self.known[v]
+            return self.sources[v.op] if v.op in self.sources else arrays[v].stack()
 
-        gradients = {
+        found = {
             k: [tf.cast(tf.reduce_sum(total, 0), self.x.dtype)]
-            for k, total in zip(made.totals, carried[count:], strict=True)
+            for k, total in zip(self.plan.totals, sums, strict=True)
         }
         for p in back.products:
             a, d = _rows(all_steps(p.left)), _rows(all_steps(p.right))
-            product = tf.matmul(a, d, transpose_a=True)
-            gradients.setdefault(p.parameter, []).append(product)
+            found.setdefault(p.parameter, []).append(tf.matmul(a, d, transpose_a=True))
         dx = None if back.input is None else all_steps(back.input)
-        pairs = zip(back.states, carried, strict=False)
-        d_states = [None if d is None else found for d, found in pairs]
-        d_parameters = map(gradients.get, range(self.count))
+        pairs = zip(back.states, d_states, strict=True)
+        d_states = [None if d is None else value for d, value in pairs]
+        d_parameters = map(found.get, range(self.count))
         return [dx, *d_states, *(d and tf.add_n(d) for d in d_parameters)]
 
     def _first_sum(self, value):
