@@ -9,8 +9,8 @@ The minimal gated unit has one gate less than the GRU:
     h' = (1 - f) * h + f * g
 
 `project` is what does not depend on the state: `kerasseq.layers.RNN` calls it once for
-all steps, and derives its loop from `step`. Takes half a minute on a laptop. Source: Zhou et
-al. 2016; course slides C, the parenthesis task.
+all steps, and derives its loop from `step`. Takes half a minute on a laptop. Source:
+Zhou et al. 2016; course slides C, the parenthesis task.
 """
 
 import argparse
