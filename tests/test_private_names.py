@@ -50,7 +50,6 @@ WAITING = {
     "kerasseq/kernels/tensorflow/derived.py": {
         "tensorflow.python.ops.control_flow_util.GraphOrParentsInXlaContext"
     },
-    "kerasseq/kernels/torch/recording.py": {"_schema"},
 }
 BY_NAME = {
     *("getattr", "hasattr", "setattr", "delattr"),

@@ -56,12 +56,13 @@ class Recurrence:
         cell: A built cell.
         step: Function `(cell, x, states) -> (output, new states)` of one step.
         inputs: $x$ of all steps, `(T, B, D)`.
-        project: Function of `inputs`, which returns what `step` takes, `(T, B, N)`.
+        project: Function of `inputs` and `training`, which returns what `step` takes,
+            `(T, B, N)`.
         training: Whether dropout is on.
         noise: The mask of recurrent dropout, `(B, H)`, a list with one for each gate,
             or None.
-        native: Function of `inputs` that returns the cell as a `Native`, or None if
-            no native kernel has its equation.
+        native: Function of `inputs` and `training` that returns the cell as a `Native`,
+            or None if no native kernel has its equation.
         cudnn: "auto", False or True, as `use_cudnn` of the layers.
         path: Whether to return the outputs at all steps, not only the last.
     """
@@ -69,10 +70,10 @@ class Recurrence:
     cell: keras.Layer
     step: Callable[..., tuple[Any, Any]]
     inputs: Any
-    project: Callable[[Any], Any]
+    project: Callable[[Any, bool], Any]
     training: bool = False
     noise: Any = None
-    native: Callable[[Any], Native | None] = lambda _: None
+    native: Callable[[Any, bool], Native | None] = lambda *_: None
     cudnn: bool | str = "auto"
     path: bool = True
 
@@ -121,7 +122,7 @@ def _derived(run, states, mask):
     backend = backend_module("derived")
     if not backend.can_run(None, [run.inputs, *states]):
         return None
-    x = run.project(run.inputs)
+    x = run.project(run.inputs, run.training)
     derived = derived_of(run, x, states, mask is not None)
     if isinstance(derived, NotDerivable):
         return None
@@ -191,7 +192,7 @@ def _widths(tensors) -> tuple[int, ...]:
 def _native(run, states, mask):
     """Runs a native kernel if there is a better one; None if not."""
     backend = backend_module("native")
-    native = run.native(run.inputs)
+    native = run.native(run.inputs, run.training)
     reason = why_not(native, run, mask)
     if run.cudnn is True:
         reason = reason or backend.why_no_cudnn(native)
@@ -238,7 +239,7 @@ def _try(run) -> bool:
         x = numbers(*TRIED, run.inputs.shape[-1])
         states = [numbers(TRIED[1], n) for n in _as_list(cell.state_size)]
         with keras.StatelessScope(list(zip(cell.variables, weights, strict=True))):
-            native, z = run.native(x), run.project(x)
+            native, z = run.native(x, False), run.project(x, False)
             plain = dataclasses.replace(run, training=False, noise=None)
             derived = derived_of(plain, z, states, masked=False)
             if isinstance(derived, NotDerivable) or derived.extra or derived.ahead:

@@ -128,14 +128,14 @@ def as_one_operation(
         cell,
         step,
         x,
-        functools.partial(projected, cell, training=training),
+        functools.partial(projected, cell),
         training=training,
         noise=state_noise(cell, states, training),
         cudnn=getattr(layer, "use_cudnn", "auto"),
         path=return_sequences,
     )
     if by_step and hasattr(cell, "native"):
-        run.native = functools.partial(cell.native, training=training)
+        run.native = cell.native
     found = kernels.recurrence(run, tree.flatten(states), real)
     if found is None:
         return None
@@ -153,7 +153,7 @@ def one_step(
     return call_keras_cell(cell, x, states, training)
 
 
-def projected(cell: Any, x: Tensor, *, training: bool) -> Tensor:
+def projected(cell: Any, x: Tensor, training: bool) -> Tensor:
     """What a step takes of the inputs, for all steps at once."""
     return cell.project(x, training) if has_steps(cell) else x
 
@@ -172,7 +172,7 @@ def has_steps(cell: keras.Layer) -> bool:
     names = next(
         vars(c) for c in type(cell).__mro__ if {"step", "call"} & vars(c).keys()
     )
-    return "step" in names  # whoever overrides `call` alone means `call`
+    return "step" in names  # a class that overrides `call` alone means `call`
 
 
 def with_output_mask(
@@ -214,7 +214,7 @@ class Steps:
         return_sequences: bool,
     ) -> None:
         cell = layer.cell
-        inputs = {"x": projected(cell, x, training=training)}
+        inputs = {"x": projected(cell, x, training)}
         mask = {} if real is None else {"mask": real}
         self.inputs: dict[str, Any] = {**inputs, **mask}
         self.layer: keras.layers.RNN = layer

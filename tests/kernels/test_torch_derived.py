@@ -86,6 +86,7 @@ class Case:
         values = [v.value for v in self.cell.variables]
         parameters = found.parameters(values)
         mask = self.mask
+        x = found.take_ahead(x, parameters, self.noise)
         outputs, last = derived.run(
             found, x, states, parameters, self.noise, mask, path=path
         )

@@ -11,7 +11,7 @@ if backend.chosen() != "torch":
 import torch
 
 from kerasseq import layers
-from kerasseq.kernels.torch import private, products
+from kerasseq.kernels.torch import private, products, recording
 from kerasseq.kernels.torch.functions import holds_float32
 
 pytestmark = pytest.mark.once("names of PyTorch")
@@ -71,3 +71,26 @@ def test_what_is_tried_in_a_trace(known, monkeypatch):
         return
     program = str(torch.jit.trace(traced, torch.ones(3)).graph)
     assert "aten::sin" in program and "aten::cos" not in program
+
+
+MODE = "torch.utils._python_dispatch.TorchDispatchMode"
+
+
+@pytest.mark.parametrize("name", [MODE, "_schema"])
+def test_without_what_is_watched_nothing_is_recorded(name, monkeypatch):
+    calls = []
+
+    def double(x):
+        calls.append(x)
+        return 2 * x
+
+    if name == MODE:
+        monkeypatch.delattr(MODE)
+        assert private.dispatch_mode() is object
+        monkeypatch.setattr(recording, "Watch", type("Watch", (object,), {}))
+    else:
+        monkeypatch.setattr(private, "written_by", lambda op, args: op.no_schema)
+    function = recording.recorded(double)
+    for n in range(3):
+        torch.testing.assert_close(function(torch.tensor([n])), torch.tensor([2 * n]))
+    assert len(calls) >= 3

@@ -57,3 +57,31 @@ def onednn_product() -> Callable[..., Any] | None:
     Without it: MKL multiplies.
     """
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+
+
+def dispatch_mode() -> type:
+    """Returns the class of modes that see the operations inside a call to `torch`.
+
+    Name: `torch.utils._python_dispatch.TorchDispatchMode`.
+    Known in: PyTorch 2.6 to 2.13.
+    Why: A recorded step must not depend on values, nor write into what is outside.
+    Without it: Nothing is recorded, and each step runs in Python.
+    """
+    try:
+        from torch.utils._python_dispatch import TorchDispatchMode
+    except ImportError:
+        return object
+    return TorchDispatchMode
+
+
+def written_by(op: Any, args: tuple[Any, ...]) -> list[Any]:
+    """Returns the arguments that an operation writes into.
+
+    Name: `torch._ops.OpOverload._schema`.
+    Known in: PyTorch 2.6 to 2.13.
+    Why: As for `dispatch_mode`.
+    Without it: An error, for which the recorder leaves the step as it is.
+    """
+    about = zip(getattr(op, "_schema").arguments, args, strict=False)  # noqa: B009
+    infos = [(a.alias_info, x) for a, x in about]
+    return [x for info, x in infos if info is not None and info.is_write]

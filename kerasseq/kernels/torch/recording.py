@@ -20,9 +20,9 @@ from typing import Any
 import keras
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kerasseq.core.types import Nested, Tensor
+from kerasseq.kernels.torch import private
 from kerasseq.kernels.torch.structures import flatten, rebuild
 
 SHAPES = 64  # that are kept, those used last: a recording holds on to memory
@@ -156,7 +156,7 @@ class _Call:
         return f"{left} = {self.text}" if left else self.text
 
 
-class Watch(TorchDispatchMode):
+class Watch(private.dispatch_mode()):
     """Notes what the operations of PyTorch inside one call to `torch` do."""
 
     inside = False
@@ -174,10 +174,7 @@ class Watch(TorchDispatchMode):
         if by_value and not (op is torch.ops.aten.index.Tensor and _places(args[1])):
             raise NotRecordableError(f"{op} depends on a value")
         self.draws |= torch.Tag.nondeterministic_seeded in op.tags
-        about = zip(op._schema.arguments, args, strict=False)
-        self.written += [
-            x for a, x in about if a.alias_info is not None and a.alias_info.is_write
-        ]
+        self.written += private.written_by(op, args)
         return op(*args, **(kwargs or {}))
 
 
@@ -194,9 +191,9 @@ class Recorder(TorchFunctionMode):
         self.known: dict[int, tuple[Callable[[], Any], str]] = {}
         self.constants: set[str] = set()
         self.written: set[str] = set()  # owners
-        self.leaves = [self._name("l", x, {}) for x in leaves]
+        self.leaves = [self._name_new("l", x, {}) for x in leaves]
 
-    def _name(self, letter: str, x: Tensor, owners: dict[int, str]) -> str:
+    def _name_new(self, letter: str, x: Tensor, owners: dict[int, str]) -> str:
         name = f"{letter}{len(self.owners)}"
         self.known[id(x)] = weakref.ref(x), name
         self.owners[name] = owners.get(_place(x), name)
@@ -206,7 +203,7 @@ class Recorder(TorchFunctionMode):
         """The name of a tensor; one that was not seen comes from outside."""
         known, name = self.known.get(id(x), (lambda: None, ""))
         if known() is not x:
-            name = self._name("w", x, {})
+            name = self._name_new("w", x, {})
             self.weights[name] = x
         return name
 
@@ -265,7 +262,7 @@ class Recorder(TorchFunctionMode):
         if any(isinstance(x, torch.Tensor) for x in results):
             if not all(isinstance(x, torch.Tensor) for x in results):
                 raise NotRecordableError(f"{call.function} returns {results}")
-            call.names = [self._name("v", x, owners) for x in results]
+            call.names = [self._name_new("v", x, owners) for x in results]
         elif not call.fixed:  # a shape or a type
             return
         call.memory = {self.owners[name] for name in (*uses, *call.names)}
