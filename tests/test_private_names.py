@@ -47,9 +47,6 @@ WAITING = {
         *("_dtype_policy", "_layers", "_trainable_variables"),
         "_non_trainable_variables",
     },
-    "kerasseq/kernels/tensorflow/derived.py": {
-        "tensorflow.python.ops.control_flow_util.GraphOrParentsInXlaContext"
-    },
 }
 BY_NAME = {
     *("getattr", "hasattr", "setattr", "delattr"),

@@ -151,7 +151,7 @@ def edit_attribute(cell, monkeypatch):
 
 
 def edit_class_attribute(cell, monkeypatch):
-    monkeypatch.setattr(type(cell), "factor", 3.0)
+    monkeypatch.setattr(type(cell), "factor", -0.5)
 
 
 def edit_activation(cell, monkeypatch):

@@ -1,13 +1,15 @@
 """Takes out of a step what depends on its input alone: computed for all steps at once.
 
 A cell of Keras multiplies its input by the kernel at each step. One product over all
-steps is faster, as with `project` of our cells.
+steps is faster, as with `project` of our cells. What takes little time, such as to add
+a bias, stays in the step, which adds up its gradient without rounding it at each step.
 """
 
 from collections.abc import Sequence
 
 from kerasseq.kernels.derived.graph import (
     BOOLEAN,
+    HEAVY,
     INPUT,
     LEAVES,
     MASK,
@@ -34,22 +36,36 @@ def take_ahead(
     """
     order = list(walk(values))
     early = _early(order)
-    late = [v for v in order if v not in early]
-    read = [a for v in late for a in v.args] + list(values)
-    ahead = list(dict.fromkeys(v for v in read if v in early))
-    if all(v.op == INPUT or v.op == "slice" and v.args[0].op == INPUT for v in ahead):
+    ahead = _read_late(values, {v for v in early if v.op in HEAVY or v.op == INPUT})
+    if all(v.op == INPUT for v in ahead):
         return None, list(values)
     x = graph.make(INPUT, width=sum(v.width for v in ahead))
     found, start = {}, 0
     for value in ahead:
         found[value] = graph.slice(x, start, value.width)
         start += value.width
-    for v in late:
-        args = [found.get(a, a) for a in v.args]
-        found[v] = v
-        if args:
-            found[v] = graph.make(v.op, *args, width=v.width, detail=v.detail)
+    for v in order:
+        if v not in found:
+            args = [found[a] for a in v.args]
+            found[v] = v
+            if args:
+                found[v] = graph.make(v.op, *args, width=v.width, detail=v.detail)
     return graph.concatenate(ahead), [found[v] for v in values]
+
+
+def _read_late(values, ahead) -> list[Value]:
+    """Those of the values computed ahead that the rest of the step reads."""
+    found: dict[Value, None] = {}
+    seen: set[Value] = set()
+    stack = list(reversed(values))
+    while stack:
+        value = stack.pop()
+        if value in ahead:
+            found[value] = None
+        elif value not in seen:
+            seen.add(value)
+            stack += reversed(value.args)
+    return list(found)
 
 
 def _early(order) -> set[Value]:

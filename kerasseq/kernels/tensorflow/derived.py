@@ -22,26 +22,10 @@ from kerasseq.kernels.derived.graph import (
     STATE,
     Value,
 )
-from kerasseq.kernels.tensorflow import plan
+from kerasseq.kernels.tensorflow import plan, private
 from kerasseq.kernels.tensorflow.functions import has_cudnn
 from kerasseq.kernels.tensorflow.loop import InOrder, TensorArray, loop, saved_arrays
 from kerasseq.kernels.tensorflow.values import Values
-
-try:
-    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
-except ImportError:
-    GraphOrParentsInXlaContext = None
-
-
-def for_xla() -> bool:
-    """Whether XLA compiles the function that is traced now.
-
-    TensorFlow has no public name for this. Where the private one is missing, the answer
-    is True: that loop is right with and without XLA.
-    """
-    if GraphOrParentsInXlaContext is None:
-        return True
-    return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 def can_run(derived: Derived, tensors: Sequence[Tensor]) -> bool:
@@ -130,7 +114,7 @@ class Loops:
         parameters: Sequence[Tensor],
     ) -> None:
         self.plan = made
-        self.xla = for_xla()
+        self.xla = private.for_xla()
         self.steps = x.shape[0] or tf.shape(x)[0]
         self.batch = tf.shape(x)[1] if x.shape[1] is None else x.shape[1]
         self.x = x
