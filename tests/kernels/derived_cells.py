@@ -103,7 +103,7 @@ class OutputIsNoState(Invented):
     def step(self, x, states, training=False):
         (h,) = states
         h = ops.tanh(x + ops.matmul(h, self.U))
-        return ops.matmul(h, self.V) * ops.exp(-h), [h]
+        return ops.matmul(h, self.V), [h]
 
 
 class NoProduct(Invented):
@@ -118,7 +118,7 @@ class NoProduct(Invented):
     def step(self, x, states, training=False):
         (h,) = states
         a, b = ops.split(x, 2, axis=-1)
-        h = ops.sigmoid(a + self.decay) * h + ops.tanh(b)
+        h = ops.sigmoid(a + self.decay) * h + ops.tanh(b) * ops.exp(-ops.abs(a))
         return h, [h]
 
 
@@ -167,7 +167,7 @@ def public(cls, **options):
 PUBLIC = {
     "elman tanh": public(ElmanCell, activation="tanh"),
     "elman relu": public(ElmanCell),
-    "elman mish": public(ElmanCell, activation="softsign"),
+    "elman softsign": public(ElmanCell, activation="softsign"),
     "gated relu": public(GatedCell),
     "gated tanh": public(GatedCell, activation="tanh"),
     **{

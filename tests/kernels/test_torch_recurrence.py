@@ -1,7 +1,6 @@
 """The recurrence on PyTorch: numba's loops, PyTorch's kernels and the reference."""
 
 import importlib
-import types
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import kerasseq
 from kerasseq.kernels.reference.equations import Equation
-from kerasseq.kernels.torch import numba_loops, recurrence
+from kerasseq.kernels.torch import numba_loops, recurrence, tensors
 from tests.kernels.test_recurrence import (
     EQUATIONS,
     B,
@@ -86,52 +85,6 @@ def test_dropout_of_the_state_of_an_lstm(peephole, dropout):
 def test_without_numba_the_reference_loop_runs(equation, calls):
     assert_same(equation, case(equation), MASK)
     assert not calls
-
-
-@pytest.fixture
-def with_onednn(monkeypatch):
-    """Multiplies with oneDNN on any CPU."""
-    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        pytest.skip("PyTorch without its private name for products by oneDNN")
-    monkeypatch.setattr(numba_loops, "prefers_onednn", lambda: True)
-    monkeypatch.setattr(numba_loops, "LARGE", 1)
-
-
-@pytest.mark.usefixtures("with_onednn")
-@pytest.mark.parametrize("equation", COMPILED, ids=name_of)
-def test_products_by_onednn_give_the_same(equation):
-    assert_same(equation, case(equation), MASK, tolerance=1e-6)
-
-
-@pytest.mark.usefixtures("with_onednn")
-@pytest.mark.parametrize("bias", [None, torch.arange(11.0)])
-def test_product_by_onednn_of_matrices_in_any_layout(bias):
-    rng = torch.Generator().manual_seed(0)
-    a, b = torch.randn(7, 5, generator=rng), torch.randn(5, 11, generator=rng)
-    wanted = a @ b if bias is None else a @ b + bias
-    for left in (a, a.t().contiguous().t()):
-        for right in (b, b.t().contiguous().t()):
-            torch.testing.assert_close(numba_loops.mm(left, right, bias), wanted)
-
-
-@pytest.mark.parametrize(
-    ("cpu", "capability", "name", "wanted"),
-    [
-        ("znver5", "AVX512", "_linear_pointwise", True),
-        ("znver5", "AVX2", "_linear_pointwise", False),
-        ("znver5", "AVX512", "a_name_that_is_missing", False),
-        ("znver4", "AVX512", "_linear_pointwise", False),
-        ("skylake-avx512", "AVX512", "_linear_pointwise", False),
-        ("", "AVX512", "_linear_pointwise", False),
-    ],
-)
-def test_cpus_on_which_onednn_multiplies(monkeypatch, cpu, capability, name, wanted):
-    monkeypatch.setattr(numba_loops, "get_host_cpu_name", lambda: cpu)
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-    operations = types.SimpleNamespace(**{name: None})
-    monkeypatch.setattr(torch.ops, "mkldnn", operations)
-    assert numba_loops.prefers_onednn.__wrapped__() is wanted
 
 
 @needs_numba
@@ -300,7 +253,7 @@ def test_without_pytorchs_private_name_the_reference_runs(monkeypatch, calls):
     name = "torch.utils._python_dispatch"
     module = importlib.import_module(name)
     monkeypatch.delattr(module, "_get_current_dispatch_mode")
-    assert recurrence.in_dispatch_mode()
+    assert tensors.in_dispatch_mode()
     assert_same(COMPILED[0] if COMPILED else EQUATIONS[0], case(EQUATIONS[0]))
     assert not calls
 

@@ -435,9 +435,10 @@ class Row:
                 place = Place(array, at, ahead)
                 if (array, ahead) in self.written and at < end:
                     distance = self.size(at - first.at)
+                    start = self.pointer_name(first)
                     lines.append(
                         f"  {self.pointer_name(place)} = getelementptr "
-                        f"{element_type(array)}, ptr {self.pointer_name(first)}, i64 {distance}"
+                        f"{element_type(array)}, ptr {start}, i64 {distance}"
                     )
                 else:
                     given.append(place)

@@ -14,6 +14,7 @@ from keras import tree
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.reference import scan as reference
+from kerasseq.kernels.torch import products
 from kerasseq.kernels.torch.graph import as_it_is, recorded
 
 
@@ -89,7 +90,7 @@ def project(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     """See `kerasseq.kernels.project`; the bias is added within the product."""
     if bias is not None and x.dtype == weights.dtype == bias.dtype:
         rows = x.reshape(-1, x.shape[-1])
-        return torch.addmm(bias, rows, weights).view(*x.shape[:-1], len(bias))
+        return products.project(rows, weights, bias).view(*x.shape[:-1], len(bias))
     y = matmul(x, weights)
     return y if bias is None else y + bias
 

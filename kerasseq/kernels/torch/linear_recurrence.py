@@ -13,7 +13,7 @@ import torch
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.reference import linear_recurrence as reference
 from kerasseq.kernels.torch import compile, compiled_linear
-from kerasseq.kernels.torch.recurrence import holds_float32, in_dispatch_mode
+from kerasseq.kernels.torch.tensors import holds_float32, in_dispatch_mode
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
