@@ -59,12 +59,12 @@ def devices() -> list[str]:
 
 def missing() -> list[str]:
     """Returns what would make the backend in use faster, a sentence for each."""
-    numba = importlib.util.find_spec("numba")
-    if backend.chosen() != "torch" or numba is not None:
+    llvmlite = importlib.util.find_spec("llvmlite")
+    if backend.chosen() != "torch" or llvmlite is not None:
         return []
     return [
-        "numba is not installed: on a CPU most recurrent layers are several times as "
-        f"slow without it. {packages.install('numba')}"
+        "llvmlite is not installed: on a CPU most recurrent layers are several times "
+        f"as slow without it. {packages.install('llvmlite')}"
     ]
 
 

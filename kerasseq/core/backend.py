@@ -23,12 +23,16 @@ BACKENDS = ("tensorflow", "jax", "torch")  # in order of preference
 
 _KERAS_ONLY = ("numpy", "openvino")  # Keras runs on these, but cannot train on them
 
-# With PyTorch, numba compiles recurrent layers on a CPU.
-_PACKAGES = {"tensorflow": ["tensorflow"], "jax": ["jax"], "torch": ["torch", "numba"]}
+# With PyTorch, llvmlite compiles recurrent layers on a CPU.
+_PACKAGES = {
+    "tensorflow": ["tensorflow"],
+    "jax": ["jax"],
+    "torch": ["torch", "llvmlite"],
+}
 
 _NONE_INSTALLED = f"""\
 no backend is installed: Keras needs one of TensorFlow, JAX and PyTorch to compute.
-{packages.install("tensorflow")}  or  pip install jax  or  pip install torch numba
+{packages.install("tensorflow")}  or  pip install jax  or  pip install torch llvmlite
 For PyTorch without a graphics card, choose "CPU" on PyTorch's "Get Started" page and
 run the command it shows first: the usual Linux build brings several GB for NVIDIA."""
 

@@ -161,7 +161,7 @@ def test_info(command):
     assert "devices: " + found["devices"][0] in command("info").out
 
 
-def test_info_says_when_numba_is_missing(monkeypatch, command):
+def test_info_says_when_llvmlite_is_missing(monkeypatch, command):
     from kerasseq.cli import info
 
     assert json.loads(command("info", "--json").out)["missing"] == []
@@ -169,18 +169,18 @@ def test_info_says_when_numba_is_missing(monkeypatch, command):
     monkeypatch.setattr(
         info.importlib.util,
         "find_spec",
-        lambda name, *more: None if name == "numba" else found(name, *more),
+        lambda name, *more: None if name == "llvmlite" else found(name, *more),
     )
     import keras
 
-    shown = "numba is not installed" in command("info").out.replace("\n", " ")
+    shown = "llvmlite is not installed" in command("info").out.replace("\n", " ")
     assert shown == (keras.backend.backend() == "torch")
 
 
 def test_info_without_a_backend():
     code = "from kerasseq.cli import main\nassert main(['info']) == 0"
     out = run_python(code, only=[], KERAS_BACKEND=None).stdout
-    assert "backends installed: none" in out and "pip install torch numba" in out
+    assert "backends installed: none" in out and "pip install torch llvmlite" in out
 
 
 def test_backend_option_wins_over_the_environment():
