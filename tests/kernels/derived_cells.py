@@ -122,6 +122,14 @@ class NoProduct(Invented):
         return h, [h]
 
 
+class OnlyProduct(Invented):
+    """No function at all in a step, and inputs that nothing reads."""
+
+    def step(self, x, states, training=False):
+        h = ops.matmul(states[0], self.U)
+        return h, [h]
+
+
 class Scalars(Invented):
     """A scalar weight, a state of one unit, and values that are the same for units."""
 
@@ -192,6 +200,6 @@ INVENTED = {
     cls.__name__: cls
     for cls in (
         *(LayerNormLSTM, MinimalGatedUnit, OwnActivation, ThreeStates),
-        *(OutputIsNoState, NoProduct, Scalars, Parts),
+        *(OutputIsNoState, NoProduct, OnlyProduct, Scalars, Parts),
     )
 }
