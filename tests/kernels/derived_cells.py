@@ -103,7 +103,7 @@ class OutputIsNoState(Invented):
     def step(self, x, states, training=False):
         (h,) = states
         h = ops.tanh(x + ops.matmul(h, self.U))
-        return ops.matmul(h, self.V) * ops.exp(-h), [h]
+        return ops.matmul(h, self.V), [h]
 
 
 class NoProduct(Invented):
@@ -118,7 +118,15 @@ class NoProduct(Invented):
     def step(self, x, states, training=False):
         (h,) = states
         a, b = ops.split(x, 2, axis=-1)
-        h = ops.sigmoid(a + self.decay) * h + ops.tanh(b)
+        h = ops.sigmoid(a + self.decay) * h + ops.tanh(b) * ops.exp(-ops.abs(a))
+        return h, [h]
+
+
+class OnlyProduct(Invented):
+    """No function at all in a step, and inputs that nothing reads."""
+
+    def step(self, x, states, training=False):
+        h = ops.matmul(states[0], self.U)
         return h, [h]
 
 
@@ -167,7 +175,7 @@ def public(cls, **options):
 PUBLIC = {
     "elman tanh": public(ElmanCell, activation="tanh"),
     "elman relu": public(ElmanCell),
-    "elman mish": public(ElmanCell, activation="softsign"),
+    "elman softsign": public(ElmanCell, activation="softsign"),
     "gated relu": public(GatedCell),
     "gated tanh": public(GatedCell, activation="tanh"),
     **{
@@ -192,6 +200,6 @@ INVENTED = {
     cls.__name__: cls
     for cls in (
         *(LayerNormLSTM, MinimalGatedUnit, OwnActivation, ThreeStates),
-        *(OutputIsNoState, NoProduct, Scalars, Parts),
+        *(OutputIsNoState, NoProduct, OnlyProduct, Scalars, Parts),
     )
 }

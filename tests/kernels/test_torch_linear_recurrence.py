@@ -12,13 +12,14 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from kerasseq import kernels
+from kerasseq.kernels.torch import compile
 from kerasseq.kernels.torch import linear_recurrence as fast
 from tests.kernels.test_linear_recurrence import B, D, T, arrays, in_numpy
 
 pytestmark = pytest.mark.everywhere("kernels differ between backends")
 
 needs_llvmlite = pytest.mark.skipif(
-    not fast.compile.is_available(), reason="llvmlite is not installed"
+    not compile.is_available(), reason="llvmlite is not installed"
 )
 
 
@@ -37,7 +38,7 @@ def test_compiled_and_plain_operations_compute_the_same(monkeypatch):
     parts = arrays("float32")
     strided = parts[0].transpose(1, 0, 2).copy().transpose(1, 0, 2), *parts[1:]
     compiled, views = slopes(*parts), slopes(*strided)
-    monkeypatch.setattr(fast.compile, "is_available", lambda: False)
+    monkeypatch.setattr(compile, "llvmlite", None)
     for plain in (slopes(*parts), views):
         for expected, found in zip(compiled, plain, strict=True):
             for x, y in zip(expected, found, strict=True):
@@ -56,7 +57,7 @@ def test_vanished_gradients_are_0_and_not_denormal():
 @pytest.mark.parametrize("compiled", [True, False])
 def test_nan_is_not_hidden(monkeypatch, compiled):
     if not compiled:
-        monkeypatch.setattr(fast.compile, "is_available", lambda: False)
+        monkeypatch.setattr(compile, "llvmlite", None)
     a, b, h = map(torch.tensor, arrays("float32"))
     b[1, 2] = torch.nan
     b.requires_grad_()
@@ -84,6 +85,23 @@ def test_a_second_derivative_is_an_error_that_names_unroll():
     path, _ = kernels.linear_recurrence(a, a)
     with pytest.raises(RuntimeError, match="unroll=True"):
         torch.autograd.grad(path.sum(), a, create_graph=True)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_few_steps(steps):
+    parts = [x[:, :steps] for x in arrays("float32")[:2]]
+    first = arrays("float32")[2]
+    inputs = [torch.tensor(x, requires_grad=True) for x in (*parts, first)]
+    path, last = fast.run(*inputs)
+    expected, h = [], inputs[2]
+    for t in range(steps):
+        h = inputs[0][:, t] * h + inputs[1][:, t]
+        expected.append(h)
+    loss = (torch.stack(expected, 1) ** 3).sum() + (h**2).sum()
+    wanted = torch.autograd.grad(loss, inputs)
+    found = torch.autograd.grad((path**3).sum() + (last**2).sum(), inputs)
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_batch_of_size_0():

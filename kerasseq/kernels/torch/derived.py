@@ -12,11 +12,11 @@ import torch
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.derived.derive import Derived
 from kerasseq.kernels.torch import compile
-from kerasseq.kernels.torch.functions import holds_float32
 from kerasseq.kernels.torch.plan import Plan, make_plan, written
 from kerasseq.kernels.torch.products import empty, mm
 from kerasseq.kernels.torch.program import Program, at_all_steps, rows, shape_of
 from kerasseq.kernels.torch.schedule import STEPS
+from kerasseq.kernels.torch.tensors import holds_float32
 
 
 def can_run(derived: Derived, tensors: Sequence[Tensor]) -> bool:

@@ -15,7 +15,7 @@ from keras import tree
 from kerasseq.core.types import Nested, Tensor
 from kerasseq.kernels.operations import matmul
 from kerasseq.kernels.reference import scan as reference
-from kerasseq.kernels.torch import private
+from kerasseq.kernels.torch import private, products
 from kerasseq.kernels.torch.recording import check_loop, recorded
 from kerasseq.kernels.torch.structures import flatten, rebuild
 
@@ -98,7 +98,7 @@ def project(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     """See `kerasseq.kernels.project`; the bias is added within the product."""
     if bias is not None and x.dtype == weights.dtype == bias.dtype:
         rows = x.reshape(-1, x.shape[-1])
-        return torch.addmm(bias, rows, weights).view(*x.shape[:-1], len(bias))
+        return products.project(rows, weights, bias).view(*x.shape[:-1], len(bias))
     y = matmul(x, weights)
     return y if bias is None else y + bias
 
@@ -185,11 +185,3 @@ def eagerly() -> Iterator[None]:
     """Computes with numbers inside the block, also where a program is recorded."""
     with torch.no_grad(), private.no_tracing():
         yield
-
-
-def holds_float32(x: Tensor) -> bool:
-    """Whether a tensor holds numbers in float32 on a CPU, and is not being traced."""
-    plain = type(x) in (torch.Tensor, torch.nn.Parameter)
-    plain = plain and x.device.type == "cpu" and x.dtype == torch.float32
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    return plain and not traced and not private.in_dispatch_mode()

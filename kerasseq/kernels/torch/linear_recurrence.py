@@ -13,8 +13,8 @@ import torch
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.reference import linear_recurrence as reference
 from kerasseq.kernels.torch import compile, compiled_linear
-from kerasseq.kernels.torch.functions import holds_float32
 from kerasseq.kernels.torch.private import in_dispatch_mode
+from kerasseq.kernels.torch.tensors import holds_float32
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 

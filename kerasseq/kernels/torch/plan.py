@@ -183,7 +183,7 @@ def _plan_backward(
 
 def _all_steps(schedule: Schedule, value: Value) -> Place:
     """Where a value lies for all steps; it is stored if it does not yet."""
-    place = schedule.locate(value, [STEPS])
+    place = schedule.locate(value, all_steps=True)
     if place is None:
         place = schedule.temporary(value.width, STEPS)
         schedule.store(value, place)

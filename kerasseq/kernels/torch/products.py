@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from kerasseq.kernels.torch import private
+from kerasseq.kernels.torch.tensors import holds_float32
 
 try:
     from llvmlite.binding import get_host_cpu_name
@@ -51,9 +52,53 @@ def mm(
         >>> mm(torch.ones(3, 5), torch.ones(5, 7), torch.ones(7))[0, 0].item()
         6.0
     """
-    if prefers_onednn() and a.numel() * b.shape[1] >= LARGE:
+    if _by_onednn(a.numel() * b.shape[1]) and not _learns(a, b, bias):
         return private.onednn_product()(a, b.t(), bias, "none", [], "")
     return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)
+
+
+def project(x: torch.Tensor, weights: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Computes $x W + b$ as `mm` does, with gradients.
+
+    Args:
+        x: `(M, K)`.
+        weights: W, `(K, N)`.
+        bias: b, `(N,)`.
+    """
+    if _by_onednn(x.numel() * len(bias)) and all(
+        map(holds_float32, (x, weights, bias))
+    ):
+        return _Projection.apply(x, weights, bias)
+    return torch.addmm(bias, x, weights)
+
+
+class _Projection(torch.autograd.Function):
+    """A product by oneDNN: PyTorch has no derivative of its private operation."""
+
+    @staticmethod
+    def forward(ctx, x, weights, bias):
+        ctx.save_for_backward(x, weights)
+        return mm(x, weights, bias)
+
+    @staticmethod
+    def backward(ctx, d):
+        x, weights = ctx.saved_tensors
+        wants_x, wants_weights, wants_bias = ctx.needs_input_grad
+        return (
+            mm(d, weights.t()) if wants_x else None,
+            mm(x.t(), d) if wants_weights else None,
+            d.sum(0) if wants_bias else None,
+        )
+
+
+def _by_onednn(multiplications: int) -> bool:
+    return multiplications >= LARGE and prefers_onednn()
+
+
+def _learns(*tensors: torch.Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(
+        t is not None and t.requires_grad for t in tensors
+    )
 
 
 def product_into(M: int, K: int, N: int, *, add: bool) -> Callable[..., object]:
@@ -65,7 +110,7 @@ def product_into(M: int, K: int, N: int, *, add: bool) -> Callable[..., object]:
         N: Columns of b and out.
         add: Whether the function adds the product to `out`.
     """
-    if prefers_onednn() and M * K * N >= LARGE:
+    if _by_onednn(M * K * N):
         return _add_by_onednn if add else _write_by_onednn
     return _add if add else _write
 

@@ -1,7 +1,7 @@
 """Runs the plan of a derived loop: products by PyTorch, compiled functions between."""
 
 import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from kerasseq.kernels.torch.schedule import (
     STEPS,
     UNITS,
     Array,
+    Function,
     Multiply,
     Place,
 )
@@ -61,7 +62,7 @@ class Program:
                 found[-1],
                 step,
                 backward=direction == "backward",
-                whole=len(steps) == 1,
+                whole=is_whole(steps),
                 output=self.plan.output,
             )
         return found
@@ -80,9 +81,9 @@ class Program:
         if not steps or not batch:
             return
         listed = self.backward if backward else self.forward
-        for name, width in self.source.scratch:
+        for name, width, _ in self.source.scratch:
             tensors[name] = torch.empty(width, dtype=torch.float32)
-        whole = len(listed) == 1  # a function alone computes all steps
+        whole = is_whole(listed)
         table = self._table(tensors, batch, steps if whole else 1)
         address, _ = table.buffer_info()
         calls = [self._bind(step, tensors, steps) for step in listed]
@@ -113,6 +114,11 @@ class Program:
             else:
                 entries.append({"batch": batch, "steps": steps}.get(what, what))
         return array.array("q", entries)
+
+
+def is_whole(steps: Sequence[Multiply | Function | str]) -> bool:
+    """Whether a function computes all steps, as it does if there is no product."""
+    return not any(isinstance(step, Multiply) for step in steps)
 
 
 def _entries(tensor: torch.Tensor | None) -> tuple[int, int, int]:

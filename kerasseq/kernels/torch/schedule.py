@@ -271,10 +271,16 @@ class Schedule:
         options = self._options(piece)
         return next((place for ready, place in options if ready <= level), None)
 
-    def locate(
-        self, value: Value, kinds: Sequence[str] = (STEPS, PAIR, BATCH)
-    ) -> Place | None:
-        """Where all of a value lies side by side, in an array of one of the kinds."""
+    def locate(self, value: Value, *, all_steps: bool = False) -> Place | None:
+        """Where all of a value lies side by side, for products.
+
+        Args:
+            value: A value of this pass, or one that is known.
+            all_steps: Whether it must be there for all steps.
+        """
+        kinds = {STEPS} if all_steps else {STEPS, BATCH}
+        if not self.backward:  # gradients of states lack those of the outputs
+            kinds.add(PAIR)
         first, *others = self.pieces(value)
         for _, place in self._options(first):
             if place.array.kind in kinds and self._follow(place, first.width, others):

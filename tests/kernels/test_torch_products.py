@@ -1,0 +1,72 @@
+"""Products by oneDNN and by MKL."""
+
+import types
+
+import pytest
+
+from kerasseq.core import backend
+
+if backend.chosen() != "torch":
+    pytest.skip("PyTorch's own path", allow_module_level=True)
+
+import torch
+
+from kerasseq import kernels
+from kerasseq.kernels.torch import products
+
+pytestmark = pytest.mark.once("PyTorch's own path")
+
+
+@pytest.fixture
+def with_onednn(monkeypatch):
+    """Multiplies with oneDNN on any CPU."""
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        pytest.skip("PyTorch without its private name for products by oneDNN")
+    monkeypatch.setattr(products, "prefers_onednn", lambda: True)
+    monkeypatch.setattr(products, "LARGE", 1)
+
+
+@pytest.mark.usefixtures("with_onednn")
+@pytest.mark.parametrize("bias", [None, torch.arange(11.0)])
+def test_product_by_onednn_of_matrices_in_any_layout(bias):
+    rng = torch.Generator().manual_seed(0)
+    a, b = torch.randn(7, 5, generator=rng), torch.randn(5, 11, generator=rng)
+    wanted = a @ b if bias is None else a @ b + bias
+    for left in (a, a.t().contiguous().t()):
+        for right in (b, b.t().contiguous().t()):
+            torch.testing.assert_close(products.mm(left, right, bias), wanted)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "capability", "name", "wanted"),
+    [
+        ("znver5", "AVX512", "_linear_pointwise", True),
+        ("znver5", "AVX2", "_linear_pointwise", False),
+        ("znver5", "AVX512", "a_name_that_is_missing", False),
+        ("znver4", "AVX512", "_linear_pointwise", False),
+        ("skylake-avx512", "AVX512", "_linear_pointwise", False),
+        ("", "AVX512", "_linear_pointwise", False),
+    ],
+)
+def test_cpus_on_which_onednn_multiplies(monkeypatch, cpu, capability, name, wanted):
+    monkeypatch.setattr(products, "get_host_cpu_name", lambda: cpu)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    operations = types.SimpleNamespace(**{name: None})
+    monkeypatch.setattr(torch.ops, "mkldnn", operations)
+    assert products.prefers_onednn.__wrapped__() is wanted
+
+
+@pytest.mark.usefixtures("with_onednn")
+def test_projection_by_onednn_has_both_derivatives():
+    rng = torch.Generator().manual_seed(0)
+    shapes = ((3, 7, 5), (5, 11), (11,))
+    inputs = [torch.randn(*s, generator=rng, requires_grad=True) for s in shapes]
+    found = []
+    for run in (kernels.project, lambda x, w, b: x @ w + b):
+        y = run(*inputs)
+        first = torch.autograd.grad((y**2).sum(), inputs, create_graph=True)
+        second = torch.autograd.grad(sum((g**2).sum() for g in first), inputs)
+        found.append([y, *first, *second])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b)
