@@ -114,7 +114,7 @@ def step_of(choices, masked):
         real = make(graphs.MASK, width=1)
         new = [make("where", real, v, s) for v, s in zip(new, leaves[1:3], strict=True)]
     back = backward(graph, new, 2)
-    return Derived(graph, new, 0, False, back, to_keep(new, back), None)
+    return Derived(graph, None, new, 0, False, back, to_keep(new, back), None)
 
 
 def reference(step, x, states, parameters, noise, mask, path):

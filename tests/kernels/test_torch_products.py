@@ -52,7 +52,7 @@ def test_cpus_on_which_onednn_multiplies(monkeypatch, cpu, capability, name, wan
     monkeypatch.setattr(products, "get_host_cpu_name", lambda: cpu)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-    operations = types.SimpleNamespace(**{name: None})
+    operations = types.SimpleNamespace(**{name: max})
     monkeypatch.setattr(torch.ops, "mkldnn", operations)
     assert products.prefers_onednn.__wrapped__() is wanted
 

@@ -65,9 +65,8 @@ def project(x: torch.Tensor, weights: torch.Tensor, bias: torch.Tensor) -> torch
         weights: W, `(K, N)`.
         bias: b, `(N,)`.
     """
-    if _by_onednn(x.numel() * len(bias)) and all(
-        map(holds_float32, (x, weights, bias))
-    ):
+    known = all(map(holds_float32, (x, weights, bias)))  # else sizes may be symbols
+    if known and _by_onednn(x.numel() * len(bias)):
         return _Projection.apply(x, weights, bias)
     return torch.addmm(bias, x, weights)
 
