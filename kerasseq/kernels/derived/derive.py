@@ -30,7 +30,7 @@ class Derived:
         new_states: The states after the step.
         output: Which of the states is the output.
         extra: Whether that state is one that the loop adds, since the cell has an
-            output that is none of its states. It comes last, and starts with zeros.
+            output that is not one of its states. It comes last, and starts with zeros.
         backward: The gradients, of which a `GRADIENT` leaf k is the gradient of new
             state k.
         kept: The values that the backward pass reads besides leaves and states; all
