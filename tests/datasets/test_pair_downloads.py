@@ -115,7 +115,7 @@ def test_where_it_is_kept(monkeypatch, tmp_path, server):
     home = tmp_path / "home"
     monkeypatch.setattr(pathlib.Path, "home", lambda: home)
     monkeypatch.setenv("HOME", str(home))
-    assert downloads.cache_folder() == home / ".cache" / "kerasseq"
+    assert datasets.cache_folder() == home / ".cache" / "kerasseq"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     download_pairs("en-fr")
     assert names(tmp_path / "xdg" / "kerasseq" / "pairs") == KEPT
@@ -123,7 +123,7 @@ def test_where_it_is_kept(monkeypatch, tmp_path, server):
     download_pairs("en-fr")
     assert names(tmp_path / "own" / "pairs") == KEPT
     monkeypatch.setenv("KERASSEQ_CACHE", "~/mine")
-    assert downloads.cache_folder() == home / "mine"
+    assert datasets.cache_folder() == home / "mine"
 
 
 def test_nothing_is_downloaded_unless_it_is_asked_for(server):

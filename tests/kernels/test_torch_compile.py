@@ -1,4 +1,4 @@
-"""Compiled code on disk: several processes, foreign folders, damage, its size."""
+"""Compiled code on disk: several processes, other users, damage, its size."""
 
 import array
 import os
