@@ -1,7 +1,7 @@
 """From one step of a cell to what its loop computes, forward and backward."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import keras
@@ -121,7 +121,14 @@ def to_keep(new_states: Sequence[Value], back: Backward) -> list[Value]:
             chosen[roots.pop()] = None
         elif roots:
             chosen[value] = None
-    return list(chosen)
+    return [v for v in chosen if not _follows(v, chosen.keys() | set(new_states))]
+
+
+def _follows(value: Value, kept: Set[Value]) -> bool:
+    """Whether a value follows quickly from others that are kept."""
+    if value.op in HEAVY or value.op == INPUT:
+        return False
+    return all(a in kept or _follows(a, kept) for a in value.args)
 
 
 def _read_by(back: Backward) -> dict[Value, None]:
