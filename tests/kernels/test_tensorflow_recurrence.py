@@ -13,7 +13,6 @@ from keras import tree
 
 import kerasseq
 from kerasseq import kernels
-from kerasseq.kernels.operations import affine
 from kerasseq.kernels.tensorflow import loop as tensorflow_loop
 from kerasseq.kernels.tensorflow import recurrence as tensorflow_recurrence
 from tests.kernels.test_recurrence import (
@@ -155,23 +154,6 @@ def test_unused_path_is_none_and_changes_nothing():
 
     for a, b in zip(run(False), run(True), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(5, 7), (3, 5, 7), (2, 3, 5, 7), (0, 7)])
-def test_gradient_of_a_bias_is_the_sum(shape):
-    rng = np.random.default_rng(0)
-    x, factor = (tf.constant(rng.normal(size=shape).astype("float32")) for _ in "ab")
-    b = tf.Variable(rng.normal(size=7).astype("float32"))
-    W = tf.eye(7)
-    with tf.GradientTape() as tape:
-        y = kernels.project(x, W, b)
-        loss = tf.reduce_sum(y * factor)
-    expected = np.asarray(factor).reshape(-1, 7).sum(0)
-    np.testing.assert_allclose(y, x + b, rtol=1e-6)
-    if len(x):
-        row = affine(x[0], W, b) if len(shape) == 2 else y[0]
-        np.testing.assert_allclose(row, y[0], rtol=1e-6)
-    np.testing.assert_allclose(tape.gradient(loss, b), expected, atol=1e-6)
 
 
 def test_layers_train_with_and_without_xla_alike():
