@@ -38,6 +38,23 @@ def test_gradient_of_a_bias_over_many_rows(plus, dtype):
     np.testing.assert_array_equal(tf.cast(tape.gradient(y, b), "float32"), 4096.0)
 
 
+@pytest.mark.parametrize("shape", [(5, 7), (3, 5, 7), (2, 3, 5, 7), (0, 7)])
+def test_gradient_of_a_bias_is_the_sum(shape):
+    rng = np.random.default_rng(0)
+    x, factor = (tf.constant(rng.normal(size=shape).astype("float32")) for _ in "ab")
+    b = tf.Variable(rng.normal(size=7).astype("float32"))
+    W = tf.eye(7)
+    with tf.GradientTape() as tape:
+        y = kernels.project(x, W, b)
+        loss = tf.reduce_sum(y * factor)
+    expected = np.asarray(factor).reshape(-1, 7).sum(0)
+    np.testing.assert_allclose(y, x + b, rtol=1e-6)
+    if len(x):
+        row = affine(x[0], W, b) if len(shape) == 2 else y[0]
+        np.testing.assert_allclose(row, y[0], rtol=1e-6)
+    np.testing.assert_allclose(tape.gradient(loss, b), expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("all_steps", [True, False])
 @pytest.mark.parametrize("name", ["LSTM", "GRU"])
 def test_a_loss_of_a_few_rows(name, all_steps):
