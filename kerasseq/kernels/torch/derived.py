@@ -73,10 +73,12 @@ def run(
 
 
 class _Loop(torch.autograd.Function):
-    """The loop as one operation. It needs float32 inside `torch.autocast`, too."""
+    """The loop as one operation, in float32 inside `torch.autocast`, too.
+
+    Products that are written to a given matrix are not cast there, all others are.
+    """
 
     @staticmethod
-    @torch.autocast("cpu", enabled=False)
     def forward(
         ctx: Any,
         program: Program,
