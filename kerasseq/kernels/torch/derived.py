@@ -100,7 +100,7 @@ class _Loop(torch.autograd.Function):
             ctx.names = [name for name in arrays if name in plan.saved]
             saved = [arrays[name] for name in ctx.names]
             ctx.save_for_backward(*tensors[states:], *saved)
-        paths = [arrays[f"state{k}"] for k in range(states)]
+        paths = [arrays[f"state{k}"] for k in range(states)]  # or the last two states
         last = [path[steps if len(path) > 2 else steps % 2].clone() for path in paths]
         return paths[plan.output][1:] if plan.path else None, *last
 
