@@ -80,14 +80,14 @@ class OwnActivation(Invented):
 
 
 class ThreeStates(Invented):
-    """Three states of two sizes, two of which change places."""
+    """Three states, two of which change places; one matrix in two products."""
 
     gates, state_names = 2, ("h", "fast", "slow")
 
     def step(self, x, states, training=False):
         h, fast, slow = states
         z, g = ops.split(x + ops.matmul(h, self.U), 2, axis=-1)
-        z = ops.sigmoid(z)
+        z = ops.sigmoid(z + ops.matmul(slow, self.U)[:, : self.units])
         new = z * fast + (1 - z) * ops.tanh(g)
         h = new + ops.maximum(slow, 0.1) * ops.sin(fast)
         return h, [h, slow, new]
@@ -99,10 +99,11 @@ class OutputIsNoState(Invented):
     def build(self, input_shape):
         super().build(input_shape)
         self.V = self.weight("V", self.units, self.units)
+        self.shift = self.weight("shift", self.units)
 
     def step(self, x, states, training=False):
         (h,) = states
-        h = ops.tanh(x + ops.matmul(h, self.U))
+        h = ops.tanh(x + ops.matmul(h + self.shift, self.U))
         return ops.matmul(h, self.V), [h]
 
 

@@ -161,7 +161,12 @@ def test_equals_the_loop_over_step_with_mask_and_dropout(name):
 @pytest.mark.parametrize("name", ["lstm diagonal", "OutputIsNoState", "NoProduct"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_last_states_alone(name, masked):
-    assert_same(Case(name, masked=masked), path=False)
+    case = Case(name, masked=masked)
+    assert_same(case, path=False)
+    with torch.no_grad():
+        found, wanted = (run(case.x, case.states) for run in (case.fast, case.slow))
+        _, last = case.fast(case.x, case.states, path=False)
+    assert distance([found[0], *found[1], *last], [wanted[0], *wanted[1] * 2]) < 1e-5
 
 
 @pytest.mark.parametrize("name", ["gru before keep", "Scalars", "NoProduct"])
@@ -238,6 +243,8 @@ def test_what_is_frozen_changes_no_other_gradient(frozen):
     for a, b in zip(*found, strict=True):
         assert (a is None) == (b is None)
         assert a is None or distance([a], [b]) < 1e-5
+    (program,) = case.derived.compiled.values()
+    assert len(program.plan.factors) == (frozen not in ("weights", "some weights"))
 
 
 def test_inference_keeps_two_states_and_no_gates():
@@ -359,16 +366,14 @@ def test_arguments_and_saved_values_are_not_overwritten():
 @pytest.mark.parametrize("inside", [True, False])
 def test_autocast_computes_in_float32(inside):
     case = Case("lstm diagonal")
-    wanted = case.results(case.slow)
+    inputs = [case.x.requires_grad_(), case.cell.recurrent_kernel.value]
+    wanted, _ = case.slow(case.x, case.states)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        x = case.x.clone().requires_grad_()
-        outputs, _ = case.fast(x, case.states)
-    assert outputs.dtype == torch.float32
+        found, _ = case.fast(case.x, case.states)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=inside):
-        (found,) = torch.autograd.grad(outputs.sum(), x)
-    assert distance([outputs.detach()], wanted[:1]) < 1e-5
-    outputs, _ = case.slow(x, case.states)
-    assert distance([found], torch.autograd.grad(outputs.sum(), x)) < 1e-5
+        gradients = torch.autograd.grad(found.sum(), inputs)
+    assert distance([found], [wanted]) < 1e-5
+    assert distance(gradients, torch.autograd.grad(wanted.sum(), inputs)) < 1e-5
 
 
 @pytest.mark.parametrize("name", ["gated relu", "lstm diagonal", "LayerNormLSTM"])
@@ -469,4 +474,8 @@ def with_onednn(monkeypatch):
 @pytest.mark.usefixtures("with_onednn")
 @pytest.mark.parametrize("name", ["gru after keep", "lstm full"])
 def test_products_by_onednn_give_the_same(name):
-    assert_same(Case(name))
+    case = Case(name)
+    wanted = case.results(case.slow)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = case.results(case.fast)
+    assert distance(found, wanted) < 1e-5

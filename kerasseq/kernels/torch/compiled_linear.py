@@ -87,7 +87,8 @@ def backward(
         "d_state": d,
     }
     program(D).run(arrays, T, B, backward=True)
-    torch.mul(d_b[:, 0], first, out=d_a[:, 0])  # read before the path of a sequence
+    # What lies before the path of a sequence, and was read, is not its first state.
+    torch.mul(d_b[:, 0], first, out=d_a[:, 0])
     return d_a, d_b, d[0]
 
 

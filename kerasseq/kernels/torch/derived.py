@@ -73,10 +73,12 @@ def run(
 
 
 class _Loop(torch.autograd.Function):
-    """The loop as one operation. It needs float32 inside `torch.autocast`, too."""
+    """The loop as one operation, in float32 inside `torch.autocast`, too.
+
+    Products that are written to a given matrix are not cast there, all others are.
+    """
 
     @staticmethod
-    @torch.autocast("cpu", enabled=False)
     def forward(
         ctx: Any,
         program: Program,
@@ -98,7 +100,7 @@ class _Loop(torch.autograd.Function):
             ctx.names = [name for name in arrays if name in plan.saved]
             saved = [arrays[name] for name in ctx.names]
             ctx.save_for_backward(*tensors[states:], *saved)
-        paths = [arrays[f"state{k}"] for k in range(states)]
+        paths = [arrays[f"state{k}"] for k in range(states)]  # or the last two states
         last = [path[steps if len(path) > 2 else steps % 2].clone() for path in paths]
         return paths[plan.output][1:] if plan.path else None, *last
 
