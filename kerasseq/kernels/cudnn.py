@@ -17,7 +17,7 @@ from kerasseq.core.types import Tensor
 BUILT_FOR = {  # the equations that each backend passes to cuDNN
     "jax": ("lstm",),
     "tensorflow": ("gru", "lstm"),
-    "torch": ("elman", "gru", "lstm"),
+    "torch": ("rnn_tanh", "rnn_relu", "gru", "lstm"),
 }
 
 
@@ -29,26 +29,26 @@ def refuse(reason: str) -> NoReturn:
     )
 
 
-def why_not(native: "Native", backend: str) -> str | None:
+def why_not(name: str, x: Tensor, backend: str) -> str | None:
     """Returns why cuDNN cannot run it on TensorFlow or JAX; None if it can.
 
     "auto" uses the derived loop there: XLA compiles it into one kernel, and cannot
     compile cuDNN's operation on TensorFlow.
     """
-    if native.name not in BUILT_FOR[backend]:
+    if name not in BUILT_FOR[backend]:
         return "the kernel does not have this equation"
-    if native.inputs.dtype != "float32":
-        return f"inputs are of {native.inputs.dtype}, not float32"
+    if x.dtype != "float32":
+        return f"inputs are of {x.dtype}, not float32"
     return None
 
 
-def flat_weights(native: "Native") -> Tensor:
+def flat_weights(name: str, native: "Native") -> Tensor:
     """Returns all weights as one vector: of inputs, of states, and both biases."""
     W, U = native.kernel, native.recurrent_kernel
     zeros = ops.zeros_like(U[0])
     biases = native.bias, native.recurrent_bias
     b_x, b_h = (zeros if b is None else b for b in biases)
-    if native.name == "gru":
+    if name == "gru":
         W, U, b_x, b_h = (reset_first(w) for w in (W, U, b_x, b_h))
     parts = [ops.transpose(W), ops.transpose(U), b_x, b_h]
     return ops.concatenate([ops.reshape(part, (-1,)) for part in parts])

@@ -27,25 +27,21 @@ TRIED = (2, 3)  # steps and sequences of the trial
 
 @dataclasses.dataclass
 class Native:
-    """An equation that native kernels have, and its weights.
+    """The inputs and weights of a cell, for native kernels.
 
     Attributes:
-        name: "elman", "gru", which resets after the product, or "lstm".
         inputs: $x$ of all steps, `(T, B, D)`; None if those of the gates differ.
         kernel: $W$, `(D, gates * H)`.
         recurrent_kernel: $U$, `(H, gates * H)`.
         bias: $b$, `(gates * H,)`, or None.
         recurrent_bias: That of the product with the state, or None.
-        activation: "tanh", or "relu" of an Elman network.
     """
 
-    name: str
     inputs: Any
     kernel: Any
     recurrent_kernel: Any
     bias: Any = None
     recurrent_bias: Any = None
-    activation: str = "tanh"
 
 
 @dataclasses.dataclass
@@ -61,8 +57,8 @@ class Recurrence:
         training: Whether dropout is on.
         noise: The mask of recurrent dropout, `(B, H)`, a list with one for each gate,
             or None.
-        native: Function of `inputs` and `training` that returns the cell as a `Native`,
-            or None if no native kernel has its equation.
+        native: The equation of native kernels that the cell says it has, or None.
+        as_native: Function of `inputs` and `training` that returns a `Native`.
         cudnn: "auto", False or True, as `use_cudnn` of the layers.
         path: Whether to return the outputs at all steps, not only the last.
     """
@@ -73,7 +69,8 @@ class Recurrence:
     project: Callable[[Any, bool], Any]
     training: bool = False
     noise: Any = None
-    native: Callable[[Any, bool], Native | None] = lambda *_: None
+    native: str | None = None
+    as_native: Callable[[Any, bool], Native] | None = None
     cudnn: bool | str = "auto"
     path: bool = True
 
@@ -120,7 +117,7 @@ def _check(inputs, states) -> None:
 
 def _derived(run, states, mask):
     backend = backend_module("derived")
-    if not backend.can_run(None, [run.inputs, *states]):
+    if not backend.can_run([run.inputs, *states]):
         return None
     x = run.project(run.inputs, run.training)
     derived = derived_of(run, x, states, mask is not None)
@@ -153,8 +150,8 @@ def derived_of(
     """
     dtype = keras.backend.standardize_dtype(x.dtype)
     noise = None if run.noise is None else _widths(_as_list(run.noise))
-    if isinstance(run.noise, list | tuple) is False and noise is not None:
-        noise = noise[0]
+    if noise is not None and not isinstance(run.noise, list | tuple):
+        (noise,) = noise
     rows = [x[0], *states]
     if any(len(r.shape) != 2 or r.shape[1] is None for r in rows):
         return NotDerivable("a state that is not one row of numbers for each sequence")
@@ -191,39 +188,36 @@ def _widths(tensors) -> tuple[int, ...]:
 
 def _native(run, states, mask):
     """Runs a native kernel if there is a better one; None if not."""
-    backend = backend_module("native")
-    native = run.native(run.inputs, run.training)
-    reason = why_not(native, run, mask)
-    if run.cudnn is True:
-        reason = reason or backend.why_no_cudnn(native)
-        if reason is None and not _agrees(run):
-            reason = "`step` of the cell computes something else"
-        if reason is not None:
-            cudnn.refuse(reason)
-    elif (
-        reason is not None or not backend.is_best(native, run.cudnn) or not _agrees(run)
-    ):
-        return None
-    path, last = backend.run(native, states)
+    backend, forced = backend_module("native"), run.cudnn is True
+    reason = why_not(run, mask)
+    if forced:
+        reason = reason or backend.why_no_cudnn(run.native, run.inputs)
+    elif reason is None and not backend.is_best(run.native, run.inputs, run.cudnn):
+        reason = "what is derived is faster"
+    if reason is None and not _agrees(run):
+        reason = "`step` of the cell computes something else"
+    native = None if reason else run.as_native(run.inputs, run.training)
+    if native is not None and native.inputs is None:
+        reason = "each gate drops other inputs"
+    if reason is not None:
+        return cudnn.refuse(reason) if forced else None
+    path, last = backend.run(run.native, native, states)
     return last[0], path if run.path else None, last
 
 
-def why_not(native: Native | None, run: Recurrence, mask: Tensor | None) -> str | None:
-    """Returns why a native kernel cannot run a cell; None if it can."""
-    if native is None:
+def why_not(run: Recurrence, mask: Tensor | None) -> str | None:
+    """Returns why a native kernel cannot run a cell; None if it may."""
+    if run.native is None:
         return "the kernel does not have the equation of this cell"
     if mask is not None:
         return "there is a mask"
-    if run.noise is not None:
-        return "recurrent_dropout is on"
-    if native.inputs is None:
-        return "each gate drops other inputs"
-    return None
+    return None if run.noise is None else "recurrent_dropout is on"
 
 
 def _agrees(run) -> bool:
     """Whether the native kernel computes what `step` says, tried once on numbers."""
-    key = keras.backend.standardize_dtype(run.inputs.dtype), run.inputs.shape[-1]
+    dtype = keras.backend.standardize_dtype(run.inputs.dtype)
+    key = run.native, dtype, run.inputs.shape[-1]
     return programs(run.cell).get("native", key, lambda: _try(run))
 
 
@@ -239,15 +233,17 @@ def _try(run) -> bool:
         x = numbers(*TRIED, run.inputs.shape[-1])
         states = [numbers(TRIED[1], n) for n in _as_list(cell.state_size)]
         with keras.StatelessScope(list(zip(cell.variables, weights, strict=True))):
-            native, z = run.native(x, False), run.project(x, False)
+            native, z = run.as_native(x, False), run.project(x, False)
             plain = dataclasses.replace(run, training=False, noise=None)
             derived = derived_of(plain, z, states, masked=False)
-            if isinstance(derived, NotDerivable) or derived.extra or derived.ahead:
+            if isinstance(derived, NotDerivable) or derived.extra:
+                return False
+            if derived.ahead is not None:
                 return False
             parameters, wanted = derived.parameters(weights), states
             for t in range(TRIED[0]):
                 known = leaves(derived.new_states, z[t], wanted, parameters)
                 wanted = evaluate(derived.new_states, known, z[t])
-            _, found = backend_module("native").run(native, states)
+            _, found = backend_module("native").run(run.native, native, states)
         pairs = zip(found, wanted, strict=True)
         return all(np.allclose(*map(ops.convert_to_numpy, p), atol=1e-3) for p in pairs)

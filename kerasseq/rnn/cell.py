@@ -334,27 +334,32 @@ class RecurrentCell(ProjectingCell):
             masks = masks[first:last] if isinstance(masks, list) else masks
         return _products(h, kernel, masks, last - first)
 
-    def native(self, inputs: Tensor, training: bool = False) -> kernels.Native | None:
-        """Describes this cell for native kernels, as cuDNN's; None if they lack it.
+    @property
+    def native(self) -> str | None:
+        """The equation of native kernels, as cuDNN's, that `step` should equal.
 
-        It is tried whether they compute what `step` says before they are used.
+        "lstm", "gru", which resets after the product, "rnn_tanh" or "rnn_relu"; None if
+        they have none. It is tried whether they compute the same before they are used.
+        """
+        return None
+
+    def as_native(self, inputs: Tensor, training: bool = False) -> kernels.Native:
+        """Returns the weights and inputs of this cell for native kernels.
 
         Args:
             inputs: $x_t$ of all steps, `(time, batch, features)`.
             training: Whether dropout is on.
         """
-        return None
-
-    def as_native(
-        self, name: str, inputs: Tensor, training: bool, **options: Any
-    ) -> kernels.Native:
-        """Returns the equation of this name, with the weights of this cell."""
         masks = self.get_dropout_mask(inputs[0]) if training and self.dropout else None
         if masks is not None:  # each gate has its own where there are several
             inputs = None if isinstance(masks, list) else inputs * masks
         bias = None if self.bias is None else self.input_bias()
         weights = map(ops.convert_to_tensor, (self.kernel, self.recurrent_kernel))
-        return kernels.Native(name, inputs, *weights, bias, **options)
+        return kernels.Native(inputs, *weights, bias, self.recurrent_bias())
+
+    def recurrent_bias(self) -> Tensor | None:
+        """Returns the bias of the product with the state, None if there is none."""
+        return None
 
     def is_squashed(self) -> bool:
         r"""Whether the activations are $\tanh$ and $\sigma$, as in native kernels."""

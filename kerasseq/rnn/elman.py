@@ -8,7 +8,6 @@ from typing import Any
 
 import keras
 
-from kerasseq import kernels
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Identifier, Tensor
 from kerasseq.rnn.cell import RecurrentCell
@@ -92,12 +91,10 @@ class ElmanCell(RecurrentCell):
             **kwargs,
         )
 
-    def native(self, inputs: Tensor, training: bool = False) -> kernels.Native | None:
-        known = {keras.activations.tanh: "tanh", keras.activations.relu: "relu"}
-        if self.activation not in known:
-            return None
-        name = known[self.activation]
-        return self.as_native("elman", inputs, training, activation=name)
+    @property
+    def native(self) -> str | None:
+        known = {keras.activations.tanh: "rnn_tanh", keras.activations.relu: "rnn_relu"}
+        return known.get(self.activation)
 
     def step(
         self, projected: Tensor, states: Sequence[Tensor], training: bool = False

@@ -11,7 +11,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from kerasseq import kernels
 from kerasseq.core import checks, objects
 from kerasseq.core.serialization import register
 from kerasseq.core.types import Config, Identifier, Tensor
@@ -136,12 +135,14 @@ class GRUCell(RecurrentCell):
     def input_bias(self) -> Tensor:
         return self.bias[0] if self.reset_after else ops.convert_to_tensor(self.bias)
 
-    def native(self, inputs: Tensor, training: bool = False) -> kernels.Native | None:
+    @property
+    def native(self) -> str | None:
         plain = self.reset_after and self.update == "keep" and self.is_squashed()
-        if not plain:
-            return None
-        inside = None if self.bias is None else self.bias[1]
-        return self.as_native("gru", inputs, training, recurrent_bias=inside)
+        return "gru" if plain else None
+
+    def recurrent_bias(self) -> Tensor | None:
+        two = self.reset_after and self.bias is not None
+        return self.bias[1] if two else None
 
     def step(
         self, projected: Tensor, states: Sequence[Tensor], training: bool = False

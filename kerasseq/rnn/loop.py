@@ -135,7 +135,7 @@ def as_one_operation(
         path=return_sequences,
     )
     if by_step and hasattr(cell, "native"):
-        run.native = cell.native
+        run.native, run.as_native = cell.native, cell.as_native
     found = kernels.recurrence(run, tree.flatten(states), real)
     if found is None:
         return None

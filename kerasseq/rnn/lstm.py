@@ -190,9 +190,10 @@ class LSTMCell(RecurrentCell):
         ones = ops.ones((self.units,), dtype=bias.dtype)
         return ops.concatenate([bias[:start], ones, bias[start + self.units :]])
 
-    def native(self, inputs: Tensor, training: bool = False) -> kernels.Native | None:
+    @property
+    def native(self) -> str | None:
         plain = self.peephole is None and not self.coupled and self.is_squashed()
-        return self.as_native("lstm", inputs, training) if plain else None
+        return "lstm" if plain else None
 
     def step(
         self, projected: Tensor, states: Sequence[Tensor], training: bool = False

@@ -43,6 +43,7 @@ def run_and_reference(name, bias=True, **options):
         ops.swapaxes(x, 0, 1),
         cell.project,
         native=cell.native,
+        as_native=cell.as_native,
         cudnn=True,
     )
     return run, states, [ops.swapaxes(path, 0, 1), *last]
@@ -75,7 +76,7 @@ def read_as_cudnn(params, x, h, c, gru):
 def test_the_row_of_weights_is_in_the_order_of_cudnn(name, bias):
     run, states, expected = run_and_reference(name, bias)
     h, c = numpy(states[0]), numpy(states[-1])
-    params = cudnn.flat_weights(run.native(run.inputs, False))
+    params = cudnn.flat_weights(name, run.as_native(run.inputs))
     path, h, c = read_as_cudnn(params, run.inputs, h, c, name == "gru")
     for a, b in zip([path, h, c], expected, strict=False):
         np.testing.assert_allclose(a, numpy(b), atol=1e-5)

@@ -104,7 +104,7 @@ class Case:
         loop = backend_module("derived")
         x, states = arrays["x"], list(arrays["states"])
         parameters = self.derived.parameters(self.weights(arrays["weights"]))
-        assert loop.can_run(self.derived, [x, *states, *parameters])
+        assert loop.can_run([x, *states, *parameters])
         noise = [ops.convert_to_tensor(m) for m in self.noise]
         x = self.derived.take_ahead(x, parameters, noise)
         mask = None if self.mask is None else ops.convert_to_tensor(self.mask)

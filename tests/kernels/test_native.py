@@ -30,9 +30,9 @@ def runs(monkeypatch):
     """The names of the native kernels that ran."""
     found = []
 
-    def noting(it, states, run=native.run):
-        found.append(it.name)
-        return run(it, states)
+    def noting(name, it, states, run=native.run):
+        found.append(name)
+        return run(name, it, states)
 
     monkeypatch.setattr(native, "run", noting)
     return found

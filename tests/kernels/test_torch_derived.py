@@ -442,13 +442,13 @@ def test_threads_run_the_same_loop():
 def test_can_run_float32_on_a_cpu_outside_of_recording():
     case = Case("elman tanh")
     tensors = [case.x, *case.states, *case.weights]
-    assert derived.can_run(case.derived, tensors)
+    assert derived.can_run(tensors)
     for other in (case.x.double(), case.x.bfloat16(), case.x.to("meta")):
-        assert not derived.can_run(case.derived, [*tensors, other])
+        assert not derived.can_run([*tensors, other])
     found = []
 
     def note(x):
-        found.append(derived.can_run(case.derived, [x]))
+        found.append(derived.can_run([x]))
         return x + 1
 
     make_fx(note)(case.x)
@@ -459,7 +459,7 @@ def test_can_run_float32_on_a_cpu_outside_of_recording():
 def test_without_llvmlite_it_cannot_run(monkeypatch):
     case = Case("elman tanh")
     monkeypatch.setattr(compile, "llvmlite", None)
-    assert not derived.can_run(case.derived, [case.x])
+    assert not derived.can_run([case.x])
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ after the loop: a `Product`, whose two factors are multiplied once for all steps
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kerasseq.kernels.derived.graph import (
     BOOLEAN,
@@ -23,7 +22,9 @@ from kerasseq.kernels.derived.graph import (
     Graph,
     NotDerivable,
     Value,
+    make,
     walk,
+    where,
 )
 
 
@@ -182,31 +183,21 @@ def _rule(*names: str) -> Callable:
     return register
 
 
-def _make(op: str, *args: Value, **options: Any) -> Value:
-    return args[0].graph.make(op, *args, **options)
-
-
-def _where(condition: Value, a: Value | float, b: Value | float) -> Value:
-    number = condition.graph.number
-    a, b = (x if isinstance(x, Value) else number(x) for x in (a, b))
-    return _make("where", condition, a, b)
-
-
 _rule("add")(lambda y, d: (d, d))
 _rule("subtract")(lambda y, d: (d, -d))
 _rule("negative")(lambda y, d: (-d,))
-_rule("absolute")(lambda y, d: (d * _make("sign", *y.args),))
+_rule("absolute")(lambda y, d: (d * make("sign", *y.args),))
 _rule("sign", "stop_gradient")(lambda y, d: (None,))
-_rule("tanh")(lambda y, d: (_make("tanh_gradient", y, d),))  # (1 - y²) d
-_rule("sigmoid")(lambda y, d: (_make("sigmoid_gradient", y, d),))  # y (1 - y) d
+_rule("tanh")(lambda y, d: (make("tanh_gradient", y, d),))  # (1 - y²) d
+_rule("sigmoid")(lambda y, d: (make("sigmoid_gradient", y, d),))  # y (1 - y) d
 _rule("exp")(lambda y, d: (d * y,))
 _rule("expm1")(lambda y, d: (d * (y + 1),))
 _rule("log")(lambda y, d: (d / y.args[0],))
 _rule("log1p")(lambda y, d: (d / (y.args[0] + 1),))
 _rule("sqrt")(lambda y, d: (d * 0.5 / y,))
 _rule("rsqrt")(lambda y, d: (d * -0.5 * (y * y * y),))
-_rule("sin")(lambda y, d: (d * _make("cos", *y.args),))
-_rule("cos")(lambda y, d: (-d * _make("sin", *y.args),))
+_rule("sin")(lambda y, d: (d * make("cos", *y.args),))
+_rule("cos")(lambda y, d: (-d * make("sin", *y.args),))
 
 
 @_rule("multiply")
@@ -224,30 +215,30 @@ def _divide(y, d):
 @_rule("erf")
 def _erf(y, d):
     (x,) = y.args
-    return (d * (2 / math.sqrt(math.pi)) * _make("exp", -(x * x)),)
+    return (d * (2 / math.sqrt(math.pi)) * make("exp", -(x * x)),)
 
 
 @_rule("power")
 def _power(y, d):
     (x,) = y.args
-    return (d * y.detail * _make("power", x, detail=y.detail - 1),)
+    return (d * y.detail * make("power", x, detail=y.detail - 1),)
 
 
 @_rule("maximum", "minimum")
 def _extreme(y, d):
     a, b = y.args
     first = a > b if y.op == "maximum" else a < b
-    tie, half = _make("equal", a, b), 0.5 * d  # half to each, as on all backends
+    tie, half = make("equal", a, b), 0.5 * d  # half to each, as on all backends
     return (
-        _where(tie, half, _where(first, d, 0)),
-        _where(tie, half, _where(first, 0, d)),
+        where(tie, half, where(first, d, 0)),
+        where(tie, half, where(first, 0, d)),
     )
 
 
 @_rule("where")
 def _choice(y, d):
     condition = _sign_of_output(y) or y.args[0]
-    return None, _where(condition, d, 0), _where(condition, 0, d)
+    return None, where(condition, d, 0), where(condition, 0, d)
 
 
 def _sign_of_output(y: Value) -> Value | None:
@@ -262,24 +253,24 @@ def _sign_of_output(y: Value) -> Value | None:
     expected = [x, zero] if condition.op == "greater" else [zero, x]
     if (zero.op, zero.detail) != (NUMBER, 0) or chosen != expected:
         return None
-    return _make(condition.op, y, zero)
+    return make(condition.op, y, zero)
 
 
 @_rule("sum")
 def _sum(y, d):
-    return (_make("broadcast", d, width=y.args[0].width),)
+    return (make("broadcast", d, width=y.args[0].width),)
 
 
 @_rule("max")
 def _max(y, d):  # in equal parts to all that are largest
-    largest = _make("equal", y.args[0], y)
-    shared = d / _make("sum", _where(largest, 1, 0), width=1)
-    return (_where(largest, shared, 0),)
+    largest = make("equal", y.args[0], y)
+    shared = d / make("sum", where(largest, 1, 0), width=1)
+    return (where(largest, shared, 0),)
 
 
 @_rule("broadcast")
 def _broadcast(y, d):
-    return (_make("sum", d, width=1),)
+    return (make("sum", d, width=1),)
 
 
 @_rule("concatenate")

@@ -7,7 +7,7 @@ operations are few, so that each has a derivative in `gradient.py`, a form in
 
 import dataclasses
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 # Leaves. `detail` is the number of the state, parameter or mask.
@@ -117,6 +117,18 @@ class Value:
 
 
 Operand = Value | float
+
+
+def make(op: str, *args: Value, **options: Any) -> Value:
+    """Returns the value of an operation, in the graph of its arguments."""
+    return args[0].graph.make(op, *args, **options)
+
+
+def where(condition: Value, a: Operand, b: Operand) -> Value:
+    """Returns a where the condition holds, else b."""
+    number = condition.graph.number
+    a, b = (x if isinstance(x, Value) else number(x) for x in (a, b))
+    return make("where", condition, a, b)
 
 
 class Graph:
@@ -310,8 +322,16 @@ def _simpler_join(graph, parts) -> Value | None:
     return None if joined == list(parts) else graph.concatenate(joined)
 
 
-def walk(values: Sequence[Value]) -> Iterator[Value]:
-    """Yields the values and all that they depend on, arguments first, each once."""
+def walk(
+    values: Sequence[Value],
+    parts: Callable[[Value], Sequence[Value]] = operator.attrgetter("args"),
+) -> Iterator[Value]:
+    """Yields the values and all that they depend on, arguments first, each once.
+
+    Args:
+        values: Where to begin.
+        parts: Returns what a value depends on: its arguments.
+    """
     seen: set[Value] = set()
     stack = [(v, False) for v in reversed(values)]
     while stack:
@@ -321,4 +341,4 @@ def walk(values: Sequence[Value]) -> Iterator[Value]:
         elif value not in seen:
             seen.add(value)
             stack.append((value, True))
-            stack += [(a, False) for a in reversed(value.args)]
+            stack += [(a, False) for a in reversed(parts(value))]

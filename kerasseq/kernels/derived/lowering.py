@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from kerasseq.kernels.derived.graph import NotDerivable, Value
+from kerasseq.kernels.derived.graph import NotDerivable, Value, make, where
 
 if TYPE_CHECKING:  # it imports this module
     from kerasseq.kernels.derived.trace import Rows
@@ -54,23 +54,9 @@ def _for(*names: str) -> Callable:
     return register
 
 
-def _make(op: str, *args: Value, **options: Any) -> Value:
-    return args[0].graph.make(op, *args, **options)
-
-
-def _where(condition: Value, a: Value | float, b: Value | float) -> Value:
-    number = condition.graph.number
-    a, b = (x if isinstance(x, Value) else number(x) for x in (a, b))
-    return _make("where", condition, a, b)
-
-
-def _extreme(op: str, x: Value, bound: float) -> Value:
-    return _make(op, x, x.graph.number(bound))
-
-
 def _positive(x: Value) -> Value:
-    """X where x > 0, else 0; its derivative at 0 is 0. NaN stays NaN."""
-    return _where(_make("less_equal", x, x.graph.number(0)), 0, x)
+    """The positive part of x, with the derivative 0 at 0. NaN stays NaN."""
+    return where(make("less_equal", x, x.graph.number(0)), 0, x)
 
 
 # Operations that a graph has under another name.
@@ -127,37 +113,37 @@ def _same(rows, operation, *args):
 
 _FORMULAS: dict[str, Callable[[Any, Value], Value]] = {
     "Relu": lambda _, x: _positive(x),
-    "Relu6": lambda _, x: _where(x > 6, 6, _positive(x)),
-    "LeakyRelu": lambda f, x: _where(x > 0, x, f.negative_slope * x),
-    "Elu": lambda f, x: _where(x > 0, x, f.alpha * _make("expm1", _negative(x))),
-    "Celu": lambda f, x: _where(
-        x > 0, x, f.alpha * _make("expm1", _negative(x) / f.alpha)
+    "Relu6": lambda _, x: where(x > 6, 6, _positive(x)),
+    "LeakyRelu": lambda f, x: where(x > 0, x, f.negative_slope * x),
+    "Elu": lambda f, x: where(x > 0, x, f.alpha * make("expm1", _negative(x))),
+    "Celu": lambda f, x: where(
+        x > 0, x, f.alpha * make("expm1", _negative(x) / f.alpha)
     ),
     "Selu": lambda _, x: (
         1.0507009873554805
-        * _where(x > 0, x, 1.6732632423543772 * _make("expm1", _negative(x)))
+        * where(x > 0, x, 1.6732632423543772 * make("expm1", _negative(x)))
     ),
-    "Silu": lambda _, x: x * _make("sigmoid", x),
+    "Silu": lambda _, x: x * make("sigmoid", x),
     "Softplus": lambda _, x: _softplus(x),
     "LogSigmoid": lambda _, x: -_softplus(-x),
-    "Softsign": lambda _, x: x / (1 + _make("absolute", x)),
-    "Squareplus": lambda f, x: 0.5 * (x + _make("sqrt", x * x + f.b)),
+    "Softsign": lambda _, x: x / (1 + make("absolute", x)),
+    "Squareplus": lambda f, x: 0.5 * (x + make("sqrt", x * x + f.b)),
     "HardSigmoid": lambda _, x: _unit_interval(x),
     "HardSilu": lambda _, x: x * _unit_interval(x),
-    "HardTanh": lambda _, x: _where(x > 1, 1, _where(x < -1, -1, x)),
-    "Mish": lambda _, x: x * _make("tanh", _softplus(x)),
-    "SparseSigmoid": lambda _, x: _where(x > 1, 1, _where(x < -1, 0, (x + 1) / 2)),
-    "SoftShrink": lambda f, x: _where(
+    "HardTanh": lambda _, x: where(x > 1, 1, where(x < -1, -1, x)),
+    "Mish": lambda _, x: x * make("tanh", _softplus(x)),
+    "SparseSigmoid": lambda _, x: where(x > 1, 1, where(x < -1, 0, (x + 1) / 2)),
+    "SoftShrink": lambda f, x: where(
         x > f.threshold,
         x - f.threshold,
-        _where(x < -f.threshold, x + f.threshold, 0),
+        where(x < -f.threshold, x + f.threshold, 0),
     ),
-    "HardShrink": lambda f, x: _where(_make("absolute", x) > f.threshold, x, 0),
-    "Threshold": lambda f, x: _where(x > f.threshold, x, f.default_value),
-    "TanhShrink": lambda _, x: x - _make("tanh", x),
+    "HardShrink": lambda f, x: where(make("absolute", x) > f.threshold, x, 0),
+    "Threshold": lambda f, x: where(x > f.threshold, x, f.default_value),
+    "TanhShrink": lambda _, x: x - make("tanh", x),
     "Square": lambda _, x: x * x,
     "Reciprocal": lambda _, x: 1 / x,
-    "Exp2": lambda _, x: _make("exp", x * math.log(2)),
+    "Exp2": lambda _, x: make("exp", x * math.log(2)),
 }
 
 
@@ -168,41 +154,41 @@ def _formula(rows, operation, x):
 
 def _negative(x: Value) -> Value:
     """X where x < 0, else 0: exp of a large x would overflow. NaN stays NaN."""
-    return _where(_make("greater_equal", x, x.graph.number(0)), 0, x)
+    return where(make("greater_equal", x, x.graph.number(0)), 0, x)
 
 
 def _softplus(x: Value) -> Value:
-    return _positive(x) + _make("log1p", _make("exp", -_make("absolute", x)))
+    return _positive(x) + make("log1p", make("exp", -make("absolute", x)))
 
 
 def _unit_interval(x: Value) -> Value:
     """X / 6 + 1/2 between 0 and 1, which are its values at -3 and 3."""
-    return _where(x > 3, 1, _where(x < -3, 0, (x + 3) / 6))
+    return where(x > 3, 1, where(x < -3, 0, (x + 3) / 6))
 
 
 @_for("ReLU")  # that of `keras.activations.relu`
 def _relu(rows, operation, x):
     x, top = rows.value(x), operation.max_value
     slope, low = operation.negative_slope, operation.threshold
-    below = _make("less_equal", x, x.graph.number(low))  # NaN is not, and stays NaN
-    y = _where(below, slope * (x - low) if slope else 0, x)
-    return y if top is None else _where(y > top, top, y)
+    below = make("less_equal", x, x.graph.number(low))  # NaN is not, and stays NaN
+    y = where(below, slope * (x - low) if slope else 0, x)
+    return y if top is None else where(y > top, top, y)
 
 
 @_for("Gelu")
 def _gelu(rows, operation, x):
     x = rows.value(x)
     if not operation.approximate:
-        return 0.5 * x * (1 + _make("erf", x * math.sqrt(0.5)))
+        return 0.5 * x * (1 + make("erf", x * math.sqrt(0.5)))
     inside = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
-    return 0.5 * x * (1 + _make("tanh", inside))
+    return 0.5 * x * (1 + make("tanh", inside))
 
 
 @_for("Clip")
 def _clip(rows, operation, x):
     x = rows.value(x)
     for op, bound in (("maximum", operation.x_min), ("minimum", operation.x_max)):
-        x = x if bound is None else _make(op, x, rows.value(bound))
+        x = x if bound is None else make(op, x, rows.value(bound))
     return x
 
 
@@ -211,7 +197,7 @@ def _power(rows, operation, x, exponent):
     if not isinstance(exponent, int | float):
         raise NotDerivable("an exponent that is not a number: use exp and log")
     x = rows.value(x)
-    return x * x if exponent == 2 else _make("power", x, detail=exponent)
+    return x * x if exponent == 2 else make("power", x, detail=exponent)
 
 
 # Over the units.
@@ -230,7 +216,7 @@ def _kept(operation: Any) -> None:
 
 
 def _mean(x: Value) -> Value:
-    return _make("sum", x, width=1) * (1 / x.width)
+    return make("sum", x, width=1) * (1 / x.width)
 
 
 @_for("Sum", "Mean", "Max", "Amax", "Var", "Std")
@@ -239,25 +225,25 @@ def _reduced(rows, operation, x):
     _kept(operation)
     x, name = rows.value(x), type(operation).__name__
     if name in ("Max", "Amax"):
-        return _make("max", x, width=1)
+        return make("max", x, width=1)
     if name == "Sum":
-        return _make("sum", x, width=1)
+        return make("sum", x, width=1)
     if name == "Mean":
         return _mean(x)
     centered = x - _mean(x)
     variance = _mean(centered * centered)
-    return _make("sqrt", variance) if name == "Std" else variance
+    return make("sqrt", variance) if name == "Std" else variance
 
 
 @_for("Softmax", "LogSoftmax")
 def _softmax(rows, operation, x):
     _units(operation.axis)
     x = rows.value(x)
-    x = x - _make("stop_gradient", _make("max", x, width=1))
-    powers = _make("exp", x)
-    total = _make("sum", powers, width=1)
+    x = x - make("stop_gradient", make("max", x, width=1))
+    powers = make("exp", x)
+    total = make("sum", powers, width=1)
     if type(operation).__name__ == "LogSoftmax":
-        return x - _make("log", total)
+        return x - make("log", total)
     return powers / total
 
 
@@ -272,10 +258,10 @@ def _norm(rows, operation, x, gamma=None, beta=None, *, scale=None):
     x, epsilon = rows.value(x), operation.epsilon
     epsilon = keras.config.epsilon() if epsilon is None else epsilon
     if type(operation).__name__ == "RMSNorm":
-        y = x * _make("rsqrt", _mean(x * x) + epsilon)
+        y = x * make("rsqrt", _mean(x * x) + epsilon)
     else:
         centered = x - _mean(x)
-        inverse = _make("rsqrt", _mean(centered * centered) + epsilon)
+        inverse = make("rsqrt", _mean(centered * centered) + epsilon)
         y = (x if operation.rms_scaling else centered) * inverse
     gamma = scale if gamma is None else gamma  # its name in RMSNorm
     y = y if gamma is None else y * rows.value(gamma)
@@ -330,7 +316,7 @@ def _cast(rows, operation, x, **_):
     value = rows.value(x)
     wanted = getattr(operation, "dtype", None)
     if x.dtype == "bool" and wanted == rows.dtype:
-        return _where(value, 1, 0)
+        return where(value, 1, 0)
     return value  # another dtype is refused where the result is noted
 
 
@@ -339,4 +325,4 @@ def _product(rows, operation, x, w):
     if has_rows(w) or not has_rows(x):
         raise NotDerivable("a product that is not of rows with weights")
     w = rows.parameter(rows.symbol(w), matrix=True)
-    return _make("matmul", rows.value(x), w, width=w.width)
+    return make("matmul", rows.value(x), w, width=w.width)

@@ -11,6 +11,7 @@ from kerasseq.kernels.derived.graph import (
     NUMBER,
     PARAMETER,
     Value,
+    walk,
 )
 from kerasseq.kernels.derived.names import Names
 from kerasseq.kernels.derived.terms import Letter, Term
@@ -171,16 +172,7 @@ class Writer:
 
     def walk(self, values: Sequence[Value]) -> Iterator[Value]:
         """Yields values and all that their definitions have, each once, parts first."""
-        seen: set[Value] = set()
-        stack = [(v, False) for v in reversed(values)]
-        while stack:
-            value, ready = stack.pop()
-            if ready:
-                yield value
-            elif value not in seen:
-                seen.add(value)
-                stack.append((value, True))
-                stack += [(a, False) for a in reversed(self.parts(value))]
+        yield from walk(values, self.parts)
 
     def size(self, value: Value) -> int:
         """Returns how many operations the term of a value has."""

@@ -34,8 +34,8 @@ from kerasseq.kernels.derived.graph import (
 _ACTIVATIONS = {"tanh", "sigmoid", "exp", "expm1", "log", "log1p", "sin", "cos", "erf"}
 
 
-def can_run(derived: Derived, tensors: Sequence[Tensor]) -> bool:
-    """Whether the loop can run: always, as XLA compiles all dtypes."""
+def can_run(tensors: Sequence[Tensor]) -> bool:
+    """See `kernels.derived`: always, as XLA compiles all dtypes."""
     return True
 
 
@@ -49,22 +49,7 @@ def run(
     *,
     path: bool,
 ) -> tuple[Tensor | None, list[Tensor]]:
-    """Runs the steps of a cell.
-
-    It can be differentiated again, and in reverse only (`jax.grad`, not `jax.jvp`).
-
-    Args:
-        derived: What the loop computes at each step.
-        x: Inputs, `(T, B, N)`.
-        states: The states before the first step, each `(B, n)`.
-        parameters: As `derived.parameters` returns them.
-        noise: Masks of recurrent dropout, each `(B, n)`, without a gradient.
-        mask: Boolean, `(T, B)`, or None.
-        path: Whether to return the output at all steps.
-
-    Returns:
-        The output at all steps `(T, B, n)`, or None, and the last states.
-    """
+    """See `kernels.derived`. It can be differentiated again, in reverse only."""
     if path not in derived.compiled:  # so that eager calls do not trace again
         derived.compiled[path] = jax.jit(_loop(derived, path))
     return derived.compiled[path](x, list(states), list(parameters), list(noise), mask)

@@ -9,17 +9,19 @@ from kerasseq.kernels import cudnn
 from kerasseq.kernels.recurrence import Native
 
 
-def why_no_cudnn(native: Native) -> str | None:
+def why_no_cudnn(name: str, x: Tensor) -> str | None:
     """Returns why cuDNN cannot run it; None if it can."""
-    return cudnn.why_not(native, "jax")
+    return cudnn.why_not(name, x, "jax")
 
 
-def is_best(native: Native, use_cudnn: bool | str) -> bool:
+def is_best(name: str, x: Tensor, use_cudnn: bool | str) -> bool:
     """False: XLA compiles the derived loop into one kernel."""
     return False
 
 
-def run(native: Native, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+def run(
+    name: str, native: Native, states: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
     """Returns the path of the hidden state and the last states."""
     from jax.experimental import rnn  # slow to import
 
@@ -31,7 +33,7 @@ def run(native: Native, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]
         x,
         h,
         c,
-        cudnn.flat_weights(native),
+        cudnn.flat_weights(name, native),
         lengths,
         input_size=features,
         hidden_size=h.shape[-1],

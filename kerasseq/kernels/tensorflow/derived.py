@@ -28,8 +28,8 @@ from kerasseq.kernels.tensorflow.loop import InOrder, TensorArray, loop, saved_a
 from kerasseq.kernels.tensorflow.values import Values
 
 
-def can_run(derived: Derived, tensors: Sequence[Tensor]) -> bool:
-    """Whether `run` computes the recurrence of these tensors."""
+def can_run(tensors: Sequence[Tensor]) -> bool:
+    """See `kernels.derived`: if they have one dtype."""
     return len({t.dtype for t in tensors}) == 1
 
 
@@ -43,20 +43,7 @@ def run(
     *,
     path: bool,
 ) -> tuple[Tensor | None, list[Tensor]]:
-    """Runs the loop of a cell, see `kerasseq.kernels.derived`.
-
-    Args:
-        derived: The recurrence of the cell.
-        x: Inputs of all steps, `(T, B, N)`; T and B may be unknown.
-        states: The states before the first step, `(B, n)` each.
-        parameters: As `derived.parameters` returns them.
-        noise: Masks of recurrent dropout, `(B, n)`.
-        mask: Boolean `(T, B)`, or None.
-        path: Whether to return the output at all steps.
-
-    Returns:
-        The output at all steps `(T, B, n)`, or None, and the last states.
-    """
+    """See `kernels.derived`. Eager calls run a function that is traced once."""
     tensors = [x, list(states), list(parameters), list(noise)]
     tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)  # no variables
     if not tf.executing_eagerly():

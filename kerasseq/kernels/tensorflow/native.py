@@ -9,25 +9,27 @@ from kerasseq.kernels import cudnn
 from kerasseq.kernels.recurrence import Native
 
 
-def why_no_cudnn(native: Native) -> str | None:
+def why_no_cudnn(name: str, x: Tensor) -> str | None:
     """Returns why cuDNN cannot run it; None if it can."""
-    return cudnn.why_not(native, "tensorflow")
+    return cudnn.why_not(name, x, "tensorflow")
 
 
-def is_best(native: Native, use_cudnn: bool | str) -> bool:
+def is_best(name: str, x: Tensor, use_cudnn: bool | str) -> bool:
     """False: models compile with XLA on a GPU, which cannot compile the operation."""
     return False
 
 
-def run(native: Native, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+def run(
+    name: str, native: Native, states: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
     """Returns the path of the hidden state and the last states."""
-    x, gru = native.inputs, native.name == "gru"
+    x, gru = native.inputs, name == "gru"
     hidden = [state[None] for state in states]
     path, h, c, _, _ = tf.raw_ops.CudnnRNNV3(
         input=x,
         input_h=hidden[0],
         input_c=tf.zeros_like(hidden[0]) if gru else hidden[1],
-        params=cudnn.flat_weights(native),
+        params=cudnn.flat_weights(name, native),
         sequence_lengths=tf.fill([tf.shape(x)[1]], tf.shape(x)[0]),
         rnn_mode="gru" if gru else "lstm",
         is_training=True,

@@ -19,13 +19,8 @@ from kerasseq.kernels.torch.schedule import STEPS
 from kerasseq.kernels.torch.tensors import holds_float32
 
 
-def can_run(derived: Derived, tensors: Sequence[Tensor]) -> bool:
-    """Whether `run` computes a loop.
-
-    Args:
-        derived: The step and its gradients.
-        tensors: All tensors that `run` gets, but for the mask.
-    """
+def can_run(tensors: Sequence[Tensor]) -> bool:
+    """See `kernels.derived`: on a CPU in float32, where llvmlite is installed."""
     return compile.is_available() and all(map(holds_float32, tensors))
 
 
@@ -39,23 +34,7 @@ def run(
     *,
     path: bool,
 ) -> tuple[torch.Tensor | None, list[torch.Tensor]]:
-    """Runs a step through time.
-
-    Args:
-        derived: The step and its gradients.
-        x: The inputs of all steps, `(T, B, N)`.
-        states: The states before the first step, `(B, n)` each.
-        parameters: What `derived.parameters` returns.
-        noise: The masks of recurrent dropout, `(B, n)` each.
-        mask: Boolean, `(T, B)`, or None.
-        path: Whether to return the outputs of all steps.
-
-    Returns:
-        The outputs `(T, B, n)`, None if not `path`, and the last states.
-
-    Raises:
-        RuntimeError: In the backward pass, for a second derivative.
-    """
+    """See `kernels.derived`. The backward pass refuses a second derivative."""
     learned = [x, *parameters]
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (*learned, *states))
     wanted = tuple(t.requires_grad for t in learned) if keep else None

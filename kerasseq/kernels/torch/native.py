@@ -13,22 +13,20 @@ from kerasseq.kernels.torch.functions import check_fixed_length
 LONG = 256  # steps; longer LSTMs are trained by the derived loop
 
 
-def why_no_cudnn(native: Native) -> str | None:
+def why_no_cudnn(name: str, x: Tensor) -> str | None:
     """Returns why cuDNN cannot run it; None if it can."""
-    x = native.inputs
-    if native.name in cudnn.BUILT_FOR["torch"] and torch.cudnn_is_acceptable(x):
+    if name in cudnn.BUILT_FOR["torch"] and torch.cudnn_is_acceptable(x):
         return None
     return f"cuDNN does not run on {x.device} in {x.dtype}"
 
 
-def is_best(native: Native, use_cudnn: bool | str) -> bool:
+def is_best(name: str, x: Tensor, use_cudnn: bool | str) -> bool:
     """Whether it is faster than what is derived, or the only one that can run here.
 
     On a CPU that is oneDNN's LSTM, and the loops over other equations where llvmlite is
     not installed, or where a program is recorded.
     """
-    x = native.inputs
-    if x.dtype != native.kernel.dtype or not x.shape[0] * x.shape[1]:
+    if not x.is_floating_point() or not x.shape[0] * x.shape[1]:
         return False
     if x.device.type == "meta":  # no numbers to try it with
         return False
@@ -38,10 +36,12 @@ def is_best(native: Native, use_cudnn: bool | str) -> bool:
         return False
     # In long sequences gradients vanish: with denormal numbers oneDNN is slow.
     long = torch.is_grad_enabled() and len(x) > LONG
-    return not derived.can_run(None, [x]) or (native.name == "lstm" and not long)
+    return not derived.can_run([x]) or (name == "lstm" and not long)
 
 
-def run(native: Native, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+def run(
+    name: str, native: Native, states: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
     """Runs a recurrence in PyTorch's kernels; returns the path and the last states."""
     if not torch.jit.is_tracing():  # ONNX has native loops, torch.export has not
         check_fixed_length(native.inputs)
@@ -50,16 +50,15 @@ def run(native: Native, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]
     if native.bias is not None:
         inside = native.recurrent_bias
         biases.append(torch.zeros_like(native.bias) if inside is None else inside)
-    if native.name == "gru":  # Keras' order is z, r, h, PyTorch's r, z, h
+    if name == "gru":  # Keras' order is z, r, h, PyTorch's r, z, h
         matrices, biases = (
             [None if w is None else cudnn.reset_first(w) for w in ws]
             for ws in (matrices, biases)
         )
     flat = [w.t().contiguous() for w in matrices]
     flat += [b for b in biases if b is not None]
-    name = f"rnn_{native.activation}" if native.name == "elman" else native.name
     hidden = [s[None].contiguous() for s in states]
-    hidden = hidden if native.name == "lstm" else hidden[0]
+    hidden = hidden if name == "lstm" else hidden[0]
     training = torch.is_grad_enabled()
     kernel, has_biases = getattr(torch, name), len(flat) == 4
     if native.inputs.device.type != "cpu":

@@ -191,9 +191,9 @@ class Recorder(TorchFunctionMode):
         self.known: dict[int, tuple[Callable[[], Any], str]] = {}
         self.constants: set[str] = set()
         self.written: set[str] = set()  # owners
-        self.leaves = [self._name_new("l", x, {}) for x in leaves]
+        self.leaves = [self._new_name("l", x, {}) for x in leaves]
 
-    def _name_new(self, letter: str, x: Tensor, owners: dict[int, str]) -> str:
+    def _new_name(self, letter: str, x: Tensor, owners: dict[int, str]) -> str:
         name = f"{letter}{len(self.owners)}"
         self.known[id(x)] = weakref.ref(x), name
         self.owners[name] = owners.get(_place(x), name)
@@ -203,7 +203,7 @@ class Recorder(TorchFunctionMode):
         """The name of a tensor; one that was not seen comes from outside."""
         known, name = self.known.get(id(x), (lambda: None, ""))
         if known() is not x:
-            name = self._name_new("w", x, {})
+            name = self._new_name("w", x, {})
             self.weights[name] = x
         return name
 
@@ -262,7 +262,7 @@ class Recorder(TorchFunctionMode):
         if any(isinstance(x, torch.Tensor) for x in results):
             if not all(isinstance(x, torch.Tensor) for x in results):
                 raise NotRecordableError(f"{call.function} returns {results}")
-            call.names = [self._name_new("v", x, owners) for x in results]
+            call.names = [self._new_name("v", x, owners) for x in results]
         elif not call.fixed:  # a shape or a type
             return
         call.memory = {self.owners[name] for name in (*uses, *call.names)}
