@@ -245,5 +245,9 @@ def _try(run) -> bool:
                 known = leaves(derived.new_states, z[t], wanted, parameters)
                 wanted = evaluate(derived.new_states, known, z[t])
             _, found = backend_module("native").run(run.native, native, states)
-        pairs = zip(found, wanted, strict=True)
-        return all(np.allclose(*map(ops.convert_to_numpy, p), atol=1e-3) for p in pairs)
+        pairs = [
+            [ops.convert_to_numpy(ops.cast(x, "float32")) for x in pair]
+            for pair in zip(found, wanted, strict=True)
+        ]
+        short = keras.backend.standardize_dtype(run.inputs.dtype).endswith("16")
+        return all(np.allclose(*p, atol=0.03 if short else 1e-3) for p in pairs)

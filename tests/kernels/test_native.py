@@ -105,6 +105,14 @@ def test_native_kernels_run_where_they_are_faster(name, steps, learns, wanted, r
     assert bool(runs) is wanted
 
 
+@pytest.mark.parametrize("dtype", ["float64", "mixed_bfloat16"])
+def test_other_types(dtype, runs):
+    fast, slow = pair("lstm", dtype=dtype)
+    tolerance = 1e-5 if dtype == "float64" else 0.05
+    torch.testing.assert_close(fast(X), slow(X), atol=tolerance, rtol=tolerance)
+    assert runs == ["lstm", "lstm"]  # the trial, and the call
+
+
 def test_dropout(runs):
     layer, _ = pair("lstm", recurrent_dropout=0.3)
     layer(X, training=True)
