@@ -131,7 +131,6 @@ _FORMULAS: dict[str, Callable[[Any, Value], Value]] = {
     "HardSigmoid": lambda _, x: _unit_interval(x),
     "HardSilu": lambda _, x: x * _unit_interval(x),
     "HardTanh": lambda _, x: where(x > 1, 1, where(x < -1, -1, x)),
-    "Mish": lambda _, x: x * make("tanh", _softplus(x)),
     "SparseSigmoid": lambda _, x: where(x > 1, 1, where(x < -1, 0, (x + 1) / 2)),
     "SoftShrink": lambda f, x: where(
         x > f.threshold,
