@@ -147,10 +147,23 @@ def as_one_operation(
 def one_step(
     cell: Any, x: Tensor, states: list[Tensor], training: bool, by_step: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """One step of any cell, with `x` as `projected` returns it."""
-    if by_step:
-        return cell.step(x, states, training)
-    return call_keras_cell(cell, x, states, training)
+    """One step of any cell, with `x` as `projected` returns it.
+
+    Raises:
+        ValueError: If `step` does not return an output and as many states as it takes.
+    """
+    if not by_step:
+        return call_keras_cell(cell, x, states, training)
+    found = cell.step(x, states, training)
+    pair = isinstance(found, tuple) and len(found) == 2
+    if not pair or len(tree.flatten(found[1])) != len(states):
+        got = f"{len(tree.flatten(found[1]))} states" if pair else type(found).__name__
+        raise ValueError(
+            "`step` of the cell must return the output and a list of the states, as "
+            f"many as it takes, {len(states)}, as `return h, [h]` does for one; "
+            f"received {got}"
+        )
+    return found
 
 
 def projected(cell: Any, x: Tensor, training: bool) -> Tensor:

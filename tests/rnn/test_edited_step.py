@@ -199,6 +199,19 @@ def test_a_step_that_fails_is_an_error():
         layer(X)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "received"),
+    [(lambda h, c: (h, [h]), "received 1 states"), (lambda h, c: h, "received ")],
+)
+@pytest.mark.parametrize("unroll", [True, False])
+def test_a_step_that_returns_something_else(wrong, received, unroll):
+    layer = built(layers.LSTMCell(H))
+    layer.unroll = unroll
+    layer.cell.step = lambda x, states, training=False: wrong(*states)
+    with pytest.raises(ValueError, match=f"takes, 2, as .* for one; {received}"):
+        layer(X)
+
+
 def test_a_step_that_branches_on_a_value_runs_step_by_step(operations):
     class Branching(layers.ElmanCell):
         def step(self, projected, states, training=False):
