@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING
 
 import kerasseq.core.serialization  # first: checks the backend
-import kerasseq.models  # noqa: F401  # registers every model
+import kerasseq.models.public  # noqa: F401  # registers every model
 from kerasseq.attention.alignment import (
     AlignmentAttention,
     BahdanauAttention,
@@ -23,6 +23,7 @@ from kerasseq.linear.delta_net import DeltaNet
 from kerasseq.linear.gated import GatedLinearAttention, Retention
 from kerasseq.linear.linear_attention import LinearAttention
 from kerasseq.linear.rwkv4 import RWKV4ChannelMix, RWKV4TimeMix
+from kerasseq.models.vit.patches import PatchEmbedding
 from kerasseq.positions.alibi import AlibiBias
 from kerasseq.positions.amplitude import AmplitudePosition
 from kerasseq.positions.base import AttentionPosition
@@ -49,7 +50,6 @@ from kerasseq.transformer.decoder import TransformerDecoder
 from kerasseq.transformer.encoder import TransformerEncoder
 from kerasseq.transformer.feed_forward import FeedForward
 from kerasseq.transformer.norms import LayerNormalization, RMSNormalization
-from kerasseq.vision.patches import PatchEmbedding
 
 __all__ = [
     "ElmanCell",

@@ -50,7 +50,11 @@ PHRASES = {
 }
 # Data in the words of its source, and this list.
 DATA = (
-    *("kerasseq/text/eliza/", "tests/text/test_eliza", "tests/test_language.py"),
+    *(
+        "kerasseq/text/classical/eliza/",
+        "tests/text/test_eliza",
+        "tests/test_language.py",
+    ),
     "kerasseq/datasets/family_sentences.toml",
 )
 # Phrases that are still in use, by the beginning of the path.

@@ -18,7 +18,7 @@ import kerasseq
 from typing import assert_type
 import numpy as np
 from kerasseq.rnn.lstm import LSTM
-from kerasseq.language.gpt import GPT
+from kerasseq.models.gpt.gpt import GPT
 
 assert_type(kerasseq.layers.LSTM(3), LSTM)
 assert_type(kerasseq.models.GPT(vocabulary_size=3), GPT)

@@ -18,7 +18,7 @@ from kerasseq.datasets import counting, python_reference, text_file
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job
-    from kerasseq.text.tokenizer import Tokenizer
+    from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 Documents = list[list[str]]  # lists of sentences
 FILE = "text"  # the argument that names the user's data

@@ -7,7 +7,7 @@ from kerasseq.cli import options
 from kerasseq.cli.console import print_result
 from kerasseq.text import Eliza
 
-LANGUAGES = ("en", "fr")  # of the rules in kerasseq.text.eliza
+LANGUAGES = ("en", "fr")  # of the rules in kerasseq.text.classical.eliza
 MAX_LINE = 100_000  # bytes
 
 

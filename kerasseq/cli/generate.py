@@ -5,7 +5,7 @@ import argparse
 from kerasseq.cli import options, runs
 from kerasseq.cli.console import choose_backend, print_result, status
 from kerasseq.cli.tokenize import note_unknown
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 
 def add_command(add: options.Add) -> None:

@@ -14,7 +14,7 @@ from kerasseq.cli import options, tokenize
 from kerasseq.cli.console import set_seed, status
 from kerasseq.cli.errors import UsageError
 from kerasseq.core.files import read_json
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import keras

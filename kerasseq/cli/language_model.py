@@ -17,7 +17,7 @@ from kerasseq.cli.options import PerModel
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import python_reference, text_file
 from kerasseq.text import CharacterTokenizer, NGramModel
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job

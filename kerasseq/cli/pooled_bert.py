@@ -15,7 +15,7 @@ from keras import ops
 
 import kerasseq
 from kerasseq.core.padding import pad_rows
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 LAYERS, HEADS, DROPOUT, LONGEST = 2, 4, 0.1, 64
 STDDEV = 0.02  # of the kernels, at first

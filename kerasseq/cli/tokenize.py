@@ -14,7 +14,7 @@ from kerasseq.cli.errors import truncate_word
 from kerasseq.core import checks
 from kerasseq.core.files import read_json
 from kerasseq.datasets import python_reference, text_file
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 CLASSES = {  # by name; whether the vocabulary size is an argument
     "character": ("CharacterTokenizer", False),

@@ -25,7 +25,7 @@ from kerasseq.cli.options import PerModel
 from kerasseq.cli.runs import sha256
 from kerasseq.datasets import Pairs, generated_pairs, read_pairs, text_file
 from kerasseq.datasets import split as split_pairs
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from kerasseq.cli.train import Job

@@ -7,7 +7,7 @@ al. 2020.
 
 from typing import Any
 
-from kerasseq.language.bert import BERT as MODEL
+from kerasseq.models.bert.bert import BERT as MODEL
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,

@@ -6,7 +6,7 @@ with the inputs first, as Keras has them.
 
 from typing import Any
 
-from kerasseq.language.gpt import GPT
+from kerasseq.models.gpt.gpt import GPT
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
     ACTIVATIONS,

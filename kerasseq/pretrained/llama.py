@@ -9,7 +9,7 @@ import functools
 import math
 from typing import Any
 
-from kerasseq.language.gpt import GPT
+from kerasseq.models.gpt.gpt import GPT
 from kerasseq.pretrained import rope
 from kerasseq.pretrained.family import (
     Arguments,

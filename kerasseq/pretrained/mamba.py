@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from kerasseq.language.mamba import Mamba
+from kerasseq.models.mamba import Mamba
 from kerasseq.pretrained.family import Arguments, Family, Format, Shapes, gpt_head
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import Row, dense, weight, within

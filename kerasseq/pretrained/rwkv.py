@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kerasseq.language.rwkv import RWKV
+from kerasseq.models.rwkv import RWKV
 from kerasseq.pretrained.family import Arguments, Family, Format, Shapes, architecture
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import Row, dense, layer_norm, weight, within

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from kerasseq.models.seq2seq.t5 import T5 as MODEL
+from kerasseq.models.seq2seq.t5 import T5Encoder
 from kerasseq.pretrained.family import (
     Arguments,
     Family,
@@ -12,8 +14,6 @@ from kerasseq.pretrained.family import (
 )
 from kerasseq.pretrained.folders import Settings
 from kerasseq.pretrained.rows import Row, dense, hub_weights, weight, within
-from kerasseq.seq2seq.t5 import T5 as MODEL
-from kerasseq.seq2seq.t5 import T5Encoder
 
 FEED_FORWARDS = {  # of Hugging Face
     "relu": "relu",

@@ -4,11 +4,11 @@ import pathlib
 import warnings
 
 from kerasseq.core.files import read_json
-from kerasseq.language.bert_texts import SPECIAL_IDS, special_names
+from kerasseq.models.bert.bert_texts import SPECIAL_IDS, special_names
 from kerasseq.pretrained.family import Arguments
 from kerasseq.text import WordPieceTokenizer, load_tokenizer
-from kerasseq.text.byte_pair_tokenizer import from_vocabulary_and_merges
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.byte_pair_tokenizer import from_vocabulary_and_merges
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 FILE = "tokenizer.kerasseq.json"
 HUB_ASSETS = "assets/tokenizer"

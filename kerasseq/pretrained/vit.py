@@ -4,6 +4,7 @@ import math
 import pathlib
 from typing import Any
 
+from kerasseq.models.vit.vit import ViT
 from kerasseq.pretrained import folders
 from kerasseq.pretrained.family import (
     ACTIVATION_NAMES,
@@ -30,7 +31,6 @@ from kerasseq.pretrained.rows import (
     weight,
     within,
 )
-from kerasseq.vision.vit import ViT
 
 # Letters: P and Q height and width of a patch, B channels, T positions, D hidden,
 # N heads, K per head, F intermediate, C classes.

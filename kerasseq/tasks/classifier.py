@@ -14,7 +14,7 @@ from kerasseq.tasks.fitted import check_fitted
 from kerasseq.tasks.labeling import SequenceLabeler
 from kerasseq.tasks.labels import Label
 from kerasseq.tasks.step_by_step import Steps, step_by_step
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
 
 

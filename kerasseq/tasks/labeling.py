@@ -30,7 +30,7 @@ from kerasseq.tasks.labeler_inputs import check_arguments, input_layers
 from kerasseq.tasks.labels import Labels, learned
 from kerasseq.tasks.last_step import LastStep
 from kerasseq.tasks.missing_rows import complete_rows
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.training.batches import fit_arguments, padded
 from kerasseq.training.label_batches import LabelBatches, SortedBatches
 

@@ -4,8 +4,11 @@ from typing import Any
 
 import keras
 
-from kerasseq.text.tokenizer import Tokenizer
-from kerasseq.text.with_tokenizer import tokenizer_config, tokenizer_from_config
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.with_tokenizer import (
+    tokenizer_config,
+    tokenizer_from_config,
+)
 
 
 def as_plain(value: Any) -> Any:

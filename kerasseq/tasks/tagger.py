@@ -25,7 +25,7 @@ from kerasseq.tasks.tagging import (
     tag_rows,
     weighted_tags,
 )
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 from kerasseq.tracing.attribution import TokenInputs
 from kerasseq.training.metrics import RunningMean
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.tasks import data_checks
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 TOKENIZERS = ("character", "word", "bpe", "wordpiece", "unigram")
 ENDLESS = -1  # the cardinality of a `tf.data` set that repeats

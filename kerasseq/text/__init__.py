@@ -4,22 +4,22 @@ from typing import TYPE_CHECKING
 
 from kerasseq.core.namespace import explain_calls as _explain_calls
 from kerasseq.core.namespace import missing_name as _missing_name
-from kerasseq.text.autoregression import AutoRegression
-from kerasseq.text.bag_of_words import BagOfWords
-from kerasseq.text.basic_bpe import BasicBPE
-from kerasseq.text.byte_pair_tokenizer import BytePairTokenizer
-from kerasseq.text.character_tokenizer import CharacterTokenizer
-from kerasseq.text.eliza import Eliza
-from kerasseq.text.hidden_markov import HiddenMarkovModel
-from kerasseq.text.huggingface_tokenizer import HuggingFaceTokenizer
-from kerasseq.text.loading import load_tokenizer
-from kerasseq.text.ngram import NGramModel
-from kerasseq.text.shannon import shannon_series
-from kerasseq.text.sliding_window import SlidingWindowModel
+from kerasseq.text.classical.autoregression import AutoRegression
+from kerasseq.text.classical.bag_of_words import BagOfWords
+from kerasseq.text.classical.eliza import Eliza
+from kerasseq.text.classical.hidden_markov import HiddenMarkovModel
+from kerasseq.text.classical.ngram import NGramModel
+from kerasseq.text.classical.shannon import shannon_series
+from kerasseq.text.classical.sliding_window import SlidingWindowModel
 from kerasseq.text.surprise import Surprise
-from kerasseq.text.unigram_tokenizer import UnigramTokenizer
-from kerasseq.text.word_tokenizer import WordTokenizer
-from kerasseq.text.wordpiece_tokenizer import WordPieceTokenizer
+from kerasseq.text.tokenizers.basic_bpe import BasicBPE
+from kerasseq.text.tokenizers.byte_pair_tokenizer import BytePairTokenizer
+from kerasseq.text.tokenizers.character_tokenizer import CharacterTokenizer
+from kerasseq.text.tokenizers.huggingface_tokenizer import HuggingFaceTokenizer
+from kerasseq.text.tokenizers.loading import load_tokenizer
+from kerasseq.text.tokenizers.unigram_tokenizer import UnigramTokenizer
+from kerasseq.text.tokenizers.word_tokenizer import WordTokenizer
+from kerasseq.text.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
 __all__ = [
     "AutoRegression",

@@ -17,7 +17,7 @@ import numpy as np
 
 from kerasseq.core import checks
 from kerasseq.core.ids import check_ids
-from kerasseq.text.tokenizer import Tokenizer
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
 
 
 class MaskedTokens(NamedTuple):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from kerasseq.cli import eliza
-from kerasseq.text.eliza.reader import LANGUAGES
+from kerasseq.text.classical.eliza.reader import LANGUAGES
 from tests.processes import run_python
 
 pytestmark = pytest.mark.once("the command line")

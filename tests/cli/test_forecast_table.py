@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kerasseq.cli import callbacks, forecast, options, runs, tables
-from kerasseq.tasks import forecast_scores
-from kerasseq.tasks.series_frames import Columns, read_series
+from kerasseq.series import forecast_scores
+from kerasseq.series.frames import Columns, read_series
 from tests.cli.conftest import snapshot
 
 pytestmark = pytest.mark.once("the command line")

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from kerasseq.cli.params import SIZES
-from kerasseq.language.architectures import architectures
-from kerasseq.language.counting import count
+from kerasseq.models.counting import count
+from kerasseq.models.published import architectures
 from tests.processes import run_python
 
 pytestmark = pytest.mark.once("the command line")

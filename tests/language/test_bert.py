@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.language.bert_heads import NAMES
 from kerasseq.models import BERT, architectures, count
+from kerasseq.models.bert.bert_heads import NAMES
 from kerasseq.text import CharacterTokenizer, WordPieceTokenizer
 from kerasseq.training import MaskedLMMaskGenerator
 from tests.processes import ROOT

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from kerasseq.language.architectures import architectures
-from kerasseq.language.costs import costs
-from kerasseq.language.counting import count
+from kerasseq.models.costing import costs
+from kerasseq.models.counting import count
+from kerasseq.models.published import architectures
 
 pytestmark = pytest.mark.once("arithmetic on integers")
 

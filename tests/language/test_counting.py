@@ -8,8 +8,8 @@ import hypothesis.strategies as st
 import pytest
 
 from kerasseq import layers, models
-from kerasseq.language.architectures import architectures
-from kerasseq.language.counting import count
+from kerasseq.models.counting import count
+from kerasseq.models.published import architectures
 
 pytestmark = pytest.mark.once("arithmetic: the models of each row are built once")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import kerasseq
-from kerasseq.language.gpt_task import HEADS
 from kerasseq.models import GPT, GPTTask
+from kerasseq.models.gpt.gpt_task import HEADS
 from kerasseq.text import BytePairTokenizer, CharacterTokenizer
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")

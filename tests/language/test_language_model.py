@@ -8,9 +8,9 @@ import pytest
 
 import kerasseq
 from kerasseq.decoding import Beam, RandomSampler
-from kerasseq.language.causal_lm import scoring_rows
 from kerasseq.layers import GRU, LSTM, StackedRNN
 from kerasseq.models import LanguageModel
+from kerasseq.models.causal_lm import scoring_rows
 from kerasseq.tasks.architectures import ARCHITECTURES
 from kerasseq.text import CharacterTokenizer, NGramModel
 

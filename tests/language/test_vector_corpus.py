@@ -7,10 +7,10 @@ import pathlib
 import numpy as np
 import pytest
 
-from kerasseq.language import vector_corpus
-from kerasseq.language.cooccurrences import Cooccurrences
-from kerasseq.language.vector_batches import CountBatches, WindowBatches
-from kerasseq.language.vector_corpus import (
+from kerasseq.vectors import corpus as vector_corpus
+from kerasseq.vectors.batches import CountBatches, WindowBatches
+from kerasseq.vectors.cooccurrences import Cooccurrences
+from kerasseq.vectors.corpus import (
     Sentences,
     count_known,
     draw_noise,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from kerasseq.language.vector_files import read_vectors, write_vectors
+from kerasseq.vectors.files import read_vectors, write_vectors
 
 pytestmark = pytest.mark.once("reads and writes files")
 
@@ -144,8 +144,8 @@ def test_words_that_are_not_utf8(tmp_path):
 
 
 def test_progress_and_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("kerasseq.language.vector_reading.CHUNK", 17)
-    monkeypatch.setattr("kerasseq.language.vector_reading.OFTEN", 3)
+    monkeypatch.setattr("kerasseq.vectors.reading.CHUNK", 17)
+    monkeypatch.setattr("kerasseq.vectors.reading.OFTEN", 3)
     for format in FORMATS:
         calls = []
         write_vectors(tmp_path / "v", WORDS, MATRIX, format)
@@ -276,7 +276,7 @@ def test_nothing_wrong_is_written(tmp_path, words, matrix, format, error, messag
 
 
 def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path, monkeypatch):
-    monkeypatch.setattr("kerasseq.language.vector_files.OFTEN", 1)
+    monkeypatch.setattr("kerasseq.vectors.files.OFTEN", 1)
     (tmp_path / "v.gz").write_text("old")
 
     def stop(*_):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerasseq.language.cooccurrences import cooccurrences
-from kerasseq.language.vector_windows import BLOCK, windows
+from kerasseq.vectors.cooccurrences import cooccurrences
+from kerasseq.vectors.windows import BLOCK, windows
 
 pytestmark = pytest.mark.once("NumPy alone")
 
@@ -77,7 +77,7 @@ def test_cooccurrences_are_those_of_a_loop(texts, w, at_once):
 
 
 def test_counts_are_merged_in_parts(monkeypatch):
-    from kerasseq.language import cooccurrences as module
+    from kerasseq.vectors import cooccurrences as module
 
     ids = np.random.default_rng(0).integers(0, 7, 200)
     chunks = [(part, np.zeros(20)) for part in ids.reshape(10, 20)]

@@ -8,9 +8,9 @@ import pytest
 
 import kerasseq
 from kerasseq import kernels
-from kerasseq.language import vector_steps
 from kerasseq.models import SequenceClassifier, WordVectors
 from kerasseq.text import WordTokenizer
+from kerasseq.vectors import steps as vector_steps
 
 pytestmark = pytest.mark.once("the result does not depend on the backend")
 

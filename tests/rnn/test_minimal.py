@@ -11,7 +11,7 @@ from keras import ops
 import kerasseq
 from kerasseq import tracing
 from kerasseq.layers import MinGRU, MinGRUCell, MinLSTM, MinLSTMCell
-from kerasseq.seq2seq.decoder_cells import cell_step
+from kerasseq.models.seq2seq.decoder_cells import cell_step
 from tests.layer_checks import assert_close
 from tests.rnn import references
 

@@ -8,7 +8,7 @@ import kerasseq
 from kerasseq.kernels import inference
 from kerasseq.layers import GRU, LSTM, GRUCell, StackedRNN
 from kerasseq.models import Seq2Seq
-from kerasseq.seq2seq.pooling import EncoderPooling
+from kerasseq.models.seq2seq.pooling import EncoderPooling
 from tests.seq2seq import references, toys
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")

@@ -9,8 +9,8 @@ import pytest
 from kerasseq import kernels
 from kerasseq.core.method_layer import MethodLayer
 from kerasseq.layers import GRU, LSTM, BahdanauAttention, ElmanRNN, LuongAttention
-from kerasseq.seq2seq import decoder_cells
-from kerasseq.seq2seq.recurrent_decoder import RecurrentDecoder
+from kerasseq.models.seq2seq import decoder_cells
+from kerasseq.models.seq2seq.recurrent_decoder import RecurrentDecoder
 from kerasseq.training import ScheduledSampling
 from tests.layer_checks import check_config_names_every_argument
 from tests.seq2seq import references, toys

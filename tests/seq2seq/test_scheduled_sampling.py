@@ -9,8 +9,8 @@ import pytest
 import kerasseq
 from kerasseq import kernels
 from kerasseq.layers import BahdanauAttention, ElmanRNN
-from kerasseq.seq2seq.recurrent_decoder import RecurrentDecoder
-from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler
+from kerasseq.models.seq2seq.recurrent_decoder import RecurrentDecoder
+from kerasseq.models.seq2seq.scheduled_sampling import ScheduledSampler
 from kerasseq.training import Checkpoint, ScheduledSampling, restore
 from tests.seq2seq import references, toys
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kerasseq.tasks import forecast_scores
+from kerasseq.series import forecast_scores
 
 pytestmark = pytest.mark.once("NumPy")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kerasseq.tasks.series_dates import calendar_columns
-from kerasseq.tasks.series_frames import Columns, read_series
+from kerasseq.series.dates import calendar_columns
+from kerasseq.series.frames import Columns, read_series
 
 pytestmark = pytest.mark.once("plain Python and pandas")
 

@@ -7,10 +7,10 @@ import pytest
 
 import kerasseq
 from kerasseq.models import Forecaster
-from kerasseq.tasks.quantile_loss import QuantileLoss
-from kerasseq.tasks.series_dates import as_frequency
-from kerasseq.tasks.series_frames import Columns
-from kerasseq.tasks.series_windows import Fitted, training_windows
+from kerasseq.series.dates import as_frequency
+from kerasseq.series.frames import Columns
+from kerasseq.series.quantile_loss import QuantileLoss
+from kerasseq.series.windows import Fitted, training_windows
 
 pytestmark = pytest.mark.once("the table is read by pandas")
 

@@ -4,8 +4,8 @@ import pytest
 
 from kerasseq.datasets import python_reference
 from kerasseq.text import BasicBPE, BytePairTokenizer
-from kerasseq.text.byte_alphabet import read
-from kerasseq.text.splitting import split
+from kerasseq.text.tokenizers.byte_alphabet import read
+from kerasseq.text.tokenizers.splitting import split
 
 pytestmark = pytest.mark.once("plain Python")
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kerasseq.datasets import python_reference
 from kerasseq.text import BytePairTokenizer
-from kerasseq.text.bpe import apply_merges, learn, merge_pair
-from kerasseq.text.splitting import split
+from kerasseq.text.tokenizers.bpe import apply_merges, learn, merge_pair
+from kerasseq.text.tokenizers.splitting import split
 
 COURSE_E = [
     "This example is taken from the multitude of tokenizer examples explained on the "
@@ -267,7 +267,7 @@ def test_a_failed_fit_leaves_the_tokenizer_as_it_was():
 
 
 def test_without_the_package_regex(monkeypatch):
-    from kerasseq.text import splitting
+    from kerasseq.text.tokenizers import splitting
 
     splitting.compiled.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "regex", None)

@@ -11,7 +11,7 @@ import pytest
 
 from kerasseq import text as kt
 from kerasseq.core.files import walk
-from kerasseq.text.eliza import reader
+from kerasseq.text.classical.eliza import reader
 from tests.limits import TooLong, within
 from tests.text.huggingface_examples import KINDS, generate
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from kerasseq.text import Eliza
-from kerasseq.text.eliza.reader import FOLDER, LANGUAGES
+from kerasseq.text.classical.eliza.reader import FOLDER, LANGUAGES
 from tests.text.test_eliza import SMALL
 
 WRONG = [

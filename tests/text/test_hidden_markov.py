@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerasseq.text import HiddenMarkovModel, NGramModel, markov_algorithms
+from kerasseq.text import HiddenMarkovModel, NGramModel
+from kerasseq.text.classical import markov_algorithms
 
 HEALTH = {  # two states, three symbols; no row or column equals another
     "initial": [0.6, 0.4],

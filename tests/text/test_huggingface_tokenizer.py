@@ -7,7 +7,7 @@ import pytest
 import tokenizers
 
 from kerasseq.text import BytePairTokenizer, HuggingFaceTokenizer, load_tokenizer
-from kerasseq.text.loading import from_tokenizer_json
+from kerasseq.text.tokenizers.loading import from_tokenizer_json
 from tests.text.huggingface_examples import CORPUS, LLAMA_3, file, generate, text
 from tests.text.huggingface_examples import trained as model_of
 

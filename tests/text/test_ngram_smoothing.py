@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kerasseq.datasets import python_reference
 from kerasseq.text import CharacterTokenizer, NGramModel
-from kerasseq.text.smoothing import discounts
+from kerasseq.text.classical.smoothing import discounts
 
 
 def grams_of(text, length):

@@ -6,8 +6,9 @@ import pytest
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 
-from kerasseq.text import BytePairTokenizer, Eliza, load_tokenizer, splitting
-from kerasseq.text.eliza import reader
+from kerasseq.text import BytePairTokenizer, Eliza, load_tokenizer
+from kerasseq.text.classical.eliza import reader
+from kerasseq.text.tokenizers import splitting
 from tests.limits import within
 
 pytestmark = pytest.mark.once("plain Python: independent of the backend")

@@ -15,7 +15,7 @@ from kerasseq.text import (
     NGramModel,
     load_tokenizer,
 )
-from kerasseq.text.splitting import PATTERNS
+from kerasseq.text.tokenizers.splitting import PATTERNS
 
 CORPUS = python_reference()[:30_000]
 HARD = [
@@ -75,7 +75,7 @@ def test_any_text_has_the_ids_of_the_peer(text):
 
 def load_peer(made=[]):  # noqa: B006  # made once
     if not made:
-        from kerasseq.text.loading import from_tokenizer_json
+        from kerasseq.text.tokenizers.loading import from_tokenizer_json
 
         made.append(from_tokenizer_json(json.loads(PEER.to_str()), "peer"))
     return made[0]

@@ -8,9 +8,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kerasseq.text import UnigramTokenizer
-from kerasseq.text import unigram_lattice as lattices
-from kerasseq.text.unigram_lattice import Lattices
-from kerasseq.text.unigram_training import expected_uses, learn, losses, seed_pieces
+from kerasseq.text.tokenizers import unigram_lattice as lattices
+from kerasseq.text.tokenizers.unigram_lattice import Lattices
+from kerasseq.text.tokenizers.unigram_training import (
+    expected_uses,
+    learn,
+    losses,
+    seed_pieces,
+)
 from tests.text.unigram_examples import log_total, tokenizer, ways
 
 LETTERS = ("a", "b", "c")

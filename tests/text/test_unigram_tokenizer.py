@@ -5,7 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kerasseq.text import UnigramTokenizer, unigram_pieces
+from kerasseq.text import UnigramTokenizer
+from kerasseq.text.tokenizers import unigram_pieces
 from tests.text.unigram_examples import BYTES, tokenizer
 
 TEXT = "She sells sea shells\nby the sea shore.\tThe shells she sells are sea shells.\n"

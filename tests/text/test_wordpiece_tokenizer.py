@@ -12,8 +12,9 @@ from tokenizers import BertWordPieceTokenizer, Tokenizer, decoders, models
 from tokenizers.normalizers import BertNormalizer as PeerNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from kerasseq.text import WordPieceTokenizer, wordpiece_tokenizer
-from kerasseq.text.bert_normalizer import BertNormalizer
+from kerasseq.text import WordPieceTokenizer
+from kerasseq.text.tokenizers import wordpiece_tokenizer
+from kerasseq.text.tokenizers.bert_normalizer import BertNormalizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 NAMES = ["lowercase", "strip_accents", "split_chinese", "clean"]

@@ -10,8 +10,8 @@ from PIL import Image
 import kerasseq
 from kerasseq import kernels
 from kerasseq.models import ViT
+from kerasseq.models.vit import classifier
 from kerasseq.training import label_report
-from kerasseq.vision import classifier
 
 pytestmark = pytest.mark.once("the same arrays on every backend")
 

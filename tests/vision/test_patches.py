@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerasseq import layers, models
-from kerasseq.vision import grid, patches
+from kerasseq.models.vit import grid, patches
 
 pytestmark = pytest.mark.full("combinations of what is tested everywhere")
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kerasseq.text.pipeline.part import WHITE, Part
 from kerasseq.text.pipeline.pre_tokenizers import WORD
-from kerasseq.text.splitting import compiled
+from kerasseq.text.tokenizers.splitting import compiled
 
 
 class AddedToken(NamedTuple):

@@ -5,11 +5,11 @@ A decoder is a function from a list of tokens to a list of strings, which are jo
 
 from collections.abc import Callable
 
-from kerasseq.text import byte_alphabet
 from kerasseq.text.pipeline.normalizers import Replace
 from kerasseq.text.pipeline.part import Part
 from kerasseq.text.pipeline.pre_tokenizers import SCHEMES
-from kerasseq.text.unigram_pieces import BYTES
+from kerasseq.text.tokenizers import byte_alphabet
+from kerasseq.text.tokenizers.unigram_pieces import BYTES
 
 Decoder = Callable[[list[str]], list[str]]
 BYTE_OF = {token: byte for byte, token in enumerate(BYTES)}

@@ -8,12 +8,12 @@ import os
 import re
 from collections.abc import Callable
 
-from kerasseq.text.bpe import merge
 from kerasseq.text.pipeline.part import Part
 from kerasseq.text.texts import utf8
-from kerasseq.text.unigram_lattice import UNKNOWN, best_path, build_trie
-from kerasseq.text.unigram_pieces import BYTES, PENALTY
-from kerasseq.text.wordpiece_tokenizer import longest_pieces
+from kerasseq.text.tokenizers.bpe import merge
+from kerasseq.text.tokenizers.unigram_lattice import UNKNOWN, best_path, build_trie
+from kerasseq.text.tokenizers.unigram_pieces import BYTES, PENALTY
+from kerasseq.text.tokenizers.wordpiece_tokenizer import longest_pieces
 
 Places = list[tuple[int, int, int]]
 CACHE_SIZE = 2**16  # words

@@ -9,9 +9,9 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from kerasseq.text.bert_normalizer import CHINESE
 from kerasseq.text.pipeline.part import WHITE, Part, Piece
-from kerasseq.text.splitting import Expression, limited
+from kerasseq.text.tokenizers.bert_normalizer import CHINESE
+from kerasseq.text.tokenizers.splitting import Expression, limited
 
 
 class Normalizer(Protocol):

@@ -5,11 +5,11 @@ A pre-tokenizer is a function from a `Piece` to a list of pieces.
 
 from collections.abc import Callable
 
-from kerasseq.text import byte_alphabet
-from kerasseq.text.bert_normalizer import is_punctuation
 from kerasseq.text.pipeline.normalizers import Prepend, pattern
 from kerasseq.text.pipeline.part import WHITE, Part, Piece
-from kerasseq.text.splitting import Expression, compiled
+from kerasseq.text.tokenizers import byte_alphabet
+from kerasseq.text.tokenizers.bert_normalizer import is_punctuation
+from kerasseq.text.tokenizers.splitting import Expression, compiled
 
 # As in Rust's regular expressions, without the brackets.
 WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}"

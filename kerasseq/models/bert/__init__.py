@@ -1,0 +1,1 @@
+"""BERT: bidirectional encoder, pre-training and heads."""

@@ -1,0 +1,495 @@
+"""Training, evaluation and scoring of causal language models on texts.
+
+A text may be a string, a list of strings, a file or an array of ids.
+"""
+
+import io
+import math
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from kerasseq import kernels
+from kerasseq.core import checks
+from kerasseq.core.ids import check_inputs
+from kerasseq.core.types import Tensor
+from kerasseq.datasets import text_file
+from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.data_checks import as_array, check_id_arrays
+from kerasseq.tasks.input_rows import check_not_empty
+from kerasseq.text.surprise import Surprise, token_texts
+from kerasseq.text.texts import id_array
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.training import BitsPerCharacter, TextBatches
+from kerasseq.training.batches import fit_arguments, padded
+
+
+def known_ids(tokenizer: Tokenizer | None, vocabulary_size: int | None) -> int:
+    """The vocabulary size, of the tokenizer or as given.
+
+    Examples:
+        >>> known_ids(None, 7)
+        7
+
+    Raises:
+        ValueError: If neither or both are given.
+    """
+    if (tokenizer is None) == (vocabulary_size is None):
+        raise ValueError(
+            "give a fitted tokenizer for text, or vocabulary_size for ids; received "
+            f"tokenizer={tokenizer!r}, vocabulary_size={vocabulary_size}"
+        )
+    size = vocabulary_size if tokenizer is None else checks.fitted_size(tokenizer)
+    return checks.whole_number("vocabulary_size", size)
+
+
+class CausalLM(TaskModel):
+    """A model from ids `(B, T)` to logits `(B, T, V)` of the next token after each.
+
+    A subclass builds the graph; its arguments include `tokenizer` and
+    `vocabulary_size`.
+    """
+
+    context_length: int | None = None  # the most tokens of a text, if positions end
+
+    def __init__(
+        self, inputs: Tensor, outputs: Tensor, arguments: dict[str, Any], **kwargs: Any
+    ) -> None:
+        super().__init__(inputs, outputs, arguments, **kwargs)
+        self.tokenizer: Tokenizer | None = arguments["tokenizer"]
+        self.vocabulary_size: int = known_ids(
+            self.tokenizer, arguments["vocabulary_size"]
+        )
+
+    def _check_causal(self, name: str) -> None:
+        """Raises if the first outputs depend on the last input.
+
+        They may differ by rounding, as a convolution by Fourier transforms mixes the
+        rounding errors of all steps.
+
+        Args:
+            name: What the message says sees the future.
+        """
+        if self.vocabulary_size < 2:
+            return
+        ids = np.zeros((1, min(7, self.context_length or 7)), "int32")
+        other = ids.copy()
+        other[0, -1] = 1
+        before, after = (
+            ops.convert_to_numpy(ops.cast(self(i), "float32"))[0] for i in (ids, other)
+        )
+        rounding = 1e-2 if self.compute_dtype in ("float16", "bfloat16") else 1e-5
+        change = np.max(np.abs(after - before)[:-1], initial=0)
+        if change > rounding * np.max(np.abs(before)):
+            raise ValueError(
+                f"{name} sees the future: its outputs at early steps depend on later "
+                "tokens, which it must predict. A bidirectional layer cannot be used "
+                "here"
+            )
+
+    def default_loss(self) -> keras.losses.Loss:
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self) -> list[keras.metrics.Metric]:
+        return [BitsPerCharacter(name="bits")]
+
+    def compile(
+        self,
+        optimizer: keras.optimizers.Optimizer | str | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Configures training like `TaskModel.compile`; the default is Adam at 3e-3."""
+        if optimizer is None:
+            optimizer = keras.optimizers.Adam(3e-3, global_clipnorm=1.0)
+        super().compile(optimizer, *args, **kwargs)
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        sequence_length: int = 64,
+        batch_size: int = 32,
+        epochs: int = 1,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Trains on a text.
+
+        Args:
+            x: The text as a string, or several in a list, to be concatenated; a file,
+                as `pathlib.Path` or open; or ids, integers `(tokens,)`. Anything else,
+                such as arrays with `y`, is passed to `keras.Model.fit`.
+            y: Targets, if `x` are rows of ids.
+            sequence_length: Tokens of a block. Gradients do not flow between blocks.
+            batch_size: Blocks in a batch.
+            epochs: Index of the last epoch. An epoch is one pass over the text, or
+                `steps_per_epoch` batches.
+            initial_epoch: Epoch at which to start. The batches of earlier epochs are
+                skipped.
+            steps_per_epoch: Batches in an epoch. A whole pass if None.
+            validation_split: Fraction of the text, at its end, for validation.
+            validation_data: Another text, in any form of `x`.
+            seed: Seed of the order of the blocks.
+            **kwargs: As for `keras.Model.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            ValueError: If the text is empty or too short, or has ids outside the
+                vocabulary.
+        """
+        shared = {"epochs": epochs, "initial_epoch": initial_epoch, **kwargs}
+        check_not_empty(x)
+        ids = self.ids(x) if y is None else None
+        if ids is None:
+            check_id_arrays(x)
+            self._check_ids(x, y)
+            return super().fit(
+                x,
+                y,
+                batch_size=batch_size if hasattr(x, "shape") else None,
+                steps_per_epoch=steps_per_epoch,
+                validation_split=validation_split,
+                validation_data=validation_data,
+                **shared,
+            )
+        self._check_length(sequence_length)
+        held_out = None if validation_data is None else self.ids(validation_data)
+        if validation_data is None and checks.fraction(
+            "validation_split", validation_split
+        ):
+            ids, held_out = _cut(ids, validation_split, sequence_length)
+        batches = TextBatches(ids, sequence_length, batch_size, seed)
+        if held_out is not None:
+            validation_data = _blocks(held_out, sequence_length)
+        shared = {"validation_batch_size": batch_size, **shared}
+        shared["validation_data"] = validation_data
+        return super().fit(**fit_arguments(batches, steps_per_epoch, shared))
+
+    def evaluate(
+        self, x: Any = None, y: Any = None, *, sequence_length: int = 64, **kwargs: Any
+    ) -> Any:
+        """Evaluates like `keras.Model.evaluate`, on a text or on rows of ids.
+
+        Args:
+            x: A text in any form of `fit`, of which whole blocks count; see
+                `cross_entropy` for every token. Or rows of ids, or any data of Keras.
+            y: Targets, if `x` are rows of ids.
+            sequence_length: The most tokens of a block.
+            **kwargs: As for `keras.Model.evaluate`.
+
+        Returns:
+            As `keras.Model.evaluate`.
+        """
+        check_not_empty(x, "evaluate")
+        ids = self.ids(x) if y is None else None
+        if ids is not None:
+            positions = self.context_length or len(ids)
+            longest = min(sequence_length, max(len(ids) - 1, 1), positions)
+            x, y = _blocks(ids, longest)
+        self._check_ids(x, y)
+        return super().evaluate(x, y, **kwargs)
+
+    def predict(self, x: Any, **kwargs: Any) -> Any:
+        """Computes the logits of the next token after each token.
+
+        Args:
+            x: Ids `(B, T)`, or any data of Keras; a text, or ids `(T,)`; or a list of
+                texts.
+            **kwargs: As for `keras.Model.predict`.
+
+        Returns:
+            Logits `(B, T, V)`, where B is 1 for a text; a list of `(T, V)` for a list.
+        """
+        if isinstance(x, list | tuple) and not x:
+            return []
+        if are_texts(x):
+            lengths = [len(self.ids(text)) for text in x]
+            logits = self.predict(self.encode(x), **kwargs)
+            return [each[:n] for each, n in zip(logits, lengths, strict=True)]
+        ids = self.ids(x)
+        if ids is not None:
+            x = ids[None]
+            self._check_length(len(ids))
+        else:
+            check_id_arrays(x)
+        self._check_ids(x)
+        return super().predict(x, **kwargs)
+
+    def encode(self, x: str | list[str]) -> np.ndarray:
+        """Returns texts as the batch of ids that the model reads.
+
+        Args:
+            x: A text, or a list of texts.
+
+        Returns:
+            int32 `(B, T)`, the ids of the tokenizer; `(1, T)` for one text. Shorter
+            rows end with 0, which changes no output before it, as the model is causal.
+
+        Raises:
+            TypeError: If `x` is no text and no list of texts.
+            ValueError: If a text is empty, or the model has no tokenizer.
+
+        Examples:
+            >>> import kerasseq
+            >>> tokenizer = kerasseq.text.CharacterTokenizer(unknown=None).fit("abc")
+            >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
+            >>> model.encode("cab").tolist(), keras.ops.shape(model(model.encode("ca")))
+            ([[2, 0, 1]], (1, 2, 3))
+        """
+        texts = [x] if isinstance(x, str) else x
+        if not are_texts(texts):
+            raise TypeError(
+                f"x must be a text or a list of texts, received {checks.short(x)}"
+            )
+        return padded([self.ids(text) for text in texts])
+
+    def _check_ids(self, *arrays: Any) -> None:
+        """Raises if an id is outside the vocabulary."""
+        for each in arrays:
+            check_inputs(each, {"ids": self.vocabulary_size})
+
+    def _check_length(self, sequence_length: int) -> None:
+        """Raises if rows are longer than the position embeddings."""
+        if self.context_length is not None and sequence_length > self.context_length:
+            raise ValueError(
+                f"sequence_length must be at most the {self.context_length} positions "
+                f"of the model, received {sequence_length}. Choose shorter blocks, or "
+                "build the model with a larger max_sequence_length"
+            )
+
+    def ids(self, source: Any) -> np.ndarray | None:
+        """The ids of a text, a file or an array `(tokens,)`; None for anything else."""
+        return as_ids(source, self.tokenizer, self.vocabulary_size)
+
+    def cross_entropy(
+        self, source: Any, *, batch_size: int = 32, sequence_length: int | None = None
+    ) -> float:
+        r"""Computes the mean of $-\ln p$ over all tokens of a text but the first.
+
+        Args:
+            source: A text, file or ids, as for `fit`.
+            batch_size: Rows of a forward pass.
+            sequence_length: The text is scored in rows of this length. The first
+                quarter of each row is context. If None, the model's longest, at most
+                256.
+
+        Returns:
+            Mean in nats per token.
+
+        Raises:
+            TypeError: If `source` is none of these.
+            ValueError: If a row is longer than the positions, or an id out of range.
+        """
+        total = count = 0
+        for log_p in self._log_probabilities(
+            self._scored_ids(source), batch_size, sequence_length
+        ):
+            total -= log_p.sum()
+            count += len(log_p)
+        return float(total / count)
+
+    def surprise(self, source: Any, *, sequence_length: int | None = None) -> Surprise:
+        """Computes the surprise of each token of a text: −log₂ p, given those before.
+
+        Args:
+            source: A text, file or ids, as for `fit`.
+            sequence_length: As for `cross_entropy`.
+
+        Returns:
+            A `text.Surprise` with the tokens and their bits; NaN for the first token,
+            which the model does not predict.
+
+        Raises:
+            TypeError: If `source` is none of these.
+            ValueError: If there are fewer than two tokens, or an id is out of range.
+
+        Examples:
+            >>> import kerasseq
+            >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("ab")
+            >>> model = kerasseq.models.LanguageModel("gru", tokenizer, units=3)
+            >>> found = model.surprise("abba")
+            >>> found.tokens, found.bits.shape
+            (['a', 'b', 'b', 'a'], (4,))
+        """
+        ids = self._scored_ids(source)
+        log_p = np.concatenate([*self._log_probabilities(ids, 1, sequence_length)])
+        bits = np.concatenate([[np.nan], np.abs(log_p) / math.log(2)])
+        source = source if isinstance(source, str) else None
+        return Surprise(token_texts(self.tokenizer, source, ids), bits)
+
+    def _scored_ids(self, source: Any) -> np.ndarray:
+        """The ids of a text whose tokens are scored."""
+        ids = self.ids(source)
+        if ids is None:
+            raise TypeError(
+                "source must be a text, a file or ids of shape (tokens,), received "
+                f"{checks.short(source)}. Score each text of a batch by itself"
+            )
+        return ids
+
+    def _log_probabilities(
+        self, ids: np.ndarray, batch_size: int, sequence_length: int | None
+    ) -> Iterator[np.ndarray]:
+        """Yields the log-probabilities of the tokens but the first, batch by batch."""
+        if sequence_length is None:
+            sequence_length = min(256, self.context_length or 256)
+        self._check_length(sequence_length)
+        for x, y, counted in scoring_rows(ids, sequence_length, batch_size):
+            if kernels.is_uncompiled():  # as inside `tracing.intervene`
+                logits = keras.ops.convert_to_numpy(self(x, training=False))
+            else:
+                logits = self.predict_on_batch(x)
+            logits = np.asarray(logits, "float64")
+            logits -= logits.max(axis=-1, keepdims=True)
+            log_p = np.take_along_axis(logits, y[..., None], axis=-1)[..., 0]
+            log_p -= np.log(np.exp(logits).sum(axis=-1))
+            yield log_p[counted]
+
+    def bits_per_token(self, source: Any, **kwargs: Any) -> float:
+        """`cross_entropy` in bits; with a character tokenizer, bits per character."""
+        return self.cross_entropy(source, **kwargs) / math.log(2)
+
+
+def _cut(
+    ids: np.ndarray, fraction: float, sequence_length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Splits a text into training and validation."""
+    count = max(round(len(ids) * fraction), 1)
+    if count < sequence_length + 1:
+        raise ValueError(
+            f"validation_split={fraction} of {len(ids)} tokens are {count}, too few "
+            f"for one block of sequence_length={sequence_length} and the next token. "
+            "Choose a larger fraction or shorter blocks, or pass `validation_data`"
+        )
+    return ids[:-count], ids[-count:]
+
+
+def _blocks(ids: np.ndarray, sequence_length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets `(B, T)` of the consecutive blocks of a text."""
+    whole = TextBatches(ids, sequence_length, 1)
+    return whole.take(np.arange(0, len(ids) - sequence_length, sequence_length))
+
+
+def check_memory(hidden_dim: int, **sizes: int | None) -> None:
+    """Raises if a weight `(size, hidden_dim)` does not fit into memory.
+
+    Args:
+        hidden_dim: The other dimension.
+        **sizes: Sizes by the name of their argument; those that are None are skipped.
+    """
+    bytes_each = 2 if "16" in keras.config.dtype_policy().variable_dtype else 4
+    checks.fits_memory("hidden_dim", hidden_dim, hidden_dim, bytes_each)
+    for name, size in sizes.items():
+        if size is not None:
+            checks.fits_memory(name, size, hidden_dim, bytes_each)
+
+
+def as_ids(
+    source: Any, tokenizer: Tokenizer | None, vocabulary_size: int
+) -> np.ndarray | None:
+    """The ids of a text.
+
+    Args:
+        source: A string, which is never the name of a file; a list of strings, which
+            are concatenated; a `pathlib.Path`, an open file, or integers `(tokens,)`.
+        tokenizer: The tokenizer of the strings, or None.
+        vocabulary_size: One more than the largest id allowed.
+
+    Returns:
+        Array `(tokens,)` of int32; None if `source` is none of these.
+
+    Raises:
+        TypeError: If an id is not an integer.
+        ValueError: If the text is empty, an id out of range, or there is a text and
+            no tokenizer.
+
+    Examples:
+        >>> as_ids(np.array([2, 0, 1]), None, 3).tolist()
+        [2, 0, 1]
+    """
+    if isinstance(source, pathlib.Path):
+        source = text_file(source)
+    elif isinstance(source, io.TextIOBase):
+        source = source.read()
+    if isinstance(source, str):
+        return _encode(source, tokenizer)
+    if are_texts(source):
+        return np.concatenate([_encode(text, tokenizer) for text in source])
+    if isinstance(source, list) and source and isinstance(source[0], int):
+        source = as_array(source)
+    if not hasattr(source, "shape") or len(source.shape) != 1:
+        return None
+    if not source.shape[0]:
+        return np.zeros(0, "int32")
+    return id_array(source, vocabulary_size).astype("int32")
+
+
+def are_texts(source: Any) -> bool:
+    """Whether this is a list of strings, and not empty."""
+    several = isinstance(source, list | tuple) and len(source) > 0
+    return several and all(isinstance(text, str) for text in source)
+
+
+def _encode(text: str, tokenizer: Tokenizer | None) -> np.ndarray:
+    if tokenizer is None:
+        raise ValueError(
+            "the model has no tokenizer to read text with: build it with one, or give "
+            "ids"
+        )
+    if not text:
+        raise ValueError("the text is empty: it must have a token, received ''")
+    return tokenizer.encode(text)
+
+
+def scoring_rows(
+    ids: np.ndarray, sequence_length: int, batch_size: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Splits a text into rows that score each token but the first exactly once.
+
+    Args:
+        ids: Array `(tokens,)`.
+        sequence_length: Tokens of a row, of which the first quarter is context.
+        batch_size: Rows in a batch.
+
+    Yields:
+        Inputs, targets and a boolean mask of the targets to score, each
+        `(batch_size, sequence_length)`.
+
+    Raises:
+        ValueError: If there are fewer than two tokens.
+
+    Examples:
+        >>> rows = list(scoring_rows(np.arange(11), sequence_length=8, batch_size=2))
+        >>> [y[counted].tolist() for _, y, counted in rows]
+        [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]
+    """
+    if len(ids) < 2:
+        raise ValueError(
+            "expected a text of at least two tokens, as the first is not predicted, "
+            f"received {len(ids)}"
+        )
+    warm_up = sequence_length // 4
+    fresh = sequence_length - warm_up
+    starts = range(1, len(ids), fresh)
+    for first in range(0, len(starts), batch_size):
+        x, y = np.zeros((2, batch_size, sequence_length), "int32")
+        counted = np.zeros((batch_size, sequence_length), bool)
+        for row, start in enumerate(starts[first : first + batch_size]):
+            begin = max(start - warm_up, 1)
+            targets = ids[begin : start + fresh]
+            x[row, : len(targets)] = ids[begin - 1 : begin - 1 + len(targets)]
+            y[row, : len(targets)] = targets
+            counted[row, start - begin : len(targets)] = True
+        yield x, y, counted

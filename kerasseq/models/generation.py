@@ -1,0 +1,497 @@
+"""`generate` and `stream` for every model that predicts token by token.
+
+How `GPT.generate` works, in the order of the calls:
+
+1. `_options` checks the arguments and makes the sampler (`decoding/generation.py`).
+2. `ids` turns each prompt into ids with the tokenizer of the model (`causal_lm.py`).
+3. `_windows` cuts prompts that fill all positions.
+4. `start` computes the keys and values of the prompts, all but the last tokens at once
+   (`CachedDecoding`).
+5. `decode` calls `step`, the model for one token with its caches, and lets the sampler
+   choose the next id, until all rows have ended: one compiled loop on TensorFlow and
+   JAX (`decoding/loop.py`).
+6. The tokenizer turns the ids into texts.
+
+On the way are checks (`decoding/inputs.py`) and programs that are already compiled
+(`kernels/programs.py`); neither changes the result.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence, Set
+from typing import Any, NamedTuple, TypeAlias
+
+import keras
+import numpy as np
+from keras import ops
+
+from kerasseq import decoding, kernels
+from kerasseq.attention.cache import update_cache
+from kerasseq.core import checks
+from kerasseq.core.padding import bucket
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.decoding.inputs import Seed, Step
+from kerasseq.models.next_tokens import NextTokensMixin
+
+SHORTEST_CACHE = 64  # shorter ones would be compiled for each length without gain
+# Text, or ids for a model without a tokenizer.
+Prompt: TypeAlias = str | Sequence[int] | np.ndarray
+# Text or ids; a list of them for a list of prompts.
+Continuation: TypeAlias = str | np.ndarray | Any
+# An id, text that is one token, or several of these.
+Stop: TypeAlias = int | str | Sequence[int | str] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The arguments of `generate`, checked.
+
+    Attributes:
+        sampler: A `decoding.Sampler` or a `decoding.Beam`.
+        max_new_tokens: The most tokens to generate; None for the model's default.
+        max_length: The most tokens with the prompt, or None.
+        stop: Ids after which a row is finished.
+        seed: Seed of the draws.
+    """
+
+    sampler: decoding.Sampler | decoding.Beam
+    max_new_tokens: int | None
+    max_length: int | None
+    stop: tuple[int, ...]
+    seed: Seed
+
+    def count(self, rows: list[list[int]]) -> int | None:
+        """The most tokens to generate for rows of ids; None for the model's default.
+
+        Raises:
+            ValueError: If a row has `max_length` tokens already.
+        """
+        if self.max_length is None:
+            return self.max_new_tokens
+        longest = max(map(len, rows))
+        if longest >= self.max_length:
+            raise ValueError(
+                f"max_length counts the prompt and must be above its {longest} tokens, "
+                f"received max_length={self.max_length}. Pass max_new_tokens to count "
+                "the generated tokens alone"
+            )
+        return self.max_length - min(map(len, rows))
+
+
+class Hypotheses(NamedTuple):
+    """The sequences decoded for a batch, best first.
+
+    Attributes:
+        ids: `(B, N, T)`, with the stop token, then padding.
+        scores: `(B, N)`, log-probabilities; of a beam with length penalty, scores.
+        lengths: `(B, N)`, with the stop token.
+    """
+
+    ids: np.ndarray
+    scores: np.ndarray
+    lengths: np.ndarray
+
+
+def decode(
+    step: Step,
+    state: Nested,
+    prompt: Tensor,
+    sampler: decoding.Sampler | decoding.Beam,
+    *,
+    seed: Seed = None,
+    **options: Any,
+) -> Hypotheses:
+    """Runs a sampler or a beam search.
+
+    Args:
+        step: The step function, as for `decoding.generate`.
+        state: The state before the prompt.
+        prompt: Ids `(B, T)`.
+        sampler: A `decoding.Sampler` or a `decoding.Beam`.
+        seed: Seed of the draws of a sampler.
+        **options: As for `decoding.generate` and `Beam.search`.
+    """
+    if isinstance(sampler, decoding.Beam):
+        return Hypotheses(*sampler.search(step, state, prompt, **options)[:3])
+    found = decoding.generate(
+        step, state, prompt, sampler=sampler, seed=seed, **options
+    )
+    scores = found.log_probabilities.sum(axis=1)
+    return Hypotheses(found.ids[:, None], scores[:, None], found.lengths[:, None])
+
+
+class GenerationMixin(NextTokensMixin):
+    """`generate` and `stream`, with the same arguments for each model.
+
+    A decoder-only model defines
+
+    - `step(state, token)`, the step function of decoding;
+    - `start(rows, count)`, from rows of ids to the state after all but the last token
+      of each row, with room for `count` more, and these tokens `(B, 1)`;
+    - `ids`, `tokenizer`, and `context_length`, the number of positions, or None.
+
+    An encoder-decoder model overrides `_read_prompts`, `_generate_rows` and
+    `_stream_row`.
+    """
+
+    default_sampler: str = "random"
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        max_new_tokens: int | None = None,
+        *,
+        max_length: int | None = None,
+        sampler: decoding.Sampler | decoding.Beam | str | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        stop: Stop = None,
+        seed: Seed = None,
+    ) -> Continuation:
+        """Generates a continuation of a prompt, or of several at once.
+
+        `temperature`, `top_k`, `top_p` and `min_p` may be combined. They apply in this
+        order, as in Hugging Face's `generate`.
+
+        A model with learned positions has a context of `max_sequence_length` tokens.
+        At its end, generation continues from the last half of the context; a prompt
+        that fills the context is cut to its last half, too.
+
+        Args:
+            prompts: Text, or ids `(tokens,)` for a model without a tokenizer; or a list
+                of such prompts, of any lengths. For an encoder-decoder model these are
+                the sources.
+            max_new_tokens: The most tokens to generate.
+            max_length: Instead of `max_new_tokens`: the most tokens of the result, with
+                the prompt, as in KerasHub.
+            sampler: A sampler of `kerasseq.decoding`, a beam such as
+                `decoding.Beam(4)`, or a name:
+                "greedy", "random", "top_k", "top_p", "min_p", "contrastive" or "beam".
+                If None, the model samples; an encoder-decoder model is greedy.
+            temperature: Lower is more deterministic, higher more random; 0 takes the
+                most probable token.
+            top_k: Sample from the k most probable tokens.
+            top_p: Sample from the most probable tokens with this cumulative
+                probability.
+            min_p: Sample from the tokens with at least this fraction of the largest
+                probability.
+            stop: An id, text that is one token, or a list of these, after which
+                generation ends.
+            seed: Seed of the draws. The same seed gives the same tokens.
+
+        Returns:
+            The prompt and its continuation (of an encoder-decoder model, the target):
+            text, or an array of ids; a list of them for a list of prompts.
+
+        Raises:
+            TypeError: If an argument has the wrong type.
+            ValueError: If a prompt is empty, or an argument out of range.
+        """
+        options = self._options(
+            sampler=sampler,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            max_new_tokens=max_new_tokens,
+            max_length=max_length,
+            stop=stop,
+            seed=seed,
+        )
+        rows, single = self._read_prompts(prompts)
+        outputs = self._generate_rows(rows, options)
+        return outputs[0] if single else outputs
+
+    def stream(
+        self,
+        prompt: Prompt,
+        max_new_tokens: int | None = None,
+        *,
+        max_length: int | None = None,
+        sampler: decoding.Sampler | str | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        stop: Stop = None,
+        seed: Seed = None,
+    ) -> Iterator[str] | Iterator[int]:
+        """Like `generate` for one prompt, but yields each piece when it is generated.
+
+        Args:
+            prompt: Text or ids.
+            max_new_tokens: The most tokens to generate.
+            max_length: The most tokens with the prompt.
+            sampler: As for `generate`, but not a beam, which decides at the end.
+            temperature: As for `generate`, like all that follow.
+            top_k: Sample from the k most probable tokens.
+            top_p: Sample from tokens with this cumulative probability.
+            min_p: Sample from tokens with this fraction of the largest probability.
+            stop: After which generation ends.
+            seed: Seed of the draws.
+
+        Returns:
+            An iterator over pieces of text, or over ids, without the prompt.
+
+        Raises:
+            ValueError: Before the first token, as for `generate`.
+        """
+        options = self._options(
+            sampler=sampler,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            max_new_tokens=max_new_tokens,
+            max_length=max_length,
+            stop=stop,
+            seed=seed,
+        )
+        rows, _ = self._read_prompts(prompt)
+        if len(rows) != 1:
+            raise ValueError(
+                f"stream takes one prompt, received {len(rows)}. generate takes several"
+            )
+        if isinstance(options.sampler, decoding.Beam):
+            raise ValueError(
+                f"stream cannot use {options.sampler!r}: a beam search knows its first "
+                "token at the end. Use generate, or a sampler"
+            )
+        return self._stream_row(rows[0], options)
+
+    def _options(
+        self,
+        *,
+        max_new_tokens: int | None,
+        max_length: int | None,
+        stop: Stop,
+        seed: Seed,
+        **sampling: Any,
+    ) -> Options:
+        """Checks the arguments of `generate` and `stream`."""
+        sampler = decoding.get_sampler(default=self.default_sampler, **sampling)
+        if max_new_tokens is not None and max_length is not None:
+            raise ValueError(
+                f"received max_new_tokens={max_new_tokens} and max_length={max_length}:"
+                " give one of them. max_length counts the prompt"
+            )
+        for name, count in [
+            ("max_new_tokens", max_new_tokens),
+            ("max_length", max_length),
+        ]:
+            if count is not None:
+                checks.whole_number(name, count)
+        stop = self._stop_ids(stop)
+        return Options(sampler, max_new_tokens, max_length, stop, seed)
+
+    def _stop_ids(self, stop: Stop) -> tuple[int, ...]:
+        """The ids of stop tokens given as ids, as text, or as a list of both."""
+        if stop is None:
+            return ()
+        each = [stop] if isinstance(stop, str | int | np.integer) else stop
+        each = each.tolist() if hasattr(each, "tolist") else each
+        is_list = isinstance(each, list | tuple | range | Set)
+        if not is_list or not all(isinstance(s, str | int | np.integer) for s in each):
+            raise TypeError(
+                "stop must be a token, its id, or a list of tokens and ids, received "
+                f"{checks.short(stop)}"
+            )
+        return tuple(self._stop_id(s) if isinstance(s, str) else s for s in each)
+
+    def _stop_id(self, text: str) -> int:
+        ids = self.ids(text)
+        if len(ids) != 1:
+            raise ValueError(
+                f"stop must be one token, received {text!r}, which is {len(ids)}. Give "
+                "one of them, or ids"
+            )
+        return int(ids[0])
+
+    def _read_prompts(self, prompts: Any) -> tuple[list[Any], bool]:
+        """Prompts as lists of ids, and whether it was a single one."""
+        single = not is_list_of_prompts(prompts)
+        rows = [self.ids(each) for each in ([prompts] if single else prompts)]
+        if not rows or any(row is None or not len(row) for row in rows):
+            raise ValueError(
+                f"each prompt must have at least one token, received {prompts!r:.60}"
+            )
+        return [row.tolist() for row in rows], single
+
+    def _generate_rows(self, rows: list[list[int]], options: Options) -> list[Any]:
+        """The texts of rows of ids, each with its continuation."""
+        limit = self._limit(rows, options)
+        finished = [False] * len(rows)
+        for n, (contexts, count) in enumerate(self._windows(rows, limit)):
+            found = decode(
+                self.step,
+                *self.start(contexts, count),
+                options.sampler,
+                max_new_tokens=count,
+                stop=options.stop,
+                seed=_window_seed(options.seed, n),
+                compiled=self._compiles_loop(),
+            )
+            for row, ids in enumerate(rows):
+                if not finished[row]:
+                    ids += found.ids[row, 0, : found.lengths[row, 0]].tolist()
+                    finished[row] = ids[-1] in options.stop
+            if all(finished):
+                break
+        if options.max_length is not None:
+            rows = [row[: options.max_length] for row in rows]
+        return [self._output(row) for row in rows]
+
+    def _stream_row(self, row: list[int], options: Options) -> Iterator[Any]:
+        """Checks the arguments at once, and returns the iterator."""
+        return self._stream(row, self._limit([row], options), options)
+
+    def _stream(self, row: list[int], limit: int, options: Options) -> Iterator[Any]:
+        row, written = list(row), len(self._output(row))
+        for n, (contexts, count) in enumerate(self._windows([row], limit)):
+            tokens = decoding.stream(
+                self.step,
+                *self.start(contexts, count),
+                max_new_tokens=count,
+                sampler=options.sampler,
+                stop=options.stop,
+                seed=_window_seed(options.seed, n),
+            )
+            for token in tokens:
+                row.append(int(token[0]))
+                text = self._output(row)
+                if self.tokenizer is None:
+                    yield row[-1]
+                elif not text.endswith("\ufffd"):  # else a part of a character
+                    yield text[written:]
+                    written = len(text)
+            if row[-1] in options.stop:
+                break
+        if self.tokenizer is not None and len(self._output(row)) > written:
+            yield self._output(row)[written:]  # a character that was not completed
+
+    def _limit(self, rows: list[list[int]], options: Options) -> int:
+        """The most tokens to generate."""
+        limit = options.count(rows)
+        if limit is None:
+            raise ValueError(
+                "max_new_tokens or max_length must be given: how many tokens to "
+                "generate, without or with the prompt"
+            )
+        return limit
+
+    def _windows(
+        self, rows: list[list[int]], limit: int
+    ) -> Iterator[tuple[list[list[int]], int]]:
+        """Yields contexts, the part of each row that is read, and a count of tokens.
+
+        It is one window where positions do not end. Elsewhere a row that has filled all
+        positions continues from its last half.
+        """
+        starts = [0] * len(rows)  # of the contexts
+        while limit:
+            count = limit
+            if self.context_length is not None:
+                kept = max(1, self.context_length // 2)
+                for n, row in enumerate(rows):
+                    if len(row) - starts[n] >= self.context_length:
+                        starts[n] = len(row) - kept  # the row is cut here
+                lengths = [
+                    len(row) - start for row, start in zip(rows, starts, strict=True)
+                ]
+                count = min(limit, max(self.context_length - max(lengths), 1))
+            yield [row[start:] for row, start in zip(rows, starts, strict=True)], count
+            limit -= count
+
+    def _compiles_loop(self) -> bool:
+        """Whether the loop is compiled as a whole, see `decoding.generate`."""
+        pure = kernels.programs(self.step).pure
+        return kernels.default_jit_compile() and pure is not False
+
+    def _output(self, ids: list[int]) -> str | np.ndarray:
+        """Text, or an array of ids."""
+        if self.tokenizer is None:
+            return np.array(ids, "int32")
+        return self.tokenizer.decode(ids)
+
+
+def is_list_of_prompts(prompts: object) -> bool:
+    """Whether this is a list of prompts, not the ids of a single one.
+
+    Examples:
+        >>> is_list_of_prompts(["to be"]), is_list_of_prompts([3, 1])
+        (True, False)
+    """
+    return isinstance(prompts, list | tuple) and (
+        not prompts or not isinstance(prompts[0], int | np.integer)
+    )
+
+
+def _window_seed(seed: Seed, window: int) -> Seed:
+    """A seed for each window of a long text."""
+    if seed is None or isinstance(seed, keras.random.SeedGenerator) or not window:
+        return seed
+    if isinstance(seed, Sequence | np.ndarray):  # one for each row
+        return [_window_seed(each, window) for each in seed]
+    return int(np.random.default_rng([seed, window]).integers(2**31))
+
+
+class CachedDecoding(GenerationMixin):
+    """The step function of a GPT, and the state before it, for `generate`: a mixin."""
+
+    def start(
+        self, rows: list[list[int]], count: int
+    ) -> tuple[dict[str, Nested], np.ndarray]:
+        """The state of decoding after prompts, with room for `count` more tokens.
+
+        Returns:
+            The state after all but the last token of each row of ids: "caches", the
+            keys and values of each layer, and "index" `(B,)`, the next position. And
+            the last tokens `(B, 1)`.
+        """
+        batch, longest_prompt = len(rows), max(map(len, rows))
+        length = max(bucket(longest_prompt + count), SHORTEST_CACHE)
+        if self.context_length is not None:
+            length = min(length, self.context_length)
+        prompt_length = min(bucket(max(longest_prompt - 1, 1)), length)
+        programs = kernels.programs(self.step)
+        limit = programs.get("limit", None, lambda: self.stack.cache_limit)
+        cached = limit is None or max(prompt_length, longest_prompt + count) <= limit
+        ids = np.zeros((batch, prompt_length if cached else length), "int32")
+        for row, prompt in enumerate(rows):
+            ids[row, : len(prompt) - 1] = prompt[:-1]
+        index = np.array([len(prompt) - 1 for prompt in rows], "int32")
+        last = np.array([[prompt[-1]] for prompt in rows], "int32")
+        ids, index = ops.convert_to_tensor(ids), ops.convert_to_tensor(index)
+        if not cached:  # keys change with the length: each step reads the whole text
+            return {"ids": ids, "index": index}, last
+        prefill = functools.partial(self.prefill, length=length)
+        compiled = functools.partial(kernels.compiled, prefill, pure=programs.pure)
+        caches = programs.get("prefill", length, compiled)(ids, index)
+        return {"caches": caches, "index": index}, last
+
+    def step(
+        self, state: dict[str, Nested], token: Tensor
+    ) -> tuple[Tensor, dict[str, Nested]]:
+        """The step function of decoding: `(state, token) -> (logits, state)`."""
+        index = state["index"]
+        if "ids" in state:
+            ids = update_cache(state["ids"], token[:, None], index)
+            logits = self.stack.next_logits(ids, index)
+            return logits, {"ids": ids, "index": index + 1}
+        logits, caches = self.stack(token[:, None], state["caches"], index)
+        return logits[:, 0], {"caches": caches, "index": index + 1}
+
+    def prefill(self, ids: Tensor, lengths: Tensor, length: int) -> list[Nested]:
+        """The caches and states after prompts.
+
+        Args:
+            ids: `(B, P)`.
+            lengths: Tokens of each prompt, `(B,)`: padding changes no state.
+            length: Tokens that the caches have room for.
+        """
+        real = ops.arange(ops.shape(ids)[1], dtype="int32") < lengths[:, None]
+        caches = self.stack.make_caches(ops.shape(ids)[0], length)
+        x = self.stack.embedding(ids)
+        return self.stack.hidden_states(x, caches, 0, real)[1]

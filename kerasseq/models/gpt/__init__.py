@@ -1,0 +1,1 @@
+"""GPT: a decoder that writes text, and its heads."""

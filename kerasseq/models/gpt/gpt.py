@@ -1,0 +1,482 @@
+r"""GPT: decoder-only Transformer language models, from ids to logits and loss.
+
+$$x_0 = E_w + P, \qquad x_l = \mathrm{Block}_l(x_{l-1}), \qquad
+p = \mathrm{softmax}(\mathrm{LayerNorm}(x_L) E^T)$$
+
+`GPT` makes the layers, `Stack` applies them, to whole texts and with cached keys and
+values to one token. The blocks are in `transformer/decoder.py`, `generate` and `stream`
+in `language/generation.py`, and training on texts in `causal_lm.py`.
+"""
+
+import dataclasses
+import functools
+import types
+from collections.abc import Sequence
+from typing import Any, Self
+
+import keras
+import numpy as np
+from keras import ops
+
+from kerasseq import kernels
+from kerasseq.core import checks
+from kerasseq.core.arguments import drawn_seed
+from kerasseq.core.serialization import register
+from kerasseq.core.types import Nested, Tensor
+from kerasseq.models.causal_lm import CausalLM, check_memory, known_ids
+from kerasseq.models.generation import CachedDecoding
+from kerasseq.models.gpt.gpt_task import GPTTask
+from kerasseq.models.published import Architecture, find
+from kerasseq.positions import by_name
+from kerasseq.tasks.labels import Label
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
+from kerasseq.transformer import mixers, norms
+from kerasseq.transformer.decoder import TransformerDecoder
+from kerasseq.transformer.feed_forward import NONE
+
+KINDS = ("decoder", "prefix_decoder")
+BUILDERS = {"multi_head": "GPT", "mamba": "Mamba", "rwkv4": "RWKV"}  # by attention
+
+
+@dataclasses.dataclass
+class Stack:
+    """The layers of a GPT, and the forward pass through them.
+
+    Attributes:
+        embedding: Token embedding, a `keras.layers.ReversibleEmbedding`, which also
+            computes the logits.
+        embedding_scale: Factor of the token embeddings, or None.
+        position: Layer of the position embeddings, or None.
+        embedding_norm: Norm of the embeddings, or None.
+        dropout: Dropout of the embeddings.
+        blocks: `TransformerDecoder`s, in order.
+        final_norm: Norm after the last block, or None.
+    """
+
+    embedding: Any
+    embedding_scale: float | None
+    position: Any
+    embedding_norm: Any
+    dropout: Any
+    blocks: list[TransformerDecoder]
+    final_norm: Any
+
+    def __call__(
+        self, ids: Tensor, caches: Nested = None, index: Tensor = 0
+    ) -> tuple[Tensor, list[Nested]]:
+        """Logits `(B, T, V)` of the token after each id, and the updated caches.
+
+        Args:
+            ids: `(B, T)`.
+            caches: For each block a cache of keys and values, or the states that it
+                carries; or None.
+            index: With caches, the position of the first id: an integer, or one per
+                row `(B,)`.
+        """
+        h, caches = self.hidden_states(self.embedding(ids), caches, index)
+        return self.logits(h), caches
+
+    def hidden_states(
+        self, x: Tensor, caches: Nested = None, index: Tensor = 0, mask: Tensor = None
+    ) -> tuple[Tensor, list[Nested]]:
+        """Hidden states `(B, T, D)` of token embeddings, and the updated caches.
+
+        Args:
+            x: Token embeddings `(B, T, D)`.
+            caches: As for a call.
+            index: As for a call.
+            mask: Boolean `(B, T)`, False at padding, or None. With caches, keys of
+                padding are written as well, to be overwritten.
+        """
+        if self.embedding_scale is not None:
+            x = x * self.embedding_scale
+        if self.position is not None:
+            padding = {} if mask is None or caches is not None else {"mask": mask}
+            x = x + self.position(x, **_position_arguments(index), **padding)
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        x, updated = self.dropout(x), []
+        for n, block in enumerate(self.blocks):
+            if caches is None:
+                x = block(x, decoder_padding_mask=mask)
+                continue
+            if block.carries_states:
+                x, cache = block.advance(x, caches[n], mask, index=index)
+            else:
+                x, cache = block(
+                    x,
+                    self_attention_cache=caches[n],
+                    self_attention_cache_update_index=index,
+                )
+            updated.append(cache)
+        return x if self.final_norm is None else self.final_norm(x), updated
+
+    def logits(self, h: Tensor) -> Tensor:
+        """Logits `(B, T, V)` of hidden states `(B, T, D)`, in float32."""
+        return ops.cast(self.embedding(h, reverse=True), "float32")
+
+    def next_logits(self, ids: Tensor, index: Tensor) -> Tensor:
+        """Logits `(B, V)` after position `index` `(B,)` of ids `(B, T)`, uncached."""
+        mask = ops.arange(ops.shape(ids)[1]) <= index[:, None]
+        h, _ = self.hidden_states(self.embedding(ids), mask=mask)
+        return self.logits(kernels.take_steps(h, index[:, None]))[:, 0]
+
+    def make_caches(self, batch: int, length: int) -> list[Nested]:
+        """Empty caches for `length` tokens."""
+        return [block.make_cache(batch, length) for block in self.blocks]
+
+    @property
+    def cache_limit(self) -> int | None:
+        """The longest text that may be continued from caches; None if without limit.
+
+        See `TransformerDecoder.cache_limit`.
+        """
+        limits = [block.cache_limit for block in self.blocks]
+        return min((n for n in limits if n is not None), default=None)
+
+
+def _position_arguments(index: Tensor) -> dict[str, Tensor]:
+    """The index as arguments of a position layer."""
+    if len(getattr(index, "shape", ())) == 1:
+        return {"positions": index[:, None]}
+    return {"start_index": index}
+
+
+def make_stack(vocabulary_size: int, config: Any) -> Stack:
+    """Makes the layers of a GPT from its arguments, as attributes of `config`."""
+    c, D, L = config, config.hidden_dim, config.num_layers
+    # Each of the 2 L outputs that are added to the residual stream starts smaller.
+    output_stddev = 0.02 / (2 * L) ** 0.5
+    positions = by_name.make_decoder_positions(c.position, L, D)
+    attentions = mixers.for_each_block("attention", c.attention, L)
+    no_heads = "multi_head" not in attentions  # then the blocks say what is wrong
+    blocks = []
+    for n, f in enumerate(mixers.for_each_block("feed_forward", c.feed_forward, L)):
+        named = f != NONE and not isinstance(f, keras.Layer)
+        heads = {
+            "position": positions[n],
+            "num_key_value_heads": c.num_key_value_heads,
+            "sliding_window": c.sliding_window,
+            "use_query_key_value_bias": c.use_query_key_value_bias,
+            "query_key_norm": c.query_key_norm,
+        }
+        block = TransformerDecoder(
+            (c.intermediate_dim or 4 * D) if named else None,
+            c.num_heads,
+            c.dropout,
+            layer_norm_epsilon=c.layer_norm_epsilon,
+            norm=c.norm,
+            norm_placement=c.norm_placement,
+            feed_forward=f,
+            kernel_initializer=normal(),
+            output_initializer=(
+                normal(output_stddev) if c.norm_placement == "pre" else None
+            ),
+            use_bias=c.use_bias,
+            head_dim=c.head_dim,
+            parallel=c.parallel,
+            depth=L if c.norm_placement == "deep" else None,
+            seed=drawn_seed(c.dropout),
+            attention=attentions[n],
+            name=f"block_{n}",
+            **(heads if no_heads or attentions[n] == "multi_head" else {}),
+        )
+        blocks.append(block)
+
+    def norm(name: str) -> keras.Layer:
+        options = {"epsilon": c.layer_norm_epsilon, "use_bias": c.use_bias}
+        return norms.make_norm(c.norm, **options, name=name)
+
+    return Stack(
+        embedding=keras.layers.ReversibleEmbedding(
+            vocabulary_size,
+            D,
+            tie_weights=c.tie_embeddings or c.head is None,
+            embeddings_initializer=normal(),
+            name="embedding",
+        ),
+        embedding_scale=c.embedding_scale,
+        position=by_name.make_embedding_position(
+            c.position, c.max_sequence_length, initializer=normal(0.01)
+        ),
+        embedding_norm=norm("embedding_norm") if c.embedding_norm else None,
+        dropout=keras.layers.Dropout(
+            c.dropout, seed=drawn_seed(c.dropout), name="dropout"
+        ),
+        blocks=blocks,
+        final_norm=norm("final_norm") if c.norm_placement == "pre" else None,
+    )
+
+
+def normal(stddev: float = 0.02) -> keras.initializers.Initializer:
+    """GPT-2's initializer, a new one for each weight."""
+    return keras.initializers.RandomNormal(stddev=stddev)
+
+
+@register
+class GPT(CachedDecoding, CausalLM):
+    r"""A decoder-only Transformer that predicts each token from those before it.
+
+    Its options are the columns of the course's table of language models: with options
+    other than the defaults it is a LLaMA, a BLOOM or a PaLM; see `from_architecture`.
+
+    Weights are initialized as in GPT-2, from normal distributions of standard deviation
+    0.02, for positions 0.01. With `norm_placement="pre"` it is $0.02 / \sqrt{2 L}$ for
+    the last kernels of attention and feed-forward networks, since 2 L of their outputs
+    are added to the residual stream.
+
+    Args:
+        tokenizer: A fitted tokenizer of `kerasseq.text`, saved with the model.
+        vocabulary_size: Number of ids, for a model without a tokenizer.
+        num_layers: L.
+        num_heads: N.
+        hidden_dim: D.
+        intermediate_dim: Width of the feed-forward networks; 4 D if None.
+        max_sequence_length: The most tokens of a text.
+        dropout: Dropout rate.
+        norm: "layer" or "rms".
+        norm_placement: "pre", "post" or "deep".
+        feed_forward: "gelu", "gelu_tanh" as in the weights of GPT-2, "relu", "swiglu",
+            "geglu" …, see `FeedForward`; "none" for blocks without one; a layer, of
+            which each block gets a copy; or a list with one of these for each block.
+        use_bias: Whether dense layers and norms have biases.
+        position: "learned", "sinusoidal", "rope", "alibi", "relative" as in T5,
+            "transformer_xl", None, or a position object as for `MultiHeadAttention`.
+        num_key_value_heads: Number of key and value heads; N if None.
+        head_dim: Width of a head; D / N if None.
+        parallel: Whether attention and feed-forward network are applied in parallel.
+        sliding_window: Each token attends to this many tokens, itself included; to all
+            before it if None.
+        embedding_norm: Whether to normalize the embeddings.
+        tie_embeddings: Whether the output projection is the embedding matrix.
+        layer_norm_epsilon: Epsilon of the norms.
+        use_query_key_value_bias: Whether the query, key and value projections have
+            biases; as `use_bias` if None. True without other biases is Qwen2.
+        query_key_norm: Norm of each query and key head: "layer", "rms" as in Qwen3, or
+            None.
+        embedding_scale: Factor of the token embeddings: $\sqrt D$ in Gemma; 1 if None.
+        head: "tokens" for logits `(B, T, V)`, or None for hidden states `(B, T, D)`,
+            to which `with_head` adds a task.
+        attention: What reads the sequence in the blocks: "multi_head", or in its place
+            "gla", "min_gru" …, see `TransformerDecoder`; a causal layer, of which each
+            block gets a copy; or a list with one of these for each block. Layers that
+            carry states know the order of tokens, and need no `position`.
+        **kwargs: `name` and `trainable`.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument is out of range, or `num_heads` does not divide D.
+
+    Examples:
+        >>> import kerasseq
+        >>> tokenizer = kerasseq.text.CharacterTokenizer().fit("hello world")
+        >>> model = GPT(tokenizer, num_layers=2, num_heads=2, hidden_dim=8)
+        >>> len(model.generate("he", max_new_tokens=7, seed=0))
+        9
+
+    References:
+        Radford et al. 2018 and 2019. Slides A, C, D, E.
+    """
+
+    built_attention = "multi_head"  # of the architectures that this class builds
+    fields: tuple[str, ...] = (  # of an architecture, which are arguments here
+        *("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "norm"),
+        *("norm_placement", "feed_forward", "use_bias", "position", "head_dim"),
+        *("num_key_value_heads", "parallel", "embedding_norm", "tie_embeddings"),
+        "max_sequence_length",
+    )
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer | None = None,
+        *,
+        vocabulary_size: int | None = None,
+        num_layers: int = 4,
+        num_heads: int = 4,
+        hidden_dim: int = 128,
+        intermediate_dim: int | None = None,
+        max_sequence_length: int = 256,
+        dropout: float = 0.0,
+        norm: str = "layer",
+        norm_placement: str = "pre",
+        feed_forward: Any = "gelu",
+        use_bias: bool = True,
+        position: Any = "learned",
+        num_key_value_heads: int | None = None,
+        head_dim: int | None = None,
+        parallel: bool = False,
+        sliding_window: int | None = None,
+        embedding_norm: bool = False,
+        tie_embeddings: bool = True,
+        layer_norm_epsilon: float = 1e-5,
+        use_query_key_value_bias: bool | None = None,
+        query_key_norm: str | None = None,
+        embedding_scale: float | None = None,
+        head: str | None = "tokens",
+        attention: Any = "multi_head",
+        **kwargs: Any,
+    ) -> None:
+        optional = functools.partial(checks.optional, checks.size)
+        size = known_ids(tokenizer, vocabulary_size)
+        config = {
+            "tokenizer": tokenizer,
+            "vocabulary_size": vocabulary_size,
+            "num_layers": checks.size("num_layers", num_layers),
+            "num_heads": checks.size("num_heads", num_heads),
+            "hidden_dim": checks.size("hidden_dim", hidden_dim),
+            "intermediate_dim": optional("intermediate_dim", intermediate_dim),
+            "max_sequence_length": checks.size(
+                "max_sequence_length", max_sequence_length
+            ),
+            "dropout": checks.rate("dropout", dropout),
+            "norm": norm,
+            "norm_placement": checks.one_of(
+                "norm_placement", norm_placement, ("pre", "post", "deep")
+            ),
+            "feed_forward": feed_forward,
+            "use_bias": checks.flag("use_bias", use_bias),
+            "position": position,
+            "num_key_value_heads": optional("num_key_value_heads", num_key_value_heads),
+            "head_dim": optional("head_dim", head_dim),
+            "parallel": checks.flag("parallel", parallel),
+            "sliding_window": optional("sliding_window", sliding_window),
+            "embedding_norm": checks.flag("embedding_norm", embedding_norm),
+            "tie_embeddings": checks.flag("tie_embeddings", tie_embeddings),
+            "layer_norm_epsilon": checks.positive(
+                "layer_norm_epsilon", layer_norm_epsilon
+            ),
+            "use_query_key_value_bias": use_query_key_value_bias,
+            "query_key_norm": query_key_norm,
+            "embedding_scale": checks.optional(
+                checks.positive, "embedding_scale", embedding_scale
+            ),
+            "head": checks.one_of("head", head, ("tokens", None)),
+            "attention": attention,
+        }
+        if isinstance(position, str) or position is None:
+            checks.one_of("position", position, by_name.DECODER_POSITIONS)
+        learned = position == "learned"
+        check_memory(
+            hidden_dim,
+            vocabulary_size=size,
+            intermediate_dim=intermediate_dim,
+            head_dim=head_dim,
+            max_sequence_length=max_sequence_length if learned else None,
+            num_layers=num_layers * (intermediate_dim or 4 * hidden_dim),
+        )
+        stack = make_stack(size, types.SimpleNamespace(**config))
+        ids = keras.Input((None,), dtype="int32", name="ids")
+        outputs, _ = stack.hidden_states(stack.embedding(ids))  # (B, T, D)
+        if head is not None:
+            outputs = stack.logits(outputs)  # (B, T, V)
+        super().__init__(ids, outputs, config, **kwargs)
+        self.stack: Stack = stack
+        self.head = head
+        self.max_sequence_length: int = config["max_sequence_length"]
+        # Only learned positions end.
+        self.context_length: int | None = self.max_sequence_length if learned else None
+        if not isinstance(attention, str):
+            self._check_causal("attention")
+
+    def ids(self, source: Any) -> np.ndarray | None:
+        """The ids of a text, as for `CausalLM`.
+
+        Raises:
+            ValueError: If the model has no head, and cannot predict tokens.
+        """
+        found = super().ids(source)
+        if found is not None and self.head is None:
+            raise ValueError(
+                "this GPT has no head that predicts tokens, received head=None. Build "
+                'it with head="tokens" to train on texts and to generate, or add '
+                'another head with with_head("classify", labels=2), for example'
+            )
+        return found
+
+    def with_head(
+        self,
+        head: str,
+        labels: int | Sequence[Label] | None = None,
+        *,
+        multi_label: bool = False,
+        language_model_weight: float = 0.0,
+        truncate: bool = False,
+        dropout: float | None = None,
+    ) -> GPTTask:
+        """Adds a task head, to fine-tune the model on texts and labels.
+
+        Args:
+            head: "classify", "entail", "compare", "choose", "tag" or "span".
+            labels: As for `GPTTask`, like the next three.
+            multi_label: Whether an example may have several labels.
+            language_model_weight: Weight of the language modeling loss.
+            truncate: Whether texts that are too long are cut.
+            dropout: Dropout rate; as before if None.
+
+        Returns:
+            A `GPTTask` with copies of the weights of this model.
+
+        Raises:
+            ValueError: If the head is unknown, or `labels` do not fit it.
+
+        Examples:
+            >>> model = GPT(vocabulary_size=11, num_layers=1, hidden_dim=8)
+            >>> model.with_head("classify", 3).output_shape
+            (None, 3)
+        """
+        return GPTTask(
+            self,
+            head,
+            labels,
+            multi_label=multi_label,
+            language_model_weight=language_model_weight,
+            truncate=truncate,
+            dropout=dropout,
+        )
+
+    @classmethod
+    def from_architecture(
+        cls,
+        architecture: str | Architecture,
+        tokenizer: Tokenizer | None = None,
+        **changes: Any,
+    ) -> Self:
+        """Builds the model that a row of `models.architectures` describes.
+
+        Args:
+            architecture: A name, such as "gpt2_small", or a row, such as
+                `architectures["llama_7b"].small()`.
+            tokenizer: A fitted tokenizer, whose vocabulary replaces that of the row.
+            **changes: Fields of the row to change, such as `num_layers=2`.
+
+        Returns:
+            The model with initial weights.
+
+        Raises:
+            ValueError: If there is no such row, or it is of another kind of model.
+
+        Examples:
+            >>> GPT.from_architecture(find("gpt2_small").small()).count_params()
+            17328
+        """
+        row = find(architecture, **changes)
+        cls._check_architecture(row)
+        options = {name: getattr(row, name) for name in cls.fields}
+        if tokenizer is None:
+            options["vocabulary_size"] = row.vocabulary_size
+        known = {name: value for name, value in options.items() if value is not None}
+        return cls(tokenizer, **known)
+
+    @classmethod
+    def _check_architecture(cls, row):
+        """Raises unless a row is a decoder with the attention of this class."""
+        if row.kind not in KINDS:
+            raise ValueError(
+                f"{row.title} is of kind={row.kind!r}; {cls.__name__} builds "
+                + " and ".join(KINDS)
+            )
+        if row.attention != cls.built_attention:
+            raise ValueError(
+                f"{row.title} has attention={row.attention!r}; {cls.__name__} builds "
+                f"{cls.built_attention!r}. Use models.{BUILDERS[row.attention]}"
+            )

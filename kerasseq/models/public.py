@@ -1,0 +1,51 @@
+"""Every public model, and functions for published architectures and checkpoints.
+
+`architectures` is the table of published Transformers. `count` computes the number of
+parameters of one without building it, `costs` its operations and its memory.
+`from_pretrained` and `save_pretrained` read and write checkpoints of Hugging Face and
+KerasHub.
+"""
+
+import kerasseq.core.serialization  # first: checks the backend
+import kerasseq.layers  # noqa: F401  # registers every layer
+from kerasseq.models.bert.bert import BERT
+from kerasseq.models.costing import costs
+from kerasseq.models.counting import count
+from kerasseq.models.gpt.gpt import GPT
+from kerasseq.models.gpt.gpt_task import GPTTask
+from kerasseq.models.language_model import LanguageModel
+from kerasseq.models.mamba import Mamba
+from kerasseq.models.published import architectures
+from kerasseq.models.rwkv import RWKV
+from kerasseq.models.seq2seq.recurrent import Seq2Seq
+from kerasseq.models.seq2seq.t5 import T5, T5Encoder
+from kerasseq.models.seq2seq.transformer import Transformer
+from kerasseq.models.vit.vit import ViT
+from kerasseq.pretrained.checkpoints import from_pretrained, save_pretrained
+from kerasseq.series.forecaster import Forecaster
+from kerasseq.tasks.classifier import SequenceClassifier
+from kerasseq.tasks.tagger import SequenceTagger
+from kerasseq.vectors.word_vectors import WordVectors
+
+__all__ = [
+    "SequenceClassifier",
+    "SequenceTagger",
+    "Forecaster",
+    "LanguageModel",
+    "Seq2Seq",
+    "Transformer",
+    "T5",
+    "T5Encoder",
+    "GPT",
+    "GPTTask",
+    "Mamba",
+    "RWKV",
+    "BERT",
+    "ViT",
+    "WordVectors",
+    "architectures",
+    "costs",
+    "count",
+    "from_pretrained",
+    "save_pretrained",
+]

@@ -1,0 +1,1 @@
+"""From one sequence to another: recurrent, Transformer and T5."""

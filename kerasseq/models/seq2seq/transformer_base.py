@@ -1,0 +1,422 @@
+r"""Transformer encoder-decoder models: encoder, decoder, and the model of both.
+
+$$
+x_0 = f\,E_w + P, \qquad x_l = \mathrm{Block}_l(x_{l-1}), \qquad
+p = \mathrm{softmax}(g\, x_L E^T)
+$$
+
+`Encoder` and `Decoder` hold layers and apply them: in training to whole sequences, in
+decoding to one token, with keys and values in caches: in the self-attention those of
+earlier tokens, in the cross-attention those of the source. Their layers become layers
+of the `EncoderDecoder`, which is a functional model.
+"""
+
+import dataclasses
+import functools
+from typing import Any, Generic, TypeVar
+
+import keras
+import numpy as np
+from keras import ops, tree
+
+from kerasseq import kernels
+from kerasseq.core import masks
+from kerasseq.core.arguments import drawn_seed
+from kerasseq.core.method_layer import MethodLayer
+from kerasseq.core.padding import PADDING, bucket
+from kerasseq.core.types import Tensor
+from kerasseq.models.seq2seq.scheduled_sampling import ScheduledSampler
+from kerasseq.models.seq2seq.translator import Translator
+from kerasseq.models.seq2seq.vocabulary import Vocabulary
+from kerasseq.positions.base import AttentionPosition, PositionEncoding
+from kerasseq.positions.by_name import make_embedding_position
+from kerasseq.tracing.listeners import pause
+from kerasseq.training import ScheduledSampling
+from kerasseq.transformer.block import TransformerBlock
+from kerasseq.transformer.decoder import TransformerDecoder
+from kerasseq.transformer.encoder import TransformerEncoder
+from kerasseq.transformer.norms import make_norm
+
+Block = TypeVar("Block", bound=TransformerBlock)
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerOptions:
+    """Options of the layers of encoder and decoder.
+
+    Attributes:
+        num_layers: Number of encoder blocks.
+        num_decoder_layers: Number of decoder blocks.
+        block: Arguments of the blocks, except for positions.
+        position: Name of the position encoding.
+        max_sequence_length: Number of positions, for "learned".
+        encoder_position: Position encoding in the self-attention of the encoder.
+        decoder_position: The same of the decoder.
+        embedding_norm: Whether a norm follows the embedding.
+        embedding_scale: $f$, a factor of the token embeddings.
+        logit_scale: $g$, a factor of the output before the logits.
+        final_dropout: Whether dropout follows the last norm.
+    """
+
+    num_layers: int
+    num_decoder_layers: int
+    block: dict[str, Any]
+    position: str | None = None
+    max_sequence_length: int | None = None
+    encoder_position: AttentionPosition | None = None
+    decoder_position: AttentionPosition | None = None
+    embedding_norm: bool = False
+    embedding_scale: float = 1.0
+    logit_scale: float = 1.0
+    final_dropout: bool = False
+
+    def make_norm(self, name: str) -> keras.Layer:
+        return make_norm(
+            self.block["norm"],
+            epsilon=self.block["layer_norm_epsilon"],
+            use_bias=self.block["use_bias"],
+            name=name,
+        )
+
+    def make_dropout(self, name: str) -> keras.layers.Dropout:
+        rate = self.block["dropout"]
+        return keras.layers.Dropout(rate, seed=drawn_seed(rate), name=name)
+
+
+class _Layers(Generic[Block]):
+    """Embedding, blocks and final norm, which encoder and decoder both have."""
+
+    def __init__(
+        self,
+        name: str,
+        embedding: keras.layers.Embedding,
+        blocks: list[Block],
+        options: LayerOptions,
+    ) -> None:
+        has_final_norm = options.block["norm_placement"] == "pre"
+        self.embedding = embedding
+        self.embedding_scale: float = options.embedding_scale
+        self.embedding_norm: keras.Layer | None = None
+        self.final_norm: keras.Layer | None = None
+        self.final_dropout: keras.layers.Dropout | None = None
+        self.blocks = blocks
+        if options.embedding_norm:
+            self.embedding_norm = options.make_norm(f"{name}_embedding_norm")
+        if has_final_norm:
+            self.final_norm = options.make_norm(f"{name}_final_norm")
+        self.embedding_dropout: keras.layers.Dropout = options.make_dropout(
+            f"{name}_embedding_dropout"
+        )
+        if options.final_dropout:
+            self.final_dropout = options.make_dropout(f"{name}_final_dropout")
+        self.position: PositionEncoding | None = make_embedding_position(
+            options.position, options.max_sequence_length, name=f"{name}_position"
+        )
+        learned = options.position == "learned"
+        self.max_length: int | None = options.max_sequence_length if learned else None
+
+    def embed(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        index: int | Tensor = 0,
+        training: bool | None = None,
+    ) -> Tensor:
+        """Computes $x_0$.
+
+        Args:
+            ids: `(B, T)`.
+            mask: `(B, T)`, True (or 1) at real tokens.
+            index: Position of the first id.
+            training: Whether to apply dropout.
+        """
+        x = self.embedding(ids)
+        x = x if self.embedding_scale == 1 else x * self.embedding_scale
+        if self.position is not None:
+            p = masks.positions(mask, None, index)
+            if self.max_length is not None:  # padding may be longer than the table
+                p = ops.minimum(p, self.max_length - 1)
+            x = x + self.position(x, positions=p)
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        return self.embedding_dropout(x, training=training)
+
+    def finish(self, x: Tensor, training: bool | None = None) -> Tensor:
+        """Applies norm and dropout to the output of the last block."""
+        if self.final_norm is not None:
+            x = self.final_norm(x)
+        if self.final_dropout is not None:
+            x = self.final_dropout(x, training=training)
+        return x
+
+
+def make_blocks(
+    block_class: type[Block],
+    name: str,
+    count: int,
+    depth: int | tuple[int, int],
+    position: AttentionPosition | None,
+    options: LayerOptions,
+) -> list[Block]:
+    """Makes the blocks of encoder or decoder, which share one position encoding."""
+    deep = options.block["norm_placement"] == "deep"
+    return [
+        block_class(
+            **options.block,
+            seed=drawn_seed(options.block["dropout"]),
+            position=position,
+            depth=depth if deep else None,
+            name=f"{name}_block_{n}",
+        )
+        for n in range(count)
+    ]
+
+
+class Encoder(_Layers[TransformerEncoder]):
+    """Transformer encoder, from ids `(B, S)` to vectors `(B, S, D)`, the memory."""
+
+    def __init__(
+        self, embedding: keras.layers.Embedding, options: LayerOptions
+    ) -> None:
+        depth = options.num_layers, options.num_decoder_layers
+        blocks = make_blocks(
+            TransformerEncoder,
+            "encoder",
+            options.num_layers,
+            depth,
+            options.encoder_position,
+            options,
+        )
+        super().__init__("encoder", embedding, blocks, options)
+
+    def __call__(
+        self, source: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the memory `(B, S, D)` and its mask `(B, S)`, of ids `(B, S)`."""
+        mask = ops.not_equal(source, PADDING)
+        x = self.embed(source, mask, training=training)
+        for block in self.blocks:
+            x = block(x, padding_mask=mask, training=training)
+        return self.finish(x, training), mask
+
+
+class Decoder(_Layers[TransformerDecoder]):
+    """Transformer decoder, from target and memory to logits."""
+
+    def __init__(
+        self, embedding: keras.layers.ReversibleEmbedding, options: LayerOptions
+    ) -> None:
+        blocks = make_blocks(
+            TransformerDecoder,
+            "decoder",
+            options.num_decoder_layers,
+            options.num_decoder_layers,
+            options.decoder_position,
+            options,
+        )
+        super().__init__("decoder", embedding, blocks, options)
+        self.logit_scale: float = options.logit_scale
+
+    def __call__(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        memory_mask: Tensor,
+        training: bool | None = None,
+    ) -> Tensor:
+        """Returns logits `(B, T, V)` of the token after each id of `(B, T)`."""
+        x = self.embed(target, ops.ones_like(target), training=training)
+        for block in self.blocks:
+            x = block(x, memory, encoder_padding_mask=memory_mask, training=training)
+        return self.logits(self.finish(x, training))
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Returns logits in float32."""
+        x = x if self.logit_scale == 1 else x * self.logit_scale
+        return ops.cast(self.embedding(x, reverse=True), "float32")
+
+    def alignment(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
+        """Returns attention weights `(B, T, S)`: means over heads of the last layer."""
+        x = self.embed(target, ops.ones_like(target), training=False)
+        for block in self.blocks[:-1]:
+            x = block(x, memory, encoder_padding_mask=memory_mask, training=False)
+        alignment = MeanCrossAttention(self.blocks[-1], name="alignment")
+        return alignment(x, memory, memory_mask)
+
+    def initial_state(
+        self, memory: Tensor, memory_mask: Tensor, length: int
+    ) -> dict[str, Any]:
+        """Returns the state before the first of at most `length` tokens."""
+        batch = ops.shape(memory)[0]
+        return {
+            "index": ops.zeros((batch,), "int32"),
+            "memory_mask": memory_mask,
+            "self_attention": [b.make_cache(batch, length) for b in self.blocks],
+            "cross_attention": [b.project_memory(memory) for b in self.blocks],
+        }
+
+    def decode_step(
+        self, state: dict[str, Any], token: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Returns logits `(B, V)` of the token after `token` `(B,)`, and the state."""
+        index = state["index"][0]  # the same in all rows
+        ids, caches = token[:, None], []  # (B, 1)
+        x = self.embed(ids, ops.ones_like(ids), index, training=False)
+        for block, own_cache, cross_cache in zip(
+            self.blocks, state["self_attention"], state["cross_attention"], strict=True
+        ):
+            x, own_cache, _ = block(
+                x,
+                encoder_padding_mask=state["memory_mask"],
+                self_attention_cache=own_cache,
+                self_attention_cache_update_index=index,
+                cross_attention_cache=cross_cache,
+                training=False,
+            )
+            caches.append(own_cache)
+        logits = self.logits(self.finish(x, training=False))
+        after = {"index": state["index"] + 1, "self_attention": caches}
+        return logits[:, 0], {**state, **after}
+
+
+class MeanCrossAttention(keras.layers.Layer):
+    """The cross-attention weights of a decoder block, the mean over its heads.
+
+    Args:
+        block: A `TransformerDecoder` that is built.
+        **kwargs: For `keras.layers.Layer`.
+    """
+
+    def __init__(self, block: TransformerDecoder, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.block = block
+        self.built = True
+
+    def call(self, x: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
+        _, _, alpha = self.block(
+            x,
+            memory,
+            encoder_padding_mask=memory_mask,
+            training=False,
+            return_attention_scores=True,
+        )
+        return ops.mean(alpha, axis=1)  # (B, N, T, S) to (B, T, S)
+
+
+class EncoderDecoder(Translator):
+    """Base class of Transformers with encoder and decoder.
+
+    Args:
+        source_vocabulary: The `Vocabulary` of sources.
+        target_vocabulary: The `Vocabulary` of targets.
+        encoder: An `Encoder`.
+        decoder: A `Decoder`.
+        config: The arguments of the subclass, to be saved.
+        scheduled_sampling: A `training.ScheduledSampling`, or None.
+        **kwargs: `name` and `trainable`.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: Vocabulary,
+        target_vocabulary: Vocabulary,
+        encoder: Encoder,
+        decoder: Decoder,
+        config: dict[str, Any],
+        scheduled_sampling: ScheduledSampling | None = None,
+        **kwargs: Any,
+    ) -> None:
+        source = keras.Input((None,), dtype="int32", name="source")
+        target = keras.Input((None,), dtype="int32", name="target")
+        memory, memory_mask = encoder(source)
+        logits = decoder(target, memory, memory_mask)
+        super().__init__([source, target], logits, config, **kwargs)
+        self.source_vocabulary: Vocabulary | None = source_vocabulary
+        self.target_vocabulary = target_vocabulary
+        self.encoder = encoder
+        self.decoder = decoder
+        self.scheduled_sampler: ScheduledSampler = ScheduledSampler(
+            scheduled_sampling, name="scheduled_sampler"
+        )
+        self.scheduled_sampler.build()
+
+    def call(
+        self, inputs: Tensor, training: bool | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        if not training or self.scheduled_sampler.schedule is None:
+            return super().call(inputs, training=training, mask=mask)
+        source, target = tree.flatten(inputs)
+        memory, memory_mask = self.encoder(source, training=True)
+        predicted = self.decoder(target, memory, memory_mask, training=False)
+        target = self.mix_predictions(target, predicted)
+        return self.decoder(target, memory, memory_mask, training=True)
+
+    def mix_predictions(self, target: Tensor, logits: Tensor) -> Tensor:
+        """Replaces target tokens by predictions, as the schedule says.
+
+        Args:
+            target: Ids `(B, T)`, with the start first.
+            logits: `(B, T, V)`, predicted from `target`.
+
+        Returns:
+            Ids `(B, T)`. Start and padding are never replaced.
+        """
+        drawn = self.scheduled_sampler.draw(target, logits.shape[-1])
+        predicted = self.scheduled_sampler.predict_token(
+            logits, drawn.get("gumbel_noise")
+        )
+        predicted = ops.cast(predicted, target.dtype)
+        # The prediction at t is the input at t + 1.
+        predicted = ops.concatenate([target[:, :1], predicted[:, :-1]], axis=1)
+        keep = ops.logical_or(drawn["use_target"], ops.equal(target, PADDING))
+        return ops.where(keep, target, predicted)
+
+    @functools.cached_property
+    def alignment_model(self) -> keras.Model:
+        """The model from source and target to alignments `(B, T, S)`.
+
+        They are means over the heads of the last layer. `tracing.trace` records each
+        head of each layer.
+        """
+        source, target = self.inputs
+        with pause():  # symbolic values cannot be recorded
+            alpha = self.decoder.alignment(target, *self.encoder(source))
+        return keras.Model(self.inputs, alpha)
+
+    def max_target_length(self, source: np.ndarray) -> int:
+        length = super().max_target_length(source)
+        return min(length, self.decoder.max_length or length)
+
+    def initial_state(self, source: np.ndarray, length: int) -> dict[str, Any]:
+        limit = self.decoder.max_length
+        if limit is not None and length > limit:
+            raise ValueError(
+                f"max_length must be at most {limit}, the positions of the model, "
+                f"received {length}. Build it with a larger max_sequence_length"
+            )
+        return self._compiled_encode(bucket(length))(ops.convert_to_tensor(source))
+
+    def _compiled_encode(self, length):
+        programs = kernels.programs(self)
+
+        def make():
+            encode = functools.partial(MethodLayer(self, "run_encoder"), length=length)
+            return kernels.compiled(encode, pure=programs.pure)
+
+        return programs.get("encode", length, make)
+
+    def run_encoder(self, source: Tensor, length: int) -> dict[str, Any]:
+        """Runs the encoder: ids `(B, S)` to the state before the first token."""
+        memory, memory_mask = self.encoder(source, training=False)
+        return self.decoder.initial_state(memory, memory_mask, length)
+
+    @functools.cached_property
+    def step(self) -> MethodLayer:
+        """The step function of decoding: `(state, token) -> (logits, state)`."""
+        return MethodLayer(self, "decode_step")
+
+    def decode_step(
+        self, state: dict[str, Any], token: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Returns logits `(B, V)` of the token after `token` `(B,)`, and the state."""
+        return self.decoder.decode_step(state, token)

@@ -1,0 +1,494 @@
+"""Encoder-decoder models: training on pairs, `translate`, `generate` and `stream`.
+
+How `translate` works, in the order of the calls:
+
+1. `_options` checks the arguments and makes the sampler (`language/generation.py`).
+2. `Vocabulary.encode` turns the sources into ids, `group_by_length` these into batches.
+3. `initial_state` runs the encoder, and returns the first state of the decoder.
+4. `decode` (`language/generation.py`) calls `step`, the decoder for one token, until
+   all targets have ended.
+5. `_alignments` returns the attention weights of the model for finished targets.
+6. `Vocabulary.decode` turns the ids of the targets into texts.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from kerasseq import decoding, kernels
+from kerasseq.core import checks
+from kerasseq.core.ids import check_inputs
+from kerasseq.core.padding import PADDING, bucket, pad_rows
+from kerasseq.core.types import Tensor
+from kerasseq.models.generation import GenerationMixin, decode
+from kerasseq.models.seq2seq.pairs import as_pairs, split_off_end
+from kerasseq.models.seq2seq.translation import Translation
+from kerasseq.models.seq2seq.vocabulary import Rows, Vocabulary
+from kerasseq.tasks.base import TaskModel
+from kerasseq.tasks.data_checks import check_data
+from kerasseq.tasks.input_rows import check_finite, check_not_empty
+from kerasseq.training import PairBatches, TokenAccuracy
+from kerasseq.training.pair_batches import pair_arrays
+
+BATCH_SIZE = 64  # of `fit`, `translate` and `generate`
+
+
+class Translator(GenerationMixin, TaskModel):
+    """Base class of models with the inputs `source` and `target`.
+
+    The model predicts each token of the target from the source and the target tokens
+    before it. A subclass builds the graph and defines
+
+    - `source_vocabulary`, None for features such as images; `target_vocabulary`;
+    - `initial_state(source, length)`, from a batch of sources to the state of the
+      decoder before the first of at most `length` tokens;
+    - `step(state, token)`, the decoder for one token: logits and the next state;
+    - `alignment_model`, from source and target to attention weights, or None.
+    """
+
+    source_vocabulary: Vocabulary | None
+    target_vocabulary: Vocabulary
+    default_sampler = "greedy"
+
+    def default_loss(self) -> keras.losses.Loss:
+        return keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, ignore_class=PADDING
+        )
+
+    def default_metrics(self) -> list[keras.metrics.Metric]:
+        return [TokenAccuracy(name="accuracy")]
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        batch_size: int = BATCH_SIZE,
+        epochs: int = 1,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Trains the model on pairs of sources and targets.
+
+        Args:
+            x: Sources: strings; or ids, as lists or a padded array `(rows, time)`. Or
+                sources and targets at once, as from `kerasseq.datasets.number_names`.
+                Anything else, such as batches, is passed to `keras.Model.fit`.
+            y: Targets, in the same form, without start and end.
+            batch_size: Pairs per batch.
+            epochs: The last epoch.
+            initial_epoch: Number of epochs trained before; their batches are skipped.
+            steps_per_epoch: Batches per epoch. If None, all of them.
+            validation_split: Fraction of the pairs, from the end, for validation. See
+                also `kerasseq.datasets.split`.
+            validation_data: Pairs for validation, `(sources, targets)`, or as for
+                `keras.Model.fit`.
+            seed: Seed of the order of the pairs.
+            **kwargs: As for `keras.Model.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            TypeError: If a source or target has the wrong type.
+            ValueError: If there are no pairs, one is empty, or an id is out of range.
+        """
+        check_not_empty(x)
+        pairs = as_pairs(x, y)
+        if pairs is not None and validation_data is None and validation_split:
+            pairs, validation_data = split_off_end(pairs, validation_split)
+            validation_split = 0.0
+        options = {"epochs": epochs, "initial_epoch": initial_epoch}
+        options |= {"validation_data": self._validation_arrays(validation_data)}
+        options |= {"validation_batch_size": batch_size, **kwargs}
+        if pairs is None:
+            self._check_ids(x, y)
+            return super().fit(
+                x,
+                y,
+                batch_size=None if y is None else batch_size,
+                steps_per_epoch=steps_per_epoch,
+                validation_split=validation_split,
+                **options,
+            )
+        batches = self.batches(*pairs, batch_size=batch_size, seed=seed)
+        steps = steps_per_epoch or batches.steps_per_epoch
+        options["shuffle"] = False  # the batches are shuffled already
+        return super().fit(
+            batches.stream(start=initial_epoch * steps),
+            steps_per_epoch=steps,
+            **options,
+        )
+
+    def _validation_arrays(self, data):
+        """Pairs as arrays; other data as they are."""
+        pairs = as_pairs(tuple(data)) if isinstance(data, tuple | list) else None
+        return data if pairs is None else self.arrays(*pairs)
+
+    def batches(
+        self,
+        sources: Rows,
+        targets: Rows,
+        *,
+        batch_size: int = BATCH_SIZE,
+        seed: int = 0,
+    ) -> PairBatches:
+        """Returns the batches that `fit` trains on, for a custom training loop."""
+        return PairBatches(
+            self.encode_sources(sources),
+            self.target_vocabulary.encode(targets),
+            batch_size,
+            seed,
+            marks=self.target_vocabulary.start_and_end,
+        )
+
+    def arrays(
+        self, sources: Rows, targets: Rows
+    ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+        """Returns pairs as arrays for Keras.
+
+        Args:
+            sources: As for `fit`.
+            targets: As for `fit`.
+
+        Returns:
+            `((source, target), shifted_target)`, arrays of ids, where `target` begins
+            with the start and `shifted_target` ends with the end.
+        """
+        return pair_arrays(
+            self.encode_sources(sources),
+            self.target_vocabulary.encode(targets),
+            marks=self.target_vocabulary.start_and_end,
+        )
+
+    def encode(
+        self, sources: Rows, targets: Rows | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns sources and targets as the batch of arrays that the model reads.
+
+        Three ids are padding, start and end of a target, and those of tokens follow.
+
+        Args:
+            sources: A source, or several, as for `translate`.
+            targets: The target of each; None for the start token alone.
+
+        Returns:
+            `(source, target)`: ids `(B, S)`, or features of images, and ids `(B, T)`
+            that begin with the start token. B is 1 for one source.
+
+        Raises:
+            TypeError: If a row is not a string, or not ids.
+            ValueError: If a row is empty, or the numbers of sources and targets differ.
+
+        Examples:
+            >>> from kerasseq.models import Seq2Seq
+            >>> sizes = {"source_vocabulary_size": 5, "target_vocabulary_size": 7}
+            >>> model = Seq2Seq("gru", **sizes, units=3)
+            >>> source, target = model.encode([4, 1], [6, 2, 3])
+            >>> y = model((source, target))
+            >>> source.tolist(), target.tolist(), keras.ops.shape(y)
+            ([[6, 3]], [[1, 8, 4, 5]], (1, 4, 9))
+        """
+        vocabulary = self.source_vocabulary
+        if vocabulary is not None and vocabulary.is_one_row(sources):
+            sources = [sources]
+            targets = None if targets is None else [targets]
+        rows = self.encode_sources(sources)
+        vocabulary = self.target_vocabulary
+        ends = [[]] * len(rows) if targets is None else vocabulary.encode(targets)
+        if len(ends) != len(rows):
+            raise ValueError(
+                f"expected {len(rows)} targets, one a source, received {len(ends)}"
+            )
+        return pair_arrays(rows, ends, marks=vocabulary.start_and_end)[0]
+
+    def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
+        """Computes loss and metrics of pairs, as `keras.Model.evaluate` does."""
+        check_not_empty(x, "evaluate")
+        pairs = as_pairs(x, y)
+        x, y = (x, y) if pairs is None else self.arrays(*pairs)
+        self._check_ids(x, y)
+        return super().evaluate(x, y, **kwargs)
+
+    def predict(self, x: Any, **kwargs: Any) -> np.ndarray:
+        """Computes logits `(B, T, V)`, as `keras.Model.predict`, of arrays of ids."""
+        self._check_ids(x)
+        return super().predict(x, **kwargs)
+
+    def _check_ids(self, x, y=None):
+        """Raises if an array has ids that are out of range."""
+        source, target = self.source_vocabulary, self.target_vocabulary
+        check_inputs(x, {"source": source and source.size, "target": target.size})
+        if source is None:  # features, such as images
+            check_finite("source", keras.tree.flatten(x)[0])
+        check_inputs(y, {"targets": target.size})
+
+    def encode_sources(self, sources: Rows) -> list[np.ndarray] | np.ndarray:
+        """Returns sources as rows of ids; for an image encoder as one float array."""
+        if self.source_vocabulary is not None:
+            return self.source_vocabulary.encode(sources)
+        features, shape = np.asarray(sources), self.inputs[0].shape
+        if features.ndim != len(shape) or features.dtype.kind not in "biuf":
+            raise ValueError(
+                f"sources must be one array of numbers of shape {shape}, received "
+                f"shape {features.shape} of {features.dtype}"
+            )
+        return check_finite("sources", features.astype("float32"))
+
+    def translate(
+        self,
+        sources: Rows,
+        max_length: int | None = None,
+        *,
+        max_new_tokens: int | None = None,
+        sampler: "decoding.Sampler | decoding.Beam | str | None" = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        stop: str | int | Sequence[str | int] | None = None,
+        seed: int | None = None,
+        batch_size: int = BATCH_SIZE,
+        alignments: bool | None = None,
+    ) -> "Translation | list[Translation]":
+        """Generates the target of one source or of several, with scores and alignments.
+
+        `generate` has the same arguments and returns the texts alone.
+
+        Args:
+            sources: A string or a list; ids or rows of ids for a model without
+                tokenizers; an array `(rows, ...)` for an image encoder.
+            max_length: The most tokens of a target, its end included. If None, three
+                times the length to which sources are padded, plus 32.
+            max_new_tokens: The same: a target has no prompt.
+            sampler: A sampler of `kerasseq.decoding`, a beam such as
+                `decoding.Beam(4)`, or a name, as for `generate`. Greedy by default.
+            temperature: As for `generate`, like the next five.
+            top_k: Sample from the k most probable tokens.
+            top_p: Sample from tokens with this cumulative probability.
+            min_p: Sample from tokens with this fraction of the largest probability.
+            stop: Target tokens that end a target, besides the end token.
+            seed: Seed of the draws.
+            batch_size: Sources per batch.
+            alignments: Whether to compute alignments. If None, if the model has any.
+
+        Returns:
+            A `Translation` for one source, else a list of them.
+
+        Raises:
+            TypeError: If an argument has the wrong type.
+            ValueError: If a source is empty, or an argument is out of range.
+        """
+        options = self._options(
+            sampler=sampler,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            max_new_tokens=max_new_tokens,
+            max_length=max_length,
+            stop=stop,
+            seed=seed,
+        )
+        if alignments and self.alignment_model is None:
+            raise ValueError(
+                "alignments=True needs a model with attention, received one with "
+                'attention=None. Build it with attention="bahdanau"'
+            )
+        checks.whole_number("batch_size", batch_size)
+        rows, single = self._read_prompts(sources)
+        aligned = alignments is not False and self.alignment_model is not None
+        found = self._translate_rows(rows, options, batch_size, aligned)
+        return found[0] if single else found
+
+    def _translate_rows(self, rows, options, batch_size, aligned):
+        """Returns the `Translation` of each source."""
+        if not rows:
+            return []
+        ids, found = self.encode_sources(rows), [None] * len(rows)
+        seeds = row_seeds(options.seed, len(rows))
+        for indices in group_by_length(ids, batch_size):
+            # Some rows are repeated, as each new batch size is compiled anew.
+            size = min(batch_size, 1 << (len(indices) - 1).bit_length())
+            batch = np.resize(indices, size)
+            source = self._as_batch([ids[n] for n in batch])  # (B, S)
+            length = self._max_length(source, options)
+            hypotheses = decode(
+                self.step,
+                self.initial_state(source, length),
+                np.full((size, 1), self.target_vocabulary.start, "int32"),
+                options.sampler,
+                max_new_tokens=length,
+                stop=options.stop,
+                fill=PADDING,
+                seed=seeds[batch],
+            )
+            alpha = self._alignments(source, hypotheses) if aligned else [None] * size
+            for b, n in enumerate(indices):
+                parts = [part[b] for part in hypotheses]
+                found[n] = self._translation(rows[n], source[b], *parts, alpha[b])
+        return found
+
+    def _alignments(self, source, hypotheses):
+        """Attention weights `(B, T, S)` of the best targets, from one forward pass."""
+        ids, lengths = hypotheses.ids[:, 0], hypotheses.lengths[:, 0]
+        shifted = np.insert(ids, 0, self.target_vocabulary.start, axis=1)
+        target = pad_rows(shifted[:, : lengths.max()])
+        return keras.ops.convert_to_numpy(self.align([source, target]))
+
+    def _translation(self, row, source, ids, scores, lengths, alpha):
+        """The `Translation` of one source, its ids or features, from its hypotheses.
+
+        Their ids are `(N, T)`, the weights `alpha` of the best one `(T, S)` or None.
+        """
+        best = ids[0, : lengths[0]]
+        if self.source_vocabulary is None:
+            source_tokens = [str(n) for n in range(self.source_length(source[None]))]
+            unknown = {}
+        else:
+            source_tokens = self.source_vocabulary.tokens(source[source != PADDING])
+            unknown = self.source_vocabulary.unknown_characters(row)
+        if alpha is not None:
+            alpha = alpha[: len(best), : len(source_tokens)]
+        texts = [self.target_vocabulary.decode(each) for each in ids]
+        candidates = zip(texts, scores.tolist(), strict=True)
+        return Translation(
+            text=texts[0],
+            score=float(scores[0]),
+            alignment=alpha,
+            source_tokens=source_tokens,
+            target_tokens=self.target_vocabulary.tokens(best),
+            candidates=[(text, score) for text, score in candidates if score > -np.inf],
+            unknown=unknown,
+        )
+
+    def _max_length(self, source, options):
+        length = options.max_length or options.max_new_tokens
+        return length or self.max_target_length(source)
+
+    def max_target_length(self, source: np.ndarray) -> int:
+        """The default of `max_length`."""
+        return 3 * bucket(self.source_length(source)) + 32
+
+    def source_length(self, source: np.ndarray) -> int:
+        """Number of positions of a batch of sources."""
+        return source.shape[1]
+
+    def _as_batch(self, sources):
+        """Rows of ids, padded; or features; as one array."""
+        features = self.source_vocabulary is None
+        return np.stack(sources) if features else pad_rows(sources)
+
+    def _compiled(self, name):
+        """The compiled model of that name, a function of a list of inputs."""
+        model, programs = getattr(self, name), kernels.programs(self)
+        make = functools.partial(kernels.inference, model, pure=programs.pure)
+        return programs.get("model", name, make)
+
+    @property
+    def align(self) -> Callable[[list[Tensor]], Tensor]:
+        """The compiled `alignment_model`, a function of `[source, target]`."""
+        return self._compiled("alignment_model")
+
+    # `generate` and `stream`, see `GenerationMixin`.
+
+    def _read_prompts(self, prompts):
+        """Returns the sources as a list, and whether there was only one."""
+        check_data(prompts, "sources")
+        vocabulary = self.source_vocabulary
+        single = vocabulary is not None and vocabulary.is_one_row(prompts)
+        return [prompts] if single else list(prompts), single
+
+    def _generate_rows(self, rows, options):
+        found = self._translate_rows(rows, options, BATCH_SIZE, aligned=False)
+        return [translation.text for translation in found]
+
+    def _decoding_start(self, prompt, count):
+        rows, _ = self._read_prompts(prompt)
+        source = self._as_batch(self.encode_sources(rows))
+        if len(source) != 1:
+            raise ValueError(f"prompt must be one source, received {len(source)}")
+        start = np.full((1, 1), self.target_vocabulary.start, "int32")
+        return self.initial_state(source, count), start
+
+    def _token_text(self, i):
+        return self.target_vocabulary.tokens([i])[0]
+
+    def _stream_row(self, row, options):
+        """Checks the source at once, and returns the iterator."""
+        source = self._as_batch(self.encode_sources([row]))
+        length = self._max_length(source, options)
+        tokens = decoding.stream(
+            self.step,
+            self.initial_state(source, length),
+            np.full((1, 1), self.target_vocabulary.start, "int32"),
+            max_new_tokens=length,
+            sampler=options.sampler,
+            stop=options.stop,
+            seed=options.seed,
+        )
+        return self._stream_texts(tokens)
+
+    def _stream_texts(self, tokens):
+        """Yields the text of each token, or its id."""
+        ids, length = [], 0
+        for token in tokens:
+            ids.append(int(token[0]))
+            text = self.target_vocabulary.decode(np.array(ids))
+            if self.target_vocabulary.tokenizer is None:
+                yield from text[length:].tolist()
+                length = len(text)
+            elif not text.endswith("\ufffd"):  # an incomplete character
+                yield text[length:]
+                length = len(text)
+
+    def _stop_ids(self, stop):
+        """The end and further target tokens, as ids of the model."""
+        vocabulary = self.target_vocabulary
+        return vocabulary.end, *(i + vocabulary.offset for i in super()._stop_ids(stop))
+
+    def ids(self, text: str) -> np.ndarray:
+        """Returns the ids of a target text, as its tokenizer numbers them."""
+        if self.target_vocabulary.tokenizer is None:
+            raise ValueError(
+                "stop must be ids, as the model has no target_tokenizer, received "
+                f"stop={text!r}"
+            )
+        return self.target_vocabulary.tokenizer.encode(text)
+
+
+def group_by_length(
+    rows: Sequence[Sequence[int] | np.ndarray] | np.ndarray, batch_size: int
+) -> Iterator[np.ndarray]:
+    """Yields the indices of each batch: rows that are padded to the same length.
+
+    The default length of a target then depends on its own source only.
+
+    Examples:
+        >>> rows = [[5] * 3, [5] * 20, [5] * 7, [5] * 8]
+        >>> [n.tolist() for n in group_by_length(rows, batch_size=2)]
+        [[0, 2], [3], [1]]
+    """
+    lengths = np.array([bucket(len(row)) for row in rows])
+    for length in np.unique(lengths):
+        indices = np.flatnonzero(lengths == length)
+        yield from np.split(indices, range(batch_size, len(indices), batch_size))
+
+
+def row_seeds(seed: int | None, count: int) -> np.ndarray:
+    """Returns a seed for each row, so that batches draw different numbers.
+
+    Examples:
+        >>> bool(np.all(row_seeds(7, 3)[:2] == row_seeds(7, 2)))
+        True
+    """
+    if seed is not None:
+        checks.whole_number("seed", seed, 0)
+    return np.random.default_rng(seed).integers(2**31, size=count)

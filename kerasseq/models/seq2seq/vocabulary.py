@@ -1,0 +1,205 @@
+"""Token ids of the source and of the target of an encoder-decoder model.
+
+A model reserves three ids: padding, start and end. The ids of the tokens follow. Models
+with published weights reserve others: see `published_ids` below.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kerasseq.core import checks
+from kerasseq.core.padding import END, FIRST, PADDING, START
+from kerasseq.tasks.data_checks import as_array
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
+
+PUBLISHED_END = 1
+
+# A text or several; or rows of ids, of equal length in an array.
+Rows: TypeAlias = str | Sequence[str] | Sequence[Sequence[int]] | np.ndarray
+
+
+class Vocabulary:
+    """Converts texts, or ids of the user, to ids of the model, and back.
+
+    Args:
+        name: "source" or "target", for error messages.
+        tokenizer: A fitted tokenizer of `kerasseq.text`, or None.
+        vocabulary_size: Number of ids of the user, padding (0) included, if there is no
+            tokenizer.
+        max_length: The largest number of tokens in a row; None for no limit.
+        advice: How to raise `max_length`, for the error message.
+        published_ids: Whether the ids are those of the published T5: 0 is padding and
+            start, 1 is the end, and ids of the user are ids of the model. The end is
+            appended to source texts, as in the training of T5.
+
+    Attributes:
+        size: Number of ids of the model.
+        offset: Difference between an id of the model and the id of the user.
+        start: The id of the start.
+        end: The id of the end.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If both or neither of `tokenizer` and `vocabulary_size` are given,
+            or if the tokenizer is not fitted.
+
+    Examples:
+        >>> vocabulary = Vocabulary("source", None, 10)
+        >>> [ids.tolist() for ids in vocabulary.encode([[9, 1], [1, 0]])]
+        [[11, 3], [3]]
+        >>> vocabulary.size
+        12
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tokenizer: Tokenizer | None = None,
+        vocabulary_size: int | None = None,
+        max_length: int | None = None,
+        *,
+        advice: str = "Build the model with a larger max_sequence_length",
+        published_ids: bool = False,
+    ) -> None:
+        if (tokenizer is None) == (vocabulary_size is None):
+            raise ValueError(
+                f"expected either {name}_tokenizer, for texts, or "
+                f"{name}_vocabulary_size, for ids; received {name}_tokenizer="
+                f"{tokenizer!r} and {name}_vocabulary_size={vocabulary_size}"
+            )
+        self.name = name
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.advice = advice
+        if tokenizer is None:
+            count = checks.whole_number(f"{name}_vocabulary_size", vocabulary_size, 2)
+            offset = FIRST - 1  # the user's id 0 is padding, as in the model
+        else:
+            count, offset = self._tokenizer_size(), FIRST
+        start, end = START, END
+        self.appends_end: bool = published_ids and name == "source"
+        if published_ids:
+            start, end, offset = PADDING, PUBLISHED_END, 0
+        self.start: int = start
+        self.end: int = end
+        self.offset: int = offset
+        self.size: int = count + offset
+
+    def _tokenizer_size(self):
+        return checks.fitted_size(self.tokenizer, f"{self.name}_tokenizer")
+
+    @property
+    def start_and_end(self) -> tuple[int, int]:
+        return self.start, self.end
+
+    def encode(self, rows: Rows) -> list[np.ndarray]:
+        """Returns the ids of each row, without padding.
+
+        Args:
+            rows: A string or a list of strings; or ids: an array `(rows, time)` or
+                lists of any lengths.
+
+        Returns:
+            One int32 array per row.
+
+        Raises:
+            TypeError: If a row is not a string, or not ids for a model without a
+                tokenizer.
+            ValueError: If a row is empty or too long, or an id is out of range.
+        """
+        if isinstance(rows, str):
+            rows = [rows]
+        is_list = hasattr(rows, "__iter__") and not isinstance(rows, type)
+        if not is_list or not len(getattr(rows, "shape", (1,))):
+            raise TypeError(f"{self.name}s must be a list of rows, received {rows!r}")
+        encode = self._encode_text if self.tokenizer else self._encode_ids
+        encoded = [encode(n, row) for n, row in enumerate(rows)]
+        for n, ids in enumerate(encoded):
+            if self.max_length is not None and len(ids) > self.max_length:
+                raise ValueError(
+                    f"{self.name} {n} must have at most {self.max_length} tokens, the "
+                    f"positions of the model, received {len(ids)} tokens. {self.advice}"
+                )
+        return encoded
+
+    def _encode_text(self, n, text):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{self.name}s must be strings, as the model has a tokenizer; received "
+                f"{type(text).__name__} as {self.name} {n}"
+            )
+        ids = self.tokenizer.encode(text)
+        if not len(ids):
+            raise ValueError(
+                f"{self.name} {n} must have at least one token, received {text!r}"
+            )
+        ids = ids + self.offset
+        return np.append(ids, np.int32(self.end)) if self.appends_end else ids
+
+    def _encode_ids(self, n, row):
+        if isinstance(row, str):
+            raise TypeError(
+                f"{self.name}s must be ids, as the model has no {self.name}_tokenizer; "
+                f"received a string as {self.name} {n}. Pass ids, or build the model "
+                "with a tokenizer"
+            )
+        ids = as_array(row)
+        if ids is None:
+            raise TypeError(
+                f"{self.name} {n} must be integers of shape (time,), received "
+                f"{checks.short(row)}"
+            )
+        if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+            raise TypeError(
+                f"{self.name} {n} must be integers of shape (time,), received shape "
+                f"{ids.shape} of {ids.dtype}"
+            )
+        highest = self.size - self.offset - 1
+        wrong = ids[(ids < 0) | (ids > highest)]
+        if len(wrong):
+            raise ValueError(
+                f"ids of {self.name} {n} must be from 1 to {highest}, as "
+                f"{self.name}_vocabulary_size={highest + 1}, or 0 for padding; "
+                f"received {wrong[0]}"
+            )
+        ids = ids[ids != PADDING]
+        if not len(ids):
+            raise ValueError(
+                f"{self.name} {n} must have at least one id, received only padding"
+            )
+        return ids.astype("int32") + self.offset
+
+    def is_one_row(self, value: Any) -> bool:
+        """Whether `value` is one row, a string or ids, and not a list of rows."""
+        if not len(getattr(value, "shape", (1,))):
+            return False
+        if isinstance(value, str):
+            return True
+        if self.tokenizer or not hasattr(value, "__getitem__"):
+            return False
+        first = np.asarray(value[0]) if len(value) else np.zeros(1)
+        return first.ndim == 0 and first.dtype.kind in "iu"
+
+    def unknown_characters(self, text: Any) -> dict[str, int]:
+        """Returns the characters that the tokenizer does not know, with counts."""
+        count = getattr(self.tokenizer, "unknown_characters", None)
+        return dict(count(text)) if count else {}
+
+    def decode(self, ids: np.ndarray) -> str | np.ndarray:
+        """Returns the text of the model's ids, or an array of the user's ids."""
+        ids = ids[~np.isin(ids, (PADDING, self.start, self.end))] - self.offset
+        return ids if self.tokenizer is None else self.tokenizer.decode(ids)
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Returns a label for each id, for plots."""
+        return [self._label(int(i)) for i in ids]
+
+    def _label(self, i):
+        special = {self.start: "<start>", PADDING: "<pad>", self.end: "<end>"}
+        if i in special:
+            return special[i]
+        if self.tokenizer is None:
+            return str(i - self.offset)
+        return self.tokenizer.vocabulary[i - self.offset]

@@ -1,0 +1,1 @@
+"""Vision Transformer: patches of an image as tokens."""

@@ -1,1 +1,0 @@
-"""From one sequence to another."""

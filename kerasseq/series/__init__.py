@@ -1,0 +1,1 @@
+"""Time series: tables, windows, and the model that forecasts them."""

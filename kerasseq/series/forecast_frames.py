@@ -1,0 +1,148 @@
+"""Forecasts as a table, and the known columns of the future read from one."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+
+from kerasseq.core import packages
+from kerasseq.series.dates import shown
+from kerasseq.series.frames import OneSeries, is_frame, read_columns
+from kerasseq.series.windows import Fitted
+
+
+def require_pandas() -> Any:
+    """Returns pandas.
+
+    Raises:
+        ImportError: If it is not installed.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise packages.missing("a table needs", "pandas") from error
+    return pandas
+
+
+def forecast_frame(
+    fitted: Fitted,
+    parts: list[OneSeries],
+    rows: list[int],
+    forecasts: np.ndarray,
+    quantiles: tuple[float, ...] | None,
+) -> Any:
+    """Makes the table of a forecast, with the columns of the user's table.
+
+    Args:
+        fitted: What the model keeps of the table.
+        parts: The end of each series.
+        rows: Number of rows of each series before the forecast.
+        forecasts: Array `(series, steps, quantiles)`, one if there are none.
+        quantiles: The quantiles, or None.
+
+    Returns:
+        A DataFrame with columns or an index of dates, the group, the value and each
+        quantile, such as `sales_0.1`.
+    """
+    pandas = require_pandas()
+    names, columns = fitted.columns, []
+    steps = forecasts.shape[1]
+    dated = all(one.dates is not None for one in parts)
+    for one, count, found in zip(parts, rows, forecasts, strict=True):
+        date = "date" if names.date is None else names.date
+        frame, index = {}, None
+        if names.group is not None:
+            frame[names.group] = [one.name] * steps
+        if dated:
+            frame[date] = one.dates_after(steps)
+        else:
+            index = np.arange(count, count + steps)
+        frame |= _values(names.value, found, quantiles)
+        columns.append(pandas.DataFrame(frame, index=index))
+    table = pandas.concat(columns, ignore_index=dated)
+    if dated and names.date is None:
+        table = table.set_index("date").rename_axis(fitted.index)
+    return table
+
+
+def _values(name, found, quantiles):
+    """The forecast, and the other quantiles under names of their own."""
+    if quantiles is None:
+        return {name: found[:, 0]}
+    middle = quantiles.index(0.5)
+    others = {
+        f"{name}_{q:g}": found[:, n] for n, q in enumerate(quantiles) if n != middle
+    }
+    return {name: found[:, middle], **others}
+
+
+def with_future(one: OneSeries, fitted: Fitted, steps: int, known: Any) -> OneSeries:
+    """Returns a series with `steps` rows of the future, and its known columns.
+
+    Args:
+        one: The series.
+        fitted: What the model keeps of the table.
+        steps: Number of rows of the future.
+        known: The table of known columns that the user gave, or None.
+
+    Raises:
+        ValueError: If known columns are needed and missing for a step.
+    """
+    time, columns = len(one.values), fitted.columns
+    dates, after = one.dates, one.dates_after(steps)
+    if dates is not None:
+        dates = np.concatenate([dates[:time], after])
+    others = np.zeros((time + steps, one.others.shape[1]))
+    others[:time] = one.others[:time]
+    if columns.known:
+        width = len(columns.known)
+        if known is not None:
+            rows = _known_rows(known, one, fitted, after, steps)
+        else:
+            rows = one.others[time : time + steps, -width:]
+            if len(rows) < steps:
+                raise _unknown(one, columns, after, steps, len(rows))
+        others[time:, -width:] = rows
+    return dataclasses.replace(one, others=others, dates=dates)
+
+
+def _unknown(one, columns, dates, steps, found):
+    first = f"step {found + 1}" if dates is None else shown(dates[found])
+    listed = ", ".join(map(str, columns.known))
+    return ValueError(
+        f"the forecast of {one.title} needs the known columns {listed} for {steps} "
+        f"steps, from {first} on. Add these rows to the table, without a value; in "
+        "Python, they can be passed as `known`"
+    )
+
+
+def _known_rows(known, one, fitted, dates, steps):
+    """The rows of the known columns for the dates of the future."""
+    if not is_frame(known) or not hasattr(known, "columns"):
+        raise TypeError(
+            "known must be a pandas DataFrame with the known columns, received "
+            f"{type(known).__name__}"
+        )
+    columns = fitted.columns
+    numbers, found, rows = read_columns(known, columns, one.name, dates)
+    if dates is None or not len(numbers):
+        places = list(range(len(numbers)))[:steps]
+    elif found is None:
+        raise ValueError(
+            "known must have the dates of the future, as the table that the model was "
+            "fitted to. Set them as the index, or name them as there"
+        )
+    else:
+        at = {date: n for n, date in enumerate(found)}
+        places = list(itertools.takewhile(lambda n: n is not None, map(at.get, dates)))
+    if len(places) < steps:
+        raise _unknown(one, columns, dates, steps, len(places))
+    empty = np.argwhere(np.isnan(numbers[places]))
+    if len(empty):
+        row, column = empty[0]
+        raise ValueError(
+            f"known: the column {columns.known[column]!r} is empty at "
+            f"{rows[places[row]]}. Fill it in"
+        )
+    return numbers[places]

@@ -1,0 +1,400 @@
+"""Forecasts of a series, one or several steps ahead."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from kerasseq.core import checks
+from kerasseq.core.serialization import register
+from kerasseq.core.types import Config, FilePath, Tensor
+from kerasseq.series.dates import CALENDAR
+from kerasseq.series.forecaster_layers import Baseline, SplitFuture, Standardize
+from kerasseq.series.frames import SeriesTable, is_frame
+from kerasseq.series.quantile_loss import QuantileLoss, checked_quantiles
+from kerasseq.series.table_forecasts import TableForecasts
+from kerasseq.series.windows import Fitted
+from kerasseq.tasks.architectures import build_layers, first_output
+from kerasseq.tasks.base import TaskModel, check_sizes, sequence_input
+from kerasseq.tasks.data_checks import are_batches, as_array, check_data, number_array
+from kerasseq.tasks.input_rows import check_finite, check_not_empty
+from kerasseq.tasks.last_step import LastStep
+
+SLIDES = ("day", "month", "year")  # of `calendar=True`
+UPDATES, LEAST_EPOCHS = 200, 3  # of `fit(table)`, if the user names no epochs
+
+
+@register
+class Forecaster(TableForecasts, TaskModel):
+    r"""Predicts the next values of a series from the values so far.
+
+    $$\hat y_{T+1}, \dots, \hat y_{T+k} = W h_T + b$$
+
+    `fit(table)` reads a pandas DataFrame or Series with dates, `forecast(12)` returns
+    the next 12 rows with their dates, and `backtest(table)` scores forecasts beside
+    those of simple models. To a table's forecasts the model adds the last value, the
+    value one season before or neither, whichever fits its first table best. Features
+    $z$ that are known in advance add $v \tanh(A h_T + B z_{T+i} + c)$ to each step.
+
+    With arrays of windows, `fit(x, y)` and `predict(x)`, the model standardizes inputs
+    and targets with mean and standard deviation of the first data; inputs and forecasts
+    have the unit of the series.
+
+    Args:
+        architecture: A name, as for `SequenceClassifier`, or a layer.
+        features: Number of features of a step, for arrays; columns of a table are
+            named instead.
+        horizon: Number of steps that the model predicts at once, $k$.
+        units: Units of each layer, for an architecture by name.
+        num_layers: Number of layers, for an architecture by name; the stacks of a
+            WaveNet.
+        dropout: Dropout rate of the inputs of each layer.
+        past: Columns of a table that are known up to the last value only, such as the
+            number of visitors.
+        known: Columns of a table that are known in advance, such as price and holiday.
+        calendar: Features of the dates, from `"day"`, `"month"`, `"year"`, `"weekday"`
+            and `"hour"`; True for the first three.
+        quantiles: Quantiles to predict, such as (0.1, 0.5, 0.9), with 0.5 the forecast;
+            or None for the mean. Outputs are then `(batch, horizon, quantiles)`.
+        **kwargs: `name` and `trainable`.
+
+    Raises:
+        ValueError: If a name or number is wrong.
+
+    Examples:
+        >>> model = Forecaster("gru", horizon=2, units=3)
+        >>> model.predict(np.ones((1, 7, 1)), verbose=0).shape
+        (1, 2)
+        >>> import pandas
+        >>> months = pandas.date_range("2020-01-01", periods=30, freq="MS")
+        >>> table = pandas.DataFrame({"sales": np.sin(np.arange(30.0))}, index=months)
+        >>> model = Forecaster("gru", horizon=2, units=3)
+        >>> history = model.fit(table, epochs=1, verbose=0)
+        >>> model.forecast(2).index.strftime("%Y-%m").tolist()
+        ['2022-07', '2022-08']
+
+    References:
+        Slides B: series of [day, month, year, value], forecasts fed back.
+        Wen et al., "A Multi-Horizon Quantile Recurrent Forecaster", 2017.
+    """
+
+    def __init__(
+        self,
+        architecture: str | keras.Layer,
+        *,
+        features: int | None = None,
+        horizon: int = 1,
+        units: int = 64,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        past: Sequence[str] = (),
+        known: Sequence[str] = (),
+        calendar: Sequence[str] | bool = (),
+        quantiles: Sequence[float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        fitted = kwargs.pop("fitted", None)
+        past, known = (
+            checks.several(name, columns, "columns")
+            for name, columns in (("past", past), ("known", known))
+        )
+        calendar = _checked_calendar(calendar)
+        quantiles = checked_quantiles(quantiles)
+        features = _number_of_features(features, past, known, calendar)
+        dropout = checks.rate("dropout", dropout)
+        rows = {"features": features, "horizon": horizon}
+        check_sizes(architecture, units, num_layers, units, rows)
+        inputs, sequence = sequence_input(None, features, None)
+        ahead = len(known) + len(calendar)
+        if ahead:
+            split = SplitFuture(horizon, ahead, name="split_future")
+        x = Standardize(features, name="standardize")(sequence)
+        future = None
+        if ahead:
+            x, future = split(x)
+            sequence, _ = split(sequence)
+        for layer in build_layers(
+            architecture,
+            units=units,
+            num_layers=num_layers,
+            dropout=dropout,
+            return_sequences=False,
+        ):
+            x = first_output(layer(x))
+        if len(x.shape) == 3:
+            x = LastStep(name="last_step")(x)
+        outputs = _head(x, future, horizon, units, quantiles)
+        restore = Standardize(1, invert=True, name="restore", dtype="float32")
+        baseline = Baseline(horizon, name="baseline", dtype="float32")
+        outputs = baseline(restore(outputs), sequence)
+        arguments = {
+            "architecture": architecture,
+            "features": features,
+            "horizon": horizon,
+            "units": units,
+            "num_layers": num_layers,
+            "dropout": dropout,
+            "past": past,
+            "known": known,
+            "calendar": calendar,
+            "quantiles": quantiles and list(quantiles),
+        }
+        super().__init__(inputs, outputs, arguments, **kwargs)
+        if fitted is not None:
+            self._fitted = Fitted.of_plain(fitted)
+
+    def default_loss(self) -> keras.losses.Loss | str:
+        quantiles = self._arguments["quantiles"]
+        return QuantileLoss(quantiles) if quantiles else "mse"
+
+    def default_metrics(self) -> list[str]:
+        return [] if self._arguments["quantiles"] else ["mae"]
+
+    def fit(
+        self, x: Any = None, y: Any = None, **kwargs: Any
+    ) -> keras.callbacks.History:
+        """Trains the model on a table, or on arrays as `keras.Model.fit` does.
+
+        The first table sets the scale of each series. The first arrays set mean and
+        standard deviation of features and values.
+
+        Args:
+            x: A table: a pandas DataFrame or Series, an array `(time,)` or a
+                `datasets.Series`; or windows, as for `keras.Model.fit`.
+            y: None for a table; or the targets of the windows.
+            **kwargs: For a table `value`, `date`, `group`, `missing`, `season` and
+                `length`, as for `prepare`; and all that `keras.Model.fit` accepts.
+                `epochs` defaults to about 200 training steps for a table, at least 3
+                epochs: more steps overfit a series of some hundred values.
+
+        Returns:
+            The history of Keras. Losses of a table are those of scaled values.
+
+        Raises:
+            ValueError: If the table has a mistake; see `prepare`.
+        """
+        names = ("value", "date", "group", "missing", "season", "length")
+        options = {name: kwargs.pop(name) for name in names if name in kwargs}
+        for name in ("known", "past", "calendar", "quantiles", "horizon"):
+            if name in kwargs:
+                raise TypeError(
+                    f"fit has no argument {name}, which sets the layers. Name it when "
+                    f'the model is made: Forecaster("gru", {name}={kwargs[name]!r})'
+                )
+        if options or _is_table(x, y):
+            x, y = self.prepare(x, **options)
+            if kwargs.get("epochs") is None:
+                batches = -(-len(x) // (kwargs.get("batch_size") or 32))
+                kwargs["epochs"] = max(LEAST_EPOCHS, -(-UPDATES // batches))
+            return super().fit(x, y, **kwargs)
+        check_not_empty(x)
+        self._check_windows(x, y)
+        self._set_scales_of_arrays(check_finite("x", x), check_finite("y", y))
+        return super().fit(x, y, **kwargs)
+
+    def _check_windows(self, x, y):
+        """Raises unless there are arrays of windows and targets, or batches."""
+        check_data(x)
+        if are_batches(x):
+            return
+        features = self._arguments["features"]
+        shape = () if as_array(x) is None else np.shape(x)
+        if y is None or len(shape) != 3 or shape[2] != features:
+            raise ValueError(
+                "expected a table, a series (time,), or windows x (rows, time, "
+                f"{features}) with targets y, received x={checks.short(x)} and "
+                f"y={checks.short(y)}"
+            )
+
+    def _set_scales_of_arrays(self, x, y):
+        of_x, of_y = self.get_layer("standardize"), self.get_layer("restore")
+        if of_x.fresh and of_y.fresh and hasattr(x, "shape") and y is not None:
+            x = ops.convert_to_numpy(x)
+            if self._ahead():  # the last steps have the known features alone
+                x = x[:, : -self._arguments["horizon"]]
+            of_x.set(x)
+            of_y.set(ops.convert_to_numpy(y)[..., None])
+
+    def forecast(
+        self,
+        history: Any = None,
+        steps: int | None = None,
+        *,
+        known: Any = None,
+    ) -> Any:
+        """Forecasts the next values: `forecast(12)`, or `forecast(history, 12)`.
+
+        Beyond the horizon forecasts are fed back as inputs. Errors are fed back as
+        well, so they grow with the number of steps, and intervals are too narrow.
+
+        Args:
+            history: Values so far: a table as for `fit`; for a model that was fitted
+                to windows `(time,)` or `(batch, time, 1)`. Defaults to the table that
+                the model was fitted to.
+            steps: Number of steps to forecast. Defaults to the horizon.
+            known: Table of the columns that are known in advance, for the dates of the
+                forecast. Defaults to the rows of the table of `fit` after the last
+                value.
+
+        Returns:
+            For a table a DataFrame with dates, the value, and each other quantile,
+            such as `sales_0.9`. Otherwise a NumPy array `(steps,)` or `(batch, steps)`,
+            with an axis of quantiles if there are any.
+
+        Raises:
+            ValueError: If there are no values to continue, or features of the future
+                are missing.
+
+        Examples:
+            >>> Forecaster("gru", units=3).forecast(np.ones(7), steps=5).shape
+            (5,)
+        """
+        has_values = history is None or hasattr(history, "values")  # of a series
+        if not has_values and as_array(history) is None:
+            raise TypeError(
+                "history must be a table, or an array of numbers, received "
+                f"{checks.short(history)}"
+            )
+        if steps is None and history is not None and np.ndim(history) == 0:
+            history, steps = None, history
+        if steps is None:
+            steps = self._arguments["horizon"]
+        steps = checks.whole_number("steps", steps)
+        if self._fitted is not None or history is None or is_frame(history):
+            return self._forecast_table(history, steps, known)
+        return self._forecast_arrays(history, steps)
+
+    def _forecast_arrays(self, history: Tensor, steps: int) -> np.ndarray:
+        """Forecasts `(time,)` or `(batch, time, 1)`."""
+        if self._arguments["features"] != 1:
+            raise ValueError(
+                "forecast feeds values back and needs features=1, received a model "
+                f"with features={self._arguments['features']}. Use predict, window by "
+                "window"
+            )
+        history = check_finite("history", number_array("history", history))
+        single = history.ndim == 1
+        if not history.size or not (single or history.shape[2:] == (1,)):
+            raise ValueError(
+                "history must be values (time,) or (batch, time, 1), received the "
+                f"shape {history.shape}"
+            )
+        window = history.reshape(1, -1, 1) if single else history
+        length, found = window.shape[1], []
+        for _ in range(-(-steps // self._arguments["horizon"])):
+            # The window keeps its length, so that the model is compiled once.
+            predicted = self._predict_sorted(window)
+            found.append(predicted)
+            values = self._median(predicted)[..., None]
+            window = np.concatenate([window, values], axis=1)[:, -length:]
+        forecasts = np.concatenate(found, axis=1)[:, :steps]
+        if not self._arguments["quantiles"]:
+            forecasts = forecasts[..., 0]
+        return forecasts[0] if single else forecasts
+
+    def export(
+        self,
+        filepath: FilePath,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Exports the model as `keras.Model.export` does.
+
+        A program has no tables: it takes windows as from `prepare`, whose values are
+        scaled, and its forecasts are scaled.
+
+        Args:
+            filepath: The file or folder.
+            format: `"tf_saved_model"`, `"onnx"`, `"torch"` or another one of Keras.
+            verbose: Whether to print a message.
+            input_signature: Shapes of the inputs. After `fit(table)` it defaults to
+                windows of the length of the training, as a network that runs step by
+                step needs a fixed length.
+            **kwargs: For the exporter of the format.
+
+        Raises:
+            ValueError: If the number of steps is needed and not known.
+        """
+        features, ahead = self._arguments["features"], bool(self._ahead())
+        horizon = self._arguments["horizon"]
+        if input_signature is None and self._fitted is not None:
+            steps = self._fitted.length + ahead * horizon
+            input_signature = [keras.InputSpec(shape=(None, steps, features))]
+        if input_signature is None and ahead:
+            raise ValueError(
+                "a program with features known in advance needs its number of steps, "
+                "those of a window and the horizon, received no input_signature. Pass "
+                f"[keras.InputSpec(shape=(None, steps + {horizon}, {features}))]"
+            )
+        super().export(filepath, format, verbose, input_signature, **kwargs)
+
+    def get_config(self) -> Config:
+        fitted = None if self._fitted is None else self._fitted.plain()
+        return {**super().get_config(), "fitted": fitted}
+
+
+def _head(
+    state: keras.KerasTensor,
+    future: keras.KerasTensor | None,
+    horizon: int,
+    units: int,
+    quantiles: tuple[float, ...] | None,
+) -> keras.KerasTensor:
+    """The outputs of the last state, and of the features known in advance."""
+    count = len(quantiles or ())
+    width = horizon * max(count, 1)
+    outputs = keras.layers.Dense(width, dtype="float32", name="output")(state)
+    shape = (horizon, count) if quantiles else (horizon,)
+    if quantiles:
+        outputs = keras.layers.Reshape(shape, name="quantiles")(outputs)
+    if future is None:
+        return outputs
+    repeated = keras.layers.RepeatVector(horizon, name="repeat_state")(state)
+    joined = keras.layers.Concatenate(name="state_and_future")([repeated, future])
+    hidden = keras.layers.Dense(units, "tanh", name="future_hidden")(joined)
+    added = keras.layers.Dense(max(count, 1), dtype="float32", name="future_output")
+    added = keras.layers.Reshape(shape, name="future_effect")(added(hidden))
+    return keras.layers.Add(name="with_future", dtype="float32")([outputs, added])
+
+
+def _checked_calendar(calendar: Sequence[str] | bool) -> list[str]:
+    if calendar is True:
+        return list(SLIDES)
+    names = checks.several("calendar", calendar or ())
+    for name in names:
+        checks.one_of("calendar", name, CALENDAR)
+    return names
+
+
+def _number_of_features(
+    features: int | None,
+    past: Sequence[str],
+    known: Sequence[str],
+    calendar: Sequence[str],
+) -> int:
+    """The number of features of a step; that of the named columns and the value."""
+    named = 1 + len(past) + len(known) + len(calendar)
+    if features is None:
+        return named
+    if named > 1 and features != named:
+        raise ValueError(
+            f"features must be {named}, the value and the columns past, known and "
+            f"calendar, received features={features}. Leave it out"
+        )
+    return features
+
+
+def _is_table(x: Any, y: Any) -> bool:
+    """Whether `fit` was called with a table instead of windows."""
+    if y is not None or x is None:
+        return False
+    if is_frame(x) or isinstance(x, SeriesTable):
+        return True
+    if hasattr(x, "values") and hasattr(x, "dates"):
+        return True
+    is_list = isinstance(x, np.ndarray | list) and as_array(x) is not None
+    return is_list and np.ndim(x) == 1

@@ -1,0 +1,349 @@
+"""Forecasts of the series of a table, and their scores by rolling origin."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from keras import ops
+
+from kerasseq.core import checks
+from kerasseq.series.forecast_frames import (
+    forecast_frame,
+    require_pandas,
+    with_future,
+)
+from kerasseq.series.forecast_scores import Comparison, compare
+from kerasseq.series.frames import Columns, OneSeries, SeriesTable
+from kerasseq.series.table_fitting import TableFitting
+from kerasseq.tracing import plots
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import pandas
+
+REFITS = ("once", "always", "never")
+
+
+class TableForecasts(TableFitting):
+    """What a `Forecaster` can do after `fit(table)`: a mixin."""
+
+    def set_history(self, data: Any) -> None:
+        """Replaces the values that `forecast` continues, without training.
+
+        Args:
+            data: A table with the columns of the one that the model was fitted to.
+        """
+        table = self._read_history(data)
+        self._fitted.keep(table, self._arguments["horizon"])
+
+    def last_steps(self) -> dict[Any, np.datetime64 | int]:
+        """Returns where the values end that `forecast` continues.
+
+        Returns:
+            For each series, by its name, the date of its last value; without dates the
+            number of its values.
+
+        Raises:
+            ValueError: If the model has not been fitted to a table.
+
+        Examples:
+            >>> from kerasseq.models import Forecaster
+            >>> model = Forecaster("gru", horizon=2, units=3)
+            >>> windows = model.prepare(np.sin(np.arange(20.0)))
+            >>> model.last_steps()
+            {None: 20}
+        """
+        self._check_fitted()
+        pairs = zip(self._fitted.history, self._fitted.rows, strict=True)
+        return {
+            one.name: rows if one.dates is None else one.dates[len(one.values) - 1]
+            for one, rows in pairs
+        }
+
+    def _read_history(self, data):
+        self._check_fitted()
+        table = self._read(data, Columns(), None)
+        self._set_scales(table)
+        return table
+
+    def _forecast_table(self, data, steps, known):
+        """Forecasts a table; the one that the model keeps if `data` is None."""
+        self._check_fitted()
+        fitted = self._fitted
+        if data is None:
+            series, rows, kind = fitted.history, fitted.rows, fitted.kind
+        else:
+            table = self._read_history(data)
+            series, kind = table.series, table.kind
+            rows = [len(one.values) for one in series]
+        parts = [with_future(one, fitted, steps, known) for one in series]
+        found = self._forecast_series(parts, steps)
+        quantiles = self._arguments["quantiles"]
+        if kind == "array":
+            return found[0] if quantiles else found[0, :, 0]
+        return forecast_frame(fitted, parts, rows, found, quantiles)
+
+    def _forecast_series(self, parts: list[OneSeries], steps: int) -> np.ndarray:
+        """Forecasts series, in their units.
+
+        Args:
+            parts: Series with at least `steps` rows of the future.
+            steps: Number of steps.
+
+        Returns:
+            Array `(series, steps, quantiles)`, one if there are none.
+        """
+        length, horizon = self._fitted.length, self._arguments["horizon"]
+        ahead, found = len(self._ahead()), []
+        if steps > horizon and self._arguments["past"]:
+            raise ValueError(
+                f"columns in past are not known beyond the horizon {horizon}, "
+                f"received steps={steps}. Make a model with horizon={steps}"
+            )
+        blocks = -(-steps // horizon)
+        scales = [self._scale_of(one) for one in parts]
+        table = np.stack(
+            [
+                self._last_rows(one, scale, blocks * horizon)
+                for one, scale in zip(parts, scales, strict=True)
+            ]
+        )
+        for start in range(0, blocks * horizon, horizon):
+            # The window keeps its length, so that the model is compiled once.
+            stop = start + length + (horizon if ahead else 0)
+            x = table[:, start:stop].astype("float32")
+            y = self._predict_sorted(x).astype("float64")
+            table[:, start + length : start + length + horizon, 0] = self._median(y)
+            found.append(y)
+        y = np.concatenate(found, axis=1)[:, :steps]
+        return np.stack([s.invert(row) for s, row in zip(scales, y, strict=True)])
+
+    def _last_rows(self, one, scale, future):
+        """The features of the last window, and of future steps without a value."""
+        length, time = self._fitted.length, len(one.values)
+        if time < length:
+            raise ValueError(
+                f"{one.title} must have at least {length} values, which a forecast "
+                f"continues, received {time}. Give more values, or make a model with a "
+                "smaller length"
+            )
+        rows = self._features(one.after(time - length), scale)[: length + future]
+        # Beyond the steps that are asked for the last row is repeated, and cut off.
+        missing = length + future - len(rows)
+        rows = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
+        rows[length:, : rows.shape[1] - len(self._ahead())] = 0.0
+        return rows
+
+    def _predict_sorted(self, x):
+        """Predicts quantiles in rising order, `(batch, horizon, quantiles)`."""
+        y = ops.convert_to_numpy(self.predict_on_batch(x))
+        # Quantiles are trained one by one, and may cross.
+        return np.sort(y.reshape(len(y), self._arguments["horizon"], -1), axis=-1)
+
+    def _median(self, y):
+        quantiles = self._arguments["quantiles"]
+        return y[..., quantiles.index(0.5) if quantiles else 0]
+
+    def backtest(
+        self,
+        data: Any,
+        *,
+        origins: int = 5,
+        steps: int | None = None,
+        stride: int | None = None,
+        refit: str = "once",
+        value: Any = None,
+        date: Any = None,
+        group: Any = None,
+        missing: str | None = None,
+        season: int | None = None,
+        length: int | None = None,
+        **options: Any,
+    ) -> "pandas.DataFrame":
+        """Scores forecasts from several origins, beside those of simple models.
+
+        An origin is the last value that a forecast may use. A copy of the model, with
+        new weights, is trained on the values before the first origin; this model does
+        not change. Known columns of the table are used beyond the origin.
+
+        Args:
+            data: A table, as for `fit`.
+            origins: Number of origins. The last one is `steps` before the end.
+            steps: Steps of each forecast. Defaults to the horizon.
+            stride: Steps between two origins. Defaults to `steps`, so that each value
+                is forecast once.
+            refit: `"once"` trains before the first origin, `"always"` before each one,
+                `"never"` uses this model, which must not have been trained on values
+                beyond the first origin.
+            value: The column to forecast, as for `fit`, as are the following.
+            date: The column of dates.
+            group: The column that tells several series apart.
+            missing: What to do about empty cells and missing dates.
+            season: Steps of a season, for seasonal naive forecasts and MASE.
+            length: Steps of a window.
+            **options: For training, as for `fit`.
+
+        Returns:
+            A DataFrame with a row for each of the model, naive, seasonal naive and AR,
+            and the columns MAE, RMSE and MASE, averaged over series. MASE is NaN where
+            it is undefined; see `kerasseq.series.forecast_scores`. `attrs["verdict"]`
+            is a sentence if the model does not beat the simple models, otherwise empty.
+
+        Raises:
+            ValueError: If the series are too short, or the model was trained on values
+                that it would forecast.
+
+        References:
+            Tashman, "Out-of-sample tests of forecasting accuracy", 2000.
+        """
+        pandas = require_pandas()
+        checks.one_of("refit", refit, REFITS)
+        origins = checks.whole_number("origins", origins)
+        steps = checks.whole_number("steps", steps or self._arguments["horizon"])
+        stride = checks.whole_number("stride", stride or steps)
+        model = self
+        if refit != "never":
+            model = self._unfitted()
+        else:
+            self._check_fitted()
+        if self._fitted is not None:
+            season = season or self._fitted.season
+            length = length or self._fitted.length
+        reader = self if self._fitted is not None else model
+        table = reader._read(data, Columns(value, date, group), missing)
+        ends = _ends(table, origins, steps, stride)
+        if refit == "never":
+            self._check_not_seen(table, ends[0])
+        comparisons = []
+        for number, times in enumerate(ends):
+            if refit == "always" or (refit == "once" and number == 0):
+                model = self._unfitted()
+                past = table.until(times)
+                model.fit(past, season=season, length=length, **options)
+            comparisons.append(model.compare(table, [times], steps, ends[0]))
+        joined = Comparison.joined(comparisons)
+        scores = pandas.DataFrame(joined.scores()).T
+        scores.attrs["verdict"] = joined.verdict(model.title)
+        return scores
+
+    def compare(
+        self,
+        table: SeriesTable,
+        ends: list[list[int]],
+        steps: int,
+        training: list[int],
+    ) -> Comparison:
+        """Compares the forecasts of this model with those of simple models.
+
+        Args:
+            table: The series.
+            ends: For each origin the number of values of each series before it.
+            steps: Steps of each forecast.
+            training: Number of values of each series in the training part.
+        """
+        parts = [one for times in ends for one in table.until(times, steps).series]
+        found = self._median(self._forecast_series(parts, steps))
+        found = found.reshape(len(ends), len(table.series), steps).swapaxes(0, 1)
+        values = [one.values for one in table.series]
+        season = self._fitted.season
+        return compare(self.title, found, values, ends, training, season)
+
+    @property
+    def title(self) -> str:
+        """The name of the architecture, in tables and figures."""
+        architecture = self._arguments["architecture"]
+        if isinstance(architecture, str):
+            return architecture
+        return type(architecture).__name__
+
+    def _unfitted(self) -> Self:
+        """A copy with new weights, fitted to nothing."""
+        config = self.get_config()
+        config.pop("fitted")
+        copy = type(self).from_config(config)
+        copy.compile_from_config(self.get_compile_config())
+        return copy
+
+    def _check_not_seen(self, table, times):
+        for one, time in zip(table.series, times, strict=True):
+            trained = self._fitted.trained.get(one.name, 0)
+            if trained > time:
+                raise ValueError(
+                    f'refit="never" needs a model that was trained on the first {time} '
+                    f"values of {one.title} at most, received one trained on {trained}."
+                    ' Pass fewer origins, or refit="once"'
+                )
+
+    def plot(
+        self, steps: int | None = None, *, known: Any = None
+    ) -> "matplotlib.figure.Figure":
+        """Plots the end of each series and its forecast, with intervals.
+
+        Args:
+            steps: Number of steps. Defaults to the horizon.
+            known: Known columns of the future, as for `forecast`.
+
+        Returns:
+            A matplotlib `Figure`.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+            ValueError: If the model has not been fitted to a table.
+        """
+        self._check_fitted()
+        steps = checks.whole_number("steps", steps or self._arguments["horizon"])
+        history = self._fitted.history
+        parts = [with_future(one, self._fitted, steps, known) for one in history]
+        return self._plot(parts, steps, [None] * len(parts))
+
+    def plot_held_out(
+        self, table: SeriesTable, ends: list[int], steps: int
+    ) -> "matplotlib.figure.Figure":
+        """Plots forecasts from within a table, and the values that came.
+
+        Args:
+            table: The series, as from `read`.
+            ends: Number of values of each series before the forecast.
+            steps: Number of steps.
+        """
+        parts = table.until(ends, steps).series
+        actual = [
+            one.values[end : end + steps]
+            for one, end in zip(table.series, ends, strict=True)
+        ]
+        return self._plot(parts, steps, actual)
+
+    def _plot(self, parts, steps, actual):
+        found, quantiles = self._forecast_series(parts, steps), self._quantiles()
+        panels = []
+        for one, y, came in zip(parts, found, actual, strict=True):
+            name = self._fitted.columns.value if one.name is None else one.name
+            panel = plots.ForecastPanel(
+                "" if name is None else str(name),
+                one.values,
+                self._median(y),
+                None if one.dates is None else one.dates[: len(one.values) + steps],
+                actual=came,
+            )
+            if len(quantiles) > 1:
+                panel = panel._replace(lower=y[:, 0], upper=y[:, -1])
+            panels.append(panel)
+        return plots.plot_forecast(panels, f"{quantiles[0]:g} to {quantiles[-1]:g}")
+
+    def _quantiles(self):
+        return self._arguments["quantiles"] or [0.5]
+
+
+def _ends(table, origins, steps, stride):
+    """The values of each series before each origin."""
+    held = steps + (origins - 1) * stride
+    for one in table.series:
+        if len(one.values) <= held + steps:
+            raise ValueError(
+                f"{origins} origins with {steps} steps and stride={stride} take "
+                f"{held} values at the end, but {one.title} has {len(one.values)}. "
+                "Choose fewer origins, a smaller stride or fewer steps"
+            )
+    return [
+        [len(one.values) - held + number * stride for one in table.series]
+        for number in range(origins)
+    ]

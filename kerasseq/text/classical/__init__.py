@@ -1,0 +1,1 @@
+"""Models of text before networks: counts, hidden states, rules."""

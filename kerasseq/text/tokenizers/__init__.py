@@ -1,0 +1,1 @@
+"""Tokenizers, from characters to unigrams."""

@@ -1,0 +1,351 @@
+r"""Byte-pair encoding: frequent pairs of neighboring tokens become tokens.
+
+Training starts from bytes or characters. Until the vocabulary has its size, the most
+frequent pair of neighboring tokens inside words of the training text becomes a token:
+
+$$
+(a, b) = \arg\max_{(x, y)} N(x\,y), \qquad V \leftarrow V \cup \{ab\}
+$$
+
+Encoding applies the merges in the order in which they were learned. On bytes every text
+has an encoding, and decoding restores it exactly. To understand the algorithm, read
+`basic_bpe.py` first: sixty lines with the same merges and ids, by which this module is
+tested. The fast version of training and merging is in `bpe.py`.
+
+Sennrich et al. 2016; on bytes Radford et al. 2019 (GPT-2); course slide E. Left out:
+BPE dropout, and end-of-word markers.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kerasseq.core.checks import one_of, truth, whole_number
+from kerasseq.core.files import read_json, read_text
+from kerasseq.core.schema import check
+from kerasseq.text.files import tokens_in_order
+from kerasseq.text.texts import cut_out, training_texts, utf8
+from kerasseq.text.texts import special_tokens as checked_special_tokens
+from kerasseq.text.tokenizers import byte_alphabet
+from kerasseq.text.tokenizers.bpe import Merge, apply_merges, learn
+from kerasseq.text.tokenizers.splitting import split
+from kerasseq.text.tokenizers.tokenizer import Tokenizer
+
+CACHE_SIZE = 2**16  # words
+SCHEMA = {
+    "vocabulary_size": int,
+    "level": str,
+    "special_tokens": [str],
+    "unknown": str | None,
+    "all_bytes": bool,
+    "min_count": int,
+    "pattern": str,
+    "vocabulary": [str],
+    "merges": [(str, str, int | None)],
+}
+
+
+class BytePairTokenizer(Tokenizer):
+    """Byte-pair encoding (BPE).
+
+    `kerasseq.text.BasicBPE` is the same algorithm in sixty lines to read.
+
+    Byte tokens are spelled as in GPT-2: Ġ is a space. With `level="byte"` decoding
+    restores every text exactly, with `level="character"` every text of known
+    characters.
+
+    Args:
+        vocabulary_size: Maximum number of ids: special tokens, the alphabet and one per
+            merge. It is smaller if no pair occurs `min_count` times.
+        level: The initial tokens, "byte" or "character".
+        special_tokens: Tokens that are never split. They get the first ids.
+        unknown: The token for symbols outside the alphabet. With None they raise an
+            error.
+        all_bytes: With level "byte", whether the alphabet is all 256 bytes, or only
+            those in the training text.
+        min_count: Minimum count of a pair to be merged.
+        pattern: Pre-tokenization into words: "gpt2", "gpt4", "spaces", or a regular
+            expression of the package `regex`.
+
+    Raises:
+        TypeError: If an argument is of the wrong type.
+        ValueError: If it is out of range.
+
+    Examples:
+        >>> tokenizer = BytePairTokenizer(8, level="character").fit("low lower lowest")
+        >>> tokenizer.vocabulary
+        [' ', 'e', 'l', 'o', 'r', 's', 't', 'w']
+        >>> tokenizer = BytePairTokenizer(12, level="character").fit("low lower lowest")
+        >>> [(m.token, m.count) for m in tokenizer.trace()]
+        [('lo', 3), ('low', 3), (' low', 2), (' lowe', 2)]
+        >>> tokenizer.encode("lower")
+        array([9, 1, 4], dtype=int32)
+        >>> tokenizer.tokenize("slow lowe")
+        ['s', 'low', ' lowe']
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int = 8000,
+        *,
+        level: str = "byte",
+        special_tokens: Iterable[str] = (),
+        unknown: str | None = None,
+        all_bytes: bool = True,
+        min_count: int = 2,
+        pattern: str = "gpt2",
+    ):
+        self.wanted_size: int = whole_number("vocabulary_size", vocabulary_size)
+        self.level: str = one_of("level", level, ["byte", "character"])
+        self.unknown = unknown
+        self.special_tokens: tuple[str, ...] = checked_special_tokens(
+            special_tokens, unknown
+        )
+        self.all_bytes: bool = truth("all_bytes", all_bytes)
+        self.min_count: int = whole_number("min_count", min_count)
+        if not isinstance(pattern, str):
+            raise TypeError(f"pattern must be a string, received {pattern!r}")
+        self.pattern = pattern
+        self._use([], [])
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """The tokens in the order of their ids."""
+        return self._vocabulary
+
+    def fit(self, text: str | Iterable[str]) -> "BytePairTokenizer":
+        """Learns merges from a text. A second call replaces the first.
+
+        Args:
+            text: The training text: a string, or a list of strings.
+
+        Returns:
+            The tokenizer itself.
+
+        Raises:
+            TypeError: If a text is not a string.
+            ValueError: If the text is empty, or `vocabulary_size` is smaller than the
+                alphabet.
+        """
+        numbers = Counter()
+        for one in training_texts(text):
+            for part, special in cut_out(one, self.special_tokens):
+                if not special:
+                    numbers.update(split(part, self.pattern))
+        words = {word: self._spell(word) for word in numbers}
+        vocabulary = [*self.special_tokens, *self._alphabet(words.values())]
+        self._check_size(len(vocabulary))
+        self._use(
+            *learn(
+                words, numbers.values(), vocabulary, self.wanted_size, self.min_count
+            )
+        )
+        return self
+
+    def _spell(self, word: str) -> str:
+        return byte_alphabet.spell(utf8(word)) if self.level == "byte" else word
+
+    def _alphabet(self, words) -> list[str]:
+        if self.level == "byte" and self.all_bytes:
+            return sorted(byte_alphabet.BYTE_OF)
+        return sorted(set().union(*words) - set(self.special_tokens))
+
+    def _check_size(self, least):
+        if self.wanted_size < least:
+            raise ValueError(
+                f"vocabulary_size must be at least {least}, the number of symbols and "
+                f"special tokens, received vocabulary_size={self.wanted_size}"
+            )
+
+    def _use(self, vocabulary, merges):
+        """Sets vocabulary and merges, and the look-up tables for encoding."""
+        self._vocabulary, self._merges = vocabulary, merges
+        id_of = {token: i for i, token in enumerate(vocabulary)}
+        self._symbol = id_of
+        self._ranks = {}
+        for rank, (left, right, token, _) in enumerate(merges):
+            pair = id_of[left], id_of[right]
+            self._ranks.setdefault(pair, (rank, id_of[token]))
+        self._cache = {}
+
+    def trace(self) -> list[Merge]:
+        """Returns every merge of the training in order, with the count of its pair.
+
+        Examples:
+            >>> BytePairTokenizer(300).fit("aaaa aaaa").trace()[0]
+            Merge(left='a', right='a', token='aa', count=6)
+        """
+        return list(self._merges)
+
+    def _encode_part(self, text):
+        ids, cache = [], self._cache
+        for word in split(text, self.pattern):
+            found = cache.get(word)
+            ids += self._ids_of(word) if found is None else found
+        return ids
+
+    def _ids_of(self, word: str) -> list[int]:
+        """Returns the ids of a word, from the cache if possible."""
+        symbols = self._spell(word)
+        try:
+            ids = [self._symbol[symbol] for symbol in symbols]
+        except KeyError as error:
+            if self.unknown is None:
+                raise ValueError(_unseen(word, error.args[0])) from None
+            unknown = self._symbol[self.unknown]
+            ids = [self._symbol.get(symbol, unknown) for symbol in symbols]
+        ids = apply_merges(ids, self._ranks)
+        if len(self._cache) >= CACHE_SIZE:
+            self._cache.clear()
+        self._cache[word] = ids
+        return ids
+
+    def _places(self, text):
+        places, start = [], 0
+        for word in split(text, self.pattern):
+            # owner[i] is the index in the text of the character of symbol i.
+            sizes = [len(c.encode()) if self.level == "byte" else 1 for c in word]
+            owner = [start + n for n, size in enumerate(sizes) for _ in range(size)]
+            at = 0
+            for i in self._ids_of(word):
+                symbols = 1 if self._is_unknown(i) else len(self._vocabulary[i])
+                places.append((i, owner[at], owner[at + symbols - 1] + 1))
+                at += symbols
+            start += len(word)
+        return places
+
+    def _is_unknown(self, i):
+        return self.unknown is not None and self._vocabulary[i] == self.unknown
+
+    def _decode_part(self, ids):
+        tokens = "".join([self._vocabulary[i] for i in ids])
+        if self.level == "character":
+            return tokens
+        return byte_alphabet.read(tokens).decode("utf-8", "replace")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the configuration of the tokenizer as plain JSON."""
+        return {
+            "vocabulary_size": self.wanted_size,
+            "level": self.level,
+            "special_tokens": list(self.special_tokens),
+            "unknown": self.unknown,
+            "all_bytes": self.all_bytes,
+            "min_count": self.min_count,
+            "pattern": self.pattern,
+            "vocabulary": list(self._vocabulary),
+            "merges": [[left, right, count] for left, right, _, count in self._merges],
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "BytePairTokenizer":
+        """Builds a tokenizer from the result of `get_config`.
+
+        Raises:
+            TypeError: If a value is of the wrong type.
+            ValueError: If a key is missing or unknown, or merges do not match the
+                vocabulary.
+        """
+        check(config, SCHEMA)
+        config = dict(config)
+        vocabulary, merges = config.pop("vocabulary"), config.pop("merges")
+        tokenizer = cls(**config)
+        tokenizer.take(vocabulary, merges)
+        return tokenizer
+
+    def take(self, vocabulary: Sequence[str], merges: Iterable[Sequence[Any]]) -> None:
+        """Sets a vocabulary and merges from elsewhere, instead of `fit`.
+
+        Args:
+            vocabulary: Tokens in the order of their ids, including special tokens.
+            merges: Pairs of tokens in the order in which they were learned; an
+                optional third entry is the count.
+
+        Raises:
+            ValueError: If a merge is not a pair of tokens that results in a token.
+        """
+        known = set(vocabulary) if vocabulary else set()
+        if len(known) != len(vocabulary) or not all(isinstance(t, str) for t in known):
+            raise ValueError("the vocabulary must be a list of distinct strings")
+        if vocabulary and not known >= set(self.special_tokens):
+            lacking = sorted(set(self.special_tokens) - known)
+            raise ValueError(f"the vocabulary lacks the special tokens {lacking}")
+        learned = []
+        for number, merge in enumerate(merges):
+            if not _is_merge(merge, known):
+                raise ValueError(
+                    f"merge number {number} must be a pair of tokens that together are "
+                    f"a token of the vocabulary, received {repr(merge)[:60]}"
+                )
+            left, right, *count = merge
+            learned.append(Merge(left, right, left + right, *(count or [None])))
+        self._use(list(vocabulary), learned)
+
+
+def _is_merge(merge, known) -> bool:
+    if not isinstance(merge, list | tuple) or len(merge) not in (2, 3):
+        return False
+    left, right = merge[:2]
+    if not isinstance(left, str) or not isinstance(right, str):
+        return False
+    return left in known and right in known and left + right in known
+
+
+def _unseen(word, symbol):
+    return (
+        f"{symbol!r} in {word[:40]!r} was not in the training text. Fit on a text that "
+        'has it, use level="byte", or pass an `unknown` token.'
+    )
+
+
+def from_vocabulary_and_merges(
+    vocabulary: str | os.PathLike[str], merges: str | os.PathLike[str], **options: Any
+) -> BytePairTokenizer:
+    """Loads a tokenizer from the two files of GPT-2.
+
+    Args:
+        vocabulary: Path of `vocab.json`, an id for each token.
+        merges: Path of `merges.txt`, a pair of tokens on each line.
+        **options: Options of `BytePairTokenizer`. `special_tokens` defaults to the
+            tokens that are neither a single symbol nor the result of a merge.
+
+    Raises:
+        ValueError: If a file is damaged, or the two files do not match.
+    """
+    tokens = tokens_in_order(read_json(vocabulary), vocabulary)
+    return _from_tokens_and_merges(tokens, _read_merges(merges), merges, options)
+
+
+def _from_tokens_and_merges(tokens, merges, path, options) -> BytePairTokenizer:
+    """Returns a tokenizer with these tokens and merges."""
+    if "special_tokens" not in options:
+        made = {left + right for left, right in merges}
+        options["special_tokens"] = [t for t in tokens if len(t) > 1 and t not in made]
+    tokenizer = BytePairTokenizer(len(tokens), **options)
+    try:
+        tokenizer.take(tokens, merges)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return tokenizer
+
+
+def _read_merges(path) -> list[list[str]]:
+    """Reads the pairs of a `merges.txt`.
+
+    Raises:
+        ValueError: If a line is not a pair.
+    """
+    merges = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        line = line.rstrip("\r")
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        pair = line.split(" ")
+        if len(pair) != 2 or not all(pair):
+            raise ValueError(
+                f"{path}, line {number} must have two tokens separated by a space, "
+                f"received {line[:60]!r}"
+            )
+        merges.append(pair)
+    return merges

@@ -1,1 +1,0 @@
-"""Vision Transformers: patches of an image as tokens."""
