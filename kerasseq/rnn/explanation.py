@@ -4,7 +4,7 @@ import types
 from typing import Any
 
 import keras
-from keras import ops, tree
+from keras import tree
 
 from kerasseq.core import checks
 from kerasseq.kernels.derived.explain import Explanation, explain
@@ -41,9 +41,6 @@ def explain_cell(cell: keras.Layer, training: bool = False) -> Explanation:
             return view.step(x, list(nested), training)
         return call_keras_cell(view, x, nested, training)
 
-    width = features
-    if steps:
-        width = cell.project(ops.zeros((1, features), cell.compute_dtype)).shape[-1]
     sizes = tree.flatten(cell.state_size)
     noise = None
     if training and getattr(cell, "recurrent_dropout", 0):
@@ -54,7 +51,6 @@ def explain_cell(cell: keras.Layer, training: bool = False) -> Explanation:
         step,
         project=(lambda view, x: view.project(x)) if steps else None,
         features=features,
-        width=width,
         states=sizes,
         noise=noise,
         training=training,

@@ -7,14 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
+from kerasseq.kernels.derived import terms
 from kerasseq.kernels.derived.derive import derive
 from kerasseq.kernels.derived.equations import Equation, Equations
-from kerasseq.kernels.derived.graph import NOISE, NotDerivable
-from kerasseq.kernels.derived.letters import Watch
-from kerasseq.kernels.derived.names import Names
-from kerasseq.kernels.derived.projection import Projection
-from kerasseq.kernels.derived.terms import Letter
+from kerasseq.kernels.derived.graph import (
+    INPUT,
+    NOISE,
+    STATE,
+    NotDerivable,
+    Value,
+    walk,
+)
+from kerasseq.kernels.derived.names import Names, watch
+from kerasseq.kernels.derived.terms import Letter, word
 from kerasseq.kernels.derived.writing import Writer
 
 STEP_BY_STEP = "Until then the layer calls `step` at each time step: right, and slower."
@@ -97,11 +104,9 @@ def explain(
     *,
     project: Callable[..., Any] | None = None,
     features: int,
-    width: int,
-    states: Sequence[int],
     noise: Sequence[int] | int | None = None,
-    training: bool = False,
-    dtype: str = "float32",
+    dtype: str,
+    **options: Any,
 ) -> Explanation:
     """Derives the loop of a cell, and writes it as equations.
 
@@ -111,45 +116,58 @@ def explain(
         project: Function `(cell, x)` that computes the input of `step` from that of the
             cell; None if they are the same.
         features: Size of the input of the cell.
-        width: As in `derive`.
-        states: As in `derive`.
         noise: As in `derive`.
-        training: As in `derive`.
         dtype: As in `derive`.
+        **options: Further arguments of `derive`.
     """
     function = getattr(cell, "step", cell.call) if project else cell.call
-    watch = Watch(cell, function)
+    options |= {"noise": noise, "dtype": dtype, "whole": True}
     given: list[Any] = []
+    bound: list[tuple[str, Any]] = []
 
-    def watched(view, x, old):
-        given.extend(old)
-        with watch:
-            return step(view, x, old)
+    def watched(view: Any, x: Any, states: list[Any]) -> tuple[Any, Any]:
+        given[:] = x, *states
+        with watch(cell, function) as found:
+            result = step(view, x, states)
+        bound[:] = found
+        return result
 
-    name = type(cell).__name__
-    options = {"noise": noise, "training": training, "dtype": dtype, "whole": True}
+    def whole(view: Any, x: Any, states: list[Any]) -> tuple[Any, Any]:
+        return watched(view, project(view, x) if project else x, states)
+
+    name, x = type(cell).__name__, Letter(word("x"), time="t").term
     try:
-        derived = derive(cell, watched, width=width, states=states, **options)
+        try:
+            derived = derive(cell, whole, width=features, **options)
+        except NotDerivable:
+            if project is None:
+                raise
+            inputs = project(cell, ops.zeros((1, features), dtype))
+            derived = derive(cell, watched, width=inputs.shape[-1], **options)
+            x = terms.function("project", x)
     except NotDerivable as error:
         return Explanation(name, reason_of(error, function))
-    names = Names(cell, derived.rows, watch.bound, given, derived.new_states)
+    names = Names(cell, derived, bound, *given)
     writer = Writer(names)
-    if isinstance(noise, int):
-        leaf = derived.graph.make(NOISE, width=noise, detail=0)
-        writer.shown[leaf] = Letter("m").term
-    projection = Projection(cell, project, features, dtype)
-    projection.name_input(writer, derived)
-    equations = Equations(
-        writer, derived.new_states, derived.backward, project is not None
-    )
-    after = projection.backward(writer, derived.backward.input)
+    for leaf in derived.rows.values.values():
+        if leaf.op == INPUT:
+            writer.shown[leaf] = x
+        if leaf.op == NOISE:
+            index = () if isinstance(noise, int) else (word(str(leaf.detail + 1)),)
+            writer.shown[leaf] = Letter(word("m"), index).term
+    equations = Equations(writer, derived)
     return Explanation(
         name,
         None,
-        (*projection.forward, *equations.forward()),
-        (*equations.backward(), *after),
-        tuple(writer.term(value).text for value in derived.kept),
+        tuple(equations.forward()),
+        tuple(equations.backward()),
+        tuple(writer.term(v).text for v in derived.kept if _reads_state(v)),
     )
+
+
+def _reads_state(value: Value) -> bool:
+    """Whether a value depends on more than the input: others are computed before."""
+    return any(v.op == STATE for v in walk([value]))
 
 
 def reason_of(error: NotDerivable, step: Callable[..., Any]) -> str:
