@@ -1,6 +1,7 @@
 """The letters of a step: the names of its local variables, and of its weights."""
 
 import contextlib
+import itertools
 import re
 import sys
 import types
@@ -16,11 +17,10 @@ from kerasseq.kernels.derived.graph import Value, walk
 from kerasseq.kernels.derived.terms import Letter, Term, function, letter, part, word
 from kerasseq.kernels.derived.trace import Rows
 
-_WEIGHTS = {
-    **{"kernel": "W", "recurrent_kernel": "U", "bias": "b"},
-    "peephole_kernel": "P",
+_USUAL = {
+    **{"kernel": "W", "recurrent_kernel": "U", "bias": "b", "peephole_kernel": "P"},
+    **{"hidden_state": "h", "cell_state": "c"},
 }
-_STATES = {"hidden_state": "h", "cell_state": "c"}
 _SAME = ("Cast", "ConvertToTensor", "Reshape", "Squeeze", "ExpandDims", "Split")
 _OLD = re.compile(r"_?(tm1|prev|old|last|before)$|^(prev|old|last)_")
 
@@ -49,9 +49,8 @@ def watch(cell: keras.Layer, step: Callable[..., Any]) -> Iterator[Bound]:
         return look
 
     def enter(frame: types.FrameType, event: str, _) -> Any:
-        code = frame.f_code
-        owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-        return look if code is own or type(owner) is type(cell) else None
+        inside = type(frame.f_locals.get("self")) is type(cell)
+        return look if inside or frame.f_code is own else None
 
     before = sys.gettrace()
     sys.settrace(enter)
@@ -85,36 +84,27 @@ class Names:
     """
 
     def __init__(
-        self,
-        cell: keras.Layer,
-        derived: Derived,
-        bound: Bound,
-        x: Any,
-        *states: Any,
+        self, cell: keras.Layer, derived: Derived, bound: Bound, x: Any, *states: Any
     ) -> None:
-        rows, new_states = derived.rows, derived.new_states
-        self.rows: Rows = rows
+        self.rows: Rows = derived.rows
         self.letters: dict[Value, Letter] = {}
-        self.functions: dict[Value, tuple[str, Value]] = _functions(rows)
+        self.functions: dict[Value, tuple[str, Value]] = _functions(self.rows)
         self.pre_activations: list[Value] = []
         self._taken: set[str] = set()  # as text
-        self._weights: dict[int, Term] = {}
-        values = [(name, rows.values.get(id(tensor))) for name, tensor in bound]
-        found = [*_states(cell, bound, states)]
-        if len(new_states) > len(states):
-            found += [["y", *(n for n, v in values if v is new_states[-1])][-1]]
-        found = [self.free(letter(name)) for name in found]  # h is not h_t
-        for state, name in zip(states, found, strict=False):
-            self.letters[rows.values[id(state)]] = name._replace(time="t-1")
-        self.after: list[Letter] = [name._replace(time="t") for name in found]
-        for value, name in zip(new_states, self.after, strict=True):
+        values = [(name, self.rows.values.get(id(tensor))) for name, tensor in bound]
+        plain = [self.free(letter(name)) for name in _states(cell, bound, states)]
+        if derived.extra:
+            own = [name for name, v in values if v is derived.new_states[-1]]
+            plain.append(self.free(letter(["y", *own][-1])))
+        for state, name in zip(states, plain, strict=False):
+            self.letters[self.rows.values[id(state)]] = name._replace(time="t-1")
+        self.after: list[Letter] = [name._replace(time="t") for name in plain]
+        for value, name in zip(derived.new_states, self.after, strict=True):
             self._note(value, name)
-        self._name_weights(cell, bound)
-        written = rows.values.get(id(x))
-        values = [(n, v) for n, v in values if v not in (None, written) and v.args]
-        self._name_variables(
-            values, Counter(a for v in walk(new_states) for a in v.args)
-        )
+        self._weights: dict[int, Term] = self._name_weights(cell, bound)
+        written = (None, self.rows.values.get(id(x)))
+        values = [(name, v) for name, v in values if v not in written]
+        self._name_variables(values, derived.new_states)
         self.order: list[Value] = [v for _, v in values if v in self.letters]
 
     def free(self, name: Letter) -> Letter:
@@ -126,43 +116,43 @@ class Names:
 
     def _note(self, value: Value, name: Letter) -> None:
         """Gives a value its first name."""
-        if value not in self.letters and value.args:  # no leaf
+        if value.args and value.op != "broadcast" and value not in self.letters:
             self.letters[value] = self.free(name)
 
-    def _name_variables(self, values, uses) -> None:
+    def _name_variables(self, values, new_states) -> None:
         chains: dict[str, list[Value]] = {}
         for name, value in values:
             chains.setdefault(name, []).append(value)
         for name, chain in chains.items():
             self._note(chain[-1], letter(name))
-        for value, name in list(self.letters.items()):
-            _, argument = self.functions.get(value, (None, None))
-            if argument is not None:
-                self._note(argument, _pre_activation(name))
-                self.pre_activations.append(argument)
+        for value in [v for v in self.letters if v in self.functions]:
+            _, argument = self.functions[value]
+            name = self.letters[value]._replace(time="").term
+            self._note(argument, Letter(word("z"), (name,)))
+            self.pre_activations.append(argument)
+        uses = Counter(a for v in walk(new_states) for a in v.args)
         for name, (*earlier, last) in chains.items():
-            own = self.letters[last]._replace(time="", primes=0)
             _, named = self.functions.get(last, (None, last))
+            own = self.letters.get(last, letter(name))._replace(time="", primes=0)
             for value in reversed(earlier if own == letter(name) else []):
                 if value.op == "slice" or uses[value] > 1:
                     self._note(value, self.letters.get(named, own)._replace(time=""))
 
-    # Weights.
-
-    def _name_weights(self, cell: keras.Layer, bound: Bound) -> None:
-        attributes = {
+    def _name_weights(self, cell: keras.Layer, bound: Bound) -> dict[int, Term]:
+        """The letters of variables, and of their parts that have names: U_f."""
+        names = {
             id(value): name
             for owner in (cell, *children(cell))
             for name, value in vars(owner).items()
         }
-        rows = self.rows
-        for variable, symbol in zip(rows.variables, rows.symbols, strict=True):
-            name = attributes.get(id(variable), variable.name)
-            self._weights[id(symbol)] = self.free(letter(_WEIGHTS.get(name, name))).term
-        parameters = {id(tensor) for tensor, _ in rows.parameters.wanted}
-        for name, tensor in bound:
-            if id(tensor) in parameters - self._weights.keys():  # as U_f = U[:, :n]
-                self._weights[id(tensor)] = self.free(letter(name)).term
+        pairs = zip(self.rows.variables, self.rows.symbols, strict=True)
+        named = [(names.get(id(v), v.name), symbol) for v, symbol in pairs]
+        parameters = {id(tensor) for tensor, _ in self.rows.parameters.wanted}
+        found: dict[int, Term] = {}
+        for name, tensor in [*named, *(b for b in bound if id(b[1]) in parameters)]:
+            if id(tensor) not in found:
+                found[id(tensor)] = self.free(letter(_USUAL.get(name, name))).term
+        return found
 
     def weight(self, index: int) -> Term:
         """Returns a parameter, as a term of the weights that it is computed from."""
@@ -181,11 +171,9 @@ class Names:
             return part(inside[0], _index(args.args[1]))
         if kind == "Split" and len(node.outputs) > 1:
             axis = node.operation.axis % len(tensor.shape)
-            sizes = [t.shape[axis] for t in node.outputs]
-            start = sum(sizes[: [t is tensor for t in node.outputs].index(True)])
-            return part(
-                inside[0], ":, " * axis + f"{start}:{start + tensor.shape[axis]}"
-            )
+            ends = [*itertools.accumulate(t.shape[axis] for t in node.outputs)]
+            end = ends[[t is tensor for t in node.outputs].index(True)]
+            return part(inside[0], f"{':, ' * axis}{end - tensor.shape[axis]}:{end}")
         return inside[0] if kind in _SAME else function(kind.lower(), *inside)
 
 
@@ -195,7 +183,7 @@ def _states(cell: keras.Layer, bound: Bound, states: Sequence[Any]) -> Iterator[
     for k, state in enumerate(states):
         own = [n for n, tensor in bound if tensor is state and n != "states"]
         name = [*own, *names[k : k + 1], "h"][0]
-        yield _OLD.sub("", _STATES.get(name, name)) or name
+        yield _OLD.sub("", _USUAL.get(name, name)) or name
 
 
 def _functions(rows: Rows) -> dict[Value, tuple[str, Value]]:
@@ -203,21 +191,16 @@ def _functions(rows: Rows) -> dict[Value, tuple[str, Value]]:
     found: dict[Value, tuple[str, Value]] = {}
     for tensor in list(rows.tensors):
         node = node_of(tensor)
-        kind = "" if node is None else type(node.operation).__name__
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", kind).lower()
+        operation = None if node is None else node.operation
+        kind = re.sub(r"([a-z0-9])([A-Z][a-z])", r"\1_\2", type(operation).__name__)
+        name = kind.lower()  # as in `keras.activations`
         if name == "exp" or hasattr(keras.activations, name):
-            limits = ("negative_slope", "max_value", "threshold")
-            if name == "relu" and not any(
-                getattr(node.operation, k, None) for k in limits
-            ):
+            options = ("negative_slope", "max_value", "threshold")
+            if name == "relu" and not any(getattr(operation, k, 0) for k in options):
                 name = "ReLU"
             argument = rows.value(node.arguments.keras_tensors[0])
             found[rows.value(tensor)] = (name, argument)
     return found
-
-
-def _pre_activation(name: Letter) -> Letter:
-    return Letter(word("z"), (name._replace(time="").term,))
 
 
 def _index(key: Any) -> str:
@@ -229,7 +212,7 @@ def _index(key: Any) -> str:
     """
     if isinstance(key, tuple):
         return ", ".join(map(_index, key))
-    if isinstance(key, slice):
-        ends = ["" if x is None else str(x) for x in (key.start, key.stop, key.step)]
-        return ":".join(ends[: 3 if ends[2] else 2])
-    return str(key)
+    if not isinstance(key, slice):
+        return str(key)
+    ends = [key.start, key.stop, *([key.step] if key.step else [])]
+    return ":".join("" if x is None else str(x) for x in ends)

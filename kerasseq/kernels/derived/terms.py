@@ -8,14 +8,6 @@ from typing import NamedTuple
 # How strongly the parts of a term hold together.
 SUM, PRODUCT, ELEMENTWISE, GRADIENT, ATOM = range(5)
 
-_GREEK = dict(
-    zip(
-        "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi rho sigma "
-        "tau phi chi psi omega".split(),
-        "αβγδεζηθκλμνξρστφχψω",
-        strict=True,
-    )
-)
 _ACCENTS = {"hat": "\u0302", "bar": "\u0304", "tilde": "\u0303"}
 _SIGNS = str.maketrans(
     {
@@ -52,7 +44,7 @@ def write(
     inner: int = SUM,
     latex: str | None = None,
 ) -> Term:
-    """Returns terms with signs around and between them.
+    r"""Returns terms with signs around and between them.
 
     Args:
         template: What is written, with `{}` for each term.
@@ -70,9 +62,6 @@ def write(
     latex = template.translate(_SIGNS) if latex is None else latex
     texts, codes = (part.text for part in parts), (part.latex for part in parts)
     return Term(template.format(*texts), latex.format(*codes), level)
-
-
-# Names.
 
 
 class Letter(NamedTuple):
@@ -113,9 +102,9 @@ def letter(name: str) -> Letter:
     first, *rest = [part for part in name.split("_") if part] or [name]
     if numbered := re.fullmatch(r"(\D)(\d+)", first):
         first, rest = numbered[1], [numbered[2], *rest]
-    if len(first) > 1 and first not in _GREEK:
-        return Letter(word(name))
     base = word(first)
+    if len(base.text) > 1:
+        return Letter(word(name))
     for accent in _ACCENTS.keys() & rest:
         text = unicodedata.normalize("NFC", base.text + _ACCENTS[accent])
         base = Term(text, rf"\{accent} {base.latex}")
@@ -124,22 +113,18 @@ def letter(name: str) -> Letter:
 
 def word(name: str) -> Term:
     """Returns a word, which may be one letter, or the name of a Greek one."""
-    if name in _GREEK:
-        return Term(_GREEK[name], rf"\{name}")
-    escaped = name.replace("_", r"\_")
-    return Term(name, name if len(name) == 1 else rf"\mathrm{{{escaped}}}")
-
-
-# What is computed.
+    try:
+        spelled = name.replace("lambda", "lamda")  # as Unicode has it
+        case = "SMALL" if name.islower() else "NO"
+        greek = unicodedata.lookup(f"GREEK {case} LETTER {spelled}")
+        return Term(greek, rf"\{name}")
+    except KeyError:
+        escaped = name.replace("_", r"\_")
+        return Term(name, name if len(name) == 1 else rf"\mathrm{{{escaped}}}")
 
 
 def number(x: float) -> Term:
-    """Returns a number.
-
-    Examples:
-        >>> number(-0.5).text, number(2.0).text
-        ('−0.5', '2')
-    """
+    """Returns a number."""
     text = f"{x:g}"
     return Term(text.replace("-", "−"), text, ATOM if x >= 0 else SUM)
 
@@ -179,9 +164,8 @@ def multiply(number_: float, factors: list[Term]) -> Term:
     parts = round(1 / number_)
     if number_ not in (0.5, 0.25) and abs(number_ * parts - 1) < 1e-9:
         return divide(product, number(parts))
-    return write(
-        "{} {}", number(number_), product, level=ELEMENTWISE, inner=ELEMENTWISE
-    )
+    inner = product.at(ELEMENTWISE)
+    return write("{} {}", number(number_), inner, level=ELEMENTWISE)
 
 
 def divide(a: Term, b: Term) -> Term:
