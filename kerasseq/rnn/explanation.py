@@ -11,11 +11,11 @@ import keras
 from keras import ops, tree
 
 from kerasseq.core import checks
-from kerasseq.kernels.derived.derive import derive
+from kerasseq.kernels.derived.derive import Derived, derive
 from kerasseq.kernels.derived.equations import Equation, Equations
-from kerasseq.kernels.derived.graph import INPUT, NOISE, STATE, NotDerivable, walk
+from kerasseq.kernels.derived.graph import STATE, NotDerivable, walk
 from kerasseq.kernels.derived.names import Names, watch
-from kerasseq.kernels.derived.terms import Letter, function, word
+from kerasseq.kernels.derived.terms import Term, function, letter
 from kerasseq.rnn.loop import call_keras_cell, has_steps
 
 FEATURES = 5  # of a cell that is not built
@@ -105,14 +105,24 @@ def explain_cell(cell: keras.Layer, training: bool = False) -> Explanation:
             "for one of them: `kerasseq.layers.RNN(cell).explain()`"
         )
     cell, features = built(cell)
-    return _explained(cell, features, training)
+    name, method = type(cell).__name__, cell.step if has_steps(cell) else cell.call
+    try:
+        derived, names, x = _derived(cell, features, method, training)
+    except NotDerivable as error:
+        return Explanation(name, reason_of(error, method))
+    lines = Equations(names, derived, x)
+    forward, backward = tuple(lines.forward()), tuple(lines.backward())
+    # What depends on the input alone is computed before the loop.
+    kept = [v for v in derived.kept if any(part.op == STATE for part in walk([v]))]
+    shown = tuple(lines.term(v).text for v in kept)
+    return Explanation(name, None, forward, backward, shown)
 
 
-def _explained(cell: keras.Layer, features: int, training: bool) -> Explanation:
-    name, steps = type(cell).__name__, has_steps(cell)
-    method = cell.step if steps else cell.call
-    sizes = tree.flatten(cell.state_size)
-    noise = None
+def _derived(
+    cell: keras.Layer, features: int, method: Callable[..., Any], training: bool
+) -> tuple[Derived, Names, Term]:
+    """Derives the step with its projection. Returns it, its names, and its input."""
+    steps, sizes, noise = has_steps(cell), tree.flatten(cell.state_size), None
     if training and getattr(cell, "recurrent_dropout", 0):
         masks = getattr(cell, "dropout_mask_count", None)
         noise = sizes[0] if masks is None else sizes[:1] * masks
@@ -132,31 +142,14 @@ def _explained(cell: keras.Layer, features: int, training: bool) -> Explanation:
     def whole(view: Any, x: Any, states: list[Any]) -> tuple[Any, Any]:
         return step(view, view.project(x) if steps else x, states)
 
-    x = Letter(word("x"), time="t").term
+    x = letter("x")._replace(time="t").term
     try:
         derived = derive(cell, whole, width=features, **options)
     except NotDerivable:  # perhaps for `project`, which is then written as a call
         inputs = ops.zeros((1, features), cell.compute_dtype)
         width = (cell.project(inputs) if steps else inputs).shape[-1]
-        x = function("project", x)
-        try:
-            derived = derive(cell, step, width=width, **options)
-        except NotDerivable as error:
-            return Explanation(name, reason_of(error, method))
-    leaves = {}
-    for leaf in derived.rows.values.values():
-        if leaf.op == INPUT:
-            leaves[leaf] = x
-        if leaf.op == NOISE:
-            index = () if isinstance(noise, int) else (word(str(leaf.detail + 1)),)
-            leaves[leaf] = Letter(word("m"), index).term
-    lines = Equations(Names(cell, derived, *seen), derived, leaves)
-    forward, backward = tuple(lines.forward()), tuple(lines.backward())
-    # What depends on the input alone is computed before the loop.
-    kept = [v for v in derived.kept if any(part.op == STATE for part in walk([v]))]
-    return Explanation(
-        name, None, forward, backward, tuple(lines.term(v).text for v in kept)
-    )
+        derived, x = derive(cell, step, width=width, **options), function("project", x)
+    return derived, Names(cell, derived, *seen), x
 
 
 def built(cell: keras.Layer) -> tuple[keras.Layer, int]:
@@ -202,7 +195,7 @@ def reason_of(error: NotDerivable, step: Callable[..., Any]) -> str:
 
 def _line(error: BaseException, step: Callable[..., Any]) -> str:
     """The last line of the file of the step that an error came through."""
-    code = getattr(getattr(step, "__func__", step), "__code__", None)
+    code = getattr(step, "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if code is not None and f.filename == code.co_filename]
     if not own:

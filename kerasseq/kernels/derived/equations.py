@@ -3,21 +3,22 @@
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from kerasseq.kernels.derived import terms
+from kerasseq.kernels.derived import graph, terms
 from kerasseq.kernels.derived.derive import Derived
-from kerasseq.kernels.derived.graph import (
-    GRADIENT,
-    INPUT,
-    LEAVES,
-    PARAMETER,
-    STATE,
-    Value,
-)
+from kerasseq.kernels.derived.graph import INPUT, LEAVES, Value
 from kerasseq.kernels.derived.names import Names
-from kerasseq.kernels.derived.terms import ATOM, PRODUCT, Letter, Term, between, write
+from kerasseq.kernels.derived.terms import (
+    ATOM,
+    PRODUCT,
+    Letter,
+    Term,
+    between,
+    letter,
+    write,
+)
 from kerasseq.kernels.derived.writing import Writer
 
 SHORT = 22  # characters of a term, up to which its gradient is named after it
@@ -53,14 +54,16 @@ class Equations(Writer):
     Args:
         names: The letters of values.
         derived: What the step computes, and its gradients.
-        leaves: The names of its input and masks.
+        x: Its input.
     """
 
-    def __init__(
-        self, names: Names, derived: Derived, leaves: Mapping[Value, Term]
-    ) -> None:
+    def __init__(self, names: Names, derived: Derived, x: Term) -> None:
         super().__init__(names)
-        self.shown.update(leaves)
+        leaves = dict.fromkeys(derived.rows.values.values())
+        masks = [v for v in leaves if v.op == graph.NOISE]
+        for k, mask in enumerate(masks, 1):
+            self.shown[mask] = letter("m" if len(masks) == 1 else f"m{k}").term
+        self.shown |= {v: x for v in leaves if v.op == INPUT}
         self.derived: Derived = derived
         back = derived.backward
         results = [back.input, *back.states, *(total.value for total in back.totals)]
@@ -73,12 +76,10 @@ class Equations(Writer):
 
     def _name_incoming(self) -> None:
         """The gradients of the new states, of which some come from the next step."""
-        graph, of = self.derived.graph, self.derived.backward.of
+        make, of = self.derived.graph.make, self.derived.backward.of
         for k, value in enumerate(self.derived.new_states):
-            leaf, after = (
-                graph.make(GRADIENT, width=value.width, detail=k),
-                self.names.after[k],
-            )
+            leaf = make(graph.GRADIENT, width=value.width, detail=k)
+            after = self.names.after[k]
             own = self.names.letters.get(value) == after
             later = own and of.get(value) is not leaf
             self.shown[leaf] = terms.gradient(after.term, later=later)
@@ -87,7 +88,7 @@ class Equations(Writer):
         """Gradients of letters, and long terms that occur more than once."""
         names, of = self.names, self.derived.backward.of
         preferred = [*reversed(of), *names.letters, *names.pre_activations]
-        owners = {of[v]: v for v in preferred if v in of and v.op != PARAMETER}
+        owners = {of[v]: v for v in preferred if v in of and v.op != graph.PARAMETER}
         roots = [*self.derived.new_states, *self._results]
         order, uses = list(self.walk(roots)), Counter(roots)
         for value in order:
@@ -100,9 +101,9 @@ class Equations(Writer):
                     self.size(value),
                     uses[value] > 1,
                 )
-                letter = owner in names.letters and (again or size >= TOO_LONG)
+                own = owner in names.letters and (again or size >= TOO_LONG)
                 long = (uses[value] - 1) * (size - 1) >= LONG - 1
-                if owner in names.pre_activations or letter or long:
+                if owner in names.pre_activations or own or long:
                     self.shown[value] = self._name(value, owner)
 
     def _name(self, value: Value, owner: Value | None) -> Term:
@@ -162,7 +163,7 @@ class Equations(Writer):
             for d in named
             if d not in known
         ]
-        leaves = [v for v in self.shown if v.op in (INPUT, STATE)]
+        leaves = [v for v in self.shown if v.op in (INPUT, graph.STATE)]
         pairs = [(terms.gradient(self.shown[v]), of.get(v)) for v in leaves]
         found = [
             (left, terms.number(0) if d is None else self.term(d)) for left, d in pairs

@@ -37,7 +37,7 @@ def watch(cell: keras.Layer, step: Callable[..., Any]) -> Iterator[Bound]:
         cell: The cell. The copy of it that runs has the same class.
         step: Its step, which may be a function that was set on the cell.
     """
-    own = getattr(getattr(step, "__func__", step), "__code__", None)
+    code = getattr(step, "__code__", None)
     found: dict[tuple[str, int], tuple[str, Any]] = {}
 
     def look(frame: types.FrameType, event: str, _) -> Any:
@@ -50,7 +50,7 @@ def watch(cell: keras.Layer, step: Callable[..., Any]) -> Iterator[Bound]:
 
     def enter(frame: types.FrameType, event: str, _) -> Any:
         inside = type(frame.f_locals.get("self")) is type(cell)
-        return look if inside or frame.f_code is own else None
+        return look if inside or frame.f_code is code else None
 
     before = sys.gettrace()
     sys.settrace(enter)
@@ -204,12 +204,7 @@ def _functions(rows: Rows) -> dict[Value, tuple[str, Value]]:
 
 
 def _index(key: Any) -> str:
-    """An index as in Python.
-
-    Examples:
-        >>> _index((slice(None), slice(2, 4))), _index(1)
-        (':, 2:4', '1')
-    """
+    """An index as in Python: ":, 2:4"."""
     if isinstance(key, tuple):
         return ", ".join(map(_index, key))
     if not isinstance(key, slice):

@@ -18,6 +18,7 @@ _BETWEEN = {
     **{"equal": "=", "not_equal": "≠", "logical_and": "∧", "logical_or": "∨"},
 }
 _OPPOSITE = dict(zip(">≥<≤=≠", "≤<≥>≠=", strict=True))
+_SUMS = ("add", "subtract", "negative")
 _LIGHT = ("slice", "concatenate", "broadcast", "stop_gradient", "negative")
 _SIZES = {"matmul": 3, "matmul_transposed": 3, "sigmoid_gradient": 3}
 _CALLED = {"maximum": "max", "minimum": "min", "logical_not": "not"}
@@ -35,12 +36,13 @@ class Writer:
 
     def __init__(self, names: Names) -> None:
         self.names: Names = names
+        self.functions: dict[Value, tuple[str, Value]] = names.functions
         self.shown: dict[Value, Term] = {v: x.term for v, x in names.letters.items()}
 
     def parts(self, value: Value) -> Sequence[Value]:
         """Returns the values that the definition of a value has."""
-        if value in self.names.functions:
-            return [self.names.functions[value][1]]
+        if value in self.functions:
+            return [self.functions[value][1]]
         return value.args[0].args if _is_mean(value) else value.args
 
     def walk(self, values: Sequence[Value]) -> Iterator[Value]:
@@ -68,7 +70,7 @@ class Writer:
         return self._defined(value) if shown is None else (1, [shown])
 
     def _defined(self, value: Value) -> Product:
-        name, _ = self.names.functions.get(value, ("mean" * _is_mean(value), None))
+        name, _ = self.functions.get(value, ("mean" * _is_mean(value), None))
         if not name and value.op in _PRODUCTS:
             return _PRODUCTS[value.op](self, value)
         if value.op == PARAMETER:
@@ -81,10 +83,10 @@ class Writer:
 
     # Sums and products, in which common factors stand once.
 
-    def _sum(self, value: Value, sign: int = 1) -> Product:
+    def _sum(self, value: Value) -> Product:
         """What is added up in a value; parts with the same gradient are one."""
         groups: dict[str, list[Product]] = {}
-        for k, (own, summand) in enumerate(self._summands(value, sign)):
+        for k, (own, summand) in enumerate(self._summands(value, 1)):
             number, factors = self._product(summand)
             first = factors[0].text if factors and summand.backward else str(k)
             groups.setdefault(first, []).append((own * number, factors))
@@ -93,23 +95,12 @@ class Writer:
 
     def _summands(self, value: Value, sign: int) -> Iterator[tuple[int, Value]]:
         """Yields what is added up, with its sign; names are not written out."""
-        signs = (sign, -sign if value.op == "subtract" else sign)
-        for own, part in zip(signs, value.args, strict=True):
-            if self._is_sum(part):
-                yield from self._summands(part, own)
-            else:
+        signs = {"subtract": (sign, -sign), "negative": (-sign,)}
+        for own, part in zip(signs.get(value.op, (sign,) * 2), value.args, strict=True):
+            if part.op not in _SUMS or part in self.shown or part in self.functions:
                 yield own, part
-
-    def _is_sum(self, value: Value) -> bool:
-        return value.op in ("add", "subtract") and not (
-            value in self.shown or value in self.names.functions
-        )
-
-    def _negative(self, value: Value) -> Product:
-        if self._is_sum(*value.args):
-            return self._sum(*value.args, -1)
-        number, factors = self._product(*value.args)
-        return -number, factors
+            else:
+                yield from self._summands(part, own)
 
     def _multiply(self, value: Value) -> Product:
         (x, first), (y, second) = map(self._product, value.args)
@@ -122,10 +113,11 @@ class Writer:
 
     def _slope(self, value: Value) -> Product:
         """The gradient of tanh or σ."""
-        y, (number, factors) = self.term(value.args[0]), self._product(value.args[1])
+        y, one = self.term(value.args[0]), terms.number(1)
+        number, factors = self._product(value.args[1])
         if value.op == "tanh_gradient":
-            return number, [*factors, _one_minus(terms.power(y, 2))]
-        return number, [*factors, y, _one_minus(y)]
+            return number, [*factors, between("−", one, terms.power(y, 2))]
+        return number, [*factors, y, between("−", one, y)]
 
     def _where(self, value: Value) -> Product:
         """A factor of 0 or 1, if one choice is 0."""
@@ -142,10 +134,6 @@ class Writer:
         if opposite is None or condition in self.shown:
             return terms.function("not", self.term(condition))
         return between(opposite, *map(self.term, condition.args))
-
-
-def _one_minus(a: Term) -> Term:
-    return between("−", terms.number(1), a)
 
 
 def _common(group: list[Product]) -> Product:
@@ -188,9 +176,8 @@ def _broadcast(value: Value, x: Term) -> Term:
 
 
 _PRODUCTS: dict[str, Callable[[Writer, Value], Product]] = {
-    **dict.fromkeys(("add", "subtract"), Writer._sum),
+    **dict.fromkeys(_SUMS, Writer._sum),
     **dict.fromkeys(("tanh_gradient", "sigmoid_gradient"), Writer._slope),
-    "negative": Writer._negative,
     "multiply": Writer._multiply,
     "divide": Writer._divide,
     "where": Writer._where,
