@@ -142,7 +142,7 @@ def _derived(
     def whole(view: Any, x: Any, states: list[Any]) -> tuple[Any, Any]:
         return step(view, view.project(x) if steps else x, states)
 
-    x = letter("x")._replace(time="t").term
+    x = letter("x_t")
     try:
         derived = derive(cell, whole, width=features, **options)
     except NotDerivable:  # perhaps for `project`, which is then written as a call
@@ -166,10 +166,10 @@ def built(cell: keras.Layer) -> tuple[keras.Layer, int]:
             "first"
         ) from error
     for name, value in vars(cell).items():  # as a `step` that was set on the cell
+        if isinstance(value, types.MethodType):
+            value = types.MethodType(value.__func__, copy)
         if isinstance(value, types.FunctionType | types.MethodType):
-            bound = isinstance(value, types.MethodType)
-            own = types.MethodType(value.__func__, copy) if bound else value
-            vars(copy).setdefault(name, own)
+            vars(copy).setdefault(name, value)
     copy.build((None, FEATURES))
     return copy, FEATURES
 

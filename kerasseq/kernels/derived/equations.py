@@ -1,9 +1,8 @@
 """The equations of a step and of its backward pass."""
 
 import functools
-import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kerasseq.kernels.derived import graph, terms
@@ -13,7 +12,6 @@ from kerasseq.kernels.derived.names import Names
 from kerasseq.kernels.derived.terms import (
     ATOM,
     PRODUCT,
-    Letter,
     Term,
     between,
     letter,
@@ -62,15 +60,19 @@ class Equations(Writer):
         leaves = dict.fromkeys(derived.rows.values.values())
         masks = [v for v in leaves if v.op == graph.NOISE]
         for k, mask in enumerate(masks, 1):
-            self.shown[mask] = letter("m" if len(masks) == 1 else f"m{k}").term
+            self.shown[mask] = letter("m" if len(masks) == 1 else f"m{k}")
         self.shown |= {v: x for v in leaves if v.op == INPUT}
         self.derived: Derived = derived
         back = derived.backward
         results = [back.input, *back.states, *(total.value for total in back.totals)]
         results += [value for p in back.products for value in (p.left, p.right)]
         self._results = [d for d in results if d is not None]
+        self._numbers: Counter[str] = Counter()
         self._name_incoming()
         self._name_repeated()
+
+    def _walk(self, values: Sequence[Value]) -> Iterator[Value]:
+        return graph.walk(values, self.parts)
 
     # More names.
 
@@ -82,15 +84,16 @@ class Equations(Writer):
             after = self.names.after[k]
             own = self.names.letters.get(value) == after
             later = own and of.get(value) is not leaf
-            self.shown[leaf] = terms.gradient(after.term, later=later)
+            self.shown[leaf] = terms.gradient(letter(after), later=later)
 
     def _name_repeated(self) -> None:
         """Gradients of letters, and long terms that occur more than once."""
         names, of = self.names, self.derived.backward.of
-        preferred = [*reversed(of), *names.letters, *names.pre_activations]
+        arguments = {argument for _, argument in names.functions.values()}
+        preferred = [*reversed(of), *names.letters, *(arguments & names.letters.keys())]
         owners = {of[v]: v for v in preferred if v in of and v.op != graph.PARAMETER}
         roots = [*self.derived.new_states, *self._results]
-        order, uses = list(self.walk(roots)), Counter(roots)
+        order, uses = list(self._walk(roots)), Counter(roots)
         for value in order:
             if not (value.op == "slice" and value in self.shown):  # one line for all
                 uses.update(self.parts(value))
@@ -101,9 +104,9 @@ class Equations(Writer):
                     self.size(value),
                     uses[value] > 1,
                 )
-                own = owner in names.letters and (again or size >= TOO_LONG)
+                again = again or size >= TOO_LONG or owner in arguments
                 long = (uses[value] - 1) * (size - 1) >= LONG - 1
-                if owner in names.pre_activations or own or long:
+                if long or (again and owner in names.letters):
                     self.shown[value] = self._name(value, owner)
 
     def _name(self, value: Value, owner: Value | None) -> Term:
@@ -111,12 +114,9 @@ class Equations(Writer):
         of = None if owner is None else self.term(owner)
         if of is not None and len(of.text) <= SHORT:
             return terms.gradient(of)
-        base = terms.word("delta" if value.backward else "q")
-        shown = {term.text for term in self.shown.values()}
-        numbered = (
-            Letter(base, (terms.word(str(k)),)).term for k in itertools.count(1)
-        )
-        return next(term for term in numbered if term.text not in shown)
+        base = "delta" if value.backward else "q"
+        self._numbers[base] += 1
+        return letter(self.names.free(f"{base}_{self._numbers[base]}"))
 
     # Lines.
 
@@ -134,14 +134,14 @@ class Equations(Writer):
                     lines.append(_equation(*left, self.definition(value)))
         for value, after in zip(self.derived.new_states, self.names.after, strict=True):
             if self.names.letters.get(value) != after:  # as an unchanged state
-                lines.append(_equation(after.term, self.term(value)))
+                lines.append(_equation(letter(after), self.term(value)))
         return lines
 
     def _forward_order(self) -> list[Value]:
         """The values with names, each after those that it is computed from."""
-        reached = set(self.walk(self.derived.new_states))
+        reached = set(self._walk(self.derived.new_states))
         roots = [v for v in self.names.order if v in reached] + self.derived.new_states
-        return [v for v in self.walk(roots) if v in self.shown and v.op not in LEAVES]
+        return [v for v in self._walk(roots) if v in self.shown and v.op not in LEAVES]
 
     def _together(self, value: Value) -> list[Value]:
         """A named part of a value, and the others, if all of them have names."""
@@ -157,7 +157,7 @@ class Equations(Writer):
         """Returns the gradients, from the last line of the step to the first."""
         known, of = self._forward_order(), self.derived.backward.of
         order = [of[v] for v in reversed(known) if v in of] + self._results
-        named = [d for d in self.walk(order) if d in self.shown and d.op not in LEAVES]
+        named = [d for d in self._walk(order) if d in self.shown and d.op not in LEAVES]
         lines = [
             _equation(self.shown[d], self.definition(d))
             for d in named

@@ -14,7 +14,7 @@ import keras
 from kerasseq.core.keras_private import children, node_of
 from kerasseq.kernels.derived.derive import Derived
 from kerasseq.kernels.derived.graph import Value, walk
-from kerasseq.kernels.derived.terms import Letter, Term, function, letter, part, word
+from kerasseq.kernels.derived.terms import Term, function, letter, part
 from kerasseq.kernels.derived.trace import Rows
 
 _USUAL = {
@@ -76,29 +76,25 @@ class Names:
         *states: The tensors of the states before the step.
 
     Attributes:
-        letters: The letter of each value that has one.
+        letters: The letter of each value that has one, as `terms.letter` reads it.
         order: These values, in the order of the code.
         after: The letter of each state after the step.
         functions: Values that one activation computed: its name and its argument.
-        pre_activations: The arguments of those that have letters.
     """
 
     def __init__(
         self, cell: keras.Layer, derived: Derived, bound: Bound, x: Any, *states: Any
     ) -> None:
         self.rows: Rows = derived.rows
-        self.letters: dict[Value, Letter] = {}
+        self.letters: dict[Value, str] = {}
         self.functions: dict[Value, tuple[str, Value]] = _functions(self.rows)
-        self.pre_activations: list[Value] = []
         self._taken: set[str] = set()  # as text
         values = [(name, self.rows.values.get(id(tensor))) for name, tensor in bound]
-        plain = [self.free(letter(name)) for name in _states(cell, bound, states)]
-        if derived.extra:
-            own = [name for name, v in values if v is derived.new_states[-1]]
-            plain.append(self.free(letter(["y", *own][-1])))
+        plain = [self.free(name) for name in _states(cell, bound, states)]
+        plain += [self.free("y")] * derived.extra
         for state, name in zip(states, plain, strict=False):
-            self.letters[self.rows.values[id(state)]] = name._replace(time="t-1")
-        self.after: list[Letter] = [name._replace(time="t") for name in plain]
+            self.letters[self.rows.values[id(state)]] = f"{name}_t-1"
+        self.after: list[str] = [f"{name}_t" for name in plain]
         for value, name in zip(derived.new_states, self.after, strict=True):
             self._note(value, name)
         self._weights: dict[int, Term] = self._name_weights(cell, bound)
@@ -107,14 +103,14 @@ class Names:
         self._name_variables(values, derived.new_states)
         self.order: list[Value] = [v for _, v in values if v in self.letters]
 
-    def free(self, name: Letter) -> Letter:
+    def free(self, name: str) -> str:
         """Returns a letter that no other value has: with more primes, if need be."""
-        while name.term.text in self._taken:
-            name = name._replace(primes=name.primes + 1)
-        self._taken.add(name.term.text)
+        while letter(name).text in self._taken:
+            name += "′"
+        self._taken.add(letter(name).text)
         return name
 
-    def _note(self, value: Value, name: Letter) -> None:
+    def _note(self, value: Value, name: str) -> None:
         """Gives a value its first name."""
         if value.args and value.op != "broadcast" and value not in self.letters:
             self.letters[value] = self.free(name)
@@ -124,19 +120,17 @@ class Names:
         for name, value in values:
             chains.setdefault(name, []).append(value)
         for name, chain in chains.items():
-            self._note(chain[-1], letter(name))
+            self._note(chain[-1], name)
         for value in [v for v in self.letters if v in self.functions]:
             _, argument = self.functions[value]
-            name = self.letters[value]._replace(time="").term
-            self._note(argument, Letter(word("z"), (name,)))
-            self.pre_activations.append(argument)
+            self._note(argument, f"z_{self.letters[value].removesuffix('_t')}")
         uses = Counter(a for v in walk(new_states) for a in v.args)
         for name, (*earlier, last) in chains.items():
             _, named = self.functions.get(last, (None, last))
-            own = self.letters.get(last, letter(name))._replace(time="", primes=0)
-            for value in reversed(earlier if own == letter(name) else []):
+            own = self.letters.get(last, name).removesuffix("_t").rstrip("′") == name
+            for value in reversed(earlier if own else []):
                 if value.op == "slice" or uses[value] > 1:
-                    self._note(value, self.letters.get(named, own)._replace(time=""))
+                    self._note(value, self.letters.get(named, name).removesuffix("_t"))
 
     def _name_weights(self, cell: keras.Layer, bound: Bound) -> dict[int, Term]:
         """The letters of variables, and of their parts that have names: U_f."""
@@ -151,7 +145,7 @@ class Names:
         found: dict[int, Term] = {}
         for name, tensor in [*named, *(b for b in bound if id(b[1]) in parameters)]:
             if id(tensor) not in found:
-                found[id(tensor)] = self.free(letter(_USUAL.get(name, name))).term
+                found[id(tensor)] = letter(self.free(_USUAL.get(name, name)))
         return found
 
     def weight(self, index: int) -> Term:
@@ -164,7 +158,7 @@ class Names:
             return self._weights[id(tensor)]
         node = node_of(tensor)
         if node is None:
-            return word("constant")
+            return letter("constant")
         kind, args = type(node.operation).__name__, node.arguments
         inside = [self._weight(t) for t in args.keras_tensors]
         if kind == "GetItem":

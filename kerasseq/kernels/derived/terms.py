@@ -54,7 +54,7 @@ def write(
         latex: The template in LaTeX, where it differs by more than single signs.
 
     Examples:
-        >>> x, h = letter("x").term, letter("h_hat").term
+        >>> x, h = letter("x"), letter("h_hat")
         >>> write("{} ⊙ {}", x, h)[:2]
         ('x ⊙ ĥ', 'x \\odot \\hat h')
     """
@@ -64,55 +64,36 @@ def write(
     return Term(template.format(*texts), latex.format(*codes), level)
 
 
-class Letter(NamedTuple):
-    """The name of a value.
-
-    Attributes:
-        base: A letter or a word.
-        below: Its indices.
-        time: The last index: "t", "t-1" or "".
-        primes: How many primes it has.
-    """
-
-    base: Term
-    below: tuple[Term, ...] = ()
-    time: str = ""
-    primes: int = 0
-
-    @property
-    def term(self) -> Term:
-        """What is written."""
-        below = [*self.below, *([Term(self.time, self.time)] if self.time else [])]
-        text, latex, _ = self.base
-        if below:
-            index = ",".join(x.text for x in below)
-            single = re.fullmatch("\\w[\u0302-\u0304]?", index)
-            text += f"_{index}" if single else f"_{{{index}}}"
-            latex += f"_{{{', '.join(x.latex for x in below)}}}"
-        return Term(text + "′" * self.primes, latex + "'" * self.primes)
-
-
-def letter(name: str) -> Letter:
-    """Reads a name of Python: `x_f` and `x2` have an index, `h_hat` an accent.
+def letter(name: str) -> Term:
+    """Writes a name as in Python, which may end in "t-1", and in primes.
 
     Examples:
-        >>> [letter(name).term.text for name in ("x_f", "h_hat", "c2", "my_gate")]
-        ['x_f', 'ĥ', 'c_2', 'my_gate']
+        >>> names = ("x_f", "z_h_hat", "c2", "my_gate", "h_t-1", "u_h′")
+        >>> [letter(name).text for name in names]
+        ['x_f', 'z_ĥ', 'c_2', 'my_gate', 'h_{t-1}', 'u_h′']
     """
-    first, *rest = [part for part in name.split("_") if part] or [name]
-    if numbered := re.fullmatch(r"(\D)(\d+)", first):
-        first, rest = numbered[1], [numbered[2], *rest]
-    base = word(first)
-    if len(base.text) > 1:
-        return Letter(word(name))
-    for accent in _ACCENTS.keys() & rest:
-        text = unicodedata.normalize("NFC", base.text + _ACCENTS[accent])
-        base = Term(text, rf"\{accent} {base.latex}")
-    return Letter(base, tuple(word(part) for part in rest if part not in _ACCENTS))
+    plain, primes = name.replace("′", ""), name.count("′")
+    words = re.sub(r"^(\D)(\d+)", r"\1_\2", plain).strip("_").split("_")
+    if len(_word(words[0]).text) > 1:
+        words = re.split("_(?=t$|t-1$)", plain)
+    parts: list[Term] = []
+    for word in words:
+        if word in _ACCENTS and parts:
+            text = unicodedata.normalize("NFC", parts[-1].text + _ACCENTS[word])
+            parts[-1] = Term(text, rf"\{word} {parts[-1].latex}")
+        else:
+            parts.append(_word(word))
+    (text, latex, _), *below = parts
+    if below:
+        index = ",".join(part.text for part in below)
+        single = re.fullmatch("\\w[\u0302-\u0304]?", index)
+        text += f"_{index}" if single else f"_{{{index}}}"
+        latex += f"_{{{', '.join(part.latex for part in below)}}}"
+    return Term(text + "′" * primes, latex + "'" * primes)
 
 
-def word(name: str) -> Term:
-    """Returns a word, which may be one letter, or the name of a Greek one."""
+def _word(name: str) -> Term:
+    """A word, which may be one letter, or the name of a Greek one."""
     try:
         spelled = name.replace("lambda", "lamda")  # as Unicode has it
         case = "SMALL" if name.islower() else "NO"
@@ -120,7 +101,8 @@ def word(name: str) -> Term:
         return Term(greek, rf"\{name}")
     except KeyError:
         escaped = name.replace("_", r"\_")
-        return Term(name, name if len(name) == 1 else rf"\mathrm{{{escaped}}}")
+        short = len(name) == 1 or name == "t-1"
+        return Term(name, name if short else rf"\mathrm{{{escaped}}}")
 
 
 def number(x: float) -> Term:
@@ -133,7 +115,7 @@ def function(name: str, *args: Term) -> Term:
     """Returns a call of a function."""
     escaped = name.replace("_", r"\_")
     latex = rf"\{name}" if name in _LATEX_FUNCTIONS else rf"\operatorname{{{escaped}}}"
-    head = word("sigma") if name == "sigmoid" else Term(name, latex)
+    head = letter("sigma") if name == "sigmoid" else Term(name, latex)
     return write(f"{{}}({', '.join(['{}'] * len(args))})", head, *args)
 
 
@@ -146,7 +128,7 @@ def multiply(number_: float, factors: list[Term]) -> Term:
     """Returns the product by element: a number in front, and powers of equal factors.
 
     Examples:
-        >>> z = letter("z").term
+        >>> z = letter("z")
         >>> [multiply(x, [z, z]).text for x in (1, -0.5, 1 / 3)]
         ['z²', '−0.5 z²', 'z² / 3']
     """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from kerasseq.kernels.derived import terms
-from kerasseq.kernels.derived.graph import LEAVES, NUMBER, PARAMETER, Value, walk
+from kerasseq.kernels.derived.graph import LEAVES, NUMBER, PARAMETER, Value
 from kerasseq.kernels.derived.names import Names
 from kerasseq.kernels.derived.terms import ATOM, Term, between, write
 
@@ -19,8 +19,10 @@ _BETWEEN = {
 }
 _OPPOSITE = dict(zip(">≥<≤=≠", "≤<≥>≠=", strict=True))
 _SUMS = ("add", "subtract", "negative")
-_LIGHT = ("slice", "concatenate", "broadcast", "stop_gradient", "negative")
-_SIZES = {"matmul": 3, "matmul_transposed": 3, "sigmoid_gradient": 3}
+_SIZES = {
+    **{"matmul": 3, "matmul_transposed": 3, "sigmoid_gradient": 3},
+    **dict.fromkeys(("slice", "concatenate", "broadcast", "negative"), 0),
+}
 _CALLED = {"maximum": "max", "minimum": "min", "logical_not": "not"}
 
 
@@ -37,7 +39,9 @@ class Writer:
     def __init__(self, names: Names) -> None:
         self.names: Names = names
         self.functions: dict[Value, tuple[str, Value]] = names.functions
-        self.shown: dict[Value, Term] = {v: x.term for v, x in names.letters.items()}
+        self.shown: dict[Value, Term] = {
+            v: terms.letter(x) for v, x in names.letters.items()
+        }
 
     def parts(self, value: Value) -> Sequence[Value]:
         """Returns the values that the definition of a value has."""
@@ -45,16 +49,11 @@ class Writer:
             return [self.functions[value][1]]
         return value.args[0].args if _is_mean(value) else value.args
 
-    def walk(self, values: Sequence[Value]) -> Iterator[Value]:
-        """Yields values and all that their definitions have, each once, parts first."""
-        yield from walk(values, self.parts)
-
     def size(self, value: Value) -> int:
         """Returns how many operations the term of a value has; a product is 3."""
         if value in self.shown or value.op in LEAVES:
             return 0
-        own = _SIZES.get(value.op, value.op not in _LIGHT)
-        return own + sum(map(self.size, self.parts(value)))
+        return _SIZES.get(value.op, 1) + sum(map(self.size, self.parts(value)))
 
     def term(self, value: Value) -> Term:
         """Returns the name of a value, or what it is computed from."""
@@ -125,15 +124,15 @@ class Writer:
         if not (_is_zero(a) or _is_zero(b)):
             return 1, [terms.function("where", *map(self.term, value.args))]
         number, factors = self._product(a if _is_zero(b) else b)
-        holds = self.term(condition) if _is_zero(b) else self._not(condition)
+        opposite = _OPPOSITE.get(_BETWEEN.get(condition.op))
+        if _is_zero(b):
+            holds = self.term(condition)
+        elif opposite is None or condition in self.shown:
+            holds = terms.function("not", self.term(condition))
+        else:
+            holds = between(opposite, *map(self.term, condition.args))
         indicator = write("1[{}]", holds, latex=r"\mathbb{{1}}\left[{}\right]")
         return number, [*factors, indicator]
-
-    def _not(self, condition: Value) -> Term:
-        opposite = _OPPOSITE.get(_BETWEEN.get(condition.op))
-        if opposite is None or condition in self.shown:
-            return terms.function("not", self.term(condition))
-        return between(opposite, *map(self.term, condition.args))
 
 
 def _common(group: list[Product]) -> Product:
