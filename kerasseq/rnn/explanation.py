@@ -196,9 +196,8 @@ def reason_of(error: NotDerivable, step: Callable[..., Any]) -> str:
 def _line(error: BaseException, step: Callable[..., Any]) -> str:
     """The last line of the file of the step that an error came through."""
     code = getattr(step, "__code__", None)
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if code is not None and f.filename == code.co_filename]
-    if not own:
-        return ""
-    line = f" `{own[-1].line}`" if own[-1].line else ""
-    return f" in line {own[-1].lineno}{line}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if code is not None and frame.filename == code.co_filename:
+            line = f" `{frame.line}`" if frame.line else ""
+            return f" in line {frame.lineno}{line}"
+    return ""

@@ -2,21 +2,14 @@
 
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerasseq.kernels.derived import graph, terms
 from kerasseq.kernels.derived.derive import Derived
-from kerasseq.kernels.derived.graph import INPUT, LEAVES, Value
+from kerasseq.kernels.derived.graph import INPUT, LEAVES, Value, walk
 from kerasseq.kernels.derived.names import Names
-from kerasseq.kernels.derived.terms import (
-    ATOM,
-    PRODUCT,
-    Term,
-    between,
-    letter,
-    write,
-)
+from kerasseq.kernels.derived.terms import Term, between, gradient, letter, write
 from kerasseq.kernels.derived.writing import Writer
 
 SHORT = 22  # characters of a term, up to which its gradient is named after it
@@ -71,9 +64,6 @@ class Equations(Writer):
         self._name_incoming()
         self._name_repeated()
 
-    def _walk(self, values: Sequence[Value]) -> Iterator[Value]:
-        return graph.walk(values, self.parts)
-
     # More names.
 
     def _name_incoming(self) -> None:
@@ -84,27 +74,24 @@ class Equations(Writer):
             after = self.names.after[k]
             own = self.names.letters.get(value) == after
             later = own and of.get(value) is not leaf
-            self.shown[leaf] = terms.gradient(letter(after), later=later)
+            self.shown[leaf] = gradient(letter(after), later=later)
 
     def _name_repeated(self) -> None:
         """Gradients of letters, and long terms that occur more than once."""
         names, of = self.names, self.derived.backward.of
         arguments = {argument for _, argument in names.functions.values()}
-        preferred = [*reversed(of), *names.letters, *(arguments & names.letters.keys())]
+        read = [value for value in names.letters if value in arguments]
+        preferred = [*reversed(of), *names.letters, *read]
         owners = {of[v]: v for v in preferred if v in of and v.op != graph.PARAMETER}
         roots = [*self.derived.new_states, *self._results]
-        order, uses = list(self._walk(roots)), Counter(roots)
+        order, uses = list(walk(roots, self.parts)), Counter(roots)
         for value in order:
             if not (value.op == "slice" and value in self.shown):  # one line for all
                 uses.update(self.parts(value))
         for value in order:
             if value not in self.shown and value.op not in LEAVES:
-                owner, size, again = (
-                    owners.get(value),
-                    self.size(value),
-                    uses[value] > 1,
-                )
-                again = again or size >= TOO_LONG or owner in arguments
+                owner, size = owners.get(value), self.size(value)
+                again = uses[value] > 1 or size >= TOO_LONG or owner in arguments
                 long = (uses[value] - 1) * (size - 1) >= LONG - 1
                 if long or (again and owner in names.letters):
                     self.shown[value] = self._name(value, owner)
@@ -113,7 +100,7 @@ class Equations(Writer):
         """The gradient of a term, or a letter with a number."""
         of = None if owner is None else self.term(owner)
         if of is not None and len(of.text) <= SHORT:
-            return terms.gradient(of)
+            return gradient(of)
         base = "delta" if value.backward else "q"
         self._numbers[base] += 1
         return letter(self.names.free(f"{base}_{self._numbers[base]}"))
@@ -139,9 +126,13 @@ class Equations(Writer):
 
     def _forward_order(self) -> list[Value]:
         """The values with names, each after those that it is computed from."""
-        reached = set(self._walk(self.derived.new_states))
-        roots = [v for v in self.names.order if v in reached] + self.derived.new_states
-        return [v for v in self._walk(roots) if v in self.shown and v.op not in LEAVES]
+        reached = set(walk(self.derived.new_states, self.parts))
+        order = [v for v in self.names.order if v in reached]
+        return self._named([*order, *self.derived.new_states])
+
+    def _named(self, roots: list[Value]) -> list[Value]:
+        parts_first = walk(roots, self.parts)
+        return [v for v in parts_first if v in self.shown and v.op not in LEAVES]
 
     def _together(self, value: Value) -> list[Value]:
         """A named part of a value, and the others, if all of them have names."""
@@ -155,33 +146,28 @@ class Equations(Writer):
 
     def backward(self) -> list[Equation]:
         """Returns the gradients, from the last line of the step to the first."""
-        known, of = self._forward_order(), self.derived.backward.of
+        known, of, lines = self._forward_order(), self.derived.backward.of, []
         order = [of[v] for v in reversed(known) if v in of] + self._results
-        named = [d for d in self._walk(order) if d in self.shown and d.op not in LEAVES]
-        lines = [
-            _equation(self.shown[d], self.definition(d))
-            for d in named
-            if d not in known
-        ]
-        leaves = [v for v in self.shown if v.op in (INPUT, graph.STATE)]
-        pairs = [(terms.gradient(self.shown[v]), of.get(v)) for v in leaves]
-        found = [
-            (left, terms.number(0) if d is None else self.term(d)) for left, d in pairs
-        ]
-        lines += [_equation(left, right) for left, right in found if left != right]
-        return lines + list(self._weights())
+        for d in self._named(order):
+            if d not in known:
+                lines.append(_equation(self.shown[d], self.definition(d)))
+        for leaf in [v for v in self.shown if v.op in (INPUT, graph.STATE)]:
+            left, d = gradient(self.shown[leaf]), of.get(leaf)
+            right = terms.number(0) if d is None else self.term(d)
+            if left != right:  # or it has a line already
+                lines.append(_equation(left, right))
+        return [*lines, *self._weights()]
 
     def _weights(self) -> Iterator[Equation]:
         """Yields the gradients of weights: sums over the steps."""
         back, found = self.derived.backward, {}
         for p in back.products:
-            rows = write("{}ᵀ", self.term(p.left), inner=ATOM)
-            found.setdefault(p.parameter, []).append(
-                terms.matmul(rows, self.term(p.right))
-            )
+            rows = write("{}ᵀ", self.term(p.left), inner=terms.ATOM)
+            product = terms.matmul(rows, self.term(p.right))
+            found.setdefault(p.parameter, []).append(product)
         for total in back.totals:
             found.setdefault(total.parameter, []).append(self.term(total.value))
         for parameter, parts in found.items():
             total = functools.reduce(functools.partial(between, "+"), parts)
-            left = terms.gradient(self.names.weight(parameter))
-            yield _equation(left, write("Σ_t {}", total, inner=PRODUCT))
+            left = gradient(self.names.weight(parameter))
+            yield _equation(left, write("Σ_t {}", total, inner=terms.PRODUCT))
