@@ -111,11 +111,10 @@ def explain_cell(cell: keras.Layer, training: bool = False) -> Explanation:
     except NotDerivable as error:
         return Explanation(name, reason_of(error, method))
     lines = Equations(names, derived, x)
-    forward, backward = tuple(lines.forward()), tuple(lines.backward())
     # What depends on the input alone is computed before the loop.
     kept = [v for v in derived.kept if any(part.op == STATE for part in walk([v]))]
     shown = tuple(lines.term(v).text for v in kept)
-    return Explanation(name, None, forward, backward, shown)
+    return Explanation(name, None, lines.forward(), lines.backward(), shown)
 
 
 def _derived(

@@ -13,8 +13,7 @@ from kerasseq.kernels.derived.terms import Term, between, gradient, letter, writ
 from kerasseq.kernels.derived.writing import Writer
 
 SHORT = 22  # characters of a term, up to which its gradient is named after it
-LONG = 3  # operations of a term, from which it gets a name if it is used twice;
-# those of 2 from three times on
+LONG = 3  # operations of a term used twice, from which it gets a name
 TOO_LONG = 8  # operations, from which the gradient of a letter gets a line of its own
 
 
@@ -72,9 +71,8 @@ class Equations(Writer):
         for k, value in enumerate(self.derived.new_states):
             leaf = make(graph.GRADIENT, width=value.width, detail=k)
             after = self.names.after[k]
-            own = self.names.letters.get(value) == after
-            later = own and of.get(value) is not leaf
-            self.shown[leaf] = gradient(letter(after), later=later)
+            whole = self.names.letters.get(value) != after or of.get(value) is leaf
+            self.shown[leaf] = gradient(letter(after), later=not whole)
 
     def _name_repeated(self) -> None:
         """Gradients of letters, and long terms that occur more than once."""
@@ -98,16 +96,15 @@ class Equations(Writer):
 
     def _name(self, value: Value, owner: Value | None) -> Term:
         """The gradient of a term, or a letter with a number."""
-        of = None if owner is None else self.term(owner)
-        if of is not None and len(of.text) <= SHORT:
-            return gradient(of)
+        if owner is not None and len(self.term(owner).text) <= SHORT:
+            return gradient(self.term(owner))
         base = "delta" if value.backward else "q"
         self._numbers[base] += 1
         return letter(self.names.free(f"{base}_{self._numbers[base]}"))
 
     # Lines.
 
-    def forward(self) -> list[Equation]:
+    def forward(self) -> tuple[Equation, ...]:
         """Returns the step, in the order of the code."""
         lines, done = [], set()
         for value in self._forward_order():
@@ -122,7 +119,7 @@ class Equations(Writer):
         for value, after in zip(self.derived.new_states, self.names.after, strict=True):
             if self.names.letters.get(value) != after:  # as an unchanged state
                 lines.append(_equation(letter(after), self.term(value)))
-        return lines
+        return tuple(lines)
 
     def _forward_order(self) -> list[Value]:
         """The values with names, each after those that it is computed from."""
@@ -144,11 +141,11 @@ class Equations(Writer):
         whole = edges == [*(v.detail for v in parts), value.args[0].width]
         return parts if whole else [value]
 
-    def backward(self) -> list[Equation]:
+    def backward(self) -> tuple[Equation, ...]:
         """Returns the gradients, from the last line of the step to the first."""
         known, of, lines = self._forward_order(), self.derived.backward.of, []
-        order = [of[v] for v in reversed(known) if v in of] + self._results
-        for d in self._named(order):
+        order = [of[u] for v in reversed(known) for u in (v, *self.parts(v)) if u in of]
+        for d in self._named([*order, *self._results]):
             if d not in known:
                 lines.append(_equation(self.shown[d], self.definition(d)))
         for leaf in [v for v in self.shown if v.op in (INPUT, graph.STATE)]:
@@ -156,7 +153,7 @@ class Equations(Writer):
             right = terms.number(0) if d is None else self.term(d)
             if left != right:  # or it has a line already
                 lines.append(_equation(left, right))
-        return [*lines, *self._weights()]
+        return (*lines, *self._weights())
 
     def _weights(self) -> Iterator[Equation]:
         """Yields the gradients of weights: sums over the steps."""
@@ -169,5 +166,5 @@ class Equations(Writer):
             found.setdefault(total.parameter, []).append(self.term(total.value))
         for parameter, parts in found.items():
             total = functools.reduce(functools.partial(between, "+"), parts)
-            left = gradient(self.names.weight(parameter))
+            left = gradient(self.names.weight(self.names.parameters[parameter]))
             yield _equation(left, write("Σ_t {}", total, inner=terms.PRODUCT))

@@ -80,26 +80,28 @@ class Names:
         order: These values, in the order of the code.
         after: The letter of each state after the step.
         functions: Values that one activation computed: its name and its argument.
+        parameters: The tensors of the weights.
     """
 
     def __init__(
         self, cell: keras.Layer, derived: Derived, bound: Bound, x: Any, *states: Any
     ) -> None:
-        self.rows: Rows = derived.rows
+        rows = derived.rows
+        self.parameters: list[Any] = [t for t, _ in rows.parameters.wanted]
         self.letters: dict[Value, str] = {}
-        self.functions: dict[Value, tuple[str, Value]] = _functions(self.rows)
-        self._taken: set[str] = set()  # as text
-        values = [(name, self.rows.values.get(id(tensor))) for name, tensor in bound]
+        self.functions: dict[Value, tuple[str, Value]] = _functions(rows)
+        self._taken: set[str] = {"x_t"}  # as text
+        values = [(name, rows.values.get(id(tensor))) for name, tensor in bound]
         plain = [self.free(name) for name in _states(cell, bound, states)]
-        plain += [self.free("y")] * derived.extra
+        if derived.extra:
+            plain.append(self.free("y"))
         for state, name in zip(states, plain, strict=False):
-            self.letters[self.rows.values[id(state)]] = f"{name}_t-1"
+            self.letters[rows.values[id(state)]] = f"{name}_t-1"
         self.after: list[str] = [f"{name}_t" for name in plain]
         for value, name in zip(derived.new_states, self.after, strict=True):
             self._note(value, name)
-        self._weights: dict[int, Term] = self._name_weights(cell, bound)
-        written = (None, self.rows.values.get(id(x)))
-        values = [(name, v) for name, v in values if v not in written]
+        self._weights: dict[int, Term] = self._name_weights(cell, rows, bound)
+        values = [(n, v) for n, v in values if v not in (None, rows.values.get(id(x)))]
         self._name_variables(values, derived.new_states)
         self.order: list[Value] = [v for _, v in values if v in self.letters]
 
@@ -132,35 +134,29 @@ class Names:
                 if value.op == "slice" or uses[value] > 1:
                     self._note(value, self.letters.get(named, name).removesuffix("_t"))
 
-    def _name_weights(self, cell: keras.Layer, bound: Bound) -> dict[int, Term]:
+    def _name_weights(self, cell, rows, bound) -> dict[int, Term]:
         """The letters of variables, and of their parts that have names: U_f."""
-        names = {
-            id(value): name
-            for owner in (cell, *children(cell))
-            for name, value in vars(owner).items()
-        }
-        pairs = zip(self.rows.variables, self.rows.symbols, strict=True)
+        names: dict[int, str] = {}
+        for owner in (cell, *children(cell)):
+            names |= {id(value): name for name, value in vars(owner).items()}
+        pairs = zip(rows.variables, rows.symbols, strict=True)
         named = [(names.get(id(v), v.name), symbol) for v, symbol in pairs]
-        parameters = {id(tensor) for tensor, _ in self.rows.parameters.wanted}
+        wanted = set(map(id, self.parameters))
         found: dict[int, Term] = {}
-        for name, tensor in [*named, *(b for b in bound if id(b[1]) in parameters)]:
+        for name, tensor in [*named, *(b for b in bound if id(b[1]) in wanted)]:
             if id(tensor) not in found:
                 found[id(tensor)] = letter(self.free(_USUAL.get(name, name)))
         return found
 
-    def weight(self, index: int) -> Term:
+    def weight(self, tensor: Any) -> Term:
         """Returns a parameter, as a term of the weights that it is computed from."""
-        tensor, _ = self.rows.parameters.wanted[index]
-        return self._weight(tensor)
-
-    def _weight(self, tensor: Any) -> Term:
         if id(tensor) in self._weights:
             return self._weights[id(tensor)]
         node = node_of(tensor)
         if node is None:
             return letter("constant")
         kind, args = type(node.operation).__name__, node.arguments
-        inside = [self._weight(t) for t in args.keras_tensors]
+        inside = [self.weight(t) for t in args.keras_tensors]
         if kind == "GetItem":
             return part(inside[0], _index(args.args[1]))
         if kind == "Split" and len(node.outputs) > 1:
@@ -183,16 +179,15 @@ def _states(cell: keras.Layer, bound: Bound, states: Sequence[Any]) -> Iterator[
 def _functions(rows: Rows) -> dict[Value, tuple[str, Value]]:
     """Returns the values that activations computed: their names and arguments."""
     found: dict[Value, tuple[str, Value]] = {}
-    for tensor in list(rows.tensors):
-        node = node_of(tensor)
-        operation = None if node is None else node.operation
+    for tensor in [t for t in rows.tensors if node_of(t) is not None]:
+        operation, arguments = node_of(tensor).operation, node_of(tensor).arguments
         kind = re.sub(r"([a-z0-9])([A-Z][a-z])", r"\1_\2", type(operation).__name__)
         name = kind.lower()  # as in `keras.activations`
         if name == "exp" or hasattr(keras.activations, name):
             options = ("negative_slope", "max_value", "threshold")
             if name == "relu" and not any(getattr(operation, k, 0) for k in options):
                 name = "ReLU"
-            argument = rows.value(node.arguments.keras_tensors[0])
+            argument = rows.value(arguments.keras_tensors[0])
             found[rows.value(tensor)] = (name, argument)
     return found
 

@@ -44,7 +44,7 @@ def write(
     inner: int = SUM,
     latex: str | None = None,
 ) -> Term:
-    r"""Returns terms with signs around and between them.
+    """Returns terms with signs around and between them.
 
     Args:
         template: What is written, with `{}` for each term.
@@ -52,11 +52,6 @@ def write(
         level: How strongly the result holds together.
         inner: How strongly each part must, or it is put in parentheses.
         latex: The template in LaTeX, where it differs by more than single signs.
-
-    Examples:
-        >>> x, h = letter("x"), letter("h_hat")
-        >>> write("{} ⊙ {}", x, h)[:2]
-        ('x ⊙ ĥ', 'x \\odot \\hat h')
     """
     parts = tuple(part.at(inner) for part in parts)
     latex = template.translate(_SIGNS) if latex is None else latex
@@ -95,10 +90,8 @@ def letter(name: str) -> Term:
 def _word(name: str) -> Term:
     """A word, which may be one letter, or the name of a Greek one."""
     try:
-        spelled = name.replace("lambda", "lamda")  # as Unicode has it
-        case = "SMALL" if name.islower() else "NO"
-        greek = unicodedata.lookup(f"GREEK {case} LETTER {spelled}")
-        return Term(greek, rf"\{name}")
+        small = name.replace("lambda", "lamda") if name.islower() else ""
+        return Term(unicodedata.lookup(f"GREEK SMALL LETTER {small}"), rf"\{name}")
     except KeyError:
         escaped = name.replace("_", r"\_")
         short = len(name) == 1 or name == "t-1"
@@ -182,7 +175,7 @@ def beside(*terms: Term) -> Term:
 
 def part(a: Term, index: str) -> Term:
     """Returns some units or rows."""
-    return write(f"{{}}[{index}]", a, inner=ATOM)
+    return write(f"{{}}[{index}]", a, inner=ATOM, latex=f"{{}}[{index}]")
 
 
 def gradient(of: Term, *, later: bool = False) -> Term:

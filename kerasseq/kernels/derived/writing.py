@@ -4,14 +4,13 @@ import functools
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
 
 from kerasseq.kernels.derived import terms
 from kerasseq.kernels.derived.graph import LEAVES, NUMBER, PARAMETER, Value
 from kerasseq.kernels.derived.names import Names
 from kerasseq.kernels.derived.terms import ATOM, Term, between, write
 
-Product: TypeAlias = tuple[float, list[Term]]  # a number, and factors by element
+Product = tuple[float, list[Term]]  # a number, and factors by element
 
 _BETWEEN = {
     **{"greater": ">", "greater_equal": "≥", "less": "<", "less_equal": "≤"},
@@ -19,10 +18,8 @@ _BETWEEN = {
 }
 _OPPOSITE = dict(zip(">≥<≤=≠", "≤<≥>≠=", strict=True))
 _SUMS = ("add", "subtract", "negative")
-_SIZES = {
-    **{"matmul": 3, "matmul_transposed": 3, "sigmoid_gradient": 3},
-    **dict.fromkeys(("slice", "concatenate", "broadcast", "negative"), 0),
-}
+_SIZES = {"matmul": 3, "matmul_transposed": 3, "sigmoid_gradient": 3}  # operations
+_SIZES |= {"slice": 0, "concatenate": 0, "broadcast": 0, "negative": 0}
 _CALLED = {"maximum": "max", "minimum": "min", "logical_not": "not"}
 
 
@@ -73,7 +70,7 @@ class Writer:
         if not name and value.op in _PRODUCTS:
             return _PRODUCTS[value.op](self, value)
         if value.op == PARAMETER:
-            return 1, [self.names.weight(value.detail)]
+            return 1, [self.names.weight(self.names.parameters[value.detail])]
         args = [self.term(part) for part in self.parts(value)]
         if not name and value.op in _TERMS:
             return 1, [_TERMS[value.op](value, *args)]
@@ -121,11 +118,12 @@ class Writer:
     def _where(self, value: Value) -> Product:
         """A factor of 0 or 1, if one choice is 0."""
         condition, a, b = value.args
-        if not (_is_zero(a) or _is_zero(b)):
+        without_a, without_b = (x.op == NUMBER and x.detail == 0 for x in (a, b))
+        if not (without_a or without_b):
             return 1, [terms.function("where", *map(self.term, value.args))]
-        number, factors = self._product(a if _is_zero(b) else b)
+        number, factors = self._product(a if without_b else b)
         opposite = _OPPOSITE.get(_BETWEEN.get(condition.op))
-        if _is_zero(b):
+        if without_b:
             holds = self.term(condition)
         elif opposite is None or condition in self.shown:
             holds = terms.function("not", self.term(condition))
@@ -153,10 +151,6 @@ def _added(summands: list[Product]) -> Term:
         term = terms.multiply(abs(number), factors)
         total = between("+" if number > 0 else "−", total, term)
     return total
-
-
-def _is_zero(value: Value) -> bool:
-    return value.op == NUMBER and value.detail == 0
 
 
 def _is_mean(value: Value) -> bool:
