@@ -92,9 +92,9 @@ class Equations(Writer):
                 again = uses[value] > 1 or size >= TOO_LONG or owner in arguments
                 long = (uses[value] - 1) * (size - 1) >= LONG - 1
                 if long or (again and owner in names.letters):
-                    self.shown[value] = self._name(value, owner)
+                    self.shown[value] = self._name_of(value, owner)
 
-    def _name(self, value: Value, owner: Value | None) -> Term:
+    def _name_of(self, value: Value, owner: Value | None) -> Term:
         """The gradient of a term, or a letter with a number."""
         if owner is not None and len(self.term(owner).text) <= SHORT:
             return gradient(self.term(owner))

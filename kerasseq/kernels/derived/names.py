@@ -125,7 +125,7 @@ class Names:
             self._note(chain[-1], name)
         for value in [v for v in self.letters if v in self.functions]:
             _, argument = self.functions[value]
-            self._note(argument, f"z_{self.letters[value].removesuffix('_t')}")
+            self._note(argument, f"z__{self.letters[value].removesuffix('_t')}")
         uses = Counter(a for v in walk(new_states) for a in v.args)
         for name, (*earlier, last) in chains.items():
             _, named = self.functions.get(last, (None, last))

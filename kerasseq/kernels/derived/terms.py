@@ -60,15 +60,16 @@ def write(
 
 
 def letter(name: str) -> Term:
-    """Writes a name as in Python, which may end in "t-1", and in primes.
+    """Writes a name of Python; "t-1" and primes may follow, and an index after "__".
 
     Examples:
-        >>> names = ("x_f", "z_h_hat", "c2", "my_gate", "h_t-1", "u_h′")
+        >>> names = ("x_f", "h_hat", "c2", "my_gate", "h_t-1", "u_h′", "z__my_gate")
         >>> [letter(name).text for name in names]
-        ['x_f', 'z_ĥ', 'c_2', 'my_gate', 'h_{t-1}', 'u_h′']
+        ['x_f', 'ĥ', 'c_2', 'my_gate', 'h_{t-1}', 'u_h′', 'z_{my_gate}']
     """
-    plain, primes = name.replace("′", ""), name.count("′")
-    words = re.sub(r"^(\D)(\d+)", r"\1_\2", plain).strip("_").split("_")
+    primes = name.count("′")
+    plain, _, inside = name.replace("′", "").strip("_").partition("__")
+    words = re.sub(r"^(\D)(\d+)", r"\1_\2", plain).split("_")
     if len(_word(words[0]).text) > 1:
         words = re.split("_(?=t$|t-1$)", plain)
     parts: list[Term] = []
@@ -78,7 +79,7 @@ def letter(name: str) -> Term:
             parts[-1] = Term(text, rf"\{word} {parts[-1].latex}")
         else:
             parts.append(_word(word))
-    (text, latex, _), *below = parts
+    (text, latex, _), *below = [*parts, *([letter(inside)] if inside else [])]
     if below:
         index = ",".join(part.text for part in below)
         single = re.fullmatch("\\w[\u0302-\u0304]?", index)
@@ -88,7 +89,7 @@ def letter(name: str) -> Term:
 
 
 def _word(name: str) -> Term:
-    """A word, which may be one letter, or the name of a Greek one."""
+    """A word, one letter, or a Greek one; Unicode spells lambda without b."""
     try:
         small = name.replace("lambda", "lamda") if name.islower() else ""
         return Term(unicodedata.lookup(f"GREEK SMALL LETTER {small}"), rf"\{name}")
@@ -117,30 +118,30 @@ def between(sign: str, a: Term, b: Term) -> Term:
     return write(f"{{}} {sign} {{}}", a, b.at(PRODUCT) if sign == "−" else b, level=SUM)
 
 
-def multiply(number_: float, factors: list[Term]) -> Term:
+def multiply(x: float, factors: list[Term]) -> Term:
     """Returns the product by element: a number in front, and powers of equal factors.
 
     Examples:
         >>> z = letter("z")
-        >>> [multiply(x, [z, z]).text for x in (1, -0.5, 1 / 3)]
-        ['z²', '−0.5 z²', 'z² / 3']
+        >>> [multiply(x, [z, z]).text for x in (1, -0.5, 1 / 3, 0)]
+        ['z²', '−0.5 z²', 'z² / 3', '0 z²']
     """
     if not factors:
-        return number(number_)
-    if number_ < 0:
-        return write("−{}", multiply(-number_, factors).at(PRODUCT), level=SUM)
+        return number(x)
+    if x < 0:
+        return write("−{}", multiply(-x, factors).at(PRODUCT), level=SUM)
     powers = [power(f, n) if n > 1 else f for f, n in Counter(factors).items()]
     product = powers[0]
     if len(powers) > 1:
         signs = " ⊙ ".join(["{}"] * len(powers))
         product = write(signs, *powers, level=ELEMENTWISE, inner=ELEMENTWISE)
-    if number_ == 1:
+    if x == 1:
         return product
-    parts = round(1 / number_)
-    if number_ not in (0.5, 0.25) and abs(number_ * parts - 1) < 1e-9:
+    parts = round(1 / x) if x > 1e-9 else 0
+    if x not in (0.5, 0.25) and abs(x * parts - 1) < 1e-9:
         return divide(product, number(parts))
     inner = product.at(ELEMENTWISE)
-    return write("{} {}", number(number_), inner, level=ELEMENTWISE)
+    return write("{} {}", number(x), inner, level=ELEMENTWISE)
 
 
 def divide(a: Term, b: Term) -> Term:

@@ -36,9 +36,8 @@ class Writer:
     def __init__(self, names: Names) -> None:
         self.names: Names = names
         self.functions: dict[Value, tuple[str, Value]] = names.functions
-        self.shown: dict[Value, Term] = {
-            v: terms.letter(x) for v, x in names.letters.items()
-        }
+        letters = names.letters.items()
+        self.shown: dict[Value, Term] = {v: terms.letter(x) for v, x in letters}
 
     def parts(self, value: Value) -> Sequence[Value]:
         """Returns the values that the definition of a value has."""
