@@ -148,7 +148,7 @@ def _added(summands: list[Product]) -> Term:
     total = terms.multiply(*first)
     for number, factors in (s for s in summands if s is not first):
         term = terms.multiply(abs(number), factors)
-        total = between("+" if number > 0 else "−", total, term)
+        total = between("−" if number < 0 else "+", total, term)
     return total
 
 
