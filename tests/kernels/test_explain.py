@@ -100,6 +100,13 @@ def parts(self, x, states, training=False):
     return h, [h]
 
 
+def shared_gradient(self, x, states, training=False):
+    (h,) = states
+    n = self.norm
+    h = self.w * ops.sin(h) + n.gamma * ops.sin(h) + n.beta * ops.sin(h) + x
+    return h, [h]
+
+
 def letters_twice(self, x, states, training=False):
     (h,) = states
     z_f = 2.0 * x
@@ -137,6 +144,7 @@ CELLS = {
     "unchanged_state": (lambda: own(unchanged_state, 2), {}),
     "repeated": (lambda: own(repeated), {}),
     "parts": (lambda: own(parts), {}),
+    "shared_gradient": (lambda: own(shared_gradient), {}),
     "letters_twice": (lambda: own(letters_twice), {}),
 }
 ATTRIBUTES = {"kernel": "W", "recurrent_kernel": "U", "bias": "b", "gamma": "γ"}

@@ -137,9 +137,8 @@ def _common(group: list[Product]) -> Product:
     if len(group) == 1:
         return group[0]
     common = functools.reduce(operator.and_, (Counter(f) for _, f in group))
-    sign = -1 if all(number < 0 for number, _ in group) else 1
-    rests = [(sign * x, [*(Counter(f) - common).elements()]) for x, f in group]
-    return sign, [*common.elements(), _added(rests)]
+    rests = [(x, [*(Counter(f) - common).elements()]) for x, f in group]
+    return 1, [*common.elements(), _added(rests)]
 
 
 def _added(summands: list[Product]) -> Term:
