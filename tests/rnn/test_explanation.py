@@ -70,6 +70,12 @@ def test_what_depends_on_the_input_alone_is_not_kept():
     assert cell.explain().kept == ("cos(h_{t-1})",)
 
 
+def test_equal_gradients_are_counted():
+    cell = layers.ElmanRNN(3).cell
+    cell.step = lambda x, states, training=False: (x, [x + states[0] + states[0]])
+    assert "∂L/∂h_{t-1} = 2 ∂L/∂h_t" in map(str, cell.explain().backward)
+
+
 def test_weights_with_the_same_name_have_letters_of_their_own():
     lines = [line.left for line in LayerNormLSTMCell(3).explain().backward]
     assert {"∂L/∂γ", "∂L/∂γ′", "∂L/∂β", "∂L/∂β′"} < set(lines)

@@ -93,8 +93,7 @@ class Names:
         self._taken: set[str] = {"x_t"}  # as text
         values = [(name, rows.values.get(id(tensor))) for name, tensor in bound]
         plain = [self.free(name) for name in _states(cell, bound, states)]
-        if derived.extra:
-            plain.append(self.free("y"))
+        plain += [self.free("y")] if derived.extra else []
         for state, name in zip(states, plain, strict=False):
             self.letters[rows.values[id(state)]] = f"{name}_t-1"
         self.after: list[str] = [f"{name}_t" for name in plain]

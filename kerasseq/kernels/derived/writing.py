@@ -103,8 +103,8 @@ class Writer:
 
     def _divide(self, value: Value) -> Product:
         number, factors = self._product(value.args[0])
-        above = terms.multiply(1, factors)
-        return number, [terms.divide(above, self.term(value.args[1]))]
+        above, below = terms.multiply(1, factors), self.term(value.args[1])
+        return number, [terms.divide(above, below)]
 
     def _slope(self, value: Value) -> Product:
         """The gradient of tanh or σ."""
@@ -138,6 +138,8 @@ def _common(group: list[Product]) -> Product:
         return group[0]
     common = functools.reduce(operator.and_, (Counter(f) for _, f in group))
     rests = [(x, [*(Counter(f) - common).elements()]) for x, f in group]
+    if not any(factors for _, factors in rests):  # as d + d
+        return sum(x for x, _ in rests), [*common.elements()]
     return 1, [*common.elements(), _added(rests)]
 
 
