@@ -383,19 +383,19 @@ class FineTuningMixin(TaskHeadMixin):
 
         Args:
             texts: A list of texts or of pairs, such as a question and a text; or one
-                text.
+                text, or one pair as a tuple.
             **kwargs: As for `keras.Model.predict`.
 
         Returns:
             A list of strings, or of ids if the texts are ids; None if "no answer" is
-            more probable. For one text, a single answer.
+            more probable. For one text or pair, a single answer.
 
         Raises:
             TypeError: If `texts` has the wrong type.
             ValueError: If the head is not "span".
         """
         self._check_head("answers", "span")
-        if isinstance(texts, str):
+        if self.is_one_input(texts):
             return self.answers([texts], **kwargs)[0]
         if is_empty_list(texts):
             return []

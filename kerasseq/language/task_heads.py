@@ -164,10 +164,12 @@ class TaskHeadMixin(ClassLabels, TaggerMixin):
             (True, ['old', 'world'])
         """
         self._check_head("classify", *CLASSIFIERS)
-        if self.head != "choose" or self.is_one_input(x):
+        if self.head != "choose":
             return super().classify(
                 x, threshold=threshold, batch_size=batch_size, missing=missing
             )
+        if self.is_one_input(x):
+            return self._choices([x], batch_size)[0]
         return self.for_complete_rows(
             lambda rows: self._choices(rows, batch_size), x, missing
         )

@@ -90,13 +90,13 @@ class ClassLabels(LabelsMixin):
             [True, True]
         """
         threshold = checks.fraction("threshold", threshold)
-        if self.is_one_input(x):
-            return self.classify([x], threshold=threshold, batch_size=batch_size)[0]
 
         def classified(rows):
             outputs = self.scores_of(rows, batch_size=batch_size, verbose=0)
             return self.classifications(outputs, threshold)
 
+        if self.is_one_input(x):
+            return classified([x])[0]
         return self.for_complete_rows(classified, x, missing)
 
     def several(self, x: Any) -> Any:

@@ -183,6 +183,12 @@ def test_predictions_where_all_or_no_cells_are_empty():
     with pytest.warns(UserWarning, match="2 of 2 rows"):
         assert np.isnan(model.predict(["", None], missing="skip")).all()
     assert model.classify([], missing="skip") == []
+    spaces = SequenceClassifier(
+        "gru", ["x", "y"], tokenizer=CharacterTokenizer().fit("ab "), units=3
+    )
+    found = spaces(spaces.encode(" "))  # one text is no cell of a table
+    p = spaces.probabilities(found)[0]
+    assert [*spaces.classify(" ").probabilities.values()] == pytest.approx(p.tolist())
     assert model.classify("a", missing="skip").label in ("x", "y")
     for data in ([model.predict], [model.classify], [model.evaluate, ["x", "y"]]):
         method, *y = data
@@ -212,6 +218,21 @@ def test_tags_of_rows_with_empty_cells():
             report = model.report(words, y, missing="skip")
         assert report.confusion.sum() == 3
         assert model.tag(["a", "b"]) == alone[0]  # one sentence
+
+
+def test_generators_of_texts_and_one_pair():
+    models = [bert("classify", ["x", "y"]), bert("tag", ["x", "y"]), bert("span")]
+    sized = {"tokenizer": CharacterTokenizer().fit("ab "), "units": 3}
+    models += [
+        cls("gru", ["x", "y"], **sized) for cls in (SequenceClassifier, SequenceTagger)
+    ]
+    for model in models:
+        methods = [model.predict, model.tag if model.per_step else model.evaluate]
+        for method in methods:
+            with pytest.raises(TypeError, match="received a generator of texts, first"):
+                method(text for text in ["a b", "b"])
+    span = bert("span")
+    assert span.answers(("a", "a b")) == span.answers([("a", "a b")])[0]
 
 
 def test_predictions_of_several_outputs_and_of_choices():
