@@ -105,7 +105,9 @@ class LabelsMixin:
         """
         return text_inputs.from_dataset(x, y, self.per_step, sample_weight)
 
-    def for_complete_rows(self, function: Callable[[Any], Any], x: Any, missing: str):
+    def for_complete_rows(
+        self, function: Callable[[Any], Any], x: Any, missing: str
+    ) -> Any:
         """Predicts the rows without an empty cell.
 
         Args:
