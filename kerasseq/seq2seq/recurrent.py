@@ -17,6 +17,7 @@ from kerasseq.language.causal_lm import check_memory
 from kerasseq.rnn.layer import RNN
 from kerasseq.seq2seq.pooling import EncoderPooling, pooling_mode
 from kerasseq.seq2seq.recurrent_decoder import RecurrentDecoder
+from kerasseq.seq2seq.target_step import TargetStep
 from kerasseq.seq2seq.translator import Translator
 from kerasseq.seq2seq.vocabulary import Vocabulary
 from kerasseq.tasks.architectures import build_layers, first_output
@@ -168,7 +169,8 @@ class Seq2Seq(Translator):
         self.source_vocabulary = source_vocabulary
         self.target_vocabulary = target_vocabulary
         self.decoder = recurrent_decoder
-        self.step: MethodLayer = MethodLayer(recurrent_decoder, "decode_step")
+        never = target_vocabulary.never_written
+        self.step: MethodLayer = TargetStep(recurrent_decoder, "decode_step", never)
         self._encoder_outputs = {
             "memory": memory,
             "summary": summary,

@@ -28,6 +28,7 @@ from kerasseq.core.types import Tensor
 from kerasseq.positions.base import AttentionPosition, PositionEncoding
 from kerasseq.positions.by_name import make_embedding_position
 from kerasseq.seq2seq.scheduled_sampling import ScheduledSampler
+from kerasseq.seq2seq.target_step import TargetStep
 from kerasseq.seq2seq.translator import Translator
 from kerasseq.seq2seq.vocabulary import Vocabulary
 from kerasseq.tracing.listeners import pause
@@ -413,7 +414,8 @@ class EncoderDecoder(Translator):
     @functools.cached_property
     def step(self) -> MethodLayer:
         """The step function of decoding: `(state, token) -> (logits, state)`."""
-        return MethodLayer(self, "decode_step")
+        never = self.target_vocabulary.never_written
+        return TargetStep(self, "decode_step", never)
 
     def decode_step(
         self, state: dict[str, Any], token: Tensor
