@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from kerasseq.core.types import Tensor
 from kerasseq.kernels.torch import private
-from kerasseq.kernels.torch.tensors import holds_float32
 
 try:
     from llvmlite.binding import get_host_cpu_name
@@ -33,6 +33,16 @@ def prefers_onednn() -> bool:
         and torch.backends.mkldnn.is_available()
         and private.onednn_product() is not None
     )
+
+
+def holds_float32(*tensors: Tensor) -> bool:
+    """Whether compiled functions may read tensors: float32 on a CPU, not traced."""
+    for x in tensors:
+        plain = type(x) in (torch.Tensor, torch.nn.Parameter)
+        if not (plain and x.device.type == "cpu" and x.dtype == torch.float32):
+            return False
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return not traced and not private.in_dispatch_mode()
 
 
 def mm(
@@ -65,8 +75,8 @@ def project(x: torch.Tensor, weights: torch.Tensor, bias: torch.Tensor) -> torch
         weights: W, `(K, N)`.
         bias: b, `(N,)`.
     """
-    known = all(map(holds_float32, (x, weights, bias)))  # else sizes may be symbols
-    if known and _by_onednn(x.numel() * len(bias)):
+    # Without numbers sizes may be symbols.
+    if holds_float32(x, weights, bias) and _by_onednn(x.numel() * len(bias)):
         return _Projection.apply(x, weights, bias)
     return torch.addmm(bias, x, weights)
 
