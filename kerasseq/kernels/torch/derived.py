@@ -13,7 +13,7 @@ import torch
 from kerasseq.core.types import Tensor
 from kerasseq.kernels.derived.derive import Derived
 from kerasseq.kernels.torch import compile
-from kerasseq.kernels.torch.emit import Source
+from kerasseq.kernels.torch.emit import Source, Writer
 from kerasseq.kernels.torch.plan import (
     BATCH,
     PAIR,
@@ -54,14 +54,17 @@ class Direction:
         self, steps: Sequence[Step], source: Source, output: int, *, backward: bool
     ) -> None:
         self.backward, self.written = backward, written(steps)
+        self.whole = not any(isinstance(step, Multiply) for step in steps)
         self.steps: list[Multiply | str] = []
         for n, step in enumerate(steps):
             if not isinstance(step, Multiply):
                 name = f"{'backward' if backward else 'forward'}_{n}"
-                source.add(name, step, backward=backward, output=output)
+                text = Writer(source, step, output).text(
+                    name, backward=backward, whole=self.whole
+                )
+                source.functions.append(text)
                 step = name
             self.steps.append(step)
-        self.whole = not any(isinstance(step, Multiply) for step in steps)
 
 
 class Program:

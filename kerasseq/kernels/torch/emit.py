@@ -34,6 +34,7 @@ class Source:
     """The text of a module.
 
     Attributes:
+        functions: The texts of its functions.
         table: What the functions read, with its place: "batch" and "steps" are numbers
             of rows and steps; a number; an array, of which there are the address and
             the numbers of elements between steps and between sequences.
@@ -42,7 +43,7 @@ class Source:
     def __init__(self) -> None:
         self.table: dict[Hashable, int] = {"batch": 0, "steps": 1}
         self._length = 2
-        self._functions: list[str] = []
+        self.functions: list[str] = []
         self._loops = [
             "!0 = distinct !{}",
             '!1 = !{!"llvm.loop.parallel_accesses", !0}',
@@ -61,23 +62,9 @@ class Source:
         self._loops.append(f"!{n} = distinct !{{!{n}, !1}}")
         return n
 
-    def add(
-        self, name: str, function: Function, *, backward: bool, output: int
-    ) -> None:
-        """Adds a function.
-
-        Args:
-            name: Its name.
-            function: What it computes.
-            backward: Whether it goes through the steps from the last to the first.
-            output: The state whose gradient includes that of the outputs.
-        """
-        writer = Writer(self, function, output)
-        self._functions.append(writer.text(name, backward=backward))
-
     def text(self) -> str:
         """All of it."""
-        return "\n".join([FUNCTIONS, *self._functions, *self._loops])
+        return "\n".join([FUNCTIONS, *self.functions, *self._loops])
 
 
 class Writer:
@@ -95,19 +82,35 @@ class Writer:
         self._start: list[str] = []  # reads the table
         self._step: list[str] = []  # finds the rows of a step
         self._named: set[str] = set()  # what these define
+        self._taken: list[str] = []  # what the loops read of that
         self._alike: dict[Piece, str] = {}  # pieces of one unit, known outside of loops
         self._sums: dict[Value, str] = {}
         self._block = "step"  # what comes before the next loop
         self._count = 0
 
-    def text(self, name: str, *, backward: bool) -> str:
-        """The text of the function, of the number of the first step and the table."""
+    def text(self, name: str, *, backward: bool, whole: bool) -> str:
+        """The text of the function, of the number of the first step and the table.
+
+        Args:
+            name: Its name.
+            backward: Whether it goes through the steps from the last to the first.
+            whole: Whether it computes all steps.
+
+        A step of a sequence is a function of its own: constants stay in registers.
+        Calling one as short as one without products would take a while.
+        """
+        inline = "alwaysinline" if whole else "noinline"
         self._read("%batch", "i64", self.source.entry("batch"))
         self._read("%steps", "i64", self.source.entry("steps"))
         loops = [line for loop in self.function.loops for line in self._loop(*loop)]
-        lines = "\n".join
+        lines, taken = "\n".join, ", ".join(self._taken)
         return f"""
-define void @{name}(i64 %first, ptr %table) nounwind {ATTRIBUTES} {{
+define internal void @row_{name}({taken}) {inline} nounwind {ATTRIBUTES} {{
+step:
+{lines(loops)}
+  ret void
+}}
+define void @{name}(i64 %first, ptr %table) nounwind {{
 entry:
 {lines(self._start)}
   br label %sequence_start
@@ -119,7 +122,7 @@ step:
   %t0 = {"sub" if backward else "add"} i64 %first, %now
   %t1 = add i64 %t0, 1
 {lines(self._step)}
-{lines(loops)}
+  call void @row_{name}({taken})
   br label %step_end
 step_end:
   %next_now = add nuw nsw i64 %now, 1
@@ -272,6 +275,7 @@ end:
             offset = self._emit(self._step, f"mul i64 %sequence, %{name}_row")
             offset = self._emit(self._step, f"add i64 {offset}, {step}")
             kind = element_type(array)
+            self._taken.append(f"ptr {row}")
             self._step.append(
                 f"  {row} = getelementptr {kind}, ptr %{name}, i64 {offset}"
             )
@@ -282,8 +286,11 @@ end:
         if n < 2:
             return str(n)
         at = self.source.entry(n)
-        self._read(f"%size{at}", "i64", at)
-        return f"%size{at}"
+        name = f"%size{at}"
+        if name not in self._named:
+            self._taken.append(f"i64 {name}")
+        self._read(name, "i64", at)
+        return name
 
     def _read(self, name: str, kind: str, at: int) -> None:
         """Reads an entry of the table at the start of the function."""
